@@ -1,0 +1,18 @@
+//! The front door: requests in, blocks out.
+//!
+//! The fast path is a pop from the lists of this CPU, and a free is a push: no lock, no atomic
+//! read-modify-write ([`token`]). Everything else is behind one cold door: refills
+//! (`crate::pcp`), the zone directly for orders without lists, and the slow path, which drains
+//! all CPUs, asks the embedder for relief, retries within bounds, and dips into reserves if the
+//! request may ([`slow`]).
+
+mod bulk;
+mod error;
+mod request;
+mod slow;
+mod token;
+
+pub use crate::buddy::MigrateType;
+pub use error::{AllocError, FreeError};
+pub use request::Request;
+pub use token::CpuToken;

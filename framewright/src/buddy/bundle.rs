@@ -1,0 +1,128 @@
+//! Bundles: neighbouring blocks of one order, as one word of the map and a mask.
+//!
+//! They are the currency between the zone and the lists of a CPU: up to 64 blocks in 16 bytes.
+
+use core::fmt;
+
+use super::word;
+use crate::frame::Order;
+
+/// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bundle {
+    /// First frame of the word, divided by 64, counted from the start of the zone.
+    pub(crate) word: u32,
+    /// One bit per head of a block.
+    pub(crate) heads: u64,
+    /// The order of its blocks.
+    pub(crate) order: Order,
+}
+
+impl Bundle {
+    /// Blocks in it.
+    #[inline(always)]
+    pub(crate) fn blocks(self) -> u32 {
+        self.heads.count_ones()
+    }
+
+    /// First frame of each block, lowest first.
+    pub(crate) fn frames(self) -> impl Iterator<Item = u32> {
+        let mut heads = self.heads;
+        core::iter::from_fn(move || {
+            let bit = (heads != 0).then(|| heads.trailing_zeros())?;
+            heads &= heads - 1;
+            Some(self.word * 64 + bit)
+        })
+    }
+
+    /// Frames in it.
+    #[inline(always)]
+    pub(crate) fn frame_count(self) -> u64 {
+        u64::from(self.blocks()) << self.order.get()
+    }
+
+    /// The bundle of one block.
+    #[inline(always)]
+    pub(crate) fn of(frame: u32, order: Order) -> Self {
+        Self { word: frame / 64, heads: 1 << (frame % 64), order }
+    }
+
+    /// All frames of its blocks inside the word.
+    #[inline(always)]
+    pub(super) fn spread(self) -> u64 {
+        word::spread(self.heads, self.order.get())
+    }
+}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bundle({:#x}: {:#018x}, {:?})", self.word, self.heads, self.order)
+    }
+}
+
+/// A batch of bundles: what crosses the zone lock at once.
+///
+/// Small enough for a kernel stack (1 KiB), and a bound on how long the lock is held.
+pub(crate) struct Bundles {
+    items: [Bundle; Bundles::CAPACITY],
+    len: usize,
+    blocks: u32,
+}
+
+impl Bundles {
+    pub(crate) const CAPACITY: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        Self { items: [Bundle::default(); Self::CAPACITY], len: 0, blocks: 0 }
+    }
+
+    /// Adds a bundle; `false` if there is no room.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
+        let Some(slot) = self.items.get_mut(self.len) else { return false };
+        *slot = bundle;
+        self.len += 1;
+        self.blocks += bundle.blocks();
+        true
+    }
+
+    /// Takes the lowest block out of the first bundle that has one.
+    pub(crate) fn pop_lowest(&mut self) -> Option<u32> {
+        let bundle = self.items[..self.len].iter_mut().find(|bundle| bundle.heads != 0)?;
+        let frame = bundle.word * 64 + bundle.heads.trailing_zeros();
+        bundle.heads &= bundle.heads - 1;
+        self.blocks -= 1;
+        Some(frame)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.blocks = 0;
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == Self::CAPACITY
+    }
+
+    /// Whether it holds no block.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// Blocks in all its bundles.
+    #[inline(always)]
+    pub(crate) fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Frames in all its bundles.
+    pub(crate) fn frames(&self) -> u64 {
+        self.as_slice().iter().map(|bundle| bundle.frame_count()).sum()
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_slice(&self) -> &[Bundle] {
+        &self.items[..self.len.min(Self::CAPACITY)]
+    }
+}

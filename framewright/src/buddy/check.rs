@@ -1,0 +1,96 @@
+//! Invariants and statistics that look at every pageblock.
+
+use super::{Buddy, MigrateType};
+use crate::frame::Order;
+
+/// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BlockCounts {
+    /// Maximal free blocks, by migratetype and order.
+    pub free: [[u64; Order::COUNT]; MigrateType::COUNT],
+    /// Pageblocks by migratetype.
+    pub pageblocks: [u64; MigrateType::COUNT],
+}
+
+impl BlockCounts {
+    /// Maximal free blocks of `order`, over all types.
+    #[must_use]
+    pub fn free_of_order(&self, order: Order) -> u64 {
+        self.free.iter().map(|orders| orders[usize::from(order.get())]).sum()
+    }
+
+    /// Free frames, over all types and orders.
+    #[must_use]
+    pub fn free_frames(&self) -> u64 {
+        Order::all().map(|order| self.free_of_order(order) * order.frames()).sum()
+    }
+
+    /// The order of the largest free block.
+    #[must_use]
+    pub fn largest(&self) -> Option<Order> {
+        Order::all().rev().find(|&order| self.free_of_order(order) > 0)
+    }
+
+    /// The unusable-free index for `order` in thousandths: which share of the free memory lies
+    /// in blocks too small for it. 0: all usable; 1000: none, or nothing is free.
+    #[must_use]
+    pub fn unusable_index(&self, order: Order) -> u64 {
+        let free = self.free_frames();
+        if free == 0 {
+            return 1000;
+        }
+        let usable: u64 = Order::all()
+            .filter(|&at| at >= order)
+            .map(|at| self.free_of_order(at) * at.frames())
+            .sum();
+        (free - usable) * 1000 / free
+    }
+}
+
+impl Buddy<'_> {
+    /// Counts free blocks and pageblocks.
+    pub(crate) fn counts(&self) -> BlockCounts {
+        let mut counts = BlockCounts::default();
+        for (index, block) in self.blocks.iter().enumerate() {
+            let of = self.type_of(index as u32) as usize;
+            counts.pageblocks[of] += 1;
+            for (order, blocks) in block.count_blocks().into_iter().enumerate() {
+                counts.free[of][order] += u64::from(blocks);
+            }
+        }
+        counts
+    }
+
+    /// Tests invariant I2 and the counts; the text says what is wrong, the number where.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, u32)> {
+        let mut free = [0; MigrateType::COUNT];
+        let mut listed = [0; MigrateType::COUNT];
+        for (index, block) in self.blocks.iter().enumerate() {
+            if !block.is_consistent() {
+                return Err(("the header of a pageblock contradicts its map", index as u32));
+            }
+            let of = self.type_of(index as u32);
+            let proper =
+                if of.listed().is_some() { block.proper_class() } else { block.class };
+            if block.class != proper {
+                return Err(("a pageblock is on the wrong list", index as u32));
+            }
+            free[of as usize] += u64::from(block.free);
+            listed[of as usize] += usize::from(block.free > 0);
+        }
+        for of in MigrateType::all().filter(|of| of.listed().is_some()) {
+            if self.lists.count_listed(self.blocks, of) != Some(listed[of as usize]) {
+                return Err(("the lists of a migratetype are damaged", of as u32));
+            }
+        }
+        if free != self.free {
+            return Err(("free frames per type do not add up", 0));
+        }
+        Ok(())
+    }
+
+    /// Whether `frame` is not in the memory map.
+    pub(crate) fn is_hole(&self, frame: u32) -> bool {
+        !self.ranges.iter().any(|range| (range[0]..range[1]).contains(&frame))
+    }
+}

@@ -1,0 +1,83 @@
+//! What to do when a type has run out: claim a pageblock of another type, or steal from one.
+//!
+//! *Claiming* retags a whole pageblock: because a pageblock with its free frames hangs on one
+//! list, that is one move. It is worth while if the pageblock is all free, or if at least half
+//! of it is free or holds frames like the requester's. *Stealing* takes blocks and leaves the
+//! type as it is; it is the only path that mixes types in a pageblock, hence the last one.
+
+use super::{Buddy, MigrateType};
+use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+
+/// A fallback that happened. Reported after the zone lock was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fallback {
+    /// The pageblock claimed or stolen from.
+    pub(crate) pageblock: u32,
+    /// Its type before.
+    pub(crate) from: MigrateType,
+    /// Order of its largest free block at the time.
+    pub(crate) found_order: Order,
+    /// Claimed as a whole, so that its type changed.
+    pub(crate) claimed: bool,
+}
+
+/// From this order on any requester may claim: half the pageblock order.
+const CLAIM_ORDER: u8 = PAGEBLOCK_ORDER / 2;
+
+/// A pageblock is claimed if this many of its frames are free or like the requester's.
+const CLAIM_FRAMES: usize = PAGEBLOCK_FRAMES / 2;
+
+impl Buddy<'_> {
+    /// Finds a pageblock of another type for a request. A claimed one has been retagged and is
+    /// found by the ordinary search; a stolen one is named and keeps its type.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fall_back(&mut self, order: Order, wanted: MigrateType) -> Option<Fallback> {
+        self.claim(order, wanted).or_else(|| self.steal(order, wanted))
+    }
+
+    fn claim(&mut self, order: Order, wanted: MigrateType) -> Option<Fallback> {
+        for found in (order.get()..=PAGEBLOCK_ORDER).rev() {
+            let candidate = wanted.fallbacks().iter().find_map(|&from| {
+                self.lists.emptiest(from, found).map(|pageblock| (from, pageblock))
+            });
+            let Some((from, pageblock)) = candidate else { continue };
+            if !may_claim(found, wanted) {
+                return None;
+            }
+            if self.is_worth_claiming(pageblock, from, wanted) {
+                self.retag(pageblock, wanted);
+                let found_order = Order::new(found)?;
+                return Some(Fallback { pageblock, from, found_order, claimed: true });
+            }
+        }
+        None
+    }
+
+    fn steal(&self, order: Order, wanted: MigrateType) -> Option<Fallback> {
+        wanted
+            .fallbacks()
+            .iter()
+            .filter_map(|&from| {
+                let pageblock = self.lists.first(from, order.get(), super::lists::Room::Any)?;
+                let found_order = self.blocks[pageblock as usize].largest()?;
+                Some(Fallback { pageblock, from, found_order, claimed: false })
+            })
+            .min_by_key(|found| found.found_order)
+    }
+
+    fn is_worth_claiming(&self, pageblock: u32, from: MigrateType, wanted: MigrateType) -> bool {
+        let block = &self.blocks[pageblock as usize];
+        let alike = match (wanted, from) {
+            (MigrateType::Movable, _) => block.movable,
+            (_, MigrateType::Movable) => block.pinned,
+            _ => 0,
+        };
+        usize::from(block.free + alike) >= CLAIM_FRAMES
+    }
+}
+
+/// Whether a free block of order `found` justifies claiming the pageblock it is in.
+fn may_claim(found: u8, wanted: MigrateType) -> bool {
+    found >= CLAIM_ORDER || matches!(wanted, MigrateType::Unmovable | MigrateType::Reclaimable)
+}

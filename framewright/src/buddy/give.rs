@@ -1,0 +1,218 @@
+//! Giving frames back.
+
+use super::{
+    Buddy, Bundle, MigrateType, WORDS_SHIFT,
+    pageblock::{Pageblock, WORDS},
+    word::{self, WORD_ORDER},
+    words_of,
+};
+use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+
+/// A free that was refused because the map contradicts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// Frames of it are free already.
+    AlreadyFree,
+    /// No allocated block starts there.
+    NotAllocated,
+    /// A block starts there, but of another order.
+    WrongOrder,
+}
+
+/// The refusals of a batch: all are counted, the first is kept for the report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Refusals {
+    pub(crate) count: u32,
+    pub(crate) frames: u64,
+    pub(crate) first: Option<(u32, Order, Refusal)>,
+}
+
+impl Refusals {
+    pub(crate) fn add(&mut self, frame: u32, order: Order, why: Refusal) {
+        self.count += 1;
+        self.frames += order.frames();
+        self.first.get_or_insert((frame, order, why));
+    }
+
+    pub(crate) fn merge(&mut self, other: Refusals) {
+        self.count += other.count;
+        self.frames += other.frames;
+        self.first = self.first.or(other.first);
+    }
+}
+
+/// A block that somebody waits for: the first merge in the zone that completes exactly this
+/// order hands the block over instead of listing it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Capture {
+    pub(crate) order: Order,
+    pub(crate) migratetype: MigrateType,
+    /// First frame of the captured block.
+    pub(crate) taken: Option<u32>,
+}
+
+impl Buddy<'_> {
+    /// Gives back blocks. Bundles of one pageblock should be neighbours: its lists are put right
+    /// once per run of them.
+    ///
+    /// Returns what hardening refused; those frames stay as they were.
+    #[inline(never)]
+    pub(crate) fn give_bundles(&mut self, bundles: &[Bundle]) -> Refusals {
+        let mut refusals = Refusals::default();
+        let mut run: Option<(u32, MigrateType)> = None;
+        for &bundle in bundles {
+            let index = bundle.word >> WORDS_SHIFT;
+            let of = match run {
+                Some((previous, of)) if previous == index => of,
+                previous => {
+                    if let Some((previous, of)) = previous {
+                        self.settle(previous, of);
+                    }
+                    let of = self.type_of(index);
+                    run = Some((index, of));
+                    of
+                }
+            };
+            self.give_bundle(bundle, of, &mut refusals);
+        }
+        if let Some((index, of)) = run {
+            self.settle(index, of);
+        }
+        refusals
+    }
+
+    /// Gives back one block, which `capture` may keep.
+    pub(crate) fn give_or_capture(
+        &mut self,
+        frame: u32,
+        order: Order,
+        capture: &mut Capture,
+    ) -> Refusals {
+        let refusals = self.give_bundles(&[Bundle::of(frame, order)]);
+        let index = frame >> PAGEBLOCK_ORDER;
+        let of = self.type_of(index);
+        let wanted = capture.order;
+        let head = frame & !(wanted.frames() as u32 - 1);
+        let suits = of != MigrateType::Isolate
+            && (wanted == Order::MAX
+                || of != MigrateType::Movable
+                || capture.migratetype == MigrateType::Movable);
+        if capture.taken.is_none() && refusals.count == 0 && order <= wanted && suits {
+            let movable = capture.migratetype == MigrateType::Movable;
+            if self.take_specific(head, wanted, movable) {
+                capture.taken = Some(head);
+            }
+        }
+        refusals
+    }
+
+    #[inline(always)]
+    fn give_bundle(
+        &mut self,
+        mut bundle: Bundle,
+        of: MigrateType,
+        refusals: &mut Refusals,
+    ) {
+        let index = bundle.word >> WORDS_SHIFT;
+        let first = bundle.word as usize % WORDS;
+        if self.checked {
+            self.drop_refused(&mut bundle, refusals);
+        }
+        let order = bundle.order;
+        let block = &mut self.blocks[index as usize];
+        if self.checked {
+            block.heads[first] &= !bundle.heads;
+        }
+        let frames = if order.get() <= WORD_ORDER {
+            let frames = bundle.spread();
+            block.set_word(first, block.map[first] | frames);
+            frames.count_ones() as u16
+        } else if bundle.heads != 0 {
+            block.set_words(first, words_of(order), true);
+            order.frames() as u16
+        } else {
+            0
+        };
+        block.book_given(frames, of == MigrateType::Movable);
+        self.free[of as usize] += u64::from(frames);
+    }
+
+    /// Leaves in `bundle` only what the maps confirm as allocated blocks of `order`.
+    #[inline(always)]
+    fn drop_refused(&self, bundle: &mut Bundle, refusals: &mut Refusals) {
+        let order = bundle.order;
+        let block = &self.blocks[(bundle.word >> WORDS_SHIFT) as usize];
+        let first = bundle.word as usize % WORDS;
+        let (map, heads) = (block.map[first], block.heads[first]);
+        let frames = bundle.spread();
+        let larger = word::overrun(bundle.heads, order.get(), map | heads);
+        let confirmed = map & frames == 0
+            && heads & frames == bundle.heads
+            && larger == 0
+            && (order.get() < WORD_ORDER || is_sole_head(block, first, order));
+        if !confirmed {
+            self.drop_refused_slowly(bundle, refusals);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_refused_slowly(&self, bundle: &mut Bundle, refusals: &mut Refusals) {
+        let mut accepted = 0;
+        for frame in bundle.frames() {
+            match self.judge(frame, bundle.order) {
+                Ok(()) => accepted |= 1 << (frame % 64),
+                Err(why) => refusals.add(frame, bundle.order, why),
+            }
+        }
+        bundle.heads = accepted;
+    }
+
+    /// Whether the maps know an allocated block of exactly `order` at `frame`.
+    pub(crate) fn judge(&self, frame: u32, order: Order) -> Result<(), Refusal> {
+        let size = order.frames() as u32;
+        let in_block = |frame: u32| frame as usize % PAGEBLOCK_FRAMES;
+        let block =
+            self.blocks.get((frame >> PAGEBLOCK_ORDER) as usize).ok_or(Refusal::NotAllocated)?;
+        let is_free = |at: usize| block.map[at / 64] >> (at % 64) & 1 == 1;
+        let is_head = |at: usize| block.heads[at / 64] >> (at % 64) & 1 == 1;
+        let start = in_block(frame);
+        let rest = start + 1..start + size as usize;
+        if is_free(start) {
+            return Err(Refusal::AlreadyFree);
+        }
+        if !is_head(start) {
+            return Err(Refusal::NotAllocated);
+        }
+        if rest.clone().any(is_free) || rest.clone().any(is_head) {
+            return Err(Refusal::WrongOrder);
+        }
+        let next = rest.end;
+        let could_be_larger = start % (2 * size as usize) == 0 && next < PAGEBLOCK_FRAMES;
+        if could_be_larger && !is_free(next) && !is_head(next) && !self.is_hole(frame + size) {
+            return Err(Refusal::WrongOrder);
+        }
+        Ok(())
+    }
+
+    /// Cuts the allocated block at `frame` into two of `half`, as far as the heads are kept.
+    pub(crate) fn split_head(&mut self, frame: u32, half: Order) {
+        if self.checked {
+            let second = frame + half.frames() as u32;
+            let block = &mut self.blocks[(second >> PAGEBLOCK_ORDER) as usize];
+            block.heads[second as usize % PAGEBLOCK_FRAMES / 64] |= 1 << (second % 64);
+        }
+    }
+}
+
+/// Whether a block of `order` (at least a word) that starts with word `first` is allocated and
+/// the only one in its words, and is provably not larger.
+#[inline(always)]
+fn is_sole_head(block: &Pageblock, first: usize, order: Order) -> bool {
+    let words = first..first + words_of(order);
+    let rest = first + 1..words.end;
+    let next = words.end;
+    block.map.get(words).is_some_and(|map| map.iter().all(|&word| word == 0))
+        && block.heads.get(rest).is_some_and(|heads| heads.iter().all(|&word| word == 0))
+        && (next == WORDS || (block.map[next] | block.heads[next]) & 1 == 1)
+}

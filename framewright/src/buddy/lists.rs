@@ -1,0 +1,130 @@
+//! Lists of pageblocks by migratetype and class.
+//!
+//! A pageblock with free frames is on exactly one list: that of its migratetype, of the order
+//! of its largest free block, and of its fullness quartile. One bit per list says whether it is
+//! non-empty, so the smallest sufficient order, fullest pageblocks first, is one find-first-set.
+
+use super::{
+    MigrateType,
+    pageblock::{NIL, Pageblock, UNLISTED},
+};
+use crate::frame::Order;
+
+/// Quartiles of fullness per order.
+pub(super) const QUARTILES: u8 = 4;
+const CLASSES: usize = Order::COUNT * QUARTILES as usize;
+
+/// Which lists to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Any with a free block of the order: fill what is full first.
+    Any,
+    /// Only pageblocks with more than a quarter of their frames free.
+    Roomy,
+}
+
+/// The classes that count as roomy: quartiles 1 to 3 of every order.
+const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
+
+pub(super) struct Lists {
+    heads: [[u32; CLASSES]; MigrateType::LISTED],
+    nonempty: [u64; MigrateType::LISTED],
+}
+
+impl Lists {
+    pub(super) fn new() -> Self {
+        Self { heads: [[NIL; CLASSES]; MigrateType::LISTED], nonempty: [0; MigrateType::LISTED] }
+    }
+
+    /// First pageblock of `migratetype` that holds a free block of `order`, from the smallest
+    /// sufficient largest order and the fullest quartile.
+    #[inline(always)]
+    pub(super) fn first(&self, migratetype: MigrateType, order: u8, room: Room) -> Option<u32> {
+        let list = migratetype.listed()?;
+        let mut classes = self.nonempty[list] & !0 << (order * QUARTILES);
+        if room == Room::Roomy {
+            classes &= ROOMY;
+        }
+        if classes == 0 {
+            return None;
+        }
+        Some(self.heads[list][classes.trailing_zeros() as usize])
+    }
+
+    /// The emptiest pageblock of `migratetype` whose largest free block has exactly `order`.
+    pub(super) fn emptiest(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
+        let list = migratetype.listed()?;
+        let classes = self.nonempty[list] >> (order * QUARTILES) & 0xf;
+        let quartile = classes.checked_ilog2()?;
+        Some(self.heads[list][usize::from(order * QUARTILES) + quartile as usize])
+    }
+
+    /// The non-empty classes of all types together: four bits per order.
+    #[inline(always)]
+    pub(super) fn classes(&self) -> u64 {
+        self.nonempty.iter().fold(0, |all, list| all | list)
+    }
+
+    /// Takes pageblock `index` off its list, if it is on one.
+    pub(super) fn unlink(&mut self, blocks: &mut [Pageblock], index: u32, of: MigrateType) {
+        let block = &mut blocks[index as usize];
+        let (class, previous, next) = (block.class, block.previous, block.next);
+        let Some(list) = of.listed() else { return };
+        if class == UNLISTED {
+            return;
+        }
+        block.class = UNLISTED;
+        if next != NIL {
+            blocks[next as usize].previous = previous;
+        }
+        if previous != NIL {
+            blocks[previous as usize].next = next;
+        } else {
+            self.heads[list][usize::from(class)] = next;
+            self.nonempty[list] &= !(u64::from(next == NIL) << class);
+        }
+    }
+
+    /// Puts pageblock `index` at the head of the list of its class, if it has free frames and
+    /// `of` is a type with lists.
+    pub(super) fn link(&mut self, blocks: &mut [Pageblock], index: u32, of: MigrateType) {
+        let class = blocks[index as usize].proper_class();
+        let Some(list) = of.listed() else { return };
+        if class == UNLISTED {
+            return;
+        }
+        let head = &mut self.heads[list][usize::from(class)];
+        let next = core::mem::replace(head, index);
+        self.nonempty[list] |= 1 << class;
+        let block = &mut blocks[index as usize];
+        (block.class, block.previous, block.next) = (class, NIL, next);
+        if next != NIL {
+            blocks[next as usize].previous = index;
+        }
+    }
+
+    /// Whether the lists are intact and hold exactly the pageblocks of `of` that belong on them
+    /// (invariant I2, the part between pageblocks).
+    pub(super) fn count_listed(&self, blocks: &[Pageblock], of: MigrateType) -> Option<usize> {
+        let list = of.listed()?;
+        let mut count = 0;
+        for (class, &head) in self.heads[list].iter().enumerate() {
+            if (head != NIL) != (self.nonempty[list] >> class & 1 == 1) {
+                return None;
+            }
+            let (mut index, mut previous) = (head, NIL);
+            while index != NIL {
+                let block = blocks.get(index as usize)?;
+                if usize::from(block.class) != class || block.previous != previous {
+                    return None;
+                }
+                count += 1;
+                if count > blocks.len() {
+                    return None;
+                }
+                (previous, index) = (index, block.next);
+            }
+        }
+        Some(count)
+    }
+}

@@ -1,0 +1,95 @@
+//! Mobility classes.
+
+use core::fmt;
+
+/// What may be done with the frames of a block, and so which pageblocks it may share.
+///
+/// Numbered as the kernel does without CMA, because these numbers appear in traces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum MigrateType {
+    /// Stays where it is until it is freed.
+    Unmovable = 0,
+    /// Its contents can be moved to other frames.
+    Movable = 1,
+    /// Cannot move, but can be reclaimed.
+    Reclaimable = 2,
+    /// Reserved for high-order requests that cannot wait.
+    HighAtomic = 3,
+    /// Withheld from allocation. Not requestable.
+    Isolate = 4,
+}
+
+impl MigrateType {
+    /// How many there are.
+    pub const COUNT: usize = 5;
+    /// The types that requests may name.
+    pub const REQUESTABLE: [MigrateType; 3] =
+        [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+    /// How many types have lists in the buddy: all but [`MigrateType::Isolate`].
+    pub(crate) const LISTED: usize = 4;
+    /// How many types have per-CPU lists.
+    pub(crate) const PCP: usize = 3;
+
+    /// The type with this number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::Unmovable,
+            1 => Self::Movable,
+            2 => Self::Reclaimable,
+            3 => Self::HighAtomic,
+            4 => Self::Isolate,
+            _ => return None,
+        })
+    }
+
+    /// The name the kernel prints.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unmovable => "Unmovable",
+            Self::Movable => "Movable",
+            Self::Reclaimable => "Reclaimable",
+            Self::HighAtomic => "HighAtomic",
+            Self::Isolate => "Isolate",
+        }
+    }
+
+    /// All types, in order.
+    pub fn all() -> impl Iterator<Item = MigrateType> {
+        (0..Self::COUNT as u8).filter_map(Self::from_number)
+    }
+
+    /// Whether requests may name it.
+    #[must_use]
+    pub const fn is_requestable(self) -> bool {
+        (self as u8) < 3
+    }
+
+    /// Where else to look when a type has run out, best first.
+    pub(crate) const fn fallbacks(self) -> &'static [MigrateType] {
+        match self {
+            Self::Unmovable => &[Self::Reclaimable, Self::Movable],
+            Self::Movable => &[Self::Reclaimable, Self::Unmovable],
+            Self::Reclaimable => &[Self::Unmovable, Self::Movable],
+            Self::HighAtomic | Self::Isolate => &[],
+        }
+    }
+
+    /// Index of its lists in the buddy, if it has any.
+    #[inline(always)]
+    pub(crate) const fn listed(self) -> Option<usize> {
+        match self {
+            Self::Isolate => None,
+            listed => Some(listed as usize),
+        }
+    }
+}
+
+impl fmt::Display for MigrateType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,152 @@
+//! The free frames of a zone.
+//!
+//! **The unit is the pageblock** (512 frames): one 512-bit map of free frames beside a small
+//! header. Which buddies exist is read off the map, so giving frames back sets bits and taking
+//! them clears bits, 64 neighbours at a time; nothing is split or merged one by one. Zone lists
+//! hold *pageblocks*, by migratetype, order of the largest free block, and fullness, fullest
+//! first: what is empty stays empty, and huge pages stay available.
+//!
+//! Frames enter and leave as [`Bundle`]s, a word of the map and a mask of block heads in it, so
+//! that the zone lock is held per batch and never per frame. Everything that can be chosen
+//! outside the lock is: bundles arrive grouped.
+//!
+//! All of it lives inside the zone's lock, except the types of the pageblocks, which are
+//! written under the lock and read without it as a hint (the free path picks a list by it; the
+//! buddy reads it again).
+//!
+//! Invariants: header and map of a pageblock agree; a pageblock is on the list its header says,
+//! or on none if it has nothing free or is isolated; free frames of isolated pageblocks are not
+//! counted as free. [`Buddy::check`] tests them.
+
+mod bundle;
+mod check;
+mod fallback;
+mod give;
+mod isolate;
+mod lists;
+mod migratetype;
+mod pageblock;
+mod take;
+mod word;
+
+use crate::{
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    sync::{AtomicU8, Ordering},
+};
+
+pub use bundle::Bundle;
+pub(crate) use bundle::Bundles;
+pub use check::BlockCounts;
+pub(crate) use fallback::Fallback;
+pub(crate) use give::{Capture, Refusal, Refusals};
+pub(crate) use isolate::IsolationRefused;
+pub use migratetype::MigrateType;
+pub(crate) use pageblock::Pageblock;
+pub(crate) use take::Want;
+
+use lists::Lists;
+
+/// Words of the map per pageblock, as a shift.
+const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
+
+/// The free frames of one zone. Frames are numbered from the zone's first pageblock.
+pub struct Buddy<'m> {
+    blocks: &'m mut [Pageblock],
+    types: &'m [AtomicU8],
+    /// First frame and end of each range of the memory map, ascending: what is not a hole.
+    ranges: &'m [[u32; 2]],
+    lists: Lists,
+    /// Free frames by migratetype.
+    free: [u64; MigrateType::COUNT],
+    /// Whether heads of allocated blocks are kept and frees checked against them.
+    checked: bool,
+}
+
+impl<'m> Buddy<'m> {
+    /// A zone of as many pageblocks as `blocks`, its frames in `ranges` free, the rest holes.
+    pub(crate) fn new(
+        blocks: &'m mut [Pageblock],
+        types: &'m [AtomicU8],
+        ranges: &'m [[u32; 2]],
+        checked: bool,
+    ) -> Self {
+        let free = [0; MigrateType::COUNT];
+        let mut buddy = Self { blocks, types, ranges, lists: Lists::new(), free, checked };
+        for &[start, end] in ranges {
+            buddy.add_frames(start, end);
+        }
+        buddy
+    }
+
+    /// Adds frames `start` to `end` to the zone, free. They were holes before.
+    fn add_frames(&mut self, start: u32, end: u32) {
+        let mut at = start;
+        while at < end {
+            let index = at >> PAGEBLOCK_ORDER;
+            let stop = end.min((index + 1) << PAGEBLOCK_ORDER);
+            self.lists.unlink(self.blocks, index, self.type_of(index));
+            let block = &mut self.blocks[index as usize];
+            for frame in at..stop {
+                let i = frame as usize % PAGEBLOCK_FRAMES / 64;
+                block.map[i] |= 1 << (frame % 64);
+            }
+            for i in 0..pageblock::WORDS {
+                block.set_word(i, block.map[i]);
+            }
+            let frames = (stop - at) as u16;
+            block.free += frames;
+            block.present += frames;
+            let of = self.type_of(index);
+            self.free[of as usize] += u64::from(frames);
+            self.lists.link(self.blocks, index, of);
+            at = stop;
+        }
+    }
+
+    /// Free frames that may be allocated: those of isolated pageblocks are left out.
+    pub(crate) fn free_frames(&self) -> u64 {
+        self.free[..MigrateType::LISTED].iter().sum()
+    }
+
+    /// The non-empty classes of all types: bits 4k to 4k+3 belong to pageblocks whose largest
+    /// free block has order k.
+    pub(crate) fn classes(&self) -> u64 {
+        self.lists.classes()
+    }
+
+    /// The type of a pageblock, read under the lock.
+    #[inline(always)]
+    fn type_of(&self, index: u32) -> MigrateType {
+        MigrateType::from_number(self.types[index as usize].load(Ordering::Relaxed))
+            .unwrap_or(MigrateType::Isolate)
+    }
+
+    /// Moves a pageblock with all its free frames to another type.
+    fn retag(&mut self, index: u32, to: MigrateType) {
+        let from = self.type_of(index);
+        let free = u64::from(self.blocks[index as usize].free);
+        self.lists.unlink(self.blocks, index, from);
+        self.types[index as usize].store(to as u8, Ordering::Relaxed);
+        self.free[from as usize] -= free;
+        self.free[to as usize] += free;
+        self.lists.link(self.blocks, index, to);
+    }
+
+    /// Puts a pageblock whose map has changed on the list it now belongs on.
+    #[inline(always)]
+    fn settle(&mut self, index: u32, of: MigrateType) {
+        let block = &self.blocks[index as usize];
+        if block.class != block.proper_class() {
+            self.lists.unlink(self.blocks, index, of);
+            self.lists.link(self.blocks, index, of);
+        }
+    }
+}
+
+/// Number of map words that a block of `order` covers.
+const fn words_of(order: Order) -> usize {
+    if order.get() <= word::WORD_ORDER { 1 } else { 1 << (order.get() - word::WORD_ORDER) }
+}
+
+#[cfg(test)]
+mod tests;

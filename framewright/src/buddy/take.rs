@@ -1,0 +1,172 @@
+//! Taking frames out of the buddy.
+
+use super::{
+    Buddy, Bundle, Bundles, Fallback, MigrateType, WORDS_SHIFT,
+    lists::Room,
+    pageblock::{Pageblock, WORDS},
+    word::{self, WORD_ORDER},
+    words_of,
+};
+use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+
+/// What to take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) order: Order,
+    pub(crate) migratetype: MigrateType,
+    /// Blocks wanted.
+    pub(crate) blocks: u32,
+    /// Blocks that may be taken at the most: a word that is nearly used up is taken whole if
+    /// this allows it, so that the next batch starts on a word of its own.
+    pub(crate) at_most: u32,
+    /// Pageblocks to visit while the zone has roomier ones.
+    pub(crate) visits: u32,
+}
+
+/// Whole-word rounding leaves at most this many frames of a word behind.
+const ROUNDING: u32 = 32;
+
+impl Buddy<'_> {
+    /// Takes up to `want.blocks` blocks of an order, appending them to `out`, own type first,
+    /// then by fallback. Returns the fallback that was needed, if any.
+    ///
+    /// A batch that found anything of its own type does not fall back: a short refill mixes
+    /// less than a full one.
+    #[inline(never)]
+    pub(crate) fn take_bundles(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+        let mut fallback = None;
+        let mut visits = 0;
+        while out.blocks() < want.blocks && !out.is_full() {
+            let index = match self.choose(&want, visits, want.blocks - out.blocks()) {
+                Some(index) => index,
+                None if out.is_empty() && fallback.is_none() => {
+                    let found = self.fall_back(want.order, want.migratetype)?;
+                    fallback = Some(found);
+                    if found.claimed {
+                        continue;
+                    }
+                    found.pageblock
+                }
+                None => break,
+            };
+            let of = self.type_of(index);
+            let block = &mut self.blocks[index as usize];
+            let before = block.free;
+            take_from(block, index, &want, self.checked, out);
+            let taken = before - block.free;
+            self.free[of as usize] -= u64::from(taken);
+            self.settle(index, of);
+            visits += 1;
+            if of != want.migratetype {
+                break;
+            }
+        }
+        fallback
+    }
+
+    /// The pageblock to take from next: the fullest of the smallest sufficient order, but
+    /// towards the end of the visits one that can serve the rest by itself.
+    #[inline(always)]
+    fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
+        let order = want.order.get();
+        if visits * 2 >= want.visits && missing > 1 {
+            let roomy = self.lists.first(want.migratetype, order, Room::Roomy);
+            if roomy.is_some() {
+                return roomy;
+            }
+        }
+        self.lists.first(want.migratetype, order, Room::Any)
+    }
+
+    /// Takes the block of `order` at `frame` and no other. `false` if it is not free as a whole.
+    pub(crate) fn take_specific(&mut self, frame: u32, order: Order, movable: bool) -> bool {
+        let index = frame >> PAGEBLOCK_ORDER;
+        if index as usize >= self.blocks.len() {
+            return false;
+        }
+        let of = self.type_of(index);
+        let block = &mut self.blocks[index as usize];
+        let first = frame as usize % PAGEBLOCK_FRAMES / 64;
+        let heads = 1 << (frame % 64);
+        if order.get() <= WORD_ORDER {
+            let frames = word::spread(heads, order.get());
+            if block.map[first] & frames != frames {
+                return false;
+            }
+            block.set_word(first, block.map[first] & !frames);
+        } else {
+            let words = words_of(order);
+            if block.map[first..first + words].iter().any(|&word| word != !0) {
+                return false;
+            }
+            block.set_words(first, words, false);
+        }
+        if self.checked {
+            block.heads[first] |= heads;
+        }
+        block.book_taken(order.frames() as u16, movable);
+        self.free[of as usize] -= order.frames();
+        self.settle(index, of);
+        true
+    }
+}
+
+/// Takes blocks from one pageblock that has at least one of the order.
+#[inline(always)]
+fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out: &mut Bundles) {
+    let movable = want.migratetype == MigrateType::Movable;
+    let order = want.order.get();
+    if order > WORD_ORDER {
+        let Some(first) = block.best_words(order) else { return };
+        block.set_words(first, words_of(want.order), false);
+        finish(block, index, first, 1, want.order, movable, checked, out);
+        return;
+    }
+    let mut from = 0;
+    while out.blocks() < want.blocks && !out.is_full() {
+        // A batch of single frames empties the pageblock in ascending order; a few larger
+        // blocks look for the word where they break up least.
+        let word =
+            if order == 0 { block.next_word(from, order) } else { block.best_word(order) };
+        let Some(i) = word else { return };
+        let missing = want.blocks - out.blocks();
+        let heads = pick(block.map[i], order, missing, want.at_most - out.blocks());
+        block.set_word(i, block.map[i] & !word::spread(heads, order));
+        finish(block, index, i, heads, want.order, movable, checked, out);
+        from = i;
+    }
+}
+
+/// The heads to take from a word: at least one, at most `limit`, about `missing`.
+#[inline(always)]
+fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
+    if missing == 1 && order > 0 {
+        return word::best_run(map, order).map_or(0, |bit| 1 << bit);
+    }
+    let runs = word::runs(map, order);
+    let have = runs.count_ones();
+    let rounded = if (have - missing.min(have)) << order <= ROUNDING { have } else { missing };
+    let take = rounded.min(limit.max(1));
+    if take >= have { runs } else { word::lowest(runs, take) }
+}
+
+/// Books what was taken from a word and appends it.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
+fn finish(
+    block: &mut Pageblock,
+    index: u32,
+    i: usize,
+    heads: u64,
+    order: Order,
+    movable: bool,
+    checked: bool,
+    out: &mut Bundles,
+) {
+    debug_assert!(i < WORDS && heads != 0);
+    if checked {
+        block.heads[i] |= heads;
+    }
+    block.book_taken((heads.count_ones() << order.get()) as u16, movable);
+    out.push(Bundle { word: (index << WORDS_SHIFT) + i as u32, heads, order });
+}

@@ -1,0 +1,271 @@
+use std::{boxed::Box, vec::Vec};
+
+use super::*;
+
+/// A buddy over `pageblocks` pageblocks of free movable frames.
+fn buddy(pageblocks: usize) -> Buddy<'static> {
+    let blocks = (0..pageblocks).map(|_| Pageblock::empty()).collect::<Vec<_>>();
+    let movable = MigrateType::Movable as u8;
+    let types = (0..pageblocks).map(|_| AtomicU8::new(movable)).collect::<Vec<_>>();
+    let ranges = Vec::from([[0, (pageblocks * PAGEBLOCK_FRAMES) as u32]]);
+    Buddy::new(Box::leak(blocks.into_boxed_slice()), types.leak(), ranges.leak(), true)
+}
+
+fn order(value: u8) -> Order {
+    Order::new(value).unwrap()
+}
+
+fn want(order: u8, migratetype: MigrateType, blocks: u32) -> Want {
+    Want { order: self::order(order), migratetype, blocks, at_most: blocks, visits: 4 }
+}
+
+fn take(buddy: &mut Buddy<'_>, want: Want) -> (Vec<u32>, Option<Fallback>) {
+    let mut out = Bundles::new();
+    let fallback = buddy.take_bundles(want, &mut out);
+    buddy.check().unwrap();
+    (out.as_slice().iter().flat_map(|bundle| bundle.frames()).collect(), fallback)
+}
+
+fn give(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {
+    let refusals = buddy.give_bundles(&[Bundle::of(frame, self::order(order))]);
+    buddy.check().unwrap();
+    refusals
+}
+
+const MOVABLE: MigrateType = MigrateType::Movable;
+
+#[test]
+fn every_order_is_taken_aligned_and_merges_back() {
+    for value in 0..=9 {
+        let mut buddy = buddy(2);
+        let (frames, _) = take(&mut buddy, want(value, MOVABLE, 1));
+        assert_eq!(frames.len(), 1);
+        assert_eq!(frames[0] % (1 << value), 0);
+        assert_eq!(buddy.free_frames(), 1024 - (1 << value));
+        assert_eq!(give(&mut buddy, frames[0], value), Refusals::default());
+        assert_eq!(buddy.counts().free_of_order(order(9)), 2, "order {value}");
+    }
+}
+
+#[test]
+fn a_batch_comes_in_ascending_order_from_one_pageblock() {
+    let mut buddy = buddy(4);
+    let (frames, _) = take(&mut buddy, want(0, MOVABLE, 63));
+    assert_eq!(frames, (frames[0]..frames[0] + 63).collect::<Vec<_>>());
+    let (next, _) = take(&mut buddy, want(0, MOVABLE, 10));
+    assert_eq!(next[0], frames[62] + 1, "the pageblock begun is used up first");
+}
+
+#[test]
+fn a_word_nearly_used_up_is_taken_whole() {
+    let mut buddy = buddy(1);
+    let mut wanted = want(0, MOVABLE, 63);
+    wanted.at_most = 100;
+    assert_eq!(take(&mut buddy, wanted).0.len(), 64);
+}
+
+#[test]
+fn small_blocks_do_not_break_large_ones() {
+    let mut buddy = buddy(2);
+    let (first, _) = take(&mut buddy, want(3, MOVABLE, 1));
+    let (second, _) = take(&mut buddy, want(3, MOVABLE, 1));
+    assert_eq!(second[0], first[0] + 8, "the smallest block that fits is used");
+    assert_eq!(buddy.counts().free_of_order(order(9)), 1);
+}
+
+#[test]
+fn an_empty_pageblock_is_touched_last() {
+    let mut buddy = buddy(8);
+    let (begun, _) = take(&mut buddy, want(0, MOVABLE, 1));
+    for _ in 0..50 {
+        let (frames, _) = take(&mut buddy, want(2, MOVABLE, 1));
+        assert_eq!(frames[0] / 512, begun[0] / 512);
+    }
+}
+
+#[test]
+fn another_type_claims_a_whole_pageblock() {
+    let mut buddy = buddy(2);
+    let (_, fallback) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
+    let fallback = fallback.unwrap();
+    assert!(fallback.claimed);
+    assert_eq!((fallback.from, fallback.found_order), (MOVABLE, order(9)));
+    assert_eq!(buddy.counts().pageblocks, [1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn a_half_free_pageblock_is_claimed_and_a_fuller_one_is_stolen_from() {
+    for (used, claimed) in [(256, true), (257, false)] {
+        let mut buddy = buddy(1);
+        take(&mut buddy, want(0, MOVABLE, used));
+        let (frames, fallback) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
+        assert_eq!(frames.len(), 1);
+        assert_eq!(fallback.unwrap().claimed, claimed, "{used} frames in use");
+        let of = if claimed { MigrateType::Unmovable } else { MOVABLE };
+        assert_eq!(buddy.type_of(0), of);
+    }
+}
+
+#[test]
+fn movable_requests_do_not_claim_for_small_blocks() {
+    let mut buddy = buddy(1);
+    buddy.retag(0, MigrateType::Unmovable);
+    // Leave single free frames only, more than half of them: nothing of order 4.
+    for frame in 0..512 {
+        assert!(buddy.take_specific(frame, order(0), false));
+    }
+    for frame in (0..512).step_by(2) {
+        give(&mut buddy, frame, 0);
+    }
+    let (_, fallback) = take(&mut buddy, want(0, MOVABLE, 1));
+    assert!(!fallback.unwrap().claimed);
+}
+
+#[test]
+fn fallback_prefers_reclaimable_over_movable_for_unmovable() {
+    let mut buddy = buddy(2);
+    buddy.retag(0, MigrateType::Reclaimable);
+    let (_, fallback) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
+    assert_eq!(fallback.unwrap().from, MigrateType::Reclaimable);
+}
+
+#[test]
+fn isolated_frames_are_neither_counted_nor_taken() {
+    let mut buddy = buddy(2);
+    let (frames, _) = take(&mut buddy, want(0, MOVABLE, 1));
+    let index = frames[0] / 512;
+    buddy.isolate(index).unwrap();
+    assert_eq!(buddy.isolate(index), Err(IsolationRefused::AlreadyIsolated));
+    assert_eq!(buddy.free_frames(), 512);
+    give(&mut buddy, frames[0], 0);
+    assert_eq!(buddy.free_frames(), 512, "a frame freed there stays withheld");
+    let (others, _) = take(&mut buddy, want(0, MOVABLE, 600));
+    assert!(others.iter().all(|frame| frame / 512 != index));
+    buddy.undo_isolate(index);
+    buddy.check().unwrap();
+    assert_eq!(buddy.type_of(index), MOVABLE);
+}
+
+#[test]
+fn pinned_frames_forbid_isolation() {
+    let mut buddy = buddy(1);
+    take(&mut buddy, want(0, MigrateType::Unmovable, 3));
+    assert_eq!(buddy.isolate(0), Err(IsolationRefused::Pinned(3)));
+}
+
+#[test]
+fn a_specific_block_is_taken_or_refused_whole() {
+    for value in 0..=9 {
+        let mut buddy = buddy(2);
+        let frame = 512 + (512 - (1 << value));
+        assert!(buddy.take_specific(frame, order(value), true));
+        assert!(!buddy.take_specific(frame, order(value), true));
+        buddy.check().unwrap();
+        assert_eq!(give(&mut buddy, frame, value), Refusals::default());
+        buddy.take_specific(frame, order(0), true);
+        assert!(!buddy.take_specific(512, order(9), true));
+        buddy.check().unwrap();
+    }
+    assert!(!buddy(1).take_specific(512, order(0), true), "outside the zone");
+}
+
+#[test]
+fn a_merge_is_captured_when_it_completes_the_order() {
+    let mut buddy = buddy(1);
+    for frame in 0..4 {
+        assert!(buddy.take_specific(frame, order(0), true));
+    }
+    let mut capture = Capture { order: order(2), migratetype: MOVABLE, taken: None };
+    for frame in [1, 3, 0] {
+        assert_eq!(buddy.give_or_capture(frame, order(0), &mut capture).count, 0);
+        assert_eq!(capture.taken, None);
+    }
+    buddy.give_or_capture(2, order(0), &mut capture);
+    assert_eq!(capture.taken, Some(0));
+    assert_eq!(buddy.free_frames(), 508);
+    buddy.check().unwrap();
+    assert_eq!(give(&mut buddy, 0, 2), Refusals::default(), "it is an allocated block");
+}
+
+#[test]
+fn bad_frees_are_refused_and_change_nothing() {
+    let mut buddy = buddy(2);
+    let (blocks, _) = take(&mut buddy, want(3, MOVABLE, 2));
+    let block = blocks[0];
+    let free = buddy.free_frames();
+    for (frame, value, why) in [
+        (block, 2, Refusal::WrongOrder),
+        (block, 0, Refusal::WrongOrder),
+        (block & !15, 4, Refusal::WrongOrder),
+        (block + 4, 0, Refusal::NotAllocated),
+        (block + 1, 0, Refusal::NotAllocated),
+        ((block + 512) % 1024, 0, Refusal::AlreadyFree),
+    ] {
+        let refusals = give(&mut buddy, frame, value);
+        assert_eq!(refusals.first.map(|(_, _, why)| why), Some(why), "{frame} order {value}");
+        assert_eq!(buddy.free_frames(), free);
+    }
+    assert_eq!(give(&mut buddy, block, 3), Refusals::default());
+    assert_eq!(give(&mut buddy, block, 3).first.map(|first| first.2), Some(Refusal::AlreadyFree));
+}
+
+#[test]
+fn large_orders_are_checked_like_small_ones() {
+    let mut buddy = buddy(2);
+    for value in 6..=9 {
+        let (blocks, _) = take(&mut buddy, want(value, MOVABLE, 1));
+        let block = blocks[0];
+        for wrong in (5..=9).filter(|&wrong| wrong != value && block % (1 << wrong) == 0) {
+            assert_eq!(give(&mut buddy, block, wrong).count, 1, "{value} freed as {wrong}");
+        }
+        assert_eq!(give(&mut buddy, block, value).count, 0);
+    }
+}
+
+#[test]
+fn one_bad_block_of_a_bundle_is_refused_alone() {
+    let mut buddy = buddy(1);
+    let (frames, _) = take(&mut buddy, want(0, MOVABLE, 8));
+    give(&mut buddy, frames[3], 0);
+    let bundle = Bundle { word: frames[0] / 64, heads: 0xff, order: order(0) };
+    let refusals = buddy.give_bundles(&[bundle]);
+    assert_eq!((refusals.count, buddy.free_frames()), (1, 512));
+    buddy.check().unwrap();
+}
+
+#[test]
+fn a_checkerboard_refill_visits_few_pageblocks() {
+    let mut buddy = buddy(64);
+    for frame in (0..64 * 512).step_by(2) {
+        assert!(buddy.take_specific(frame, order(0), true));
+    }
+    let (frames, _) = take(&mut buddy, want(0, MOVABLE, 63));
+    let mut pageblocks: Vec<u32> = frames.iter().map(|frame| frame / 512).collect();
+    pageblocks.dedup();
+    assert_eq!(frames.len(), 63);
+    assert!(pageblocks.len() <= 4, "{pageblocks:?}");
+}
+
+#[test]
+fn holes_are_never_handed_out() {
+    let blocks = (0..2).map(|_| Pageblock::empty()).collect::<Vec<_>>();
+    let types = (0..2).map(|_| AtomicU8::new(1)).collect::<Vec<_>>();
+    let ranges = Vec::from([[10, 100], [600, 700]]);
+    let mut buddy =
+        Buddy::new(Box::leak(blocks.into_boxed_slice()), types.leak(), ranges.leak(), true);
+    buddy.check().unwrap();
+    let mut all = Vec::new();
+    loop {
+        let (frames, _) = take(&mut buddy, want(0, MOVABLE, 50));
+        if frames.is_empty() {
+            break;
+        }
+        all.extend(frames);
+    }
+    all.sort_unstable();
+    assert_eq!(all, (10..100).chain(600..700).collect::<Vec<_>>());
+    assert_eq!(give(&mut buddy, 5, 0).count, 1, "a hole cannot be freed");
+    for frame in all {
+        assert_eq!(give(&mut buddy, frame, 0).count, 0, "next to a hole or not: {frame}");
+    }
+}

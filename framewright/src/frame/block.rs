@@ -1,0 +1,81 @@
+//! Owned blocks.
+//!
+//! A [`Block`] *is* the right to use 2^order frames. It is moved, never copied, and carries the
+//! identity of the memory it came from, so that safe code cannot free a block twice, free a
+//! part of one, or give it to another memory. Forgetting a block leaks its frames; it cannot
+//! corrupt anything.
+
+use core::{fmt, marker::PhantomData, num::NonZeroUsize};
+
+use super::{Order, Pfn};
+
+/// Which memory a block belongs to: the address of that memory's metadata.
+///
+/// Metadata is borrowed exclusively for `'m`, and the blocks carry `'m`; so as long as any
+/// block is alive, no other memory can live at the same address, and equal tags mean the same
+/// memory. This is what replaces a global counter of identities.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MemoryTag<'m>(NonZeroUsize, PhantomData<&'m ()>);
+
+impl MemoryTag<'_> {
+    /// The tag of a memory whose metadata starts at `address`.
+    pub(crate) fn at(address: NonZeroUsize) -> Self {
+        Self(address, PhantomData)
+    }
+}
+
+/// 2^order frames, allocated and owned by whoever holds this value.
+///
+/// Give it back with [`CpuToken::free`](crate::CpuToken::free). To keep it where no Rust value
+/// can live (a page-table entry, a C structure), take it apart with [`Block::into_raw`] and
+/// put it together again with [`CpuToken::adopt`](crate::CpuToken::adopt).
+#[must_use = "a block that is dropped without being freed is leaked"]
+#[derive(PartialEq, Eq)]
+pub struct Block<'m> {
+    memory: MemoryTag<'m>,
+    /// Frame number above, order in the low byte: with the tag two machine words, which travel
+    /// in registers.
+    packed: u64,
+}
+
+const ORDER_BITS: u32 = 8;
+
+impl<'m> Block<'m> {
+    /// A block that the caller has just taken from the memory tagged `memory`.
+    #[inline(always)]
+    pub(crate) fn new(memory: MemoryTag<'m>, pfn: Pfn, order: Order) -> Self {
+        Self { memory, packed: pfn.get() << ORDER_BITS | u64::from(order.get()) }
+    }
+
+    /// Its first frame.
+    #[inline(always)]
+    #[must_use]
+    pub fn pfn(&self) -> Pfn {
+        Pfn::new(self.packed >> ORDER_BITS)
+    }
+
+    /// Its order.
+    #[inline(always)]
+    #[must_use]
+    pub fn order(&self) -> Order {
+        // A block is only ever made from a valid order.
+        Order::new(self.packed as u8).unwrap_or(Order::ZERO)
+    }
+
+    /// Frame number and order; the frames stay allocated, and the caller answers for them.
+    #[must_use = "the frames are leaked unless they are adopted or freed raw"]
+    pub fn into_raw(self) -> (Pfn, Order) {
+        (self.pfn(), self.order())
+    }
+
+    #[inline(always)]
+    pub(crate) fn belongs_to(&self, memory: MemoryTag<'m>) -> bool {
+        self.memory == memory
+    }
+}
+
+impl fmt::Debug for Block<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {:#x} of {:?}", self.pfn().get(), self.order())
+    }
+}

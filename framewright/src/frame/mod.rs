@@ -1,0 +1,27 @@
+//! Names for physical memory: frame numbers, orders, ranges, and blocks that are owned.
+//!
+//! A *frame* is [`FRAME_SIZE`] bytes of physical memory; a *pageblock* is [`PAGEBLOCK_FRAMES`]
+//! of them, the unit in which the allocator keeps its free structure and groups frames by
+//! mobility. Everything here is arithmetic on plain values: nothing touches memory, and every
+//! quantity has its own type, so that a frame number cannot be mistaken for a byte address or
+//! an order for a count.
+
+mod block;
+mod order;
+mod pfn;
+mod range;
+
+pub(crate) use block::MemoryTag;
+pub use block::Block;
+pub use order::Order;
+pub use pfn::Pfn;
+pub use range::FrameRange;
+
+/// Bytes in one frame (4 KiB).
+pub const FRAME_SIZE: usize = 4096;
+
+/// Order of a pageblock: 2^9 frames, 2 MiB, what one huge page maps.
+pub const PAGEBLOCK_ORDER: u8 = 9;
+
+/// Frames in one pageblock (512).
+pub const PAGEBLOCK_FRAMES: usize = 1 << PAGEBLOCK_ORDER;

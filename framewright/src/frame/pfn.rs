@@ -1,0 +1,72 @@
+//! Page frame numbers.
+
+use core::fmt;
+
+use super::Order;
+
+/// A page frame number: a physical address divided by [`FRAME_SIZE`](super::FRAME_SIZE).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Pfn(u64);
+
+impl Pfn {
+    /// Highest frame number the library accepts: 2^48 frames are 1 EiB of physical address
+    /// space, far above any machine, and leave the upper bits of a word to a block's order.
+    pub const MAX: Pfn = Pfn((1 << 48) - 1);
+
+    /// The frame with this number.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The frame `frames` further up. Wraps past the end of `u64`, which no valid frame reaches.
+    #[must_use]
+    pub const fn offset(self, frames: u64) -> Self {
+        Self(self.0.wrapping_add(frames))
+    }
+
+    /// The first frame of the aligned block of `order` that contains this frame.
+    #[must_use]
+    pub const fn align_down(self, order: Order) -> Self {
+        Self(self.0 & !(order.frames() - 1))
+    }
+
+    /// Whether a block of `order` may start here.
+    #[must_use]
+    pub const fn is_aligned(self, order: Order) -> bool {
+        self.0 & (order.frames() - 1) == 0
+    }
+}
+
+impl fmt::Debug for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pfn {:#x}", self.0)
+    }
+}
+
+impl fmt::Display for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alignment_follows_the_order() {
+        let order = Order::new(3).unwrap();
+        assert!(Pfn::new(16).is_aligned(order));
+        assert!(!Pfn::new(12).is_aligned(order));
+        assert_eq!(Pfn::new(23).align_down(order), Pfn::new(16));
+        assert_eq!(Pfn::new(16).offset(7).align_down(order), Pfn::new(16));
+    }
+}

@@ -1,0 +1,51 @@
+//! Framewright: a physical-memory manager to embed.
+//!
+//! The page allocator of a grown-up kernel as a library: a buddy allocator on pageblocks,
+//! per-CPU page lists, grouping by mobility, watermarks. No standard library, no heap, no
+//! globals: the embedder gives a [`Platform`], a memory map and a buffer for metadata, and gets
+//! a [`Memory`] that owns everything else. The same code runs on bare metal, on threads, and
+//! in a simulator.
+//!
+//! ```text
+//!  alloc     front door: Request -> Block, fast path, slow path, bulk
+//!    |
+//!  pcp       per-CPU lists: no lock, no atomic read-modify-write on the hot path
+//!    |
+//!  zone      watermarks, the zone lock
+//!    |
+//!  buddy     free frames as one 512-bit map per pageblock; lists of pageblocks
+//!    |
+//!  frame     Pfn, Order, FrameRange, Block
+//! ```
+//!
+//! Beside them: [`platform`] (the machine below), `sync` (every atomic), [`tuning`] (every
+//! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction).
+//!
+//! Lock order, outermost first: the embedder's own locks, the lists of a CPU, the zone.
+//! Nothing of the embedder is called under the latter two.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(any(test, feature = "loom", feature = "tso"))]
+extern crate std;
+
+mod alloc;
+pub mod buddy;
+pub mod frame;
+mod memory;
+pub mod observe;
+mod pcp;
+pub mod platform;
+pub mod sync;
+pub mod tuning;
+mod zone;
+
+pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
+pub use frame::{Block, FrameRange, Order, Pfn};
+pub use memory::{
+    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, Violation, ZoneInfo,
+};
+pub use platform::{CpuId, Platform};
+pub use tuning::Tuning;
+pub use zone::Watermark;

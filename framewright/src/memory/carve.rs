@@ -1,0 +1,62 @@
+//! Carving typed arrays out of the metadata buffer.
+
+#![allow(unsafe_code)]
+
+use core::mem::{MaybeUninit, align_of, size_of};
+
+/// A buffer of which arrays are cut off from the front.
+pub(super) struct Carver<'m> {
+    rest: &'m mut [MaybeUninit<u8>],
+}
+
+impl<'m> Carver<'m> {
+    pub(super) fn new(buffer: &'m mut [MaybeUninit<u8>]) -> Self {
+        Self { rest: buffer }
+    }
+
+    /// Cuts off an array of `count` values made by `make`. `None` if what is left is too small.
+    /// The values are never dropped: they are plain data that live as long as the buffer.
+    pub(super) fn array<T>(
+        &mut self,
+        count: usize,
+        mut make: impl FnMut(usize) -> T,
+    ) -> Option<&'m mut [T]> {
+        let padding = self.rest.as_ptr().align_offset(align_of::<T>());
+        let bytes = count.checked_mul(size_of::<T>())?;
+        let end = padding.checked_add(bytes)?;
+        if end > self.rest.len() {
+            return None;
+        }
+        let (front, rest) = core::mem::take(&mut self.rest).split_at_mut(end);
+        self.rest = rest;
+        let start = front[padding..].as_mut_ptr().cast::<MaybeUninit<T>>();
+        // SAFETY: `start` is aligned for `T` and `front` holds `count` of them behind it; the
+        // bytes are exclusively ours for 'm, and `MaybeUninit<T>` may hold any bytes.
+        let array = unsafe { core::slice::from_raw_parts_mut(start, count) };
+        for (i, slot) in array.iter_mut().enumerate() {
+            slot.write(make(i));
+        }
+        // SAFETY: every element was written just now.
+        Some(unsafe { array.assume_init_mut() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_aligned_and_apart() {
+        #[repr(align(64))]
+        struct Line(u8);
+        let mut buffer = [MaybeUninit::uninit(); 512];
+        let mut carver = Carver::new(&mut buffer);
+        let bytes = carver.array(3, |i| i as u8).unwrap();
+        let lines = carver.array(2, |i| Line(i as u8 + 7)).unwrap();
+        let words = carver.array(4, |i| i as u64).unwrap();
+        assert_eq!(bytes, [0, 1, 2]);
+        assert!(lines.as_ptr().addr() % 64 == 0 && lines[1].0 == 8);
+        assert_eq!(words, [0, 1, 2, 3]);
+        assert!(carver.array(512, |_| 0u8).is_none());
+    }
+}

@@ -1,0 +1,204 @@
+//! CPUs of a memory: claiming, draining, on- and offline.
+
+#![allow(unsafe_code)]
+
+use core::fmt;
+
+use super::Memory;
+use crate::{
+    alloc::CpuToken,
+    observe::{CpuStats, DrainReason},
+    pcp::{CpuPages, Lists, Sizing},
+    platform::{BarrierTarget, CpuId, OwnerLock, Platform},
+    zone::Watermark,
+};
+
+/// Why a CPU cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CpuError {
+    /// The memory was made for fewer CPUs.
+    NoSuchCpu(CpuId),
+    /// Somebody holds its token.
+    InUse(CpuId),
+    /// It is offline.
+    Offline(CpuId),
+}
+
+impl fmt::Display for CpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CpuError::NoSuchCpu(cpu) => write!(f, "this memory has no CPU {}", cpu.get()),
+            CpuError::InUse(cpu) => write!(f, "CPU {} has an owner already", cpu.get()),
+            CpuError::Offline(cpu) => write!(f, "CPU {} is offline", cpu.get()),
+        }
+    }
+}
+
+impl core::error::Error for CpuError {}
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Claims a CPU for the calling thread until the token is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist, is offline, or has an owner.
+    pub fn cpu(&self, id: CpuId) -> Result<CpuToken<'_, 'm, P>, CpuError> {
+        let pages = self.pages(id)?;
+        if !pages.claim() {
+            return Err(CpuError::InUse(id));
+        }
+        if !pages.is_online() {
+            pages.unclaim();
+            return Err(CpuError::Offline(id));
+        }
+        Ok(CpuToken::new(self, pages, id))
+    }
+
+    /// Number of CPUs the memory was made for.
+    #[must_use]
+    pub fn cpu_count(&self) -> u16 {
+        self.cpus.len() as u16
+    }
+
+    /// Gives everything on the lists of one CPU back to the zone, from any CPU.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist.
+    pub fn drain_cpu(&self, id: CpuId) -> Result<(), CpuError> {
+        let pages = self.pages(id)?;
+        if pages.held() > 0 {
+            self.with_lists(pages, BarrierTarget::Cpu(id), |lists| {
+                self.context(pages, id).drain_inside(lists, DrainReason::Remote);
+            });
+        }
+        Ok(())
+    }
+
+    /// Gives everything on the lists of all CPUs back to the zone. One remote barrier serves
+    /// all of them; CPUs that hold nothing are not disturbed.
+    pub fn drain_all(&self) {
+        // Which CPUs were announced is remembered in a bit each; larger machines go in groups.
+        for (group, cpus) in self.cpus.chunks(64).enumerate() {
+            let mut announced = 0u64;
+            for (i, pages) in cpus.iter().enumerate().filter(|(_, pages)| pages.held() > 0) {
+                pages.announce(&self.platform);
+                announced |= 1 << i;
+            }
+            if announced == 0 {
+                continue;
+            }
+            self.barrier(BarrierTarget::All);
+            for (i, pages) in cpus.iter().enumerate().filter(|(i, _)| announced >> i & 1 == 1) {
+                let id = CpuId::new((group * 64 + i) as u16);
+                let drain = |lists: &mut Lists<'m>| {
+                    self.context(pages, id).drain_inside(lists, DrainReason::Remote);
+                };
+                // SAFETY: announced above, and the barrier has reached every CPU since.
+                unsafe { pages.as_drainer(&self.platform, drain) };
+            }
+        }
+    }
+
+    /// Takes a CPU offline: its lists are drained and stay empty, and the others may hold more.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist, or somebody holds its token.
+    pub fn cpu_offline(&self, id: CpuId) -> Result<(), CpuError> {
+        let pages = self.pages(id)?;
+        if !pages.claim() {
+            return Err(CpuError::InUse(id));
+        }
+        pages.set_online(false);
+        self.with_lists(pages, BarrierTarget::Cpu(id), |lists| {
+            lists.resize(pages, Sizing::disabled());
+            self.context(pages, id).drain_inside(lists, DrainReason::Offline);
+        });
+        pages.unclaim();
+        self.resize_lists();
+        Ok(())
+    }
+
+    /// Brings a CPU back.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist.
+    pub fn cpu_online(&self, id: CpuId) -> Result<(), CpuError> {
+        self.pages(id)?.set_online(true);
+        self.resize_lists();
+        Ok(())
+    }
+
+    /// Counters of one CPU.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist.
+    pub fn cpu_stats(&self, id: CpuId) -> Result<CpuStats, CpuError> {
+        Ok(self.pages(id)?.stats())
+    }
+
+    /// Counters summed over all CPUs.
+    #[must_use]
+    pub fn stats(&self) -> CpuStats {
+        let mut sum = CpuStats::default();
+        for pages in self.cpus {
+            sum += pages.stats();
+        }
+        sum
+    }
+
+    /// Frames on the lists of all CPUs, possibly stale.
+    #[must_use]
+    pub fn held_by_cpus(&self) -> u64 {
+        self.cpus.iter().map(CpuPages::held).sum()
+    }
+
+    fn pages(&self, id: CpuId) -> Result<&'m CpuPages<'m>, CpuError> {
+        self.cpus.get(id.index()).ok_or(CpuError::NoSuchCpu(id))
+    }
+
+    /// Sizes the lists of a memory that nobody uses yet.
+    pub(super) fn size_new_lists(&self) {
+        let sizing = self.sizing();
+        for pages in self.cpus {
+            pages.as_owner(|lists| lists.resize(pages, sizing));
+        }
+    }
+
+    /// Sizes the lists of every online CPU anew, after their number has changed.
+    fn resize_lists(&self) {
+        let sizing = self.sizing();
+        for (i, pages) in self.cpus.iter().enumerate().filter(|(_, pages)| pages.is_online()) {
+            let target = BarrierTarget::Cpu(CpuId::new(i as u16));
+            self.with_lists(pages, target, |lists| lists.resize(pages, sizing));
+        }
+    }
+
+    fn sizing(&self) -> Sizing {
+        let online = self.cpus.iter().filter(|pages| pages.is_online()).count() as u32;
+        let low = self.zone.marks().get(Watermark::Low);
+        Sizing::new(&self.tuning.pcp, self.zone.managed(), low, online)
+    }
+
+    /// Runs `f` on the lists of a CPU as a remote drainer.
+    fn with_lists<R>(
+        &self,
+        pages: &CpuPages<'m>,
+        target: BarrierTarget,
+        f: impl FnOnce(&mut Lists<'m>) -> R,
+    ) -> R {
+        pages.announce(&self.platform);
+        self.barrier(target);
+        // SAFETY: announced, and the barrier has reached the CPU since.
+        unsafe { pages.as_drainer(&self.platform, f) }
+    }
+
+    fn barrier(&self, target: BarrierTarget) {
+        if self.owner_lock == OwnerLock::Biased {
+            self.platform.remote_barrier(target);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Isolating pageblocks.
+
+use core::fmt;
+
+use super::Memory;
+use crate::{
+    buddy::IsolationRefused,
+    frame::{FrameRange, MemoryTag, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    platform::Platform,
+};
+
+/// A pageblock that is withheld from allocation, owned by whoever isolated it.
+///
+/// Its frames that are in use stay in use; those freed stay free and are not handed out.
+/// Forgetting this value leaves the pageblock withheld.
+#[must_use = "the pageblock stays withheld until the isolation is undone"]
+#[derive(PartialEq, Eq)]
+pub struct IsolatedBlock<'m> {
+    memory: MemoryTag<'m>,
+    first: Pfn,
+}
+
+impl IsolatedBlock<'_> {
+    /// Its frames.
+    #[must_use]
+    pub fn range(&self) -> FrameRange {
+        let end = self.first.offset(PAGEBLOCK_FRAMES as u64);
+        FrameRange::new(self.first, end).unwrap_or(FrameRange::EMPTY)
+    }
+}
+
+impl fmt::Debug for IsolatedBlock<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "isolated {:?}", self.range())
+    }
+}
+
+/// Why a pageblock could not be isolated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IsolateError {
+    /// The frame is not of this memory.
+    NotOurs,
+    /// Its pageblock is isolated already.
+    AlreadyIsolated,
+    /// Its pageblock holds frames that cannot move.
+    Pinned {
+        /// How many.
+        frames: u16,
+    },
+}
+
+impl fmt::Display for IsolateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IsolateError::NotOurs => f.write_str("the frame does not belong to this memory"),
+            IsolateError::AlreadyIsolated => f.write_str("the pageblock is isolated already"),
+            IsolateError::Pinned { frames } => {
+                write!(f, "{frames} frames of the pageblock cannot move")
+            }
+        }
+    }
+}
+
+impl core::error::Error for IsolateError {}
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Withholds the pageblock that holds `pfn` from allocation, and brings home what CPU lists
+    /// hold of it.
+    ///
+    /// # Errors
+    ///
+    /// It is not ours, is isolated already, or holds frames that cannot move.
+    pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
+        let first = pfn.align_down(Order::MAX);
+        let frame = self.zone.locate(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
+        self.zone.isolate(&self.platform, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
+            IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
+            IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
+        })?;
+        self.drain_all();
+        Ok(IsolatedBlock { memory: self.tag, first })
+    }
+
+    /// Makes an isolated pageblock allocatable again.
+    ///
+    /// # Errors
+    ///
+    /// A pageblock of another memory is given back.
+    pub fn undo_isolate(&self, block: IsolatedBlock<'m>) -> Result<(), IsolatedBlock<'m>> {
+        if block.memory != self.tag {
+            return Err(block);
+        }
+        let frame = (block.first.get() - self.zone.base().get()) as u32;
+        self.zone.undo_isolate(&self.platform, frame >> PAGEBLOCK_ORDER);
+        Ok(())
+    }
+}

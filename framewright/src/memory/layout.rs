@@ -1,0 +1,196 @@
+//! Where the metadata goes, and what each part of it costs.
+
+use core::{
+    fmt,
+    mem::{MaybeUninit, align_of, size_of},
+};
+
+use super::{Config, InitError, carve::Carver};
+use crate::{
+    buddy::{MigrateType, Pageblock},
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    pcp::{BundleStore, CpuPages, Lists, Slot},
+    platform::OwnerLock,
+    sync::AtomicU8,
+};
+
+/// How much metadata a configuration needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    base: Pfn,
+    managed: u64,
+    pageblocks: usize,
+    ranges: usize,
+    cpus: usize,
+    slots: usize,
+}
+
+/// The arrays in a metadata buffer.
+pub(super) struct Parts<'m> {
+    pub(super) pageblocks: &'m mut [Pageblock],
+    pub(super) types: &'m [AtomicU8],
+    pub(super) ranges: &'m [[u32; 2]],
+    pub(super) lists: ListParts<'m>,
+}
+
+/// What the lists of the CPUs are made from.
+pub(super) struct ListParts<'m> {
+    slots: &'m mut [Slot],
+    occupied: &'m mut [u64],
+    cpus: Carver<'m>,
+    layout: Layout,
+}
+
+impl Layout {
+    /// Works out what `config` needs.
+    ///
+    /// # Errors
+    ///
+    /// [`InitError`] names what is wrong with the configuration.
+    pub fn new(config: &Config<'_>) -> Result<Self, InitError> {
+        config.validate()?;
+        let (first, last) = match config.memory {
+            [first, .., last] => (first, last),
+            [only] => (only, only),
+            [] => return Err(InitError::NoMemory),
+        };
+        let base = first.start().align_down(Order::MAX);
+        let end = last.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
+        let span = end - base.get();
+        if span > u64::from(u32::MAX) {
+            return Err(InitError::SpanTooLarge);
+        }
+        Ok(Self {
+            base,
+            managed: config.managed(),
+            pageblocks: (span >> PAGEBLOCK_ORDER) as usize,
+            ranges: config.memory.len(),
+            cpus: usize::from(config.cpus),
+            slots: config.tuning.pcp.bundle_slots as usize,
+        })
+    }
+
+    /// Bytes of metadata in all.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.parts().map(|part| part.bytes.next_multiple_of(self.align())).sum()
+    }
+
+    /// Alignment the buffer needs, in bytes.
+    #[must_use]
+    pub fn align(&self) -> usize {
+        align_of::<Pageblock>().max(align_of::<CpuPages<'_>>())
+    }
+
+    /// The parts of the metadata and what each costs.
+    pub fn parts(&self) -> impl Iterator<Item = Part> + use<> {
+        let bitmap = self.cpus * BundleStore::bitmap_words(self.slots);
+        [
+            Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
+            Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
+            Part::new::<[u32; 2]>("memory map", self.ranges, false),
+            Part::new::<CpuPages<'_>>("CPU lists", self.cpus, true),
+            Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
+            Part::new::<u64>("CPU list bitmaps", bitmap, true),
+        ]
+        .into_iter()
+    }
+
+    /// Bytes per managed frame, CPU lists left out: they do not grow with the memory.
+    #[must_use]
+    pub fn bytes_per_frame(&self) -> f64 {
+        let bytes: usize = self.parts().filter(|part| !part.per_cpu).map(|part| part.bytes).sum();
+        bytes as f64 / self.managed as f64
+    }
+
+    /// Bytes of CPU lists, over all CPUs.
+    #[must_use]
+    pub fn cpu_list_bytes(&self) -> usize {
+        self.parts().filter(|part| part.per_cpu).map(|part| part.bytes).sum()
+    }
+
+    pub(super) fn base(&self) -> Pfn {
+        self.base
+    }
+
+    pub(super) fn managed(&self) -> u64 {
+        self.managed
+    }
+
+    /// Cuts the arrays out of a buffer and fills them: every pageblock holes only, and movable.
+    pub(super) fn carve<'m>(
+        &self,
+        config: &Config<'_>,
+        buffer: &'m mut [MaybeUninit<u8>],
+    ) -> Result<Parts<'m>, InitError> {
+        let given = buffer.len();
+        let too_small = InitError::MetadataTooSmall { needed: self.bytes(), given };
+        if given < self.bytes() {
+            return Err(too_small);
+        }
+        if buffer.as_ptr().align_offset(self.align()) != 0 {
+            return Err(InitError::MetadataMisaligned { align: self.align() });
+        }
+        let mut carver = Carver::new(buffer);
+        let bitmap = self.cpus * BundleStore::bitmap_words(self.slots);
+        let frame = |pfn: Pfn| (pfn.get() - self.base.get()) as u32;
+        let range = |i: usize| {
+            let range = config.memory[i];
+            [frame(range.start()), frame(range.end())]
+        };
+        let movable = MigrateType::Movable as u8;
+        Ok(Parts {
+            pageblocks: carver.array(self.pageblocks, |_| Pageblock::empty()).ok_or(too_small)?,
+            types: carver.array(self.pageblocks, |_| AtomicU8::new(movable)).ok_or(too_small)?,
+            ranges: carver.array(self.ranges, range).ok_or(too_small)?,
+            lists: ListParts {
+                slots: carver
+                    .array(self.cpus * self.slots, |_| Slot::default())
+                    .ok_or(too_small)?,
+                occupied: carver.array(bitmap, |_| 0).ok_or(too_small)?,
+                cpus: carver,
+                layout: *self,
+            },
+        })
+    }
+}
+
+impl<'m> ListParts<'m> {
+    /// The lists of every CPU, closed.
+    pub(super) fn cpus(mut self, kind: OwnerLock) -> &'m [CpuPages<'m>] {
+        let slots_each = self.layout.slots;
+        let bitmap_each = BundleStore::bitmap_words(slots_each);
+        let mut slots = self.slots.chunks_exact_mut(slots_each);
+        let mut bitmaps = self.occupied.chunks_exact_mut(bitmap_each);
+        let lists = self.cpus.array(self.layout.cpus, |_| {
+            // Both arrays were carved for exactly as many CPUs.
+            let slots = slots.next().unwrap_or(&mut []);
+            let bitmap = bitmaps.next().unwrap_or(&mut []);
+            CpuPages::new(kind, Lists::new(BundleStore::new(slots, bitmap)))
+        });
+        lists.map_or(&[], |lists| lists)
+    }
+}
+
+/// One part of the metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// What it is.
+    pub name: &'static str,
+    /// What it costs.
+    pub bytes: usize,
+    /// Whether it grows with the CPUs instead of the memory.
+    pub per_cpu: bool,
+}
+
+impl Part {
+    fn new<T>(name: &'static str, count: usize, per_cpu: bool) -> Self {
+        Self { name, bytes: count * size_of::<T>(), per_cpu }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} bytes", self.name, self.bytes)
+    }
+}

@@ -1,0 +1,149 @@
+//! Counters of one CPU.
+//!
+//! Nothing is counted per operation on the hot path but the blocks allocated and freed, with
+//! plain loads and stores beside the lists (`crate::pcp`). Everything here is counted where a
+//! batch moves, rarely enough for atomic additions: a remote drainer counts too.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Why frames went from a CPU's lists back to the zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum DrainReason {
+    /// The lists held more than they should.
+    Threshold,
+    /// A free of order 1 to 3 drained them.
+    HighOrder,
+    /// There was no slot for more scattered frames.
+    Capacity,
+    /// The owner asked.
+    Local,
+    /// Another CPU asked.
+    Remote,
+    /// The CPU went offline.
+    Offline,
+}
+
+impl DrainReason {
+    /// How many there are.
+    pub const COUNT: usize = 6;
+    /// All of them, in order.
+    pub const ALL: [DrainReason; Self::COUNT] = [
+        DrainReason::Threshold,
+        DrainReason::HighOrder,
+        DrainReason::Capacity,
+        DrainReason::Local,
+        DrainReason::Remote,
+        DrainReason::Offline,
+    ];
+
+    /// A short name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DrainReason::Threshold => "threshold",
+            DrainReason::HighOrder => "high-order",
+            DrainReason::Capacity => "capacity",
+            DrainReason::Local => "local",
+            DrainReason::Remote => "remote",
+            DrainReason::Offline => "offline",
+        }
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of one CPU, or the sum over several. All count from construction.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct CpuStats {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Drains by [`DrainReason`].
+            pub drains: [u64; DrainReason::COUNT],
+        }
+
+        impl core::ops::AddAssign for CpuStats {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
+                for (sum, more) in self.drains.iter_mut().zip(other.drains) {
+                    *sum += more;
+                }
+            }
+        }
+
+        /// The same counters as their writer sees them.
+        pub(crate) struct CpuCounters {
+            $(pub(crate) $name: Counter,)*
+            pub(crate) drains: [Counter; DrainReason::COUNT],
+        }
+
+        impl CpuCounters {
+            pub(crate) fn new() -> Self {
+                Self {
+                    $($name: Counter::new(),)*
+                    drains: core::array::from_fn(|_| Counter::new()),
+                }
+            }
+
+            pub(crate) fn read(&self) -> CpuStats {
+                CpuStats {
+                    $($name: self.$name.get(),)*
+                    drains: core::array::from_fn(|i| self.drains[i].get()),
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames allocated (vmstat `pgalloc`).
+    pgalloc,
+    /// Frames freed (vmstat `pgfree`).
+    pgfree,
+    /// Requests served from the CPU's lists without touching the zone.
+    list_hits,
+    /// Requests for which the lists had to be refilled.
+    list_misses,
+    /// Refills from the zone.
+    refills,
+    /// Frames that refills brought.
+    refilled_frames,
+    /// Frames that went back to the zone from the lists.
+    drained_frames,
+    /// Blocks allocated from the zone directly.
+    zone_allocs,
+    /// Blocks freed to the zone directly.
+    zone_frees,
+    /// Acquisitions of the zone lock.
+    zone_lock_acquisitions,
+    /// Frames moved under it.
+    zone_lock_frames,
+    /// Pageblocks claimed for another type.
+    claims,
+    /// Times frames were stolen from a pageblock of another type.
+    steals,
+    /// Blocks whose free was refused as corrupt.
+    refused_frees,
+    /// Frames of such blocks that a list had accepted before the zone refused them.
+    refused_frames,
+    /// Requests that entered the slow path (vmstat `allocstall` counts those that waited).
+    slow_paths,
+    /// Requests that failed.
+    failures,
+}
+
+/// One counter.
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

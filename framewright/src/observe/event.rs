@@ -1,0 +1,173 @@
+//! Trace events and corruption reports.
+
+use core::fmt;
+
+use crate::{
+    alloc::{FreeError, MigrateType, Request},
+    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+};
+
+/// A tracepoint of the kernel's `kmem` group. `Display` prints the body as ftrace does, but
+/// for the `page=` field, which there is a hashed address and here is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A request was served, or failed (no frame).
+    PageAlloc {
+        /// First frame of the block.
+        pfn: Option<Pfn>,
+        /// What was wanted.
+        request: Request,
+    },
+    /// A block was freed.
+    PageFree {
+        /// Its first frame.
+        pfn: Pfn,
+        /// Its order.
+        order: Order,
+    },
+    /// A block left the zone's lists under the zone lock.
+    PageAllocZoneLocked {
+        /// Its first frame.
+        pfn: Pfn,
+        /// Its order.
+        order: Order,
+        /// Whom it was taken for.
+        migratetype: MigrateType,
+        /// Whether it went to a CPU's lists.
+        percpu_refill: bool,
+    },
+    /// A block went back from a CPU's lists to the zone.
+    PagePcpuDrain {
+        /// Its first frame.
+        pfn: Pfn,
+        /// Its order.
+        order: Order,
+        /// Type of its pageblock.
+        migratetype: MigrateType,
+    },
+    /// A request was served from a pageblock of another type.
+    PageAllocExtfrag {
+        /// First frame of the block.
+        pfn: Pfn,
+        /// Order wanted.
+        alloc_order: Order,
+        /// Order of the block found.
+        fallback_order: Order,
+        /// Type wanted.
+        alloc_migratetype: MigrateType,
+        /// Type of the pageblock.
+        fallback_migratetype: MigrateType,
+        /// Whether the pageblock changed its type.
+        change_ownership: bool,
+    },
+}
+
+impl Event {
+    /// The kernel's name for it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Event::PageAlloc { .. } => "mm_page_alloc",
+            Event::PageFree { .. } => "mm_page_free",
+            Event::PageAllocZoneLocked { .. } => "mm_page_alloc_zone_locked",
+            Event::PagePcpuDrain { .. } => "mm_page_pcpu_drain",
+            Event::PageAllocExtfrag { .. } => "mm_page_alloc_extfrag",
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Event::PageAlloc { pfn, request } => write!(
+                f,
+                "pfn={:#x} order={} migratetype={} gfp_flags={request}",
+                pfn.map_or(0, Pfn::get),
+                request.order(),
+                request.migratetype() as u8,
+            ),
+            Event::PageFree { pfn, order } => write!(f, "pfn={pfn} order={order}"),
+            Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill } => write!(
+                f,
+                "pfn={pfn} order={order} migratetype={} percpu_refill={}",
+                migratetype as u8,
+                u8::from(percpu_refill),
+            ),
+            Event::PagePcpuDrain { pfn, order, migratetype } => {
+                write!(f, "pfn={pfn} order={order} migratetype={}", migratetype as u8)
+            }
+            Event::PageAllocExtfrag {
+                pfn,
+                alloc_order,
+                fallback_order,
+                alloc_migratetype,
+                fallback_migratetype,
+                change_ownership,
+            } => write!(
+                f,
+                "pfn={pfn} alloc_order={alloc_order} fallback_order={fallback_order} \
+                 pageblock_order={PAGEBLOCK_ORDER} alloc_migratetype={} fallback_migratetype={} \
+                 fragmenting={} change_ownership={}",
+                alloc_migratetype as u8,
+                fallback_migratetype as u8,
+                u8::from(fallback_order.get() < PAGEBLOCK_ORDER),
+                u8::from(change_ownership),
+            ),
+        }
+    }
+}
+
+/// What hardening found: a free that contradicts the maps. It went no further.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Corruption {
+    /// The first frame concerned.
+    pub pfn: Pfn,
+    /// The order it was freed with.
+    pub order: Order,
+    /// What is wrong with it.
+    pub error: FreeError,
+    /// Blocks refused in the same batch, this one included.
+    pub count: u32,
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bad free of pfn {} order {}: {}", self.pfn, self.order, self.error)?;
+        if self.count > 1 {
+            write!(f, " (and {} more in the batch)", self.count - 1)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn bodies_read_like_the_kernels() {
+        let order = |value| Order::new(value).unwrap();
+        let event = Event::PageAlloc {
+            pfn: Some(Pfn::new(0x12e0f3)),
+            request: Request::new(Order::ZERO, MigrateType::Movable).zeroed(),
+        };
+        assert_eq!(
+            event.to_string(),
+            "pfn=0x12e0f3 order=0 migratetype=1 gfp_flags=GFP_HIGHUSER_MOVABLE|__GFP_ZERO"
+        );
+        let event = Event::PageAllocExtfrag {
+            pfn: Pfn::new(0x2ab),
+            alloc_order: order(0),
+            fallback_order: order(4),
+            alloc_migratetype: MigrateType::Unmovable,
+            fallback_migratetype: MigrateType::Movable,
+            change_ownership: false,
+        };
+        assert_eq!(
+            event.to_string(),
+            "pfn=0x2ab alloc_order=0 fallback_order=4 pageblock_order=9 alloc_migratetype=0 \
+             fallback_migratetype=1 fragmenting=1 change_ownership=0"
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! A CPU's lists with the zone behind them.
+
+use super::CpuPages;
+use crate::{
+    buddy::{Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
+    frame::{Order, Pfn},
+    observe::{Corruption, Event},
+    platform::{CpuId, Platform},
+    tuning::Tuning,
+    zone::{Watermark, Zone},
+};
+
+/// Everything an operation on the lists of one CPU needs.
+pub(crate) struct Cpu<'c, 'm, P: Platform> {
+    pub(crate) platform: &'c P,
+    pub(crate) zone: &'c Zone<'m, P>,
+    pub(crate) pages: &'c CpuPages<'m>,
+    pub(crate) tuning: &'c Tuning,
+    pub(crate) id: CpuId,
+}
+
+impl<P: Platform> Clone for Cpu<'_, '_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Cpu<'_, '_, P> {}
+
+impl<P: Platform> Cpu<'_, '_, P> {
+    /// Whether the zone is so short of memory that lists should shrink.
+    pub(super) fn zone_is_low(&self) -> bool {
+        self.zone.free() < self.zone.marks().get(Watermark::High)
+    }
+
+    /// The frame number of a zone-relative frame.
+    pub(crate) fn pfn(&self, frame: u32) -> Pfn {
+        self.zone.base().offset(u64::from(frame))
+    }
+
+    /// Gives bundles to the zone under one lock hold, counts, and reports what was refused.
+    pub(crate) fn give(&self, bundles: &Bundles) -> Refusals {
+        if bundles.is_empty() {
+            return Refusals::default();
+        }
+        self.count_lock(bundles.frames());
+        let refusals = self.zone.give(self.platform, bundles.as_slice());
+        self.pages.counters.refused_frames.add(refusals.frames);
+        self.report(refusals);
+        refusals
+    }
+
+    /// Takes exactly one block out of the zone.
+    pub(crate) fn take_specific(&self, frame: u32, order: Order, of: MigrateType) -> bool {
+        let taken = self.zone.take_specific(self.platform, frame, order, of);
+        self.count_lock(if taken { order.frames() } else { 0 });
+        if taken {
+            self.pages.counters.zone_allocs.add(1);
+            self.pages.counters.pgalloc.add(order.frames());
+        }
+        taken
+    }
+
+    /// Gives one block to the zone, or keeps the block of order `wanted` that this completes.
+    pub(crate) fn free_capturing(
+        &self,
+        frame: u32,
+        order: Order,
+        wanted: Order,
+        migratetype: MigrateType,
+    ) -> Option<u32> {
+        let mut capture = Capture { order: wanted, migratetype, taken: None };
+        let refusals = self.zone.give_or_capture(self.platform, frame, order, &mut capture);
+        self.count_lock(order.frames());
+        self.report(refusals);
+        let counters = &self.pages.counters;
+        if refusals.count == 0 {
+            counters.zone_frees.add(1);
+            counters.pgfree.add(order.frames());
+        }
+        if capture.taken.is_some() {
+            counters.zone_allocs.add(1);
+            counters.pgalloc.add(wanted.frames());
+        }
+        capture.taken
+    }
+
+    /// Counts one acquisition of the zone lock that moved `frames`.
+    pub(super) fn count_lock(&self, frames: u64) {
+        self.pages.counters.zone_lock_acquisitions.add(1);
+        self.pages.counters.zone_lock_frames.add(frames);
+    }
+
+    /// Counts refused frees and tells the embedder of the first.
+    pub(crate) fn report(&self, refusals: Refusals) {
+        let Some((frame, order, why)) = refusals.first else { return };
+        self.pages.counters.refused_frees.add(u64::from(refusals.count));
+        self.platform.corruption(&Corruption {
+            pfn: self.pfn(frame),
+            order,
+            error: why.into(),
+            count: refusals.count,
+        });
+    }
+
+    /// Counts and traces what a take under the zone lock did.
+    pub(super) fn account_take(
+        &self,
+        want: &Want,
+        taken: &Bundles,
+        fallback: Option<Fallback>,
+        percpu_refill: bool,
+    ) {
+        self.count_lock(taken.frames());
+        if P::TRACING {
+            for (pfn, order) in self.blocks_of(taken.as_slice()) {
+                let migratetype = want.migratetype;
+                let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
+                self.platform.trace(self.id, &event);
+            }
+        }
+        let Some(fallback) = fallback else { return };
+        let counters = &self.pages.counters;
+        let counter = if fallback.claimed { &counters.claims } else { &counters.steals };
+        counter.add(1);
+        if P::TRACING && let Some(bundle) = taken.as_slice().first() {
+            let event = Event::PageAllocExtfrag {
+                pfn: self.pfn(bundle.word * 64 + bundle.heads.trailing_zeros()),
+                alloc_order: want.order,
+                fallback_order: fallback.found_order,
+                alloc_migratetype: want.migratetype,
+                fallback_migratetype: fallback.from,
+                change_ownership: fallback.claimed,
+            };
+            self.platform.trace(self.id, &event);
+        }
+    }
+
+    /// Frame numbers and orders of the blocks in some bundles.
+    pub(super) fn blocks_of(&self, bundles: &[Bundle]) -> impl Iterator<Item = (Pfn, Order)> {
+        bundles.iter().flat_map(move |bundle| {
+            bundle.frames().map(move |frame| (self.pfn(frame), bundle.order))
+        })
+    }
+}

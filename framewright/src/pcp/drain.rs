@@ -1,0 +1,176 @@
+//! Freeing where the hot path had no room, and draining.
+//!
+//! Blocks leave in batches of at most 64 bundles per hold of the zone lock; they are chosen
+//! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
+
+use super::{
+    ListIndex, Lists,
+    cpu::Cpu,
+    lists::Pushed,
+};
+use crate::{
+    buddy::{Bundle, Bundles, MigrateType, Refusals},
+    frame::{Order, PAGEBLOCK_ORDER},
+    observe::{DrainReason, Event},
+    platform::Platform,
+    sync::Ordering,
+    tuning::BulkFree,
+};
+
+/// Why and how much is still to leave after a block was put on its list.
+struct Due {
+    reason: DrainReason,
+    frames: u64,
+}
+
+impl<'m, P: Platform> Cpu<'_, 'm, P> {
+    /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
+    /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
+    pub(crate) fn free(&self, frame: u32, order: Order) -> Refusals {
+        let of = self.zone.types()[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed);
+        let Some(list) = ListIndex::freeing(order, of) else {
+            return self.free_to_zone(frame, order);
+        };
+        let mut leaving = Bundles::new();
+        let pushed = self.pages.as_owner(|lists| {
+            let pushed = lists.push(self.pages, list, frame, &mut leaving);
+            if pushed == Pushed::SwitchedOff {
+                return None;
+            }
+            self.pages.count_free(list);
+            Some(self.due(lists, list, pushed == Pushed::Spilled))
+        });
+        let Some(Some(due)) = pushed else { return self.free_to_zone(frame, order) };
+        if !leaving.is_empty() {
+            self.count_drain(DrainReason::Capacity, leaving.frames());
+            self.give_drained(&leaving);
+        }
+        self.drain_frames(list, due);
+        Refusals::default()
+    }
+
+    /// Frees a block to the zone, past the lists.
+    fn free_to_zone(&self, frame: u32, order: Order) -> Refusals {
+        self.count_lock(order.frames());
+        let refusals = self.zone.give(self.platform, &[Bundle::of(frame, order)]);
+        self.report(refusals);
+        if refusals.count == 0 {
+            self.pages.counters.zone_frees.add(1);
+            self.pages.counters.pgfree.add(order.frames());
+        }
+        refusals
+    }
+
+    /// What the sizing rules want to leave now.
+    fn due(&self, lists: &mut Lists<'m>, list: ListIndex, spilled: bool) -> Due {
+        let held = self.pages.held();
+        if spilled || list.is_high_order() {
+            lists.sizing.observe(self.pages.traffic());
+        }
+        if list.is_high_order() {
+            let rule = self.tuning.pcp.high_order_drain;
+            let frames = lists.sizing.on_high_order_free(rule, self.pages.frees(), held);
+            if frames > 0 {
+                return Due { reason: DrainReason::HighOrder, frames };
+            }
+        }
+        let frames =
+            if spilled { lists.sizing.on_spill(held, self.zone_is_low()) } else { 0 };
+        Due { reason: DrainReason::Threshold, frames }
+    }
+
+    /// Gives `due` back to the zone, a batch per lock hold.
+    fn drain_frames(&self, list: ListIndex, due: Due) {
+        let mut left = due.frames;
+        while left > 0 {
+            let mut leaving = Bundles::new();
+            let moved = self
+                .pages
+                .as_owner(|lists| self.leave(lists, list, left, &mut leaving))
+                .unwrap_or(0);
+            if moved == 0 {
+                return;
+            }
+            self.count_drain(due.reason, moved);
+            if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
+                self.give_drained(&leaving);
+            } else {
+                self.trace_drained(&leaving);
+            }
+            left = left.saturating_sub(moved);
+        }
+    }
+
+    /// Moves up to `frames` frames out of the lists, into `leaving`. Under
+    /// [`BulkFree::ChooseUnderLock`] they have reached the zone when this returns.
+    fn leave(
+        &self,
+        lists: &mut Lists<'m>,
+        list: ListIndex,
+        frames: u64,
+        leaving: &mut Bundles,
+    ) -> u64 {
+        if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
+            return lists.gather(self.pages, list, frames, leaving);
+        }
+        let mut moved = 0;
+        let refusals = self.zone.give_chosen(self.platform, || {
+            let bundle = (moved < frames && !leaving.is_full())
+                .then(|| lists.choose(self.pages, list))??;
+            moved += bundle.frame_count();
+            leaving.push(bundle);
+            Some(bundle)
+        });
+        self.count_lock(moved);
+        self.pages.counters.refused_frames.add(refusals.frames);
+        self.report(refusals);
+        moved
+    }
+
+    /// Gives everything on the lists back to the zone. The owner's side.
+    pub(crate) fn drain(&self, reason: DrainReason) {
+        if let Some(list) = ListIndex::from_number(0) {
+            self.drain_frames(list, Due { reason, frames: u64::MAX });
+        }
+    }
+
+    /// Gives everything on the lists back to the zone, for a drainer that is inside.
+    pub(crate) fn drain_inside(&self, lists: &mut Lists<'m>, reason: DrainReason) {
+        let Some(list) = ListIndex::from_number(0) else { return };
+        let mut leaving = Bundles::new();
+        loop {
+            leaving.clear();
+            let moved = lists.gather(self.pages, list, u64::MAX, &mut leaving);
+            if moved == 0 {
+                return;
+            }
+            self.count_drain(reason, moved);
+            self.give_drained(&leaving);
+        }
+    }
+
+    fn count_drain(&self, reason: DrainReason, frames: u64) {
+        self.pages.counters.drains[reason as usize].add(1);
+        self.pages.counters.drained_frames.add(frames);
+    }
+
+    fn give_drained(&self, leaving: &Bundles) {
+        self.trace_drained(leaving);
+        self.give(leaving);
+    }
+
+    fn trace_drained(&self, leaving: &Bundles) {
+        if !P::TRACING {
+            return;
+        }
+        for bundle in leaving.as_slice() {
+            let index = (bundle.word * 64) >> PAGEBLOCK_ORDER;
+            let of = self.zone.types()[index as usize].load(Ordering::Relaxed);
+            let migratetype = MigrateType::from_number(of).unwrap_or(MigrateType::Movable);
+            for (pfn, order) in self.blocks_of(core::slice::from_ref(bundle)) {
+                let event = Event::PagePcpuDrain { pfn, order, migratetype };
+                self.platform.trace(self.id, &event);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which list a block goes to.
+
+use crate::{buddy::MigrateType, frame::Order};
+
+/// Orders 0 to this have lists by mobility.
+const SMALL_ORDERS: u8 = 3;
+const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * MigrateType::PCP as u8;
+
+/// A list of a CPU: 3 x order + type for orders 0 to 3, then pageblocks of other types, then
+/// movable pageblocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(crate) struct ListIndex(u8);
+
+/// In [`LISTS`]: freeing to this list takes the longer way.
+const LONG_WAY: u8 = 0x40;
+/// In [`LISTS`]: there is no list.
+const NONE: u8 = 0x80;
+
+/// By 8 x order + type of the pageblock: the list a freed block goes to.
+static LISTS: [u8; 8 * 16] = {
+    let mut lists = [NONE; 8 * 16];
+    let mut order = 0;
+    while order < Order::COUNT as u8 {
+        let mut of = 0;
+        while of < MigrateType::Isolate as u8 {
+            lists[(8 * order + of) as usize] = freed_to(order, of);
+            of += 1;
+        }
+        order += 1;
+    }
+    lists
+};
+
+const fn freed_to(order: u8, of: u8) -> u8 {
+    let movable = MigrateType::Movable as u8;
+    let of = if of < MigrateType::PCP as u8 { of } else { movable };
+    match order {
+        0 => of,
+        1..=SMALL_ORDERS => 3 * order + of | LONG_WAY,
+        9 => SMALL_LISTS + (of == movable) as u8,
+        _ => NONE,
+    }
+}
+
+impl ListIndex {
+    /// How many lists a CPU has.
+    pub(crate) const COUNT: usize = SMALL_LISTS as usize + 2;
+
+    /// The list that serves requests for `order` and a requestable type.
+    #[inline(always)]
+    pub(crate) const fn serving(order: Order, of: MigrateType) -> Option<Self> {
+        if of as u8 >= MigrateType::PCP as u8 {
+            return None;
+        }
+        match order.get() {
+            small @ 0..=SMALL_ORDERS => Some(Self(3 * small + of as u8)),
+            9 => Some(Self(SMALL_LISTS + (of as u8 == MigrateType::Movable as u8) as u8)),
+            _ => None,
+        }
+    }
+
+    /// The list that a block of `order` is freed to, if its free is of the simple kind: orders
+    /// 0 and 9 into a pageblock that is not isolated. `of` is the number of the pageblock's
+    /// type.
+    #[inline(always)]
+    pub(crate) fn freeing_simply(order: Order, of: u8) -> Option<Self> {
+        let list = LISTS[usize::from(order.get() << 3 | of & 7) % LISTS.len()];
+        ((list as usize) < Self::COUNT).then_some(Self(list))
+    }
+
+    /// The list that a block of `order` is freed to.
+    pub(crate) fn freeing(order: Order, of: u8) -> Option<Self> {
+        let list = LISTS[usize::from(order.get() << 3 | of & 7) % LISTS.len()] & !LONG_WAY;
+        ((list as usize) < Self::COUNT).then_some(Self(list))
+    }
+
+    /// All lists.
+    pub(crate) fn all() -> impl Iterator<Item = ListIndex> {
+        (0..Self::COUNT as u8).map(ListIndex)
+    }
+
+    /// As an index, below [`ListIndex::COUNT`].
+    #[inline(always)]
+    pub(crate) const fn get(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The list numbered `number`.
+    #[inline(always)]
+    pub(crate) const fn from_number(number: u8) -> Option<Self> {
+        if (number as usize) < Self::COUNT { Some(Self(number)) } else { None }
+    }
+
+    /// The order of its blocks.
+    #[inline(always)]
+    pub(crate) const fn order(self) -> Order {
+        let order = if self.0 < SMALL_LISTS { self.0 / 3 } else { 9 };
+        match Order::new(order) {
+            Some(order) => order,
+            None => Order::MAX,
+        }
+    }
+
+    /// Whether blocks of this order on a list may trigger the high-order drain.
+    pub(crate) const fn is_high_order(self) -> bool {
+        3 <= self.0 && self.0 < SMALL_LISTS
+    }
+
+    /// The type whose pageblocks refill it; the first pageblock list is unmovable's.
+    pub(crate) const fn migratetype(self) -> MigrateType {
+        let number = if self.0 < SMALL_LISTS { self.0 % 3 } else { self.0 - SMALL_LISTS };
+        match MigrateType::from_number(number) {
+            Some(of) => of,
+            None => MigrateType::Movable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serving_and_freeing_agree() {
+        for order in Order::all() {
+            for of in MigrateType::REQUESTABLE {
+                let serving = ListIndex::serving(order, of);
+                assert_eq!(serving, ListIndex::freeing(order, of as u8));
+                if let Some(list) = serving {
+                    assert_eq!(list.order(), order);
+                    let simple = ListIndex::freeing_simply(order, of as u8);
+                    assert_eq!(simple.is_some(), !list.is_high_order());
+                }
+            }
+            assert_eq!(ListIndex::freeing(order, MigrateType::Isolate as u8), None);
+        }
+        assert_eq!(
+            ListIndex::freeing(Order::ZERO, MigrateType::HighAtomic as u8),
+            ListIndex::serving(Order::ZERO, MigrateType::Movable)
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! Rings and store of one CPU, for whoever is inside.
+//!
+//! Nothing here knows of the zone: blocks that have to leave are appended to a batch, which the
+//! caller gives to the zone when it is outside again.
+
+use super::{
+    CpuPages, ListIndex, Sizing,
+    pages::RING,
+    store::{BundleStore, Inserted},
+};
+use crate::{
+    buddy::{Bundle, Bundles},
+    frame::Order,
+};
+
+pub(crate) struct Lists<'m> {
+    rings: [[u32; RING]; ListIndex::COUNT],
+    store: BundleStore<'m>,
+    /// Frames in the store.
+    stored: u64,
+    pub(super) sizing: Sizing,
+}
+
+impl<'m> Lists<'m> {
+    pub(crate) fn new(store: BundleStore<'m>) -> Self {
+        let rings = [[0; RING]; ListIndex::COUNT];
+        Self { rings, store, stored: 0, sizing: Sizing::disabled() }
+    }
+
+    /// Takes over new bounds and opens or closes the rings accordingly.
+    pub(crate) fn resize(&mut self, pages: &CpuPages<'m>, to: Sizing) {
+        self.sizing.resize(to);
+        pages.open(&to);
+    }
+
+    /// The ring of a list. How much of it is in use is the business of [`CpuPages`].
+    #[inline(always)]
+    pub(super) fn ring(&mut self, list: ListIndex) -> &mut [u32; RING] {
+        &mut self.rings[list.get()]
+    }
+
+    /// Takes a block, filling the ring from the store if it is empty.
+    pub(super) fn pop(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<u32> {
+        let mut len = pages.len(list);
+        if len == 0 {
+            let bundle = self.store.pop(list)?;
+            self.set_stored(pages, self.stored - bundle.frame_count());
+            len = unpack(bundle, self.ring(list));
+        }
+        pages.set_len(list, len - 1);
+        Some(self.ring(list)[len - 1])
+    }
+
+    /// Puts a block on its ring. If the ring is full its colder half goes to the store first;
+    /// what finds no room there joins `leaving`. `false`, and nothing done, if the lists are
+    /// switched off. The second value says whether the ring spilled.
+    pub(super) fn push(
+        &mut self,
+        pages: &CpuPages<'m>,
+        list: ListIndex,
+        frame: u32,
+        leaving: &mut Bundles,
+    ) -> Pushed {
+        let limit = pages.limit(list);
+        if limit == 0 {
+            return Pushed::SwitchedOff;
+        }
+        let mut pushed = Pushed::Kept;
+        if pages.len(list) >= limit {
+            self.spill(pages, list, limit.div_ceil(2), leaving);
+            pushed = Pushed::Spilled;
+        }
+        let len = pages.len(list);
+        self.ring(list)[len] = frame;
+        pages.set_len(list, len + 1);
+        pushed
+    }
+
+    /// Puts blocks that the zone gave behind the ring of a list, which is empty.
+    pub(super) fn accept(
+        &mut self,
+        pages: &CpuPages<'m>,
+        list: ListIndex,
+        bundles: &[Bundle],
+        leaving: &mut Bundles,
+    ) {
+        for &bundle in bundles.iter().filter(|bundle| bundle.heads != 0) {
+            if pages.len(list) == 0 && pages.limit(list) > 0 {
+                let len = unpack(bundle, self.ring(list));
+                pages.set_len(list, len);
+            } else if list.order() == Order::MAX {
+                self.accept_pageblock(pages, list, bundle, leaving);
+            } else {
+                self.insert(pages, list, bundle, leaving);
+            }
+        }
+    }
+
+    /// Pageblocks live on rings only.
+    fn accept_pageblock(
+        &mut self,
+        pages: &CpuPages<'m>,
+        list: ListIndex,
+        bundle: Bundle,
+        leaving: &mut Bundles,
+    ) {
+        let len = pages.len(list);
+        if len >= pages.limit(list) {
+            leaving.push(bundle);
+            return;
+        }
+        // Below what is there, so that pageblocks too are handed out in ascending order.
+        let ring = self.ring(list);
+        ring.copy_within(0..len, 1);
+        ring[0] = bundle.word * 64;
+        pages.set_len(list, len + 1);
+    }
+
+    /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the
+    /// rings, beginning with `list`. Stops when `leaving` is full. Returns the frames moved.
+    pub(super) fn gather(
+        &mut self,
+        pages: &CpuPages<'m>,
+        list: ListIndex,
+        frames: u64,
+        leaving: &mut Bundles,
+    ) -> u64 {
+        let mut moved = 0;
+        while moved < frames && !leaving.is_full() {
+            let Some(bundle) = self.choose(pages, list) else { break };
+            moved += bundle.frame_count();
+            leaving.push(bundle);
+        }
+        moved
+    }
+
+    /// One bundle to part with: of the store, beginning with `list`; else of the rings.
+    pub(super) fn choose(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<Bundle> {
+        let from_list = || list_order(list);
+        if let Some(bundle) = from_list().find_map(|list| self.store.pop(list)) {
+            self.set_stored(pages, self.stored - bundle.frame_count());
+            return Some(bundle);
+        }
+        from_list().find_map(|list| self.choose_from_ring(pages, list))
+    }
+
+    /// The coldest block of a ring, with those of its word that follow it.
+    fn choose_from_ring(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<Bundle> {
+        let len = pages.len(list);
+        let ring = self.ring(list);
+        let (bundle, used) = pack(&ring[..len], list.order())?;
+        ring.copy_within(used..len, 0);
+        pages.set_len(list, len - used);
+        Some(bundle)
+    }
+
+    /// Moves the coldest `count` blocks of a ring into the store.
+    fn spill(
+        &mut self,
+        pages: &CpuPages<'m>,
+        list: ListIndex,
+        count: usize,
+        leaving: &mut Bundles,
+    ) {
+        let len = pages.len(list);
+        let count = count.min(len);
+        let mut at = 0;
+        while at < count {
+            let Some((bundle, used)) = pack(&self.rings[list.get()][at..count], list.order())
+            else {
+                break;
+            };
+            at += used;
+            if list.order() == Order::MAX {
+                leaving.push(bundle);
+            } else {
+                self.insert(pages, list, bundle, leaving);
+            }
+        }
+        self.ring(list).copy_within(at..len, 0);
+        pages.set_len(list, len - at);
+    }
+
+    #[inline(always)]
+    fn insert(
+        &mut self,
+        pages: &CpuPages<'m>,
+        list: ListIndex,
+        bundle: Bundle,
+        leaving: &mut Bundles,
+    ) {
+        let mut stored = self.stored + bundle.frame_count();
+        match self.store.insert(list, bundle) {
+            Inserted::Stored => {}
+            Inserted::Displaced(old) => {
+                stored -= old.frame_count();
+                leaving.push(old);
+            }
+            // Freed twice while on the lists: the second copy goes to the zone, which refuses
+            // it there and reports it.
+            Inserted::Doubled(copy) => {
+                stored -= copy.frame_count();
+                leaving.push(copy);
+            }
+        }
+        self.set_stored(pages, stored);
+    }
+
+    fn set_stored(&mut self, pages: &CpuPages<'m>, frames: u64) {
+        self.stored = frames;
+        pages.set_stored(frames);
+    }
+}
+
+/// What became of a pushed block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pushed {
+    /// It is on its ring.
+    Kept,
+    /// It is on its ring, which had to spill.
+    Spilled,
+    /// It is not: the lists are switched off.
+    SwitchedOff,
+}
+
+/// All lists, beginning with `first`.
+fn list_order(first: ListIndex) -> impl Iterator<Item = ListIndex> {
+    let count = ListIndex::COUNT;
+    (0..count).filter_map(move |i| ListIndex::from_number(((first.get() + i) % count) as u8))
+}
+
+/// Fills an empty ring with the blocks of a bundle, so that the lowest is handed out first.
+/// Returns how many there are.
+#[inline(always)]
+fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
+    let base = bundle.word * 64;
+    if bundle.heads == !0 {
+        for (i, slot) in ring[..64].iter_mut().enumerate() {
+            *slot = base + 63 - i as u32;
+        }
+        return 64;
+    }
+    let mut heads = bundle.heads;
+    let mut len = 0;
+    while heads != 0 {
+        let bit = 63 - heads.leading_zeros();
+        heads ^= 1 << bit;
+        ring[len % RING] = base + bit;
+        len += 1;
+    }
+    len
+}
+
+/// Packs the leading blocks that lie in one word. Returns how many entries were used: all that
+/// lie in the word of the first, up to the first that does not or that repeats one.
+#[inline(always)]
+fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
+    let word = frames.first()? / 64;
+    let mut heads = 0;
+    let mut used = 0;
+    for &frame in frames {
+        let bit = 1 << (frame % 64);
+        if frame / 64 != word || heads & bit != 0 {
+            break;
+        }
+        heads |= bit;
+        used += 1;
+    }
+    Some((Bundle { word, heads, order }, used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unpacked_blocks_come_out_in_ascending_order() {
+        for heads in [!0u64, 0b1011, 1 << 63 | 1, 0xf0f0] {
+            let bundle = Bundle { word: 3, heads, order: Order::ZERO };
+            let mut ring = [0; RING];
+            let len = unpack(bundle, &mut ring);
+            let popped = ring[..len].iter().rev().copied();
+            assert!(popped.eq(bundle.frames()), "{heads:#x}");
+        }
+    }
+
+    #[test]
+    fn packing_stops_at_another_word_and_at_a_repetition() {
+        let order = Order::ZERO;
+        let packed = |frames: &[u32]| pack(frames, order).map(|(bundle, used)| (bundle.heads, used));
+        assert_eq!(packed(&[64, 66, 65, 128]), Some((0b111, 3)));
+        assert_eq!(packed(&[64, 65, 64]), Some((0b11, 2)));
+        assert_eq!(packed(&[]), None);
+    }
+}

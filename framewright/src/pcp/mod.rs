@@ -1,0 +1,38 @@
+//! Per-CPU page lists: most allocations and frees never see the zone.
+//!
+//! A CPU has a list for each of the orders 0 to 3 by mobility, and two for pageblocks. A list
+//! has two parts:
+//!
+//! * a *ring* of at most 128 blocks, used last in, first out: what was freed last is handed out
+//!   first, while it is hot. This is all the hot path touches;
+//! * behind it the [`BundleStore`], shared by all lists of the CPU: colder frames, kept as
+//!   masks of 64 neighbours. A full ring spills its colder half into the store, where scattered
+//!   frees of neighbours find each other *before* any lock is taken; an empty ring is filled
+//!   from it.
+//!
+//! Only when the store has nothing, or the CPU holds more than it should, is the zone asked,
+//! and then for a batch, which crosses the zone lock as bundles.
+//!
+//! Who may touch what: the hot fields of [`CpuPages`] are written by whoever the owner protocol
+//! ([`owner`]) admits, and may be read by anyone; the [`Lists`] behind them are only for who is
+//! admitted. No callback of the embedder runs while somebody is inside.
+//!
+//! Invariants: a frame is in one place; `held` is what the rings and the store hold; rings hold
+//! no more than their limit.
+
+mod cpu;
+mod drain;
+mod index;
+mod lists;
+mod owner;
+mod pages;
+mod refill;
+mod sizing;
+mod store;
+
+pub(crate) use cpu::Cpu;
+pub(crate) use index::ListIndex;
+pub(crate) use lists::Lists;
+pub(crate) use pages::CpuPages;
+pub(crate) use sizing::Sizing;
+pub(crate) use store::{BundleStore, Slot};

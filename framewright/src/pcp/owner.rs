@@ -1,0 +1,141 @@
+//! Who may use a CPU's lists: the owner without atomic read-modify-writes, or a remote drainer.
+//!
+//! The owner of a CPU's lists uses them millions of times a second; a drainer comes rarely. So
+//! the cost is on the drainer's side ([`OwnerLock::Biased`]):
+//!
+//! ```text
+//!  owner                            drainer
+//!  busy = 1                         request = 1        (compare-exchange: one drainer at a time)
+//!  compiler fence                   remote barrier on the owner's CPU
+//!  request != 0 ? give way          wait until busy == 0
+//!  use the lists                    use the lists
+//!  busy = 0                         request = 0
+//! ```
+//!
+//! This is Dekker's protocol with one fence moved to the other side. Either the owner's `busy`
+//! was visible to the drainer when the barrier had run, and the drainer waits; or the owner had
+//! not yet read `request`, and will see it. Without the remote barrier the owner's store could
+//! sit in its store buffer while both proceed: the store-buffer tests show exactly that.
+//!
+//! An owner that finds a request, or that is itself an interrupt on top of a busy owner, does
+//! not wait: it goes to the zone instead. So an owner never blocks on a drainer, and a drainer
+//! waits only for as long as an owner is inside, which is bounded by one zone-lock hold.
+//!
+//! Where a remote barrier cannot be had ([`OwnerLock::Trylock`]), `busy` is pinned to a marker
+//! that sends the owner down its cold path, where both sides compete for `lock`.
+
+use crate::{
+    platform::{OwnerLock, Platform, Site, Wait},
+    sync::{AtomicU32, Ordering, compiler_fence},
+};
+
+/// `busy`: nobody is inside.
+const IDLE: u32 = 0;
+/// `busy`: the owner is inside.
+const BUSY: u32 = 1;
+/// `busy`: the biased protocol is not used on this machine.
+const UNBIASED: u32 = 2;
+
+/// The words of the protocol. They share a cache line with the lengths of the lists.
+pub(crate) struct Owner {
+    busy: AtomicU32,
+    request: AtomicU32,
+    lock: AtomicU32,
+}
+
+impl Owner {
+    pub(crate) fn new(kind: OwnerLock) -> Self {
+        let busy = match kind {
+            OwnerLock::Biased => IDLE,
+            OwnerLock::Trylock => UNBIASED,
+        };
+        Self { busy: AtomicU32::new(busy), request: AtomicU32::new(0), lock: AtomicU32::new(0) }
+    }
+
+    fn kind(&self) -> OwnerLock {
+        if self.busy.load(Ordering::Relaxed) == UNBIASED {
+            OwnerLock::Trylock
+        } else {
+            OwnerLock::Biased
+        }
+    }
+
+    /// The owner's fast entry. `false`: somebody is inside or wants to be, or the machine is
+    /// not biased; then [`Owner::enter_slowly`] may still succeed.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> bool {
+        if self.busy.load(Ordering::Relaxed) != IDLE {
+            return false;
+        }
+        self.busy.store(BUSY, Ordering::Relaxed);
+        // Keeps the compiler from moving the load up; the processor is the drainer's business.
+        compiler_fence(Ordering::SeqCst);
+        if self.request.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        self.busy.store(IDLE, Ordering::Release);
+        false
+    }
+
+    /// Leaves after [`Owner::enter`] succeeded.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        self.busy.store(IDLE, Ordering::Release);
+    }
+
+    /// The owner's entry on machines without a remote barrier: one try, never a wait.
+    pub(crate) fn enter_slowly(&self) -> bool {
+        self.kind() == OwnerLock::Trylock
+            && self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Leaves after [`Owner::enter_slowly`] succeeded.
+    pub(crate) fn leave_slowly(&self) {
+        self.lock.store(0, Ordering::Release);
+    }
+
+    /// A drainer's first step: announces itself, waiting for other drainers. The remote barrier
+    /// comes next (one for any number of announced CPUs), then [`Owner::take_over`].
+    pub(crate) fn announce<P: Platform>(&self, platform: &P) {
+        platform.point(Site::Drain);
+        let mut spins = 0;
+        while self.request.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            platform.wait(Wait::Owner, spins);
+            spins = spins.saturating_add(1);
+        }
+    }
+
+    /// A drainer's last wait: after this returns it alone may use the lists, until
+    /// [`Owner::release`].
+    pub(crate) fn take_over<P: Platform>(&self, platform: &P) {
+        let mut spins = 0;
+        let mut wait = || {
+            platform.wait(Wait::Owner, spins);
+            spins = spins.saturating_add(1);
+        };
+        match self.kind() {
+            OwnerLock::Biased => {
+                while self.busy.load(Ordering::Acquire) != IDLE {
+                    wait();
+                }
+            }
+            OwnerLock::Trylock => {
+                while self
+                    .lock
+                    .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_err()
+                {
+                    wait();
+                }
+            }
+        }
+    }
+
+    /// The drainer is done.
+    pub(crate) fn release(&self) {
+        if self.kind() == OwnerLock::Trylock {
+            self.lock.store(0, Ordering::Release);
+        }
+        self.request.store(0, Ordering::Release);
+    }
+}

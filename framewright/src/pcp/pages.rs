@@ -1,0 +1,223 @@
+//! The hot part of a CPU's lists.
+
+#![allow(unsafe_code)]
+
+use super::{ListIndex, Lists, Sizing, owner::Owner};
+use crate::{
+    observe::{CpuCounters, CpuStats},
+    platform::{OwnerLock, Platform},
+    sync::{AtomicBool, AtomicU8, AtomicU64, ExclusiveCell, Ordering},
+};
+
+/// Blocks in a ring at the most: two batches.
+pub(crate) const RING: usize = 128;
+
+/// The lists of one CPU. The first cache line is all that the hot path needs beside the ring
+/// itself.
+#[repr(C, align(64))]
+pub(crate) struct CpuPages<'m> {
+    /// Blocks in each ring. Written by who is inside; read by anyone.
+    lens: [AtomicU8; ListIndex::COUNT],
+    /// Blocks each ring may hold; 0 while the CPU is offline or the lists are switched off.
+    limits: [AtomicU8; ListIndex::COUNT],
+    owner: Owner,
+    allocs: [AtomicU64; ListIndex::COUNT],
+    frees: [AtomicU64; ListIndex::COUNT],
+    pub(crate) counters: CpuCounters,
+    /// Frames in the store and on their way out of it, published for drainers that peek.
+    stored: AtomicU64,
+    claimed: AtomicBool,
+    online: AtomicBool,
+    lists: ExclusiveCell<Lists<'m>>,
+}
+
+impl<'m> CpuPages<'m> {
+    pub(crate) fn new(kind: OwnerLock, lists: Lists<'m>) -> Self {
+        Self {
+            lens: core::array::from_fn(|_| AtomicU8::new(0)),
+            limits: core::array::from_fn(|_| AtomicU8::new(0)),
+            owner: Owner::new(kind),
+            allocs: core::array::from_fn(|_| AtomicU64::new(0)),
+            frees: core::array::from_fn(|_| AtomicU64::new(0)),
+            counters: CpuCounters::new(),
+            stored: AtomicU64::new(0),
+            claimed: AtomicBool::new(false),
+            online: AtomicBool::new(true),
+            lists: ExclusiveCell::new(lists),
+        }
+    }
+
+    /// Takes the block freed last from a ring, if the owner may enter and the ring has one.
+    #[inline(always)]
+    pub(crate) fn pop(&self, list: ListIndex) -> Option<u32> {
+        let i = list.get();
+        if !self.owner.enter() {
+            return None;
+        }
+        let len = self.lens[i].load(Ordering::Relaxed);
+        if len == 0 {
+            self.owner.leave();
+            return None;
+        }
+        // SAFETY: the owner is inside until `leave`.
+        let frame = unsafe { self.lists.with_mut(|lists| lists.ring(list)[usize::from(len - 1) % RING]) };
+        self.lens[i].store(len - 1, Ordering::Relaxed);
+        add(&self.allocs[i], 1);
+        self.owner.leave();
+        Some(frame)
+    }
+
+    /// Puts a block on a ring, if the owner may enter and the ring has room.
+    #[inline(always)]
+    pub(crate) fn push(&self, list: ListIndex, frame: u32) -> bool {
+        let i = list.get();
+        if !self.owner.enter() {
+            return false;
+        }
+        let len = self.lens[i].load(Ordering::Relaxed);
+        if len >= self.limits[i].load(Ordering::Relaxed) {
+            self.owner.leave();
+            return false;
+        }
+        // SAFETY: the owner is inside until `leave`.
+        unsafe { self.lists.with_mut(|lists| lists.ring(list)[usize::from(len) % RING] = frame) };
+        self.lens[i].store(len + 1, Ordering::Relaxed);
+        add(&self.frees[i], 1);
+        self.owner.leave();
+        true
+    }
+
+    /// Runs `f` on the lists as their owner, by whichever way in there is; `None` if there is
+    /// none, because a drainer or an interrupted owner is inside.
+    pub(crate) fn as_owner<R>(&self, f: impl FnOnce(&mut Lists<'m>) -> R) -> Option<R> {
+        if self.owner.enter() {
+            // SAFETY: the owner is inside until `leave`.
+            let result = unsafe { self.lists.with_mut(f) };
+            self.owner.leave();
+            Some(result)
+        } else if self.owner.enter_slowly() {
+            // SAFETY: the owner holds the lock until `leave_slowly`.
+            let result = unsafe { self.lists.with_mut(f) };
+            self.owner.leave_slowly();
+            Some(result)
+        } else {
+            None
+        }
+    }
+
+    /// First step of a remote drainer; the remote barrier comes next.
+    pub(crate) fn announce<P: Platform>(&self, platform: &P) {
+        self.owner.announce(platform);
+    }
+
+    /// Last step of a remote drainer: runs `f` on the lists.
+    ///
+    /// # Safety
+    ///
+    /// The caller has called [`CpuPages::announce`] once for this, and a remote barrier
+    /// ([`Platform::remote_barrier`]) for this CPU after it.
+    pub(crate) unsafe fn as_drainer<P: Platform, R>(
+        &self,
+        platform: &P,
+        f: impl FnOnce(&mut Lists<'m>) -> R,
+    ) -> R {
+        self.owner.take_over(platform);
+        // SAFETY: announced, barrier run, owner seen outside: by the owner protocol nobody
+        // enters until `release`.
+        let result = unsafe { self.lists.with_mut(f) };
+        self.owner.release();
+        result
+    }
+
+    /// Frames held, possibly stale: a peek from outside.
+    pub(crate) fn held(&self) -> u64 {
+        let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
+        self.stored.load(Ordering::Relaxed) + rings.sum::<usize>() as u64
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self, list: ListIndex) -> usize {
+        usize::from(self.lens[list.get()].load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(super) fn set_len(&self, list: ListIndex, len: usize) {
+        self.lens[list.get()].store(len as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn limit(&self, list: ListIndex) -> usize {
+        usize::from(self.limits[list.get()].load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_stored(&self, frames: u64) {
+        self.stored.store(frames, Ordering::Relaxed);
+    }
+
+    /// Counts one allocation or free through a list that did not take the hot path.
+    pub(super) fn count_alloc(&self, list: ListIndex) {
+        add(&self.allocs[list.get()], 1);
+    }
+
+    pub(super) fn count_free(&self, list: ListIndex) {
+        add(&self.frees[list.get()], 1);
+    }
+
+    /// Frames allocated and freed through the lists so far.
+    pub(super) fn traffic(&self) -> (u64, u64) {
+        let sum = |counts: &[AtomicU64; ListIndex::COUNT]| {
+            ListIndex::all()
+                .map(|list| counts[list.get()].load(Ordering::Relaxed) << list.order().get())
+                .sum()
+        };
+        (sum(&self.allocs), sum(&self.frees))
+    }
+
+    /// Blocks freed through the lists so far: tells whether two frees were consecutive.
+    pub(super) fn frees(&self) -> u64 {
+        self.frees.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Opens the rings for a CPU sized so; where the lists are switched off, closes them.
+    pub(super) fn open(&self, sizing: &Sizing) {
+        for list in ListIndex::all() {
+            let limit = sizing.ring_limit(list) as u8;
+            self.limits[list.get()].store(limit, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_online(&self) -> bool {
+        self.online.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_online(&self, online: bool) {
+        self.online.store(online, Ordering::Release);
+    }
+
+    /// Claims the CPU for one token; `false` if another has it.
+    pub(crate) fn claim(&self) -> bool {
+        self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives the claim back.
+    pub(crate) fn unclaim(&self) {
+        self.claimed.store(false, Ordering::Release);
+    }
+
+    /// All counters of the CPU.
+    pub(crate) fn stats(&self) -> CpuStats {
+        let mut stats = self.counters.read();
+        let (allocated, freed) = self.traffic();
+        let requests: u64 = self.allocs.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        stats.pgalloc += allocated;
+        // What the zone refused was not freed after all.
+        stats.pgfree = (stats.pgfree + freed).saturating_sub(stats.refused_frames);
+        stats.list_hits = requests.saturating_sub(stats.list_misses);
+        stats
+    }
+}
+
+/// Adds to a counter that has one writer at a time.
+#[inline(always)]
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}

@@ -1,0 +1,266 @@
+//! How much a CPU's lists move at once, and how much they may hold.
+//!
+//! The rules are Linux's (6.7 and later), with two differences. They are evaluated when a ring
+//! is refilled or spills, not per operation: the hot path keeps no state for them. And refills
+//! of every order grow while a CPU only allocates, not those of order 0 alone: a huge page
+//! costs a lock acquisition like any other block.
+
+use super::{ListIndex, pages::RING};
+use crate::{
+    frame::Order,
+    tuning::{HighOrderDrain, PcpTuning},
+};
+
+/// Bounds and state of one CPU's lists. All sizes in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizing {
+    batch: u32,
+    high_min: u32,
+    high_max: u32,
+    /// What the CPU may hold at present, between the two.
+    high: u32,
+    /// A refill asks for batch << this.
+    alloc_factor: u32,
+    /// Frames freed lately without being allocated again.
+    free_count: u32,
+    /// Frames allocated and freed when `free_count` was last worked out.
+    seen: (u64, u64),
+    /// Blocks freed when the last high-order free had been counted.
+    frees_after_high_order: u64,
+    scale_max: u32,
+    /// Lists of less than a batch survive high-order frees.
+    keep_batch: bool,
+}
+
+/// The batch of a zone of `managed` frames: a thousandth, at most 1 MiB, in 2^n - 1.
+pub(crate) fn default_batch(managed: u64) -> u32 {
+    let quarter = ((managed / 1024).min(256) / 4).max(1) as u32;
+    let rounded = (quarter + quarter / 2).max(1);
+    ((1 << rounded.ilog2()) - 1).max(1)
+}
+
+impl Sizing {
+    /// Lists of one of `cpus` CPUs on a zone of `managed` frames with `low` as its low
+    /// watermark.
+    pub(crate) fn new(tuning: &PcpTuning, managed: u64, low: u64, cpus: u32) -> Self {
+        let batch = tuning.batch.or(|| default_batch(managed));
+        let cpus = u64::from(cpus.max(1));
+        let least = 4 * u64::from(batch);
+        let bounded = |frames: u64| frames.max(least).min(Self::capacity(tuning)) as u32;
+        let (high_min, high_max) = if tuning.high_fraction == 0 {
+            (low / cpus, managed / u64::from(tuning.high_max_divisor) / cpus)
+        } else {
+            let fixed = managed / u64::from(tuning.high_fraction) / cpus;
+            (fixed, fixed)
+        };
+        let high_min = bounded(high_min);
+        Self {
+            batch,
+            high_min,
+            high_max: bounded(high_max).max(high_min),
+            high: high_min,
+            alloc_factor: 0,
+            free_count: 0,
+            seen: (0, 0),
+            frees_after_high_order: u64::MAX,
+            scale_max: tuning.scale_max,
+            keep_batch: tuning.cache_frames > 3 * batch,
+        }
+    }
+
+    /// Lists that hold nothing: every free passes through.
+    pub(crate) fn disabled() -> Self {
+        Self {
+            batch: 1,
+            high_min: 0,
+            high_max: 0,
+            high: 0,
+            alloc_factor: 0,
+            free_count: 0,
+            seen: (0, 0),
+            frees_after_high_order: u64::MAX,
+            scale_max: 0,
+            keep_batch: false,
+        }
+    }
+
+    /// Frames the store of a CPU can hold if they are neighbours.
+    fn capacity(tuning: &PcpTuning) -> u64 {
+        u64::from(tuning.bundle_slots) * 64
+    }
+
+    /// Takes over bounds, keeping what was learned.
+    pub(crate) fn resize(&mut self, to: Sizing) {
+        let high = if self.high == 0 { to.high } else { self.high };
+        let (seen, frees) = (self.seen, self.frees_after_high_order);
+        *self = Sizing { seen, frees_after_high_order: frees, ..to };
+        self.high = high.clamp(to.high_min, to.high_max);
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.high_max == 0
+    }
+
+    /// Blocks the ring of a list may hold: two batches, but at least two blocks.
+    pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
+        if self.is_disabled() {
+            return 0;
+        }
+        let order = list.order();
+        let blocks = (2 * self.batch >> order.get()).max(if order == Order::MAX { 16 } else { 2 });
+        let affordable = (u64::from(self.high_max) >> order.get()) as u32;
+        (blocks.min(affordable) as usize).min(RING)
+    }
+
+    /// Blocks to ask the zone for, for a list that has run out while the CPU holds `held`.
+    /// `zone_is_low`: growing now would only starve others.
+    pub(crate) fn on_refill(&mut self, order: Order, held: u64, zone_is_low: bool) -> u32 {
+        if self.high < self.batch || self.is_disabled() {
+            return 1;
+        }
+        let mut frames = self.batch << self.alloc_factor;
+        if self.is_tuned() && !zone_is_low {
+            self.high = (self.high + frames).min(self.high_max);
+        }
+        let held = u32::try_from(held).unwrap_or(u32::MAX);
+        let room = self.high.saturating_sub(held).saturating_sub(self.batch).max(self.batch);
+        if frames <= room && self.alloc_factor < self.scale_max {
+            self.alloc_factor += 1;
+        }
+        frames = frames.min(room);
+        if frames == 1 {
+            return 1;
+        }
+        // A pageblock is larger than any batch: there the factor counts blocks.
+        let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(3));
+        blocks.min((room >> order.get()).max(2)).max(2)
+    }
+
+    /// Notes how much was allocated and freed since the last look: frees in a row add up,
+    /// allocations take the count down again.
+    pub(crate) fn observe(&mut self, traffic: (u64, u64)) {
+        let allocated = traffic.0 - self.seen.0;
+        let freed = traffic.1 - self.seen.1;
+        self.seen = traffic;
+        self.free_count = self.free_count.checked_shr(allocated.min(31) as u32).unwrap_or(0);
+        let net = u32::try_from(freed.saturating_sub(allocated)).unwrap_or(u32::MAX);
+        self.free_count = self.free_count.saturating_add(net).min(self.batch << self.scale_max);
+        if freed > allocated {
+            self.alloc_factor >>= 1;
+        }
+    }
+
+    /// Frames to give back now that a ring has spilled and the CPU holds `held`; 0: none.
+    pub(crate) fn on_spill(&mut self, held: u64, zone_is_low: bool) -> u64 {
+        if self.is_disabled() {
+            return held;
+        }
+        let held = u32::try_from(held).unwrap_or(u32::MAX);
+        let threshold = if !self.is_tuned() {
+            self.high
+        } else if zone_is_low {
+            let less = self.free_count.max(self.batch);
+            self.high = self.high.saturating_sub(less).max(self.high_min);
+            held.max(self.high_min)
+        } else {
+            let before = self.high;
+            if held >= self.high {
+                self.high =
+                    self.high.max(self.free_count + self.batch).min(self.high_max);
+            }
+            before
+        };
+        if held < threshold {
+            return 0;
+        }
+        let most = threshold.saturating_sub(self.batch).max(self.batch);
+        u64::from(self.free_count.clamp(self.batch, most))
+    }
+
+    /// Frames to give back after a block of order 1 to 3 was freed; 0: none. `frees` counts
+    /// that free.
+    pub(crate) fn on_high_order_free(
+        &mut self,
+        rule: HighOrderDrain,
+        frees: u64,
+        held: u64,
+    ) -> u64 {
+        let consecutive = self.frees_after_high_order.wrapping_add(1) == frees;
+        self.frees_after_high_order = frees;
+        let drains = self.free_count >= self.batch
+            && (rule == HighOrderDrain::EveryFree || consecutive)
+            && (!self.keep_batch || held >= u64::from(self.batch));
+        if !drains {
+            return 0;
+        }
+        let most = self.batch << self.scale_max;
+        self.high = self.high.saturating_sub(most).max(self.high_min);
+        held.min(u64::from(most))
+    }
+
+    fn is_tuned(&self) -> bool {
+        self.high_min != self.high_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 18;
+
+    fn sizing(managed: u64) -> Sizing {
+        Sizing::new(&PcpTuning::default(), managed, managed / 500, 2)
+    }
+
+    #[test]
+    fn batches_follow_the_table() {
+        for (managed, batch) in
+            [(GIB, 63), (16 * GIB, 63), (GIB / 2, 31), (GIB / 4, 15), (GIB / 8, 7), (GIB / 16, 3)]
+        {
+            assert_eq!(default_batch(managed), batch, "{managed}");
+        }
+        assert_eq!(default_batch(GIB / 32), 1);
+        assert_eq!(default_batch(512), 1);
+    }
+
+    #[test]
+    fn refills_double_while_there_is_room() {
+        let mut sizing = sizing(16 * GIB);
+        let asked: std::vec::Vec<u32> =
+            (0..7).map(|_| sizing.on_refill(Order::ZERO, 0, false)).collect();
+        assert_eq!(asked, [63, 126, 252, 504, 1008, 2016, 2016]);
+    }
+
+    #[test]
+    fn high_stays_within_its_bounds() {
+        let mut sizing = sizing(GIB);
+        for _ in 0..1000 {
+            sizing.on_refill(Order::ZERO, 0, false);
+        }
+        assert_eq!(sizing.high, sizing.high_max);
+        sizing.observe((0, 10_000));
+        for _ in 0..1000 {
+            sizing.on_spill(u64::from(sizing.high), true);
+        }
+        assert_eq!(sizing.high, sizing.high_min);
+    }
+
+    #[test]
+    fn only_the_second_high_order_free_in_a_row_drains() {
+        let mut sizing = sizing(GIB);
+        sizing.observe((0, 5000));
+        let rule = HighOrderDrain::SecondConsecutive;
+        assert_eq!(sizing.on_high_order_free(rule, 1, 800), 0);
+        assert_eq!(sizing.on_high_order_free(rule, 3, 800), 0, "another free came between");
+        assert_eq!(sizing.on_high_order_free(rule, 4, 800), 800);
+        assert_eq!(sizing.on_high_order_free(HighOrderDrain::EveryFree, 9, 800), 800);
+    }
+
+    #[test]
+    fn a_high_order_free_without_a_burst_drains_nothing() {
+        let mut sizing = sizing(GIB);
+        sizing.observe((0, 62));
+        assert_eq!(sizing.on_high_order_free(HighOrderDrain::EveryFree, 1, 800), 0);
+    }
+}

@@ -1,0 +1,193 @@
+//! The store of bundles behind the rings of a CPU.
+//!
+//! A table of slots, each a word of the map and a mask, found by the word's number: frames of
+//! the same word meet in the same slot, whatever order they were freed in, so that what reaches
+//! the zone is grouped. Where two words want one slot the older bundle leaves for the zone.
+//! Bitmaps say which slots each list occupies.
+
+use super::ListIndex;
+use crate::buddy::Bundle;
+
+/// A slot: a bundle and the list it belongs to. An empty slot has no heads.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Slot {
+    heads: u64,
+    word: u32,
+    list: u8,
+}
+
+/// What became of an insertion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Inserted {
+    /// It is in.
+    Stored,
+    /// It is in, and this bundle had to leave.
+    Displaced(Bundle),
+    /// Blocks of it were in already: freed twice. The others are in.
+    Doubled(Bundle),
+}
+
+pub(crate) struct BundleStore<'m> {
+    /// A power of two of slots.
+    slots: &'m mut [Slot],
+    /// For each list, one bit per slot.
+    occupied: &'m mut [u64],
+}
+
+impl<'m> BundleStore<'m> {
+    /// Words of bitmap that a store of `slots` slots needs.
+    pub(crate) const fn bitmap_words(slots: usize) -> usize {
+        ListIndex::COUNT * slots.div_ceil(64)
+    }
+
+    /// An empty store. `slots` is a power of two long; `occupied` is sized by
+    /// [`BundleStore::bitmap_words`].
+    pub(crate) fn new(slots: &'m mut [Slot], occupied: &'m mut [u64]) -> Self {
+        debug_assert!(slots.len().is_power_of_two());
+        debug_assert!(occupied.len() == Self::bitmap_words(slots.len()));
+        Self { slots, occupied }
+    }
+
+    /// Blocks of two orders in the same word must not share a slot, nor fight for one.
+    #[inline(always)]
+    fn slot_of(&self, word: u32, list: ListIndex) -> usize {
+        let spread = u32::from(list.order().get()).wrapping_mul(0x9e37);
+        (word ^ spread) as usize & (self.slots.len() - 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn insert(&mut self, list: ListIndex, bundle: Bundle) -> Inserted {
+        let i = self.slot_of(bundle.word, list);
+        let slot = &mut self.slots[i];
+        let number = list.get() as u8;
+        if slot.heads == 0 {
+            *slot = Slot { heads: bundle.heads, word: bundle.word, list: number };
+            self.mark(list, i, true);
+            return Inserted::Stored;
+        }
+        if slot.word == bundle.word && slot.list == number {
+            let doubled = slot.heads & bundle.heads;
+            slot.heads |= bundle.heads;
+            return match doubled {
+                0 => Inserted::Stored,
+                heads => Inserted::Doubled(Bundle { heads, ..bundle }),
+            };
+        }
+        self.displace(i, list, bundle)
+    }
+
+    #[inline(never)]
+    fn displace(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> Inserted {
+        let old = self.slots[i];
+        self.slots[i] =
+            Slot { heads: bundle.heads, word: bundle.word, list: list.get() as u8 };
+        let Some(old_list) = ListIndex::from_number(old.list) else { return Inserted::Stored };
+        self.mark(old_list, i, false);
+        self.mark(list, i, true);
+        let order = old_list.order();
+        Inserted::Displaced(Bundle { word: old.word, heads: old.heads, order })
+    }
+
+    /// Takes the bundle of a list in its lowest slot: neighbours in memory are neighbours here.
+    pub(super) fn pop(&mut self, list: ListIndex) -> Option<Bundle> {
+        let range = self.bitmap_range(list);
+        let start = range.start;
+        let words = self.occupied.get(range)?;
+        let at = words.iter().position(|&word| word != 0)?;
+        let i = at * 64 + self.occupied[start + at].trailing_zeros() as usize;
+        let slot = core::mem::take(self.slots.get_mut(i)?);
+        self.mark(list, i, false);
+        Some(Bundle { word: slot.word, heads: slot.heads, order: list.order() })
+    }
+
+    fn bitmap_range(&self, list: ListIndex) -> core::ops::Range<usize> {
+        let words = self.slots.len().div_ceil(64);
+        list.get() * words..(list.get() + 1) * words
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, list: ListIndex, i: usize, occupied: bool) {
+        let start = self.bitmap_range(list).start;
+        let word = &mut self.occupied[start + i / 64];
+        let bit = 1 << (i % 64);
+        *word = if occupied { *word | bit } else { *word & !bit };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{buddy::MigrateType, frame::Order};
+    use std::{vec, vec::Vec};
+
+    fn list(order: u8) -> ListIndex {
+        ListIndex::serving(Order::new(order).unwrap(), MigrateType::Movable).unwrap()
+    }
+
+    fn single(word: u32, heads: u64) -> Bundle {
+        Bundle { word, heads, order: Order::ZERO }
+    }
+
+    fn with_store(slots: usize, test: impl FnOnce(&mut BundleStore<'_>)) {
+        let mut memory = vec![Slot::default(); slots];
+        let mut occupied = vec![0; BundleStore::bitmap_words(slots)];
+        test(&mut BundleStore::new(&mut memory, &mut occupied));
+    }
+
+    #[test]
+    fn neighbours_meet_whatever_order_they_come_in() {
+        with_store(64, |store| {
+            for bit in [5, 0, 63, 17] {
+                let bundle = single(7, 1 << bit);
+                assert_eq!(store.insert(list(0), bundle), Inserted::Stored);
+            }
+            let heads = 1 << 5 | 1 | 1 << 63 | 1 << 17;
+            assert_eq!(store.pop(list(0)), Some(single(7, heads)));
+            assert_eq!(store.pop(list(0)), None);
+        });
+    }
+
+    #[test]
+    fn a_displaced_bundle_is_handed_over_whole() {
+        with_store(64, |store| {
+            let old = single(3, 0b1011);
+            let new = single(3 + 64, 1);
+            store.insert(list(0), old);
+            assert_eq!(store.insert(list(0), new), Inserted::Displaced(old));
+            assert_eq!(store.pop(list(0)), Some(new));
+            assert_eq!(store.pop(list(0)), None);
+        });
+    }
+
+    #[test]
+    fn lists_do_not_mix() {
+        with_store(64, |store| {
+            store.insert(list(0), single(9, 1));
+            store.insert(list(1), Bundle { word: 9, heads: 0b100, order: list(1).order() });
+            assert_eq!(store.pop(list(1)), Some(Bundle { word: 9, heads: 0b100, order: list(1).order() }));
+            assert_eq!(store.pop(list(1)), None);
+            assert_eq!(store.pop(list(0)), Some(single(9, 1)));
+        });
+    }
+
+    #[test]
+    fn a_block_stored_twice_is_noticed() {
+        with_store(64, |store| {
+            store.insert(list(0), single(9, 0b11));
+            let doubled = store.insert(list(0), single(9, 0b110));
+            assert_eq!(doubled, Inserted::Doubled(single(9, 0b10)));
+        });
+    }
+
+    #[test]
+    fn bundles_come_back_in_the_order_of_memory() {
+        with_store(1024, |store| {
+            for word in (0..100).rev() {
+                store.insert(list(0), single(word, 1));
+            }
+            let words: Vec<u32> =
+                core::iter::from_fn(|| store.pop(list(0))).map(|bundle| bundle.word).collect();
+            assert_eq!(words, (0..100).collect::<Vec<_>>());
+        });
+    }
+}

@@ -1,0 +1,173 @@
+//! The machine below the library: what it must provide, and what it may.
+//!
+//! A [`Platform`] is a *value* that a [`Memory`](crate::Memory) owns: a zero-sized type on bare
+//! metal, a handle in a simulator, a mapping on a host. Two memories on two machines therefore
+//! live in one process. Its methods come in three groups:
+//!
+//! * **what the allocator cannot do itself**: locks, interrupt masking, making another CPU run a
+//!   memory barrier, waiting, clearing and copying frames, time;
+//! * **what the embedder may want to hear**: trace events, corruption reports, and the
+//!   [`Relief`] that reclaim and compaction plug into;
+//! * **what a simulator hooks**: costs, cache lines touched, schedule points, forced rare paths.
+//!   These default to nothing and cost nothing: they are empty, inlined and branch-free.
+//!
+//! The library never spins on its own: every waiting loop calls [`Platform::wait`], which may
+//! serve this CPU's pending requests, halt it, or park the thread.
+
+#![allow(unsafe_code)]
+
+mod hooks;
+mod relief;
+
+use crate::{
+    frame::{Order, Pfn},
+    observe::{Corruption, Event},
+    sync::RawLock,
+};
+
+pub use hooks::{Access, Cost, Line, Site};
+pub use relief::{NoRelief, Progress, Relief};
+
+/// A CPU of the machine, numbered from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct CpuId(u16);
+
+impl CpuId {
+    /// CPU `number`.
+    #[must_use]
+    pub const fn new(number: u16) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// Its number as an index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Whom a remote barrier must reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BarrierTarget {
+    /// One CPU.
+    Cpu(CpuId),
+    /// Every CPU of the machine.
+    All,
+}
+
+/// What a waiting loop waits for, so that a machine can choose how to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// A lock that another CPU holds: short.
+    Lock,
+    /// The owner of per-CPU lists to leave them: short.
+    Owner,
+    /// Memory, on behalf of a request that may not fail: long.
+    Memory,
+}
+
+/// How the owner of per-CPU lists excludes a remote drainer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OwnerLock {
+    /// The owner uses plain loads and stores; a drainer pays for a barrier on the owner's CPU.
+    /// Needs a machine that can run such a barrier ([`Platform::remote_barrier`]).
+    #[default]
+    Biased,
+    /// Both sides use an atomic try-lock. For machines without remote barriers.
+    Trylock,
+}
+
+/// A machine that a memory runs on.
+///
+/// # Safety
+///
+/// The library's own soundness rests on these promises:
+///
+/// * a lock of type [`Platform::Lock`] excludes: between a successful acquisition and the
+///   release nobody else acquires it, and the release happens before the next acquisition;
+/// * if [`Platform::owner_lock`] says [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
+///   returns only after every targeted CPU that was running has executed a full memory barrier
+///   since the call, and is itself a full barrier for the caller.
+pub unsafe trait Platform: Sized + Sync {
+    /// The lock that protects a zone.
+    type Lock: RawLock<Self>;
+    /// What [`Platform::irq_save`] returns.
+    type Irq;
+
+    /// Whether [`Platform::trace`] wants events. Where it is `false` the compiler removes every
+    /// event along with the code that would build it.
+    const TRACING: bool = false;
+
+    /// Masks interrupts on this CPU; the value says whether they were masked before.
+    fn irq_save(&self) -> Self::Irq;
+    /// Puts interrupts back as [`Platform::irq_save`] found them.
+    fn irq_restore(&self, irq: Self::Irq);
+
+    /// How owners of per-CPU lists are to exclude drainers on this machine.
+    fn owner_lock(&self) -> OwnerLock;
+    /// Runs a full memory barrier on the targeted CPUs and on the caller's. Called with
+    /// interrupts enabled and no lock held, and only under [`OwnerLock::Biased`].
+    fn remote_barrier(&self, target: BarrierTarget);
+
+    /// The body of every waiting loop: relax, serve this CPU's own requests, halt or park.
+    /// `spins` counts the calls of one loop, from 0.
+    fn wait(&self, why: Wait, spins: u32);
+
+    /// Fills the 2^order frames from `pfn` with zeroes. The caller owns them.
+    fn clear(&self, pfn: Pfn, order: Order);
+    /// Copies one frame. The caller owns both.
+    fn copy(&self, to: Pfn, from: Pfn);
+    /// A monotonic clock, in nanoseconds.
+    fn now(&self) -> u64;
+
+    /// The embedder's reclaim and compaction; the default has none.
+    fn relief(&self) -> &dyn Relief {
+        &NoRelief
+    }
+
+    /// Receives trace events, if [`Platform::TRACING`]. Never called under a lock of the
+    /// library.
+    #[inline(always)]
+    fn trace(&self, cpu: CpuId, event: &Event) {
+        let _ = (cpu, event);
+    }
+
+    /// Receives what hardening found. Never called under a lock of the library; must not free
+    /// or allocate through the memory that reports.
+    fn corruption(&self, report: &Corruption) {
+        let _ = report;
+    }
+
+    /// Simulation: `count` units of modelled work of kind `cost`.
+    #[inline(always)]
+    fn cost(&self, cost: Cost, count: u32) {
+        let _ = (cost, count);
+    }
+
+    /// Simulation: a logical cache line is read or written.
+    #[inline(always)]
+    fn touch(&self, line: Line, access: Access) {
+        let _ = (line, access);
+    }
+
+    /// Simulation: a point at which a schedule may switch CPUs.
+    #[inline(always)]
+    fn point(&self, site: Site) {
+        let _ = site;
+    }
+
+    /// Simulation: whether to force the rare outcome at `site` (a refill that fails, a try-lock
+    /// that loses). `false` wherever rare paths come by themselves.
+    #[inline(always)]
+    fn force(&self, site: Site) -> bool {
+        let _ = site;
+        false
+    }
+}

@@ -1,0 +1,40 @@
+//! The one place where atomics, fences and cells are named.
+//!
+//! Everything else in the library imports them from here. That makes two things possible: the
+//! same code is model-checked by swapping the types underneath (features `loom` and `tso`), and
+//! a reader who wants to know what the library's memory ordering rests on has one folder to
+//! read.
+//!
+//! * default: `core::sync::atomic`;
+//! * `loom`: exhaustive exploration of the C11 model;
+//! * `tso`: a small explorer of store buffers ([`tso`]), for the one-sided barrier of the
+//!   per-CPU lists, which C11 cannot express.
+
+mod cell;
+mod lock;
+#[cfg(feature = "tso")]
+pub mod tso;
+
+pub(crate) use cell::ExclusiveCell;
+pub use lock::{RawLock, SpinFlag, SpinLock};
+
+#[cfg(not(any(feature = "loom", feature = "tso")))]
+pub(crate) use core::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence,
+};
+
+#[cfg(feature = "loom")]
+pub(crate) use loom::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering,
+};
+
+/// Loom has no compiler fence: the models give both sides a full fence instead.
+#[cfg(feature = "loom")]
+pub(crate) fn compiler_fence(order: Ordering) {
+    loom::sync::atomic::fence(order);
+}
+
+#[cfg(all(feature = "tso", not(feature = "loom")))]
+pub(crate) use tso::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence,
+};

@@ -1,0 +1,160 @@
+//! The loop over all executions, and how a failure is told.
+
+use core::fmt;
+use std::{string::String, vec::Vec};
+
+use super::{machine::Machine, path::Path, thread::Shared};
+
+/// What was explored without finding a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Explored {
+    /// Executions, repetitions that were cut short included.
+    pub executions: u64,
+    /// Whether that was everything, or [`Explorer::executions`] ran out.
+    pub complete: bool,
+}
+
+/// An execution that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The panic message, or what the explorer found.
+    pub message: String,
+    /// Which execution it was, from 1.
+    pub execution: u64,
+    /// The choices that lead there, for [`Explorer::replay`].
+    pub choices: Vec<u16>,
+    /// What happened, a line per step.
+    pub steps: Vec<String>,
+}
+
+/// The last steps of a failure that are printed.
+const SHOWN: usize = 100;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "execution {} failed: {}", self.execution, self.message)?;
+        let hidden = self.steps.len().saturating_sub(SHOWN);
+        if hidden > 0 {
+            writeln!(f, "      ... {hidden} steps before these ...")?;
+        }
+        for (number, step) in self.steps.iter().enumerate().skip(hidden) {
+            writeln!(f, "{:4}  {step}", number + 1)?;
+        }
+        write!(f, "to replay it: {:?}", self.choices)
+    }
+}
+
+/// How to explore.
+#[derive(Clone, Copy, Debug)]
+pub struct Explorer {
+    preemptions: Option<u32>,
+    executions: u64,
+}
+
+impl Default for Explorer {
+    fn default() -> Self {
+        Self {
+            preemptions: None,
+            executions: u64::MAX,
+        }
+    }
+}
+
+impl Explorer {
+    /// Explores everything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets at most `bound` running threads be preempted per execution. Buffered stores are not
+    /// bounded by it.
+    #[must_use]
+    pub fn preemptions(self, bound: u32) -> Self {
+        Self {
+            preemptions: Some(bound),
+            ..self
+        }
+    }
+
+    /// Stops after `limit` executions.
+    #[must_use]
+    pub fn executions(self, limit: u64) -> Self {
+        Self {
+            executions: limit,
+            ..self
+        }
+    }
+
+    /// Runs `body` in every way there is.
+    ///
+    /// # Errors
+    ///
+    /// The first failure found, with the sequence that leads to it.
+    pub fn run(self, body: impl Fn() + Sync) -> Result<Explored, Failure> {
+        let mut path = Path::new(self.preemptions);
+        for execution in 1..=self.executions {
+            let mut machine = execute(path, false, &body);
+            if let Some(message) = machine.failure.take() {
+                let choices = machine.path.choices();
+                let steps = self
+                    .replay(&choices, &body)
+                    .map_or_else(|f| f.steps, |()| Vec::new());
+                return Err(Failure {
+                    message,
+                    execution,
+                    choices,
+                    steps,
+                });
+            }
+            path = machine.path;
+            if !path.advance() {
+                return Ok(Explored {
+                    executions: execution,
+                    complete: true,
+                });
+            }
+        }
+        Ok(Explored {
+            executions: self.executions,
+            complete: false,
+        })
+    }
+
+    /// Runs `body` once, in the way that `choices` say.
+    ///
+    /// # Errors
+    ///
+    /// The failure, if it fails this time too.
+    pub fn replay(self, choices: &[u16], body: impl Fn() + Sync) -> Result<(), Failure> {
+        let mut machine = execute(Path::repeat(self.preemptions, choices), true, &body);
+        machine.failure.take().map_or(Ok(()), |message| {
+            Err(Failure {
+                message,
+                execution: 1,
+                choices: choices.to_vec(),
+                steps: machine.log().to_vec(),
+            })
+        })
+    }
+}
+
+fn execute(path: Path, keep_log: bool, body: &(dyn Fn() + Sync)) -> Machine {
+    let shared = Shared::new(Machine::new(path, keep_log));
+    shared.run(body);
+    shared
+        .into_machine()
+        .expect("all threads of the execution have ended")
+}
+
+/// Explores `body` completely.
+///
+/// # Panics
+///
+/// If any execution fails; the message tells which, and how.
+pub fn explore(body: impl Fn() + Sync) -> Explored {
+    match Explorer::new().run(body) {
+        Ok(explored) => explored,
+        Err(failure) => panic!("{failure}"),
+    }
+}

@@ -1,0 +1,192 @@
+//! The sequence of choices of one execution, and which sequence comes next.
+//!
+//! The tree of all sequences is walked depth first. Two measures keep it small:
+//!
+//! * *sleep sets*: once a step has been explored at some point, its siblings' subtrees need not
+//!   begin with it again until a step that interferes with it has been taken. This prunes
+//!   repetitions only: every distinct outcome is still reached;
+//! * a *preemption bound*, where the whole tree is too large: how often a thread may be
+//!   interrupted that could have gone on. A bound gives up completeness (and sleep sets, which
+//!   do not mix with it).
+
+use std::vec::Vec;
+
+use super::machine::{Location, ThreadId};
+
+/// What a step does, apart from whose it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Act {
+    /// The thread executes the operation it is waiting to execute.
+    Run,
+    /// The thread's oldest buffered store reaches memory.
+    Flush,
+}
+
+/// One thing that can happen next, and what it touches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Step {
+    pub(super) act: Act,
+    pub(super) thread: ThreadId,
+    pub(super) reads: Option<Location>,
+    pub(super) writes: Vec<Location>,
+    /// Empties buffers, so no flush of any thread commutes with it.
+    pub(super) barrier: bool,
+}
+
+impl Step {
+    /// Whether the order of the two could matter.
+    fn interferes(&self, other: &Step) -> bool {
+        let own = self.thread == other.thread
+            && (self.act == other.act || !self.writes.is_empty() && !other.writes.is_empty());
+        let one_way = |a: &Step, b: &Step| {
+            a.barrier
+                || a.writes
+                    .iter()
+                    .any(|w| b.reads == Some(*w) || b.writes.contains(w))
+        };
+        own || one_way(self, other) || one_way(other, self)
+    }
+
+    fn is(&self, act: Act, thread: ThreadId) -> bool {
+        self.act == act && self.thread == thread
+    }
+}
+
+struct Node {
+    /// What is explored here, in order.
+    steps: Vec<Step>,
+    chosen: usize,
+    /// What was explored elsewhere already.
+    sleeping: Vec<Step>,
+    /// Preemptions before this node.
+    preemptions: u32,
+    /// Whom a choice of another thread preempts.
+    running: Option<ThreadId>,
+}
+
+impl Node {
+    fn taken(&self) -> &Step {
+        &self.steps[self.chosen]
+    }
+
+    /// Preemptions up to and with the choice taken here.
+    fn preemptions(&self) -> u32 {
+        let step = self.taken();
+        let preempts = step.act == Act::Run && self.running.is_some_and(|r| r != step.thread);
+        self.preemptions + u32::from(preempts)
+    }
+}
+
+/// What an execution does next.
+pub(super) enum Choice {
+    /// This.
+    Take(Step),
+    /// Nothing: everything from here on has been explored before.
+    Repetition,
+    /// The step that was possible here last time no longer is.
+    Strayed,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Path {
+    nodes: Vec<Node>,
+    depth: usize,
+    bound: Option<u32>,
+    /// Choices to repeat instead of exploring.
+    script: Option<Vec<u16>>,
+}
+
+impl Path {
+    pub(super) fn new(bound: Option<u32>) -> Self {
+        Self {
+            bound,
+            ..Self::default()
+        }
+    }
+
+    /// A path that repeats `choices`, then takes first choices.
+    pub(super) fn repeat(bound: Option<u32>, choices: &[u16]) -> Self {
+        Self {
+            bound,
+            script: Some(choices.to_vec()),
+            ..Self::default()
+        }
+    }
+
+    /// Chooses among `enabled` (never empty); `running` had the last turn.
+    pub(super) fn choose(&mut self, mut enabled: Vec<Step>, running: Option<ThreadId>) -> Choice {
+        if let Some(node) = self.nodes.get(self.depth) {
+            let step = node.taken();
+            self.depth += 1;
+            let possible = node.steps.iter().all(|s| enabled.contains(s));
+            return if possible {
+                Choice::Take(step.clone())
+            } else {
+                Choice::Strayed
+            };
+        }
+        let running = running.filter(|r| enabled.iter().any(|e| e.is(Act::Run, *r)));
+        let preemptions = self.nodes.last().map_or(0, Node::preemptions);
+        if self.bound.is_some_and(|bound| preemptions >= bound) {
+            enabled.retain(|e| e.act == Act::Flush || running.is_none_or(|r| r == e.thread));
+        }
+        let sleeping = self.inherit_sleep();
+        enabled.retain(|e| !sleeping.iter().any(|s| s.is(e.act, e.thread)));
+        let scripted = self
+            .script
+            .as_ref()
+            .and_then(|s| s.get(self.depth))
+            .copied();
+        let chosen = usize::from(scripted.unwrap_or(0));
+        let Some(step) = enabled.get(chosen).cloned() else {
+            return Choice::Repetition;
+        };
+        self.nodes.push(Node {
+            steps: enabled,
+            chosen,
+            sleeping,
+            preemptions,
+            running,
+        });
+        self.depth += 1;
+        Choice::Take(step)
+    }
+
+    /// What sleeps at a new node: what slept or was explored at the last one, unless the step
+    /// taken there interferes with it.
+    fn inherit_sleep(&self) -> Vec<Step> {
+        let Some(last) = self.nodes.last().filter(|_| self.bound.is_none()) else {
+            return Vec::new();
+        };
+        let earlier = last.sleeping.iter().chain(&last.steps[..last.chosen]);
+        earlier
+            .filter(|s| !s.interferes(last.taken()))
+            .cloned()
+            .collect()
+    }
+
+    /// Goes on to the next sequence; `false` when there is none.
+    pub(super) fn advance(&mut self) -> bool {
+        self.depth = 0;
+        if self.script.is_some() {
+            return false;
+        }
+        while let Some(node) = self.nodes.last_mut() {
+            node.chosen += 1;
+            if node.chosen < node.steps.len() {
+                return true;
+            }
+            self.nodes.pop();
+        }
+        false
+    }
+
+    /// The choices taken, for [`Path::repeat`].
+    pub(super) fn choices(&self) -> Vec<u16> {
+        self.nodes[..self.depth]
+            .iter()
+            .map(|n| n.chosen as u16)
+            .collect()
+    }
+}

@@ -1,0 +1,43 @@
+//! What can be wrong with a setting.
+
+use core::fmt;
+
+use super::{Key, keys::Shown};
+
+/// A setting that was refused.
+#[derive(Clone, Copy, Debug)]
+pub enum TuningError<'t> {
+    /// There is no such key.
+    UnknownKey {
+        /// What was asked for.
+        path: &'t str,
+        /// The key most like it.
+        nearest: &'static Key,
+    },
+    /// The key does not take this value.
+    BadValue {
+        /// The key.
+        key: &'static Key,
+        /// The value refused.
+        value: &'t str,
+        /// The nearest value the key would take.
+        nearest: Shown,
+    },
+}
+
+impl fmt::Display for TuningError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TuningError::UnknownKey { path, nearest } => {
+                write!(f, "unknown setting '{path}'; the nearest there is: '{}'", nearest.path)
+            }
+            TuningError::BadValue { key, value, nearest } => write!(
+                f,
+                "'{}' does not take '{value}': it takes {}; nearest valid value: {nearest}",
+                key.path, key.range
+            ),
+        }
+    }
+}
+
+impl core::error::Error for TuningError<'_> {}

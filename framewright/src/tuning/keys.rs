@@ -1,0 +1,304 @@
+//! The registry of settings: path, default, range, meaning, source, and access by text.
+
+use core::fmt;
+
+use super::{Auto, BulkFree, Hardening, HighOrderDrain, OwnerChoice, Tuning, TuningError};
+use crate::platform::OwnerLock;
+
+/// One setting.
+#[derive(Debug)]
+pub struct Key {
+    /// Its path, as in `pcp.batch`.
+    pub path: &'static str,
+    /// Its default, as text.
+    pub default: &'static str,
+    /// What it takes.
+    pub range: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Where it, or its default, comes from.
+    pub source: &'static str,
+    field: fn(&mut Tuning) -> Field<'_>,
+}
+
+impl Key {
+    pub(super) fn field<'t>(&self, tuning: &'t mut Tuning) -> Field<'t> {
+        (self.field)(tuning)
+    }
+}
+
+/// Every setting there is.
+pub const KEYS: &[Key] = &[
+    Key {
+        path: "pcp.batch",
+        default: "auto",
+        range: "auto, or 1 to 1024 frames",
+        meaning: "frames moved between a CPU's lists and the zone at once",
+        source: "Linux: min(managed/1024, 1 MiB)/4, rounded to 2^n - 1; 63 from 1 GiB on",
+        field: |t| Field::auto(&mut t.pcp.batch, 1, 1024),
+    },
+    Key {
+        path: "pcp.high_fraction",
+        default: "0",
+        range: "0, or 8 to 1000000",
+        meaning: "fixes the size of a CPU's lists to managed/N/CPUs; 0 tunes it by itself",
+        source: "Linux: vm.percpu_pagelist_high_fraction",
+        field: |t| Field::number_or_zero(&mut t.pcp.high_fraction, 8, 1_000_000),
+    },
+    Key {
+        path: "pcp.high_max_divisor",
+        default: "8",
+        range: "8 to 1000000",
+        meaning: "self-tuned lists of a CPU never hold more than managed/N/CPUs frames",
+        source: "Linux 6.7: MIN_PERCPU_PAGELIST_HIGH_FRACTION",
+        field: |t| Field::number(&mut t.pcp.high_max_divisor, 8, 1_000_000),
+    },
+    Key {
+        path: "pcp.scale_max",
+        default: "5",
+        range: "0 to 6",
+        meaning: "a refill or bulk free moves at most batch << N frames",
+        source: "Linux 6.7: CONFIG_PCP_BATCH_SCALE_MAX",
+        field: |t| Field::number(&mut t.pcp.scale_max, 0, 6),
+    },
+    Key {
+        path: "pcp.cache_frames",
+        default: "0",
+        range: "0 to 16777216 frames",
+        meaning: "one CPU's share of the last-level cache; above 3 batches, lists below a batch \
+                  survive high-order frees; 0: unknown",
+        source: "Linux 6.7: PCPF_FREE_HIGH_BATCH",
+        field: |t| Field::number(&mut t.pcp.cache_frames, 0, 1 << 24),
+    },
+    Key {
+        path: "pcp.bulk_free",
+        default: "choose-before-lock",
+        range: "choose-before-lock, choose-under-lock",
+        meaning: "when the frames of a bulk free are chosen",
+        source: "Lu 2018, free_pcppages_bulk: do not hold lock when picking pages to free",
+        field: |t| Field::BulkFree(&mut t.pcp.bulk_free),
+    },
+    Key {
+        path: "pcp.high_order_drain",
+        default: "second-consecutive",
+        range: "second-consecutive, every-free",
+        meaning: "which frees of order 1 to 3 drain the lists of their CPU",
+        source: "Huang 2023, mm, pcp: avoid to drain PCP when process exit",
+        field: |t| Field::HighOrderDrain(&mut t.pcp.high_order_drain),
+    },
+    Key {
+        path: "pcp.bundle_slots",
+        default: "1024",
+        range: "64 to 65536, a power of two",
+        meaning: "bundles of up to 64 neighbouring frames that one CPU can hold",
+        source: "Framewright",
+        field: |t| Field::power_of_two(&mut t.pcp.bundle_slots, 64, 65536),
+    },
+    Key {
+        path: "zone.min_free",
+        default: "auto",
+        range: "auto, or 0 to 4294967295 frames",
+        meaning: "frames below the min watermark, over the whole memory",
+        source: "Linux: vm.min_free_kbytes = sqrt(16 * KiB), 128 KiB to 256 MiB",
+        field: |t| Field::auto(&mut t.zone.min_free, 0, u32::MAX),
+    },
+    Key {
+        path: "zone.watermark_scale",
+        default: "10",
+        range: "1 to 3000",
+        meaning: "least distance between two watermarks, in 1/10000 of the zone",
+        source: "Linux: vm.watermark_scale_factor",
+        field: |t| Field::number(&mut t.zone.watermark_scale, 1, 3000),
+    },
+    Key {
+        path: "zone.refill_pageblocks",
+        default: "4",
+        range: "1 to 64",
+        meaning: "pageblocks that one refill touches while the zone has roomier ones",
+        source: "Framewright",
+        field: |t| Field::number(&mut t.zone.refill_pageblocks, 1, 64),
+    },
+    Key {
+        path: "alloc.retries",
+        default: "16",
+        range: "0 to 1000",
+        meaning: "how often a request retries reclaim that made no progress",
+        source: "Linux: MAX_RECLAIM_RETRIES",
+        field: |t| Field::number(&mut t.alloc.retries, 0, 1000),
+    },
+    Key {
+        path: "hardening",
+        default: "checked",
+        range: "off, checked",
+        meaning: "how much raw frees are checked",
+        source: "Framewright",
+        field: |t| Field::Hardening(&mut t.hardening),
+    },
+    Key {
+        path: "owner_lock",
+        default: "auto",
+        range: "auto, biased, trylock",
+        meaning: "how the owner of per-CPU lists excludes a remote drainer",
+        source: "Framewright; trylock is what Linux does since 6.2",
+        field: |t| Field::OwnerChoice(&mut t.owner_lock),
+    },
+];
+
+/// Bounds of a number.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    low: u32,
+    high: u32,
+    /// 0 is valid besides.
+    zero: bool,
+    power_of_two: bool,
+}
+
+/// A field of a tuning, reached through its key.
+pub(super) enum Field<'t> {
+    Auto(&'t mut Auto, Bounds),
+    Number(&'t mut u32, Bounds),
+    BulkFree(&'t mut BulkFree),
+    HighOrderDrain(&'t mut HighOrderDrain),
+    Hardening(&'t mut Hardening),
+    OwnerChoice(&'t mut OwnerChoice),
+}
+
+/// A value as text, detached from its tuning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A word.
+    Word(&'static str),
+    /// A number.
+    Number(u32),
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shown::Word(word) => f.pad(word),
+            Shown::Number(number) => fmt::Display::fmt(number, f),
+        }
+    }
+}
+
+const BULK_FREE: [(&str, BulkFree); 2] = [
+    ("choose-before-lock", BulkFree::ChooseBeforeLock),
+    ("choose-under-lock", BulkFree::ChooseUnderLock),
+];
+const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
+    ("second-consecutive", HighOrderDrain::SecondConsecutive),
+    ("every-free", HighOrderDrain::EveryFree),
+];
+const HARDENING: [(&str, Hardening); 2] =
+    [("checked", Hardening::Checked), ("off", Hardening::Off)];
+const OWNER_CHOICE: [(&str, OwnerChoice); 3] = [
+    ("auto", OwnerChoice::Auto),
+    ("biased", OwnerChoice::Fixed(OwnerLock::Biased)),
+    ("trylock", OwnerChoice::Fixed(OwnerLock::Trylock)),
+];
+
+impl<'t> Field<'t> {
+    fn auto(field: &'t mut Auto, low: u32, high: u32) -> Self {
+        Field::Auto(field, Bounds { low, high, zero: false, power_of_two: false })
+    }
+
+    fn number(field: &'t mut u32, low: u32, high: u32) -> Self {
+        Field::Number(field, Bounds { low, high, zero: false, power_of_two: false })
+    }
+
+    fn number_or_zero(field: &'t mut u32, low: u32, high: u32) -> Self {
+        Field::Number(field, Bounds { low, high, zero: true, power_of_two: false })
+    }
+
+    fn power_of_two(field: &'t mut u32, low: u32, high: u32) -> Self {
+        Field::Number(field, Bounds { low, high, zero: false, power_of_two: true })
+    }
+
+    /// Sets the field; `Err` holds the nearest value it would take.
+    pub(super) fn set(self, value: &str) -> Result<(), Shown> {
+        match self {
+            Field::Auto(field, _) if value == "auto" => *field = Auto::Auto,
+            Field::Auto(field, bounds) => {
+                *field = Auto::Fixed(bounds.parse(value, Shown::Word("auto"))?);
+            }
+            Field::Number(field, bounds) => *field = bounds.parse(value, Shown::Number(*field))?,
+            Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
+            Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
+            Field::Hardening(field) => *field = choose(&HARDENING, value)?,
+            Field::OwnerChoice(field) => *field = choose(&OWNER_CHOICE, value)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn show(self) -> Shown {
+        match self {
+            Field::Auto(Auto::Auto, _) => Shown::Word("auto"),
+            Field::Auto(Auto::Fixed(number), _) | Field::Number(number, _) => {
+                Shown::Number(*number)
+            }
+            Field::BulkFree(field) => word(&BULK_FREE, *field),
+            Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
+            Field::Hardening(field) => word(&HARDENING, *field),
+            Field::OwnerChoice(field) => word(&OWNER_CHOICE, *field),
+        }
+    }
+}
+
+impl Bounds {
+    /// The number in `text` if it is within bounds, else the nearest that is; `fallback` where
+    /// the text is no number at all.
+    fn parse(self, text: &str, fallback: Shown) -> Result<u32, Shown> {
+        let Ok(number) = text.parse::<u64>() else { return Err(fallback) };
+        if number == 0 && self.zero {
+            return Ok(0);
+        }
+        let mut nearest = number.clamp(u64::from(self.low), u64::from(self.high)) as u32;
+        if self.power_of_two {
+            nearest = nearest.next_power_of_two();
+        }
+        if u64::from(nearest) == number { Ok(nearest) } else { Err(Shown::Number(nearest)) }
+    }
+}
+
+fn choose<T: Copy>(choices: &[(&'static str, T)], value: &str) -> Result<T, Shown> {
+    choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        Shown::Word(nearest(value, choices.iter().map(|(word, _)| *word)).unwrap_or("auto"))
+    })
+}
+
+fn word<T: Copy + PartialEq>(choices: &[(&'static str, T)], value: T) -> Shown {
+    Shown::Word(choices.iter().find(|(_, choice)| *choice == value).map_or("", |(word, _)| word))
+}
+
+pub(super) fn find(path: &str) -> Result<&'static Key, TuningError<'_>> {
+    if let Some(key) = KEYS.iter().find(|key| key.path == path) {
+        return Ok(key);
+    }
+    let best = nearest(path, KEYS.iter().map(|key| key.path));
+    let nearest = KEYS.iter().find(|key| Some(key.path) == best).unwrap_or(&KEYS[0]);
+    Err(TuningError::UnknownKey { path, nearest })
+}
+
+fn nearest(text: &str, words: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    words.min_by_key(|word| distance(text.as_bytes(), word.as_bytes()))
+}
+
+/// Longest word the distance looks at; the rest of a longer one is ignored.
+const LONGEST: usize = 63;
+
+/// Edit distance (Levenshtein), one row at a time.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let (a, b) = (&a[..a.len().min(LONGEST)], &b[..b.len().min(LONGEST)]);
+    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|i| i);
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,186 @@
+//! Every threshold and every rule that was ever argued about, as data.
+//!
+//! A [`Tuning`] is a plain value given at construction. Each field has a path (`pcp.batch`), a
+//! default, a range and a source, listed in [`KEYS`]; programs set fields by path with
+//! [`Tuning::set`]. *Before* and *after* of a change are two settings of one binary, and the
+//! default is always the best that is known.
+
+mod error;
+mod keys;
+
+use crate::platform::OwnerLock;
+
+pub use error::TuningError;
+pub use keys::{KEYS, Key};
+
+/// A number that is worked out from the machine unless it is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Auto {
+    /// Worked out.
+    #[default]
+    Auto,
+    /// Given.
+    Fixed(u32),
+}
+
+impl Auto {
+    /// The given number, or what `work_out` says.
+    pub fn or(self, work_out: impl FnOnce() -> u32) -> u32 {
+        match self {
+            Auto::Auto => work_out(),
+            Auto::Fixed(value) => value,
+        }
+    }
+}
+
+/// When the frames of a bulk free are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BulkFree {
+    /// Before the zone lock is taken, which then covers only the merge ("mm: free_pcppages_bulk:
+    /// do not hold lock when picking pages to free", Lu, 2018).
+    #[default]
+    ChooseBeforeLock,
+    /// Under the zone lock, as Linux did before 4.17 and does again since 5.18.
+    ChooseUnderLock,
+}
+
+/// When a free of order 1 to 3 drains the lists of its CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HighOrderDrain {
+    /// Only the second of two consecutive ones ("mm, pcp: avoid to drain PCP when process
+    /// exit", Huang, 2023).
+    #[default]
+    SecondConsecutive,
+    /// Every one, as Linux 5.18 to 6.6 did.
+    EveryFree,
+}
+
+/// How much raw frees are checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Hardening {
+    /// Raw frees are trusted.
+    Off,
+    /// A map of the heads of allocated blocks tells order and double frees at the latest when a
+    /// frame reaches the zone; the bad free goes no further and is reported.
+    #[default]
+    Checked,
+}
+
+/// Choice of the owner protocol of the per-CPU lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OwnerChoice {
+    /// What the machine says it can do.
+    #[default]
+    Auto,
+    /// Given.
+    Fixed(OwnerLock),
+}
+
+/// Per-CPU lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PcpTuning {
+    /// Frames moved between a list and the zone at once.
+    pub batch: Auto,
+    /// Fixes the size of the lists to managed/fraction/CPUs and switches auto-tuning off.
+    /// 0 keeps auto-tuning.
+    pub high_fraction: u32,
+    /// The auto-tuned size of a CPU's lists never exceeds managed/divisor/CPUs.
+    pub high_max_divisor: u32,
+    /// A refill or bulk free moves at most batch << scale_max frames at once.
+    pub scale_max: u32,
+    /// Share of the last-level cache of one CPU, in frames: lists above three batches are then
+    /// kept through high-order frees. 0: unknown.
+    pub cache_frames: u32,
+    /// When bulk frees choose.
+    pub bulk_free: BulkFree,
+    /// When high-order frees drain.
+    pub high_order_drain: HighOrderDrain,
+    /// Slots for bundles of neighbouring frames per CPU; a power of two.
+    pub bundle_slots: u32,
+}
+
+impl Default for PcpTuning {
+    fn default() -> Self {
+        Self {
+            batch: Auto::Auto,
+            high_fraction: 0,
+            high_max_divisor: 8,
+            scale_max: 5,
+            cache_frames: 0,
+            bulk_free: BulkFree::default(),
+            high_order_drain: HighOrderDrain::default(),
+            bundle_slots: 1024,
+        }
+    }
+}
+
+/// Zones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneTuning {
+    /// Frames of the whole memory below the min watermark.
+    pub min_free: Auto,
+    /// Distance between the watermarks in 1/10000 of the zone.
+    pub watermark_scale: u32,
+    /// Pageblocks a refill may visit while the zone has roomier ones.
+    pub refill_pageblocks: u32,
+}
+
+impl Default for ZoneTuning {
+    fn default() -> Self {
+        Self { min_free: Auto::Auto, watermark_scale: 10, refill_pageblocks: 4 }
+    }
+}
+
+/// The slow path of allocations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocTuning {
+    /// How often reclaim without progress is retried.
+    pub retries: u32,
+}
+
+impl Default for AllocTuning {
+    fn default() -> Self {
+        Self { retries: 16 }
+    }
+}
+
+/// All settings of a memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tuning {
+    /// Per-CPU lists.
+    pub pcp: PcpTuning,
+    /// Zones and watermarks.
+    pub zone: ZoneTuning,
+    /// The slow path.
+    pub alloc: AllocTuning,
+    /// Checks of raw frees.
+    pub hardening: Hardening,
+    /// Owner protocol of the per-CPU lists.
+    pub owner_lock: OwnerChoice,
+}
+
+impl Tuning {
+    /// Sets the field at `path` from text.
+    ///
+    /// # Errors
+    ///
+    /// [`TuningError::UnknownKey`] names the nearest key there is; [`TuningError::BadValue`]
+    /// says what the key takes and the nearest value it would take. The tuning is unchanged.
+    pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
+        let key = keys::find(path)?;
+        key.field(self).set(value).map_err(|nearest| TuningError::BadValue { key, value, nearest })
+    }
+
+    /// The value of the field at `path`, as text.
+    ///
+    /// # Errors
+    ///
+    /// [`TuningError::UnknownKey`] names the nearest key there is.
+    pub fn get<'t>(&self, path: &'t str) -> Result<impl core::fmt::Display + use<>, TuningError<'t>> {
+        let mut copy = *self;
+        Ok(keys::find(path)?.field(&mut copy).show())
+    }
+}
+
+#[cfg(test)]
+mod tests;

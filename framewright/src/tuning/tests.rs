@@ -1,0 +1,43 @@
+use std::{format, string::ToString};
+
+use super::*;
+
+#[test]
+fn listed_defaults_are_the_defaults() {
+    let tuning = Tuning::default();
+    for key in KEYS {
+        assert_eq!(tuning.get(key.path).unwrap().to_string(), key.default, "{}", key.path);
+    }
+}
+
+#[test]
+fn setting_a_default_changes_nothing() {
+    let mut tuning = Tuning::default();
+    for key in KEYS {
+        tuning.set(key.path, key.default).unwrap();
+    }
+    assert_eq!(tuning, Tuning::default());
+}
+
+#[test]
+fn a_misspelt_key_is_answered_with_the_nearest() {
+    let error = Tuning::default().set("pcp.bach", "1").unwrap_err().to_string();
+    assert_eq!(error, "unknown setting 'pcp.bach'; the nearest there is: 'pcp.batch'");
+}
+
+#[test]
+fn a_value_out_of_range_is_answered_with_the_nearest() {
+    let mut tuning = Tuning::default();
+    for (key, value, nearest) in [
+        ("pcp.batch", "0", "1"),
+        ("pcp.batch", "many", "auto"),
+        ("pcp.high_fraction", "3", "8"),
+        ("pcp.bundle_slots", "100", "128"),
+        ("pcp.bulk_free", "under-lock", "choose-under-lock"),
+        ("zone.watermark_scale", "99999999999", "3000"),
+    ] {
+        let error = format!("{}", tuning.set(key, value).unwrap_err());
+        assert!(error.ends_with(&format!("nearest valid value: {nearest}")), "{error}");
+    }
+    assert_eq!(tuning, Tuning::default());
+}

@@ -1,0 +1,201 @@
+//! A zone: the free frames of a stretch of memory, their lock, and their watermarks.
+//!
+//! The zone lock is the innermost lock and is taken with interrupts masked; under it only the
+//! [`Buddy`] runs. What others want to know without the lock (free frames, which orders are to
+//! be had) is published as plain atomics when the lock is dropped: hints that may be stale by
+//! one critical section. The watermark decision itself is made again under the lock, so that it
+//! is exact.
+
+mod watermark;
+
+use crate::{
+    alloc::AllocError,
+    buddy::{
+        Buddy, Bundle, Bundles, Capture, Fallback, IsolationRefused, MigrateType, Refusals, Want,
+    },
+    frame::{Order, Pfn},
+    platform::{Platform, Site},
+    sync::{AtomicU8, AtomicU64, Ordering, SpinLock},
+};
+
+pub use watermark::Watermark;
+pub(crate) use watermark::{Access, Marks, default_min_free};
+
+/// One zone.
+pub(crate) struct Zone<'m, P: Platform> {
+    buddy: SpinLock<P, Buddy<'m>>,
+    types: &'m [AtomicU8],
+    ranges: &'m [[u32; 2]],
+    base: Pfn,
+    managed: u64,
+    marks: Marks,
+    /// Published under the lock: free frames that may be allocated.
+    free: AtomicU64,
+    /// Published under the lock: non-empty classes of the buddy, four bits per order.
+    classes: AtomicU64,
+}
+
+impl<'m, P: Platform> Zone<'m, P> {
+    /// A zone over `buddy`, whose first pageblock starts at `base`.
+    pub(crate) fn new(
+        buddy: Buddy<'m>,
+        types: &'m [AtomicU8],
+        ranges: &'m [[u32; 2]],
+        base: Pfn,
+        managed: u64,
+        marks: Marks,
+    ) -> Self {
+        let free = AtomicU64::new(buddy.free_frames());
+        let classes = AtomicU64::new(buddy.classes());
+        Self { buddy: SpinLock::new(buddy), types, ranges, base, managed, marks, free, classes }
+    }
+
+    /// First frame of the zone's first pageblock: what zone-relative frame numbers count from.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> Pfn {
+        self.base
+    }
+
+    /// Types of the zone's pageblocks: exact under the lock, a hint without it.
+    #[inline(always)]
+    pub(crate) fn types(&self) -> &'m [AtomicU8] {
+        self.types
+    }
+
+    /// Frames the allocator manages: all but holes.
+    pub(crate) fn managed(&self) -> u64 {
+        self.managed
+    }
+
+    /// Free frames, possibly stale by one critical section. Isolated ones are not counted.
+    pub(crate) fn free(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
+    pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
+        let frame = u32::try_from(pfn.get().checked_sub(self.base.get())?).ok()?;
+        let end = frame.checked_add(order.frames() as u32)?;
+        let within = |&&[start, stop]: &&[u32; 2]| start <= frame && end <= stop;
+        self.ranges.iter().find(within).map(|_| frame)
+    }
+
+    /// The order of the largest free block. Lockless.
+    pub(crate) fn largest_free_order(&self) -> Option<Order> {
+        let classes = self.classes.load(Ordering::Relaxed);
+        classes.checked_ilog2().and_then(|class| Order::new((class / 4) as u8))
+    }
+
+    /// Whether a request may take 2^order frames now: enough stays free, and a block of the
+    /// order seems to be there. Lockless.
+    pub(crate) fn may_take(&self, order: Order, access: Access) -> bool {
+        let allowed = self.marks.allowance(self.free(), access);
+        let classes = self.classes.load(Ordering::Relaxed);
+        allowed >= order.frames() as i64 && classes >> (4 * order.get()) != 0
+    }
+
+    /// Why [`Zone::may_take`] said no.
+    pub(crate) fn refusal(&self, order: Order, access: Access) -> AllocError {
+        if self.marks.allowance(self.free(), access) < order.frames() as i64 {
+            AllocError::BelowWatermark(access.watermark())
+        } else {
+            AllocError::NoBlockOfOrder(order)
+        }
+    }
+
+    /// Takes up to `want.blocks` blocks, appended to `out`, as far as `access` allows.
+    ///
+    /// The watermark is tested under the lock: after the call no fewer frames are free than
+    /// the mark says, whoever else was taking.
+    pub(crate) fn take(
+        &self,
+        platform: &P,
+        mut want: Want,
+        access: Access,
+        out: &mut Bundles,
+    ) -> Result<Option<Fallback>, AllocError> {
+        if platform.force(Site::Refill) {
+            return Err(AllocError::NoBlockOfOrder(want.order));
+        }
+        let fallback = self.with(platform, |buddy| {
+            let allowed = self.marks.allowance(buddy.free_frames(), access) >> want.order.get();
+            if allowed < 1 {
+                return Err(AllocError::BelowWatermark(access.watermark()));
+            }
+            want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
+            want.blocks = want.blocks.min(want.at_most);
+            Ok(buddy.take_bundles(want, out))
+        })?;
+        if out.is_empty() { Err(AllocError::NoBlockOfOrder(want.order)) } else { Ok(fallback) }
+    }
+
+    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole.
+    pub(crate) fn take_specific(
+        &self,
+        platform: &P,
+        frame: u32,
+        order: Order,
+        of: MigrateType,
+    ) -> bool {
+        let movable = of == MigrateType::Movable;
+        self.with(platform, |buddy| buddy.take_specific(frame, order, movable))
+    }
+
+    /// Gives back blocks.
+    pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
+        platform.point(Site::BulkFree);
+        self.with(platform, |buddy| buddy.give_bundles(bundles))
+    }
+
+    /// Gives back blocks that `choose` picks under the lock, one bundle at a time.
+    pub(crate) fn give_chosen(
+        &self,
+        platform: &P,
+        mut choose: impl FnMut() -> Option<Bundle>,
+    ) -> Refusals {
+        platform.point(Site::BulkFree);
+        self.with(platform, |buddy| {
+            let mut refusals = Refusals::default();
+            while let Some(bundle) = choose() {
+                refusals.merge(buddy.give_bundles(&[bundle]));
+            }
+            refusals
+        })
+    }
+
+    /// Gives back one block, which `capture` may keep if it completes what is waited for.
+    pub(crate) fn give_or_capture(
+        &self,
+        platform: &P,
+        frame: u32,
+        order: Order,
+        capture: &mut Capture,
+    ) -> Refusals {
+        self.with(platform, |buddy| buddy.give_or_capture(frame, order, capture))
+    }
+
+    /// Withholds a pageblock from allocation.
+    pub(crate) fn isolate(&self, platform: &P, pageblock: u32) -> Result<(), IsolationRefused> {
+        self.with(platform, |buddy| buddy.isolate(pageblock))
+    }
+
+    /// Undoes [`Zone::isolate`].
+    pub(crate) fn undo_isolate(&self, platform: &P, pageblock: u32) {
+        self.with(platform, |buddy| buddy.undo_isolate(pageblock));
+    }
+
+    /// Runs `f` on the buddy under the zone lock and publishes the hints.
+    #[inline]
+    pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut Buddy<'m>) -> R) -> R {
+        self.buddy.with(platform, |buddy| {
+            let result = f(buddy);
+            self.free.store(buddy.free_frames(), Ordering::Relaxed);
+            self.classes.store(buddy.classes(), Ordering::Relaxed);
+            result
+        })
+    }
+}
