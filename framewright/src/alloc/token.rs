@@ -61,8 +61,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// everything that the request allows was tried.
     #[inline(always)]
     pub fn alloc(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
-        let Some(frame) = request.list().and_then(|list| self.pages.pop(list)) else {
-            return self.alloc_slowly(request);
+        let frame = match request.list().and_then(|list| self.pages.pop(list)) {
+            Some(frame) => frame,
+            None => self.alloc_slowly(request)?,
         };
         Ok(self.hand_out(frame, request))
     }
@@ -116,6 +117,17 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     pub unsafe fn adopt(&self, pfn: Pfn, order: Order) -> Result<Block<'m>, FreeError> {
         self.memory.locate(pfn, order)?;
         Ok(Block::new(self.tag, pfn, order))
+    }
+
+    /// [`CpuToken::adopt`] for hot paths: nothing is checked.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frames as a block of this memory and order.
+    #[allow(unsafe_code)]
+    #[inline(always)]
+    pub unsafe fn adopt_unchecked(&self, pfn: Pfn, order: Order) -> Block<'m> {
+        Block::new(self.tag, pfn, order)
     }
 
     /// Cuts a block into two halves, lower first.
@@ -183,8 +195,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             let pfn = self.context().pfn(frame);
             self.memory.platform().trace(self.id, &Event::PageFree { pfn, order });
         }
-        let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?.load(Ordering::Relaxed);
-        match ListIndex::freeing_simply(order, of) {
+        let list = self.types.get((frame >> PAGEBLOCK_ORDER) as usize).and_then(|of| {
+            ListIndex::freeing_single(order, of.load(Ordering::Relaxed))
+        });
+        match list {
             Some(list) if self.pages.push(list, frame) => None,
             _ => self.free_slowly(frame, order),
         }
@@ -199,20 +213,17 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     #[cold]
     #[inline(never)]
-    fn alloc_slowly(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
+    fn alloc_slowly(&mut self, request: Request) -> Result<u32, AllocError> {
         self.memory.platform().point(Site::SlowPath);
         let frame = super::slow::alloc(self.memory, &self.context(), request);
-        match frame {
-            Ok(frame) => Ok(self.hand_out(frame, request)),
-            Err(error) => {
-                self.pages.counters.failures.add(1);
-                if P::TRACING {
-                    let event = Event::PageAlloc { pfn: None, request };
-                    self.memory.platform().trace(self.id, &event);
-                }
-                Err(error)
+        if frame.is_err() {
+            self.pages.counters.failures.add(1);
+            if P::TRACING {
+                let event = Event::PageAlloc { pfn: None, request };
+                self.memory.platform().trace(self.id, &event);
             }
         }
+        frame
     }
 
     /// Makes a block of frames that have just left a list or the zone.

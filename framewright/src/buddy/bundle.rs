@@ -2,7 +2,9 @@
 //!
 //! They are the currency between the zone and the lists of a CPU: up to 64 blocks in 16 bytes.
 
-use core::fmt;
+#![allow(unsafe_code)]
+
+use core::{fmt, mem::MaybeUninit};
 
 use super::word;
 use crate::frame::Order;
@@ -62,9 +64,11 @@ impl fmt::Debug for Bundle {
 
 /// A batch of bundles: what crosses the zone lock at once.
 ///
-/// Small enough for a kernel stack (1 KiB), and a bound on how long the lock is held.
+/// Small enough for a kernel stack (1 KiB), and a bound on how long the lock is held. Its
+/// memory is not initialised: most batches use little of it. Invariant: the first `len` items
+/// are.
 pub(crate) struct Bundles {
-    items: [Bundle; Bundles::CAPACITY],
+    items: [MaybeUninit<Bundle>; Bundles::CAPACITY],
     len: usize,
     blocks: u32,
 }
@@ -73,14 +77,14 @@ impl Bundles {
     pub(crate) const CAPACITY: usize = 64;
 
     pub(crate) fn new() -> Self {
-        Self { items: [Bundle::default(); Self::CAPACITY], len: 0, blocks: 0 }
+        Self { items: [const { MaybeUninit::uninit() }; Self::CAPACITY], len: 0, blocks: 0 }
     }
 
     /// Adds a bundle; `false` if there is no room.
     #[inline(always)]
     pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
         let Some(slot) = self.items.get_mut(self.len) else { return false };
-        *slot = bundle;
+        slot.write(bundle);
         self.len += 1;
         self.blocks += bundle.blocks();
         true
@@ -88,7 +92,7 @@ impl Bundles {
 
     /// Takes the lowest block out of the first bundle that has one.
     pub(crate) fn pop_lowest(&mut self) -> Option<u32> {
-        let bundle = self.items[..self.len].iter_mut().find(|bundle| bundle.heads != 0)?;
+        let bundle = self.as_mut_slice().iter_mut().find(|bundle| bundle.heads != 0)?;
         let frame = bundle.word * 64 + bundle.heads.trailing_zeros();
         bundle.heads &= bundle.heads - 1;
         self.blocks -= 1;
@@ -123,6 +127,15 @@ impl Bundles {
 
     #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[Bundle] {
-        &self.items[..self.len.min(Self::CAPACITY)]
+        let items = &self.items[..self.len.min(Self::CAPACITY)];
+        // SAFETY: the first `len` items are initialised, and `MaybeUninit<T>` is laid out like
+        // `T`.
+        unsafe { core::slice::from_raw_parts(items.as_ptr().cast(), items.len()) }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Bundle] {
+        let items = &mut self.items[..self.len.min(Self::CAPACITY)];
+        // SAFETY: as above, and borrowed exclusively.
+        unsafe { core::slice::from_raw_parts_mut(items.as_mut_ptr().cast(), items.len()) }
     }
 }

@@ -100,6 +100,12 @@ impl Pageblock {
     /// Replaces `count` words of the map, from word `first`, by all free or all taken.
     pub(super) fn set_words(&mut self, first: usize, count: usize, free: bool) {
         let (word, level) = if free { (!0, word::WORD_ORDER + 1) } else { (0, 0) };
+        if count == WORDS {
+            self.map = [word; WORDS];
+            self.levels = [level; WORDS];
+            self.level = if free { PAGEBLOCK_ORDER + 1 } else { 0 };
+            return;
+        }
         self.map[first..first + count].fill(word);
         self.levels[first..first + count].fill(level);
         self.level = whole_level(&self.levels);

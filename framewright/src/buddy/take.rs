@@ -117,7 +117,8 @@ fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out:
     let movable = want.migratetype == MigrateType::Movable;
     let order = want.order.get();
     if order > WORD_ORDER {
-        let Some(first) = block.best_words(order) else { return };
+        let first = if want.order == Order::MAX { Some(0) } else { block.best_words(order) };
+        let Some(first) = first else { return };
         block.set_words(first, words_of(want.order), false);
         finish(block, index, first, 1, want.order, movable, checked, out);
         return;

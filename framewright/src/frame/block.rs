@@ -58,8 +58,7 @@ impl<'m> Block<'m> {
     #[inline(always)]
     #[must_use]
     pub fn order(&self) -> Order {
-        // A block is only ever made from a valid order.
-        Order::new(self.packed as u8).unwrap_or(Order::ZERO)
+        Order::from_low_bits(self.packed)
     }
 
     /// Frame number and order; the frames stay allocated, and the caller answers for them.

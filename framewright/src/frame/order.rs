@@ -25,6 +25,12 @@ impl Order {
         if value <= PAGEBLOCK_ORDER { Some(Self(value)) } else { None }
     }
 
+    /// The order in the low byte of a word that was made from a valid order.
+    #[inline(always)]
+    pub(super) const fn from_low_bits(word: u64) -> Self {
+        Self(word as u8)
+    }
+
     /// The exponent.
     #[must_use]
     pub const fn get(self) -> u8 {

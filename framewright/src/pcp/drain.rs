@@ -31,6 +31,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         let Some(list) = ListIndex::freeing(order, of) else {
             return self.free_to_zone(frame, order);
         };
+        if !list.is_high_order() && self.pages.push(list, frame) {
+            return Refusals::default();
+        }
         let mut leaving = Bundles::new();
         let pushed = self.pages.as_owner(|lists| {
             let pushed = lists.push(self.pages, list, frame, &mut leaving);
@@ -69,7 +72,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
         if list.is_high_order() {
             let rule = self.tuning.pcp.high_order_drain;
-            let frames = lists.sizing.on_high_order_free(rule, self.pages.frees(), held);
+            let frames = lists.sizing.on_high_order_free(rule, list.order(), held);
             if frames > 0 {
                 return Due { reason: DrainReason::HighOrder, frames };
             }

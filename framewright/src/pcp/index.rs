@@ -12,37 +12,6 @@ const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * MigrateType::PCP as u8;
 #[repr(transparent)]
 pub(crate) struct ListIndex(u8);
 
-/// In [`LISTS`]: freeing to this list takes the longer way.
-const LONG_WAY: u8 = 0x40;
-/// In [`LISTS`]: there is no list.
-const NONE: u8 = 0x80;
-
-/// By 8 x order + type of the pageblock: the list a freed block goes to.
-static LISTS: [u8; 8 * 16] = {
-    let mut lists = [NONE; 8 * 16];
-    let mut order = 0;
-    while order < Order::COUNT as u8 {
-        let mut of = 0;
-        while of < MigrateType::Isolate as u8 {
-            lists[(8 * order + of) as usize] = freed_to(order, of);
-            of += 1;
-        }
-        order += 1;
-    }
-    lists
-};
-
-const fn freed_to(order: u8, of: u8) -> u8 {
-    let movable = MigrateType::Movable as u8;
-    let of = if of < MigrateType::PCP as u8 { of } else { movable };
-    match order {
-        0 => of,
-        1..=SMALL_ORDERS => 3 * order + of | LONG_WAY,
-        9 => SMALL_LISTS + (of == movable) as u8,
-        _ => NONE,
-    }
-}
-
 impl ListIndex {
     /// How many lists a CPU has.
     pub(crate) const COUNT: usize = SMALL_LISTS as usize + 2;
@@ -60,19 +29,21 @@ impl ListIndex {
         }
     }
 
-    /// The list that a block of `order` is freed to, if its free is of the simple kind: orders
-    /// 0 and 9 into a pageblock that is not isolated. `of` is the number of the pageblock's
-    /// type.
+    /// The list of a single frame that is freed into a pageblock of a type with lists of its
+    /// own: the case worth being fast for. `of` is the number of the type.
     #[inline(always)]
-    pub(crate) fn freeing_simply(order: Order, of: u8) -> Option<Self> {
-        let list = LISTS[usize::from(order.get() << 3 | of & 7) % LISTS.len()];
-        ((list as usize) < Self::COUNT).then_some(Self(list))
+    pub(crate) const fn freeing_single(order: Order, of: u8) -> Option<Self> {
+        if order.get() == 0 && of < MigrateType::PCP as u8 { Some(Self(of)) } else { None }
     }
 
-    /// The list that a block of `order` is freed to.
+    /// The list that a block of `order` is freed to, if there is one. Types without lists of
+    /// their own share those of movable; isolated frames have none.
     pub(crate) fn freeing(order: Order, of: u8) -> Option<Self> {
-        let list = LISTS[usize::from(order.get() << 3 | of & 7) % LISTS.len()] & !LONG_WAY;
-        ((list as usize) < Self::COUNT).then_some(Self(list))
+        match MigrateType::from_number(of)? {
+            MigrateType::Isolate => None,
+            MigrateType::HighAtomic => Self::serving(order, MigrateType::Movable),
+            of => Self::serving(order, of),
+        }
     }
 
     /// All lists.
@@ -129,8 +100,8 @@ mod tests {
                 assert_eq!(serving, ListIndex::freeing(order, of as u8));
                 if let Some(list) = serving {
                     assert_eq!(list.order(), order);
-                    let simple = ListIndex::freeing_simply(order, of as u8);
-                    assert_eq!(simple.is_some(), !list.is_high_order());
+                    let single = ListIndex::freeing_single(order, of as u8);
+                    assert_eq!(single, (order == Order::ZERO).then_some(list));
                 }
             }
             assert_eq!(ListIndex::freeing(order, MigrateType::Isolate as u8), None);

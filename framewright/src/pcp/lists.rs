@@ -91,7 +91,8 @@ impl<'m> Lists<'m> {
             } else if list.order() == Order::MAX {
                 self.accept_pageblock(pages, list, bundle, leaving);
             } else {
-                self.insert(pages, list, bundle, leaving);
+                let left = insert(&mut self.store, list, bundle, leaving);
+                self.set_stored(pages, self.stored + bundle.frame_count() - left);
             }
         }
     }
@@ -136,12 +137,18 @@ impl<'m> Lists<'m> {
 
     /// One bundle to part with: of the store, beginning with `list`; else of the rings.
     pub(super) fn choose(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<Bundle> {
-        let from_list = || list_order(list);
-        if let Some(bundle) = from_list().find_map(|list| self.store.pop(list)) {
+        if list.order() == Order::MAX
+            && let Some(bundle) = self.choose_from_ring(pages, list)
+        {
+            return Some(bundle);
+        }
+        if self.stored > 0
+            && let Some(bundle) = list_order(list).find_map(|list| self.store.pop(list))
+        {
             self.set_stored(pages, self.stored - bundle.frame_count());
             return Some(bundle);
         }
-        from_list().find_map(|list| self.choose_from_ring(pages, list))
+        list_order(list).find_map(|list| self.choose_from_ring(pages, list))
     }
 
     /// The coldest block of a ring, with those of its word that follow it.
@@ -163,46 +170,22 @@ impl<'m> Lists<'m> {
         leaving: &mut Bundles,
     ) {
         let len = pages.len(list);
-        let count = count.min(len);
+        let count = count.min(len).min(RING);
+        let order = list.order();
+        let ring = &mut self.rings[list.get()];
+        let mut stored = self.stored;
         let mut at = 0;
-        while at < count {
-            let Some((bundle, used)) = pack(&self.rings[list.get()][at..count], list.order())
-            else {
-                break;
-            };
+        while let Some((bundle, used)) = pack(&ring[at..count], order) {
             at += used;
-            if list.order() == Order::MAX {
+            if order == Order::MAX {
                 leaving.push(bundle);
             } else {
-                self.insert(pages, list, bundle, leaving);
+                stored += (used as u64) << order.get();
+                stored -= insert(&mut self.store, list, bundle, leaving);
             }
         }
-        self.ring(list).copy_within(at..len, 0);
+        ring.copy_within(at..len, 0);
         pages.set_len(list, len - at);
-    }
-
-    #[inline(always)]
-    fn insert(
-        &mut self,
-        pages: &CpuPages<'m>,
-        list: ListIndex,
-        bundle: Bundle,
-        leaving: &mut Bundles,
-    ) {
-        let mut stored = self.stored + bundle.frame_count();
-        match self.store.insert(list, bundle) {
-            Inserted::Stored => {}
-            Inserted::Displaced(old) => {
-                stored -= old.frame_count();
-                leaving.push(old);
-            }
-            // Freed twice while on the lists: the second copy goes to the zone, which refuses
-            // it there and reports it.
-            Inserted::Doubled(copy) => {
-                stored -= copy.frame_count();
-                leaving.push(copy);
-            }
-        }
         self.set_stored(pages, stored);
     }
 
@@ -255,10 +238,17 @@ fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
 /// lie in the word of the first, up to the first that does not or that repeats one.
 #[inline(always)]
 fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
-    let word = frames.first()? / 64;
-    let mut heads = 0;
-    let mut used = 0;
-    for &frame in frames {
+    let &first = frames.first()?;
+    let word = first / 64;
+    // Frames freed in the order of memory are the common case, and cheap to recognise.
+    let straight = frames.len().min(64 - (first % 64) as usize);
+    if frames.get(1) == Some(&(first + 1)) && is_ascending(&frames[..straight]) {
+        let heads = (!0 >> (64 - straight)) << (first % 64);
+        return Some((Bundle { word, heads, order }, straight));
+    }
+    let mut heads = 1 << (first % 64);
+    let mut used = 1;
+    for &frame in &frames[1..] {
         let bit = 1 << (frame % 64);
         if frame / 64 != word || heads & bit != 0 {
             break;
@@ -267,6 +257,39 @@ fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
         used += 1;
     }
     Some((Bundle { word, heads, order }, used))
+}
+
+/// Whether frames follow one another without gaps. Written so that it vectorises.
+#[inline(always)]
+fn is_ascending(frames: &[u32]) -> bool {
+    let first = frames.first().copied().unwrap_or(0);
+    let mut expected = first;
+    let mut difference = 0;
+    for &frame in frames {
+        difference |= frame ^ expected;
+        expected = expected.wrapping_add(1);
+    }
+    difference == 0
+}
+
+/// Puts a bundle into the store; what finds no room joins `leaving`. Returns how many frames
+/// did.
+#[inline(always)]
+fn insert(
+    store: &mut BundleStore<'_>,
+    list: ListIndex,
+    bundle: Bundle,
+    leaving: &mut Bundles,
+) -> u64 {
+    match store.insert(list, bundle) {
+        Inserted::Stored => 0,
+        // A bundle freed twice while on the lists leaves too: the zone will refuse the second
+        // copy and report it.
+        Inserted::Displaced(out) | Inserted::Doubled(out) => {
+            leaving.push(out);
+            out.frame_count()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,23 +17,24 @@
 //! not yet read `request`, and will see it. Without the remote barrier the owner's store could
 //! sit in its store buffer while both proceed: the store-buffer tests show exactly that.
 //!
-//! An owner that finds a request, or that is itself an interrupt on top of a busy owner, does
-//! not wait: it goes to the zone instead. So an owner never blocks on a drainer, and a drainer
-//! waits only for as long as an owner is inside, which is bounded by one zone-lock hold.
+//! An owner that finds a request does not wait: it goes to the zone instead. So an owner never
+//! blocks on a drainer, and a drainer waits only for as long as an owner is inside. An owner is
+//! never inside twice: its token is borrowed exclusively. (Code that may run on top of a busy
+//! owner, an interrupt handler, has no token and takes the zone path.)
 //!
-//! Where a remote barrier cannot be had ([`OwnerLock::Trylock`]), `busy` is pinned to a marker
-//! that sends the owner down its cold path, where both sides compete for `lock`.
+//! Where a remote barrier cannot be had ([`OwnerLock::Trylock`]), `request` is pinned to a
+//! marker that sends the owner down its cold path, where both sides compete for `lock`.
 
 use crate::{
     platform::{OwnerLock, Platform, Site, Wait},
     sync::{AtomicU32, Ordering, compiler_fence},
 };
 
-/// `busy`: nobody is inside.
-const IDLE: u32 = 0;
-/// `busy`: the owner is inside.
-const BUSY: u32 = 1;
-/// `busy`: the biased protocol is not used on this machine.
+/// `request`: nobody wants in.
+const NONE: u32 = 0;
+/// `request`: a drainer is inside or on its way.
+const DRAINER: u32 = 1;
+/// `request`: the biased protocol is not used on this machine.
 const UNBIASED: u32 = 2;
 
 /// The words of the protocol. They share a cache line with the lengths of the lists.
@@ -45,42 +46,43 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) fn new(kind: OwnerLock) -> Self {
-        let busy = match kind {
-            OwnerLock::Biased => IDLE,
+        let request = match kind {
+            OwnerLock::Biased => NONE,
             OwnerLock::Trylock => UNBIASED,
         };
-        Self { busy: AtomicU32::new(busy), request: AtomicU32::new(0), lock: AtomicU32::new(0) }
+        Self {
+            busy: AtomicU32::new(0),
+            request: AtomicU32::new(request),
+            lock: AtomicU32::new(0),
+        }
     }
 
     fn kind(&self) -> OwnerLock {
-        if self.busy.load(Ordering::Relaxed) == UNBIASED {
+        if self.request.load(Ordering::Relaxed) == UNBIASED {
             OwnerLock::Trylock
         } else {
             OwnerLock::Biased
         }
     }
 
-    /// The owner's fast entry. `false`: somebody is inside or wants to be, or the machine is
+    /// The owner's fast entry. `false`: a drainer is inside or wants to be, or the machine is
     /// not biased; then [`Owner::enter_slowly`] may still succeed.
     #[inline(always)]
     pub(crate) fn enter(&self) -> bool {
-        if self.busy.load(Ordering::Relaxed) != IDLE {
-            return false;
-        }
-        self.busy.store(BUSY, Ordering::Relaxed);
+        self.busy.store(1, Ordering::Relaxed);
         // Keeps the compiler from moving the load up; the processor is the drainer's business.
         compiler_fence(Ordering::SeqCst);
-        if self.request.load(Ordering::Acquire) == 0 {
+        if self.request.load(Ordering::Acquire) == NONE {
             return true;
         }
-        self.busy.store(IDLE, Ordering::Release);
+        self.busy.store(0, Ordering::Release);
         false
     }
 
     /// Leaves after [`Owner::enter`] succeeded.
     #[inline(always)]
     pub(crate) fn leave(&self) {
-        self.busy.store(IDLE, Ordering::Release);
+        self.busy.store(0, Ordering::Release);
     }
 
     /// The owner's entry on machines without a remote barrier: one try, never a wait.
@@ -98,34 +100,21 @@ impl Owner {
     /// comes next (one for any number of announced CPUs), then [`Owner::take_over`].
     pub(crate) fn announce<P: Platform>(&self, platform: &P) {
         platform.point(Site::Drain);
-        let mut spins = 0;
-        while self.request.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            platform.wait(Wait::Owner, spins);
-            spins = spins.saturating_add(1);
+        if self.kind() == OwnerLock::Biased {
+            acquire(platform, &self.request, DRAINER);
         }
     }
 
     /// A drainer's last wait: after this returns it alone may use the lists, until
     /// [`Owner::release`].
     pub(crate) fn take_over<P: Platform>(&self, platform: &P) {
-        let mut spins = 0;
-        let mut wait = || {
-            platform.wait(Wait::Owner, spins);
-            spins = spins.saturating_add(1);
-        };
         match self.kind() {
+            OwnerLock::Trylock => acquire(platform, &self.lock, 1),
             OwnerLock::Biased => {
-                while self.busy.load(Ordering::Acquire) != IDLE {
-                    wait();
-                }
-            }
-            OwnerLock::Trylock => {
-                while self
-                    .lock
-                    .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-                    .is_err()
-                {
-                    wait();
+                let mut spins = 0;
+                while self.busy.load(Ordering::Acquire) != 0 {
+                    platform.wait(Wait::Owner, spins);
+                    spins = spins.saturating_add(1);
                 }
             }
         }
@@ -133,9 +122,18 @@ impl Owner {
 
     /// The drainer is done.
     pub(crate) fn release(&self) {
-        if self.kind() == OwnerLock::Trylock {
-            self.lock.store(0, Ordering::Release);
+        match self.kind() {
+            OwnerLock::Trylock => self.lock.store(0, Ordering::Release),
+            OwnerLock::Biased => self.request.store(NONE, Ordering::Release),
         }
-        self.request.store(0, Ordering::Release);
+    }
+}
+
+/// Changes `word` from 0 to `value`, waiting until it is 0.
+fn acquire<P: Platform>(platform: &P, word: &AtomicU32, value: u32) {
+    let mut spins = 0;
+    while word.compare_exchange(0, value, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        platform.wait(Wait::Owner, spins);
+        spins = spins.saturating_add(1);
     }
 }

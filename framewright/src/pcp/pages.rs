@@ -21,8 +21,11 @@ pub(crate) struct CpuPages<'m> {
     /// Blocks each ring may hold; 0 while the CPU is offline or the lists are switched off.
     limits: [AtomicU8; ListIndex::COUNT],
     owner: Owner,
-    allocs: [AtomicU64; ListIndex::COUNT],
-    frees: [AtomicU64; ListIndex::COUNT],
+    /// Frames allocated and freed through the lists. Written by who is inside.
+    allocated: AtomicU64,
+    freed: AtomicU64,
+    /// Frames allocated through the lists beyond one per request.
+    allocated_beyond: AtomicU64,
     pub(crate) counters: CpuCounters,
     /// Frames in the store and on their way out of it, published for drainers that peek.
     stored: AtomicU64,
@@ -37,8 +40,9 @@ impl<'m> CpuPages<'m> {
             lens: core::array::from_fn(|_| AtomicU8::new(0)),
             limits: core::array::from_fn(|_| AtomicU8::new(0)),
             owner: Owner::new(kind),
-            allocs: core::array::from_fn(|_| AtomicU64::new(0)),
-            frees: core::array::from_fn(|_| AtomicU64::new(0)),
+            allocated: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+            allocated_beyond: AtomicU64::new(0),
             counters: CpuCounters::new(),
             stored: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
@@ -50,19 +54,21 @@ impl<'m> CpuPages<'m> {
     /// Takes the block freed last from a ring, if the owner may enter and the ring has one.
     #[inline(always)]
     pub(crate) fn pop(&self, list: ListIndex) -> Option<u32> {
-        let i = list.get();
         if !self.owner.enter() {
             return None;
         }
-        let len = self.lens[i].load(Ordering::Relaxed);
+        let len = self.len(list);
         if len == 0 {
             self.owner.leave();
             return None;
         }
-        // SAFETY: the owner is inside until `leave`.
-        let frame = unsafe { self.lists.with_mut(|lists| lists.ring(list)[usize::from(len - 1) % RING]) };
-        self.lens[i].store(len - 1, Ordering::Relaxed);
-        add(&self.allocs[i], 1);
+        // SAFETY: the owner is inside until `leave`. A length never exceeds its limit, nor a
+        // limit the size of a ring, so `len - 1` is an entry.
+        let frame = unsafe {
+            self.lists.with_mut(|lists| *lists.ring(list).get_unchecked(len - 1))
+        };
+        self.set_len(list, len - 1);
+        self.count_alloc(list);
         self.owner.leave();
         Some(frame)
     }
@@ -70,19 +76,21 @@ impl<'m> CpuPages<'m> {
     /// Puts a block on a ring, if the owner may enter and the ring has room.
     #[inline(always)]
     pub(crate) fn push(&self, list: ListIndex, frame: u32) -> bool {
-        let i = list.get();
         if !self.owner.enter() {
             return false;
         }
-        let len = self.lens[i].load(Ordering::Relaxed);
-        if len >= self.limits[i].load(Ordering::Relaxed) {
+        let len = self.len(list);
+        if len >= self.limit(list) {
             self.owner.leave();
             return false;
         }
-        // SAFETY: the owner is inside until `leave`.
-        unsafe { self.lists.with_mut(|lists| lists.ring(list)[usize::from(len) % RING] = frame) };
-        self.lens[i].store(len + 1, Ordering::Relaxed);
-        add(&self.frees[i], 1);
+        // SAFETY: the owner is inside until `leave`. A limit never exceeds the size of a ring,
+        // so `len` is an entry.
+        unsafe {
+            self.lists.with_mut(|lists| *lists.ring(list).get_unchecked_mut(len) = frame);
+        }
+        self.set_len(list, len + 1);
+        self.count_free(list);
         self.owner.leave();
         true
     }
@@ -142,9 +150,11 @@ impl<'m> CpuPages<'m> {
 
     #[inline(always)]
     pub(super) fn set_len(&self, list: ListIndex, len: usize) {
+        debug_assert!(len <= RING);
         self.lens[list.get()].store(len as u8, Ordering::Relaxed);
     }
 
+    #[inline(always)]
     pub(super) fn limit(&self, list: ListIndex) -> usize {
         usize::from(self.limits[list.get()].load(Ordering::Relaxed))
     }
@@ -153,34 +163,31 @@ impl<'m> CpuPages<'m> {
         self.stored.store(frames, Ordering::Relaxed);
     }
 
-    /// Counts one allocation or free through a list that did not take the hot path.
+    /// Counts one allocation through a list. Only who is inside may.
+    #[inline(always)]
     pub(super) fn count_alloc(&self, list: ListIndex) {
-        add(&self.allocs[list.get()], 1);
+        let frames = list.order().frames();
+        add(&self.allocated, frames);
+        if frames > 1 {
+            add(&self.allocated_beyond, frames - 1);
+        }
     }
 
+    /// Counts one free through a list. Only who is inside may.
+    #[inline(always)]
     pub(super) fn count_free(&self, list: ListIndex) {
-        add(&self.frees[list.get()], 1);
+        add(&self.freed, list.order().frames());
     }
 
     /// Frames allocated and freed through the lists so far.
     pub(super) fn traffic(&self) -> (u64, u64) {
-        let sum = |counts: &[AtomicU64; ListIndex::COUNT]| {
-            ListIndex::all()
-                .map(|list| counts[list.get()].load(Ordering::Relaxed) << list.order().get())
-                .sum()
-        };
-        (sum(&self.allocs), sum(&self.frees))
-    }
-
-    /// Blocks freed through the lists so far: tells whether two frees were consecutive.
-    pub(super) fn frees(&self) -> u64 {
-        self.frees.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+        (self.allocated.load(Ordering::Relaxed), self.freed.load(Ordering::Relaxed))
     }
 
     /// Opens the rings for a CPU sized so; where the lists are switched off, closes them.
     pub(super) fn open(&self, sizing: &Sizing) {
         for list in ListIndex::all() {
-            let limit = sizing.ring_limit(list) as u8;
+            let limit = sizing.ring_limit(list).min(RING) as u8;
             self.limits[list.get()].store(limit, Ordering::Relaxed);
         }
     }
@@ -207,7 +214,7 @@ impl<'m> CpuPages<'m> {
     pub(crate) fn stats(&self) -> CpuStats {
         let mut stats = self.counters.read();
         let (allocated, freed) = self.traffic();
-        let requests: u64 = self.allocs.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        let requests = allocated - self.allocated_beyond.load(Ordering::Relaxed).min(allocated);
         stats.pgalloc += allocated;
         // What the zone refused was not freed after all.
         stats.pgfree = (stats.pgfree + freed).saturating_sub(stats.refused_frames);

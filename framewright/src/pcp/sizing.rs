@@ -25,8 +25,8 @@ pub(crate) struct Sizing {
     free_count: u32,
     /// Frames allocated and freed when `free_count` was last worked out.
     seen: (u64, u64),
-    /// Blocks freed when the last high-order free had been counted.
-    frees_after_high_order: u64,
+    /// Frames freed when the last high-order free had been counted.
+    freed_after_high_order: u64,
     scale_max: u32,
     /// Lists of less than a batch survive high-order frees.
     keep_batch: bool,
@@ -62,7 +62,7 @@ impl Sizing {
             alloc_factor: 0,
             free_count: 0,
             seen: (0, 0),
-            frees_after_high_order: u64::MAX,
+            freed_after_high_order: u64::MAX,
             scale_max: tuning.scale_max,
             keep_batch: tuning.cache_frames > 3 * batch,
         }
@@ -78,7 +78,7 @@ impl Sizing {
             alloc_factor: 0,
             free_count: 0,
             seen: (0, 0),
-            frees_after_high_order: u64::MAX,
+            freed_after_high_order: u64::MAX,
             scale_max: 0,
             keep_batch: false,
         }
@@ -92,8 +92,8 @@ impl Sizing {
     /// Takes over bounds, keeping what was learned.
     pub(crate) fn resize(&mut self, to: Sizing) {
         let high = if self.high == 0 { to.high } else { self.high };
-        let (seen, frees) = (self.seen, self.frees_after_high_order);
-        *self = Sizing { seen, frees_after_high_order: frees, ..to };
+        let (seen, freed) = (self.seen, self.freed_after_high_order);
+        *self = Sizing { seen, freed_after_high_order: freed, ..to };
         self.high = high.clamp(to.high_min, to.high_max);
     }
 
@@ -107,7 +107,9 @@ impl Sizing {
             return 0;
         }
         let order = list.order();
-        let blocks = (2 * self.batch >> order.get()).max(if order == Order::MAX { 16 } else { 2 });
+        // One more per batch, so that what spills is a whole word of the map.
+        let frames = 2 * (self.batch + 1);
+        let blocks = (frames >> order.get()).max(if order == Order::MAX { 16 } else { 2 });
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
         (blocks.min(affordable) as usize).min(RING)
     }
@@ -177,16 +179,17 @@ impl Sizing {
         u64::from(self.free_count.clamp(self.batch, most))
     }
 
-    /// Frames to give back after a block of order 1 to 3 was freed; 0: none. `frees` counts
-    /// that free.
+    /// Frames to give back after a block of `order`, 1 to 3, was freed and
+    /// [observed](Sizing::observe); 0: none.
     pub(crate) fn on_high_order_free(
         &mut self,
         rule: HighOrderDrain,
-        frees: u64,
+        order: Order,
         held: u64,
     ) -> u64 {
-        let consecutive = self.frees_after_high_order.wrapping_add(1) == frees;
-        self.frees_after_high_order = frees;
+        let freed = self.seen.1;
+        let consecutive = self.freed_after_high_order.wrapping_add(order.frames()) == freed;
+        self.freed_after_high_order = freed;
         let drains = self.free_count >= self.batch
             && (rule == HighOrderDrain::EveryFree || consecutive)
             && (!self.keep_batch || held >= u64::from(self.batch));
@@ -249,18 +252,23 @@ mod tests {
     #[test]
     fn only_the_second_high_order_free_in_a_row_drains() {
         let mut sizing = sizing(GIB);
-        sizing.observe((0, 5000));
-        let rule = HighOrderDrain::SecondConsecutive;
-        assert_eq!(sizing.on_high_order_free(rule, 1, 800), 0);
-        assert_eq!(sizing.on_high_order_free(rule, 3, 800), 0, "another free came between");
-        assert_eq!(sizing.on_high_order_free(rule, 4, 800), 800);
-        assert_eq!(sizing.on_high_order_free(HighOrderDrain::EveryFree, 9, 800), 800);
+        let order = Order::new(2).unwrap();
+        let mut free = |freed, rule| {
+            sizing.observe((0, freed));
+            sizing.on_high_order_free(rule, order, 800)
+        };
+        let second = HighOrderDrain::SecondConsecutive;
+        assert_eq!(free(5000, second), 0);
+        assert_eq!(free(5005, second), 0, "another free came between");
+        assert_eq!(free(5009, second), 800);
+        assert_eq!(free(5020, HighOrderDrain::EveryFree), 800);
     }
 
     #[test]
     fn a_high_order_free_without_a_burst_drains_nothing() {
         let mut sizing = sizing(GIB);
         sizing.observe((0, 62));
-        assert_eq!(sizing.on_high_order_free(HighOrderDrain::EveryFree, 1, 800), 0);
+        let order = Order::new(1).unwrap();
+        assert_eq!(sizing.on_high_order_free(HighOrderDrain::EveryFree, order, 800), 0);
     }
 }

@@ -32,6 +32,12 @@ pub(crate) struct BundleStore<'m> {
     slots: &'m mut [Slot],
     /// For each list, one bit per slot.
     occupied: &'m mut [u64],
+    /// Words of `occupied` per list.
+    stride: usize,
+    /// Bundles of each list.
+    counts: [u32; ListIndex::COUNT],
+    /// For each list: no bundle lies in a lower word of its bitmap.
+    lowest: [u32; ListIndex::COUNT],
 }
 
 impl<'m> BundleStore<'m> {
@@ -45,7 +51,8 @@ impl<'m> BundleStore<'m> {
     pub(crate) fn new(slots: &'m mut [Slot], occupied: &'m mut [u64]) -> Self {
         debug_assert!(slots.len().is_power_of_two());
         debug_assert!(occupied.len() == Self::bitmap_words(slots.len()));
-        Self { slots, occupied }
+        let stride = slots.len().div_ceil(64);
+        Self { slots, occupied, stride, counts: [0; ListIndex::COUNT], lowest: [0; ListIndex::COUNT] }
     }
 
     /// Blocks of two orders in the same word must not share a slot, nor fight for one.
@@ -62,7 +69,7 @@ impl<'m> BundleStore<'m> {
         let number = list.get() as u8;
         if slot.heads == 0 {
             *slot = Slot { heads: bundle.heads, word: bundle.word, list: number };
-            self.mark(list, i, true);
+            self.mark(list, i);
             return Inserted::Stored;
         }
         if slot.word == bundle.word && slot.list == number {
@@ -82,35 +89,39 @@ impl<'m> BundleStore<'m> {
         self.slots[i] =
             Slot { heads: bundle.heads, word: bundle.word, list: list.get() as u8 };
         let Some(old_list) = ListIndex::from_number(old.list) else { return Inserted::Stored };
-        self.mark(old_list, i, false);
-        self.mark(list, i, true);
+        self.unmark(old_list, i);
+        self.mark(list, i);
         let order = old_list.order();
         Inserted::Displaced(Bundle { word: old.word, heads: old.heads, order })
     }
 
     /// Takes the bundle of a list in its lowest slot: neighbours in memory are neighbours here.
     pub(super) fn pop(&mut self, list: ListIndex) -> Option<Bundle> {
-        let range = self.bitmap_range(list);
-        let start = range.start;
-        let words = self.occupied.get(range)?;
-        let at = words.iter().position(|&word| word != 0)?;
-        let i = at * 64 + self.occupied[start + at].trailing_zeros() as usize;
+        if self.counts[list.get()] == 0 {
+            return None;
+        }
+        let start = list.get() * self.stride;
+        let words = self.occupied.get(start..start + self.stride)?;
+        let lowest = self.lowest[list.get()] as usize;
+        let (at, word) = words.iter().enumerate().skip(lowest).find(|(_, word)| **word != 0)?;
+        self.lowest[list.get()] = at as u32;
+        let i = at * 64 + word.trailing_zeros() as usize;
         let slot = core::mem::take(self.slots.get_mut(i)?);
-        self.mark(list, i, false);
+        self.unmark(list, i);
         Some(Bundle { word: slot.word, heads: slot.heads, order: list.order() })
     }
 
-    fn bitmap_range(&self, list: ListIndex) -> core::ops::Range<usize> {
-        let words = self.slots.len().div_ceil(64);
-        list.get() * words..(list.get() + 1) * words
+    #[inline(always)]
+    fn mark(&mut self, list: ListIndex, i: usize) {
+        self.occupied[list.get() * self.stride + i / 64] |= 1 << (i % 64);
+        self.lowest[list.get()] = self.lowest[list.get()].min((i / 64) as u32);
+        self.counts[list.get()] += 1;
     }
 
     #[inline(always)]
-    fn mark(&mut self, list: ListIndex, i: usize, occupied: bool) {
-        let start = self.bitmap_range(list).start;
-        let word = &mut self.occupied[start + i / 64];
-        let bit = 1 << (i % 64);
-        *word = if occupied { *word | bit } else { *word & !bit };
+    fn unmark(&mut self, list: ListIndex, i: usize) {
+        self.occupied[list.get() * self.stride + i / 64] &= !(1 << (i % 64));
+        self.counts[list.get()] -= 1;
     }
 }
 

@@ -286,6 +286,7 @@ impl Machine {
             .find(|(l, _)| *l == location)
             .map(|(_, value)| *value);
         let value = own.unwrap_or(self.memory[location as usize]);
+        self.threads[thread].seen = Some((location, value));
         self.note(
             thread,
             format_args!("load of location {location} gives {value}"),

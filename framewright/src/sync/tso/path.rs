@@ -6,8 +6,7 @@
 //!   begin with it again until a step that interferes with it has been taken. This prunes
 //!   repetitions only: every distinct outcome is still reached;
 //! * a *preemption bound*, where the whole tree is too large: how often a thread may be
-//!   interrupted that could have gone on. A bound gives up completeness (and sleep sets, which
-//!   do not mix with it).
+//!   interrupted that could have gone on.
 
 use std::vec::Vec;
 
@@ -154,16 +153,17 @@ impl Path {
     }
 
     /// What sleeps at a new node: what slept or was explored at the last one, unless the step
-    /// taken there interferes with it.
+    /// taken there interferes with it. Where preemptions count, two threads' steps in another
+    /// order are another thing; a flush is never a preemption.
     fn inherit_sleep(&self) -> Vec<Step> {
-        let Some(last) = self.nodes.last().filter(|_| self.bound.is_none()) else {
-            return Vec::new();
-        };
+        let Some(last) = self.nodes.last() else { return Vec::new() };
+        let taken = last.taken();
         let earlier = last.sleeping.iter().chain(&last.steps[..last.chosen]);
-        earlier
-            .filter(|s| !s.interferes(last.taken()))
-            .cloned()
-            .collect()
+        let stays = |step: &&Step| {
+            let free = step.act == Act::Flush || taken.act == Act::Flush;
+            (free || self.bound.is_none()) && !step.interferes(taken)
+        };
+        earlier.filter(stays).cloned().collect()
     }
 
     /// Goes on to the next sequence; `false` when there is none.
