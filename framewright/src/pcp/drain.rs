@@ -31,9 +31,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         let Some(list) = ListIndex::freeing(order, of) else {
             return self.free_to_zone(frame, order);
         };
-        if !list.is_high_order() && self.pages.push(list, frame) {
-            return Refusals::default();
-        }
         let mut leaving = Bundles::new();
         let pushed = self.pages.as_owner(|lists| {
             let pushed = lists.push(self.pages, list, frame, &mut leaving);

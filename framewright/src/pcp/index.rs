@@ -29,11 +29,20 @@ impl ListIndex {
         }
     }
 
-    /// The list of a single frame that is freed into a pageblock of a type with lists of its
-    /// own: the case worth being fast for. `of` is the number of the type.
+    /// The list of single movable frames: the one worth being fastest for.
+    pub(crate) const MOVABLE: ListIndex = ListIndex(MigrateType::Movable as u8);
+
+    /// The list that a block is freed to if nothing else has to be decided: orders 0 and 9 in
+    /// a pageblock of a type with lists of its own. `of` is the number of the type.
     #[inline(always)]
-    pub(crate) const fn freeing_single(order: Order, of: u8) -> Option<Self> {
-        if order.get() == 0 && of < MigrateType::PCP as u8 { Some(Self(of)) } else { None }
+    pub(crate) const fn freeing_simply(order: Order, of: u8) -> Option<Self> {
+        match order.get() {
+            0 if of < MigrateType::PCP as u8 => Some(Self(of)),
+            9 if of < MigrateType::PCP as u8 => {
+                Some(Self(SMALL_LISTS + (of == MigrateType::Movable as u8) as u8))
+            }
+            _ => None,
+        }
     }
 
     /// The list that a block of `order` is freed to, if there is one. Types without lists of
@@ -100,8 +109,8 @@ mod tests {
                 assert_eq!(serving, ListIndex::freeing(order, of as u8));
                 if let Some(list) = serving {
                     assert_eq!(list.order(), order);
-                    let single = ListIndex::freeing_single(order, of as u8);
-                    assert_eq!(single, (order == Order::ZERO).then_some(list));
+                    let simple = ListIndex::freeing_simply(order, of as u8);
+                    assert_eq!(simple, (!list.is_high_order()).then_some(list));
                 }
             }
             assert_eq!(ListIndex::freeing(order, MigrateType::Isolate as u8), None);

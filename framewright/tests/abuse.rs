@@ -1,0 +1,295 @@
+//! One test per raw free that must be refused, at `checked`; and that the same at `off` corrupts
+//! at most what the abuser owned, never the process.
+#![cfg(not(feature = "loom"))]
+
+mod support;
+
+use framewright::{
+    Block, Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
+    Request,
+    tuning::{Auto, Hardening},
+};
+use support::machine::{Machine, Metadata, cpu, order};
+
+/// Two pageblocks with a hole between: frames 0x400 to 0x600 and 0x700 to 0x900.
+const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
+const MANAGED: u64 = 0x400;
+
+/// What became of a bad raw free.
+#[derive(Debug, PartialEq, Eq)]
+enum Refused {
+    /// The caller was told.
+    AtOnce(FreeError),
+    /// A list took it; the corruption hook was told when it reached the zone.
+    Later(FreeError),
+}
+
+type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
+
+/// Runs `test` on a fresh memory with one CPU.
+fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>, &mut Token<'_, '_>)) {
+    let map = MAP.map(|(a, b)| FrameRange::new(Pfn::new(a), Pfn::new(b)).unwrap());
+    let mut config = Config::new(&map, 1);
+    config.tuning.hardening = hardening;
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    let mut token = memory.cpu(cpu(0)).unwrap();
+    test(&memory, &mut token);
+}
+
+fn alloc<'m>(token: &mut Token<'_, 'm>, of_order: u8) -> Block<'m> {
+    token.alloc(Request::new(order(of_order), MigrateType::Movable)).unwrap()
+}
+
+/// Frees what must not be freed, and sees that it was refused and that nothing has changed.
+fn refused(
+    memory: &Memory<'_, Machine>,
+    token: &mut Token<'_, '_>,
+    pfn: Pfn,
+    of_order: u8,
+) -> Refused {
+    memory.drain_all();
+    let before = memory.block_counts();
+    // SAFETY: none; this is the abuse that `checked` is there for. The frames do not exist.
+    let result = unsafe { token.free_raw(pfn, order(of_order)) };
+    memory.drain_all();
+    let reports = memory.platform().take_reports();
+    assert_eq!(memory.block_counts(), before, "the refused free has changed something");
+    memory.check().unwrap();
+    match (result, &reports[..]) {
+        (Err(error), _) => Refused::AtOnce(error),
+        (Ok(()), [report]) => {
+            assert_eq!((report.pfn, report.order, report.count), (pfn, order(of_order), 1));
+            Refused::Later(report.error)
+        }
+        (Ok(()), reports) => panic!("one report was expected: {reports:?}"),
+    }
+}
+
+/// The same, where both ways of refusing will do.
+fn refused_as(
+    error: FreeError,
+    memory: &Memory<'_, Machine>,
+    token: &mut Token<'_, '_>,
+    pfn: Pfn,
+    of_order: u8,
+) {
+    let refused = refused(memory, token, pfn, of_order);
+    assert!(refused == Refused::AtOnce(error) || refused == Refused::Later(error), "{refused:?}");
+}
+
+/// For every order, a block of it.
+fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, u8)) {
+    for of_order in 0..=9 {
+        on_memory(Hardening::Checked, |memory, token| {
+            let (pfn, _) = alloc(token, of_order).into_raw();
+            test(memory, token, pfn, of_order);
+            // What it was still is, and can be freed.
+            // SAFETY: it was a block until `into_raw`.
+            unsafe { token.free_raw(pfn, order(of_order)) }.unwrap();
+            memory.drain_all();
+            assert!(memory.platform().take_reports().is_empty());
+            assert_eq!(memory.zone().free, MANAGED);
+        });
+    }
+}
+
+// ---- at `checked` -----------------------------------------------------------------------------
+
+#[test]
+fn a_double_free_is_refused() {
+    for of_order in 0..=9 {
+        on_memory(Hardening::Checked, |memory, token| {
+            let (pfn, size) = alloc(token, of_order).into_raw();
+            // SAFETY: it was a block until `into_raw`.
+            unsafe { token.free_raw(pfn, size) }.unwrap();
+            refused_as(FreeError::AlreadyFree, memory, token, pfn, of_order);
+        });
+    }
+}
+
+#[test]
+fn a_double_free_is_refused_while_the_first_is_on_a_list() {
+    on_memory(Hardening::Checked, |memory, token| {
+        let (pfn, size) = alloc(token, 0).into_raw();
+        // SAFETY: it was a block until `into_raw`; the second time is the abuse.
+        unsafe {
+            token.free_raw(pfn, size).unwrap();
+            assert_eq!(token.free_raw(pfn, size), Ok(()), "a list cannot tell");
+        }
+        token.drain();
+        let reports = memory.platform().take_reports();
+        assert_eq!(reports.iter().map(|report| report.count).sum::<u32>(), 1, "{reports:?}");
+        assert_eq!(reports[0].pfn, pfn);
+        memory.check().unwrap();
+        assert_eq!(memory.zone().free, MANAGED);
+    });
+}
+
+#[test]
+fn a_free_of_too_large_an_order_is_refused() {
+    each_order(|memory, token, pfn, of_order| {
+        for larger in of_order + 1..=9 {
+            if pfn.is_aligned(order(larger)) {
+                refused_as(FreeError::WrongOrder, memory, token, pfn, larger);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_free_of_too_small_an_order_is_refused() {
+    each_order(|memory, token, pfn, of_order| {
+        for smaller in 0..of_order {
+            refused_as(FreeError::WrongOrder, memory, token, pfn, smaller);
+        }
+    });
+}
+
+#[test]
+fn a_free_of_two_neighbours_as_one_is_refused() {
+    on_memory(Hardening::Checked, |memory, token| {
+        let whole = alloc(token, 6);
+        let Ok((low, high)) = token.split(whole) else { panic!("order 6 can be split") };
+        refused_as(FreeError::WrongOrder, memory, token, low.pfn(), 6);
+        token.free(low).unwrap();
+        token.free(high).unwrap();
+        memory.drain_all();
+        assert_eq!(memory.zone().free, MANAGED);
+    });
+}
+
+#[test]
+fn a_free_from_the_middle_of_a_block_is_refused() {
+    each_order(|memory, token, pfn, of_order| {
+        for part in 0..of_order {
+            let middle = pfn.offset(order(part).frames());
+            refused_as(FreeError::NotAllocated, memory, token, middle, part);
+        }
+    });
+}
+
+#[test]
+fn a_misaligned_free_is_refused_at_once() {
+    each_order(|memory, token, pfn, of_order| {
+        for misaligned in 1..=of_order {
+            let at = pfn.offset(1);
+            let refused = refused(memory, token, at, misaligned);
+            assert_eq!(refused, Refused::AtOnce(FreeError::Misaligned));
+        }
+    });
+}
+
+#[test]
+fn frames_of_others_and_of_nobody_are_refused_at_once() {
+    on_memory(Hardening::Checked, |memory, token| {
+        let outside = [0, 0x200, 0x3ff, 0x600, 0x6ff, 0x900, 0x90_0000, u64::MAX >> 16, u64::MAX];
+        for pfn in outside {
+            let refused = refused(memory, token, Pfn::new(pfn), 0);
+            assert_eq!(refused, Refused::AtOnce(FreeError::NotOurs), "{pfn:#x}");
+        }
+        // A block that begins in the memory and ends in the hole.
+        let refused = refused(memory, token, Pfn::new(0x800), 9);
+        assert_eq!(refused, Refused::AtOnce(FreeError::NotOurs));
+    });
+}
+
+#[test]
+fn what_was_never_allocated_is_refused() {
+    for of_order in 0..=8 {
+        on_memory(Hardening::Checked, |memory, token| {
+            refused_as(FreeError::AlreadyFree, memory, token, Pfn::new(0x800), of_order);
+        });
+    }
+}
+
+#[test]
+fn a_frame_that_waits_on_a_list_is_refused() {
+    on_memory(Hardening::Checked, |memory, token| {
+        // A refill has brought neighbours of this block, which nobody has asked for yet.
+        let block = alloc(token, 0);
+        let neighbour = block.pfn().offset(1);
+        // SAFETY: none, as above.
+        let result = unsafe { token.free_raw(neighbour, Order::ZERO) };
+        memory.drain_all();
+        let reports = memory.platform().take_reports();
+        assert!(result.is_err() || reports.len() == 1, "{result:?}, {reports:?}");
+        memory.check().unwrap();
+        token.free(block).unwrap();
+        memory.drain_all();
+        assert_eq!(memory.zone().free, MANAGED);
+    });
+}
+
+#[test]
+fn a_block_of_another_memory_is_given_back() {
+    on_memory(Hardening::Off, |_, theirs| {
+        on_memory(Hardening::Off, |memory, ours| {
+            // The compiler keeps blocks and tokens of other lifetimes apart, unless they are
+            // the same lifetime: so both memories are shortened to one.
+            give_back(theirs, ours);
+            assert_eq!(memory.stats().pgfree, 0);
+        });
+    });
+
+    fn give_back<'m>(theirs: &mut Token<'_, 'm>, ours: &mut Token<'_, 'm>) {
+        let block = alloc(theirs, 0);
+        let block = ours.free(block).expect_err("it is not ours");
+        let mut slots = [Some(block)];
+        ours.free_bulk(&mut slots);
+        let block = slots[0].take().expect("it is still not ours");
+        theirs.free(block).unwrap();
+    }
+}
+
+#[test]
+fn reports_count_and_name_the_first() {
+    on_memory(Hardening::Checked, |memory, token| {
+        let block = alloc(token, 0);
+        for _ in 0..3 {
+            // SAFETY: the first one would be right, had the block been taken apart; the others
+            // are the abuse.
+            unsafe { token.free_raw(block.pfn(), Order::ZERO) }.unwrap();
+        }
+        token.drain();
+        let refused: u32 = memory.platform().take_reports().iter().map(|report| report.count).sum();
+        assert_eq!(refused, 2);
+        assert_eq!(memory.stats().refused_frees, 2);
+        memory.check().unwrap();
+        let _gone = block.into_raw();
+    });
+}
+
+// ---- at `off` ---------------------------------------------------------------------------------
+
+/// Raw frees are trusted at `off`, so the books may be wrong afterwards. But nothing may panic,
+/// hang, or touch memory that is not the allocator's (Miri watches).
+#[test]
+fn at_off_abuse_breaks_the_books_only() {
+    type Abuse = fn(Pfn) -> (Pfn, u8);
+    let abuses: [Abuse; 6] = [
+        |pfn| (pfn, 3),
+        |pfn| (pfn, 0),
+        |pfn| (pfn.align_down(Order::MAX), 9),
+        |pfn| (pfn.offset(4), 2),
+        |_| (Pfn::new(0x800), 5),
+        |_| (Pfn::new(0x600), 0),
+    ];
+    for abuse in abuses {
+        on_memory(Hardening::Off, |memory, token| {
+            let (pfn, _) = alloc(token, 3).into_raw();
+            for _ in 0..3 {
+                let (pfn, of_order) = abuse(pfn);
+                // SAFETY: none, as above; no frame is ever touched.
+                let _ = unsafe { token.free_raw(pfn, order(of_order)) };
+                token.drain();
+                for some in [0, 3, 9] {
+                    let request = Request::new(order(some), MigrateType::Movable);
+                    let _ = token.alloc(request).map(Block::into_raw);
+                }
+            }
+            let _ = memory.check();
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! A machine of one thread, which plays all CPUs in turn.
+
+use std::{
+    mem::MaybeUninit,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use framewright::{
+    Block, CpuId, Order, Pfn, Platform,
+    observe::Corruption,
+    platform::{BarrierTarget, OwnerLock, Wait},
+    sync::SpinFlag,
+};
+
+/// Nothing runs beside this thread, so whoever waits waits for ever.
+const PATIENCE: u32 = 1000;
+
+/// See the module.
+#[derive(Default)]
+pub struct Machine {
+    pub owner_lock: OwnerLock,
+    reports: Mutex<Vec<Corruption>>,
+    cleared: Mutex<Vec<(Pfn, Order)>>,
+    masked: AtomicU32,
+}
+
+impl Machine {
+    pub fn new(owner_lock: OwnerLock) -> Self {
+        Self { owner_lock, ..Self::default() }
+    }
+
+    /// What hardening has reported since the last call.
+    pub fn take_reports(&self) -> Vec<Corruption> {
+        std::mem::take(&mut self.reports.lock().unwrap())
+    }
+
+    /// What was cleared since the last call.
+    pub fn take_cleared(&self) -> Vec<(Pfn, Order)> {
+        std::mem::take(&mut self.cleared.lock().unwrap())
+    }
+
+    fn assert_no_lock(&self) {
+        assert_eq!(self.masked.load(Ordering::Relaxed), 0, "called back under a lock");
+    }
+}
+
+// SAFETY: the lock is the library's own; with one thread every barrier has run everywhere.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Irq = u32;
+
+    fn irq_save(&self) -> u32 {
+        self.masked.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn irq_restore(&self, irq: u32) {
+        self.masked.store(irq, Ordering::Relaxed);
+    }
+
+    fn owner_lock(&self) -> OwnerLock {
+        self.owner_lock
+    }
+
+    fn remote_barrier(&self, _target: BarrierTarget) {
+        self.assert_no_lock();
+        assert_eq!(self.owner_lock, OwnerLock::Biased, "a barrier that is not needed");
+    }
+
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < PATIENCE, "waits for ever: {why:?}");
+    }
+
+    fn clear(&self, pfn: Pfn, order: Order) {
+        self.assert_no_lock();
+        self.cleared.lock().unwrap().push((pfn, order));
+    }
+
+    fn copy(&self, _to: Pfn, _from: Pfn) {}
+
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        self.assert_no_lock();
+        self.reports.lock().unwrap().push(*report);
+    }
+}
+
+/// A buffer for metadata, aligned to a cache line.
+pub struct Metadata(Vec<Line>);
+
+#[derive(Clone, Copy)]
+#[repr(align(128))]
+struct Line([MaybeUninit<u8>; 128]);
+
+impl Metadata {
+    /// At least `bytes` bytes of rubbish.
+    pub fn new(bytes: usize) -> Self {
+        Self(vec![Line([MaybeUninit::new(0xa5); 128]); bytes.div_ceil(128)])
+    }
+
+    pub fn as_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        let bytes = self.0.len() * size_of::<Line>();
+        // SAFETY: a `Line` is 128 bytes without padding, any of which may be uninitialised.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), bytes) }
+    }
+}
+
+/// CPU `number`.
+pub fn cpu(number: u16) -> CpuId {
+    CpuId::new(number)
+}
+
+/// Order `number`, which exists.
+pub fn order(number: u8) -> Order {
+    Order::new(number).expect("an order that exists")
+}
+
+/// First frame and order of a block that stays allocated.
+pub fn raw(block: &Block<'_>) -> (Pfn, Order) {
+    (block.pfn(), block.order())
+}
