@@ -6,7 +6,7 @@
 
 use core::{fmt, mem::MaybeUninit};
 
-use super::word;
+use super::{WORDS_SHIFT, word};
 use crate::frame::Order;
 
 /// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
@@ -35,6 +35,12 @@ impl Bundle {
             heads &= heads - 1;
             Some(self.word * 64 + bit)
         })
+    }
+
+    /// The pageblock it lies in.
+    #[inline(always)]
+    pub(crate) fn pageblock(self) -> u32 {
+        self.word >> WORDS_SHIFT
     }
 
     /// Frames in it.

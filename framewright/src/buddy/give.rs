@@ -1,7 +1,7 @@
 //! Giving frames back.
 
 use super::{
-    Buddy, Bundle, MigrateType, WORDS_SHIFT,
+    Buddy, Bundle, MigrateType,
     pageblock::{Pageblock, WORDS},
     word::{self, WORD_ORDER},
     words_of,
@@ -61,7 +61,7 @@ impl Buddy<'_> {
         let mut refusals = Refusals::default();
         let mut run: Option<(u32, MigrateType)> = None;
         for &bundle in bundles {
-            let index = bundle.word >> WORDS_SHIFT;
+            let index = bundle.pageblock();
             let of = match run {
                 Some((previous, of)) if previous == index => of,
                 previous => {
@@ -113,8 +113,14 @@ impl Buddy<'_> {
         of: MigrateType,
         refusals: &mut Refusals,
     ) {
-        let index = bundle.word >> WORDS_SHIFT;
+        let index = bundle.pageblock();
         let first = bundle.word as usize % WORDS;
+        let block = &mut self.blocks[index as usize];
+        if bundle.order == Order::MAX && (!self.checked || block.is_taken_whole()) {
+            block.give_whole(self.checked);
+            self.free[of as usize] += PAGEBLOCK_FRAMES as u64;
+            return;
+        }
         if self.checked {
             self.drop_refused(&mut bundle, refusals);
         }
@@ -141,7 +147,7 @@ impl Buddy<'_> {
     #[inline(always)]
     fn drop_refused(&self, bundle: &mut Bundle, refusals: &mut Refusals) {
         let order = bundle.order;
-        let block = &self.blocks[(bundle.word >> WORDS_SHIFT) as usize];
+        let block = &self.blocks[bundle.pageblock() as usize];
         let first = bundle.word as usize % WORDS;
         let (map, heads) = (block.map[first], block.heads[first]);
         let frames = bundle.spread();

@@ -31,7 +31,7 @@ mod word;
 
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
-    sync::{AtomicU8, Ordering},
+    sync::{Address, AtomicU8, Ordering},
 };
 
 pub use bundle::Bundle;
@@ -101,6 +101,11 @@ impl<'m> Buddy<'m> {
             self.lists.link(self.blocks, index, of);
             at = stop;
         }
+    }
+
+    /// Where the pageblocks are, for prefetching them without the lock.
+    pub(crate) fn address(&self) -> Address<Pageblock> {
+        Address::of(self.blocks)
     }
 
     /// Free frames that may be allocated: those of isolated pageblocks are left out.

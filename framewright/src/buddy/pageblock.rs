@@ -111,6 +111,36 @@ impl Pageblock {
         self.level = whole_level(&self.levels);
     }
 
+    /// Takes the whole pageblock, which is free, as one block.
+    #[inline(always)]
+    pub(super) fn take_whole(&mut self, movable: bool, checked: bool) {
+        self.map = [0; WORDS];
+        self.levels = [0; WORDS];
+        self.level = 0;
+        if checked {
+            self.heads[0] = 1;
+        }
+        self.book_taken(PAGEBLOCK_FRAMES as u16, movable);
+    }
+
+    /// Gives back the whole pageblock, which was one block.
+    #[inline(always)]
+    pub(super) fn give_whole(&mut self, checked: bool) {
+        self.map = [!0; WORDS];
+        self.levels = [word::WORD_ORDER + 1; WORDS];
+        self.level = PAGEBLOCK_ORDER + 1;
+        if checked {
+            self.heads[0] = 0;
+        }
+        (self.free, self.movable, self.pinned) = (PAGEBLOCK_FRAMES as u16, 0, 0);
+    }
+
+    /// Whether the pageblock is allocated as one block, as far as the maps can tell.
+    #[inline(always)]
+    pub(super) fn is_taken_whole(&self) -> bool {
+        self.level == 0 && self.heads == [1, 0, 0, 0, 0, 0, 0, 0]
+    }
+
     /// The word that holds a free block of `order` (at most 6) and the least beyond it.
     pub(super) fn best_word(&self, order: u8) -> Option<usize> {
         (0..WORDS).filter(|&i| self.levels[i] > order).min_by_key(|&i| self.levels[i])

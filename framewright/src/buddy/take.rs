@@ -36,6 +36,9 @@ impl Buddy<'_> {
     pub(crate) fn take_bundles(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
         let mut fallback = None;
         let mut visits = 0;
+        if want.order == Order::MAX {
+            self.take_pageblocks(want, out);
+        }
         while out.blocks() < want.blocks && !out.is_full() {
             let index = match self.choose(&want, visits, want.blocks - out.blocks()) {
                 Some(index) => index,
@@ -62,6 +65,18 @@ impl Buddy<'_> {
             }
         }
         fallback
+    }
+
+    /// Takes free pageblocks of the wanted type.
+    fn take_pageblocks(&mut self, want: Want, out: &mut Bundles) {
+        let of = want.migratetype;
+        while out.blocks() < want.blocks && !out.is_full() {
+            let Some(index) = self.lists.first(of, Order::MAX.get(), Room::Any) else { return };
+            self.lists.unlink(self.blocks, index, of);
+            self.blocks[index as usize].take_whole(of == MigrateType::Movable, self.checked);
+            self.free[of as usize] -= PAGEBLOCK_FRAMES as u64;
+            out.push(Bundle { word: index << WORDS_SHIFT, heads: 1, order: Order::MAX });
+        }
     }
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
@@ -117,8 +132,7 @@ fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out:
     let movable = want.migratetype == MigrateType::Movable;
     let order = want.order.get();
     if order > WORD_ORDER {
-        let first = if want.order == Order::MAX { Some(0) } else { block.best_words(order) };
-        let Some(first) = first else { return };
+        let Some(first) = block.best_words(order) else { return };
         block.set_words(first, words_of(want.order), false);
         finish(block, index, first, 1, want.order, movable, checked, out);
         return;

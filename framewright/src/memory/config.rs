@@ -85,6 +85,9 @@ pub enum InitError {
         /// Its index.
         index: usize,
     },
+    /// The settings ask for the biased owner lock, which needs remote barriers; the machine has
+    /// none.
+    NoRemoteBarrier,
     /// First and last frame are further apart than a zone can span (16 TiB).
     SpanTooLarge,
     /// The buffer for metadata is too small.
@@ -118,6 +121,10 @@ impl fmt::Display for InitError {
             InitError::AddressTooHigh { index } => {
                 write!(f, "range {index} of the memory map reaches beyond {}", Pfn::MAX)
             }
+            InitError::NoRemoteBarrier => f.write_str(
+                "owner_lock=biased needs remote barriers, which this machine does not have; \
+                 use owner_lock=trylock",
+            ),
             InitError::SpanTooLarge => {
                 f.write_str("the memory map spans more than 16 TiB")
             }

@@ -180,7 +180,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     fn sizing(&self) -> Sizing {
         let online = self.cpus.iter().filter(|pages| pages.is_online()).count() as u32;
         let low = self.zone.marks().get(Watermark::Low);
-        Sizing::new(&self.tuning.pcp, self.zone.managed(), low, online)
+        Sizing::new(&self.tuning.pcp, self.zone.managed(), low, online, self.layout.slots())
     }
 
     /// Runs `f` on the lists of a CPU as a remote drainer.

@@ -9,7 +9,7 @@ use super::{Config, InitError, carve::Carver};
 use crate::{
     buddy::{MigrateType, Pageblock},
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
-    pcp::{BundleStore, CpuPages, Lists, Slot},
+    pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::OwnerLock,
     sync::AtomicU8,
 };
@@ -66,7 +66,7 @@ impl Layout {
             pageblocks: (span >> PAGEBLOCK_ORDER) as usize,
             ranges: config.memory.len(),
             cpus: usize::from(config.cpus),
-            slots: config.tuning.pcp.bundle_slots as usize,
+            slots: bundle_slots(&config.tuning.pcp, config.managed(), u64::from(config.cpus)),
         })
     }
 
@@ -107,6 +107,11 @@ impl Layout {
     #[must_use]
     pub fn cpu_list_bytes(&self) -> usize {
         self.parts().filter(|part| part.per_cpu).map(|part| part.bytes).sum()
+    }
+
+    /// Slots in the store of each CPU.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
     }
 
     pub(super) fn base(&self) -> Pfn {

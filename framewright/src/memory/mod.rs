@@ -16,7 +16,7 @@ use core::{mem::MaybeUninit, num::NonZeroUsize};
 use crate::{
     alloc::FreeError,
     buddy::Buddy,
-    frame::{MemoryTag, Order, Pfn},
+    frame::{Block, MemoryTag, Order, Pfn},
     pcp::{Cpu, CpuPages},
     platform::{CpuId, OwnerLock, Platform},
     tuning::{Hardening, OwnerChoice, Tuning},
@@ -65,6 +65,9 @@ impl<'m, P: Platform> Memory<'m, P> {
             OwnerChoice::Auto => platform.owner_lock(),
             OwnerChoice::Fixed(kind) => kind,
         };
+        if owner_lock == OwnerLock::Biased && platform.owner_lock() != OwnerLock::Biased {
+            return Err(InitError::NoRemoteBarrier);
+        }
         let managed = layout.managed();
         let min = tuning.zone.min_free.or(|| {
             u32::try_from(default_min_free(managed)).unwrap_or(u32::MAX)
@@ -103,6 +106,12 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owner_lock(&self) -> OwnerLock {
         self.owner_lock
+    }
+
+    /// Whether a block belongs to this memory.
+    #[must_use]
+    pub fn owns(&self, block: &Block<'m>) -> bool {
+        block.belongs_to(self.tag)
     }
 
     #[inline(always)]

@@ -44,6 +44,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
             return Refusals::default();
         }
         self.count_lock(bundles.frames());
+        self.zone.prefetch(bundles.as_slice());
         let refusals = self.zone.give(self.platform, bundles.as_slice());
         self.pages.counters.refused_frames.add(refusals.frames);
         self.report(refusals);

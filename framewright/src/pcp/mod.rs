@@ -25,6 +25,10 @@ mod drain;
 mod index;
 mod lists;
 mod owner;
+#[cfg(all(test, feature = "loom"))]
+mod owner_loom;
+#[cfg(all(test, feature = "tso"))]
+mod owner_tso;
 mod pages;
 mod refill;
 mod sizing;
@@ -34,5 +38,5 @@ pub(crate) use cpu::Cpu;
 pub(crate) use index::ListIndex;
 pub(crate) use lists::Lists;
 pub(crate) use pages::CpuPages;
-pub(crate) use sizing::Sizing;
+pub(crate) use sizing::{Sizing, bundle_slots};
 pub(crate) use store::{BundleStore, Slot};

@@ -28,6 +28,8 @@ pub(crate) struct Sizing {
     /// Frames freed when the last high-order free had been counted.
     freed_after_high_order: u64,
     scale_max: u32,
+    /// Frames freed in a row before a high-order free may drain.
+    burst: u32,
     /// Lists of less than a batch survive high-order frees.
     keep_batch: bool,
 }
@@ -39,14 +41,27 @@ pub(crate) fn default_batch(managed: u64) -> u32 {
     ((1 << rounded.ilog2()) - 1).max(1)
 }
 
+/// Slots in the store of one of `cpus` CPUs.
+pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize {
+    let share = (managed / 64 / cpus.max(1)).clamp(64, 16_384) as u32;
+    tuning.bundle_slots.or(|| share).next_power_of_two() as usize
+}
+
 impl Sizing {
-    /// Lists of one of `cpus` CPUs on a zone of `managed` frames with `low` as its low
-    /// watermark.
-    pub(crate) fn new(tuning: &PcpTuning, managed: u64, low: u64, cpus: u32) -> Self {
+    /// Lists of one of `cpus` online CPUs on a zone of `managed` frames with `low` as its low
+    /// watermark; each has `slots` slots.
+    pub(crate) fn new(
+        tuning: &PcpTuning,
+        managed: u64,
+        low: u64,
+        cpus: u32,
+        slots: usize,
+    ) -> Self {
         let batch = tuning.batch.or(|| default_batch(managed));
         let cpus = u64::from(cpus.max(1));
         let least = 4 * u64::from(batch);
-        let bounded = |frames: u64| frames.max(least).min(Self::capacity(tuning)) as u32;
+        let capacity = 64 * slots as u64;
+        let bounded = |frames: u64| frames.max(least).min(capacity) as u32;
         let (high_min, high_max) = if tuning.high_fraction == 0 {
             (low / cpus, managed / u64::from(tuning.high_max_divisor) / cpus)
         } else {
@@ -64,6 +79,10 @@ impl Sizing {
             seen: (0, 0),
             freed_after_high_order: u64::MAX,
             scale_max: tuning.scale_max,
+            burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
+                HighOrderDrain::EveryFree => batch,
+                HighOrderDrain::SecondConsecutive => batch + high_min / 2,
+            }),
             keep_batch: tuning.cache_frames > 3 * batch,
         }
     }
@@ -80,13 +99,9 @@ impl Sizing {
             seen: (0, 0),
             freed_after_high_order: u64::MAX,
             scale_max: 0,
+            burst: u32::MAX,
             keep_batch: false,
         }
-    }
-
-    /// Frames the store of a CPU can hold if they are neighbours.
-    fn capacity(tuning: &PcpTuning) -> u64 {
-        u64::from(tuning.bundle_slots) * 64
     }
 
     /// Takes over bounds, keeping what was learned.
@@ -190,7 +205,7 @@ impl Sizing {
         let freed = self.seen.1;
         let consecutive = self.freed_after_high_order.wrapping_add(order.frames()) == freed;
         self.freed_after_high_order = freed;
-        let drains = self.free_count >= self.batch
+        let drains = self.free_count >= self.burst
             && (rule == HighOrderDrain::EveryFree || consecutive)
             && (!self.keep_batch || held >= u64::from(self.batch));
         if !drains {
@@ -209,11 +224,24 @@ impl Sizing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::Auto;
 
     const GIB: u64 = 1 << 18;
 
+    /// Lists whose high-order frees drain after a batch.
     fn sizing(managed: u64) -> Sizing {
-        Sizing::new(&PcpTuning::default(), managed, managed / 500, 2)
+        let tuning = PcpTuning { high_order_burst: Auto::Fixed(63), ..PcpTuning::default() };
+        Sizing::new(&tuning, managed, managed / 500, 2, 4096)
+    }
+
+    #[test]
+    fn second_consecutive_asks_for_a_longer_burst() {
+        let burst = |high_order_drain| {
+            let tuning = PcpTuning { high_order_drain, ..PcpTuning::default() };
+            Sizing::new(&tuning, GIB, 2000, 2, 4096).burst
+        };
+        assert_eq!(burst(HighOrderDrain::EveryFree), 63);
+        assert_eq!(burst(HighOrderDrain::SecondConsecutive), 63 + 500);
     }
 
     #[test]

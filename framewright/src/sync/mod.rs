@@ -12,10 +12,12 @@
 
 mod cell;
 mod lock;
+mod prefetch;
 #[cfg(feature = "tso")]
 pub mod tso;
 
 pub(crate) use cell::ExclusiveCell;
+pub(crate) use prefetch::Address;
 pub use lock::{RawLock, SpinFlag, SpinLock};
 
 #[cfg(not(any(feature = "loom", feature = "tso")))]

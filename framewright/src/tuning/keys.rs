@@ -87,12 +87,22 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::HighOrderDrain(&mut t.pcp.high_order_drain),
     },
     Key {
+        path: "pcp.high_order_burst",
+        default: "auto",
+        range: "auto, or 1 to 4294967295 frames",
+        meaning: "frames freed in a row before a high-order free may drain; auto: a batch for \
+                  every-free, a batch and half of the least list size for second-consecutive",
+        source: "Linux 5.18 to 6.14 used a batch; Dhama 2025 raised it (6.15)",
+        field: |t| Field::auto(&mut t.pcp.high_order_burst, 1, u32::MAX),
+    },
+    Key {
         path: "pcp.bundle_slots",
-        default: "1024",
-        range: "64 to 65536, a power of two",
-        meaning: "bundles of up to 64 neighbouring frames that one CPU can hold",
+        default: "auto",
+        range: "auto, or 64 to 65536",
+        meaning: "bundles of up to 64 neighbouring frames that one CPU can hold, rounded up to \
+                  a power of two; auto: one for every 64 frames of its share, at most 16384",
         source: "Framewright",
-        field: |t| Field::power_of_two(&mut t.pcp.bundle_slots, 64, 65536),
+        field: |t| Field::auto(&mut t.pcp.bundle_slots, 64, 65536),
     },
     Key {
         path: "zone.min_free",
@@ -151,7 +161,6 @@ pub(super) struct Bounds {
     high: u32,
     /// 0 is valid besides.
     zero: bool,
-    power_of_two: bool,
 }
 
 /// A field of a tuning, reached through its key.
@@ -200,19 +209,15 @@ const OWNER_CHOICE: [(&str, OwnerChoice); 3] = [
 
 impl<'t> Field<'t> {
     fn auto(field: &'t mut Auto, low: u32, high: u32) -> Self {
-        Field::Auto(field, Bounds { low, high, zero: false, power_of_two: false })
+        Field::Auto(field, Bounds { low, high, zero: false })
     }
 
     fn number(field: &'t mut u32, low: u32, high: u32) -> Self {
-        Field::Number(field, Bounds { low, high, zero: false, power_of_two: false })
+        Field::Number(field, Bounds { low, high, zero: false })
     }
 
     fn number_or_zero(field: &'t mut u32, low: u32, high: u32) -> Self {
-        Field::Number(field, Bounds { low, high, zero: true, power_of_two: false })
-    }
-
-    fn power_of_two(field: &'t mut u32, low: u32, high: u32) -> Self {
-        Field::Number(field, Bounds { low, high, zero: false, power_of_two: true })
+        Field::Number(field, Bounds { low, high, zero: true })
     }
 
     /// Sets the field; `Err` holds the nearest value it would take.
@@ -253,10 +258,7 @@ impl Bounds {
         if number == 0 && self.zero {
             return Ok(0);
         }
-        let mut nearest = number.clamp(u64::from(self.low), u64::from(self.high)) as u32;
-        if self.power_of_two {
-            nearest = nearest.next_power_of_two();
-        }
+        let nearest = number.clamp(u64::from(self.low), u64::from(self.high)) as u32;
         if u64::from(nearest) == number { Ok(nearest) } else { Err(Shown::Number(nearest)) }
     }
 }

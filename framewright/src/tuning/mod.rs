@@ -95,8 +95,10 @@ pub struct PcpTuning {
     pub bulk_free: BulkFree,
     /// When high-order frees drain.
     pub high_order_drain: HighOrderDrain,
-    /// Slots for bundles of neighbouring frames per CPU; a power of two.
-    pub bundle_slots: u32,
+    /// A high-order free drains only after so many frames were freed in a row.
+    pub high_order_burst: Auto,
+    /// Slots for bundles of neighbouring frames per CPU; rounded up to a power of two.
+    pub bundle_slots: Auto,
 }
 
 impl Default for PcpTuning {
@@ -109,7 +111,8 @@ impl Default for PcpTuning {
             cache_frames: 0,
             bulk_free: BulkFree::default(),
             high_order_drain: HighOrderDrain::default(),
-            bundle_slots: 1024,
+            high_order_burst: Auto::Auto,
+            bundle_slots: Auto::Auto,
         }
     }
 }

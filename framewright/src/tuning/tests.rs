@@ -32,7 +32,7 @@ fn a_value_out_of_range_is_answered_with_the_nearest() {
         ("pcp.batch", "0", "1"),
         ("pcp.batch", "many", "auto"),
         ("pcp.high_fraction", "3", "8"),
-        ("pcp.bundle_slots", "100", "128"),
+        ("pcp.bundle_slots", "32", "64"),
         ("pcp.bulk_free", "under-lock", "choose-under-lock"),
         ("zone.watermark_scale", "99999999999", "3000"),
     ] {

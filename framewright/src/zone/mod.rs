@@ -11,11 +11,12 @@ mod watermark;
 use crate::{
     alloc::AllocError,
     buddy::{
-        Buddy, Bundle, Bundles, Capture, Fallback, IsolationRefused, MigrateType, Refusals, Want,
+        Buddy, Bundle, Bundles, Capture, Fallback, IsolationRefused, MigrateType, Pageblock,
+        Refusals, Want,
     },
     frame::{Order, Pfn},
     platform::{Platform, Site},
-    sync::{AtomicU8, AtomicU64, Ordering, SpinLock},
+    sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
 pub use watermark::Watermark;
@@ -26,6 +27,7 @@ pub(crate) struct Zone<'m, P: Platform> {
     buddy: SpinLock<P, Buddy<'m>>,
     types: &'m [AtomicU8],
     ranges: &'m [[u32; 2]],
+    pageblocks: Address<Pageblock>,
     base: Pfn,
     managed: u64,
     marks: Marks,
@@ -45,9 +47,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         managed: u64,
         marks: Marks,
     ) -> Self {
+        let pageblocks = buddy.address();
         let free = AtomicU64::new(buddy.free_frames());
         let classes = AtomicU64::new(buddy.classes());
-        Self { buddy: SpinLock::new(buddy), types, ranges, base, managed, marks, free, classes }
+        Self { buddy: SpinLock::new(buddy), types, ranges, pageblocks, base, managed, marks, free, classes }
     }
 
     /// First frame of the zone's first pageblock: what zone-relative frame numbers count from.
@@ -80,8 +83,24 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
         let frame = u32::try_from(pfn.get().checked_sub(self.base.get())?).ok()?;
         let end = frame.checked_add(order.frames() as u32)?;
-        let within = |&&[start, stop]: &&[u32; 2]| start <= frame && end <= stop;
-        self.ranges.iter().find(within).map(|_| frame)
+        let first = self.ranges.iter().position(|&[start, stop]| start <= frame && frame < stop)?;
+        // Ranges may touch; then a block may span several.
+        let mut stop = self.ranges[first][1];
+        for &[next_start, next_stop] in &self.ranges[first + 1..] {
+            if stop >= end || next_start != stop {
+                break;
+            }
+            stop = next_stop;
+        }
+        (end <= stop).then_some(frame)
+    }
+
+    /// Asks for the metadata of bundles that are about to be given, before the lock is taken.
+    #[inline]
+    pub(crate) fn prefetch(&self, bundles: &[Bundle]) {
+        for bundle in bundles {
+            self.pageblocks.prefetch(bundle.pageblock());
+        }
     }
 
     /// The order of the largest free block. Lockless.

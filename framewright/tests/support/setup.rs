@@ -1,13 +1,24 @@
 //! Memory maps and settings from plain numbers.
 
-use framewright::{
-    Config, FrameRange, Pfn, Tuning,
-    platform::OwnerLock,
-    tuning::{Auto, BulkFree, Hardening, HighOrderDrain, OwnerChoice},
-};
+use framewright::{Config, FrameRange, Pfn, Tuning, platform::OwnerLock};
 
 /// Frames a map may have.
 const FRAMES_MAX: u64 = 6 * 512;
+
+/// Settings that are tried, each with 2^n values.
+const SETTINGS: &[(&str, &[&str])] = &[
+    ("owner_lock", &["biased", "trylock"]),
+    ("pcp.bulk_free", &["choose-before-lock", "choose-under-lock"]),
+    ("pcp.high_order_drain", &["second-consecutive", "every-free"]),
+    ("hardening", &["checked", "off"]),
+    ("pcp.batch", &["auto", "1", "7", "63"]),
+    ("zone.min_free", &["auto", "0", "50", "100000"]),
+    ("pcp.high_fraction", &["0", "8"]),
+    ("pcp.bundle_slots", &["64", "1024"]),
+    ("zone.refill_pageblocks", &["4", "1"]),
+    ("pcp.cache_frames", &["0", "4096"]),
+    ("pcp.scale_max", &["5", "0"]),
+];
 
 /// A memory to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,21 +69,13 @@ impl Setup {
 
     pub fn tuning(&self) -> Tuning {
         let mut tuning = Tuning::default();
-        tuning.owner_lock = OwnerChoice::Fixed(self.owner_lock());
-        tuning.pcp.bulk_free =
-            [BulkFree::ChooseBeforeLock, BulkFree::ChooseUnderLock][self.choice(1, 1)];
-        tuning.pcp.high_order_drain =
-            [HighOrderDrain::SecondConsecutive, HighOrderDrain::EveryFree][self.choice(2, 1)];
-        tuning.hardening = [Hardening::Checked, Hardening::Off][self.choice(3, 1)];
-        let batches = [Auto::Auto, Auto::Fixed(1), Auto::Fixed(7), Auto::Fixed(63)];
-        tuning.pcp.batch = batches[self.choice(4, 2)];
-        let reserves = [Auto::Auto, Auto::Fixed(0), Auto::Fixed(50), Auto::Fixed(100_000)];
-        tuning.zone.min_free = reserves[self.choice(6, 2)];
-        tuning.pcp.high_fraction = [0, 8][self.choice(8, 1)];
-        tuning.pcp.bundle_slots = [64, 1024][self.choice(9, 1)];
-        tuning.zone.refill_pageblocks = [4, 1][self.choice(10, 1)];
-        tuning.pcp.cache_frames = [0, 4096][self.choice(11, 1)];
-        tuning.pcp.scale_max = [5, 0][self.choice(12, 1)];
+        let mut at = 0;
+        for (path, values) in SETTINGS {
+            let bits = values.len().ilog2();
+            let value = values[self.choice(at, bits)];
+            tuning.set(path, value).unwrap_or_else(|error| panic!("{error}"));
+            at += bits;
+        }
         tuning
     }
 

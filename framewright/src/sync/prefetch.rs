@@ -1,0 +1,40 @@
+//! Asking for cache lines ahead of their use.
+
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+/// Where an array of `T` lies, for hints only: it can be prefetched through, never read.
+pub(crate) struct Address<T> {
+    start: usize,
+    items: PhantomData<fn() -> T>,
+}
+
+impl<T> Address<T> {
+    pub(crate) fn of(array: &[T]) -> Self {
+        Self { start: array.as_ptr().expose_provenance(), items: PhantomData }
+    }
+
+    /// Hints that item `index` will be used soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: u32) {
+        const LINE: usize = 64;
+        let item = self.start.wrapping_add(index as usize * size_of::<T>());
+        for line in (0..size_of::<T>()).step_by(LINE) {
+            prefetch_line(item.wrapping_add(line));
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn prefetch_line(address: usize) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch is a hint: it never faults, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(address)) };
+}
+
+/// Other machines do without the hint: stable Rust has none for them.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline(always)]
+fn prefetch_line(_address: usize) {}
