@@ -11,6 +11,7 @@ mod error;
 mod request;
 mod slow;
 mod token;
+mod unlisted;
 
 pub use crate::buddy::MigrateType;
 pub use error::{AllocError, FreeError};

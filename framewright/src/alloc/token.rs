@@ -210,9 +210,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// Frees what is not a single movable frame: other lists, then the long way.
     #[inline(never)]
     fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let list = self.types.get((frame >> PAGEBLOCK_ORDER) as usize).and_then(|of| {
-            ListIndex::freeing_simply(order, of.load(Ordering::Relaxed))
-        });
+        let list = self
+            .types
+            .get((frame >> PAGEBLOCK_ORDER) as usize)
+            .and_then(|of| ListIndex::freeing_simply(order, of.load(Ordering::Relaxed)));
         match list {
             Some(list) if self.pages.push(list, frame) => None,
             _ => self.free_slowly(frame, order),

@@ -110,6 +110,11 @@ impl Bundles {
         self.blocks = 0;
     }
 
+    /// Bundles that still fit.
+    pub(crate) fn room(&self) -> u32 {
+        (Self::CAPACITY - self.len) as u32
+    }
+
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.len == Self::CAPACITY

@@ -54,6 +54,9 @@ impl Buddy<'_> {
         for (index, block) in self.blocks.iter().enumerate() {
             let of = self.type_of(index as u32) as usize;
             counts.pageblocks[of] += 1;
+            if self.folded.contains(index as u32) {
+                continue;
+            }
             for (order, blocks) in block.count_blocks().into_iter().enumerate() {
                 counts.free[of][order] += u64::from(blocks);
             }
@@ -70,8 +73,13 @@ impl Buddy<'_> {
                 return Err(("the header of a pageblock contradicts its map", index as u32));
             }
             let of = self.type_of(index as u32);
-            let proper =
-                if of.listed().is_some() { block.proper_class() } else { block.class };
+            if self.folded.contains(index as u32) {
+                if !block.is_free() {
+                    return Err(("a folded pageblock does not look free", index as u32));
+                }
+                continue;
+            }
+            let proper = if of.listed().is_some() { block.proper_class() } else { block.class };
             if block.class != proper {
                 return Err(("a pageblock is on the wrong list", index as u32));
             }

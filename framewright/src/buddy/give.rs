@@ -61,6 +61,9 @@ impl Buddy<'_> {
         let mut refusals = Refusals::default();
         let mut run: Option<(u32, MigrateType)> = None;
         for &bundle in bundles {
+            if bundle.order == Order::MAX && self.give_folded(bundle) {
+                continue;
+            }
             let index = bundle.pageblock();
             let of = match run {
                 Some((previous, of)) if previous == index => of,
@@ -107,20 +110,9 @@ impl Buddy<'_> {
     }
 
     #[inline(always)]
-    fn give_bundle(
-        &mut self,
-        mut bundle: Bundle,
-        of: MigrateType,
-        refusals: &mut Refusals,
-    ) {
+    fn give_bundle(&mut self, mut bundle: Bundle, of: MigrateType, refusals: &mut Refusals) {
         let index = bundle.pageblock();
         let first = bundle.word as usize % WORDS;
-        let block = &mut self.blocks[index as usize];
-        if bundle.order == Order::MAX && (!self.checked || block.is_taken_whole()) {
-            block.give_whole(self.checked);
-            self.free[of as usize] += PAGEBLOCK_FRAMES as u64;
-            return;
-        }
         if self.checked {
             self.drop_refused(&mut bundle, refusals);
         }
@@ -130,12 +122,14 @@ impl Buddy<'_> {
             block.heads[first] &= !bundle.heads;
         }
         let frames = if order.get() <= WORD_ORDER {
-            let frames = bundle.spread();
-            block.set_word(first, block.map[first] | frames);
-            frames.count_ones() as u16
+            let before = block.map[first];
+            let after = before | bundle.spread();
+            block.set_word(first, after);
+            (after ^ before).count_ones() as u16
         } else if bundle.heads != 0 {
+            let before = block.free_in_words(first, words_of(order));
             block.set_words(first, words_of(order), true);
-            order.frames() as u16
+            order.frames() as u16 - before
         } else {
             0
         };
@@ -176,10 +170,17 @@ impl Buddy<'_> {
 
     /// Whether the maps know an allocated block of exactly `order` at `frame`.
     pub(crate) fn judge(&self, frame: u32, order: Order) -> Result<(), Refusal> {
+        let index = frame >> PAGEBLOCK_ORDER;
+        if self.folded.contains(index) {
+            return match (frame as usize % PAGEBLOCK_FRAMES, order) {
+                (0, Order::MAX) => Ok(()),
+                (0, _) => Err(Refusal::WrongOrder),
+                _ => Err(Refusal::NotAllocated),
+            };
+        }
         let size = order.frames() as u32;
         let in_block = |frame: u32| frame as usize % PAGEBLOCK_FRAMES;
-        let block =
-            self.blocks.get((frame >> PAGEBLOCK_ORDER) as usize).ok_or(Refusal::NotAllocated)?;
+        let block = self.blocks.get(index as usize).ok_or(Refusal::NotAllocated)?;
         let is_free = |at: usize| block.map[at / 64] >> (at % 64) & 1 == 1;
         let is_head = |at: usize| block.heads[at / 64] >> (at % 64) & 1 == 1;
         let start = in_block(frame);
@@ -201,11 +202,13 @@ impl Buddy<'_> {
         Ok(())
     }
 
-    /// Cuts the allocated block at `frame` into two of `half`, as far as the heads are kept.
+    /// Cuts the allocated block at `frame` into two of `half`.
     pub(crate) fn split_head(&mut self, frame: u32, half: Order) {
+        let index = frame >> PAGEBLOCK_ORDER;
+        self.unfold(index);
         if self.checked {
             let second = frame + half.frames() as u32;
-            let block = &mut self.blocks[(second >> PAGEBLOCK_ORDER) as usize];
+            let block = &mut self.blocks[index as usize];
             block.heads[second as usize % PAGEBLOCK_FRAMES / 64] |= 1 << (second % 64);
         }
     }

@@ -22,6 +22,7 @@ impl Buddy<'_> {
         if from == MigrateType::Isolate {
             return Err(IsolationRefused::AlreadyIsolated);
         }
+        self.unfold(index);
         let block = &mut self.blocks[index as usize];
         if block.pinned > 0 {
             return Err(IsolationRefused::Pinned(block.pinned));

@@ -7,6 +7,7 @@
 use super::{
     MigrateType,
     pageblock::{NIL, Pageblock, UNLISTED},
+    set::PageblockSet,
 };
 use crate::frame::Order;
 
@@ -26,14 +27,23 @@ pub(super) enum Room {
 /// The classes that count as roomy: quartiles 1 to 3 of every order.
 const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
 
-pub(super) struct Lists {
+/// The class of pageblocks that are free as a whole: highest order, emptiest quartile.
+const FREE: u8 = Order::MAX.get() * QUARTILES + QUARTILES - 1;
+
+pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
+    /// Instead of lists of class [`FREE`].
+    free: [PageblockSet<'m>; MigrateType::LISTED],
 }
 
-impl Lists {
-    pub(super) fn new() -> Self {
-        Self { heads: [[NIL; CLASSES]; MigrateType::LISTED], nonempty: [0; MigrateType::LISTED] }
+impl<'m> Lists<'m> {
+    pub(super) fn new(free: [PageblockSet<'m>; MigrateType::LISTED]) -> Self {
+        Self {
+            heads: [[NIL; CLASSES]; MigrateType::LISTED],
+            nonempty: [0; MigrateType::LISTED],
+            free,
+        }
     }
 
     /// First pageblock of `migratetype` that holds a free block of `order`, from the smallest
@@ -48,15 +58,49 @@ impl Lists {
         if classes == 0 {
             return None;
         }
-        Some(self.heads[list][classes.trailing_zeros() as usize])
+        self.head(list, classes.trailing_zeros() as u8)
+    }
+
+    /// A pageblock of a class that is not empty.
+    #[inline(always)]
+    fn head(&self, list: usize, class: u8) -> Option<u32> {
+        if class == FREE { self.free[list].first() } else { Some(self.heads[list][class as usize]) }
+    }
+
+    /// Takes up to `count` neighbouring pageblocks that are free as a whole off the lists,
+    /// without touching them: 64 x the first number + i for every bit i of the second.
+    #[inline(always)]
+    pub(super) fn take_free_pageblocks(
+        &mut self,
+        of: MigrateType,
+        count: u32,
+    ) -> Option<(u32, u64)> {
+        let list = of.listed()?;
+        let taken = self.free[list].take_word(count)?;
+        self.nonempty[list] &= !(u64::from(self.free[list].is_empty()) << FREE);
+        Some(taken)
+    }
+
+    /// Puts a pageblock that is free as a whole on the lists, without touching it.
+    #[inline(always)]
+    pub(super) fn give_free_pageblock(&mut self, index: u32, of: MigrateType) {
+        if let Some(list) = of.listed() {
+            self.free[list].insert(index);
+            self.nonempty[list] |= 1 << FREE;
+        }
+    }
+
+    fn remove_free(&mut self, list: usize, index: u32) {
+        self.free[list].remove(index);
+        self.nonempty[list] &= !(u64::from(self.free[list].is_empty()) << FREE);
     }
 
     /// The emptiest pageblock of `migratetype` whose largest free block has exactly `order`.
     pub(super) fn emptiest(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
         let list = migratetype.listed()?;
         let classes = self.nonempty[list] >> (order * QUARTILES) & 0xf;
-        let quartile = classes.checked_ilog2()?;
-        Some(self.heads[list][usize::from(order * QUARTILES) + quartile as usize])
+        let quartile = classes.checked_ilog2()? as u8;
+        self.head(list, order * QUARTILES + quartile)
     }
 
     /// The non-empty classes of all types together: four bits per order.
@@ -74,6 +118,10 @@ impl Lists {
             return;
         }
         block.class = UNLISTED;
+        if class == FREE {
+            self.remove_free(list, index);
+            return;
+        }
         if next != NIL {
             blocks[next as usize].previous = previous;
         }
@@ -93,6 +141,11 @@ impl Lists {
         if class == UNLISTED {
             return;
         }
+        if class == FREE {
+            blocks[index as usize].class = FREE;
+            self.give_free_pageblock(index, of);
+            return;
+        }
         let head = &mut self.heads[list][usize::from(class)];
         let next = core::mem::replace(head, index);
         self.nonempty[list] |= 1 << class;
@@ -107,8 +160,13 @@ impl Lists {
     /// (invariant I2, the part between pageblocks).
     pub(super) fn count_listed(&self, blocks: &[Pageblock], of: MigrateType) -> Option<usize> {
         let list = of.listed()?;
-        let mut count = 0;
-        for (class, &head) in self.heads[list].iter().enumerate() {
+        let free = (0..blocks.len() as u32).filter(|&index| self.free[list].contains(index));
+        let mut count = free.count();
+        if (count > 0) != (self.nonempty[list] >> FREE & 1 == 1) {
+            return None;
+        }
+        let lists = self.heads[list].iter().take(usize::from(FREE));
+        for (class, &head) in lists.enumerate() {
             if (head != NIL) != (self.nonempty[list] >> class & 1 == 1) {
                 return None;
             }

@@ -21,11 +21,13 @@
 mod bundle;
 mod check;
 mod fallback;
+mod folded;
 mod give;
 mod isolate;
 mod lists;
 mod migratetype;
 mod pageblock;
+mod set;
 mod take;
 mod word;
 
@@ -45,6 +47,7 @@ pub(crate) use pageblock::Pageblock;
 pub(crate) use take::Want;
 
 use lists::Lists;
+use set::PageblockSet;
 
 /// Words of the map per pageblock, as a shift.
 const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
@@ -55,7 +58,9 @@ pub struct Buddy<'m> {
     types: &'m [AtomicU8],
     /// First frame and end of each range of the memory map, ascending: what is not a hole.
     ranges: &'m [[u32; 2]],
-    lists: Lists,
+    lists: Lists<'m>,
+    /// Pageblocks that are allocated as one block.
+    folded: PageblockSet<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
     /// Whether heads of allocated blocks are kept and frees checked against them.
@@ -63,15 +68,26 @@ pub struct Buddy<'m> {
 }
 
 impl<'m> Buddy<'m> {
+    /// Words that the sets of a zone of `pageblocks` pageblocks need.
+    pub(crate) const fn set_words(pageblocks: usize) -> usize {
+        (MigrateType::LISTED + 1) * PageblockSet::words(pageblocks)
+    }
+
     /// A zone of as many pageblocks as `blocks`, its frames in `ranges` free, the rest holes.
+    /// `sets` are as many zeroes as [`Buddy::set_words`] says.
     pub(crate) fn new(
         blocks: &'m mut [Pageblock],
         types: &'m [AtomicU8],
         ranges: &'m [[u32; 2]],
+        sets: &'m mut [u64],
         checked: bool,
     ) -> Self {
+        let bound = blocks.len();
+        let mut words = sets.chunks_exact_mut(PageblockSet::words(bound));
+        let mut set = || PageblockSet::new(words.next().unwrap_or_default(), bound);
+        let (lists, folded) = (Lists::new(core::array::from_fn(|_| set())), set());
         let free = [0; MigrateType::COUNT];
-        let mut buddy = Self { blocks, types, ranges, lists: Lists::new(), free, checked };
+        let mut buddy = Self { blocks, types, ranges, lists, folded, free, checked };
         for &[start, end] in ranges {
             buddy.add_frames(start, end);
         }

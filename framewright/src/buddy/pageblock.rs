@@ -111,34 +111,22 @@ impl Pageblock {
         self.level = whole_level(&self.levels);
     }
 
-    /// Takes the whole pageblock, which is free, as one block.
+    /// Takes the whole pageblock, which is free and on no list any more, as one block.
     #[inline(always)]
     pub(super) fn take_whole(&mut self, movable: bool, checked: bool) {
         self.map = [0; WORDS];
         self.levels = [0; WORDS];
         self.level = 0;
+        self.class = UNLISTED;
         if checked {
             self.heads[0] = 1;
         }
         self.book_taken(PAGEBLOCK_FRAMES as u16, movable);
     }
 
-    /// Gives back the whole pageblock, which was one block.
-    #[inline(always)]
-    pub(super) fn give_whole(&mut self, checked: bool) {
-        self.map = [!0; WORDS];
-        self.levels = [word::WORD_ORDER + 1; WORDS];
-        self.level = PAGEBLOCK_ORDER + 1;
-        if checked {
-            self.heads[0] = 0;
-        }
-        (self.free, self.movable, self.pinned) = (PAGEBLOCK_FRAMES as u16, 0, 0);
-    }
-
-    /// Whether the pageblock is allocated as one block, as far as the maps can tell.
-    #[inline(always)]
-    pub(super) fn is_taken_whole(&self) -> bool {
-        self.level == 0 && self.heads == [1, 0, 0, 0, 0, 0, 0, 0]
+    /// Free frames in `count` words from word `first`.
+    pub(super) fn free_in_words(&self, first: usize, count: usize) -> u16 {
+        self.map[first..first + count].iter().map(|word| word.count_ones() as u16).sum()
     }
 
     /// The word that holds a free block of `order` (at most 6) and the least beyond it.
@@ -161,9 +149,8 @@ impl Pageblock {
             (0..WORDS).step_by(words).filter(move |&i| full >> i & mask == mask)
         };
         let in_larger = |i: usize| {
-            (order < PAGEBLOCK_ORDER)
-                .then(|| blocks(order + 1).any(|b| b == i & !((2 << (order - word::WORD_ORDER)) - 1)))
-                .unwrap_or(false)
+            let words = 2 << (order - word::WORD_ORDER);
+            order < PAGEBLOCK_ORDER && blocks(order + 1).any(|first| first == i & !(words - 1))
         };
         blocks(order).find(|&i| !in_larger(i)).or_else(|| blocks(order).next())
     }
@@ -270,9 +257,15 @@ mod tests {
 
     #[test]
     fn the_level_of_a_pageblock_follows_its_full_words() {
-        for (full, order) in
-            [(0b1, 6), (0b110, 6), (0b11, 7), (0b1111, 8), (0b1111_0000, 8), (0b11_1100, 7), (255, 9)]
-        {
+        for (full, order) in [
+            (0b1, 6),
+            (0b110, 6),
+            (0b11, 7),
+            (0b1111, 8),
+            (0b1111_0000, 8),
+            (0b11_1100, 7),
+            (255, 9),
+        ] {
             assert_eq!(with_full_words(full).largest(), Order::new(order), "{full:b}");
         }
         assert_eq!(Pageblock::empty().largest(), None);

@@ -67,18 +67,6 @@ impl Buddy<'_> {
         fallback
     }
 
-    /// Takes free pageblocks of the wanted type.
-    fn take_pageblocks(&mut self, want: Want, out: &mut Bundles) {
-        let of = want.migratetype;
-        while out.blocks() < want.blocks && !out.is_full() {
-            let Some(index) = self.lists.first(of, Order::MAX.get(), Room::Any) else { return };
-            self.lists.unlink(self.blocks, index, of);
-            self.blocks[index as usize].take_whole(of == MigrateType::Movable, self.checked);
-            self.free[of as usize] -= PAGEBLOCK_FRAMES as u64;
-            out.push(Bundle { word: index << WORDS_SHIFT, heads: 1, order: Order::MAX });
-        }
-    }
-
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
     /// towards the end of the visits one that can serve the rest by itself.
     #[inline(always)]
@@ -96,7 +84,7 @@ impl Buddy<'_> {
     /// Takes the block of `order` at `frame` and no other. `false` if it is not free as a whole.
     pub(crate) fn take_specific(&mut self, frame: u32, order: Order, movable: bool) -> bool {
         let index = frame >> PAGEBLOCK_ORDER;
-        if index as usize >= self.blocks.len() {
+        if index as usize >= self.blocks.len() || self.folded.contains(index) {
             return false;
         }
         let of = self.type_of(index);
@@ -141,8 +129,7 @@ fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out:
     while out.blocks() < want.blocks && !out.is_full() {
         // A batch of single frames empties the pageblock in ascending order; a few larger
         // blocks look for the word where they break up least.
-        let word =
-            if order == 0 { block.next_word(from, order) } else { block.best_word(order) };
+        let word = if order == 0 { block.next_word(from, order) } else { block.best_word(order) };
         let Some(i) = word else { return };
         let missing = want.blocks - out.blocks();
         let heads = pick(block.map[i], order, missing, want.at_most - out.blocks());

@@ -8,7 +8,12 @@ fn buddy(pageblocks: usize) -> Buddy<'static> {
     let movable = MigrateType::Movable as u8;
     let types = (0..pageblocks).map(|_| AtomicU8::new(movable)).collect::<Vec<_>>();
     let ranges = Vec::from([[0, (pageblocks * PAGEBLOCK_FRAMES) as u32]]);
-    Buddy::new(Box::leak(blocks.into_boxed_slice()), types.leak(), ranges.leak(), true)
+    over(blocks, types, ranges)
+}
+
+fn over(blocks: Vec<Pageblock>, types: Vec<AtomicU8>, ranges: Vec<[u32; 2]>) -> Buddy<'static> {
+    let sets = std::vec![0; Buddy::set_words(blocks.len())].leak();
+    Buddy::new(Box::leak(blocks.into_boxed_slice()), types.leak(), ranges.leak(), sets, true)
 }
 
 fn order(value: u8) -> Order {
@@ -251,8 +256,7 @@ fn holes_are_never_handed_out() {
     let blocks = (0..2).map(|_| Pageblock::empty()).collect::<Vec<_>>();
     let types = (0..2).map(|_| AtomicU8::new(1)).collect::<Vec<_>>();
     let ranges = Vec::from([[10, 100], [600, 700]]);
-    let mut buddy =
-        Buddy::new(Box::leak(blocks.into_boxed_slice()), types.leak(), ranges.leak(), true);
+    let mut buddy = over(blocks, types, ranges);
     buddy.check().unwrap();
     let mut all = Vec::new();
     loop {

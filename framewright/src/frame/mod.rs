@@ -11,8 +11,8 @@ mod order;
 mod pfn;
 mod range;
 
-pub(crate) use block::MemoryTag;
 pub use block::Block;
+pub(crate) use block::MemoryTag;
 pub use order::Order;
 pub use pfn::Pfn;
 pub use range::FrameRange;

@@ -125,9 +125,7 @@ impl fmt::Display for InitError {
                 "owner_lock=biased needs remote barriers, which this machine does not have; \
                  use owner_lock=trylock",
             ),
-            InitError::SpanTooLarge => {
-                f.write_str("the memory map spans more than 16 TiB")
-            }
+            InitError::SpanTooLarge => f.write_str("the memory map spans more than 16 TiB"),
             InitError::MetadataTooSmall { needed, given } => {
                 write!(f, "the metadata buffer has {given} bytes; {needed} are needed")
             }

@@ -8,7 +8,7 @@ use super::Memory;
 use crate::{
     alloc::CpuToken,
     observe::{CpuStats, DrainReason},
-    pcp::{CpuPages, Lists, Sizing},
+    pcp::{Cpu, CpuPages, Lists, Sizing},
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
     zone::Watermark,
 };
@@ -147,6 +147,9 @@ impl<'m, P: Platform> Memory<'m, P> {
         for pages in self.cpus {
             sum += pages.stats();
         }
+        // What the zone refused was not freed after all. Only the sum can be put right: a
+        // frame may be refused to another CPU than the one it was freed on.
+        sum.pgfree = sum.pgfree.saturating_sub(sum.refused_frames);
         sum
     }
 
@@ -154,6 +157,12 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn held_by_cpus(&self) -> u64 {
         self.cpus.iter().map(CpuPages::held).sum()
+    }
+
+    /// A CPU to count under, for operations that belong to none.
+    pub(crate) fn account(&self, id: CpuId) -> Cpu<'_, 'm, P> {
+        // There is a CPU 0: a memory for no CPUs cannot be made.
+        self.context(&self.cpus[id.index()], id)
     }
 
     fn pages(&self, id: CpuId) -> Result<&'m CpuPages<'m>, CpuError> {

@@ -7,7 +7,7 @@ use core::{
 
 use super::{Config, InitError, carve::Carver};
 use crate::{
-    buddy::{MigrateType, Pageblock},
+    buddy::{Buddy, MigrateType, Pageblock},
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::OwnerLock,
@@ -30,6 +30,7 @@ pub(super) struct Parts<'m> {
     pub(super) pageblocks: &'m mut [Pageblock],
     pub(super) types: &'m [AtomicU8],
     pub(super) ranges: &'m [[u32; 2]],
+    pub(super) sets: &'m mut [u64],
     pub(super) lists: ListParts<'m>,
 }
 
@@ -88,6 +89,7 @@ impl Layout {
         [
             Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
+            Part::new::<u64>("pageblock sets", Buddy::set_words(self.pageblocks), false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
             Part::new::<CpuPages<'_>>("CPU lists", self.cpus, true),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
@@ -147,6 +149,7 @@ impl Layout {
         Ok(Parts {
             pageblocks: carver.array(self.pageblocks, |_| Pageblock::empty()).ok_or(too_small)?,
             types: carver.array(self.pageblocks, |_| AtomicU8::new(movable)).ok_or(too_small)?,
+            sets: carver.array(Buddy::set_words(self.pageblocks), |_| 0).ok_or(too_small)?,
             ranges: carver.array(self.ranges, range).ok_or(too_small)?,
             lists: ListParts {
                 slots: carver

@@ -7,9 +7,9 @@
 mod carve;
 mod config;
 mod cpus;
+mod info;
 mod isolation;
 mod layout;
-mod info;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
@@ -56,10 +56,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         let layout = Layout::new(config)?;
         let address = metadata.as_ptr().addr();
         let parts = layout.carve(config, metadata)?;
-        let tag = NonZeroUsize::new(address).ok_or(InitError::MetadataTooSmall {
-            needed: layout.bytes(),
-            given: 0,
-        })?;
+        let tag = NonZeroUsize::new(address)
+            .ok_or(InitError::MetadataTooSmall { needed: layout.bytes(), given: 0 })?;
         let tuning = config.tuning;
         let owner_lock = match tuning.owner_lock {
             OwnerChoice::Auto => platform.owner_lock(),
@@ -69,12 +67,13 @@ impl<'m, P: Platform> Memory<'m, P> {
             return Err(InitError::NoRemoteBarrier);
         }
         let managed = layout.managed();
-        let min = tuning.zone.min_free.or(|| {
-            u32::try_from(default_min_free(managed)).unwrap_or(u32::MAX)
-        });
+        let min = tuning
+            .zone
+            .min_free
+            .or(|| u32::try_from(default_min_free(managed)).unwrap_or(u32::MAX));
         let marks = Marks::new(managed, u64::from(min), tuning.zone.watermark_scale);
         let checked = tuning.hardening == Hardening::Checked;
-        let buddy = Buddy::new(parts.pageblocks, parts.types, parts.ranges, checked);
+        let buddy = Buddy::new(parts.pageblocks, parts.types, parts.ranges, parts.sets, checked);
         let zone = Zone::new(buddy, parts.types, parts.ranges, layout.base(), managed, marks);
         let cpus = parts.lists.cpus(owner_lock);
         let tag = MemoryTag::at(tag);
@@ -137,8 +136,6 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     pub(crate) fn split_head(&self, frame: u32, half: Order) {
-        if self.tuning.hardening == Hardening::Checked {
-            self.zone.with(&self.platform, |buddy| buddy.split_head(frame, half));
-        }
+        self.zone.with(&self.platform, |buddy| buddy.split_head(frame, half));
     }
 }

@@ -97,7 +97,7 @@ macro_rules! counters {
 counters! {
     /// Frames allocated (vmstat `pgalloc`).
     pgalloc,
-    /// Frames freed (vmstat `pgfree`).
+    /// Frames freed (vmstat `pgfree`). Of one CPU: including those that the zone refused later.
     pgfree,
     /// Requests served from the CPU's lists without touching the zone.
     list_hits,

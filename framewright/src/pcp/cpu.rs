@@ -124,7 +124,9 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let counters = &self.pages.counters;
         let counter = if fallback.claimed { &counters.claims } else { &counters.steals };
         counter.add(1);
-        if P::TRACING && let Some(bundle) = taken.as_slice().first() {
+        if P::TRACING
+            && let Some(bundle) = taken.as_slice().first()
+        {
             let event = Event::PageAllocExtfrag {
                 pfn: self.pfn(bundle.word * 64 + bundle.heads.trailing_zeros()),
                 alloc_order: want.order,

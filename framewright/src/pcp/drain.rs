@@ -3,11 +3,7 @@
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock; they are chosen
 //! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
 
-use super::{
-    ListIndex, Lists,
-    cpu::Cpu,
-    lists::Pushed,
-};
+use super::{ListIndex, Lists, cpu::Cpu, lists::Pushed};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Refusals},
     frame::{Order, PAGEBLOCK_ORDER},
@@ -18,6 +14,7 @@ use crate::{
 };
 
 /// Why and how much is still to leave after a block was put on its list.
+#[derive(Clone, Copy)]
 struct Due {
     reason: DrainReason,
     frames: u64,
@@ -29,7 +26,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     pub(crate) fn free(&self, frame: u32, order: Order) -> Refusals {
         let of = self.zone.types()[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed);
         let Some(list) = ListIndex::freeing(order, of) else {
-            return self.free_to_zone(frame, order);
+            return self.free_to_zone(Bundle::of(frame, order));
         };
         let mut leaving = Bundles::new();
         let pushed = self.pages.as_owner(|lists| {
@@ -38,9 +35,16 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                 return None;
             }
             self.pages.count_free(list);
+            if !leaving.is_empty() {
+                // Some had to leave for want of slots: make room for more in the same hold.
+                let frames = lists.sizing.batch_to_drain();
+                lists.gather(self.pages, list, frames, &mut leaving);
+            }
             Some(self.due(lists, list, pushed == Pushed::Spilled))
         });
-        let Some(Some(due)) = pushed else { return self.free_to_zone(frame, order) };
+        let Some(Some(due)) = pushed else {
+            return self.free_to_zone(Bundle::of(frame, order));
+        };
         if !leaving.is_empty() {
             self.count_drain(DrainReason::Capacity, leaving.frames());
             self.give_drained(&leaving);
@@ -50,13 +54,14 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     /// Frees a block to the zone, past the lists.
-    fn free_to_zone(&self, frame: u32, order: Order) -> Refusals {
-        self.count_lock(order.frames());
-        let refusals = self.zone.give(self.platform, &[Bundle::of(frame, order)]);
+    pub(crate) fn free_to_zone(&self, block: Bundle) -> Refusals {
+        let frames = block.frame_count();
+        self.count_lock(frames);
+        let refusals = self.zone.give(self.platform, &[block]);
         self.report(refusals);
         if refusals.count == 0 {
             self.pages.counters.zone_frees.add(1);
-            self.pages.counters.pgfree.add(order.frames());
+            self.pages.counters.pgfree.add(frames);
         }
         refusals
     }
@@ -74,8 +79,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                 return Due { reason: DrainReason::HighOrder, frames };
             }
         }
-        let frames =
-            if spilled { lists.sizing.on_spill(held, self.zone_is_low()) } else { 0 };
+        let frames = if spilled { lists.sizing.on_spill(held, self.zone_is_low()) } else { 0 };
         Due { reason: DrainReason::Threshold, frames }
     }
 

@@ -84,12 +84,13 @@ impl<'m> Lists<'m> {
         bundles: &[Bundle],
         leaving: &mut Bundles,
     ) {
+        if list.order() == Order::MAX {
+            return self.accept_pageblocks(pages, list, bundles, leaving);
+        }
         for &bundle in bundles.iter().filter(|bundle| bundle.heads != 0) {
             if pages.len(list) == 0 && pages.limit(list) > 0 {
                 let len = unpack(bundle, self.ring(list));
                 pages.set_len(list, len);
-            } else if list.order() == Order::MAX {
-                self.accept_pageblock(pages, list, bundle, leaving);
             } else {
                 let left = insert(&mut self.store, list, bundle, leaving);
                 self.set_stored(pages, self.stored + bundle.frame_count() - left);
@@ -97,24 +98,25 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Pageblocks live on rings only.
-    fn accept_pageblock(
+    /// Pageblocks live on rings only, the lowest on top.
+    fn accept_pageblocks(
         &mut self,
         pages: &CpuPages<'m>,
         list: ListIndex,
-        bundle: Bundle,
+        bundles: &[Bundle],
         leaving: &mut Bundles,
     ) {
-        let len = pages.len(list);
-        if len >= pages.limit(list) {
-            leaving.push(bundle);
-            return;
+        let limit = pages.limit(list);
+        let mut len = pages.len(list);
+        for &bundle in bundles.iter().rev().filter(|bundle| bundle.heads != 0) {
+            if len < limit {
+                self.ring(list)[len] = bundle.word * 64;
+                len += 1;
+            } else {
+                leaving.push(bundle);
+            }
         }
-        // Below what is there, so that pageblocks too are handed out in ascending order.
-        let ring = self.ring(list);
-        ring.copy_within(0..len, 1);
-        ring[0] = bundle.word * 64;
-        pages.set_len(list, len + 1);
+        pages.set_len(list, len);
     }
 
     /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the
@@ -310,7 +312,8 @@ mod tests {
     #[test]
     fn packing_stops_at_another_word_and_at_a_repetition() {
         let order = Order::ZERO;
-        let packed = |frames: &[u32]| pack(frames, order).map(|(bundle, used)| (bundle.heads, used));
+        let packed =
+            |frames: &[u32]| pack(frames, order).map(|(bundle, used)| (bundle.heads, used));
         assert_eq!(packed(&[64, 66, 65, 128]), Some((0b111, 3)));
         assert_eq!(packed(&[64, 65, 64]), Some((0b11, 2)));
         assert_eq!(packed(&[]), None);

@@ -50,11 +50,7 @@ impl Owner {
             OwnerLock::Biased => NONE,
             OwnerLock::Trylock => UNBIASED,
         };
-        Self {
-            busy: AtomicU32::new(0),
-            request: AtomicU32::new(request),
-            lock: AtomicU32::new(0),
-        }
+        Self { busy: AtomicU32::new(0), request: AtomicU32::new(request), lock: AtomicU32::new(0) }
     }
 
     fn kind(&self) -> OwnerLock {

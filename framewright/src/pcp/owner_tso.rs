@@ -7,56 +7,12 @@ use std::sync::Arc;
 
 use super::owner::Owner;
 use crate::{
-    frame::{Order, Pfn},
-    platform::{BarrierTarget, OwnerLock, Platform, Wait},
+    platform::{BarrierTarget, CpuId, OwnerLock, Platform, model::Machine},
     sync::{
-        AtomicU32, Ordering, SpinFlag,
-        tso::{self, Barrier, Explored, Explorer, Failure, Section},
+        AtomicU32, Ordering,
+        tso::{self, Explored, Explorer, Failure, Section},
     },
 };
-
-/// A machine of model threads. CPU n is model thread n + 1; the explored closure, which is
-/// thread 0, is the drainer.
-#[derive(Clone, Copy)]
-struct Machine {
-    kind: OwnerLock,
-    /// The mutant has none.
-    barriers: bool,
-}
-
-// SAFETY: the lock is the library's own; the remote barrier is the model's, except in the
-// mutant, which is there to fail.
-#[allow(unsafe_code)]
-unsafe impl Platform for Machine {
-    type Lock = SpinFlag;
-    type Irq = ();
-
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
-
-    fn owner_lock(&self) -> OwnerLock {
-        self.kind
-    }
-
-    fn remote_barrier(&self, target: BarrierTarget) {
-        match target {
-            _ if !self.barriers => {}
-            BarrierTarget::Cpu(cpu) => tso::remote_barrier(Barrier::Thread(cpu.index() + 1)),
-            BarrierTarget::All => tso::remote_barrier(Barrier::All),
-        }
-    }
-
-    fn wait(&self, _why: Wait, _spins: u32) {
-        tso::yield_now();
-    }
-
-    fn clear(&self, _pfn: Pfn, _order: Order) {}
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
-
-    fn now(&self) -> u64 {
-        0
-    }
-}
 
 /// The lists of a CPU, reduced to a length, and who is at them.
 struct Cpu {
@@ -119,22 +75,16 @@ fn one_cpu(machine: Machine, frees: u32, drains: u32, target: BarrierTarget) -> 
     }
 }
 
-const BIASED: Machine = Machine { kind: OwnerLock::Biased, barriers: true };
-const TRYLOCK: Machine = Machine { kind: OwnerLock::Trylock, barriers: false };
-const CPU_0: BarrierTarget = BarrierTarget::Cpu(crate::platform::CpuId::new(0));
+const CPU_0: BarrierTarget = BarrierTarget::Cpu(CpuId::new(0));
 
-fn all_of(body: impl Fn() + Sync) -> Explored {
-    let t = std::time::Instant::now();
-    let explored = Explorer::new().executions(50000).run(body).unwrap();
-    std::eprintln!("{explored:?} {:?}", t.elapsed());
+/// No execution fails, with up to so many preemptions or any number.
+fn holds(preemptions: Option<u32>, body: impl Fn() + Sync) -> Explored {
+    let explorer = Explorer::new();
+    let explorer = preemptions.map_or(explorer, |bound| explorer.preemptions(bound));
+    let explored = explorer.run(body).unwrap_or_else(|failure| panic!("{failure}"));
+    std::println!("{explored:?}");
     assert!(explored.complete);
     explored
-}
-
-fn up_to(n: u32, body: impl Fn() + Sync) {
-    let t = std::time::Instant::now();
-    let explored = Explorer::new().preemptions(n).executions(400000).run(body).unwrap();
-    std::eprintln!("{n} {explored:?} {:?}", t.elapsed());
 }
 
 fn fails(body: impl Fn() + Sync) -> Failure {
@@ -143,15 +93,15 @@ fn fails(body: impl Fn() + Sync) -> Failure {
 
 #[test]
 fn biased_owner_and_drainer_exclude_each_other() {
-    all_of(one_cpu(BIASED, 1, 1, CPU_0));
-    all_of(one_cpu(BIASED, 1, 1, BarrierTarget::All));
-    up_to(2, one_cpu(BIASED, 2, 1, CPU_0));
-    up_to(2, one_cpu(BIASED, 1, 2, CPU_0));
+    holds(None, one_cpu(Machine::BIASED, 1, 1, CPU_0));
+    holds(None, one_cpu(Machine::BIASED, 1, 1, BarrierTarget::All));
+    holds(Some(2), one_cpu(Machine::BIASED, 2, 1, CPU_0));
+    holds(Some(2), one_cpu(Machine::BIASED, 1, 2, CPU_0));
 }
 
 #[test]
 fn without_the_remote_barrier_they_do_not() {
-    let mutant = Machine { barriers: false, ..BIASED };
+    let mutant = Machine { barriers: false, ..Machine::BIASED };
     let failure = fails(one_cpu(mutant, 1, 1, CPU_0));
     let message = &failure.message;
     assert!(message.contains("inside") || message.contains("lost"), "{failure}");
@@ -163,9 +113,9 @@ fn a_barrier_before_the_announcement_is_none() {
         let cpu = Cpu::new(OwnerLock::Biased);
         let its_cpu = Arc::clone(&cpu);
         let owner = tso::spawn(move || its_cpu.free_one());
-        BIASED.remote_barrier(CPU_0);
-        cpu.owner.announce(&BIASED);
-        cpu.take_all(BIASED);
+        Machine::BIASED.remote_barrier(CPU_0);
+        cpu.owner.announce(&Machine::BIASED);
+        cpu.take_all(Machine::BIASED);
         owner.join();
     });
     assert!(failure.message.contains("inside"), "{failure}");
@@ -173,14 +123,14 @@ fn a_barrier_before_the_announcement_is_none() {
 
 #[test]
 fn trylock_needs_no_barrier() {
-    all_of(one_cpu(TRYLOCK, 2, 1, CPU_0));
-    all_of(one_cpu(TRYLOCK, 1, 2, CPU_0));
+    holds(None, one_cpu(Machine::TRYLOCK, 2, 1, CPU_0));
+    holds(None, one_cpu(Machine::TRYLOCK, 1, 2, CPU_0));
 }
 
 #[test]
 fn drainers_take_turns() {
-    for machine in [BIASED, TRYLOCK] {
-        up_to(1, || {
+    for machine in [Machine::BIASED, Machine::TRYLOCK] {
+        holds(Some(1), || {
             let cpu = Cpu::new(machine.kind);
             let its_cpu = Arc::clone(&cpu);
             let owner = tso::spawn(move || its_cpu.free_one());
@@ -199,16 +149,15 @@ fn drainers_take_turns() {
 
 #[test]
 fn one_barrier_serves_a_drain_of_all_cpus() {
-    up_to(1, || {
+    holds(Some(2), || {
         let cpus = [Cpu::new(OwnerLock::Biased), Cpu::new(OwnerLock::Biased)];
-        let owners = cpus.clone().map(|cpu| tso::spawn(move || cpu.free_one()));
+        let last = Arc::clone(&cpus[1]);
+        let owner = tso::spawn(move || last.free_one());
         for cpu in &cpus {
-            cpu.owner.announce(&BIASED);
+            cpu.owner.announce(&Machine::BIASED);
         }
-        BIASED.remote_barrier(BarrierTarget::All);
-        let taken: u32 = cpus.iter().map(|cpu| cpu.take_all(BIASED)).sum();
-        let put: u32 = owners.map(tso::JoinHandle::join).iter().sum();
-        let left: u32 = cpus.iter().map(|cpu| cpu.len.load(Ordering::Relaxed)).sum();
-        assert_eq!(put, taken + left);
+        Machine::BIASED.remote_barrier(BarrierTarget::All);
+        let taken: u32 = cpus.iter().map(|cpu| cpu.take_all(Machine::BIASED)).sum();
+        assert_eq!(owner.join(), taken + cpus[1].len.load(Ordering::Relaxed));
     });
 }

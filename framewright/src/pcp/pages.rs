@@ -64,9 +64,8 @@ impl<'m> CpuPages<'m> {
         }
         // SAFETY: the owner is inside until `leave`. A length never exceeds its limit, nor a
         // limit the size of a ring, so `len - 1` is an entry.
-        let frame = unsafe {
-            self.lists.with_mut(|lists| *lists.ring(list).get_unchecked(len - 1))
-        };
+        let frame =
+            unsafe { self.lists.with_mut(|lists| *lists.ring(list).get_unchecked(len - 1)) };
         self.set_len(list, len - 1);
         self.count_alloc(list);
         self.owner.leave();
@@ -216,8 +215,7 @@ impl<'m> CpuPages<'m> {
         let (allocated, freed) = self.traffic();
         let requests = allocated - self.allocated_beyond.load(Ordering::Relaxed).min(allocated);
         stats.pgalloc += allocated;
-        // What the zone refused was not freed after all.
-        stats.pgfree = (stats.pgfree + freed).saturating_sub(stats.refused_frames);
+        stats.pgfree += freed;
         stats.list_hits = requests.saturating_sub(stats.list_misses);
         stats
     }

@@ -50,13 +50,7 @@ pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize
 impl Sizing {
     /// Lists of one of `cpus` online CPUs on a zone of `managed` frames with `low` as its low
     /// watermark; each has `slots` slots.
-    pub(crate) fn new(
-        tuning: &PcpTuning,
-        managed: u64,
-        low: u64,
-        cpus: u32,
-        slots: usize,
-    ) -> Self {
+    pub(crate) fn new(tuning: &PcpTuning, managed: u64, low: u64, cpus: u32, slots: usize) -> Self {
         let batch = tuning.batch.or(|| default_batch(managed));
         let cpus = u64::from(cpus.max(1));
         let least = 4 * u64::from(batch);
@@ -124,7 +118,7 @@ impl Sizing {
         let order = list.order();
         // One more per batch, so that what spills is a whole word of the map.
         let frames = 2 * (self.batch + 1);
-        let blocks = (frames >> order.get()).max(if order == Order::MAX { 16 } else { 2 });
+        let blocks = (frames >> order.get()).max(if order == Order::MAX { 32 } else { 2 });
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
         (blocks.min(affordable) as usize).min(RING)
     }
@@ -149,7 +143,7 @@ impl Sizing {
             return 1;
         }
         // A pageblock is larger than any batch: there the factor counts blocks.
-        let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(3));
+        let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(4));
         blocks.min((room >> order.get()).max(2)).max(2)
     }
 
@@ -182,8 +176,7 @@ impl Sizing {
         } else {
             let before = self.high;
             if held >= self.high {
-                self.high =
-                    self.high.max(self.free_count + self.batch).min(self.high_max);
+                self.high = self.high.max(self.free_count + self.batch).min(self.high_max);
             }
             before
         };
@@ -214,6 +207,11 @@ impl Sizing {
         let most = self.batch << self.scale_max;
         self.high = self.high.saturating_sub(most).max(self.high_min);
         held.min(u64::from(most))
+    }
+
+    /// Frames that one drain gives back at present.
+    pub(crate) fn batch_to_drain(&self) -> u64 {
+        u64::from(self.free_count.max(self.batch))
     }
 
     fn is_tuned(&self) -> bool {

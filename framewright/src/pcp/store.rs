@@ -52,7 +52,13 @@ impl<'m> BundleStore<'m> {
         debug_assert!(slots.len().is_power_of_two());
         debug_assert!(occupied.len() == Self::bitmap_words(slots.len()));
         let stride = slots.len().div_ceil(64);
-        Self { slots, occupied, stride, counts: [0; ListIndex::COUNT], lowest: [0; ListIndex::COUNT] }
+        Self {
+            slots,
+            occupied,
+            stride,
+            counts: [0; ListIndex::COUNT],
+            lowest: [0; ListIndex::COUNT],
+        }
     }
 
     /// Blocks of two orders in the same word must not share a slot, nor fight for one.
@@ -86,8 +92,7 @@ impl<'m> BundleStore<'m> {
     #[inline(never)]
     fn displace(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> Inserted {
         let old = self.slots[i];
-        self.slots[i] =
-            Slot { heads: bundle.heads, word: bundle.word, list: list.get() as u8 };
+        self.slots[i] = Slot { heads: bundle.heads, word: bundle.word, list: list.get() as u8 };
         let Some(old_list) = ListIndex::from_number(old.list) else { return Inserted::Stored };
         self.unmark(old_list, i);
         self.mark(list, i);
@@ -175,7 +180,10 @@ mod tests {
         with_store(64, |store| {
             store.insert(list(0), single(9, 1));
             store.insert(list(1), Bundle { word: 9, heads: 0b100, order: list(1).order() });
-            assert_eq!(store.pop(list(1)), Some(Bundle { word: 9, heads: 0b100, order: list(1).order() }));
+            assert_eq!(
+                store.pop(list(1)),
+                Some(Bundle { word: 9, heads: 0b100, order: list(1).order() })
+            );
             assert_eq!(store.pop(list(1)), None);
             assert_eq!(store.pop(list(0)), Some(single(9, 1)));
         });

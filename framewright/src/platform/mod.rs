@@ -17,6 +17,8 @@
 #![allow(unsafe_code)]
 
 mod hooks;
+#[cfg(all(test, any(feature = "loom", feature = "tso")))]
+pub(crate) mod model;
 mod relief;
 
 use crate::{

@@ -12,13 +12,15 @@
 
 mod cell;
 mod lock;
+#[cfg(all(test, feature = "loom"))]
+mod lock_loom;
 mod prefetch;
 #[cfg(feature = "tso")]
 pub mod tso;
 
 pub(crate) use cell::ExclusiveCell;
-pub(crate) use prefetch::Address;
 pub use lock::{RawLock, SpinFlag, SpinLock};
+pub(crate) use prefetch::Address;
 
 #[cfg(not(any(feature = "loom", feature = "tso")))]
 pub(crate) use core::sync::atomic::{
@@ -26,9 +28,7 @@ pub(crate) use core::sync::atomic::{
 };
 
 #[cfg(feature = "loom")]
-pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering,
-};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Loom has no compiler fence: the models give both sides a full fence instead.
 #[cfg(feature = "loom")]
@@ -37,6 +37,4 @@ pub(crate) fn compiler_fence(order: Ordering) {
 }
 
 #[cfg(all(feature = "tso", not(feature = "loom")))]
-pub(crate) use tso::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence,
-};
+pub(crate) use tso::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};

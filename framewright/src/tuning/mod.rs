@@ -179,7 +179,10 @@ impl Tuning {
     /// # Errors
     ///
     /// [`TuningError::UnknownKey`] names the nearest key there is.
-    pub fn get<'t>(&self, path: &'t str) -> Result<impl core::fmt::Display + use<>, TuningError<'t>> {
+    pub fn get<'t>(
+        &self,
+        path: &'t str,
+    ) -> Result<impl core::fmt::Display + use<>, TuningError<'t>> {
         let mut copy = *self;
         Ok(keys::find(path)?.field(&mut copy).show())
     }

@@ -50,7 +50,17 @@ impl<'m, P: Platform> Zone<'m, P> {
         let pageblocks = buddy.address();
         let free = AtomicU64::new(buddy.free_frames());
         let classes = AtomicU64::new(buddy.classes());
-        Self { buddy: SpinLock::new(buddy), types, ranges, pageblocks, base, managed, marks, free, classes }
+        Self {
+            buddy: SpinLock::new(buddy),
+            types,
+            ranges,
+            pageblocks,
+            base,
+            managed,
+            marks,
+            free,
+            classes,
+        }
     }
 
     /// First frame of the zone's first pageblock: what zone-relative frame numbers count from.

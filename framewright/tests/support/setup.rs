@@ -39,7 +39,7 @@ impl Setup {
         let (mut at, mut left) = (self.base, FRAMES_MAX);
         let mut map = Vec::new();
         for &(gap, length) in &self.ranges {
-            let start = at + u64::from(gap % 700).max(1);
+            let start = at + u64::from(gap % 700);
             let end = start + (u64::from(length) % 1600).clamp(1, left.max(1));
             if end - start > left {
                 break;

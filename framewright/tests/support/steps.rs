@@ -130,6 +130,12 @@ impl Step {
     }
 }
 
+/// Runs what some bytes spell: the door of the fuzzer.
+pub fn run_bytes(bytes: &[u8]) {
+    let (setup, rest) = Setup::from_bytes(bytes);
+    run(&setup, &Step::from_bytes(rest));
+}
+
 /// Runs all of it; panics where memory and oracle disagree.
 pub fn run(setup: &Setup, steps: &[Step]) {
     let map = setup.map();

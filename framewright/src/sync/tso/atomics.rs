@@ -268,10 +268,7 @@ atomic!(
 pub fn fence(order: Ordering) {
     match Handle::current() {
         Some(handle) if order == Ordering::SeqCst => {
-            handle.step(
-                |_| Operation::Fence,
-                |machine, _| machine.fence(handle.thread),
-            );
+            handle.step(|_| Operation::Fence, |machine, _| machine.fence(handle.thread));
         }
         Some(_) => {}
         None => real::fence(order),

@@ -53,10 +53,7 @@ pub struct Explorer {
 
 impl Default for Explorer {
     fn default() -> Self {
-        Self {
-            preemptions: None,
-            executions: u64::MAX,
-        }
+        Self { preemptions: None, executions: u64::MAX }
     }
 }
 
@@ -71,19 +68,13 @@ impl Explorer {
     /// bounded by it.
     #[must_use]
     pub fn preemptions(self, bound: u32) -> Self {
-        Self {
-            preemptions: Some(bound),
-            ..self
-        }
+        Self { preemptions: Some(bound), ..self }
     }
 
     /// Stops after `limit` executions.
     #[must_use]
     pub fn executions(self, limit: u64) -> Self {
-        Self {
-            executions: limit,
-            ..self
-        }
+        Self { executions: limit, ..self }
     }
 
     /// Runs `body` in every way there is.
@@ -97,28 +88,15 @@ impl Explorer {
             let mut machine = execute(path, false, &body);
             if let Some(message) = machine.failure.take() {
                 let choices = machine.path.choices();
-                let steps = self
-                    .replay(&choices, &body)
-                    .map_or_else(|f| f.steps, |()| Vec::new());
-                return Err(Failure {
-                    message,
-                    execution,
-                    choices,
-                    steps,
-                });
+                let steps = self.replay(&choices, &body).map_or_else(|f| f.steps, |()| Vec::new());
+                return Err(Failure { message, execution, choices, steps });
             }
             path = machine.path;
             if !path.advance() {
-                return Ok(Explored {
-                    executions: execution,
-                    complete: true,
-                });
+                return Ok(Explored { executions: execution, complete: true });
             }
         }
-        Ok(Explored {
-            executions: self.executions,
-            complete: false,
-        })
+        Ok(Explored { executions: self.executions, complete: false })
     }
 
     /// Runs `body` once, in the way that `choices` say.
@@ -142,9 +120,7 @@ impl Explorer {
 fn execute(path: Path, keep_log: bool, body: &(dyn Fn() + Sync)) -> Machine {
     let shared = Shared::new(Machine::new(path, keep_log));
     shared.run(body);
-    shared
-        .into_machine()
-        .expect("all threads of the execution have ended")
+    shared.into_machine().expect("all threads of the execution have ended")
 }
 
 /// Explores `body` completely.

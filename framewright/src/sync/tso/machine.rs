@@ -139,9 +139,7 @@ impl Machine {
     /// The wait of a thread for a change of what it read last.
     pub(super) fn yielding(&self, thread: ThreadId) -> Operation {
         let seen = self.threads[thread].seen;
-        seen.map_or(Operation::Start, |(location, value)| {
-            Operation::Yield(location, value)
-        })
+        seen.map_or(Operation::Start, |(location, value)| Operation::Yield(location, value))
     }
 
     /// Lets buffered stores go and chooses the next thread to run, after `running` stopped.
@@ -166,16 +164,8 @@ impl Machine {
                 Choice::Strayed => {
                     self.fail("the explored closure took another way this time".into());
                 }
-                Choice::Take(Step {
-                    act: Act::Flush,
-                    thread,
-                    ..
-                }) => self.flush_oldest(thread),
-                Choice::Take(Step {
-                    act: Act::Run,
-                    thread,
-                    ..
-                }) => {
+                Choice::Take(Step { act: Act::Flush, thread, .. }) => self.flush_oldest(thread),
+                Choice::Take(Step { act: Act::Run, thread, .. }) => {
                     self.baton = thread;
                     self.threads[thread].os.unpark();
                     return;
@@ -187,11 +177,8 @@ impl Machine {
     /// All that can happen next: first `running`, then the others, then the buffers.
     fn enabled(&self, running: ThreadId) -> Vec<Step> {
         let others = (0..self.threads.len()).filter(|t| *t != running);
-        let mut steps: Vec<Step> = [running]
-            .into_iter()
-            .chain(others)
-            .filter_map(|t| self.run_step(t))
-            .collect();
+        let mut steps: Vec<Step> =
+            [running].into_iter().chain(others).filter_map(|t| self.run_step(t)).collect();
         steps.extend(self.threads.iter().enumerate().filter_map(|(thread, t)| {
             let (location, _) = t.buffer.front()?;
             Some(Step {
@@ -207,13 +194,8 @@ impl Machine {
 
     fn run_step(&self, thread: ThreadId) -> Option<Step> {
         let this = &self.threads[thread];
-        let mut step = Step {
-            act: Act::Run,
-            thread,
-            reads: None,
-            writes: Vec::new(),
-            barrier: false,
-        };
+        let mut step =
+            Step { act: Act::Run, thread, reads: None, writes: Vec::new(), barrier: false };
         let buffered = || this.buffer.iter().map(|(location, _)| *location);
         match this.next {
             _ if this.finished => return None,
@@ -247,11 +229,7 @@ impl Machine {
     pub(super) fn forget(&mut self, address: usize) -> Option<u64> {
         let location = self.locations.remove(&address)?;
         for thread in 0..self.threads.len() {
-            while self.threads[thread]
-                .buffer
-                .iter()
-                .any(|(l, _)| *l == location)
-            {
+            while self.threads[thread].buffer.iter().any(|(l, _)| *l == location) {
                 self.flush_oldest(thread);
             }
         }
@@ -264,10 +242,7 @@ impl Machine {
 
     fn flush_oldest(&mut self, thread: ThreadId) {
         if let Some((location, value)) = self.threads[thread].buffer.pop_front() {
-            self.note(
-                thread,
-                format_args!("  buffer: location {location} becomes {value}"),
-            );
+            self.note(thread, format_args!("  buffer: location {location} becomes {value}"));
             self.write(location, value);
         }
     }
@@ -280,25 +255,15 @@ impl Machine {
 
     pub(super) fn load(&mut self, thread: ThreadId, location: Location) -> u64 {
         let buffer = &self.threads[thread].buffer;
-        let own = buffer
-            .iter()
-            .rev()
-            .find(|(l, _)| *l == location)
-            .map(|(_, value)| *value);
+        let own = buffer.iter().rev().find(|(l, _)| *l == location).map(|(_, value)| *value);
         let value = own.unwrap_or(self.memory[location as usize]);
         self.threads[thread].seen = Some((location, value));
-        self.note(
-            thread,
-            format_args!("load of location {location} gives {value}"),
-        );
+        self.note(thread, format_args!("load of location {location} gives {value}"));
         value
     }
 
     pub(super) fn store(&mut self, thread: ThreadId, location: Location, value: u64) {
-        self.note(
-            thread,
-            format_args!("store of {value} to location {location} is buffered"),
-        );
+        self.note(thread, format_args!("store of {value} to location {location} is buffered"));
         self.threads[thread].buffer.push_back((location, value));
     }
 
@@ -314,10 +279,7 @@ impl Machine {
         let old = self.memory[location as usize];
         self.threads[thread].seen = Some((location, old));
         if let Some(new) = change(old) {
-            self.note(
-                thread,
-                format_args!("location {location}: {old} becomes {new}"),
-            );
+            self.note(thread, format_args!("location {location}: {old} becomes {new}"));
             self.write(location, new);
         } else {
             self.note(thread, format_args!("location {location} stays {old}"));

@@ -38,10 +38,7 @@ impl Step {
         let own = self.thread == other.thread
             && (self.act == other.act || !self.writes.is_empty() && !other.writes.is_empty());
         let one_way = |a: &Step, b: &Step| {
-            a.barrier
-                || a.writes
-                    .iter()
-                    .any(|w| b.reads == Some(*w) || b.writes.contains(w))
+            a.barrier || a.writes.iter().any(|w| b.reads == Some(*w) || b.writes.contains(w))
         };
         own || one_way(self, other) || one_way(other, self)
     }
@@ -98,19 +95,12 @@ pub(super) struct Path {
 
 impl Path {
     pub(super) fn new(bound: Option<u32>) -> Self {
-        Self {
-            bound,
-            ..Self::default()
-        }
+        Self { bound, ..Self::default() }
     }
 
     /// A path that repeats `choices`, then takes first choices.
     pub(super) fn repeat(bound: Option<u32>, choices: &[u16]) -> Self {
-        Self {
-            bound,
-            script: Some(choices.to_vec()),
-            ..Self::default()
-        }
+        Self { bound, script: Some(choices.to_vec()), ..Self::default() }
     }
 
     /// Chooses among `enabled` (never empty); `running` had the last turn.
@@ -119,11 +109,7 @@ impl Path {
             let step = node.taken();
             self.depth += 1;
             let possible = node.steps.iter().all(|s| enabled.contains(s));
-            return if possible {
-                Choice::Take(step.clone())
-            } else {
-                Choice::Strayed
-            };
+            return if possible { Choice::Take(step.clone()) } else { Choice::Strayed };
         }
         let running = running.filter(|r| enabled.iter().any(|e| e.is(Act::Run, *r)));
         let preemptions = self.nodes.last().map_or(0, Node::preemptions);
@@ -132,22 +118,12 @@ impl Path {
         }
         let sleeping = self.inherit_sleep();
         enabled.retain(|e| !sleeping.iter().any(|s| s.is(e.act, e.thread)));
-        let scripted = self
-            .script
-            .as_ref()
-            .and_then(|s| s.get(self.depth))
-            .copied();
+        let scripted = self.script.as_ref().and_then(|s| s.get(self.depth)).copied();
         let chosen = usize::from(scripted.unwrap_or(0));
         let Some(step) = enabled.get(chosen).cloned() else {
             return Choice::Repetition;
         };
-        self.nodes.push(Node {
-            steps: enabled,
-            chosen,
-            sleeping,
-            preemptions,
-            running,
-        });
+        self.nodes.push(Node { steps: enabled, chosen, sleeping, preemptions, running });
         self.depth += 1;
         Choice::Take(step)
     }
@@ -184,9 +160,6 @@ impl Path {
 
     /// The choices taken, for [`Path::repeat`].
     pub(super) fn choices(&self) -> Vec<u16> {
-        self.nodes[..self.depth]
-            .iter()
-            .map(|n| n.chosen as u16)
-            .collect()
+        self.nodes[..self.depth].iter().map(|n| n.chosen as u16).collect()
     }
 }

@@ -31,9 +31,7 @@ fn outcomes(left: fn(&Shared) -> u32, right: fn(&Shared) -> u32) -> BTreeSet<(u3
 }
 
 fn fails(body: impl Fn() + Sync) -> Failure {
-    Explorer::new()
-        .run(body)
-        .expect_err("a failure is there to be found")
+    Explorer::new().run(body).expect_err("a failure is there to be found")
 }
 
 // ---- litmus tests ---------------------------------------------------------------------------
@@ -143,10 +141,7 @@ fn a_thread_sees_its_own_stores_first() {
             s.y.load(Relaxed) * 10 + s.x.load(Relaxed)
         },
     );
-    assert_eq!(
-        all,
-        BTreeSet::from([(10, 10), (10, 11), (11, 10), (11, 11)])
-    );
+    assert_eq!(all, BTreeSet::from([(10, 10), (10, 11), (11, 10), (11, 11)]));
 }
 
 #[test]
@@ -208,10 +203,7 @@ fn asymmetric_dekker_holds_with_a_remote_barrier() {
 
 #[test]
 fn asymmetric_dekker_breaks_without_it() {
-    for barrier in [
-        None,
-        Some((|_| fence(SeqCst)) as fn(&super::JoinHandle<()>)),
-    ] {
+    for barrier in [None, Some((|_| fence(SeqCst)) as fn(&super::JoinHandle<()>))] {
         let failure = fails(asymmetric_dekker(barrier));
         assert!(failure.message.contains("inside"), "{failure}");
     }
@@ -219,27 +211,15 @@ fn asymmetric_dekker_breaks_without_it() {
 
 #[test]
 fn the_wrong_threads_barrier_is_no_barrier() {
-    let failure = fails(asymmetric_dekker(Some(|_| {
-        remote_barrier(Barrier::Thread(0))
-    })));
+    let failure = fails(asymmetric_dekker(Some(|_| remote_barrier(Barrier::Thread(0)))));
     assert!(failure.message.contains("inside"), "{failure}");
 }
 
 #[test]
 fn a_bound_still_finds_it() {
     // The owner has to get in between, and the other has to get in between that.
-    assert!(
-        Explorer::new()
-            .preemptions(1)
-            .run(asymmetric_dekker(None))
-            .is_ok()
-    );
-    assert!(
-        Explorer::new()
-            .preemptions(2)
-            .run(asymmetric_dekker(None))
-            .is_err()
-    );
+    assert!(Explorer::new().preemptions(1).run(asymmetric_dekker(None)).is_ok());
+    assert!(Explorer::new().preemptions(2).run(asymmetric_dekker(None)).is_err());
     let bounded = Explorer::new()
         .preemptions(2)
         .run(asymmetric_dekker(Some(|_| remote_barrier(Barrier::All))));
@@ -274,15 +254,10 @@ fn a_test_and_set_lock_excludes_and_an_unlocked_counter_loses() {
 #[test]
 fn a_failure_replays() {
     let failure = fails(asymmetric_dekker(None));
-    let again = Explorer::new()
-        .replay(&failure.choices, asymmetric_dekker(None))
-        .unwrap_err();
+    let again = Explorer::new().replay(&failure.choices, asymmetric_dekker(None)).unwrap_err();
     assert_eq!(again.message, failure.message);
     assert_eq!(again.steps, failure.steps);
-    assert!(
-        again.steps.iter().any(|s| s.contains("is buffered")),
-        "{again}"
-    );
+    assert!(again.steps.iter().any(|s| s.contains("is buffered")), "{again}");
 }
 
 #[test]
@@ -348,10 +323,7 @@ fn outside_of_an_exploration_the_types_are_plain() {
     x.store(2, Relaxed);
     assert_eq!(x.fetch_add(3, Relaxed), 2);
     assert_eq!(x.compare_exchange(0, 1, Relaxed, Relaxed), Err(5));
-    assert_eq!(
-        x.fetch_update(Relaxed, Relaxed, |x| x.checked_sub(9)),
-        Err(5)
-    );
+    assert_eq!(x.fetch_update(Relaxed, Relaxed, |x| x.checked_sub(9)), Err(5));
     assert_eq!(*x.get_mut(), 5);
     fence(SeqCst);
     remote_barrier(Barrier::All);

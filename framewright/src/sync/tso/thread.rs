@@ -35,10 +35,7 @@ struct Ended;
 
 impl Shared {
     pub(super) fn new(machine: Machine) -> Arc<Self> {
-        Arc::new(Self {
-            machine: Mutex::new(machine),
-            running: Mutex::new(Vec::new()),
-        })
+        Arc::new(Self { machine: Mutex::new(machine), running: Mutex::new(Vec::new()) })
     }
 
     pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
@@ -47,12 +44,7 @@ impl Shared {
 
     pub(super) fn into_machine(self: Arc<Self>) -> Option<Machine> {
         let shared = Arc::into_inner(self)?;
-        Some(
-            shared
-                .machine
-                .into_inner()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        Some(shared.machine.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn running(&self) -> MutexGuard<'_, Vec<thread::JoinHandle<()>>> {
@@ -62,11 +54,7 @@ impl Shared {
     /// Runs `body` as the first model thread, on this OS thread, and all that it spawns.
     pub(super) fn run(self: &Arc<Self>, body: &(dyn Fn() + Sync)) {
         let thread = self.machine().add_thread(thread::current());
-        Handle {
-            shared: Arc::clone(self),
-            thread,
-        }
-        .live(body);
+        Handle { shared: Arc::clone(self), thread }.live(body);
         while let Some(other) = { self.running().pop() } {
             // Model threads catch their panics.
             let _ = other.join();
@@ -77,10 +65,7 @@ impl Shared {
 impl Handle {
     /// The execution that the calling OS thread takes part in.
     pub(super) fn current() -> Option<Handle> {
-        CURRENT
-            .try_with(|current| current.borrow().clone())
-            .ok()
-            .flatten()
+        CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
     }
 
     /// The same, once the model's memory is in force: when a second thread has been spawned.
@@ -142,8 +127,7 @@ impl Handle {
 
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
 }
 
 /// A handle to wait for a model thread.
@@ -168,9 +152,7 @@ impl<T> JoinHandle<T> {
         let handle = Handle::current().expect("model threads are joined inside of explore()");
         handle.step(|_| Operation::Join(self.thread), |_, _| ());
         let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
-        result
-            .take()
-            .expect("a thread that ended without panic has left its result")
+        result.take().expect("a thread that ended without panic has left its result")
     }
 }
 
@@ -181,10 +163,7 @@ impl<T> JoinHandle<T> {
 /// Outside of an exploration.
 pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let handle = Handle::current().expect("model threads are spawned inside of explore()");
-    handle.step(
-        |_| Operation::Fence,
-        |machine, _| machine.fence(handle.thread),
-    );
+    handle.step(|_| Operation::Fence, |machine, _| machine.fence(handle.thread));
     let result = Arc::new(Mutex::new(None));
     let (slot, shared) = (Arc::clone(&result), Arc::clone(&handle.shared));
     // Registered before it exists, so that its number does not depend on the OS.
@@ -227,10 +206,7 @@ pub fn yield_now() {
         return thread::yield_now();
     };
     let thread = handle.thread;
-    handle.step(
-        |machine| machine.yielding(thread),
-        |machine, _| machine.yielded(thread),
-    );
+    handle.step(|machine| machine.yielding(thread), |machine, _| machine.yielded(thread));
 }
 
 /// A place where one thread at a time may be. A variable of the checker, not of the machine: it

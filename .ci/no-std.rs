@@ -1,0 +1,197 @@
+//! A program without standard library, without heap, without C library, that embeds the library.
+//!
+//! `.ci/no-std` links it with nothing but `core`, `framewright` and what is in this file, and runs
+//! it. If the library used `std`, linking would fail for a second panic handler; if it used
+//! `alloc`, for a missing global allocator; if it called the C library, for undefined symbols.
+//! The machine is the smallest one that a memory can run on: one CPU, whose frames are a static
+//! array.
+//!
+//! Exit code: 0 if the memory behaved, otherwise the number of the check that failed.
+
+#![no_std]
+#![no_main]
+
+use core::{arch::asm, cell::UnsafeCell, mem::MaybeUninit, panic::PanicInfo, ptr};
+
+use framewright::{
+    Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    platform::{BarrierTarget, OwnerLock, Wait},
+    sync::SpinFlag,
+};
+
+const FRAMES: usize = 1024;
+const FRAME_BYTES: usize = 4096;
+const METADATA_BYTES: usize = 64 * 1024;
+
+#[repr(C, align(4096))]
+struct Bytes<const N: usize>(UnsafeCell<[MaybeUninit<u8>; N]>);
+
+// SAFETY: there is one thread.
+unsafe impl<const N: usize> Sync for Bytes<N> {}
+
+impl<const N: usize> Bytes<N> {
+    const fn new() -> Self {
+        Self(UnsafeCell::new([const { MaybeUninit::uninit() }; N]))
+    }
+}
+
+static RAM: Bytes<{ FRAMES * FRAME_BYTES }> = Bytes::new();
+static METADATA: Bytes<METADATA_BYTES> = Bytes::new();
+
+/// One CPU, the frames of `RAM`.
+struct Machine;
+
+fn address(pfn: Pfn) -> *mut u8 {
+    RAM.0.get().cast::<u8>().wrapping_add(pfn.get() as usize * FRAME_BYTES)
+}
+
+// SAFETY: the lock is the library's own; with one CPU there is nobody to exclude.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, _: Wait, _: u32) {
+        core::hint::spin_loop();
+    }
+    fn clear(&self, pfn: Pfn, order: Order) {
+        let bytes = order.frames() as usize * FRAME_BYTES;
+        // SAFETY: the caller owns these frames, and frames are within `RAM`.
+        unsafe { ptr::write_bytes(address(pfn), 0, bytes) }
+    }
+    fn copy(&self, to: Pfn, from: Pfn) {
+        // SAFETY: the caller owns both frames, which are two.
+        unsafe { ptr::copy_nonoverlapping(address(from), address(to), FRAME_BYTES) }
+    }
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// Fails with this number if the condition does not hold.
+fn check(number: u8, holds: bool) -> Result<(), u8> {
+    if holds { Ok(()) } else { Err(number) }
+}
+
+fn run() -> Result<(), u8> {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES as u64)).ok_or(1)?];
+    let config = Config::new(&map, 1);
+    let layout = Layout::new(&config).map_err(|_| 2)?;
+    check(3, layout.bytes() <= METADATA_BYTES)?;
+    // SAFETY: this is the only reference to it, ever.
+    let metadata = unsafe { &mut *METADATA.0.get() };
+    let memory = Memory::new(Machine, &config, metadata).map_err(|_| 4)?;
+
+    let mut cpu = memory.cpu(CpuId::new(0)).map_err(|_| 5)?;
+    let page = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
+    let huge = Request::new(Order::MAX, MigrateType::Movable);
+    let mut frames = [const { None }; 100];
+    check(6, cpu.alloc_bulk(page, &mut frames) == frames.len())?;
+    for block in frames.iter().flatten() {
+        // SAFETY: the block is ours, so its frame can be read.
+        check(7, unsafe { address(block.pfn()).read() } == 0)?;
+    }
+    cpu.free_bulk(&mut frames);
+    let block = cpu.alloc(huge).map_err(|_| 8)?;
+    cpu.free(block).map_err(|_| 9)?;
+    cpu.drain();
+    drop(cpu);
+    check(10, memory.check().is_ok())?;
+    check(11, memory.zone().free == FRAMES as u64)
+}
+
+/// What the kernel jumps to.
+#[unsafe(no_mangle)]
+extern "C" fn start() -> ! {
+    exit(run().err().unwrap_or(0))
+}
+
+core::arch::global_asm!(
+    ".globl _start",
+    "_start:",
+    "    xor %ebp, %ebp",
+    "    and $-16, %rsp",
+    "    call start",
+    options(att_syntax)
+);
+
+fn exit(code: u8) -> ! {
+    // SAFETY: system call 60 ends the process and touches no memory.
+    unsafe {
+        asm!("syscall", in("rax") 60, in("rdi") u64::from(code), options(noreturn, nostack));
+    }
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    exit(255)
+}
+
+// What the compiler itself calls, and finds in the C library elsewhere.
+
+/// # Safety
+///
+/// As in C: `to` and `from` are `bytes` long and do not overlap.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    // SAFETY: copies what the caller vouches for; the ABI keeps the direction flag clear.
+    unsafe {
+        asm!("rep movsb", inout("rcx") bytes => _, inout("rdi") to => _, inout("rsi") from => _,
+             options(nostack, preserves_flags));
+    }
+    to
+}
+
+/// # Safety
+///
+/// As in C: `to` and `from` are `bytes` long.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    if to.addr().wrapping_sub(from.addr()) >= bytes {
+        // SAFETY: copying upwards reads every byte before it is overwritten.
+        return unsafe { memcpy(to, from, bytes) };
+    }
+    // SAFETY: copying downwards does; both last bytes exist, because `bytes` is not 0 here.
+    unsafe {
+        asm!("std", "rep movsb", "cld", inout("rcx") bytes => _,
+             inout("rdi") to.add(bytes - 1) => _, inout("rsi") from.add(bytes - 1) => _,
+             options(nostack));
+    }
+    to
+}
+
+/// # Safety
+///
+/// As in C: `to` is `bytes` long.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memset(to: *mut u8, byte: i32, bytes: usize) -> *mut u8 {
+    // SAFETY: fills what the caller vouches for; the ABI keeps the direction flag clear.
+    unsafe {
+        asm!("rep stosb", inout("rcx") bytes => _, inout("rdi") to => _, in("al") byte as u8,
+             options(nostack, preserves_flags));
+    }
+    to
+}
+
+/// # Safety
+///
+/// As in C: `left` and `right` are `bytes` long.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -> i32 {
+    for i in 0..bytes {
+        // SAFETY: within both.
+        if unsafe { left.add(i).read_volatile() != right.add(i).read_volatile() } {
+            return 1;
+        }
+    }
+    0
+}
+
+/// Named by the unwind tables of `core`, and never called: a panic ends the process.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}

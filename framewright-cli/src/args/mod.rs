@@ -1,0 +1,166 @@
+//! The command line as types. What is wrong with a value is found here, before any work.
+
+mod machine;
+mod setting;
+mod size;
+
+use std::path::PathBuf;
+
+use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use framewright_lab::micro::instructions::Workload;
+
+pub(crate) use machine::Machine;
+pub(crate) use setting::Settings;
+pub(crate) use size::Memory;
+
+/// The page allocator that you can test before you ship: run it, replay a real kernel's requests
+/// through it, compare its settings.
+#[derive(Debug, Parser)]
+#[command(name = "framewright", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  framewright replay recordings/sockets.txt.zst
+      What a real kernel asked of its page allocator, asked of this one.
+  framewright replay recordings/sockets.txt.zst --vs pcp.high_order_drain=every-free
+      The same twice, side by side: percentages are gains over the first column.
+  framewright run page-fault --machine host:2
+      Two CPUs touch 128 MiB each, give it back, and again.
+  framewright tuning pcp
+      What can be set, what it means, and where it comes from.
+
+Exit codes: 0 fine, 1 a check failed, 2 bad input.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workload on this machine's threads
+    #[command(subcommand, after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Replay a recording of a real kernel's page allocations
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
+    /// List the settings: default, range, meaning, source
+    #[command(after_help = TUNING_EXAMPLES)]
+    Tuning(TuningArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  framewright run page-fault --machine host:2 --memory 2GiB
+  framewright run alloc-micro --quick
+  framewright run alloc-micro --instructions
+  framewright run page-fault --vs pcp.bulk_free=choose-under-lock --json result.json";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Run {
+    /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
+    PageFault(PageFaultArgs),
+    /// Nanoseconds per operation, beside other allocators and the floor
+    AllocMicro(AllocMicroArgs),
+}
+
+/// Where the result goes besides standard output.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct JsonArgs {
+    /// Write the result to this file, as JSON
+    #[arg(long = "json", value_name = "FILE")]
+    pub(crate) path: Option<PathBuf>,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct PageFaultArgs {
+    /// host, or host:N with N threads: each is a CPU
+    #[arg(long, default_value = "host")]
+    pub(crate) machine: Machine,
+    /// Memory to manage, as in 4GiB or 512M [default: half as much again as the bursts hold]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Memory>,
+    /// In which order frames are freed
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    pub(crate) free: FreeOrder,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// A few rounds only: a look, not a measurement
+    #[arg(long)]
+    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+/// In which order a burst is freed.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum FreeOrder {
+    /// As it was mapped
+    #[default]
+    Mapping,
+    /// At random
+    Random,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct AllocMicroArgs {
+    /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Memory>,
+    /// A few rounds only: a look, not a measurement
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Count instructions (with valgrind's callgrind) instead of measuring time
+    #[arg(long, conflicts_with_all = ["memory", "quick"])]
+    pub(crate) instructions: bool,
+    /// What the program starts itself with under callgrind
+    #[arg(long, hide = true, value_name = "WORKLOAD")]
+    pub(crate) counted: Option<Workload>,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+const REPLAY_EXAMPLES: &str = "\
+A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables
+at its start (NAME.before for NAME.txt or NAME.txt.zst) are used where they lie beside it.
+
+Examples:
+  framewright replay recordings/database.txt.zst
+  framewright replay recordings/database.txt.zst --set pcp.batch=31 --vs pcp.batch=127
+  framewright replay recordings/database.txt.zst --json database.json";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct ReplayArgs {
+    /// The recording
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+const TUNING_EXAMPLES: &str = "\
+Examples:
+  framewright tuning                 all settings
+  framewright tuning pcp             those of the per-CPU lists
+  framewright tuning pcp.batch       this one";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct TuningArgs {
+    /// A setting, or the first part of its name
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Args::command().debug_assert();
+    }
+}

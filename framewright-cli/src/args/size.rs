@@ -1,0 +1,97 @@
+//! Sizes of memory.
+
+use std::{fmt, str::FromStr};
+
+use parse_size::Config;
+
+/// One pageblock, 2 MiB: the unit in which memory is managed.
+const PAGEBLOCK: u64 = 2 << 20;
+/// One frame, 4 KiB.
+const FRAME: u64 = 4 << 10;
+/// Eight pageblocks: below that nothing is left beside the watermarks.
+const LEAST: u64 = 16 << 20;
+/// What 52 bits of physical address can name.
+const MOST: u64 = 1 << 52;
+
+/// An amount of memory in bytes: whole pageblocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory(u64);
+
+impl Memory {
+    /// The amount in frames.
+    pub(crate) fn frames(self) -> u64 {
+        self.0 / FRAME
+    }
+}
+
+impl FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // K, M, G are powers of 1024, as on every kernel's command line.
+        let bytes = Config::new().with_binary().parse_size(text).map_err(|error| {
+            format!("{error}; a size is a number and a unit, as in 4GiB or 512M")
+        })?;
+        if bytes < LEAST {
+            return Err(format!("the least there can be is {}", Self(LEAST)));
+        }
+        if bytes > MOST {
+            return Err(format!("the most there can be is {}", Self(MOST)));
+        }
+        if !bytes.is_multiple_of(PAGEBLOCK) {
+            let nearest = (bytes + PAGEBLOCK / 2) / PAGEBLOCK * PAGEBLOCK;
+            return Err(format!(
+                "memory is managed in pageblocks of 2MiB; nearest valid value: {}",
+                Self(nearest)
+            ));
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] =
+            [(1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")];
+        match UNITS.iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_and_print_as_they_are_written() {
+        for (text, bytes, shown) in [
+            ("4GiB", 4 << 30, "4GiB"),
+            ("512M", 512 << 20, "512MiB"),
+            ("1.5g", 3 << 29, "1536MiB"),
+            ("1TB", 1 << 40, "1TiB"),
+            ("33554432", 32 << 20, "32MiB"),
+        ] {
+            let memory: Memory = text.parse().unwrap();
+            assert_eq!((memory.frames() * FRAME, memory.to_string().as_str()), (bytes, shown));
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_would_do() {
+        for (text, hint) in [
+            ("much", "a size is a number and a unit"),
+            ("-4GiB", "a size is a number and a unit"),
+            ("", "a size is a number and a unit"),
+            ("99999999999999999999G", "a size is a number and a unit"),
+            ("8MiB", "the least there can be is 16MiB"),
+            ("5PiB", "the most there can be is 4PiB"),
+            ("17M", "nearest valid value: 18MiB"),
+            ("64MiB1", "a size is a number and a unit"),
+        ] {
+            let error = text.parse::<Memory>().unwrap_err();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The commands, one file each: do the work, make the report, print it.
+
+mod micro;
+mod page_fault;
+mod replay;
+mod report;
+mod tuning;
+
+pub(crate) use micro::micro;
+pub(crate) use page_fault::page_fault;
+pub(crate) use replay::replay;
+pub(crate) use tuning::tuning;

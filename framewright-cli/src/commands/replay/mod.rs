@@ -1,0 +1,89 @@
+//! `framewright replay`: a recording of a real kernel, done again by the library.
+
+mod runs;
+
+use std::path::Path;
+
+use framewright_lab::replay::{self, Recording, ReplayError, ReplayReport, Survey};
+use framewright_lab::report::Check;
+use framewright_lab::trace::{Snapshot, snapshot};
+
+use super::report::report;
+use crate::args::ReplayArgs;
+use crate::failure::{Failure, Outcome};
+use crate::{output, print, progress::Progress};
+
+/// How far frames in use may be off at the end, in percent.
+const TOLERANCE: f64 = 5.0;
+
+/// Replays the recording with each side's settings.
+pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
+    let json = args.json.path.as_deref();
+    output::check_json(json)?;
+    let recording = Recording::open(&args.trace).map_err(Failure::bad_input)?;
+    let sides = args.settings.sides();
+
+    let mut progress = Progress::new("reading");
+    let steps = 1 + sides.len();
+    let survey =
+        Survey::of(&recording, &mut |part| progress.step(0, steps, part)).map_err(failure)?;
+    for warning in &survey.warnings {
+        progress.warn(format_args!("{}: {warning}", survey.file));
+    }
+    let snapshot = snapshot_beside(&args.trace)?;
+    if snapshot.is_none() {
+        progress.warn(format_args!(
+            "{}: no kernel tables beside it (NAME.before): the machine is as large as the \
+             recording needs, and begins unfragmented",
+            survey.file
+        ));
+    }
+    let mut replays = Vec::new();
+    for (step, side) in (1..).zip(&sides) {
+        progress.say(&format!("replaying: {}", side.label));
+        let mut tell = |part| progress.step(step, steps, part);
+        let replayed = replay::run(&recording, &survey, snapshot.as_ref(), &side.tuning, &mut tell);
+        replays.push(replayed.map_err(failure)?);
+    }
+    drop(progress);
+
+    let mut results: Vec<_> =
+        sides.iter().zip(&replays).map(|(side, replay)| runs::ours(side, replay)).collect();
+    results.extend(replays.first().map(runs::kernel));
+    let checks = sides
+        .iter()
+        .zip(&replays)
+        .map(|(side, replay)| balance((sides.len() > 1).then_some(side.label.as_str()), replay));
+    let cpus = format!("replay:{}", survey.cpus);
+    let report = report("replay", cpus, None, results, checks.collect());
+    output::save_json(json, &report)?;
+    output::print(&print::replay(&report, &replays, output::style()))?;
+    Ok(Outcome::of(report.verdict.passed))
+}
+
+/// The kernel's tables from the moment the recording began, if they lie beside it.
+fn snapshot_beside(trace: &Path) -> Result<Option<Snapshot>, Failure> {
+    let path = snapshot::beside(trace);
+    path.map(|path| Snapshot::open(&path)).transpose().map_err(Failure::bad_input)
+}
+
+fn failure(error: ReplayError) -> Failure {
+    match error {
+        ReplayError::Violation { .. } => Failure::Broken(error.to_string()),
+        _ => Failure::bad_input(error),
+    }
+}
+
+/// Whether the frames in use at the end are those that the recording's own arithmetic gives.
+fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
+    let balance = &replay.balance;
+    Check {
+        name: side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
+        passed: balance.difference_percent.abs() <= TOLERANCE,
+        detail: format!(
+            "{} frames in use at the end, {} by the recording's own arithmetic: {:.2} % off, \
+             {TOLERANCE} % allowed",
+            balance.replayed, balance.recorded, balance.difference_percent
+        ),
+    }
+}

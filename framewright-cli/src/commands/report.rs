@@ -1,0 +1,53 @@
+//! The report that every command ends in.
+
+use std::env;
+
+use framewright_lab::report::{Check, Report, Run, Verdict};
+
+/// The report of this command.
+pub(super) fn report(
+    workload: &str,
+    machine: String,
+    seed: Option<u64>,
+    runs: Vec<Run>,
+    checks: Vec<Check>,
+) -> Report {
+    Report {
+        framewright: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command(env::args().skip(1)),
+        workload: workload.to_owned(),
+        machine,
+        seed,
+        runs,
+        published: Vec::new(),
+        verdict: Verdict::of(checks),
+    }
+}
+
+/// The command as a user would type it, without the file that the report goes to: the same
+/// work gives the same report wherever that lies.
+fn command(args: impl Iterator<Item = String>) -> Vec<String> {
+    let mut command = vec!["framewright".to_owned()];
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        if arg == "--json" {
+            args.next();
+        } else if !arg.starts_with("--json=") {
+            command.push(arg);
+        }
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_report_goes_is_not_part_of_the_command() {
+        for line in ["replay x --json y --set a=b", "replay x --json=y --set a=b"] {
+            let command = command(line.split(' ').map(str::to_owned));
+            assert_eq!(command.join(" "), "framewright replay x --set a=b");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The program `framewright`: what the library does, from a terminal.
+//!
+//! | module      | job                                                                |
+//! |-------------|--------------------------------------------------------------------|
+//! | `args`      | the command line as types: everything wrong with it is found here  |
+//! | `commands`  | one file per command: run it, make its report, say whether it held |
+//! | `print`     | reports as text                                                    |
+//! | `output`    | the text to standard output, the report to its file                |
+//! | `progress`  | a progress bar on standard error                                   |
+//! | `interrupt` | Ctrl-C                                                             |
+//! | `failure`   | what ends the program early, and with which exit code              |
+//!
+//! Exit codes: 0 fine, 1 a check failed, 2 bad input. Standard output carries results alone;
+//! warnings, errors and progress go to standard error.
+
+mod args;
+mod commands;
+mod failure;
+mod interrupt;
+mod output;
+mod print;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command, Run};
+use failure::{Failure, Outcome};
+
+const CHECK_FAILED: u8 = 1;
+const BAD_INPUT: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    interrupt::install();
+    match run(args.command) {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::CheckFailed) => ExitCode::from(CHECK_FAILED),
+        Err(failure) => {
+            anstream::eprintln!("error: {failure}");
+            ExitCode::from(match failure {
+                Failure::BadInput(_) => BAD_INPUT,
+                Failure::Broken(_) => CHECK_FAILED,
+            })
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Outcome, Failure> {
+    match command {
+        Command::Run(Run::PageFault(args)) => commands::page_fault(&args),
+        Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
+        Command::Replay(args) => commands::replay(&args),
+        Command::Tuning(args) => commands::tuning(&args),
+    }
+}

@@ -1,0 +1,45 @@
+//! Results to where they go: text to standard output, the report to its file.
+
+use std::io::{ErrorKind, Write, stdout};
+use std::path::Path;
+
+use anstream::{AutoStream, ColorChoice};
+use framewright_lab::report::{Report, Style, check_destination, write_json};
+
+use crate::{failure::Failure, interrupt};
+
+/// Colour on a terminal that can show it, unless `NO_COLOR` asks for none.
+pub(crate) fn style() -> Style {
+    match AutoStream::choice(&stdout()) {
+        ColorChoice::Never => Style::Plain,
+        _ => Style::Coloured,
+    }
+}
+
+/// Writes `text` to standard output. A reader that went away (`| head`) has seen enough.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::BadInput(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails now if the report could not be written later.
+pub(crate) fn check_json(path: Option<&Path>) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| check_destination(path).map_err(Failure::bad_input))
+}
+
+/// Writes the report to `path`, if there is one.
+pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let _unbroken = interrupt::hold();
+    write_json(path, report).map_err(Failure::bad_input)
+}
+
+/// Says on standard error what a user should know and a result does not carry.
+pub(crate) fn warn(message: impl std::fmt::Display) {
+    anstream::eprintln!("warning: {message}");
+}

@@ -1,0 +1,27 @@
+//! Reports as text.
+
+mod micro;
+mod page_fault;
+mod replay;
+mod report;
+mod tuning;
+
+use anstyle::Style as TextStyle;
+use framewright_lab::report::Style;
+
+pub(crate) use micro::{instructions, micro};
+pub(crate) use page_fault::page_fault;
+pub(crate) use replay::replay;
+pub(crate) use tuning::tuning;
+
+/// Bytes in a frame.
+const FRAME_BYTES: u64 = 4096;
+
+/// `text` as a heading.
+fn bold(text: &str, style: Style) -> String {
+    let bold = match style {
+        Style::Plain => TextStyle::new(),
+        Style::Coloured => TextStyle::new().bold(),
+    };
+    format!("{bold}{text}{bold:#}")
+}

@@ -1,0 +1,54 @@
+//! Bad input ends with exit code 2 and a message that names what was wrong and what would do.
+
+use crate::framewright;
+
+/// Runs the program and looks for all of `hints` in what it says.
+fn refused(args: &[&str], hints: &[&str]) {
+    let assert = framewright(args).assert().code(2).stdout("");
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    for hint in hints {
+        assert!(said.contains(hint), "{args:?}: '{hint}' is missing in: {said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn unknown_commands_and_options() {
+    refused(&["repaly", "x"], &["repaly", "replay"]);
+    refused(&["run", "page-falt"], &["page-falt", "page-fault"]);
+    refused(&["run", "page-fault", "--memroy", "1GiB"], &["--memroy", "--memory"]);
+}
+
+#[test]
+fn unknown_settings_and_values() {
+    for option in ["--set", "--vs"] {
+        let refused = |setting, hints: &[&str]| {
+            refused(&["run", "page-fault", option, setting], hints);
+            refused(&["replay", "x", option, setting], hints);
+        };
+        refused("pcp.bach=31", &[option, "'pcp.bach'", "'pcp.batch'"]);
+        refused("pcp.batch=0", &[option, "'pcp.batch'", "'0'", "nearest valid value: 1"]);
+        refused("pcp.bulk_free=later", &["choose-before-lock", "choose-under-lock"]);
+        refused("pcp.batch", &["KEY=VALUE"]);
+    }
+}
+
+#[test]
+fn sizes() {
+    let memory = |size, hints: &[&str]| {
+        refused(&["run", "page-fault", &format!("--memory={size}")], hints);
+    };
+    memory("4Gib1", &["4Gib1", "as in 4GiB"]);
+    memory("much", &["much", "as in 4GiB"]);
+    memory("1M", &["1M", "16MiB"]);
+    memory("17M", &["17M", "nearest valid value: 18MiB"]);
+}
+
+#[test]
+fn machines() {
+    let machine = |machine, hints: &[&str]| {
+        refused(&["run", "page-fault", "--machine", machine], hints);
+    };
+    machine("hots", &["hots", "host:N"]);
+    machine("host:0", &["host:0", "1 to 4096"]);
+}

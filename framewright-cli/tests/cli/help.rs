@@ -1,0 +1,53 @@
+//! Help teaches: every command has examples, and every example is a command that exists.
+
+use predicates::prelude::*;
+
+use crate::{framewright, stdout_of};
+
+const COMMANDS: [&[&str]; 6] =
+    [&[], &["run"], &["run", "page-fault"], &["run", "alloc-micro"], &["replay"], &["tuning"]];
+
+fn help(command: &[&str]) -> String {
+    stdout_of(&[command, &["--help"]].concat())
+}
+
+#[test]
+fn every_command_has_help() {
+    for command in COMMANDS {
+        let text = help(command);
+        assert!(text.contains("Usage: framewright"), "{command:?}: {text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{command:?}: {text}");
+    }
+}
+
+#[test]
+fn every_example_is_understood() {
+    let examples: Vec<String> = COMMANDS
+        .iter()
+        .flat_map(|command| help(command).lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|line| line.strip_prefix("  framewright ").map(str::to_owned))
+        .collect();
+    assert!(examples.len() >= 8, "{examples:?}");
+    for example in examples {
+        // An explanation stands behind the command, two blanks away. Asking for help besides
+        // has the arguments before it checked and nothing run.
+        let command = example.split("  ").next().unwrap_or_default();
+        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        framewright(&args).assert().success();
+    }
+}
+
+#[test]
+fn no_command_at_all_shows_the_help_and_is_bad_input() {
+    framewright(&[])
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(predicate::str::contains("Usage: framewright <COMMAND>"));
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let version = format!("framewright {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(stdout_of(&["--version"]), version);
+}

@@ -1,0 +1,22 @@
+//! The program as its users meet it: arguments in, text, files and exit codes out.
+
+mod bad_input;
+mod help;
+mod output;
+mod replay;
+mod tuning;
+
+use assert_cmd::Command;
+
+/// The program, to be run with arguments, without colours of this terminal.
+fn framewright(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_framewright"));
+    command.args(args).env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// What the program writes to standard output, if all is well.
+fn stdout_of(args: &[&str]) -> String {
+    let output = framewright(args).assert().success().get_output().stdout.clone();
+    String::from_utf8(output).expect("text")
+}

@@ -1,0 +1,179 @@
+//! `framewright replay`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use predicates::prelude::*;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{framewright, stdout_of};
+
+/// Three events of a recording; its header announces as many.
+const RECORDING: &str = "\
+# tracer: nop
+#
+# entries-in-buffer/entries-written: 3/3   #P:2
+#
+            bash-7     [000] .....    10.000001: mm_page_alloc: page=1 pfn=0x1000 order=0 migratetype=1 gfp_flags=GFP_KERNEL
+            bash-7     [001] .....    10.000002: mm_page_free: page=1 pfn=0x1000 order=0
+            bash-7     [000] .....    10.000003: mm_page_alloc: page=2 pfn=0x2000 order=3 migratetype=0 gfp_flags=GFP_KERNEL
+";
+
+fn shipped() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recordings/sockets.txt.zst");
+    path.to_str().expect("a path that is text").to_owned()
+}
+
+/// A recording with `text` in a folder of its own.
+fn recording(text: impl AsRef<[u8]>) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording.txt");
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+/// The report that the command writes.
+fn report(args: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("report.json");
+    stdout_of(&[args, &["--json", path.to_str().unwrap()]].concat());
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn metric(run: &Value, name: &str) -> f64 {
+    run["metrics"][name]["median"].as_f64().unwrap_or_else(|| panic!("no {name} in {run}"))
+}
+
+#[test]
+fn the_shipped_recording_replays_and_balances() {
+    let text = stdout_of(&["replay", &shipped()]);
+    for line in ["zone-lock acquisitions", "unmatched frees", "balance", "CPU 1  framewright"] {
+        assert!(text.lines().any(|l| l.starts_with(line)), "'{line}' is missing in {text}");
+    }
+    let report = report(&["replay", &shipped()]);
+    let ours = &report["runs"][0];
+    assert!(metric(ours, "balance").abs() <= 5.0);
+    assert!(metric(ours, "zone-lock acquisitions") > 0.0);
+    assert_eq!(report["verdict"]["passed"], true);
+}
+
+#[test]
+fn with_vs_both_settings_stand_side_by_side() {
+    let vs = ["replay", &shipped(), "--vs", "pcp.high_order_drain=every-free"];
+    let text = stdout_of(&vs);
+    assert!(text.contains("positive is better"), "{text}");
+    assert!(text.contains("  vs    pcp.high_order_drain=every-free"), "{text}");
+    let report = report(&vs);
+    let labels: Vec<_> =
+        report["runs"].as_array().unwrap().iter().map(|run| run["label"].as_str()).collect();
+    assert_eq!(labels, [Some("base"), Some("vs"), Some("recorded kernel")]);
+    let drains = |run: usize| metric(&report["runs"][run], "drains: high-order");
+    assert!(drains(1) > drains(0), "{} and {}", drains(1), drains(0));
+}
+
+#[test]
+fn two_runs_are_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = ["a.json", "b.json"].map(|name| {
+        let path = folder.path().join(name);
+        let args = ["replay", &shipped(), "--vs", "pcp.batch=31", "--json", path.to_str().unwrap()];
+        (stdout_of(&args), fs::read(path).unwrap())
+    });
+    assert!(runs[0] == runs[1]);
+}
+
+#[test]
+fn the_report_has_the_documented_shape() {
+    let report = report(&["replay", &shipped(), "--set", "pcp.batch=31"]);
+    assert_eq!(report["framewright"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(report["workload"], "replay");
+    assert_eq!(report["command"][1], "replay");
+    assert!(report["machine"].is_string() && report.get("seed").is_some());
+    assert!(report["published"].as_array().is_some_and(Vec::is_empty));
+    for run in report["runs"].as_array().unwrap() {
+        assert!(run["label"].is_string() && run["settings"].is_object(), "{run}");
+        for (name, metric) in run["metrics"].as_object().unwrap() {
+            let number = |field| metric[field].as_f64();
+            assert!(number("min") <= number("median") && number("median") <= number("max"));
+            assert!(metric["n"].as_u64() >= Some(1) && metric["unit"].is_string(), "{name}");
+            let better = [Value::Null, "lower".into(), "higher".into()];
+            assert!(better.contains(&metric["better"]), "{name}");
+        }
+        for points in run["series"].as_object().unwrap().values() {
+            let points = points.as_array().unwrap();
+            assert!(points.iter().all(|point| point[0].is_number() && point[1].is_number()));
+        }
+    }
+    let ours = &report["runs"][0];
+    assert_eq!(ours["settings"]["pcp.batch"], "31");
+    for series in ["largest free order", "unusable-free index, order 9"] {
+        assert!(ours["series"][series].as_array().unwrap().len() > 10, "{series}");
+    }
+}
+
+#[test]
+fn a_small_recording_without_tables_replays_with_a_warning() {
+    let (_folder, path) = recording(RECORDING);
+    framewright(&["replay", &path])
+        .assert()
+        .success()
+        .stderr(predicate::str::starts_with("warning: ").and(predicate::str::contains(".before")));
+    let report = report(&["replay", &path]);
+    assert_eq!(metric(&report["runs"][0], "unmatched frees"), 0.0);
+}
+
+#[test]
+fn a_shortened_recording_replays_with_a_warning() {
+    let (_folder, path) = recording(RECORDING.replace("3/3", "9/9"));
+    framewright(&["replay", &path])
+        .assert()
+        .success()
+        .stderr(predicate::str::contains("announces 9 events"));
+    let (_folder, path) = recording(&RECORDING[..RECORDING.len() - 30]);
+    framewright(&["replay", &path]).assert().success().stderr(predicate::str::contains("line 7"));
+}
+
+#[test]
+fn an_impossible_line_is_named_with_the_reason() {
+    for (good, bad, reason) in [
+        ("order=3", "order=99", "99"),
+        ("pfn=0x2000", "pfn=0x99999999999999999999", "0x99999999999999999999"),
+        ("migratetype=0", "migratetype=x", "migratetype"),
+        ("[000] .....    10.000003", "[zero] .....    10.000003", "zero"),
+    ] {
+        let (_folder, path) = recording(RECORDING.replace(good, bad));
+        framewright(&["replay", &path]).assert().code(2).stdout("").stderr(
+            predicate::str::contains(format!("{path}:7: ")).and(predicate::str::contains(reason)),
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_refused() {
+    let binary: Vec<u8> =
+        (0..4096u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for content in [Vec::new(), binary, b"hello\n".to_vec()] {
+        let (_folder, path) = recording(content);
+        let refused = framewright(&["replay", &path]).assert().code(2).stdout("");
+        refused.stderr(predicate::str::contains("error: ").and(predicate::str::contains(path)));
+    }
+}
+
+#[test]
+fn a_missing_recording_is_named() {
+    framewright(&["replay", "no/such/recording"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("no/such/recording"));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_known_before_the_work() {
+    framewright(&["replay", &shipped(), "--json", "no/such/folder/report.json"])
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(predicate::str::contains("no/such/folder/report.json"));
+}

@@ -1,0 +1,223 @@
+//! Frames by number.
+//!
+//! Frames are to a program what memory is to a machine: whoever has the number can write. So
+//! their contents are words that any thread may load and store, atomically and without order;
+//! two threads that wrongly use one frame find each other's values in it, which is a bug to be
+//! found by verifying, but never undefined behaviour. Clearing is a sequence of word stores as
+//! well, on x86-64 a string instruction, which is half again as fast.
+
+#![allow(unsafe_code)]
+
+use framewright::{FrameRange, Order, Pfn, frame::FRAME_SIZE};
+use std::{
+    fmt,
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use crate::mapping::Mapping;
+
+const WORDS: usize = FRAME_SIZE / size_of::<u64>();
+
+/// The frames of a machine.
+pub(crate) struct Frames {
+    range: FrameRange,
+    /// `None`: frames are numbers only.
+    mapping: Option<Mapping>,
+}
+
+impl Frames {
+    /// `mapping`, if there is one, holds at least the frames of `range`.
+    pub(crate) fn new(range: FrameRange, mapping: Option<Mapping>) -> Self {
+        let needed = range.frames() as usize * FRAME_SIZE;
+        let mapping = mapping.filter(|mapping| mapping.bytes() >= needed);
+        Self { range, mapping }
+    }
+
+    pub(crate) fn range(&self) -> FrameRange {
+        self.range
+    }
+
+    pub(crate) fn are_real(&self) -> bool {
+        self.mapping.is_some()
+    }
+
+    /// Where the 2^order frames from `pfn` start; `None` if they are not all in the machine or
+    /// not in memory.
+    pub(crate) fn pointer(&self, pfn: Pfn, order: Order) -> Option<NonNull<u8>> {
+        let mapping = self.mapping.as_ref()?;
+        let offset = pfn.get().checked_sub(self.range.start().get())?;
+        let end = offset.checked_add(order.frames())?;
+        if end > self.range.frames() {
+            return None;
+        }
+        // SAFETY: the mapping holds all frames of the range, so the offset lies inside it.
+        Some(unsafe { mapping.start().add(offset as usize * FRAME_SIZE) })
+    }
+
+    /// The words of the 2^order frames from `pfn`; none where there is no memory.
+    pub(crate) fn words(&self, pfn: Pfn, order: Order) -> &[AtomicU64] {
+        let Some(start) = self.pointer(pfn, order) else {
+            return &[];
+        };
+        let count = order.frames() as usize * WORDS;
+        // SAFETY: inside the mapping, which lives as long as `self`, is aligned to pages, and
+        // was zeroed by the kernel. All accesses to frames by safe code are atomic stores and
+        // loads of such words.
+        unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>().as_ptr(), count) }
+    }
+
+    pub(crate) fn clear(&self, pfn: Pfn, order: Order) {
+        clear(self.words(pfn, order));
+    }
+
+    pub(crate) fn copy(&self, to: Pfn, from: Pfn) {
+        let (to, from) = (self.words(to, Order::ZERO), self.words(from, Order::ZERO));
+        for (to, from) in to.iter().zip(from) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
+
+    /// Writes `value`, `value + 1`, … into the words.
+    pub(crate) fn fill(&self, pfn: Pfn, order: Order, value: u64) {
+        let mut value = value;
+        for word in self.words(pfn, order) {
+            word.store(value, Relaxed);
+            value = value.wrapping_add(1);
+        }
+    }
+
+    /// Whether the words are what [`Frames::fill`] wrote.
+    pub(crate) fn verify(&self, pfn: Pfn, order: Order, value: u64) -> Result<(), Mismatch> {
+        let words = self.words(pfn, order).iter().map(|word| word.load(Relaxed));
+        let expected = (0..).map(|i| value.wrapping_add(i));
+        match words.zip(expected).enumerate().find(|(_, (found, expected))| found != expected) {
+            None => Ok(()),
+            Some((index, (found, expected))) => Err(Mismatch {
+                pfn: pfn.offset((index / WORDS) as u64),
+                word: index % WORDS,
+                found,
+                expected,
+            }),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn clear(words: &[AtomicU64]) {
+    // SAFETY: stores a zero into each of the words and nowhere else; the direction flag is
+    // clear, as the calling convention demands. The words may be written through a shared
+    // reference because they are atomic.
+    unsafe {
+        std::arch::asm!(
+            "rep stosq",
+            inout("rcx") words.len() => _,
+            inout("rdi") words.as_ptr() => _,
+            in("rax") 0_u64,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn clear(words: &[AtomicU64]) {
+    for word in words {
+        word.store(0, Relaxed);
+    }
+}
+
+/// A frame does not hold what was written into it: somebody else wrote there too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mismatch {
+    /// The frame.
+    pub pfn: Pfn,
+    /// The word in it, from 0 to 511.
+    pub word: usize,
+    /// What it holds.
+    pub found: u64,
+    /// What it should hold.
+    pub expected: u64,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pfn, word, found, expected } = self;
+        write!(f, "word {word} of frame {pfn} holds {found:#x} instead of {expected:#x}")
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Backing, PageSize, mapping::Wish};
+
+    const BASE: u64 = 1024;
+    const FRAMES: u64 = 8;
+
+    fn frames() -> Frames {
+        let range = FrameRange::new(Pfn::new(BASE), Pfn::new(BASE + FRAMES)).unwrap();
+        let mapping = Mapping::new(&Wish {
+            what: "a test",
+            bytes: FRAMES as usize * FRAME_SIZE,
+            backing: Backing::Anonymous,
+            pages: PageSize::Small,
+            populate: false,
+        });
+        Frames::new(range, Some(mapping.unwrap()))
+    }
+
+    fn pfn(index: u64) -> Pfn {
+        Pfn::new(BASE + index)
+    }
+
+    fn order(value: u8) -> Order {
+        Order::new(value).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_and_neighbours_are_left_alone() {
+        let frames = frames();
+        for index in 0..FRAMES {
+            frames.fill(pfn(index), Order::ZERO, index << 32);
+        }
+        for index in 0..FRAMES {
+            assert_eq!(frames.verify(pfn(index), Order::ZERO, index << 32), Ok(()));
+        }
+        frames.clear(pfn(2), order(1));
+        assert!(frames.words(pfn(2), order(1)).iter().all(|word| word.load(Relaxed) == 0));
+        for index in [1, 4] {
+            assert_eq!(frames.verify(pfn(index), Order::ZERO, index << 32), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_mismatch_names_frame_and_word() {
+        let frames = frames();
+        frames.fill(pfn(4), order(2), 7);
+        frames.words(pfn(5), Order::ZERO)[3].store(99, Relaxed);
+        let mismatch = frames.verify(pfn(4), order(2), 7).unwrap_err();
+        let expected = Mismatch { pfn: pfn(5), word: 3, found: 99, expected: 7 + 512 + 3 };
+        assert_eq!(mismatch, expected);
+        assert!(mismatch.to_string().starts_with("word 3 of frame 0x405 holds 0x63"));
+    }
+
+    #[test]
+    fn a_copy_is_equal() {
+        let frames = frames();
+        frames.fill(pfn(0), Order::ZERO, 41);
+        frames.copy(pfn(7), pfn(0));
+        assert_eq!(frames.verify(pfn(7), Order::ZERO, 41), Ok(()));
+    }
+
+    #[test]
+    fn frames_of_another_machine_are_out_of_reach() {
+        let frames = frames();
+        for (outside, size) in [(BASE - 1, 0), (BASE + FRAMES, 0), (BASE + 4, 3), (u64::MAX, 1)] {
+            assert!(frames.pointer(Pfn::new(outside), order(size)).is_none());
+            assert!(frames.words(Pfn::new(outside), order(size)).is_empty());
+        }
+        frames.clear(Pfn::new(BASE + FRAMES), Order::ZERO);
+    }
+}

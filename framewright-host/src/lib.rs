@@ -1,0 +1,67 @@
+//! The host machine: threads of this process as CPUs, a mapping of this process as memory.
+//!
+//! [`HostMachine`] implements [`framewright::Platform`], so that the library runs in any Linux
+//! program: in a database that manages its own frames, in a test, in a benchmark. Nothing is
+//! simulated: the threads run in parallel, the lock parks in the kernel, a remote barrier is
+//! `membarrier(2)`, and the frames are memory that can be written and read back.
+//!
+//! | module       | job                                                              |
+//! |--------------|------------------------------------------------------------------|
+//! | `machine`    | [`HostMachine`]: the platform, put together from the rest        |
+//! | `builder`    | [`HostBuilder`]: what a machine should have, checked             |
+//! | `cpu`        | [`RegisteredCpu`]: this thread is that CPU, pinned if asked      |
+//! | `membarrier` | barriers on other CPUs, or why there are none                    |
+//! | `lock`       | [`HostLock`]: spins briefly, then sleeps                         |
+//! | `wait`       | how a thread waits for another                                   |
+//! | `frames`     | frames by number: words to read and write, clear, copy           |
+//! | `metadata`   | [`Metadata`]: the buffer that a memory keeps its books in        |
+//! | `mapping`    | address space: the only module that maps and unmaps              |
+//! | `error`      | [`HostError`]: what went wrong and what to do                    |
+//!
+//! A program builds the machine, asks [`framewright::Layout`] for the size of the books, builds
+//! the [`framewright::Memory`] and lets its threads register:
+//!
+//! ```
+//! use framewright::{Config, Layout, Memory, MigrateType, Order, Request};
+//! use framewright_host::{HostMachine, Metadata};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let machine = HostMachine::builder().frames(8192).cpus(1).build()?;
+//! let map = [machine.frames()];
+//! let config = Config::new(&map, machine.cpus());
+//! let mut metadata = Metadata::for_layout(&Layout::new(&config)?)?;
+//! let memory = Memory::new(machine, &config, metadata.as_mut())?;
+//!
+//! let me = memory.platform().register()?;
+//! let mut cpu = memory.cpu(me.id())?;
+//! let block = cpu.alloc(Request::new(Order::ZERO, MigrateType::Movable).zeroed())?;
+//! assert!(memory.platform().is_zero(&block));
+//! cpu.free(block).map_err(|_| "a block of another memory")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Signal handlers must not use a memory: the host does not mask signals where the library
+//! masks interrupts, because doing so would cost two system calls per operation.
+
+#![deny(unsafe_code)]
+
+mod builder;
+mod cpu;
+mod error;
+mod frames;
+mod lock;
+mod machine;
+mod mapping;
+mod membarrier;
+mod metadata;
+mod wait;
+
+pub use builder::{Backing, HostBuilder, PageSize};
+pub use cpu::RegisteredCpu;
+pub use error::HostError;
+pub use frames::Mismatch;
+pub use lock::{Contention, HostLock};
+pub use machine::HostMachine;
+pub use membarrier::NoBarrier;
+pub use metadata::Metadata;

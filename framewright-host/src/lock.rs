@@ -1,0 +1,172 @@
+//! A lock for threads that may be preempted while they hold it.
+//!
+//! Critical sections of a zone last about a microsecond, so a waiter spins for about that long.
+//! If the lock is still held then, its holder has probably lost its processor, and the waiter
+//! goes to sleep in the kernel (a futex) instead of burning the time slice that the holder needs.
+//!
+//! The word: 0 open, 1 held, 2 held and somebody may be asleep. Who finds it open takes it with
+//! 1; who has slept takes it with 2, because others may still sleep; who releases a 2 wakes one.
+
+#![allow(unsafe_code)]
+
+use framewright::{platform::Wait, sync::RawLock};
+use rustix::thread::futex;
+use std::{
+    sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+    time::Instant,
+};
+
+use crate::{HostMachine, wait::wait};
+
+const OPEN: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// Turns of spinning before a waiter goes to sleep.
+const SPINS: u32 = 60;
+
+/// The lock of a zone on the host machine.
+pub struct HostLock(AtomicU32);
+
+// SAFETY: the word leaves OPEN only by a compare-exchange from OPEN or by a swap that returned
+// OPEN, both with acquire ordering, and returns to it only in `unlock`, with release ordering;
+// so holders exclude and synchronise.
+unsafe impl RawLock<HostMachine> for HostLock {
+    fn new() -> Self {
+        Self(AtomicU32::new(OPEN))
+    }
+
+    #[inline]
+    fn lock(&self, machine: &HostMachine) {
+        if self.0.compare_exchange(OPEN, HELD, Acquire, Relaxed).is_err() {
+            self.lock_contended(machine);
+        }
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _machine: &HostMachine) {
+        if self.0.swap(OPEN, Release) == CONTENDED {
+            // One is enough: it takes the lock as CONTENDED and wakes the next.
+            let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
+        }
+    }
+}
+
+impl HostLock {
+    #[cold]
+    fn lock_contended(&self, machine: &HostMachine) {
+        let started = Instant::now();
+        if !self.spin() {
+            while self.0.swap(CONTENDED, Acquire) != OPEN {
+                // Returns at once if the word is no longer CONTENDED; a signal or a spurious
+                // return costs a turn of the loop.
+                let _ = futex::wait(&self.0, futex::Flags::PRIVATE, CONTENDED, None);
+            }
+        }
+        machine.lock_waits().count(started);
+    }
+
+    /// Tries to take the lock without sleeping.
+    fn spin(&self) -> bool {
+        for round in 0..SPINS {
+            match self.0.load(Relaxed) {
+                OPEN if self.0.compare_exchange(OPEN, HELD, Acquire, Relaxed).is_ok() => {
+                    return true;
+                }
+                // Others sleep already: so would we.
+                CONTENDED => return false,
+                _ => wait(Wait::Lock, round),
+            }
+        }
+        false
+    }
+}
+
+/// How often and how long threads waited for the locks of a machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Contention {
+    /// Acquisitions that found the lock held.
+    pub waits: u64,
+    /// How long they waited together, in nanoseconds.
+    pub nanos: u64,
+}
+
+/// The same as its writers see it.
+#[derive(Default)]
+pub(crate) struct LockWaits {
+    waits: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl LockWaits {
+    fn count(&self, started: Instant) {
+        self.waits.fetch_add(1, Relaxed);
+        self.nanos.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Contention {
+        Contention { waits: self.waits.load(Relaxed), nanos: self.nanos.load(Relaxed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright::sync::SpinLock;
+    use std::{sync::Barrier, thread, time::Duration};
+
+    fn machine() -> HostMachine {
+        HostMachine::builder().frames(512).build().unwrap()
+    }
+
+    #[test]
+    fn more_threads_than_processors_count_exactly() {
+        const THREADS: u64 = 8;
+        const TURNS: u64 = 20_000;
+        let machine = machine();
+        let sum = SpinLock::<HostMachine, u64>::new(0);
+        let start = Barrier::new(THREADS as usize);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    start.wait();
+                    for _ in 0..TURNS {
+                        // Two steps, so that a lock that does not exclude loses some.
+                        sum.with(&machine, |sum| {
+                            let old = *sum;
+                            std::hint::spin_loop();
+                            *sum = old + 1;
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(sum.with(&machine, |sum| *sum), THREADS * TURNS);
+    }
+
+    #[test]
+    fn a_sleeping_waiter_is_woken_and_counted() {
+        let machine = machine();
+        let lock = <HostLock as RawLock<HostMachine>>::new();
+        lock.lock(&machine);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    lock.lock(&machine);
+                    // SAFETY: taken in the line above.
+                    unsafe { lock.unlock(&machine) };
+                });
+            }
+            // Long enough for all three to have gone to sleep.
+            thread::sleep(Duration::from_millis(50));
+            // SAFETY: taken before the threads were started.
+            unsafe { lock.unlock(&machine) };
+        });
+        let contention = machine.contention();
+        assert_eq!(contention.waits, 3);
+        assert!(contention.nanos > 3_000_000, "{contention:?}");
+    }
+}

@@ -1,0 +1,245 @@
+//! The platform, put together.
+
+#![allow(unsafe_code)]
+
+use framewright::{
+    Block, CpuId, FrameRange, Order, Pfn, Platform,
+    observe::Corruption,
+    platform::{BarrierTarget, OwnerLock, Wait},
+};
+use std::{
+    ptr::NonNull,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use crate::{
+    Contention, HostBuilder, HostError, HostLock, Mismatch, NoBarrier, RegisteredCpu, cpu::Cpus,
+    frames::Frames, lock::LockWaits, membarrier::RemoteBarrier, wait::wait,
+};
+
+/// A machine made of this process. See the [crate's documentation](crate).
+pub struct HostMachine {
+    frames: Frames,
+    cpus: Cpus,
+    barrier: RemoteBarrier,
+    lock_waits: LockWaits,
+    corruptions: AtomicU64,
+    first_corruption: OnceLock<Corruption>,
+    started: Instant,
+}
+
+/// What the builder made.
+pub(crate) struct Parts {
+    pub(crate) frames: Frames,
+    pub(crate) cpus: Cpus,
+    pub(crate) barrier: RemoteBarrier,
+}
+
+impl HostMachine {
+    /// Says what the machine should have.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    pub(crate) fn from_parts(parts: Parts) -> Self {
+        Self {
+            frames: parts.frames,
+            cpus: parts.cpus,
+            barrier: parts.barrier,
+            lock_waits: LockWaits::default(),
+            corruptions: AtomicU64::new(0),
+            first_corruption: OnceLock::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// How many CPUs it has.
+    #[must_use]
+    pub fn cpus(&self) -> u16 {
+        self.cpus.count()
+    }
+
+    /// Makes this thread the free CPU of the lowest number.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NoFreeCpu`], and [`HostError::Pin`] if it cannot be pinned.
+    pub fn register(&self) -> Result<RegisteredCpu<'_>, HostError> {
+        self.cpus.register()
+    }
+
+    /// Makes this thread CPU `cpu`.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NoSuchCpu`], [`HostError::CpuTaken`], and [`HostError::Pin`] if it cannot
+    /// be pinned.
+    pub fn register_as(&self, cpu: CpuId) -> Result<RegisteredCpu<'_>, HostError> {
+        self.cpus.register_as(cpu)
+    }
+
+    /// Why this machine cannot run barriers on other CPUs, and therefore uses the try-lock
+    /// owner lock; `None` if it can.
+    #[must_use]
+    pub fn no_remote_barrier(&self) -> Option<NoBarrier> {
+        self.barrier.missing()
+    }
+
+    /// Its frames: the memory map for [`framewright::Config::new`].
+    #[must_use]
+    pub fn frames(&self) -> FrameRange {
+        self.frames.range()
+    }
+
+    /// Whether there is memory behind the frames.
+    #[must_use]
+    pub fn has_memory(&self) -> bool {
+        self.frames.are_real()
+    }
+
+    /// The contents of a block: words that any thread may load and store. Empty if there is no
+    /// memory behind the frames, or the block lies outside this machine.
+    #[must_use]
+    pub fn words(&self, block: &Block<'_>) -> &[AtomicU64] {
+        self.frames.words(block.pfn(), block.order())
+    }
+
+    /// Where the 2^order frames from `pfn` lie in this process; `None` if there is no memory
+    /// behind them, or they are not all of this machine.
+    ///
+    /// Using the pointer is for whoever owns the frames, while the machine lives.
+    #[must_use]
+    pub fn pointer(&self, pfn: Pfn, order: Order) -> Option<NonNull<u8>> {
+        self.frames.pointer(pfn, order)
+    }
+
+    /// Writes `value`, `value + 1`, … into the words of a block.
+    pub fn fill(&self, block: &mut Block<'_>, value: u64) {
+        self.frames.fill(block.pfn(), block.order(), value);
+    }
+
+    /// Checks that a block holds what [`HostMachine::fill`] wrote with the same `value`. Holds
+    /// trivially if there is no memory behind the frames.
+    ///
+    /// # Errors
+    ///
+    /// [`Mismatch`]: the first word that differs.
+    pub fn verify(&self, block: &Block<'_>, value: u64) -> Result<(), Mismatch> {
+        self.frames.verify(block.pfn(), block.order(), value)
+    }
+
+    /// Whether all words of a block are zero. Holds trivially if there is no memory behind the
+    /// frames.
+    #[must_use]
+    pub fn is_zero(&self, block: &Block<'_>) -> bool {
+        self.words(block).iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    /// How often and how long threads waited for a zone lock so far.
+    #[must_use]
+    pub fn contention(&self) -> Contention {
+        self.lock_waits.read()
+    }
+
+    /// How many corruption reports there were so far.
+    #[must_use]
+    pub fn corruptions(&self) -> u64 {
+        self.corruptions.load(Relaxed)
+    }
+
+    /// The first corruption report, if there was any.
+    #[must_use]
+    pub fn first_corruption(&self) -> Option<Corruption> {
+        self.first_corruption.get().copied()
+    }
+
+    pub(crate) fn lock_waits(&self) -> &LockWaits {
+        &self.lock_waits
+    }
+}
+
+// SAFETY: `HostLock` excludes and synchronises, as argued there. `owner_lock` says Biased only
+// where the process is registered for private expedited membarriers, and `remote_barrier`
+// returns only after one: the kernel runs a full barrier on every running thread of the process
+// and on the caller's.
+unsafe impl Platform for HostMachine {
+    type Lock = HostLock;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+
+    fn owner_lock(&self) -> OwnerLock {
+        match self.barrier.missing() {
+            None => OwnerLock::Biased,
+            Some(_) => OwnerLock::Trylock,
+        }
+    }
+
+    fn remote_barrier(&self, _target: BarrierTarget) {
+        self.barrier.run();
+    }
+
+    fn wait(&self, why: Wait, spins: u32) {
+        wait(why, spins);
+    }
+
+    fn clear(&self, pfn: Pfn, order: Order) {
+        self.frames.clear(pfn, order);
+    }
+
+    fn copy(&self, to: Pfn, from: Pfn) {
+        self.frames.copy(to, from);
+    }
+
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        self.corruptions.fetch_add(u64::from(report.count), Relaxed);
+        // Only the first is kept; that there was an earlier one is no error.
+        let _ = self.first_corruption.set(*report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Backing;
+
+    #[test]
+    fn the_owner_lock_follows_from_what_the_kernel_can_do() {
+        let without = HostMachine::builder().frames(1).membarrier(false).build().unwrap();
+        assert_eq!(without.owner_lock(), OwnerLock::Trylock);
+        assert_eq!(without.no_remote_barrier(), Some(NoBarrier::SwitchedOff));
+        let with = HostMachine::builder().frames(1).build().unwrap();
+        let biased = with.owner_lock() == OwnerLock::Biased;
+        assert_eq!(biased, with.no_remote_barrier().is_none());
+        if biased {
+            with.remote_barrier(BarrierTarget::All);
+        }
+    }
+
+    #[test]
+    fn frames_that_are_numbers_only_can_be_cleared_and_copied() {
+        let machine =
+            HostMachine::builder().frames(512).backing(Backing::MetadataOnly).build().unwrap();
+        machine.clear(Pfn::new(0), Order::MAX);
+        machine.copy(Pfn::new(1), Pfn::new(0));
+        assert!(!machine.has_memory());
+        assert_eq!(machine.pointer(Pfn::new(0), Order::ZERO), None);
+    }
+
+    #[test]
+    fn time_passes() {
+        let machine = HostMachine::builder().frames(1).build().unwrap();
+        let before = machine.now();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(machine.now() >= before + 2_000_000);
+    }
+}

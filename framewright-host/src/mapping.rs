@@ -1,0 +1,307 @@
+//! Address space: the only module that maps and unmaps.
+//!
+//! A [`Mapping`] is a range of address space that nobody else has, aligned to 2 MiB, readable
+//! and writable, zeroed at first, and unmapped when it is dropped. What is in it is not this
+//! module's business: it lends a pointer and never looks behind it.
+
+#![allow(unsafe_code)]
+
+use rustix::{
+    fs::{MemfdFlags, ftruncate, memfd_create},
+    io::Errno,
+    mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap},
+};
+use std::{ffi::c_void, fs, ptr::NonNull};
+
+use crate::{Backing, HostError, PageSize};
+
+/// What a huge page maps, and how every mapping is aligned.
+const HUGE: usize = 2 << 20;
+/// What a small page maps.
+const SMALL: usize = 4096;
+
+/// What a mapping should be like.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    /// What it is for, in error messages.
+    pub(crate) what: &'static str,
+    pub(crate) bytes: usize,
+    pub(crate) backing: Backing,
+    pub(crate) pages: PageSize,
+    /// Whether the kernel shall provide all pages now instead of at the first touch.
+    pub(crate) populate: bool,
+}
+
+/// Address space of our own.
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread; the type itself never reads or
+// writes behind the pointer.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; through a shared reference only the pointer can be had.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps what is wished for; `bytes` is rounded up to whole pages.
+    pub(crate) fn new(wish: &Wish) -> Result<Self, HostError> {
+        if wish.populate {
+            refuse_more_than_available(wish)?;
+        }
+        let mapping = match wish.pages {
+            PageSize::Huge => Self::huge(wish)?,
+            PageSize::Small | PageSize::Transparent => Self::small(wish)?,
+        };
+        mapping.advise(wish)?;
+        if wish.populate {
+            mapping.populate(wish)?;
+        }
+        Ok(mapping)
+    }
+
+    /// Where it starts; a multiple of 2 MiB.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Explicit huge pages: the kernel aligns them.
+    fn huge(wish: &Wish) -> Result<Self, HostError> {
+        let bytes = round_up(wish, HUGE)?;
+        let errno = match map(wish, bytes, None, MapFlags::HUGETLB, MemfdFlags::HUGETLB) {
+            Ok(mapping) => return Ok(mapping),
+            Err(Failure::Memfd(errno) | Failure::Map(errno)) => errno,
+        };
+        let (needed, free) = (bytes / HUGE, free_huge_pages());
+        Err(HostError::NoHugePages { what: wish.what, needed, free, errno })
+    }
+
+    /// Small pages: address space is reserved with room to align, and mapped over.
+    fn small(wish: &Wish) -> Result<Self, HostError> {
+        let what = wish.what;
+        let bytes = round_up(wish, SMALL)?;
+        let out_of_memory = |errno| HostError::OutOfMemory { what, bytes, errno };
+        let reserved = Self::reserve(bytes + HUGE).map_err(out_of_memory)?;
+        let at = reserved.trim(bytes);
+        map(wish, bytes, Some(at), MapFlags::empty(), MemfdFlags::empty()).map_err(|failure| {
+            match failure {
+                Failure::Memfd(errno) => HostError::Memfd { what, errno },
+                Failure::Map(errno) => out_of_memory(errno),
+            }
+        })
+    }
+
+    /// Address space without memory.
+    fn reserve(bytes: usize) -> Result<Self, Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address that the kernel chooses.
+        let start =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
+        Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes })
+    }
+
+    /// Gives back what lies before the first multiple of 2 MiB and after `bytes` from there.
+    /// The rest stays reserved, and is for the caller to map over.
+    fn trim(self, bytes: usize) -> NonNull<u8> {
+        let before = self.start.as_ptr().align_offset(HUGE);
+        let after = self.bytes - before - bytes;
+        // SAFETY: `before` is below 2 MiB, by which the reservation exceeds `bytes`.
+        let (start, end) = unsafe { (self.start.add(before), self.start.add(before + bytes)) };
+        for (part, bytes) in [(self.start, before), (end, after)] {
+            if bytes > 0 {
+                drop(Self { start: part, bytes });
+            }
+        }
+        std::mem::forget(self);
+        start
+    }
+
+    fn advise(&self, wish: &Wish) -> Result<(), HostError> {
+        let refused = |errno| HostError::NoTransparentHugePages { what: wish.what, errno };
+        match wish.pages {
+            PageSize::Huge => Ok(()),
+            PageSize::Transparent => self.madvise(Advice::LinuxHugepage).map_err(refused),
+            PageSize::Small => {
+                // A kernel that cannot have huge pages need not be told to have none.
+                let _ = self.madvise(Advice::LinuxNoHugepage);
+                Ok(())
+            }
+        }
+    }
+
+    fn populate(&self, wish: &Wish) -> Result<(), HostError> {
+        match self.madvise(Advice::LinuxPopulateWrite) {
+            Ok(()) => Ok(()),
+            // Kernels before 5.14: touch every page.
+            Err(Errno::INVAL) => {
+                for page in (0..self.bytes).step_by(SMALL) {
+                    // SAFETY: inside the mapping, which nobody else knows of yet.
+                    unsafe { self.start.add(page).write_volatile(0) };
+                }
+                Ok(())
+            }
+            Err(errno) => Err(HostError::OutOfMemory { what: wish.what, bytes: self.bytes, errno }),
+        }
+    }
+
+    fn madvise(&self, advice: Advice) -> Result<(), Errno> {
+        // SAFETY: the range is ours, and no advice given here discards contents.
+        unsafe { madvise(self.start.as_ptr().cast::<c_void>(), self.bytes, advice) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours and whoever borrowed from it is gone. Failure would leave
+        // it mapped, which harms nobody.
+        let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
+    }
+}
+
+enum Failure {
+    Memfd(Errno),
+    Map(Errno),
+}
+
+/// Maps memory, over the reservation `at` if there is one. A reservation that could not be
+/// mapped over is given back.
+fn map(
+    wish: &Wish,
+    bytes: usize,
+    at: Option<NonNull<u8>>,
+    flags: MapFlags,
+    file_flags: MemfdFlags,
+) -> Result<Mapping, Failure> {
+    // Given back on the way out, unless it has become the mapping.
+    let reservation = at.map(|start| Mapping { start, bytes });
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let fixed = if at.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
+    let address = at.map_or(std::ptr::null_mut(), |at| at.as_ptr().cast::<c_void>());
+    let start = match wish.backing {
+        Backing::Memfd => {
+            let file = memfd_create(c"framewright", MemfdFlags::CLOEXEC | file_flags)
+                .map_err(Failure::Memfd)?;
+            ftruncate(&file, bytes as u64).map_err(Failure::Memfd)?;
+            let flags = MapFlags::SHARED | flags | fixed;
+            // SAFETY: a fresh file, at an address that the kernel chooses or that we reserved.
+            unsafe { mmap(address, bytes, access, flags, &file, 0) }
+        }
+        Backing::Anonymous | Backing::MetadataOnly => {
+            let flags = MapFlags::PRIVATE | flags | fixed;
+            // SAFETY: at an address that the kernel chooses or that we reserved.
+            unsafe { mmap_anonymous(address, bytes, access, flags) }
+        }
+    }
+    .map_err(Failure::Map)?;
+    let start = NonNull::new(start.cast()).ok_or(Failure::Map(Errno::NOMEM))?;
+    std::mem::forget(reservation);
+    Ok(Mapping { start, bytes })
+}
+
+fn round_up(wish: &Wish, to: usize) -> Result<usize, HostError> {
+    let rounded = wish.bytes.max(1).checked_next_multiple_of(to);
+    // Room to align, and the sign bit that pointer arithmetic keeps to itself.
+    rounded.filter(|bytes| *bytes <= isize::MAX as usize - HUGE).ok_or(HostError::OutOfMemory {
+        what: wish.what,
+        bytes: wish.bytes,
+        errno: Errno::OVERFLOW,
+    })
+}
+
+fn refuse_more_than_available(wish: &Wish) -> Result<(), HostError> {
+    let Some(available) = available_memory() else {
+        return Ok(());
+    };
+    // Explicit huge pages are set aside already, and not available to anybody else.
+    if wish.pages == PageSize::Huge || wish.bytes as u64 <= available {
+        return Ok(());
+    }
+    Err(HostError::TooLittleAvailable { what: wish.what, bytes: wish.bytes, available })
+}
+
+/// `MemAvailable`, in bytes; `None` where the kernel does not say.
+fn available_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib << 10)
+}
+
+fn free_huge_pages() -> u64 {
+    let pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+    fs::read_to_string(pool).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(bytes: usize) -> Wish {
+        Wish {
+            what: "a test",
+            bytes,
+            backing: Backing::Anonymous,
+            pages: PageSize::Small,
+            populate: false,
+        }
+    }
+
+    fn is_usable(mapping: &Mapping) {
+        assert_eq!(mapping.start().as_ptr().align_offset(HUGE), 0);
+        for page in (0..mapping.bytes()).step_by(SMALL) {
+            // SAFETY: inside the mapping, which only this test knows.
+            unsafe {
+                assert_eq!(mapping.start().add(page).read(), 0);
+                mapping.start().add(page).write(1);
+            }
+        }
+    }
+
+    #[test]
+    fn every_backing_is_aligned_zeroed_and_writable() {
+        for backing in [Backing::Anonymous, Backing::Memfd] {
+            for populate in [false, true] {
+                for bytes in [1, HUGE, HUGE + SMALL] {
+                    let wish = Wish { backing, populate, ..wish(bytes) };
+                    let mapping = Mapping::new(&wish).unwrap();
+                    assert_eq!(mapping.bytes(), bytes.next_multiple_of(SMALL));
+                    is_usable(&mapping);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn transparent_huge_pages_work_or_say_why_not() {
+        match Mapping::new(&Wish { pages: PageSize::Transparent, ..wish(2 * HUGE) }) {
+            Ok(mapping) => is_usable(&mapping),
+            Err(error) => assert!(error.to_string().contains("transparent"), "{error}"),
+        }
+    }
+
+    #[test]
+    fn explicit_huge_pages_work_or_say_what_is_missing() {
+        let all = Wish { pages: PageSize::Huge, ..wish(4 * HUGE) };
+        for backing in [Backing::Anonymous, Backing::Memfd] {
+            match Mapping::new(&Wish { backing, ..all }) {
+                Ok(mapping) => is_usable(&mapping),
+                Err(HostError::NoHugePages { needed: 4, .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_impossible_is_refused() {
+        assert!(matches!(Mapping::new(&wish(usize::MAX)), Err(HostError::OutOfMemory { .. })));
+        assert!(matches!(Mapping::new(&wish(1 << 60)), Err(HostError::OutOfMemory { .. })));
+        let greedy = Wish { populate: true, ..wish(1 << 46) };
+        assert!(matches!(Mapping::new(&greedy), Err(HostError::TooLittleAvailable { .. })));
+    }
+}

@@ -1,0 +1,65 @@
+//! The buffer that a memory keeps its books in.
+
+#![allow(unsafe_code)]
+
+use framewright::Layout;
+use std::mem::MaybeUninit;
+
+use crate::{
+    Backing, HostError, PageSize,
+    mapping::{Mapping, Wish},
+};
+
+/// Memory for the books of a [`framewright::Memory`]: aligned to 2 MiB, zeroed, and given back
+/// when dropped. It must outlive the memory that borrows it.
+pub struct Metadata {
+    mapping: Mapping,
+    bytes: usize,
+}
+
+impl Metadata {
+    /// As much as `layout` asks for, on small pages.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::OutOfMemory`] if the kernel has none.
+    pub fn for_layout(layout: &Layout) -> Result<Self, HostError> {
+        Self::new(layout.bytes(), PageSize::Small)
+    }
+
+    /// `bytes` bytes on pages of the given size.
+    ///
+    /// # Errors
+    ///
+    /// As for the frames of a machine: [`HostError`] says what cannot be had.
+    pub fn new(bytes: usize, pages: PageSize) -> Result<Self, HostError> {
+        let backing = Backing::Anonymous;
+        let wish = Wish { what: "the metadata", bytes, backing, pages, populate: false };
+        Ok(Self { mapping: Mapping::new(&wish)?, bytes })
+    }
+
+    /// The buffer, for [`framewright::Memory::new`].
+    #[allow(clippy::should_implement_trait, reason = "what is lent is uninitialised to its user")]
+    pub fn as_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        let start = self.mapping.start().cast::<MaybeUninit<u8>>();
+        // SAFETY: the mapping is at least `bytes` long, readable, writable, ours alone, and
+        // borrowed exclusively for as long as the slice lives.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_is_as_long_as_asked_and_aligned() {
+        for bytes in [0, 1, 4096, 5 << 20] {
+            let mut metadata = Metadata::new(bytes, PageSize::Small).unwrap();
+            let buffer = metadata.as_mut();
+            assert_eq!(buffer.len(), bytes);
+            assert_eq!(buffer.as_ptr().align_offset(1 << 21), 0);
+            buffer.fill(MaybeUninit::new(1));
+        }
+    }
+}

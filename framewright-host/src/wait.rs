@@ -1,0 +1,66 @@
+//! How a thread waits for another.
+//!
+//! Short waits are for somebody who is running and about to finish: a few relaxed spins. But
+//! threads are preempted, and on a machine with more CPUs than processors usually are; a waiter
+//! that went on spinning would burn the very time slice that the other needs. So after the
+//! spins it yields, and then sleeps, longer each time.
+
+use framewright::platform::Wait;
+use rustix::thread::sched_yield;
+use std::{thread::sleep, time::Duration};
+
+/// Spins before the first yield: about the length of a short critical section.
+const SPINS: u32 = 64;
+/// Yields before the first sleep.
+const YIELDS: u32 = 16;
+/// The first sleep.
+const FIRST_SLEEP: Duration = Duration::from_micros(20);
+/// The longest sleep, as a power of two of the first: 1.3 ms.
+const LONGEST: u32 = 6;
+
+/// What to do in the `round`-th turn of a waiting loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Spin,
+    Yield,
+    Sleep(Duration),
+}
+
+fn step(why: Wait, round: u32) -> Step {
+    // Memory is not freed within a few spins.
+    let round = if why == Wait::Memory { round.saturating_add(SPINS) } else { round };
+    let Some(round) = round.checked_sub(SPINS) else {
+        return Step::Spin;
+    };
+    let Some(round) = round.checked_sub(YIELDS) else {
+        return Step::Yield;
+    };
+    Step::Sleep(FIRST_SLEEP * (1 << (round / 4).min(LONGEST)))
+}
+
+/// The body of a waiting loop, in its `round`-th turn.
+pub(crate) fn wait(why: Wait, round: u32) {
+    match step(why, round) {
+        Step::Spin => std::hint::spin_loop(),
+        Step::Yield => sched_yield(),
+        Step::Sleep(duration) => sleep(duration),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_gets_ever_more_patient() {
+        assert_eq!(step(Wait::Owner, 0), Step::Spin);
+        assert_eq!(step(Wait::Owner, SPINS), Step::Yield);
+        assert_eq!(step(Wait::Owner, SPINS + YIELDS), Step::Sleep(FIRST_SLEEP));
+        assert_eq!(step(Wait::Owner, u32::MAX), Step::Sleep(FIRST_SLEEP * 64));
+    }
+
+    #[test]
+    fn nobody_spins_for_memory() {
+        assert_eq!(step(Wait::Memory, 0), Step::Yield);
+    }
+}

@@ -1,0 +1,157 @@
+//! Real threads, real memory, everything at once.
+//!
+//! Workers allocate blocks of all orders and types, singly and in bulk, write a pattern into
+//! every word of every frame, hand blocks to each other, cut them up, and verify each word before
+//! they free it: a frame that was handed out twice, cleared while in use or freed while in use
+//! shows as a word that somebody else wrote. Meanwhile a disturber drains CPUs from outside,
+//! takes them off- and online, and isolates pageblocks. In the end everything is free again, in
+//! blocks as large as at the beginning.
+//!
+//! Runs for a few seconds; `FRAMEWRIGHT_STRESS_SECONDS` makes it longer, `FRAMEWRIGHT_STRESS_SEED`
+//! makes other choices.
+
+mod stress {
+    pub(crate) mod disturber;
+    pub(crate) mod worker;
+}
+
+use framewright::{
+    Config, Layout, Memory, Order, Tuning,
+    platform::OwnerLock,
+    tuning::{BulkFree, HighOrderDrain},
+};
+use framewright_host::{HostMachine, Metadata, PageSize};
+use std::{
+    env,
+    process::exit,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use stress::{disturber::disturb, worker::Worker};
+
+/// Small enough to run out of memory now and then, and to be fragmented all the time.
+const PAGEBLOCKS: u64 = 24;
+const FRAMES: u64 = PAGEBLOCKS * 512;
+/// How long a test may take beyond its time before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One arrangement to be tested.
+struct Setting {
+    workers: u16,
+    membarrier: bool,
+    bulk_free: BulkFree,
+    high_order_drain: HighOrderDrain,
+}
+
+#[test]
+fn two_workers_biased() {
+    stress(&Setting {
+        workers: 2,
+        membarrier: true,
+        bulk_free: BulkFree::ChooseBeforeLock,
+        high_order_drain: HighOrderDrain::SecondConsecutive,
+    });
+}
+
+#[test]
+fn eight_workers_biased() {
+    stress(&Setting {
+        workers: 8,
+        membarrier: true,
+        bulk_free: BulkFree::ChooseUnderLock,
+        high_order_drain: HighOrderDrain::EveryFree,
+    });
+}
+
+#[test]
+fn two_workers_trylock() {
+    stress(&Setting {
+        workers: 2,
+        membarrier: false,
+        bulk_free: BulkFree::ChooseUnderLock,
+        high_order_drain: HighOrderDrain::SecondConsecutive,
+    });
+}
+
+#[test]
+fn eight_workers_trylock() {
+    stress(&Setting {
+        workers: 8,
+        membarrier: false,
+        bulk_free: BulkFree::ChooseBeforeLock,
+        high_order_drain: HighOrderDrain::EveryFree,
+    });
+}
+
+fn stress(setting: &Setting) {
+    let machine = HostMachine::builder()
+        .frames(FRAMES)
+        .cpus(setting.workers)
+        .membarrier(setting.membarrier)
+        .build()
+        .unwrap();
+    let map = [machine.frames()];
+    let mut tuning = Tuning::default();
+    tuning.pcp.bulk_free = setting.bulk_free;
+    tuning.pcp.high_order_drain = setting.high_order_drain;
+    let config = Config { tuning, ..Config::new(&map, setting.workers) };
+    let layout = Layout::new(&config).unwrap();
+    let mut metadata = Metadata::new(layout.bytes(), PageSize::Small).unwrap();
+    let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
+    if !setting.membarrier {
+        assert_eq!(memory.owner_lock(), OwnerLock::Trylock);
+    }
+    run(&memory, setting.workers);
+    everything_came_home(&memory);
+}
+
+fn run(memory: &Memory<'_, HostMachine>, workers: u16) {
+    let seconds = number("FRAMEWRIGHT_STRESS_SECONDS").unwrap_or(2);
+    let seed = number("FRAMEWRIGHT_STRESS_SEED").unwrap_or(1);
+    println!("{workers} workers, {:?}, {seconds} s, seed {seed}", memory.owner_lock());
+    let stop = AtomicBool::new(false);
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel()).unzip();
+    let (finished, unfinished) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        for (number, inbox) in receivers.into_iter().enumerate() {
+            let worker = Worker::new(memory, number as u16, seed, senders.clone(), inbox);
+            let (stop, finished) = (&stop, finished.clone());
+            scope.spawn(move || {
+                worker.work(stop);
+                drop(finished);
+            });
+        }
+        drop((senders, finished));
+        scope.spawn(|| disturb(memory, seed, &stop));
+        thread::sleep(Duration::from_secs(seconds));
+        stop.store(true, Relaxed);
+        if unfinished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("stuck: {PATIENCE:?} after the end some workers have not come back");
+            exit(1);
+        }
+    });
+}
+
+fn everything_came_home(memory: &Memory<'_, HostMachine>) {
+    memory.drain_all();
+    memory.check().unwrap();
+    let (stats, zone) = (memory.stats(), memory.zone());
+    println!("{stats:?}");
+    assert_eq!(memory.platform().first_corruption(), None);
+    assert_eq!(stats.refused_frees, 0);
+    assert_eq!(stats.pgalloc, stats.pgfree);
+    assert_eq!(zone.held_by_cpus, 0);
+    assert_eq!(zone.free, FRAMES);
+    assert_eq!(memory.largest_free_order(), Some(Order::MAX));
+    assert_eq!(memory.block_counts().free_of_order(Order::MAX), PAGEBLOCKS);
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
+}

@@ -1,0 +1,79 @@
+//! What other CPUs do to the workers.
+
+use framewright::{CpuError, CpuId, IsolateError, Memory, Pfn, frame::PAGEBLOCK_FRAMES};
+use framewright_host::HostMachine;
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+/// How often a CPU that has an owner is asked to go offline: the owner leaves it now and then.
+const ATTEMPTS: u32 = 100;
+
+/// Drains, takes CPUs off- and online, isolates, looks, until told to stop. In the end every CPU
+/// is online and nothing is isolated.
+pub(crate) fn disturb(memory: &Memory<'_, HostMachine>, seed: u64, stop: &AtomicBool) {
+    let mut random = fastrand::Rng::with_seed(!seed);
+    let cpus = memory.cpu_count();
+    while !stop.load(Relaxed) {
+        let cpu = CpuId::new(random.u16(0..cpus));
+        match random.u32(0..16) {
+            0..6 => storm(|| memory.drain_cpu(cpu).unwrap()),
+            6..10 => storm(|| memory.drain_all()),
+            10..12 => off_and_on(memory, cpu, &mut random),
+            12..14 => isolate(memory, &mut random),
+            14..15 => look(memory),
+            _ => pause(&mut random),
+        }
+    }
+}
+
+/// Many at once: a race that one drain loses by a hair, another wins.
+fn storm(drain: impl Fn()) {
+    for _ in 0..500 {
+        drain();
+    }
+}
+
+fn off_and_on(memory: &Memory<'_, HostMachine>, cpu: CpuId, random: &mut fastrand::Rng) {
+    for _ in 0..ATTEMPTS {
+        match memory.cpu_offline(cpu) {
+            Ok(()) => {
+                assert_eq!(memory.cpu(cpu).err(), Some(CpuError::Offline(cpu)));
+                pause(random);
+                return memory.cpu_online(cpu).unwrap();
+            }
+            Err(CpuError::InUse(_)) => pause(random),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn isolate(memory: &Memory<'_, HostMachine>, random: &mut fastrand::Rng) {
+    let frames = memory.platform().frames();
+    let pageblocks = frames.frames() / PAGEBLOCK_FRAMES as u64;
+    let pfn = frames.start().offset(random.u64(0..pageblocks) * PAGEBLOCK_FRAMES as u64);
+    match memory.isolate(Pfn::new(pfn.get())) {
+        Ok(isolated) => {
+            assert!(isolated.range().contains(pfn));
+            pause(random);
+            memory.undo_isolate(isolated).unwrap();
+        }
+        Err(IsolateError::Pinned { frames }) => assert!(frames > 0),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn pause(random: &mut fastrand::Rng) {
+    thread::sleep(Duration::from_micros(random.u64(0..50)));
+}
+
+fn look(memory: &Memory<'_, HostMachine>) {
+    let zone = memory.zone();
+    assert!(zone.free <= zone.managed, "{zone:?}");
+    let mut text = String::new();
+    memory.write_buddyinfo(&mut text).unwrap();
+    memory.write_pagetypeinfo(&mut text).unwrap();
+    assert!(memory.block_counts().free_frames() <= zone.managed);
+}

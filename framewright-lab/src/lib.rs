@@ -1,0 +1,7 @@
+//! Placeholder.
+
+pub mod micro;
+pub mod replay;
+pub mod report;
+pub mod trace;
+pub mod workloads;

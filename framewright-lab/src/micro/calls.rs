@@ -1,0 +1,156 @@
+//! The wrapper around every allocator, and the loops that time it.
+
+use super::clock::thread_time;
+use framewright_peers::Worker;
+use std::time::{Duration, Instant};
+
+/// Operations between two looks at the clock: some 30 ns in a thousand operations.
+const STRIDE: usize = 1024;
+
+/// Allocates through `worker`. Never inlined, so that no allocator's calls are optimised together
+/// with the loop around them.
+#[inline(never)]
+pub(super) fn alloc<W: Worker>(worker: &mut W, order: u8) -> Option<u64> {
+    worker.alloc(order)
+}
+
+/// Frees through `worker`. Never inlined, as [`alloc`].
+///
+/// # Safety
+///
+/// As [`Worker::free`].
+#[inline(never)]
+pub(super) unsafe fn free<W: Worker>(worker: &mut W, frame: u64, order: u8) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { worker.free(frame, order) };
+}
+
+/// Blocks that were allocated through a worker and are not freed yet.
+///
+/// The one place that calls the unsafe half of the wrapper: whoever frees through here frees what
+/// was allocated through here, once.
+pub(super) struct Blocks {
+    frames: Vec<u64>,
+    /// Blocks at the front of `frames` that are allocated.
+    len: usize,
+    order: u8,
+}
+
+impl Blocks {
+    /// Room for `capacity` blocks, its memory already touched.
+    pub(super) fn with_capacity(capacity: usize, order: u8) -> Self {
+        Self { frames: vec![u64::MAX; capacity], len: 0, order }
+    }
+
+    /// Allocates until there is no more room; `None` if a request failed before that, or nothing
+    /// was done within `limit`. The figure is CPU time per allocation.
+    pub(super) fn fill<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> Option<f64> {
+        let (order, first) = (self.order, self.len);
+        let room = &mut self.frames[first..];
+        let start = thread_time();
+        let done = limited(room.len(), limit, |index| match alloc(worker, order) {
+            Some(frame) => {
+                room[index] = frame;
+                true
+            }
+            None => false,
+        });
+        let spent = thread_time() - start;
+        self.len += done.operations;
+        (!done.refused).then(|| per_operation(spent, done.operations))
+    }
+
+    /// Frees all of them, front to back, or as many as `limit` allows. The figure is CPU time
+    /// per free.
+    pub(super) fn empty<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> f64 {
+        let order = self.order;
+        let frames = &self.frames[..self.len];
+        let start = thread_time();
+        let done = limited(frames.len(), limit, |index| {
+            // SAFETY: it came from `alloc` in `fill`, and each is freed once: what was freed is
+            // forgotten below.
+            unsafe { free(worker, frames[index], order) };
+            true
+        });
+        let spent = thread_time() - start;
+        self.frames.copy_within(done.operations..self.len, 0);
+        self.len -= done.operations;
+        per_operation(spent, done.operations)
+    }
+
+    /// Brings them into random order.
+    pub(super) fn shuffle(&mut self, random: &mut fastrand::Rng) {
+        random.shuffle(&mut self.frames[..self.len]);
+    }
+
+    /// Moves `count` random ones to a collection of their own.
+    pub(super) fn split_random(&mut self, count: usize, random: &mut fastrand::Rng) -> Self {
+        let count = count.min(self.len);
+        for index in self.len - count..self.len {
+            self.frames.swap(index, random.usize(..=index));
+        }
+        self.len -= count;
+        let frames = self.frames[self.len..self.len + count].to_vec();
+        Self { frames, len: count, order: self.order }
+    }
+
+    /// Takes in the blocks of `other`.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        self.frames.truncate(self.len);
+        self.frames.extend_from_slice(&other.frames[..other.len]);
+        self.len = self.frames.len();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// What a limited loop came to.
+pub(super) struct Done {
+    pub(super) operations: usize,
+    /// An operation said that it cannot go on.
+    pub(super) refused: bool,
+}
+
+/// Calls `operation` with 0, 1, 2… up to `count` times, until it refuses or the time is over.
+#[inline(always)]
+pub(super) fn limited(
+    count: usize,
+    limit: Duration,
+    mut operation: impl FnMut(usize) -> bool,
+) -> Done {
+    let deadline = Instant::now() + limit;
+    let mut index = 0;
+    while index < count {
+        let stop = count.min(index + STRIDE);
+        while index < stop {
+            if !operation(index) {
+                return Done { operations: index, refused: true };
+            }
+            index += 1;
+        }
+        if Instant::now() >= deadline {
+            break;
+        }
+    }
+    Done { operations: index, refused: false }
+}
+
+/// Allocates and frees a block for as long as `time` allows; how many pairs were made, or `None`
+/// if an allocation failed.
+pub(super) fn pairs<W: Worker>(worker: &mut W, order: u8, time: Duration) -> Option<usize> {
+    let done = limited(usize::MAX, time, |_| match alloc(worker, order) {
+        Some(frame) => {
+            // SAFETY: allocated in this very iteration.
+            unsafe { free(worker, frame, order) };
+            true
+        }
+        None => false,
+    });
+    (!done.refused).then_some(done.operations)
+}
+
+pub(super) fn per_operation(spent: Duration, operations: usize) -> f64 {
+    spent.as_nanos() as f64 / operations.max(1) as f64
+}

@@ -1,0 +1,113 @@
+//! What the table has to show for ours: every goal as a check.
+
+use super::{
+    METADATA, METRICS,
+    rank::{ranks, ratio},
+};
+use crate::report::{Check, Run};
+
+const OURS: &str = "framewright";
+const FLOOR: &str = "floor-trylock";
+/// The hot pair, against one try-lock per operation.
+const PAIR_TO_FLOOR: f64 = 0.6;
+/// Bulk and checkerboard columns, against the same.
+const BULK_TO_FLOOR: f64 = 2.0;
+/// No operation in any state takes longer, in nanoseconds.
+const CEILING: f64 = 100.0;
+/// Bytes of metadata per frame.
+const METADATA_CEILING: f64 = 0.5;
+
+/// Checks the row of ours; nothing if there is none.
+pub(super) fn checks(runs: &[Run], ranked: &[String]) -> Vec<Check> {
+    let Some(ours) = runs.iter().find(|run| run.label == OURS) else {
+        return Vec::new();
+    };
+    let mut checks = Vec::new();
+    for metric in METRICS.iter().filter(|metric| ours.metrics.contains_key(**metric)) {
+        checks.extend(first(runs, ranked, metric));
+        checks.extend(near_floor(runs, metric));
+        checks.push(below(ours, metric, CEILING, "ns"));
+    }
+    checks.push(below(ours, METADATA, METADATA_CEILING, "bytes"));
+    checks
+}
+
+fn first(runs: &[Run], ranked: &[String], metric: &str) -> Option<Check> {
+    let ranks = ranks(runs, ranked, metric);
+    let ours = ranks.iter().find(|rank| rank.label == OURS)?;
+    let best = ranks.first()?;
+    Some(Check {
+        name: format!("{metric}: first among allocators that merge"),
+        passed: ours.place == 1,
+        detail: format!("place {}, {:.2} times the best, {}", ours.place, ours.to_best, best.label),
+    })
+}
+
+fn near_floor(runs: &[Run], metric: &str) -> Option<Check> {
+    let limit = if metric.starts_with("pair_o0") {
+        PAIR_TO_FLOOR
+    } else if metric.starts_with("bulk") || metric.starts_with("half") {
+        BULK_TO_FLOOR
+    } else {
+        return None;
+    };
+    let ratio = ratio(runs, metric, OURS, FLOOR)?;
+    Some(Check {
+        name: format!("{metric}: at most {limit} times {FLOOR}"),
+        passed: ratio <= limit,
+        detail: format!("{ratio:.2} times"),
+    })
+}
+
+fn below(ours: &Run, metric: &str, limit: f64, unit: &str) -> Check {
+    let median = ours.metrics.get(metric).map_or(f64::INFINITY, |metric| metric.median);
+    Check {
+        name: format!("{metric}: at most {limit} {unit}"),
+        passed: median <= limit,
+        detail: format!("{median:.2} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Better, Metric, Unit};
+
+    fn run(label: &str, metrics: &[(&str, f64)]) -> Run {
+        let mut run = Run { label: label.to_owned(), ..Run::default() };
+        for (name, value) in metrics {
+            let metric = Metric::once(*value, Unit::Nanos, Some(Better::Lower));
+            run.metrics.insert((*name).to_owned(), metric);
+        }
+        run
+    }
+
+    #[test]
+    fn each_goal_can_fail() {
+        let ours =
+            run(OURS, &[("pair_o0_1t_ns", 8.0), ("half_alloc_1t_ns", 101.0), (METADATA, 0.6)]);
+        let floor = run(FLOOR, &[("pair_o0_1t_ns", 10.0), ("half_alloc_1t_ns", 10.0)]);
+        let other = run("other", &[("pair_o0_1t_ns", 7.0), ("half_alloc_1t_ns", 200.0)]);
+        let ranked = [OURS, "other"].map(str::to_owned);
+        let failed: Vec<String> = checks(&[ours, floor, other], &ranked)
+            .into_iter()
+            .filter(|check| !check.passed)
+            .map(|check| check.name)
+            .collect();
+        assert_eq!(
+            failed,
+            [
+                "pair_o0_1t_ns: first among allocators that merge",
+                "pair_o0_1t_ns: at most 0.6 times floor-trylock",
+                "half_alloc_1t_ns: at most 2 times floor-trylock",
+                "half_alloc_1t_ns: at most 100 ns",
+                "metadata_bytes_per_frame: at most 0.5 bytes",
+            ]
+        );
+    }
+
+    #[test]
+    fn without_our_row_there_is_nothing_to_check() {
+        assert_eq!(checks(&[run(FLOOR, &[("pair_o0_1t_ns", 1.0)])], &[]), []);
+    }
+}

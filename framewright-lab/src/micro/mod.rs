@@ -1,0 +1,155 @@
+//! `alloc-micro`: what single allocator operations cost, ours and others', side by side.
+//!
+//! Every allocator manages the same number of frames, as metadata only: nothing stands behind
+//! the frames, so what is timed is the allocator. Each operation goes through the same
+//! never-inlined wrapper (`calls`), with static dispatch. One *round* measures every cell for
+//! every row, one row right after the other, and the row that begins changes from round to
+//! round; so whatever else the machine does falls on all rows alike. A figure is the median of
+//! the rounds.
+//!
+//! Single-threaded cells are measured in CPU time of the thread; two-threaded cells in wall time,
+//! both threads pinned to a CPU of their own and, where the system permits, under `SCHED_FIFO`,
+//! without which one would mostly measure preempted lock holders.
+//!
+//! | module         | job                                                               |
+//! |----------------|-------------------------------------------------------------------|
+//! | `cell`         | what is measured: the cells and their metrics                     |
+//! | `scale`        | how much of it: frames, operations, rounds                        |
+//! | `calls`        | the wrapper around everybody, and loops with a time limit         |
+//! | `clock`        | CPU time, pinning, real-time priority                             |
+//! | `pool`         | states of a pool: fresh, checkerboard, exhausted                  |
+//! | `one`, `two`   | the cells of one thread, of two threads                           |
+//! | `row`          | one allocator with its pools, behind an object-safe face          |
+//! | `framewright_row` | the library itself as one of the rows                          |
+//! | `rank`         | who is first, and by how much                                     |
+//! | `goals`        | what the table has to show for ours                               |
+//! | `instructions` | instructions per operation, counted by callgrind                  |
+
+mod calls;
+mod cell;
+mod clock;
+mod framewright_row;
+mod goals;
+pub mod instructions;
+mod one;
+mod pool;
+mod rank;
+mod row;
+mod scale;
+mod two;
+
+use crate::report::{Better, Check, Metric, Run, Unit};
+use indexmap::IndexMap;
+
+pub use cell::{METADATA, METRICS};
+pub use rank::{Rank, ranks, ratio};
+pub use row::Rows;
+pub use scale::{Scale, ScaleError};
+
+use cell::Cell;
+use row::Row;
+
+/// The finished table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// One run per row: its label, and its metrics in the order of [`METRICS`]. A metric that the
+    /// allocator cannot be measured in is missing.
+    pub runs: Vec<Run>,
+    /// Labels of the rows that merge, measured at the common size: those that are ranked.
+    pub ranked: Vec<String>,
+    /// How the two-threaded cells were run, in words.
+    pub two_threads: String,
+}
+
+impl Table {
+    /// Checks our row against what it promises: first among those that merge, close to the floor,
+    /// no operation above 100 ns, little metadata.
+    #[must_use]
+    pub fn checks(&self) -> Vec<Check> {
+        goals::checks(&self.runs, &self.ranked)
+    }
+}
+
+/// Measures every cell of the usual rows. `progress` hears how many of how many measurements are
+/// done.
+pub fn run(scale: &Scale, progress: &mut dyn FnMut(u64, u64)) -> Table {
+    run_rows(scale, Rows::standard(scale), progress)
+}
+
+/// As [`run`], with the rows of the caller's choice.
+pub fn run_rows(scale: &Scale, rows: Rows, progress: &mut dyn FnMut(u64, u64)) -> Table {
+    let Rows(mut rows) = rows;
+    let cpus = clock::two_cpus();
+    let total = (scale.rounds * Cell::ALL.len() * rows.len()) as u64;
+    let mut done = 0;
+    let mut samples: Vec<IndexMap<&str, Vec<f64>>> = vec![IndexMap::new(); rows.len()];
+    for round in 0..scale.rounds {
+        for cell in Cell::ALL {
+            if cell.needs_two_cpus() && cpus.is_none() {
+                done += rows.len() as u64;
+                continue;
+            }
+            for turn in 0..rows.len() {
+                let index = (turn + round) % rows.len();
+                for (metric, nanos) in rows[index].measure(cell, scale, round as u64) {
+                    samples[index].entry(metric).or_default().push(nanos);
+                }
+                done += 1;
+                progress(done, total);
+            }
+        }
+    }
+    let runs = rows.iter().zip(&samples).map(|(row, samples)| summary(&**row, samples)).collect();
+    let ranked = rows.iter().filter(|row| row.ranked()).map(|row| row.label().to_owned()).collect();
+    Table { runs, ranked, two_threads: clock::describe_two_threads(cpus) }
+}
+
+fn summary(row: &dyn Row, samples: &IndexMap<&str, Vec<f64>>) -> Run {
+    let mut run = Run { label: row.label().to_owned(), ..Run::default() };
+    for name in METRICS {
+        let rounds = samples.get(name).map_or(&[][..], Vec::as_slice);
+        if let Some(metric) = Metric::of_rounds(rounds, Unit::Nanos, Some(Better::Lower)) {
+            run.metrics.insert(name.to_owned(), metric);
+        }
+    }
+    let size = row.size();
+    run.metrics.insert(
+        METADATA.to_owned(),
+        Metric::once(size.metadata_per_frame, Unit::BytesPerFrame, Some(Better::Lower)),
+    );
+    run.metrics.insert(
+        "cpu_list_bytes".to_owned(),
+        Metric::once(size.cpu_list_bytes as f64, Unit::Bytes, None),
+    );
+    run.settings.insert("managed_frames".to_owned(), size.frames.to_string());
+    run.settings.insert("metadata_known_by".to_owned(), size.how.to_owned());
+    run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tiny_run_fills_the_table() {
+        let mut calls = 0;
+        let table = run(&Scale::tiny(), &mut |done, total| {
+            calls += 1;
+            assert!(done <= total);
+        });
+        assert!(calls > 0);
+        let run = |label: &str| table.runs.iter().find(|run| run.label == label).expect(label);
+        let list = run("list-buddy");
+        for name in METRICS {
+            let two = name.contains("_2t_") || name.contains("cross");
+            if !two {
+                let metric = list.metrics.get(name).expect(name);
+                assert!(metric.median > 0.0 && metric.n == 2, "{name}: {metric:?}");
+            }
+        }
+        assert!(list.metrics[METADATA].median >= 64.0);
+        assert!(!run("floor").metrics.contains_key("pair_o9_1t_ns"));
+        assert!(table.ranked.iter().any(|label| label == "list-buddy"));
+        assert!(!table.ranked.iter().any(|label| label == "bitmap-allocator"));
+    }
+}

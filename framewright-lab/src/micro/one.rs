@@ -1,0 +1,83 @@
+//! Cells of one thread: CPU time of that thread.
+
+use super::{
+    calls::{Blocks, pairs, per_operation},
+    clock::thread_time,
+    pool::{CPUS, Exhausted},
+    scale::Scale,
+};
+use framewright_peers::Peer;
+
+/// Name and nanoseconds per operation.
+pub(super) type Sample = (&'static str, f64);
+
+pub(super) fn pair<P: Peer>(frames: u64, order: u8, scale: &Scale) -> Option<f64> {
+    let peer = P::new(frames, CPUS);
+    let mut worker = peer.worker(0);
+    pairs(&mut worker, order, scale.pair_time / 20)?;
+    let start = thread_time();
+    let done = pairs(&mut worker, order, scale.pair_time)?;
+    Some(per_operation(thread_time() - start, done))
+}
+
+pub(super) fn bulk<P: Peer>(
+    frames: u64,
+    scale: &Scale,
+    random: &mut fastrand::Rng,
+) -> Option<[Sample; 3]> {
+    let peer = P::new(frames, CPUS);
+    let mut worker = peer.worker(0);
+    let mut blocks = Blocks::with_capacity(scale.bulk, 0);
+    let alloc = blocks.fill(&mut worker, scale.limit)?;
+    let same = blocks.empty(&mut worker, scale.limit);
+    blocks.fill(&mut worker, scale.limit)?;
+    blocks.shuffle(random);
+    let shuffled = blocks.empty(&mut worker, scale.limit);
+    Some([
+        ("bulk_alloc_1t_ns", alloc),
+        ("bulk_free_same_1t_ns", same),
+        ("bulk_free_random_1t_ns", shuffled),
+    ])
+}
+
+pub(super) fn bulk_huge<P: Peer>(frames: u64, scale: &Scale) -> Option<[Sample; 2]> {
+    let peer = P::new(frames, CPUS);
+    let mut worker = peer.worker(0);
+    let mut blocks = Blocks::with_capacity(scale.huge, 9);
+    let alloc = blocks.fill(&mut worker, scale.limit)?;
+    let free = blocks.empty(&mut worker, scale.limit);
+    Some([("bulk_o9_alloc_1t_ns", alloc), ("bulk_o9_free_1t_ns", free)])
+}
+
+pub(super) fn half<P: Peer>(
+    pool: &P,
+    scale: &Scale,
+    random: &mut fastrand::Rng,
+) -> Option<[Sample; 2]> {
+    let mut worker = pool.worker(0);
+    let mut blocks = Blocks::with_capacity(scale.bulk, 0);
+    let alloc = blocks.fill(&mut worker, scale.limit)?;
+    blocks.shuffle(random);
+    let free = blocks.empty(&mut worker, scale.limit);
+    Some([("half_alloc_1t_ns", alloc), ("half_free_random_1t_ns", free)])
+}
+
+pub(super) fn pressure<P: Peer>(
+    pool: &mut Exhausted<P>,
+    scale: &Scale,
+    random: &mut fastrand::Rng,
+) -> [Sample; 2] {
+    let mut worker = pool.peer.worker(0);
+    let mut victims = pool.taken.split_random(scale.bulk, random);
+    let before = victims.len();
+    let free = victims.empty(&mut worker, scale.limit);
+    let freed = before - victims.len();
+    pool.taken.absorb(&victims);
+    let mut again = Blocks::with_capacity(freed, 0);
+    let start = thread_time();
+    // An allocator that cannot find the last few is measured on those that it found.
+    let _ = again.fill(&mut worker, scale.limit);
+    let alloc = per_operation(thread_time() - start, again.len());
+    pool.taken.absorb(&again);
+    [("pressure_free_1t_ns", free), ("pressure_alloc_1t_ns", alloc)]
+}

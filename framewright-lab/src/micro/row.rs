@@ -1,0 +1,155 @@
+//! One allocator with its pools, behind a face that does not show its type.
+//!
+//! The harness walks over rows of different types; inside a cell, everything is generic over the
+//! allocator and nothing is dispatched at run time.
+
+use super::{
+    cell::Cell,
+    framewright_row::Framewright,
+    one::{self, Sample},
+    pool::{CPUS, Pools},
+    scale::Scale,
+    two,
+};
+use framewright_peers::{
+    BitmapAllocator, BuddySystem, Floor, FloorTrylock, FrameAllocDepot, FreeListPeer, ListBuddy,
+    Peer,
+};
+
+/// A row of the table.
+pub(super) trait Row {
+    fn label(&self) -> &str;
+    /// Whether it competes for a rank.
+    fn ranked(&self) -> bool;
+    /// Measures one cell; nothing where the allocator cannot do what the cell asks.
+    fn measure(&mut self, cell: Cell, scale: &Scale, seed: u64) -> Vec<Sample>;
+    fn size(&self) -> Size;
+}
+
+/// What an allocator needs for itself.
+pub(super) struct Size {
+    pub(super) frames: u64,
+    pub(super) metadata_per_frame: f64,
+    pub(super) how: &'static str,
+    pub(super) cpu_list_bytes: usize,
+}
+
+struct RowOf<P: Peer> {
+    label: String,
+    frames: u64,
+    ranked: bool,
+    /// A checkerboard of this allocator cannot be built in reasonable time.
+    without_half: bool,
+    pools: Pools<P>,
+}
+
+/// The rows of a table.
+pub struct Rows(pub(super) Vec<Box<dyn Row>>);
+
+impl Rows {
+    /// The usual ones, ours first.
+    #[must_use]
+    pub fn standard(scale: &Scale) -> Self {
+        let frames = scale.frames;
+        let mut rows = Self(Vec::new()).with::<Framewright>(scale);
+        if scale.large_frames > 0 {
+            // The same cells with the metadata of a large machine; not in the competition.
+            let frames = scale.large_frames;
+            let label = format!("{}-{}g", Framewright::NAME, frames >> 18);
+            rows.0.push(Box::new(RowOf::<Framewright> {
+                label,
+                ranked: false,
+                ..RowOf::new(frames)
+            }));
+        }
+        rows = rows.with::<FrameAllocDepot>(scale).with::<BuddySystem>(scale);
+        // Freeing half of its frames in random order would move hundreds of gigabytes.
+        rows.0.push(Box::new(RowOf::<FreeListPeer> { without_half: true, ..RowOf::new(frames) }));
+        rows = rows.with::<ListBuddy>(scale);
+        if frames <= BitmapAllocator::MAX_FRAMES {
+            rows = rows.with::<BitmapAllocator>(scale);
+        }
+        rows.with::<FloorTrylock>(scale).with::<Floor>(scale)
+    }
+
+    /// One more row: any allocator that can be a [`Peer`].
+    #[must_use]
+    pub fn with<P: Peer + 'static>(mut self, scale: &Scale) -> Self {
+        self.0.push(Box::new(RowOf::<P>::new(scale.frames)));
+        self
+    }
+}
+
+impl<P: Peer> RowOf<P> {
+    fn new(frames: u64) -> Self {
+        Self {
+            label: P::NAME.to_owned(),
+            frames,
+            ranked: P::MERGES,
+            without_half: false,
+            pools: Pools::new(),
+        }
+    }
+}
+
+impl<P: Peer> Row for RowOf<P> {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn ranked(&self) -> bool {
+        self.ranked
+    }
+
+    fn measure(&mut self, cell: Cell, scale: &Scale, seed: u64) -> Vec<Sample> {
+        if cell.order() > P::MAX_ORDER || (cell == Cell::Half && self.without_half) {
+            return Vec::new();
+        }
+        let random = &mut fastrand::Rng::with_seed(seed);
+        let frames = self.frames;
+        match cell {
+            Cell::Pair { order, threads: 1 } => {
+                named(pair_name(order, 1), one::pair::<P>(frames, order, scale))
+            }
+            Cell::Pair { order, .. } => {
+                named(pair_name(order, 2), two::pair::<P>(frames, order, scale))
+            }
+            Cell::Bulk => several(one::bulk::<P>(frames, scale, random)),
+            Cell::Half => several(one::half(self.pools.half(frames, random), scale, random)),
+            Cell::BulkTwo => several(two::bulk::<P>(frames, scale, seed)),
+            Cell::BulkHuge => several(one::bulk_huge::<P>(frames, scale)),
+            Cell::Cross => named("cross_cpu_ns", two::cross::<P>(frames, scale)),
+            Cell::Pressure => {
+                one::pressure(self.pools.exhausted(frames, random), scale, random).to_vec()
+            }
+        }
+    }
+
+    fn size(&self) -> Size {
+        let peer = P::new(self.frames, CPUS);
+        let metadata = peer.metadata();
+        Size {
+            frames: self.frames,
+            metadata_per_frame: metadata.bytes as f64 / self.frames as f64,
+            how: metadata.how,
+            cpu_list_bytes: peer.cpu_list_bytes(),
+        }
+    }
+}
+
+fn pair_name(order: u8, threads: usize) -> &'static str {
+    match (order, threads) {
+        (0, 1) => "pair_o0_1t_ns",
+        (0, _) => "pair_o0_2t_ns",
+        (_, 1) => "pair_o9_1t_ns",
+        (_, _) => "pair_o9_2t_ns",
+    }
+}
+
+fn named(name: &'static str, nanos: Option<f64>) -> Vec<Sample> {
+    nanos.map(|nanos| (name, nanos)).into_iter().collect()
+}
+
+fn several<const N: usize>(samples: Option<[Sample; N]>) -> Vec<Sample> {
+    samples.map(Vec::from).unwrap_or_default()
+}

@@ -1,0 +1,248 @@
+//! Cells of two threads: wall time, each thread pinned.
+
+use super::{
+    calls::{Blocks, alloc, free, limited, pairs, per_operation},
+    clock::{settle, two_cpus},
+    one::Sample,
+    pool::CPUS,
+    scale::Scale,
+};
+use framewright_peers::Peer;
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Slots of the ring between the two threads of the cross-CPU cell.
+const RING: usize = 4096;
+
+/// Runs `work` on two threads, each on a CPU of its own.
+fn both<R: Send>(work: impl Fn(usize) -> R + Sync) -> Option<[R; 2]> {
+    let cpus = two_cpus()?;
+    std::thread::scope(|scope| {
+        let threads = [0, 1].map(|side| {
+            let work = &work;
+            scope.spawn(move || {
+                settle(cpus[side]);
+                work(side)
+            })
+        });
+        let [first, second] = threads.map(|thread| thread.join().ok());
+        Some([first?, second?])
+    })
+}
+
+/// A starting line: both threads spin until both have arrived, any number of laps.
+struct Line(AtomicUsize);
+
+/// One thread's place at the line. Should the thread panic, the other does not wait for it.
+struct Place<'l>(&'l Line);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.0.store(usize::MAX / 2, Ordering::Release);
+        }
+    }
+}
+
+impl Line {
+    fn new() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place(self)
+    }
+}
+
+impl Place<'_> {
+    fn wait(&self, lap: usize) {
+        self.0.0.fetch_add(1, Ordering::AcqRel);
+        while self.0.0.load(Ordering::Acquire) < 2 * lap {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Both threads make pairs for the same time; the mean of their times per pair.
+pub(super) fn pair<P: Peer>(frames: u64, order: u8, scale: &Scale) -> Option<f64> {
+    let peer = P::new(frames, CPUS);
+    let line = Line::new();
+    let figures = both(|side| {
+        let place = line.place();
+        let mut worker = peer.worker(side);
+        place.wait(1);
+        pairs(&mut worker, order, scale.pair_time / 20)?;
+        let start = Instant::now();
+        let done = pairs(&mut worker, order, scale.pair_time)?;
+        Some((start.elapsed(), done))
+    })?;
+    let [(first, pairs_first), (second, pairs_second)] = [figures[0]?, figures[1]?];
+    Some(per_operation(first + second, pairs_first + pairs_second))
+}
+
+/// Both threads allocate, wait for each other, and free in random order. The slower of the two
+/// counts.
+pub(super) fn bulk<P: Peer>(frames: u64, scale: &Scale, seed: u64) -> Option<[Sample; 2]> {
+    let peer = P::new(frames, CPUS);
+    let line = Line::new();
+    let figures = both(|side| {
+        let place = line.place();
+        let mut random = fastrand::Rng::with_seed(seed + side as u64);
+        let mut worker = peer.worker(side);
+        let mut blocks = Blocks::with_capacity(scale.bulk, 0);
+        place.wait(1);
+        let (filled, alloc) = wall(|| blocks.fill(&mut worker, scale.limit));
+        let allocated = blocks.len();
+        blocks.shuffle(&mut random);
+        place.wait(2);
+        let ((), free) = wall(|| {
+            blocks.empty(&mut worker, scale.limit);
+        });
+        filled?;
+        let freed = allocated - blocks.len();
+        Some([per_operation(alloc, allocated), per_operation(free, freed)])
+    })?;
+    let [first, second] = [figures[0]?, figures[1]?];
+    Some([
+        ("bulk_alloc_2t_ns", first[0].max(second[0])),
+        ("bulk_free_random_2t_ns", first[1].max(second[1])),
+    ])
+}
+
+fn wall<R>(work: impl FnOnce() -> R) -> (R, Duration) {
+    let start = Instant::now();
+    (work(), start.elapsed())
+}
+
+/// One thread allocates and puts frames into a ring, the other takes them out and frees them; the
+/// time until the last one is freed, per frame.
+pub(super) fn cross<P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
+    let peer = P::new(frames, CPUS);
+    let line = Line::new();
+    let ring = Ring::new();
+    let figures = both(|side| {
+        let place = line.place();
+        let mut worker = peer.worker(side);
+        place.wait(1);
+        let _closes = CloseWhenDone(&ring);
+        let start = Instant::now();
+        let done = if side == 0 {
+            let sent = limited(scale.cross, scale.limit, |index| {
+                alloc(&mut worker, 0).is_some_and(|frame| ring.put(index, frame))
+            });
+            sent.operations
+        } else {
+            let mut taken = 0;
+            while let Some(frame) = ring.take(taken) {
+                // SAFETY: the other side allocated it, and the ring hands it over once.
+                unsafe { free(&mut worker, frame, 0) };
+                taken += 1;
+            }
+            taken
+        };
+        (start.elapsed(), done)
+    })?;
+    let [(_, sent), (time, received)] = figures;
+    debug_assert_eq!(sent, received);
+    // Stopping half-way would mean that the allocator ran out although frames came back.
+    (received >= scale.cross.min(RING)).then(|| per_operation(time, received))
+}
+
+/// A ring for one producer and one consumer. A slot holds a frame or [`EMPTY`].
+struct Ring {
+    slots: Vec<AtomicU64>,
+    closed: AtomicBool,
+}
+
+const EMPTY: u64 = u64::MAX;
+
+/// Ends the stream when one side is done with it, even by a panic.
+struct CloseWhenDone<'r>(&'r Ring);
+
+impl Drop for CloseWhenDone<'_> {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::Release);
+    }
+}
+
+impl Ring {
+    fn new() -> Self {
+        Self {
+            slots: (0..RING).map(|_| AtomicU64::new(EMPTY)).collect(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Puts frame number `index` of the stream in, waiting for room; `false` if nobody takes
+    /// frames out any more.
+    #[inline]
+    fn put(&self, index: usize, frame: u64) -> bool {
+        let slot = &self.slots[index % RING];
+        while slot.load(Ordering::Acquire) != EMPTY {
+            if self.closed.load(Ordering::Relaxed) {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        slot.store(frame, Ordering::Release);
+        true
+    }
+
+    /// Takes frame number `index` of the stream out; `None` when the stream has ended before it.
+    #[inline]
+    fn take(&self, index: usize) -> Option<u64> {
+        let slot = &self.slots[index % RING];
+        loop {
+            // The order matters: a frame that was put in before closing is seen after it.
+            let closed = self.closed.load(Ordering::Acquire);
+            let frame = slot.load(Ordering::Acquire);
+            if frame != EMPTY {
+                slot.store(EMPTY, Ordering::Release);
+                return Some(frame);
+            }
+            if closed {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_does_not_leave_the_other_waiting() {
+        let line = Line::new();
+        let outcome = both(|side| {
+            let place = line.place();
+            assert_eq!(side, 1, "this side gives up before the line");
+            place.wait(1);
+            place.wait(2);
+        });
+        assert!(outcome.is_none());
+        let ring = Ring::new();
+        drop(CloseWhenDone(&ring));
+        assert!((0..=RING).any(|index| !ring.put(index, 0)));
+    }
+
+    #[test]
+    fn a_ring_hands_over_everything_in_order() {
+        let ring = Ring::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _closes = CloseWhenDone(&ring);
+                for frame in 0..3 * RING as u64 {
+                    assert!(ring.put(frame as usize, frame));
+                }
+            });
+            for expected in 0..3 * RING as u64 {
+                assert_eq!(ring.take(expected as usize), Some(expected));
+            }
+            assert_eq!(ring.take(3 * RING), None);
+        });
+    }
+}

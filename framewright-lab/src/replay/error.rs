@@ -1,0 +1,47 @@
+//! Why a replay did not happen.
+
+use crate::trace::TraceError;
+
+/// Why a replay could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The recording cannot be used.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The machine is larger than a replay can hold.
+    #[error("{file}: a machine of {frames} frames of 4 KiB; a replay holds at most {limit}")]
+    TooLarge {
+        /// The recording or snapshot that asks for it.
+        file: String,
+        /// Frames asked for.
+        frames: u64,
+        /// The most there can be.
+        limit: u64,
+    },
+    /// The allocator cannot be set up with these settings.
+    #[error("cannot set up a memory of {frames} frames and {cpus} CPUs: {reason}")]
+    Setup {
+        /// Frames of the machine.
+        frames: u64,
+        /// CPUs of the machine.
+        cpus: u16,
+        /// What the allocator said.
+        reason: String,
+    },
+    /// The recording changed between its two readings.
+    #[error("{file}:{line}: CPU {cpu} was not there when the file was surveyed: it has changed")]
+    Changed {
+        /// The recording.
+        file: String,
+        /// The line, counted from 1.
+        line: u64,
+        /// The CPU that is new.
+        cpu: u16,
+    },
+    /// The allocator violated one of its own invariants: a bug in it.
+    #[error("the allocator violated an invariant, please report this: {violation}")]
+    Violation {
+        /// What is wrong.
+        violation: String,
+    },
+}

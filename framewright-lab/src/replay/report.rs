@@ -1,0 +1,294 @@
+//! The result of a replay: plain data, for tables, JSON and plots.
+
+use std::collections::BTreeMap;
+
+use framewright::buddy::BlockCounts;
+use framewright::observe::{CpuStats, DrainReason};
+use framewright::{MigrateType, Order};
+use serde::Serialize;
+
+use super::kernel::KernelActivity;
+use crate::trace::Snapshot;
+
+/// Everything that a replay found out. Counts cover the replay alone: what it took to bring the
+/// machine into its beginning state is left out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayReport {
+    /// What messages call the recording.
+    pub file: String,
+    /// Events in it, of every kind.
+    pub events: u64,
+    /// Events that mean nothing to a replay, by name.
+    pub others: BTreeMap<String, u64>,
+    /// How long it lasted, in seconds of the recorded machine.
+    pub seconds: f64,
+    /// The machine it was replayed on.
+    pub machine: MachineReport,
+    /// What was replayed.
+    pub logical: Logical,
+    /// Frames in use at the end against the recording's own arithmetic.
+    pub balance: Balance,
+    /// What our allocator did, over all CPUs.
+    pub total: Activity,
+    /// What the kernel did, over all CPUs.
+    pub kernel_total: KernelActivity,
+    /// Both, for each CPU.
+    pub cpus: Vec<CpuReport>,
+    /// Our free memory when the recording began.
+    pub free_at_start: FreeMemory,
+    /// Our free memory at the end.
+    pub free_at_end: FreeMemory,
+    /// The kernel's free memory when the recording began, from the snapshot.
+    pub kernel_free_at_start: Option<FreeMemory>,
+    /// Our memory over time.
+    pub samples: Vec<Sample>,
+}
+
+/// The machine of a replay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineReport {
+    /// Frames managed.
+    pub frames: u64,
+    /// CPUs.
+    pub cpus: u16,
+    /// Bytes of the allocator's metadata.
+    pub metadata_bytes: u64,
+    /// Whether a snapshot described it; otherwise it was sized from the recording.
+    pub from_snapshot: bool,
+    /// Frames in use when the recording began.
+    pub in_use_at_start: u64,
+    /// Frames on CPU lists when the recording began.
+    pub held_at_start: u64,
+}
+
+/// What was replayed, and what could not be taken literally.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Logical {
+    /// Recorded allocations.
+    pub allocs: u64,
+    /// Frames of these.
+    pub alloc_frames: u64,
+    /// Recorded frees.
+    pub frees: u64,
+    /// Frames of these.
+    pub free_frames: u64,
+    /// Frees, whole or in part, of what the recording did not see allocated: a stand-in was freed.
+    pub stand_in_frees: u64,
+    /// Frames of stand-ins that were freed.
+    pub stand_in_frames: u64,
+    /// Frees that not even a stand-in explains, whole or in part.
+    pub unmatched_frees: u64,
+    /// Frames of these.
+    pub unmatched_frames: u64,
+    /// Frees of a part of a block.
+    pub partial_frees: u64,
+    /// Allocations of frames that were still allocated: freed unseen, and freed here first.
+    pub reallocations: u64,
+    /// Frames freed that way.
+    pub freed_unseen_frames: u64,
+    /// Allocations that our allocator refused.
+    pub refused_allocs: u64,
+    /// Frames of these.
+    pub refused_frames: u64,
+}
+
+/// Frames in use at the end: ours, and by the recording's own arithmetic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Balance {
+    /// Frames in use at the beginning + allocated - freed - freed unseen.
+    pub recorded: i64,
+    /// Frames in use in our memory.
+    pub replayed: i64,
+    /// How far ours is off, in percent of the recorded.
+    pub difference_percent: f64,
+}
+
+impl Balance {
+    pub(super) fn new(start: u64, replayed: u64, logical: &Logical) -> Self {
+        let freed = logical.free_frames + logical.freed_unseen_frames;
+        let recorded = start as i64 + logical.alloc_frames as i64 - freed as i64;
+        let replayed = replayed as i64;
+        let difference_percent =
+            100.0 * (replayed - recorded) as f64 / recorded.unsigned_abs().max(1) as f64;
+        Self { recorded, replayed, difference_percent }
+    }
+}
+
+/// One CPU, ours and the kernel's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpuReport {
+    /// Its number.
+    pub cpu: u16,
+    /// What our allocator did on it.
+    pub ours: Activity,
+    /// What the kernel did on it.
+    pub kernel: KernelActivity,
+}
+
+/// What our allocator did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Activity {
+    /// Frames allocated.
+    pub alloc_frames: u64,
+    /// Frames freed.
+    pub free_frames: u64,
+    /// Requests served from the CPU's lists without touching the zone.
+    pub list_hits: u64,
+    /// Requests for which the lists had to be refilled.
+    pub list_misses: u64,
+    /// Refills.
+    pub refills: u64,
+    /// Frames that refills brought.
+    pub refilled_frames: u64,
+    /// Drains by reason.
+    pub drains: BTreeMap<&'static str, u64>,
+    /// Frames that went back to the zone from the lists.
+    pub drained_frames: u64,
+    /// Blocks allocated from the zone directly.
+    pub zone_allocs: u64,
+    /// Blocks freed to the zone directly.
+    pub zone_frees: u64,
+    /// Acquisitions of the zone lock.
+    pub zone_lock_acquisitions: u64,
+    /// Frames moved under it.
+    pub zone_lock_frames: u64,
+    /// Pageblocks claimed for another migratetype.
+    pub claims: u64,
+    /// Times frames were stolen from a pageblock of another migratetype.
+    pub steals: u64,
+    /// Requests that entered the slow path.
+    pub slow_paths: u64,
+}
+
+impl Activity {
+    /// What happened between two readings of the same counters.
+    pub(super) fn between(before: &CpuStats, after: &CpuStats) -> Self {
+        let drains = DrainReason::ALL.into_iter().map(|reason| {
+            let of = reason as usize;
+            (reason.name(), after.drains[of] - before.drains[of])
+        });
+        Self {
+            alloc_frames: after.pgalloc - before.pgalloc,
+            free_frames: after.pgfree - before.pgfree,
+            list_hits: after.list_hits - before.list_hits,
+            list_misses: after.list_misses - before.list_misses,
+            refills: after.refills - before.refills,
+            refilled_frames: after.refilled_frames - before.refilled_frames,
+            drains: drains.collect(),
+            drained_frames: after.drained_frames - before.drained_frames,
+            zone_allocs: after.zone_allocs - before.zone_allocs,
+            zone_frees: after.zone_frees - before.zone_frees,
+            zone_lock_acquisitions: after.zone_lock_acquisitions - before.zone_lock_acquisitions,
+            zone_lock_frames: after.zone_lock_frames - before.zone_lock_frames,
+            claims: after.claims - before.claims,
+            steals: after.steals - before.steals,
+            slow_paths: after.slow_paths - before.slow_paths,
+        }
+    }
+
+    /// Drains, whatever the reason.
+    #[must_use]
+    pub fn all_drains(&self) -> u64 {
+        self.drains.values().sum()
+    }
+
+    /// Frames moved per acquisition of the zone lock.
+    #[must_use]
+    pub fn frames_per_acquisition(&self) -> f64 {
+        self.zone_lock_frames as f64 / self.zone_lock_acquisitions.max(1) as f64
+    }
+
+    /// Share of the requests with per-CPU lists that these served at once, in percent.
+    #[must_use]
+    pub fn hit_percent(&self) -> f64 {
+        100.0 * self.list_hits as f64 / (self.list_hits + self.list_misses).max(1) as f64
+    }
+}
+
+/// Free memory at one moment; what is on CPU lists is not free.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FreeMemory {
+    /// Free blocks by order, up to a pageblock; larger ones count as so many pageblocks.
+    pub blocks: [u64; Order::COUNT],
+    /// The same by migratetype, for the types that requests may name.
+    pub by_type: BTreeMap<&'static str, [u64; Order::COUNT]>,
+}
+
+impl FreeMemory {
+    /// Ours.
+    pub(super) fn ours(counts: &BlockCounts) -> Self {
+        let by_type = MigrateType::REQUESTABLE.map(|of| (of.name(), counts.free[of as usize]));
+        let mut blocks = [0; Order::COUNT];
+        for (sum, order) in blocks.iter_mut().zip(Order::all()) {
+            *sum = counts.free_of_order(order);
+        }
+        Self { blocks, by_type: by_type.into() }
+    }
+
+    /// The kernel's; none if the snapshot has no buddyinfo.
+    pub(super) fn kernels(snapshot: &Snapshot) -> Option<Self> {
+        let blocks = snapshot.free_blocks();
+        let by_type = MigrateType::REQUESTABLE
+            .map(|of| (of.name(), to_pageblocks(&snapshot.free_blocks_of(of.name()))));
+        (!blocks.is_empty())
+            .then(|| Self { blocks: to_pageblocks(&blocks), by_type: by_type.into() })
+    }
+
+    /// Free frames.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.frames_from(Order::ZERO)
+    }
+
+    /// Order of the largest free block.
+    #[must_use]
+    pub fn largest_order(&self) -> Option<u8> {
+        self.blocks.iter().rposition(|&blocks| blocks > 0).map(|order| order as u8)
+    }
+
+    /// The unusable-free index for `order`, in thousandths: which share of the free memory lies in
+    /// blocks that are too small for it. Nothing free is 1000.
+    #[must_use]
+    pub fn unusable_index(&self, order: Order) -> u64 {
+        match self.frames() {
+            0 => 1000,
+            free => (free - self.frames_from(order)) * 1000 / free,
+        }
+    }
+
+    fn frames_from(&self, least: Order) -> u64 {
+        let from = Order::all().zip(self.blocks).filter(|(order, _)| *order >= least);
+        from.fold(0, |sum, (order, blocks)| {
+            sum.saturating_add(blocks.saturating_mul(order.frames()))
+        })
+    }
+}
+
+/// Counts a kernel's larger blocks as pageblocks.
+fn to_pageblocks(blocks: &[u64]) -> [u64; Order::COUNT] {
+    let mut ours = [0u64; Order::COUNT];
+    for (order, &count) in blocks.iter().enumerate() {
+        let at = order.min(Order::COUNT - 1);
+        ours[at] = ours[at].saturating_add(count.saturating_mul(1 << (order - at).min(63)));
+    }
+    ours
+}
+
+/// Our memory at one moment of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// Seconds of recorded time since the first event.
+    pub seconds: f64,
+    /// Frames in use.
+    pub in_use: u64,
+    /// Free frames in the zone.
+    pub free: u64,
+    /// Frames on CPU lists.
+    pub held_by_cpus: u64,
+    /// Order of the largest free block.
+    pub largest_order: Option<u8>,
+    /// Unusable-free index for a pageblock, in thousandths.
+    pub unusable_pageblock: u64,
+    /// Unusable-free index for order 3, the largest that is not costly, in thousandths.
+    pub unusable_order_3: u64,
+}

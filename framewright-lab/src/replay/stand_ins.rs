@@ -1,0 +1,283 @@
+//! Stand-ins: memory that was in use before the recording began.
+//!
+//! A free whose allocation was not seen ends one of *these* allocations. Which one matters to
+//! fragmentation: neighbours in the recorded machine should be neighbours here. So each recorded
+//! pageblock is given a pageblock of ours, of the same migratetype where the recording tells it, and
+//! a free takes the frames at the same offset if they are in use. If not (our pageblock's free frames
+//! lie elsewhere than the recorded one's), any block of that order does.
+
+use std::collections::HashMap;
+
+use framewright::{Block, MigrateType, Order};
+
+use super::machine::Machine;
+use super::plan::PAGEBLOCK;
+use super::survey::pageblock;
+
+/// Memory in use that no recorded allocation explains.
+#[derive(Default)]
+pub(super) struct StandIns<'m> {
+    places: Vec<Place<'m>>,
+    /// Places that stand in for no recorded pageblock yet, by migratetype.
+    unassigned: [Vec<usize>; MigrateType::REQUESTABLE.len()],
+    /// Which place stands in for a recorded pageblock.
+    assigned: HashMap<u64, usize>,
+    /// Blocks by order, over all places.
+    blocks: [u64; Order::COUNT],
+    /// Where the search for just any block goes on.
+    cursor: usize,
+}
+
+/// What is in use of one of our pageblocks, ascending.
+#[derive(Default)]
+struct Place<'m> {
+    blocks: Vec<Block<'m>>,
+}
+
+impl<'m> StandIns<'m> {
+    /// Adds a pageblock's blocks in use.
+    pub(super) fn add(&mut self, of: MigrateType, mut blocks: Vec<Block<'m>>) {
+        blocks.sort_by_key(Block::pfn);
+        for block in &blocks {
+            self.blocks[usize::from(block.order().get())] += 1;
+        }
+        self.unassigned[of as usize].push(self.places.len());
+        self.places.push(Place { blocks });
+    }
+
+    /// Hands out the places in the order in which they were added.
+    pub(super) fn seal(&mut self) {
+        for places in &mut self.unassigned {
+            places.reverse();
+        }
+    }
+
+    /// Takes what stands in for the recorded block at `pfn`, at most a pageblock: 2^order frames in
+    /// one or more blocks, fewer only if there is nothing left.
+    pub(super) fn take(
+        &mut self,
+        machine: &mut Machine<'_, 'm>,
+        pfn: u64,
+        order: Order,
+        types: &HashMap<u64, u8>,
+        taken: &mut Vec<Block<'m>>,
+    ) {
+        let recorded = pageblock(pfn);
+        if let Some(place) = self.place_of(recorded, types.get(&recorded).copied())
+            && self.take_at(machine, place, pfn % PAGEBLOCK, order, taken)
+        {
+            return;
+        }
+        self.take_any(machine, order, taken);
+    }
+
+    /// The place that stands in for a recorded pageblock.
+    fn place_of(&mut self, recorded: u64, of: Option<u8>) -> Option<usize> {
+        if let Some(&place) = self.assigned.get(&recorded) {
+            return Some(place);
+        }
+        let wanted = of.and_then(MigrateType::from_number).filter(|of| of.is_requestable());
+        let wanted = wanted.unwrap_or(MigrateType::Movable) as usize;
+        let place = self.unassigned[wanted].pop().or_else(|| {
+            // Most pageblocks are movable, so that is where spare ones are.
+            [1, 2, 0].into_iter().find_map(|other: usize| self.unassigned[other].pop())
+        })?;
+        self.assigned.insert(recorded, place);
+        Some(place)
+    }
+
+    /// Takes the 2^order frames at `offset` of a place, if all of them are in use.
+    fn take_at(
+        &mut self,
+        machine: &mut Machine<'_, 'm>,
+        place: usize,
+        offset: u64,
+        order: Order,
+        taken: &mut Vec<Block<'m>>,
+    ) -> bool {
+        let blocks = &self.places[place].blocks;
+        let first = blocks.partition_point(|block| end(block) <= offset);
+        let last = blocks.partition_point(|block| start(block) < offset + order.frames());
+        let frames: u64 = blocks[first..last].iter().map(|block| block.order().frames()).sum();
+        // Aligned blocks nest: these are one block around the frames, or all within them.
+        if frames < order.frames() {
+            return false;
+        }
+        if frames == order.frames() {
+            for block in self.places[place].blocks.drain(first..last) {
+                self.blocks[usize::from(block.order().get())] -= 1;
+                taken.push(block);
+            }
+            return true;
+        }
+        taken.push(self.carve(machine, place, first, offset, order));
+        true
+    }
+
+    /// Takes the block of `order` at `offset` out of the larger block number `index` of a place.
+    fn carve(
+        &mut self,
+        machine: &mut Machine<'_, 'm>,
+        place: usize,
+        index: usize,
+        offset: u64,
+        order: Order,
+    ) -> Block<'m> {
+        let blocks = &mut self.places[place].blocks;
+        let mut block = blocks.remove(index);
+        self.blocks[usize::from(block.order().get())] -= 1;
+        while block.order() > order {
+            let (low, high) = machine.split(block);
+            self.blocks[usize::from(low.order().get())] += 1;
+            // The half that is not wanted stays, on its side of the hole.
+            let wants_high = start(&high) <= offset;
+            let (wanted, other) = if wants_high { (high, low) } else { (low, high) };
+            let at = blocks.partition_point(|block| block.pfn() < other.pfn());
+            blocks.insert(at, other);
+            block = wanted;
+        }
+        block
+    }
+
+    /// Takes 2^order frames from anywhere: one block if there is one, else smaller ones.
+    pub(super) fn take_any(
+        &mut self,
+        machine: &mut Machine<'_, 'm>,
+        order: Order,
+        taken: &mut Vec<Block<'m>>,
+    ) {
+        if self.blocks[usize::from(order.get())..].iter().any(|&blocks| blocks > 0) {
+            let (place, index) = self.find(order);
+            let offset = start(&self.places[place].blocks[index]);
+            taken.push(self.carve(machine, place, index, offset, order));
+        } else if let Some(half) = order.get().checked_sub(1).and_then(Order::new) {
+            self.take_any(machine, half, taken);
+            self.take_any(machine, half, taken);
+        }
+    }
+
+    /// The next place with a block of at least `order`, and its smallest such block. There is one.
+    fn find(&mut self, order: Order) -> (usize, usize) {
+        loop {
+            let blocks = self.places[self.cursor].blocks.iter().enumerate();
+            let smallest = blocks
+                .filter(|(_, block)| block.order() >= order)
+                .min_by_key(|(_, block)| block.order());
+            if let Some((index, _)) = smallest {
+                return (self.cursor, index);
+            }
+            self.cursor = (self.cursor + 1) % self.places.len();
+        }
+    }
+}
+
+/// Where a block begins in its pageblock.
+fn start(block: &Block<'_>) -> u64 {
+    block.pfn().get() % PAGEBLOCK
+}
+
+/// Where a block ends in its pageblock.
+fn end(block: &Block<'_>) -> u64 {
+    start(block) + block.order().frames()
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright::Request;
+
+    use super::*;
+    use crate::replay::machine::tests::with_machine;
+
+    const ORDER_3: Option<Order> = Order::new(3);
+
+    /// Stand-ins of one whole pageblock of each given type.
+    fn stand_ins<'m>(machine: &mut Machine<'_, 'm>, types: &[MigrateType]) -> StandIns<'m> {
+        let mut stand_ins = StandIns::default();
+        for &of in types {
+            let block = machine.alloc(0, Request::new(Order::MAX, MigrateType::Movable));
+            stand_ins.add(of, block.into_iter().collect());
+        }
+        stand_ins.seal();
+        stand_ins
+    }
+
+    /// Takes and frees; returns first frame and order of each block.
+    fn take<'m>(
+        stand_ins: &mut StandIns<'m>,
+        machine: &mut Machine<'_, 'm>,
+        pfn: u64,
+        order: Option<Order>,
+    ) -> Vec<(u64, u8)> {
+        let mut taken = Vec::new();
+        let types = HashMap::from([(1000, MigrateType::Unmovable as u8)]);
+        stand_ins.take(machine, pfn, order.unwrap(), &types, &mut taken);
+        let names = taken.iter().map(|b| (b.pfn().get(), b.order().get())).collect();
+        for block in taken {
+            machine.free(0, block);
+        }
+        names
+    }
+
+    #[test]
+    fn neighbours_stay_neighbours() {
+        with_machine(8, |machine| {
+            let mut stand_ins = stand_ins(machine, &[MigrateType::Movable; 2]);
+            let one = Some(Order::ZERO);
+            let first = take(&mut stand_ins, machine, (7 << 9) + 100, one)[0].0;
+            assert_eq!(first % 512, 100);
+            let other = take(&mut stand_ins, machine, (9 << 9) + 101, one)[0].0;
+            assert_ne!(other >> 9, first >> 9);
+            take(&mut stand_ins, machine, (7 << 9) + 300, one);
+            // Around the holes, in every size, at both sides.
+            for (offset, order, expected) in [
+                (301, 0, vec![(301, 0)]),
+                (101, 0, vec![(101, 0)]),
+                (102, 1, vec![(102, 1)]),
+                (96, 2, vec![(96, 2)]),
+                (104, 3, vec![(104, 3)]),
+                (384, 7, vec![(384, 7)]),
+            ] {
+                let pfn = (7 << 9) + offset;
+                let expected: Vec<_> =
+                    expected.iter().map(|&(at, order)| ((first & !511) + at, order)).collect();
+                assert_eq!(take(&mut stand_ins, machine, pfn, Order::new(order)), expected);
+            }
+        });
+    }
+
+    #[test]
+    fn a_block_may_be_made_of_smaller_ones() {
+        with_machine(8, |machine| {
+            let mut stand_ins = stand_ins(machine, &[MigrateType::Movable]);
+            // Cutting the first frame out leaves the rest in pieces of every order.
+            take(&mut stand_ins, machine, 0, Some(Order::ZERO));
+            assert_eq!(take(&mut stand_ins, machine, 8, ORDER_3).len(), 1);
+            let mut orders: Vec<u8> =
+                take(&mut stand_ins, machine, 0, ORDER_3).iter().map(|block| block.1).collect();
+            orders.sort_unstable();
+            assert_eq!(orders, [3], "another place of that size will do");
+            let rest: u64 = (0..512)
+                .flat_map(|_| take(&mut stand_ins, machine, 5 << 9, ORDER_3))
+                .map(|(_, order)| 1 << order)
+                .sum();
+            // Smaller pieces, once there are no larger ones; nothing is lost, nothing invented.
+            assert_eq!(rest, 512 - 1 - 8 - 8);
+            assert_eq!(stand_ins.blocks, [0; Order::COUNT]);
+            assert!(take(&mut stand_ins, machine, 0, Some(Order::ZERO)).is_empty());
+        });
+    }
+
+    #[test]
+    fn the_recorded_type_chooses_the_pageblock() {
+        with_machine(8, |machine| {
+            let types = [MigrateType::Movable, MigrateType::Unmovable, MigrateType::Movable];
+            let mut stand_ins = stand_ins(machine, &types);
+            let place = |stand_ins: &StandIns<'_>, recorded| stand_ins.assigned[&recorded];
+            for pageblock in [1000, 7, 8] {
+                take(&mut stand_ins, machine, pageblock << 9, Some(Order::ZERO));
+            }
+            assert_eq!(place(&stand_ins, 1000), 1);
+            assert_eq!((place(&stand_ins, 7), place(&stand_ins, 8)), (0, 2));
+        });
+    }
+}

@@ -1,0 +1,120 @@
+//! The first reading of a recording: whether it is sound, and what machine it needs.
+//!
+//! Reading is several times faster than replaying, so looking at the whole file first costs little,
+//! and a bad line on page 10,000 is reported before any work is done.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::error::ReplayError;
+use super::recording::Recording;
+use crate::trace::{Event, Record, Warning};
+
+/// How often progress is told, in events.
+const PROGRESS_EVERY: u64 = 1 << 16;
+
+/// What a recording is like as a whole.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// What messages call the recording.
+    pub file: String,
+    /// Events of every kind.
+    pub events: u64,
+    /// CPUs: the highest number that appears, or that the header announces, plus one.
+    pub cpus: u16,
+    /// Time of the first event, in nanoseconds of the recorded clock.
+    pub first_nanos: u64,
+    /// Time of the last event.
+    pub last_nanos: u64,
+    /// Events that mean nothing to a replay, by name.
+    pub others: BTreeMap<String, u64>,
+    /// What is missing from the recording. The caller prints it.
+    pub warnings: Vec<Warning>,
+    /// Frames whose free is recorded, but not their allocation.
+    pub unseen_frames: u64,
+    /// The most frames in use at once, counting from 0 at the beginning.
+    pub(super) peak: i64,
+    /// Migratetype of a recorded pageblock, in the kernel's numbering, where an event tells it.
+    pub(super) types: HashMap<u64, u8>,
+}
+
+impl Survey {
+    /// Reads a recording from beginning to end.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or has a malformed or impossible line.
+    pub fn of(recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<Self, ReplayError> {
+        let mut reader = recording.reader()?;
+        let mut tally = Tally::default();
+        while let Some(record) = reader.next_record()? {
+            tally.add(&record);
+            if reader.events().is_multiple_of(PROGRESS_EVERY) {
+                progress(reader.fraction().unwrap_or(0.0));
+            }
+        }
+        progress(1.0);
+        Ok(Self {
+            file: reader.file().to_owned(),
+            events: reader.events(),
+            cpus: tally.cpus.max(reader.header().cpus.unwrap_or(1)).max(1),
+            first_nanos: tally.first_nanos.unwrap_or(0),
+            last_nanos: tally.last_nanos,
+            others: reader.other_events().map(|(name, n)| (name.to_owned(), n)).collect(),
+            warnings: reader.warnings(),
+            unseen_frames: tally.unseen_frames,
+            peak: tally.peak,
+            types: tally.types,
+        })
+    }
+
+    /// How long the recording lasted, in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.last_nanos.saturating_sub(self.first_nanos) as f64 / 1e9
+    }
+}
+
+/// What is gathered on the way.
+#[derive(Default)]
+struct Tally {
+    cpus: u16,
+    first_nanos: Option<u64>,
+    last_nanos: u64,
+    live: HashMap<u64, u8>,
+    unseen_frames: u64,
+    balance: i64,
+    peak: i64,
+    types: HashMap<u64, u8>,
+}
+
+impl Tally {
+    fn add(&mut self, record: &Record) {
+        self.cpus = self.cpus.max(record.cpu + 1);
+        self.first_nanos.get_or_insert(record.nanos);
+        self.last_nanos = self.last_nanos.max(record.nanos);
+        match record.event {
+            Event::Alloc { pfn, order, migratetype, .. } => {
+                self.live.insert(pfn, order);
+                self.balance += 1 << order;
+                self.peak = self.peak.max(self.balance);
+                self.types.entry(pageblock(pfn)).or_insert(migratetype);
+            }
+            Event::Free { pfn, order } => {
+                // Parts of larger blocks count as unseen too, which only makes the machine roomier.
+                if self.live.remove(&pfn) != Some(order) {
+                    self.unseen_frames += 1 << order;
+                }
+                self.balance -= 1 << order;
+            }
+            // This one names the pageblock's own type, not a request's.
+            Event::PcpuDrain { pfn, migratetype, .. } => {
+                self.types.insert(pageblock(pfn), migratetype);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The pageblock of a recorded frame.
+pub(super) fn pageblock(pfn: u64) -> u64 {
+    pfn >> framewright::frame::PAGEBLOCK_ORDER
+}

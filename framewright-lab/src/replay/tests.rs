@@ -1,0 +1,265 @@
+//! Tests of whole replays: small recordings by hand, and the one that is shipped.
+
+use std::path::Path;
+
+use framewright::Order;
+
+use super::*;
+
+/// A recording, one event after another.
+#[derive(Default)]
+struct Script {
+    text: String,
+    events: u64,
+}
+
+impl Script {
+    fn line(mut self, cpu: u16, body: &str) -> Self {
+        let micros = self.events;
+        self.text += &format!("task-1 [{cpu:03}] ..... 7.{micros:06}: {body}\n");
+        self.events += 1;
+        self
+    }
+
+    fn alloc(self, cpu: u16, pfn: u64, order: u8) -> Self {
+        let body = format!("pfn={pfn:#x} order={order} migratetype=1 gfp_flags=GFP_KERNEL");
+        self.line(cpu, &format!("mm_page_alloc: page=1 {body}"))
+    }
+
+    fn free(self, cpu: u16, pfn: u64, order: u8) -> Self {
+        self.line(cpu, &format!("mm_page_free: page=1 pfn={pfn:#x} order={order}"))
+    }
+
+    fn recording(&self) -> Recording {
+        Recording::from_bytes("script", self.text.clone().into_bytes())
+    }
+
+    fn replay(&self, snapshot: Option<&Snapshot>) -> ReplayReport {
+        replay(&self.recording(), snapshot, &Tuning::default())
+    }
+}
+
+fn replay(recording: &Recording, snapshot: Option<&Snapshot>, tuning: &Tuning) -> ReplayReport {
+    let survey = Survey::of(recording, &mut |_| {}).unwrap();
+    run(recording, &survey, snapshot, tuning, &mut |_| {}).unwrap()
+}
+
+/// A machine of `managed` frames, `free` of them free, nothing on CPU lists.
+fn machine(managed: u64, free: u64) -> Snapshot {
+    let text = format!("# zoneinfo\nNode 0, zone Normal\npages free {free}\nmanaged {managed}\n");
+    Snapshot::parse("machine", text.as_bytes()).unwrap()
+}
+
+/// 256 MiB with 78 MiB in use.
+fn small_machine() -> Snapshot {
+    machine(1 << 16, (1 << 16) - 20_000)
+}
+
+fn shipped() -> (Recording, Snapshot) {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
+    let path = folder.join("sockets.txt.zst");
+    let before = crate::trace::snapshot::beside(&path).unwrap();
+    (Recording::open(&path).unwrap(), Snapshot::open(&before).unwrap())
+}
+
+#[test]
+fn a_small_recording_is_counted_exactly() {
+    let report = Script::default()
+        .alloc(0, 0x100, 0)
+        .alloc(0, 0x104, 2)
+        .line(0, "mm_page_alloc: page=0 pfn=0x0 order=4 migratetype=0 gfp_flags=GFP_NOWAIT")
+        .alloc(1, 0x200, 0)
+        .line(1, "tlb_flush: pages:1 reason:whatever (3)")
+        .free(1, 0x100, 0)
+        .line(1, "mm_page_free_batched: page=1 pfn=0x100 order=0")
+        .free(1, 0x800, 3)
+        .replay(Some(&small_machine()));
+    let expected = Logical {
+        allocs: 3,
+        alloc_frames: 6,
+        frees: 2,
+        free_frames: 9,
+        stand_in_frees: 1,
+        stand_in_frames: 8,
+        ..Logical::default()
+    };
+    assert_eq!(report.logical, expected);
+    assert_eq!(report.machine.in_use_at_start, 20_000);
+    assert_eq!((report.balance.recorded, report.balance.replayed), (19_997, 19_997));
+    assert_eq!((report.events, report.cpus.len()), (8, 2));
+    assert_eq!(report.others["tlb_flush"], 1);
+    let [first, second] = &report.cpus[..] else { panic!() };
+    assert_eq!((first.ours.alloc_frames, first.ours.free_frames), (5, 0));
+    assert_eq!((second.ours.alloc_frames, second.ours.free_frames), (1, 9));
+    assert_eq!((first.kernel.allocs, first.kernel.failed_allocs), (2, 1));
+    assert_eq!((second.kernel.frees, second.kernel.batched_frees), (2, 1));
+    assert_eq!(report.total.list_hits + report.total.list_misses, 3);
+}
+
+#[test]
+fn blocks_are_freed_in_parts_and_parts_as_blocks() {
+    let mut script = Script::default().alloc(0, 0x400, 9).free(0, 0x480, 7);
+    for pfn in (0x400..0x480).chain(0x500..0x600) {
+        script = script.free(0, pfn, 0);
+    }
+    script = script.alloc(0, 0x40, 0).alloc(0, 0x41, 0).alloc(0, 0x42, 1).free(0, 0x40, 2);
+    let report = script.replay(Some(&small_machine()));
+    assert_eq!(report.logical.stand_in_frees, 0);
+    assert!(report.logical.partial_frees > 0);
+    assert_eq!((report.balance.recorded, report.balance.replayed), (20_000, 20_000));
+}
+
+#[test]
+fn orders_beyond_a_pageblock_are_kept_in_pieces() {
+    let script = Script::default().alloc(0, 0x800, 11).free(0, 0xc00, 10).free(0, 0x800, 3);
+    let report = script.replay(Some(&small_machine()));
+    assert_eq!((report.logical.alloc_frames, report.logical.free_frames), (2048, 1032));
+    assert_eq!(report.logical.stand_in_frees, 0);
+    assert_eq!((report.balance.recorded, report.balance.replayed), (21_016, 21_016));
+}
+
+#[test]
+fn what_is_half_known_takes_a_stand_in_for_the_other_half() {
+    let report = Script::default().alloc(0, 0x40, 0).free(0, 0x40, 1).replay(None);
+    assert_eq!((report.logical.stand_in_frees, report.logical.stand_in_frames), (1, 1));
+    assert_eq!(report.logical.unmatched_frees, 0);
+    assert!(report.balance.difference_percent.abs() < f64::EPSILON);
+}
+
+#[test]
+fn a_frame_allocated_twice_was_freed_unseen() {
+    let report = Script::default()
+        .alloc(0, 0x40, 2)
+        .alloc(0, 0x41, 0)
+        .alloc(0, 0x40, 1)
+        .free(0, 0x40, 1)
+        .replay(Some(&small_machine()));
+    assert_eq!((report.logical.reallocations, report.logical.freed_unseen_frames), (2, 5));
+    assert_eq!((report.balance.recorded, report.balance.replayed), (20_000, 20_000));
+}
+
+#[test]
+fn what_no_stand_in_explains_is_unmatched() {
+    let report = Script::default()
+        .alloc(0, 0x400, 4)
+        .free(0, 0x40, 1)
+        .free(0, 0x80, 0)
+        .replay(Some(&machine(1 << 16, (1 << 16) - 1)));
+    // One stand-in there is; it explains half of the first free.
+    assert_eq!((report.logical.unmatched_frees, report.logical.unmatched_frames), (2, 2));
+    assert_eq!((report.balance.recorded, report.balance.replayed), (14, 16));
+    assert!(report.balance.difference_percent > 10.0);
+}
+
+#[test]
+fn what_our_allocator_refused_is_neither_freed_nor_replaced() {
+    let mut script = Script::default();
+    for pfn in 0..20 {
+        script = script.alloc(0, pfn << 9 | 1 << 30, 9);
+    }
+    for pfn in 0..20 {
+        script = script.free(0, pfn << 9 | 1 << 30, 9);
+    }
+    let report = script.replay(Some(&machine(16 << 9, 8 << 9)));
+    assert!(report.logical.refused_allocs >= 12, "{:?}", report.logical);
+    assert_eq!(report.logical.stand_in_frees, 0);
+    assert_eq!((report.balance.recorded, report.balance.replayed), (4096, 4096));
+}
+
+#[test]
+fn memory_begins_as_the_snapshot_shows_it() {
+    let (recording, snapshot) = shipped();
+    let report = replay(&recording, Some(&snapshot), &Tuning::default());
+    assert_eq!(report.machine.frames, snapshot.managed());
+    assert_eq!(report.machine.in_use_at_start, snapshot.in_use());
+    assert!(report.machine.held_at_start > 0);
+    let kernel = report.kernel_free_at_start.unwrap();
+    for (of, theirs) in &kernel.by_type {
+        let ours = report.free_at_start.by_type[of];
+        for order in 0..4 {
+            let off = ours[order].abs_diff(theirs[order]);
+            assert!(off <= 8 + theirs[order] / 100, "{of} order {order}: {ours:?} {theirs:?}");
+        }
+    }
+    let order = Order::MAX;
+    let (ours, theirs) = (report.free_at_start.unusable_index(order), kernel.unusable_index(order));
+    assert!(ours.abs_diff(theirs) < 20, "{ours} {theirs}");
+}
+
+#[test]
+fn the_shipped_recording_balances_and_repeats() {
+    let (recording, snapshot) = shipped();
+    let survey = Survey::of(&recording, &mut |_| {}).unwrap();
+    assert_eq!((survey.warnings.len(), survey.events, survey.cpus), (0, 160_000, 2));
+    let mut parts = Vec::new();
+    let tuning = Tuning::default();
+    let mut progress = |part| parts.push(part);
+    let report = run(&recording, &survey, Some(&snapshot), &tuning, &mut progress).unwrap();
+    assert_eq!(report.logical.unmatched_frees, 0);
+    assert_eq!(report.logical.refused_allocs, 0);
+    assert!(report.balance.difference_percent.abs() < 5.0, "{:?}", report.balance);
+    assert_eq!(report.balance.recorded, report.balance.replayed);
+    // A third of its frees end what began before it.
+    assert!(report.logical.stand_in_frees * 3 > report.logical.frees);
+    assert_eq!(report.kernel_total.extfrag_claims, 20);
+    assert!(report.samples.len() as u64 > 200 && report.samples.last().unwrap().seconds > 8.0);
+    assert!(parts.is_sorted() && parts.last() == Some(&1.0));
+    assert_eq!(report, replay(&recording, Some(&snapshot), &tuning), "not deterministic");
+}
+
+#[test]
+fn settings_make_a_difference() {
+    let (recording, snapshot) = shipped();
+    let drained = |rule: &str| {
+        let mut tuning = Tuning::default();
+        tuning.set("pcp.high_order_drain", rule).unwrap();
+        let report = replay(&recording, Some(&snapshot), &tuning);
+        assert_eq!(report.balance.recorded, report.balance.replayed);
+        report.total.drains["high-order"]
+    };
+    assert!(drained("every-free") > drained("second-consecutive"));
+}
+
+#[test]
+fn without_a_snapshot_the_recording_tells_the_size() {
+    let (recording, _) = shipped();
+    let report = replay(&recording, None, &Tuning::default());
+    assert_eq!(report.logical.unmatched_frees, 0);
+    assert_eq!(report.logical.refused_allocs, 0);
+    assert_eq!(report.balance.recorded, report.balance.replayed);
+    assert!(!report.machine.from_snapshot && report.kernel_free_at_start.is_none());
+}
+
+#[test]
+fn tables_that_contradict_zoneinfo_are_left_out() {
+    let text = "# zoneinfo\nNode 0, zone Normal\npages free 1000\nmanaged 8192\n# pagetypeinfo\n\
+                Number of blocks type Unmovable Movable\n\
+                Node 0, zone Normal, type Unmovable 1 1 1099511627776\n\
+                Node 0, zone Normal 1099511627776 7\n";
+    let snapshot = Snapshot::parse("t", text.as_bytes()).unwrap();
+    let report = Script::default().free(0, 0x40, 0).replay(Some(&snapshot));
+    assert_eq!(report.machine.in_use_at_start, 7192);
+    assert_eq!((report.balance.recorded, report.balance.replayed), (7191, 7191));
+}
+
+#[test]
+fn what_cannot_be_replayed_is_named() {
+    let fails = |text: &str, snapshot: Option<&Snapshot>| {
+        let recording = Recording::from_bytes("t.txt", text.as_bytes().to_vec());
+        let survey = match Survey::of(&recording, &mut |_| {}) {
+            Ok(survey) => survey,
+            Err(error) => return error.to_string(),
+        };
+        run(&recording, &survey, snapshot, &Tuning::default(), &mut |_| {})
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    let good = Script::default().alloc(0, 1, 0).text;
+    let bad = format!("{good}{}", Script::default().alloc(0, 1, 99).text);
+    assert!(fails(&bad, None).contains("t.txt:2: order `99`"));
+    assert!(fails("", None).contains("empty"));
+    let giant = machine(1 << 40, 1 << 39);
+    assert!(fails(&good, Some(&giant)).contains("a replay holds at most 1073741824"));
+    assert!(Recording::open(Path::new("/nowhere/at/all")).is_err());
+}

@@ -1,0 +1,172 @@
+//! Runs side by side, in the shape that developers of memory managers know.
+//!
+//! ```text
+//!                  before             after
+//! Mean   27.50 (   0.00%)  48.10 (  74.91%)
+//! ```
+//!
+//! The first run is the baseline. A percentage is a *gain*: positive is better, whichever way the
+//! figure itself should go.
+
+use super::number::decimal;
+use super::table::{Style, Table, Tone};
+use super::{Better, Metric, Run, Unit};
+
+/// What the percentages mean; shown with every comparison.
+pub const HEADER_NOTE: &str = "(percent: gain over the first column, positive is better)";
+
+/// Differences smaller than this are shown without colour.
+const TELLING_PERCENT: f64 = 1.0;
+
+/// A table of metrics, one column per run.
+#[derive(Clone, Debug)]
+pub struct Comparison<'r> {
+    judged: Vec<&'r Run>,
+    beside: Vec<&'r Run>,
+}
+
+impl<'r> Comparison<'r> {
+    /// Compares `runs` with the first of them.
+    pub fn of(runs: impl IntoIterator<Item = &'r Run>) -> Self {
+        Self { judged: runs.into_iter().collect(), beside: Vec::new() }
+    }
+
+    /// Shows `runs` without judging any.
+    pub fn values(runs: impl IntoIterator<Item = &'r Run>) -> Self {
+        Self { judged: Vec::new(), beside: runs.into_iter().collect() }
+    }
+
+    /// Adds a column that is shown but not judged.
+    #[must_use]
+    pub fn beside(mut self, run: &'r Run) -> Self {
+        self.beside.push(run);
+        self
+    }
+
+    /// The table of the metrics called `names` (those that no run has are left out).
+    pub fn table<'n>(&self, names: impl IntoIterator<Item = &'n str>, style: Style) -> Table {
+        let columns = self.judged.iter().chain(&self.beside);
+        let mut table = Table::new(
+            std::iter::once("").chain(columns.clone().map(|run| run.label.as_str())),
+            style,
+        );
+        for name in names {
+            if columns.clone().any(|run| run.metrics.contains_key(name)) {
+                self.row(&mut table, name);
+            }
+        }
+        table
+    }
+
+    fn row(&self, table: &mut Table, name: &str) {
+        let base = self.judged.first().and_then(|run| run.metrics.get(name));
+        let mut cells = vec![(name.to_owned(), Tone::Plain)];
+        for run in &self.judged {
+            cells.push(match (run.metrics.get(name), base) {
+                (None, _) => (String::new(), Tone::Plain),
+                (Some(metric), Some(base)) if self.judged.len() > 1 => judged(metric, base),
+                (Some(metric), _) => (value(metric), Tone::Plain),
+            });
+        }
+        for run in &self.beside {
+            cells.push((run.metrics.get(name).map(value).unwrap_or_default(), Tone::Plain));
+        }
+        table.row(cells);
+    }
+}
+
+/// The gain of `new` over `base` in percent: positive is better. `None` if the baseline is zero
+/// and the other is not.
+pub fn gain_percent(new: f64, base: f64, better: Better) -> Option<f64> {
+    if new == base {
+        return Some(0.0);
+    }
+    if base == 0.0 {
+        return None;
+    }
+    let change = new * 100.0 / base - 100.0;
+    Some(match better {
+        Better::Higher => change,
+        Better::Lower => -change,
+    })
+}
+
+fn value(metric: &Metric) -> String {
+    let sign = if metric.unit == Unit::Percent { "%" } else { "" };
+    let decimals = match metric.unit {
+        // An average of counts.
+        Unit::Count if metric.median.fract() != 0.0 => 2,
+        unit => unit.decimals(),
+    };
+    format!("{}{sign}", decimal(metric.median, decimals))
+}
+
+fn judged(metric: &Metric, base: &Metric) -> (String, Tone) {
+    let value = value(metric);
+    let Some(better) = metric.better else {
+        return (format!("{value} {:10}", ""), Tone::Plain);
+    };
+    match gain_percent(metric.median, base.median, better) {
+        None => (format!("{value} (     n/a)"), Tone::Plain),
+        Some(gain) => (format!("{value} ({:>7}%)", decimal(gain, 2)), tone(gain)),
+    }
+}
+
+fn tone(gain: f64) -> Tone {
+    if gain >= TELLING_PERCENT {
+        Tone::Good
+    } else if gain <= -TELLING_PERCENT {
+        Tone::Bad
+    } else {
+        Tone::Plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(label: &str, mean: f64, waits: f64) -> Run {
+        let mut run = Run { label: label.into(), ..Run::default() };
+        run.metrics.insert("Mean".into(), Metric::once(mean, Unit::Nanos, Some(Better::Higher)));
+        run.metrics.insert("Waits".into(), Metric::once(waits, Unit::Count, Some(Better::Lower)));
+        run.metrics.insert("Events".into(), Metric::once(7.0, Unit::Count, None));
+        run
+    }
+
+    fn text(comparison: &Comparison<'_>) -> Vec<String> {
+        let table = comparison.table(["Mean", "Waits", "Nothing", "Events"], Style::Plain);
+        table.to_string().lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn positive_is_better_both_ways() {
+        let (before, after) = (run("before", 27.5, 200.0), run("after", 48.1, 50.0));
+        let lines = text(&Comparison::of([&before, &after]));
+        assert!(lines[1].ends_with("27.50 (   0.00%)  48.10 (  74.91%)"), "{lines:#?}");
+        assert!(lines[2].ends_with("  200 (   0.00%)     50 (  75.00%)"), "{lines:#?}");
+    }
+
+    #[test]
+    fn one_run_has_no_percentages_and_a_column_beside_none_either() {
+        let (only, kernel) = (run("only", 1.0, 2.0), run("kernel", 3.0, 4.0));
+        let lines = text(&Comparison::of([&only]).beside(&kernel));
+        assert!(lines.iter().all(|line| !line.contains('%')), "{lines:#?}");
+        assert!(lines[1].ends_with("1.00    3.00"), "{lines:#?}");
+    }
+
+    #[test]
+    fn metrics_that_nobody_has_are_left_out() {
+        let only = run("only", 1.0, 2.0);
+        let lines = text(&Comparison::of([&only]));
+        assert_eq!(lines.len(), 4, "{lines:#?}");
+    }
+
+    #[test]
+    fn a_baseline_of_zero_has_no_percentage() {
+        assert_eq!(gain_percent(0.0, 0.0, Better::Lower), Some(0.0));
+        assert_eq!(gain_percent(5.0, 0.0, Better::Lower), None);
+        assert_eq!(gain_percent(5.0, 10.0, Better::Lower), Some(50.0));
+        assert_eq!(gain_percent(5.0, 10.0, Better::Higher), Some(-50.0));
+    }
+}

@@ -1,0 +1,273 @@
+//! The model: plain data with a fixed order, so that equal results are equal bytes.
+
+use indexmap::{IndexMap, IndexSet};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// The result of one command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of the program that measured.
+    pub framewright: String,
+    /// The command, without the options that only say where results go.
+    pub command: Vec<String>,
+    /// What was run.
+    pub workload: String,
+    /// What it ran on.
+    pub machine: String,
+    /// Seed of every random choice; none where nothing is random.
+    pub seed: Option<u64>,
+    /// One entry per setting or allocator measured.
+    pub runs: Vec<Run>,
+    /// Figures of others, on their machines.
+    pub published: Vec<Published>,
+    /// What was checked.
+    pub verdict: Verdict,
+}
+
+/// The figures of one side of a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Name of the column.
+    pub label: String,
+    /// The settings that were chosen, and those that another run chose differently.
+    pub settings: IndexMap<String, String>,
+    /// Figures by name, in the order in which they are shown.
+    pub metrics: IndexMap<String, Metric>,
+    /// Figures over time, by name.
+    pub series: IndexMap<String, Vec<Point>>,
+}
+
+/// One point of a series: when (in the unit of the workload's clock), and the value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point(
+    #[serde(serialize_with = "short")] pub f64,
+    #[serde(serialize_with = "short")] pub f64,
+);
+
+/// One figure: the median of `n` rounds, with their extremes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The middle one of the rounds.
+    #[serde(serialize_with = "short")]
+    pub median: f64,
+    /// The smallest.
+    #[serde(serialize_with = "short")]
+    pub min: f64,
+    /// The largest.
+    #[serde(serialize_with = "short")]
+    pub max: f64,
+    /// How many rounds.
+    pub n: u64,
+    /// What is counted.
+    pub unit: Unit,
+    /// Which way is better; none where a difference is neither.
+    pub better: Option<Better>,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Occurrences.
+    Count,
+    /// Frames of 4 KiB.
+    Frames,
+    /// Frames per occurrence.
+    #[serde(rename = "frames/acquisition")]
+    FramesPerAcquisition,
+    /// Bytes.
+    Bytes,
+    /// Bytes of metadata per frame managed.
+    #[serde(rename = "bytes/frame")]
+    BytesPerFrame,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanos,
+    /// Per second.
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// Percent.
+    #[serde(rename = "%")]
+    Percent,
+    /// Thousandths.
+    Thousandths,
+    /// Order of a block.
+    Order,
+    /// A plain ratio.
+    Ratio,
+}
+
+/// Which way a figure should go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+}
+
+/// A figure that somebody else published, on their machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// Name of the figure.
+    pub metric: String,
+    /// Where it stands.
+    pub source: String,
+    /// What it was measured on.
+    pub machine: String,
+    /// The value.
+    #[serde(serialize_with = "short")]
+    pub value: f64,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+/// What was checked, and whether all of it held.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Every check held.
+    pub passed: bool,
+    /// The checks.
+    pub checks: Vec<Check>,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Name of the check.
+    pub name: String,
+    /// Whether it held.
+    pub passed: bool,
+    /// The figures it was decided on.
+    pub detail: String,
+}
+
+impl Report {
+    /// The names of all metrics, each once, in the order in which runs have them.
+    pub fn metric_names(&self) -> Vec<&str> {
+        unique(self.runs.iter().flat_map(|run| run.metrics.keys()))
+    }
+
+    /// The names of all series, each once, in the order in which runs have them.
+    pub fn series_names(&self) -> Vec<&str> {
+        unique(self.runs.iter().flat_map(|run| run.series.keys()))
+    }
+}
+
+/// The name of one CPU's part of the metric called `name`.
+pub fn cpu_metric(cpu: u16, name: &str) -> String {
+    format!("cpu {cpu}: {name}")
+}
+
+fn unique<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n str> {
+    names.map(String::as_str).collect::<IndexSet<_>>().into_iter().collect()
+}
+
+impl Metric {
+    /// A figure that was counted once.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if `value` is not finite: JSON has no word for it.
+    pub fn once(value: f64, unit: Unit, better: Option<Better>) -> Self {
+        debug_assert!(value.is_finite(), "a figure is a finite number");
+        Self { median: value, min: value, max: value, n: 1, unit, better }
+    }
+
+    /// The median and extremes of `rounds`; `None` if there are none.
+    pub fn of_rounds(rounds: &[f64], unit: Unit, better: Option<Better>) -> Option<Self> {
+        let mut sorted = rounds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            f64::midpoint(sorted[middle - 1], sorted[middle])
+        };
+        Some(Self { median, min, max, n: sorted.len() as u64, unit, better })
+    }
+}
+
+impl Unit {
+    /// Decimals that mean something.
+    pub fn decimals(self) -> usize {
+        match self {
+            Unit::Count | Unit::Frames | Unit::Bytes | Unit::Order | Unit::PerSecond => 0,
+            Unit::FramesPerAcquisition | Unit::Nanos | Unit::Percent => 2,
+            Unit::BytesPerFrame | Unit::Thousandths => 3,
+            // Some are far below one: acquisitions per page.
+            Unit::Ratio => 6,
+        }
+    }
+}
+
+impl Verdict {
+    /// The verdict over `checks`: it takes all of them to pass.
+    pub fn of(checks: Vec<Check>) -> Self {
+        Self { passed: checks.iter().all(|check| check.passed), checks }
+    }
+}
+
+/// Whole numbers are written without a fraction.
+fn short<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Up to here every whole number has its own `f64`.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        serializer.serialize_i64(*value as i64)
+    } else {
+        serializer.serialize_f64(*value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_of_rounds_lies_between_the_middle_two() {
+        let odd = Metric::of_rounds(&[3.0, 1.0, 2.0], Unit::Nanos, None).unwrap();
+        assert_eq!((odd.median, odd.min, odd.max, odd.n), (2.0, 1.0, 3.0, 3));
+        let even = Metric::of_rounds(&[4.0, 1.0, 2.0, 3.0], Unit::Nanos, None).unwrap();
+        assert_eq!(even.median, 2.5);
+        assert_eq!(Metric::of_rounds(&[], Unit::Nanos, None), None);
+    }
+
+    #[test]
+    fn a_verdict_takes_every_check() {
+        let check = |passed| Check { name: "x".into(), passed, detail: String::new() };
+        assert!(Verdict::of(Vec::new()).passed);
+        assert!(Verdict::of(vec![check(true)]).passed);
+        assert!(!Verdict::of(vec![check(true), check(false)]).passed);
+    }
+
+    #[test]
+    fn json_has_the_documented_shape_and_reads_back() {
+        let mut run = Run { label: "framewright".into(), ..Run::default() };
+        run.metrics.insert("refills".into(), Metric::once(12.0, Unit::Count, Some(Better::Lower)));
+        run.series.insert("largest free order".into(), vec![Point(0.5, 9.0)]);
+        let report = Report {
+            framewright: "0.1.0".into(),
+            command: vec!["framewright".into(), "replay".into()],
+            workload: "replay".into(),
+            machine: "host:2".into(),
+            seed: None,
+            runs: vec![run],
+            published: Vec::new(),
+            verdict: Verdict::of(Vec::new()),
+        };
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(
+            text,
+            concat!(
+                r#"{"framewright":"0.1.0","command":["framewright","replay"],"workload":"replay","#,
+                r#""machine":"host:2","seed":null,"runs":[{"label":"framewright","settings":{},"#,
+                r#""metrics":{"refills":{"median":12,"min":12,"max":12,"n":1,"unit":"count","#,
+                r#""better":"lower"}},"series":{"largest free order":[[0.5,9]]}}],"#,
+                r#""published":[],"verdict":{"passed":true,"checks":[]}}"#
+            )
+        );
+        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    }
+}

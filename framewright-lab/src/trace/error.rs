@@ -1,0 +1,154 @@
+//! What can be wrong with a recording or a snapshot, and what is only worth a word.
+//!
+//! Every message names the file, the line and the offending text, so that it can be found with an
+//! editor, and says what was expected there.
+
+use std::fmt;
+use std::io;
+
+/// The most of an offending value that a message quotes, in bytes.
+const QUOTED: usize = 60;
+
+/// Why a recording or a snapshot cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file could not be opened or read, or its compressed stream is corrupt.
+    #[error("{file}: cannot read: {source}")]
+    Io {
+        /// The file, as the caller named it.
+        file: String,
+        /// What the system or the decompressor said.
+        source: io::Error,
+    },
+    /// The file as a whole is not what it should be: empty, binary, or without events.
+    #[error("{file}: {reason}")]
+    Unusable {
+        /// The file, as the caller named it.
+        file: String,
+        /// What it is instead, and what to do.
+        reason: String,
+    },
+    /// One line is malformed or impossible.
+    #[error("{file}:{line}: {problem}")]
+    Line {
+        /// The file, as the caller named it.
+        file: String,
+        /// The line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: LineProblem,
+    },
+}
+
+/// What is wrong with one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineProblem {
+    /// The field or part concerned, as users know it (`order`, `CPU`, `timestamp`).
+    pub field: &'static str,
+    /// The offending text, shortened to a quotable length.
+    pub value: String,
+    /// What would have been right.
+    pub expected: &'static str,
+}
+
+impl LineProblem {
+    /// Describes `value`, found where `field` was read. Out of line: errors are rare, lines are not.
+    #[cold]
+    pub(super) fn new(field: &'static str, value: &[u8], expected: &'static str) -> Self {
+        let shown = &value[..value.len().min(QUOTED)];
+        let dots = if shown.len() < value.len() { "…" } else { "" };
+        let text: String = String::from_utf8_lossy(shown)
+            .chars()
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect();
+        Self { field, value: text + dots, expected }
+    }
+}
+
+impl fmt::Display for LineProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.value.is_empty() {
+            write!(f, "{} is missing: expected {}", self.field, self.expected)
+        } else {
+            write!(f, "{} `{}`: expected {}", self.field, self.value, self.expected)
+        }
+    }
+}
+
+/// Something is missing from a recording that is used all the same. The caller prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// The header announces more events than the file holds.
+    Shortened {
+        /// Events that the header announces.
+        announced: u64,
+        /// Events in the file.
+        found: u64,
+    },
+    /// The kernel's ring buffer overran before the recording was saved.
+    Overrun {
+        /// Events written by the kernel.
+        written: u64,
+        /// Events still in the buffer when it was saved.
+        kept: u64,
+    },
+    /// The last line has no end, so the recording was probably cut there.
+    CutLine {
+        /// The line, counted from 1.
+        line: u64,
+        /// It makes sense all the same and was used; otherwise it was left out.
+        used: bool,
+    },
+    /// The compressed stream ends in the middle; everything before was used.
+    CutStream,
+    /// The kernel dropped events while recording.
+    Lost {
+        /// Events lost, over all such notes; notes without a number count as one.
+        events: u64,
+        /// Notes of lost events in the file.
+        notes: u64,
+        /// The line of the first note.
+        line: u64,
+    },
+    /// Some lines are earlier than the line before them. They were used in file order.
+    OutOfOrder {
+        /// Lines that go back in time.
+        lines: u64,
+        /// The first such line.
+        line: u64,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shortened { announced, found } => write!(
+                f,
+                "the header announces {announced} events, the file holds {found}: it was cut"
+            ),
+            Self::Overrun { written, kept } => write!(
+                f,
+                "the kernel wrote {written} events and kept {kept}: the first {} are lost; \
+                 record with a larger buffer",
+                written.saturating_sub(*kept)
+            ),
+            Self::CutLine { line, used: false } => {
+                write!(f, "line {line}, the last, is cut: it was left out")
+            }
+            Self::CutLine { line, used: true } => {
+                write!(f, "line {line}, the last, has no end and may be cut: it was used")
+            }
+            Self::CutStream => {
+                f.write_str("the compressed file is cut: what was before the cut is used")
+            }
+            Self::Lost { events, notes, line } => {
+                write!(f, "the kernel lost {events} events in {notes} places, first at line {line}")
+            }
+            Self::OutOfOrder { lines, line } => write!(
+                f,
+                "{lines} lines are earlier than the line before them, first line {line}: \
+                 used in file order"
+            ),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Events: the bodies of the kernel's `kmem` tracepoints.
+//!
+//! `page=` is a hash, not an identity: only `pfn=` joins events.
+
+use super::error::LineProblem;
+use super::fields::{Fields, aligned, find, required};
+use super::gfp::GfpFlags;
+use super::number;
+
+/// One event of the page allocator. Frame numbers and orders are the recorded machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `mm_page_alloc`: 2^order frames were handed out.
+    Alloc {
+        /// First frame.
+        pfn: u64,
+        /// Order of the block.
+        order: u8,
+        /// The request's migratetype, in the kernel's numbering.
+        migratetype: u8,
+        /// What the caller wished.
+        gfp: GfpFlags,
+    },
+    /// `mm_page_alloc` with a null page: the request failed.
+    AllocFailed {
+        /// Order asked for.
+        order: u8,
+        /// The request's migratetype.
+        migratetype: u8,
+        /// What the caller wished.
+        gfp: GfpFlags,
+    },
+    /// `mm_page_free`: 2^order frames came back.
+    Free {
+        /// First frame.
+        pfn: u64,
+        /// Order of the block.
+        order: u8,
+    },
+    /// `mm_page_free_batched`: accompanies a [`Event::Free`] on the batched path and frees nothing
+    /// by itself. It always says order 0, whatever the order is.
+    FreeBatched {
+        /// First frame.
+        pfn: u64,
+    },
+    /// `mm_page_alloc_zone_locked`: a block left the zone's free lists under the zone lock.
+    ZoneLocked {
+        /// First frame.
+        pfn: u64,
+        /// Order of the block.
+        order: u8,
+        /// Migratetype of the list.
+        migratetype: u8,
+        /// The kernel's guess whether this was part of a per-CPU refill.
+        percpu_refill: bool,
+    },
+    /// `mm_page_pcpu_drain`: a block went from a CPU's list back to the zone.
+    PcpuDrain {
+        /// First frame.
+        pfn: u64,
+        /// Order of the block.
+        order: u8,
+        /// Migratetype of its pageblock.
+        migratetype: u8,
+    },
+    /// `mm_page_alloc_extfrag`: a block was claimed or stolen from another migratetype.
+    ExtFrag(ExtFrag),
+    /// Any other event: skipped, counted by name.
+    Other,
+}
+
+/// The fields of `mm_page_alloc_extfrag`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtFrag {
+    /// First frame of the block that was found.
+    pub pfn: u64,
+    /// Order asked for.
+    pub alloc_order: u8,
+    /// Order of the block that was found.
+    pub fallback_order: u8,
+    /// Order of a pageblock on the recorded machine.
+    pub pageblock_order: u8,
+    /// Migratetype asked for.
+    pub alloc_migratetype: u8,
+    /// Migratetype of the list it was found on.
+    pub fallback_migratetype: u8,
+    /// The block found is smaller than a pageblock.
+    pub fragmenting: bool,
+    /// The pageblock belongs to the requester's type afterwards: claimed rather than stolen.
+    pub change_ownership: bool,
+}
+
+impl Event {
+    /// Reads the body of the event called `name`; unknown names give [`Event::Other`].
+    #[inline]
+    pub(super) fn parse(name: &[u8], body: &[u8]) -> Result<Self, LineProblem> {
+        match name {
+            b"mm_page_alloc" => alloc(body),
+            b"mm_page_free" => free(body),
+            b"mm_page_free_batched" => {
+                Fields::read(body)?.pfn().map(|pfn| Self::FreeBatched { pfn })
+            }
+            b"mm_page_alloc_zone_locked" => zone_locked(body),
+            b"mm_page_pcpu_drain" => pcpu_drain(body),
+            b"mm_page_alloc_extfrag" => extfrag(body),
+            _ => Ok(Self::Other),
+        }
+    }
+}
+
+fn alloc(body: &[u8]) -> Result<Event, LineProblem> {
+    let fields = Fields::read(body)?;
+    let order = fields.order()?;
+    let migratetype = fields.migratetype()?;
+    let gfp = GfpFlags::parse(required("gfp_flags", fields.gfp_flags)?);
+    // The kernel prints frame 0 for a null page; frame 0 itself is never handed out on a PC.
+    match fields.pfn()? {
+        0 => Ok(Event::AllocFailed { order, migratetype, gfp }),
+        pfn => Ok(Event::Alloc { pfn: aligned(pfn, order, fields.pfn)?, order, migratetype, gfp }),
+    }
+}
+
+fn free(body: &[u8]) -> Result<Event, LineProblem> {
+    let fields = Fields::read(body)?;
+    let order = fields.order()?;
+    Ok(Event::Free { pfn: aligned(fields.pfn()?, order, fields.pfn)?, order })
+}
+
+fn zone_locked(body: &[u8]) -> Result<Event, LineProblem> {
+    let fields = Fields::read(body)?;
+    Ok(Event::ZoneLocked {
+        pfn: fields.pfn()?,
+        order: fields.order()?,
+        migratetype: fields.migratetype()?,
+        percpu_refill: number::flag(
+            "percpu_refill",
+            required("percpu_refill", fields.percpu_refill)?,
+        )?,
+    })
+}
+
+fn pcpu_drain(body: &[u8]) -> Result<Event, LineProblem> {
+    let fields = Fields::read(body)?;
+    Ok(Event::PcpuDrain {
+        pfn: fields.pfn()?,
+        order: fields.order()?,
+        migratetype: fields.migratetype()?,
+    })
+}
+
+/// Rare, so looked up key by key.
+fn extfrag(body: &[u8]) -> Result<Event, LineProblem> {
+    let order = |key| number::order(key, required(key, find(body, key))?);
+    let migratetype = |key| number::migratetype(key, required(key, find(body, key))?);
+    let flag = |key| number::flag(key, required(key, find(body, key))?);
+    Ok(Event::ExtFrag(ExtFrag {
+        pfn: number::pfn(required("pfn", find(body, "pfn"))?)?,
+        alloc_order: order("alloc_order")?,
+        fallback_order: order("fallback_order")?,
+        pageblock_order: order("pageblock_order")?,
+        alloc_migratetype: migratetype("alloc_migratetype")?,
+        fallback_migratetype: migratetype("fallback_migratetype")?,
+        fragmenting: flag("fragmenting")?,
+        change_ownership: flag("change_ownership")?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "page=0000000069f72dc4 ";
+
+    fn parse(name: &str, body: &str) -> Result<Event, LineProblem> {
+        Event::parse(name.as_bytes(), format!("{PAGE}{body}").as_bytes())
+    }
+
+    #[test]
+    fn every_event_of_interest_is_typed() {
+        let gfp = GfpFlags::DIRECT_RECLAIM | GfpFlags::ZERO;
+        assert_eq!(
+            parse(
+                "mm_page_alloc",
+                "pfn=0x2e4bf4 order=2 migratetype=1 gfp_flags=GFP_KERNEL|__GFP_ZERO"
+            ),
+            Ok(Event::Alloc { pfn: 0x2e4bf4, order: 2, migratetype: 1, gfp })
+        );
+        assert_eq!(
+            parse("mm_page_alloc", "pfn=0x0 order=4 migratetype=0 gfp_flags=GFP_NOWAIT"),
+            Ok(Event::AllocFailed { order: 4, migratetype: 0, gfp: GfpFlags::NONE })
+        );
+        assert_eq!(
+            parse("mm_page_free", "pfn=0x200 order=9"),
+            Ok(Event::Free { pfn: 0x200, order: 9 })
+        );
+        assert_eq!(
+            parse("mm_page_free_batched", "pfn=0x201 order=0"),
+            Ok(Event::FreeBatched { pfn: 0x201 })
+        );
+        assert_eq!(
+            parse("mm_page_alloc_zone_locked", "pfn=0x8 order=3 migratetype=2 percpu_refill=1"),
+            Ok(Event::ZoneLocked { pfn: 8, order: 3, migratetype: 2, percpu_refill: true })
+        );
+        assert_eq!(
+            parse("mm_page_pcpu_drain", "pfn=0x9 order=0 migratetype=1"),
+            Ok(Event::PcpuDrain { pfn: 9, order: 0, migratetype: 1 })
+        );
+        assert_eq!(parse("mm_page_reinvented", "whatever it (says)"), Ok(Event::Other));
+    }
+
+    #[test]
+    fn extfrag_keeps_all_its_fields() {
+        let body = "pfn=0x156c00 alloc_order=3 fallback_order=10 pageblock_order=9 \
+                    alloc_migratetype=0 fallback_migratetype=1 fragmenting=0 change_ownership=1";
+        assert_eq!(
+            parse("mm_page_alloc_extfrag", body),
+            Ok(Event::ExtFrag(ExtFrag {
+                pfn: 0x156c00,
+                alloc_order: 3,
+                fallback_order: 10,
+                pageblock_order: 9,
+                alloc_migratetype: 0,
+                fallback_migratetype: 1,
+                fragmenting: false,
+                change_ownership: true,
+            }))
+        );
+    }
+
+    #[test]
+    fn keys_may_move_and_new_ones_may_come() {
+        assert_eq!(
+            parse("mm_page_free", "order=0 nid=3 pfn=77"),
+            Ok(Event::Free { pfn: 77, order: 0 })
+        );
+    }
+
+    #[test]
+    fn bad_bodies_name_field_and_value() {
+        let cases = [
+            ("mm_page_free", "pfn=0x10 order=99", "order", "99"),
+            ("mm_page_free", "pfn=0x10 order=-1", "order", "-1"),
+            ("mm_page_free", "pfn=0x10", "order", ""),
+            ("mm_page_free", "pfn=0x11 order=1", "pfn", "0x11"),
+            ("mm_page_free", "pfn=0x99999999999999999999 order=1", "pfn", "0x99999999999999999999"),
+            ("mm_page_free", "order=0", "pfn", ""),
+            ("mm_page_free", "pfn=0x10 order=0 oops", "field", "oops"),
+            ("mm_page_alloc", "pfn=0x10 order=0 migratetype=7 gfp_flags=none", "migratetype", "7"),
+            ("mm_page_alloc", "pfn=0x10 order=0 migratetype=0", "gfp_flags", ""),
+            ("mm_page_alloc", "pfn=zebra order=0 migratetype=0 gfp_flags=none", "pfn", "zebra"),
+            (
+                "mm_page_alloc_zone_locked",
+                "pfn=0x1 order=0 migratetype=0 percpu_refill=yes",
+                "percpu_refill",
+                "yes",
+            ),
+            ("mm_page_pcpu_drain", "pfn=0x1 order= migratetype=0", "order", ""),
+            ("mm_page_alloc_extfrag", "pfn=0x1 alloc_order=0", "fallback_order", ""),
+        ];
+        for (name, body, field, value) in cases {
+            let problem = parse(name, body).expect_err(body);
+            assert_eq!((problem.field, problem.value.as_str()), (field, value), "{body}");
+        }
+    }
+}

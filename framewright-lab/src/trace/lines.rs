@@ -1,0 +1,203 @@
+//! Bytes in, lines out.
+//!
+//! Lines are slices of one buffer, which grows to the longest line and no further than [`LONGEST`].
+
+use std::io;
+
+use super::error::TraceError;
+use super::source::Source;
+
+/// A line longer than this is not text of a recording.
+const LONGEST: usize = 64 << 10;
+/// How much is read at once.
+const CHUNK: usize = 256 << 10;
+
+/// A source of lines.
+pub(super) struct Lines {
+    source: Source,
+    buffer: Vec<u8>,
+    /// The part of the buffer that is read but not yet given out.
+    start: usize,
+    end: usize,
+    number: u64,
+    at_end: bool,
+    stream_is_cut: bool,
+}
+
+/// One line, without its end.
+pub(super) struct TextLine<'t> {
+    /// Counted from 1.
+    pub(super) number: u64,
+    /// Its text.
+    pub(super) text: &'t [u8],
+    /// It ended in a newline; otherwise it is the last and may be cut.
+    pub(super) whole: bool,
+}
+
+impl Lines {
+    /// Cuts `source` into lines.
+    pub(super) fn new(source: Source) -> Self {
+        Self {
+            source,
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            number: 0,
+            at_end: false,
+            stream_is_cut: false,
+        }
+    }
+
+    /// The recording that the lines come from.
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The next line, or `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<TextLine<'_>>, TraceError> {
+        let mut searched = 0;
+        let (length, whole) = loop {
+            let held = &self.buffer[self.start..self.end];
+            if let Some(at) = memchr::memchr(b'\n', &held[searched..]) {
+                break (searched + at, true);
+            }
+            searched = held.len();
+            if self.at_end {
+                break (searched, false);
+            }
+            if searched > LONGEST {
+                self.number += 1;
+                return Err(self.unusable(format!(
+                    "line {} is longer than {} KiB: not the text of a recording",
+                    self.number,
+                    LONGEST >> 10
+                )));
+            }
+            self.fill()?;
+        };
+        if length == 0 && !whole {
+            return Ok(None);
+        }
+        let text = self.start..self.start + length;
+        self.start = text.end + usize::from(whole);
+        self.number += 1;
+        if memchr::memchr(0, &self.buffer[text.clone()]).is_some() {
+            return Err(self.unusable(format!(
+                "binary data in line {}: not the text of a recording",
+                self.number
+            )));
+        }
+        let text = &self.buffer[text];
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        Ok(Some(TextLine { number: self.number, text, whole }))
+    }
+
+    /// Did the compressed stream end in the middle? Known once [`Lines::next`] said `None`.
+    pub(super) fn stream_is_cut(&self) -> bool {
+        self.stream_is_cut
+    }
+
+    /// Moves what is held to the front and reads more behind it.
+    fn fill(&mut self) -> Result<(), TraceError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.buffer.len() < self.end + CHUNK {
+            self.buffer.resize(self.end + CHUNK, 0);
+        }
+        match self.source.read(&mut self.buffer[self.end..]) {
+            Ok(0) => self.at_end = true,
+            Ok(read) => self.end += read,
+            // The decompressor wanted more: what it gave before is good.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.at_end = true;
+                self.stream_is_cut = true;
+            }
+            Err(source) => {
+                return Err(TraceError::Io { file: self.source.file().to_owned(), source });
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn unusable(&self, reason: String) -> TraceError {
+        TraceError::Unusable { file: self.source.file().to_owned(), reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: Vec<u8>) -> Result<Lines, TraceError> {
+        Source::new("t".into(), io::Cursor::new(bytes), None).map(Lines::new)
+    }
+
+    fn all(bytes: Vec<u8>) -> (Vec<(String, bool)>, bool) {
+        let mut lines = lines(bytes).unwrap();
+        let mut seen = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            assert_eq!(line.number, seen.len() as u64 + 1);
+            seen.push((String::from_utf8_lossy(line.text).into_owned(), line.whole));
+        }
+        (seen, lines.stream_is_cut())
+    }
+
+    #[test]
+    fn lines_end_in_newlines_and_the_last_may_not() {
+        let expected = [("one", true), ("", true), ("two", true), ("thr", false)]
+            .map(|(text, whole)| (text.to_owned(), whole));
+        assert_eq!(all(b"one\n\ntwo\r\nthr".to_vec()), (expected.to_vec(), false));
+    }
+
+    #[test]
+    fn zstd_is_told_by_content_and_may_be_cut() {
+        let text: String = (0..100_000).map(|n| format!("line {}\n", n * 7919)).collect();
+        let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+        let (seen, cut) = all(packed.clone());
+        assert_eq!((seen.len(), cut), (100_000, false));
+
+        let (seen, cut) = all(packed[..packed.len() / 2].to_vec());
+        assert!(cut && seen.len() > 10_000 && seen.len() < 90_000, "{}", seen.len());
+    }
+
+    #[test]
+    fn a_corrupt_stream_is_an_error() {
+        let mut packed = zstd::encode_all(&vec![b'x'; 100_000][..], 1).unwrap();
+        let middle = packed.len() / 2;
+        packed[4..middle].fill(0xff);
+        let mut lines = lines(packed).unwrap();
+        assert!(matches!(lines.next(), Err(TraceError::Io { .. })));
+    }
+
+    #[test]
+    fn what_is_not_text_is_named() {
+        for (bytes, word) in [
+            (&b""[..], "empty"),
+            (b"\x1f\x8b\x08\0\0", "gzip"),
+            (b"PERFILE2....", "perf script -i"),
+            (b"\x01\x02\x03", "0x01 at offset 0"),
+            (b"text, then \0 zero", "0x00 at offset 11"),
+        ] {
+            let error = lines(bytes.to_vec()).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn binary_data_further_on_and_endless_lines_are_refused() {
+        let mut bytes = b"fine\n".repeat(200);
+        bytes.extend(b"not \0 fine\n");
+        let mut source = lines(bytes).unwrap();
+        let error = loop {
+            match source.next() {
+                Ok(line) => assert!(line.is_some()),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("binary data in line 201"), "{error}");
+        let error = lines(vec![b'x'; 1 << 20]).unwrap().next().map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("longer than 64 KiB"), "{error}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Numbers within their limits.
+//!
+//! A recording is somebody else's file: every number is checked against what a machine can have
+//! before anything is sized by it.
+
+use super::error::LineProblem;
+
+/// CPU numbers in a recording are below this: half of what Linux can be built for.
+pub const MAX_CPUS: u64 = 4096;
+/// The largest block order a recording may name: arm64 with 64 KiB pages has 13, x86-64 has 10.
+pub const MAX_ORDER: u8 = 13;
+/// Frame numbers are below this: 52 bits of physical address in 4 KiB frames.
+pub const MAX_PFN: u64 = 1 << 40;
+/// Migratetypes are at most this: with CMA, `Isolate` is 5.
+const MAX_MIGRATETYPE: u64 = 5;
+
+const DECIMAL: &str = "a decimal number that fits in 64 bits";
+
+/// A decimal number: digits only, at least one, no overflow.
+#[inline]
+pub(super) fn decimal(text: &[u8]) -> Option<u64> {
+    // Up to 19 digits cannot overflow, which is every number of a healthy recording.
+    if text.is_empty() {
+        return None;
+    }
+    let mut value = 0u64;
+    if text.len() <= 19 {
+        for &byte in text {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            value = value * 10 + u64::from(digit);
+        }
+        return Some(value);
+    }
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(value)
+}
+
+/// A hexadecimal number without its `0x`.
+#[inline]
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut value = 0u64;
+    for &byte in text {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return None,
+        };
+        if value >> 60 != 0 {
+            return None;
+        }
+        value = value << 4 | u64::from(digit);
+    }
+    Some(value)
+}
+
+/// A decimal number that names its field when it is wrong.
+pub(super) fn number(field: &'static str, text: &[u8]) -> Result<u64, LineProblem> {
+    decimal(text).ok_or_else(|| LineProblem::new(field, text, DECIMAL))
+}
+
+/// A frame number: `0x` and hexadecimal as ftrace prints it, or decimal as some `perf` do.
+#[inline]
+pub(super) fn pfn(text: &[u8]) -> Result<u64, LineProblem> {
+    let value = match text.strip_prefix(b"0x") {
+        Some(digits) => hexadecimal(digits),
+        None => decimal(text),
+    };
+    value.filter(|&v| v < MAX_PFN).ok_or_else(|| {
+        LineProblem::new("pfn", text, "a frame number below 2^40, as 0x… or decimal")
+    })
+}
+
+/// A block order.
+#[inline]
+pub(super) fn order(field: &'static str, text: &[u8]) -> Result<u8, LineProblem> {
+    small(text, u64::from(MAX_ORDER))
+        .ok_or_else(|| LineProblem::new(field, text, "an order from 0 to 13"))
+}
+
+/// A migratetype, in the kernel's numbering.
+#[inline]
+pub(super) fn migratetype(field: &'static str, text: &[u8]) -> Result<u8, LineProblem> {
+    small(text, MAX_MIGRATETYPE)
+        .ok_or_else(|| LineProblem::new(field, text, "a migratetype from 0 to 5"))
+}
+
+/// A truth value, printed as 0 or 1.
+#[inline]
+pub(super) fn flag(field: &'static str, text: &[u8]) -> Result<bool, LineProblem> {
+    small(text, 1).map(|v| v == 1).ok_or_else(|| LineProblem::new(field, text, "0 or 1"))
+}
+
+/// A CPU number.
+#[inline]
+pub(super) fn cpu(text: &[u8]) -> Result<u16, LineProblem> {
+    decimal(text)
+        .filter(|&v| v < MAX_CPUS)
+        .and_then(|v| u16::try_from(v).ok())
+        .ok_or_else(|| LineProblem::new("CPU", text, "a number below 4096"))
+}
+
+/// A decimal number that is at most `limit`, which itself fits a byte.
+#[inline]
+fn small(text: &[u8], limit: u64) -> Option<u8> {
+    decimal(text).filter(|&v| v <= limit).and_then(|v| u8::try_from(v).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_end_where_64_bits_end() {
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(decimal(b"18446744073709551616"), None);
+        assert_eq!(decimal(b"9999999999999999999"), Some(9_999_999_999_999_999_999));
+        assert_eq!(decimal(b"00000000000000000000000007"), Some(7));
+        for bad in [&b""[..], b"-1", b"+1", b"1 ", b"0x1", b"99999999999999999999999"] {
+            assert_eq!(decimal(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn frame_numbers_are_hexadecimal_or_decimal() {
+        assert_eq!(pfn(b"0x12e0f3"), Ok(0x12e0f3));
+        assert_eq!(pfn(b"0x12E0F3"), Ok(0x12e0f3));
+        assert_eq!(pfn(b"1234"), Ok(1234));
+        assert_eq!(pfn(b"0xffffffffff"), Ok(MAX_PFN - 1));
+        for bad in [&b"0x"[..], b"12e0f3", b"0x10000000000", b"0x12345678123456781", b"-1"] {
+            assert!(pfn(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn limits_are_inclusive_where_they_say_so() {
+        assert_eq!(order("order", b"13"), Ok(13));
+        assert!(order("order", b"14").is_err());
+        assert_eq!(migratetype("migratetype", b"5"), Ok(5));
+        assert!(migratetype("migratetype", b"6").is_err());
+        assert_eq!(cpu(b"4095"), Ok(4095));
+        assert!(cpu(b"4096").is_err());
+        assert_eq!(flag("fragmenting", b"1"), Ok(true));
+        assert!(flag("fragmenting", b"2").is_err());
+    }
+}

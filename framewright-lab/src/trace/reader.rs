@@ -1,0 +1,302 @@
+//! A recording as a stream of events.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::error::{LineProblem, TraceError, Warning};
+use super::event::Event;
+use super::lines::Lines;
+use super::prefix;
+use super::source::Source;
+
+/// One event of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The line it stands in, counted from 1.
+    pub line: u64,
+    /// The CPU that ran it.
+    pub cpu: u16,
+    /// When, in nanoseconds of the recorded machine's clock.
+    pub nanos: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What ftrace's header says. `perf script` prints none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Events that were in the kernel's buffer when it was saved.
+    pub entries_in_buffer: Option<u64>,
+    /// Events that the kernel wrote into its buffer.
+    pub entries_written: Option<u64>,
+    /// CPUs of the machine (`#P:`).
+    pub cpus: Option<u16>,
+}
+
+/// Reads a recording event by event.
+///
+/// ```
+/// use framewright_lab::trace::{Event, TraceReader};
+///
+/// let text = b"bash-1 [002] d..1. 7.000001: mm_page_free: page=1 pfn=0x40 order=3\n";
+/// let mut reader = TraceReader::from_bytes("example", text.to_vec())?;
+/// let record = reader.next_record()?.expect("one event");
+/// assert_eq!((record.cpu, record.event), (2, Event::Free { pfn: 0x40, order: 3 }));
+/// assert!(reader.next_record()?.is_none());
+/// # Ok::<(), framewright_lab::trace::TraceError>(())
+/// ```
+pub struct TraceReader {
+    lines: Lines,
+    header: Header,
+    events: u64,
+    others: BTreeMap<Box<[u8]>, u64>,
+    last_nanos: u64,
+    /// Events lost, notes of it, line of the first.
+    lost: Option<(u64, u64, u64)>,
+    /// Lines that go back in time, line of the first.
+    out_of_order: Option<(u64, u64)>,
+    /// The last line, if it has no end, and whether it was used.
+    cut_line: Option<(u64, bool)>,
+    finished: bool,
+}
+
+impl TraceReader {
+    /// Opens a recording, plain or zstd, whatever its name is.
+    ///
+    /// # Errors
+    /// The file cannot be read, is empty, or is neither text nor zstd.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        Source::open(path).map(Self::new)
+    }
+
+    /// Reads a recording from memory; messages call it `name`.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, TraceError> {
+        let size = bytes.len() as u64;
+        Source::new(name.to_owned(), io::Cursor::new(bytes), Some(size)).map(Self::new)
+    }
+
+    /// Reads a recording from any source, such as standard input; messages call it `name`.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn from_reader(name: &str, input: impl Read + Send + 'static) -> Result<Self, TraceError> {
+        Source::new(name.to_owned(), input, None).map(Self::new)
+    }
+
+    fn new(source: Source) -> Self {
+        Self {
+            lines: Lines::new(source),
+            header: Header::default(),
+            events: 0,
+            others: BTreeMap::new(),
+            last_nanos: 0,
+            lost: None,
+            out_of_order: None,
+            cut_line: None,
+            finished: false,
+        }
+    }
+
+    /// The next event, or `None` at the end.
+    ///
+    /// # Errors
+    /// A line is malformed or impossible, the file cannot be read on, or it ends without an event.
+    /// After an error, nothing more should be read.
+    pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        loop {
+            let Some(line) = self.lines.next()? else {
+                self.finished = true;
+                return if self.events == 0 { Err(self.no_events()) } else { Ok(None) };
+            };
+            let (number, whole) = (line.number, line.whole);
+            match understand(line.text) {
+                Ok(Meaning::Event(line, event)) => {
+                    self.events += 1;
+                    if !whole {
+                        self.cut_line = Some((number, true));
+                    }
+                    if event == Event::Other {
+                        count(&mut self.others, line.name);
+                    }
+                    let record = Record { line: number, cpu: line.cpu, nanos: line.nanos, event };
+                    self.note_time(&record);
+                    return Ok(Some(record));
+                }
+                Ok(Meaning::Nothing) => {}
+                Ok(Meaning::Header(header)) => self.header = header,
+                Ok(Meaning::Lost(events)) => self.note_lost(number, events),
+                // The last line has no end and no sense: the recording was cut inside it.
+                Err(_) if !whole && self.events > 0 => {
+                    self.cut_line = Some((number, false));
+                }
+                Err(problem) => {
+                    let file = self.lines.source().file().to_owned();
+                    return Err(TraceError::Line { file, line: number, problem });
+                }
+            }
+        }
+    }
+
+    /// What messages call the recording.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        self.lines.source().file()
+    }
+
+    /// What the header says, as far as it has been read: it stands before the first event.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Events read so far, of every kind.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The events that were skipped, by name, with their number.
+    pub fn other_events(&self) -> impl Iterator<Item = (&str, u64)> {
+        // Names are checked to be ASCII.
+        self.others.iter().map(|(name, &n)| (std::str::from_utf8(name).unwrap_or("?"), n))
+    }
+
+    /// How much of the file is read, from 0 to 1, where its size is known.
+    #[must_use]
+    pub fn fraction(&self) -> Option<f64> {
+        self.lines.source().fraction()
+    }
+
+    /// What is missing from the recording. Complete once [`TraceReader::next_record`] said `None`.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if let (Some(kept), Some(written)) =
+            (self.header.entries_in_buffer, self.header.entries_written)
+        {
+            if written > kept {
+                warnings.push(Warning::Overrun { written, kept });
+            }
+            if self.finished && kept > self.events {
+                warnings.push(Warning::Shortened { announced: kept, found: self.events });
+            }
+        }
+        if self.lines.stream_is_cut() {
+            warnings.push(Warning::CutStream);
+        }
+        warnings.extend(self.cut_line.map(|(line, used)| Warning::CutLine { line, used }));
+        warnings.extend(self.lost.map(|(events, notes, line)| Warning::Lost {
+            events,
+            notes,
+            line,
+        }));
+        warnings.extend(self.out_of_order.map(|(lines, line)| Warning::OutOfOrder { lines, line }));
+        warnings
+    }
+
+    #[inline]
+    fn note_time(&mut self, record: &Record) {
+        if record.nanos < self.last_nanos {
+            self.out_of_order.get_or_insert((0, record.line)).0 += 1;
+        }
+        self.last_nanos = record.nanos;
+    }
+
+    fn note_lost(&mut self, line: u64, lost: u64) {
+        let (events, notes, _) = self.lost.get_or_insert((0, 0, line));
+        *events = events.saturating_add(lost);
+        *notes += 1;
+    }
+
+    #[cold]
+    fn no_events(&self) -> TraceError {
+        let reason = if self.lines.stream_is_cut() {
+            "the compressed file is cut before the first event"
+        } else {
+            "holds no events: was tracing on, and were kmem events enabled?"
+        };
+        TraceError::Unusable { file: self.lines.source().file().to_owned(), reason: reason.into() }
+    }
+}
+
+/// What a line says.
+enum Meaning<'l> {
+    /// A comment, a blank line, a call chain of `perf script`.
+    Nothing,
+    /// The header's line of numbers.
+    Header(Header),
+    /// So many events were lost here.
+    Lost(u64),
+    /// An event.
+    Event(prefix::Line<'l>, Event),
+}
+
+#[inline]
+fn understand(text: &[u8]) -> Result<Meaning<'_>, LineProblem> {
+    match text {
+        [] | [b'\t', ..] => return Ok(Meaning::Nothing),
+        [b'#', comment @ ..] => {
+            return Ok(header(comment)?.map_or(Meaning::Nothing, Meaning::Header));
+        }
+        [b'C', b'P', b'U', b':', note @ ..] => {
+            if let Some(lost) = lost_note(note) {
+                return Ok(Meaning::Lost(lost));
+            }
+        }
+        _ if text.trim_ascii().is_empty() => return Ok(Meaning::Nothing),
+        _ => {}
+    }
+    let line = prefix::parse(text)?;
+    if line.name == b"PERF_RECORD_LOST" {
+        let lost = line.body.strip_prefix(b"lost ").and_then(crate::trace::number::decimal);
+        return Ok(Meaning::Lost(lost.unwrap_or(1)));
+    }
+    let event = Event::parse(line.name, line.body)?;
+    Ok(Meaning::Event(line, event))
+}
+
+/// `entries-in-buffer/entries-written: 514485/514485   #P:2`
+fn header(comment: &[u8]) -> Result<Option<Header>, LineProblem> {
+    const KEY: &[u8] = b"entries-in-buffer/entries-written:";
+    let Some(values) = comment.trim_ascii().strip_prefix(KEY) else {
+        return Ok(None);
+    };
+    let bad = || LineProblem::new("header", values.trim_ascii(), "`KEPT/WRITTEN #P:CPUS`");
+    let mut words = values.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let counts = words.next().ok_or_else(bad)?;
+    let slash = memchr::memchr(b'/', counts).ok_or_else(bad)?;
+    let number = super::number::number;
+    Ok(Some(Header {
+        entries_in_buffer: Some(number("entries-in-buffer", &counts[..slash])?),
+        entries_written: Some(number("entries-written", &counts[slash + 1..])?),
+        cpus: match words.next() {
+            Some(word) => Some(super::number::cpu(word.strip_prefix(b"#P:").ok_or_else(bad)?)?),
+            None => None,
+        },
+    }))
+}
+
+/// `CPU:1 [LOST 123 EVENTS]`, here without `CPU:`; a note without a number counts as one.
+fn lost_note(note: &[u8]) -> Option<u64> {
+    let open = memchr::memchr(b'[', note)?;
+    super::number::decimal(note[..open].trim_ascii_end())?;
+    let inside = note[open + 1..].strip_suffix(b"]")?.strip_prefix(b"LOST ")?;
+    if inside == b"EVENTS" {
+        return Some(1);
+    }
+    super::number::decimal(inside.strip_suffix(b" EVENTS")?)
+}
+
+/// Counts a name without allocating for one that is known.
+fn count(counts: &mut BTreeMap<Box<[u8]>, u64>, name: &[u8]) {
+    match counts.get_mut(name) {
+        Some(count) => *count += 1,
+        None => {
+            counts.insert(name.into(), 1);
+        }
+    }
+}

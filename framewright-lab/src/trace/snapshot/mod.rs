@@ -1,0 +1,325 @@
+//! Snapshots: the kernel's own tables from the beginning or the end of a recording.
+//!
+//! A snapshot is one text file with the contents of `/proc/zoneinfo`, `/proc/buddyinfo`,
+//! `/proc/pagetypeinfo` and `/proc/vmstat`, each behind a line `# NAME`. Only zoneinfo must be there
+//! (pagetypeinfo, for one, is readable by root alone). Everything is read by key, never by column:
+//! releases move columns.
+//!
+//! ```text
+//! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done > NAME.before
+//! ```
+
+mod tables;
+mod zoneinfo;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::error::{LineProblem, TraceError};
+use super::number;
+
+/// A snapshot is some 12 KB per node; nothing that is a thousand times larger is one.
+const LARGEST: u64 = 64 << 20;
+
+/// The kernel's tables at one moment. Counts are in frames unless they say blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// All zones, in the kernel's order, those without memory included.
+    pub zones: Vec<Zone>,
+    /// Order of a pageblock, from pagetypeinfo.
+    pub pageblock_order: Option<u8>,
+    /// `/proc/vmstat`; empty if the snapshot has none.
+    pub vmstat: BTreeMap<String, u64>,
+}
+
+/// One zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// The node it is on.
+    pub node: u16,
+    /// `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
+    pub name: String,
+    /// Free frames, those on CPU lists not included.
+    pub free: u64,
+    /// Watermark *min*.
+    pub min: u64,
+    /// Watermark *low*.
+    pub low: u64,
+    /// Watermark *high*.
+    pub high: u64,
+    /// Frames from the first to the last, holes included.
+    pub spanned: u64,
+    /// Frames that exist.
+    pub present: u64,
+    /// Frames that the page allocator manages.
+    pub managed: u64,
+    /// First frame; 0 where the zone has no memory.
+    pub start_pfn: u64,
+    /// Per-CPU lists, in the kernel's order.
+    pub cpus: Vec<CpuLists>,
+    /// Free blocks by order, from buddyinfo; empty if the snapshot has none.
+    pub free_blocks: Vec<u64>,
+    /// What pagetypeinfo says of each migratetype; empty if the snapshot has none.
+    pub types: Vec<TypeLists>,
+}
+
+/// A CPU's lists of one zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuLists {
+    /// The CPU.
+    pub cpu: u16,
+    /// Frames on the lists.
+    pub count: u64,
+    /// Target ceiling.
+    pub high: u64,
+    /// Unit of refill and drain.
+    pub batch: u64,
+}
+
+/// The free lists and pageblocks of one migratetype in one zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeLists {
+    /// `Unmovable`, `Movable`, `Reclaimable`, `HighAtomic`, `CMA`, `Isolate`.
+    pub name: String,
+    /// Free blocks by order.
+    pub free_blocks: Vec<u64>,
+    /// The kernel stopped counting at 100,000 in at least one order.
+    pub capped: bool,
+    /// Pageblocks of this type.
+    pub pageblocks: u64,
+}
+
+impl Snapshot {
+    /// Reads a snapshot file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not a snapshot, or has a malformed or impossible line.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = path.display().to_string();
+        let mut bytes = Vec::new();
+        match File::open(path).and_then(|f| f.take(LARGEST).read_to_end(&mut bytes)) {
+            Ok(_) => Self::parse(&file, &bytes),
+            Err(source) => Err(TraceError::Io { file, source }),
+        }
+    }
+
+    /// Reads a snapshot from memory; messages call it `file`.
+    ///
+    /// # Errors
+    /// As [`Snapshot::open`].
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, TraceError> {
+        let unusable = |reason: String| TraceError::Unusable { file: file.to_owned(), reason };
+        if memchr::memchr(0, bytes).is_some() {
+            return Err(unusable("binary data: not a snapshot".into()));
+        }
+        let mut parser = Parser::default();
+        for (line, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
+            parser.line(text.trim_ascii()).map_err(|problem| TraceError::Line {
+                file: file.to_owned(),
+                line,
+                problem,
+            })?;
+        }
+        let snapshot = parser.snapshot;
+        if snapshot.managed() == 0 {
+            return Err(unusable(
+                "no zone with memory: expected /proc/zoneinfo behind a line `# zoneinfo`".into(),
+            ));
+        }
+        match snapshot.zones.iter().find(|z| z.free.saturating_add(z.held_by_cpus()) > z.managed) {
+            Some(z) => Err(unusable(format!(
+                "zone {} of node {}: {} frames free and {} on CPU lists, but only {} managed",
+                z.name,
+                z.node,
+                z.free,
+                z.held_by_cpus(),
+                z.managed
+            ))),
+            None => Ok(snapshot),
+        }
+    }
+
+    /// Frames that the page allocator manages, over all zones.
+    #[must_use]
+    pub fn managed(&self) -> u64 {
+        self.sum(|zone| zone.managed)
+    }
+
+    /// Free frames, over all zones; those on CPU lists not included.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.sum(|zone| zone.free)
+    }
+
+    /// Frames on CPU lists: not free, and not in use either.
+    #[must_use]
+    pub fn held_by_cpus(&self) -> u64 {
+        self.sum(Zone::held_by_cpus)
+    }
+
+    /// Frames in use: managed, neither free nor on a CPU's list.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        self.managed() - self.free() - self.held_by_cpus()
+    }
+
+    /// Free blocks of each order, over all zones; empty without buddyinfo.
+    #[must_use]
+    pub fn free_blocks(&self) -> Vec<u64> {
+        sum_columns(self.zones.iter().map(|zone| &zone.free_blocks[..]))
+    }
+
+    /// Free blocks of each order of one migratetype, over all zones; empty without pagetypeinfo.
+    #[must_use]
+    pub fn free_blocks_of(&self, migratetype: &str) -> Vec<u64> {
+        let types = self.zones.iter().flat_map(|zone| &zone.types);
+        sum_columns(types.filter(|t| t.name == migratetype).map(|t| &t.free_blocks[..]))
+    }
+
+    /// Pageblocks of one migratetype, over all zones.
+    #[must_use]
+    pub fn pageblocks_of(&self, migratetype: &str) -> u64 {
+        let types = self.zones.iter().flat_map(|zone| &zone.types);
+        types.filter(|t| t.name == migratetype).fold(0, |sum, t| sum.saturating_add(t.pageblocks))
+    }
+
+    fn sum(&self, frames: impl Fn(&Zone) -> u64) -> u64 {
+        self.zones.iter().map(frames).fold(0, u64::saturating_add)
+    }
+}
+
+impl Zone {
+    /// Frames on the lists of all CPUs.
+    #[must_use]
+    pub fn held_by_cpus(&self) -> u64 {
+        self.cpus.iter().fold(0, |sum, lists| sum.saturating_add(lists.count))
+    }
+}
+
+/// The snapshot that lies beside a recording: `NAME.before` for `NAME.txt.zst`, `NAME.txt`,
+/// `NAME.zst` or `NAME`.
+#[must_use]
+pub fn beside(recording: &Path) -> Option<PathBuf> {
+    let mut stem = recording.to_path_buf();
+    loop {
+        let mut name = stem.file_name()?.to_os_string();
+        name.push(".before");
+        let candidate = stem.with_file_name(name);
+        if candidate.is_file() {
+            return Some(candidate);
+        }
+        match stem.extension() {
+            Some(ending) if ending == "zst" || ending == "txt" => stem.set_extension(""),
+            _ => return None,
+        };
+    }
+}
+
+fn sum_columns<'s>(rows: impl Iterator<Item = &'s [u64]>) -> Vec<u64> {
+    let mut sums: Vec<u64> = Vec::new();
+    for row in rows {
+        sums.resize(sums.len().max(row.len()), 0);
+        for (sum, value) in sums.iter_mut().zip(row) {
+            *sum = sum.saturating_add(*value);
+        }
+    }
+    sums
+}
+
+/// Which table the lines belong to.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Section {
+    #[default]
+    None,
+    Zoneinfo,
+    Buddyinfo,
+    Pagetypeinfo,
+    Vmstat,
+    /// A table that nothing here needs.
+    Unknown,
+}
+
+#[derive(Default)]
+struct Parser {
+    section: Section,
+    snapshot: Snapshot,
+    zoneinfo: zoneinfo::State,
+    /// Migratetypes in the order of pagetypeinfo's table of pageblocks.
+    block_types: Vec<String>,
+}
+
+impl Parser {
+    fn line(&mut self, text: &[u8]) -> Result<(), LineProblem> {
+        if let Some(name) = text.strip_prefix(b"# ") {
+            self.section = match name.trim_ascii() {
+                b"zoneinfo" => Section::Zoneinfo,
+                b"buddyinfo" => Section::Buddyinfo,
+                b"pagetypeinfo" => Section::Pagetypeinfo,
+                b"vmstat" => Section::Vmstat,
+                _ => Section::Unknown,
+            };
+            return Ok(());
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        let snapshot = &mut self.snapshot;
+        match self.section {
+            Section::None => Err(LineProblem::new("snapshot", text, "a line `# zoneinfo` first")),
+            Section::Zoneinfo => self.zoneinfo.line(&mut snapshot.zones, text),
+            Section::Buddyinfo => tables::buddyinfo(&mut snapshot.zones, text),
+            Section::Pagetypeinfo => tables::pagetypeinfo(snapshot, &mut self.block_types, text),
+            Section::Vmstat => tables::vmstat(&mut snapshot.vmstat, text),
+            Section::Unknown => Ok(()),
+        }
+    }
+}
+
+/// The words of a line.
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// A number of frames: within what physical addresses can reach.
+fn frames(field: &'static str, text: &[u8]) -> Result<u64, LineProblem> {
+    number::decimal(text)
+        .filter(|&frames| frames <= number::MAX_PFN)
+        .ok_or_else(|| LineProblem::new(field, text, "a number of frames, at most 2^40"))
+}
+
+/// A row's node, zone and what follows them.
+type ZoneRow<'t> = (u16, &'t str, &'t [u8]);
+
+/// `Node 0, zone   Normal…`: the node, the zone's name, and what follows.
+fn node_and_zone(text: &[u8]) -> Result<Option<ZoneRow<'_>>, LineProblem> {
+    let Some(rest) = text.strip_prefix(b"Node ") else {
+        return Ok(None);
+    };
+    let bad = || LineProblem::new("zone", text, "`Node N, zone NAME`");
+    let comma = memchr::memchr(b',', rest).ok_or_else(bad)?;
+    let node = number::decimal(rest[..comma].trim_ascii())
+        .and_then(|node| u16::try_from(node).ok())
+        .ok_or_else(bad)?;
+    let rest = rest[comma + 1..].trim_ascii_start();
+    let rest = rest.strip_prefix(b"zone ").ok_or_else(bad)?.trim_ascii_start();
+    let end = rest.iter().position(|b| b" ,".contains(b)).unwrap_or(rest.len());
+    let name = std::str::from_utf8(&rest[..end]).ok().filter(|n| !n.is_empty()).ok_or_else(bad)?;
+    Ok(Some((node, name, &rest[end..])))
+}
+
+/// The zone that a row of another table speaks of.
+fn known_zone<'z>(
+    zones: &'z mut [Zone],
+    node: u16,
+    name: &str,
+) -> Result<&'z mut Zone, LineProblem> {
+    zones
+        .iter_mut()
+        .find(|zone| zone.node == node && zone.name == name)
+        .ok_or_else(|| LineProblem::new("zone", name.as_bytes(), "a zone that zoneinfo lists"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! A file in, plain bytes out: opens a recording, tells its format, decompresses it.
+//!
+//! The format is told by content, not by name.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::error::TraceError;
+
+/// How much of the beginning is looked at to tell the format.
+const SNIFF: usize = 512;
+
+/// What a file begins with, and what to do about it.
+const FOREIGN: &[(&[u8], &str)] = &[
+    (b"\x1f\x8b", "gzip data: unpack it, or compress it with zstd"),
+    (b"\xfd7zXZ\0", "xz data: unpack it, or compress it with zstd"),
+    (b"BZh", "bzip2 data: unpack it, or compress it with zstd"),
+    (b"PERFILE2", "perf's binary data: convert it with `perf script -i FILE`"),
+    (b"\x17\x08\x44tracing", "trace-cmd's binary data: convert it with `trace-cmd report`"),
+    (b"\x7fELF", "a program, not a recording"),
+];
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+
+/// An open recording.
+pub(super) struct Source {
+    file: String,
+    input: Box<dyn Read + Send>,
+    /// Bytes of the file that were read, for progress.
+    consumed: Arc<AtomicU64>,
+    size: Option<u64>,
+}
+
+impl Source {
+    /// Opens a file.
+    pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = path.display().to_string();
+        match File::open(path).and_then(|f| Ok((f.metadata()?, f))) {
+            Err(source) => Err(TraceError::Io { file, source }),
+            Ok((about, _)) if about.is_dir() => {
+                let reason = "a folder, not a recording".into();
+                Err(TraceError::Unusable { file, reason })
+            }
+            // A pipe has no size, and no progress can be told for it.
+            Ok((about, f)) => Self::new(file, f, about.is_file().then_some(about.len())),
+        }
+    }
+
+    /// Reads from `input`, which messages call `file`. `size` is that of the input, if known.
+    pub(super) fn new(
+        file: String,
+        input: impl Read + Send + 'static,
+        size: Option<u64>,
+    ) -> Result<Self, TraceError> {
+        let consumed = Arc::new(AtomicU64::new(0));
+        let mut input = Counted { input, count: Arc::clone(&consumed) };
+        let mut beginning = Vec::with_capacity(SNIFF);
+        if let Err(source) = input.by_ref().take(SNIFF as u64).read_to_end(&mut beginning) {
+            return Err(TraceError::Io { file, source });
+        }
+        if let Err(reason) = recognise(&beginning) {
+            return Err(TraceError::Unusable { file, reason });
+        }
+        let compressed = beginning.starts_with(ZSTD);
+        let whole = Cursor::new(beginning).chain(input);
+        let input: Box<dyn Read + Send> = if compressed {
+            match zstd::Decoder::new(whole) {
+                Ok(decoder) => Box::new(decoder),
+                Err(source) => return Err(TraceError::Io { file, source }),
+            }
+        } else {
+            Box::new(whole)
+        };
+        Ok(Self { file, input, consumed, size })
+    }
+
+    /// Reads plain bytes; 0 at the end. `UnexpectedEof` says that the compressed stream is cut.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.input.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// What messages call the file.
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// How much of the file is read, from 0 to 1, where its size is known.
+    pub(super) fn fraction(&self) -> Option<f64> {
+        let size = self.size.filter(|&size| size > 0)?;
+        Some((self.consumed.load(Ordering::Relaxed) as f64 / size as f64).min(1.0))
+    }
+}
+
+/// Says what else the file is, if it is neither text nor zstd.
+fn recognise(beginning: &[u8]) -> Result<(), String> {
+    if beginning.is_empty() {
+        return Err("the file is empty".into());
+    }
+    for (magic, what) in FOREIGN {
+        if beginning.starts_with(magic) {
+            return Err((*what).into());
+        }
+    }
+    let text = |byte: &u8| !byte.is_ascii_control() || b"\t\r\n".contains(byte);
+    match beginning.iter().position(|byte| !text(byte)) {
+        Some(at) if !beginning.starts_with(ZSTD) => {
+            let line = 1 + beginning[..at].iter().filter(|&&byte| byte == b'\n').count();
+            Err(format!(
+                "binary data in line {line} (byte 0x{:02x} at offset {at}): expected text of \
+                 ftrace or perf script, plain or zstd",
+                beginning[at]
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Counts what is read, before decompression, for progress.
+struct Counted<R> {
+    input: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}

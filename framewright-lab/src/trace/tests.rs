@@ -1,0 +1,196 @@
+//! Tests of whole recordings.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const HEADER: &str = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 3/3   #P:2\n#\n";
+const EVENTS: &str = "\
+    bash-15296   [000] .....  5401.000001: mm_page_alloc: page=1 pfn=0x40 order=1 migratetype=0 gfp_flags=GFP_KERNEL
+    bash-15296   [001] d..2.  5401.000002: tlb_flush: pages:1 reason:local MM shootdown (3)
+    bash-15296   [001] .....  5401.000003: mm_page_free: page=1 pfn=0x40 order=1
+";
+
+type Outcome = (Vec<Record>, Vec<Warning>);
+
+fn read(bytes: impl Into<Vec<u8>>) -> Result<Outcome, TraceError> {
+    let mut reader = TraceReader::from_bytes("t.txt", bytes.into())?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        records.push(record);
+    }
+    Ok((records, reader.warnings()))
+}
+
+fn events(bytes: impl Into<Vec<u8>>) -> Vec<Event> {
+    read(bytes).unwrap().0.into_iter().map(|record| record.event).collect()
+}
+
+const EXPECTED: [Event; 3] = [
+    Event::Alloc { pfn: 0x40, order: 1, migratetype: 0, gfp: GfpFlags::DIRECT_RECLAIM },
+    Event::Other,
+    Event::Free { pfn: 0x40, order: 1 },
+];
+
+#[test]
+fn a_healthy_recording_has_no_warnings() {
+    let mut reader =
+        TraceReader::from_bytes("t.txt", format!("{HEADER}{EVENTS}").into_bytes()).unwrap();
+    let first = reader.next_record().unwrap().unwrap();
+    assert_eq!(first, Record { line: 5, cpu: 0, nanos: 5_401_000_001_000, event: EXPECTED[0] });
+    assert_eq!(reader.header().cpus, Some(2));
+    while reader.next_record().unwrap().is_some() {}
+    assert_eq!(reader.warnings(), []);
+    assert_eq!(reader.events(), 3);
+    assert_eq!(reader.other_events().collect::<Vec<_>>(), [("tlb_flush", 1)]);
+    assert_eq!(reader.fraction(), Some(1.0));
+}
+
+#[test]
+fn zstd_and_perf_give_the_same_events() {
+    let ftrace = format!("{HEADER}{EVENTS}");
+    assert_eq!(events(ftrace.clone()), EXPECTED);
+    assert_eq!(events(zstd::encode_all(ftrace.as_bytes(), 3).unwrap()), EXPECTED);
+    let perf = "\
+bash 15296 [000]  5401.000001: kmem:mm_page_alloc: page=0x40 pfn=64 order=1 migratetype=0 gfp_flags=GFP_KERNEL
+Web Content 12/15 [001]  5401.000002: tlb:tlb_flush: pages:1 reason:local mm shootdown (3)
+\tffffffff81234567 flush_tlb_mm_range ([kernel.kallsyms])
+
+bash 15296 [001]  5401.000003: kmem:mm_page_free: page=0x40 pfn=0x40 order=1
+";
+    assert_eq!(events(perf), EXPECTED);
+}
+
+#[test]
+fn what_is_missing_is_a_warning() {
+    let announced = |n: u64| HEADER.replace("3/3", &format!("{n}/{n}"));
+    let cases = [
+        (
+            format!("{}{EVENTS}", announced(7)),
+            3,
+            vec![Warning::Shortened { announced: 7, found: 3 }],
+        ),
+        (
+            format!("{}{EVENTS}", HEADER.replace("3/3", "3/10")),
+            3,
+            vec![Warning::Overrun { written: 10, kept: 3 }],
+        ),
+        (
+            format!("{EVENTS}    bash-15296   [001] .....  5401.0000"),
+            3,
+            vec![Warning::CutLine { line: 4, used: false }],
+        ),
+        (
+            format!("{EVENTS}    bash-1 [001] ..... 5401.000009: mm_page_free: page=1 pf"),
+            3,
+            vec![Warning::CutLine { line: 4, used: false }],
+        ),
+        (
+            format!("{EVENTS}CPU:1 [LOST 123 EVENTS]\nCPU:0 [LOST EVENTS]\n{EVENTS}"),
+            6,
+            vec![
+                Warning::Lost { events: 124, notes: 2, line: 4 },
+                Warning::OutOfOrder { lines: 1, line: 6 },
+            ],
+        ),
+        (
+            format!("{EVENTS}x 1 [001] 5401.000004: PERF_RECORD_LOST lost 9\n"),
+            3,
+            vec![Warning::Lost { events: 9, notes: 1, line: 4 }],
+        ),
+        (EVENTS.trim_end().to_owned(), 3, vec![Warning::CutLine { line: 3, used: true }]),
+    ];
+    for (text, count, expected) in cases {
+        let (records, warnings) = read(text.clone()).expect(&text);
+        assert_eq!((records.len(), warnings), (count, expected), "{text}");
+    }
+}
+
+#[test]
+fn a_cut_zstd_stream_is_used_up_to_the_cut() {
+    let mut state = 1u64;
+    let text: String = (0..50_000)
+        .map(|n| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            format!("b-1 [000] ..... 1.{n:06}: mm_page_free: page={state:x} pfn={n} order=0\n")
+        })
+        .collect();
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let (records, warnings) = read(&packed[..packed.len() / 2]).unwrap();
+    assert!(records.len() > 1_000 && records.len() < 49_000, "{}", records.len());
+    assert_eq!(warnings[0], Warning::CutStream);
+}
+
+#[test]
+fn what_is_wrong_names_file_line_value_and_reason() {
+    let line = |body: &str| format!("{EVENTS}b-1 [000] ..... 5401.000009: {body}\n{EVENTS}");
+    let cases = [
+        (line("mm_page_free: page=1 pfn=0x1 order=99"), "t.txt:4: order `99`: expected an order"),
+        (
+            line("mm_page_free: page=1 pfn=0x123456789abcdef01 order=0"),
+            "t.txt:4: pfn `0x123456789abcdef01`",
+        ),
+        (line("mm_page_free: page=1 pfn=0x1"), "t.txt:4: order is missing"),
+        (
+            format!("{EVENTS}b-1 [9999] ..... 1.000009: mm_page_free: pfn=1 order=0\n"),
+            "t.txt:4: CPU `9999`: expected a number below 4096",
+        ),
+        (
+            format!("{EVENTS}b-1 [000] ..... never: mm_page_free: pfn=1 order=0\n"),
+            "t.txt:4: timestamp `never:`",
+        ),
+        (format!("{EVENTS}garbage in between\n{EVENTS}"), "t.txt:4: line `garbage in between`"),
+        // Cut in the middle of the file is not cut: it is broken.
+        (format!("{EVENTS}b-1 [000] ...\n{EVENTS}"), "t.txt:4: timestamp"),
+        ("# entries-in-buffer/entries-written: lots   #P:2\n".into(), "t.txt:1: header `lots"),
+        (HEADER.replace("3/3", "99999999999999999999999/3"), "t.txt:3: entries-in-buffer `9999"),
+        (HEADER.into(), "t.txt: holds no events"),
+        ("b-1 [000] .....  5401.0000".into(), "t.txt:1: timestamp"),
+        (String::new(), "t.txt: the file is empty"),
+        ("A README, perhaps.\n".into(), "t.txt:1: line `A README, perhaps.`"),
+    ];
+    for (text, expected) in cases {
+        let error = read(text.clone()).expect_err(&text).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// Breaks up healthy text, so that the parser is reached more deeply than by noise.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 0..12);
+    edits.prop_map(|edits| {
+        let mut bytes = format!("{HEADER}{EVENTS}").into_bytes();
+        for (at, byte, edit) in edits {
+            let at = at.index(bytes.len());
+            match edit {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {
+        fuzz::read_everything(&bytes);
+    }
+
+    #[test]
+    fn damaged_recordings_never_panic(bytes in damaged()) {
+        fuzz::read_everything(&bytes);
+        fuzz::read_everything(&zstd::encode_all(&bytes[..], 1).unwrap());
+    }
+
+    #[test]
+    fn damaged_compression_never_panics(
+        at in any::<prop::sample::Index>(), byte in any::<u8>(), keep in any::<prop::sample::Index>()
+    ) {
+        let mut packed = zstd::encode_all(format!("{HEADER}{EVENTS}").as_bytes(), 1).unwrap();
+        let index = at.index(packed.len());
+        packed[index] = byte;
+        fuzz::read_everything(&packed[..keep.index(packed.len())]);
+    }
+}

@@ -1,0 +1,247 @@
+//! The driver for threads.
+
+use framewright::{Config, InitError, Layout, Memory};
+use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
+
+use super::{
+    HostSpec, Limit, PageFault, PageFaultError, PageFaultResult,
+    burst::{Bursts, Stopped},
+    figures::{self, Counters, Round},
+};
+use crate::{report::Check, workloads::Side};
+
+type HostMemory<'m> = Memory<'m, HostMachine>;
+
+/// Runs every side of a comparison, their rounds alternating.
+pub(super) fn run(
+    work: &PageFault,
+    spec: &HostSpec,
+    sides: &[Side],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<PageFaultResult, PageFaultError> {
+    refuse_nothing(work, sides)?;
+    let prepared: Vec<Prepared<'_>> =
+        sides.iter().map(|side| Prepared::new(spec, side)).collect::<Result<_, _>>()?;
+    let (machines, mut buffers): (Vec<_>, Vec<_>) =
+        prepared.into_iter().map(|side| (side.machine, (side.side, side.metadata))).unzip();
+    let mut memories = Vec::new();
+    for (machine, (side, metadata)) in machines.into_iter().zip(&mut buffers) {
+        let memory = memory(machine, spec, side, metadata)?;
+        refuse_too_small(work, spec, &memory)?;
+        memories.push(memory);
+    }
+    let total = u64::from(work.rounds) * sides.len() as u64;
+    let mut rounds: Vec<Vec<Round>> = sides.iter().map(|_| Vec::new()).collect();
+    let mut stopped = None;
+    progress(0, total);
+    'rounds: for number in 0..=work.rounds {
+        for (memory, rounds) in memories.iter().zip(&mut rounds) {
+            let warm_up = number == 0;
+            let limit = if warm_up { Limit::Cycles(work.warm_up) } else { work.limit };
+            let (round, end) = play(work, memory, spec.cpus, limit)?;
+            if !warm_up {
+                rounds.push(round);
+                progress(rounds.len() as u64 * sides.len() as u64, total);
+            }
+            stopped = end;
+            if stopped.is_some() {
+                break 'rounds;
+            }
+        }
+    }
+    Ok(PageFaultResult {
+        runs: sides.iter().zip(&rounds).map(|(side, rounds)| figures::run(side, rounds)).collect(),
+        checks: checks(stopped, &memories),
+        notes: notes(&memories),
+    })
+}
+
+fn refuse_nothing(work: &PageFault, sides: &[Side]) -> Result<(), PageFaultError> {
+    let lacking = [
+        ("frame to touch", work.frames == 0),
+        ("frame per page table", work.frames_per_table == 0),
+        ("frame to free at once", work.gather == 0),
+        ("round", work.rounds == 0),
+        ("side", sides.is_empty()),
+    ];
+    match lacking.into_iter().find(|(_, lacks)| *lacks) {
+        Some((what, _)) => Err(PageFaultError::Nothing(what)),
+        None => Ok(()),
+    }
+}
+
+/// What a memory is made from.
+struct Prepared<'s> {
+    side: &'s Side,
+    machine: HostMachine,
+    metadata: Metadata,
+}
+
+impl<'s> Prepared<'s> {
+    fn new(spec: &HostSpec, side: &'s Side) -> Result<Self, PageFaultError> {
+        let machine = machine(spec)?;
+        let map = [machine.frames()];
+        let config = Config { tuning: side.tuning, ..Config::new(&map, spec.cpus) };
+        let layout = Layout::new(&config).map_err(|reason| refused(spec, reason))?;
+        Ok(Self { side, machine, metadata: Metadata::for_layout(&layout)? })
+    }
+}
+
+/// Memory that is there before the first touch, on huge pages where the system has them: what is
+/// measured is this allocator, not the faults of the kernel's below it.
+fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
+    let builder = || -> HostBuilder {
+        HostMachine::builder().frames(spec.frames).cpus(spec.cpus).pin(spec.pin).populate(true)
+    };
+    match builder().page_size(PageSize::Transparent).build() {
+        Err(HostError::NoTransparentHugePages { .. }) => builder().build(),
+        built => built,
+    }
+}
+
+fn memory<'m>(
+    machine: HostMachine,
+    spec: &HostSpec,
+    side: &Side,
+    metadata: &'m mut Metadata,
+) -> Result<HostMemory<'m>, PageFaultError> {
+    let map = [machine.frames()];
+    let config = Config { tuning: side.tuning, ..Config::new(&map, spec.cpus) };
+    Memory::new(machine, &config, metadata.as_mut()).map_err(|reason| refused(spec, reason))
+}
+
+fn refused(spec: &HostSpec, reason: InitError) -> PageFaultError {
+    PageFaultError::Init { frames: spec.frames, cpus: spec.cpus, reason }
+}
+
+fn refuse_too_small(
+    work: &PageFault,
+    spec: &HostSpec,
+    memory: &HostMemory<'_>,
+) -> Result<(), PageFaultError> {
+    let zone = memory.zone();
+    let (needed, usable) = (work.live_frames(spec.cpus), zone.managed.saturating_sub(zone.high));
+    if needed <= usable {
+        return Ok(());
+    }
+    let ample = work.ample_frames(spec.cpus);
+    Err(PageFaultError::TooSmall { cpus: spec.cpus, needed, usable, frames: spec.frames, ample })
+}
+
+/// What one CPU did in a round.
+struct Share {
+    cpu: u16,
+    pages: u64,
+    seconds: f64,
+    stopped: Option<Stopped>,
+}
+
+/// One round of one side: all CPUs at once. If one of them is stopped, all are.
+fn play(
+    work: &PageFault,
+    memory: &HostMemory<'_>,
+    cpus: u16,
+    limit: Limit,
+) -> Result<(Round, Option<(u16, Stopped)>), PageFaultError> {
+    let (start, stop) = (Barrier::new(usize::from(cpus)), AtomicBool::new(false));
+    let before = counters(memory);
+    let shares: Result<Vec<Share>, PageFaultError> = thread::scope(|scope| {
+        let spawn = |_| scope.spawn(|| share(work, memory, limit, &start, &stop));
+        let threads: Vec<_> = (0..cpus).map(spawn).collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.map(|share| share.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let shares = shares?;
+    let round = Round {
+        pages: shares.iter().map(|share| share.pages).sum(),
+        pages_per_second: shares.iter().map(|share| share.pages as f64 / share.seconds).sum(),
+        before,
+        after: counters(memory),
+    };
+    let stopped = shares.iter().find_map(|share| Some((share.cpu, share.stopped?)));
+    match stopped {
+        Some((cpu, Stopped::OutOfMemory(reason))) => {
+            Err(PageFaultError::OutOfMemory { cpu, reason })
+        }
+        stopped => Ok((round, stopped)),
+    }
+}
+
+/// One CPU's part of a round.
+fn share(
+    work: &PageFault,
+    memory: &HostMemory<'_>,
+    limit: Limit,
+    start: &Barrier,
+    stop: &AtomicBool,
+) -> Result<Share, PageFaultError> {
+    let registered = memory.platform().register();
+    // Whoever cannot register must not keep the others waiting.
+    start.wait();
+    let registered = registered?;
+    let mut cpu = memory.cpu(registered.id())?;
+    let mut bursts = Bursts::new(work, cpu.cpu().get());
+    let (mut pages, mut cycles, mut stopped) = (0, 0, None);
+    let started = Instant::now();
+    let goes_on = |cycles| match limit {
+        Limit::Cycles(most) => cycles < most,
+        Limit::Time(time) => cycles == 0 || started.elapsed() < time,
+    };
+    while goes_on(cycles) && !stop.load(Relaxed) {
+        match bursts.cycle(&mut cpu) {
+            Ok(touched) => pages += touched,
+            Err(why) => {
+                stopped = Some(why);
+                stop.store(true, Relaxed);
+            }
+        }
+        cycles += 1;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(Share { cpu: cpu.cpu().get(), pages, seconds, stopped })
+}
+
+fn counters(memory: &HostMemory<'_>) -> Counters {
+    Counters { stats: memory.stats(), contention: memory.platform().contention() }
+}
+
+/// Contents during the run, books at its end.
+fn checks(stopped: Option<(u16, Stopped)>, memories: &[HostMemory<'_>]) -> Vec<Check> {
+    let contents = match stopped {
+        None => "every frame was cleared, and held what its owner wrote".to_owned(),
+        Some((cpu, why)) => format!("CPU {cpu}: {why}"),
+    };
+    let wrong = memories.iter().find_map(|memory| {
+        memory.drain_all();
+        let zone = memory.zone();
+        match (memory.check(), memory.platform().first_corruption()) {
+            (Err(violation), _) => Some(violation.to_string()),
+            (_, Some(corruption)) => Some(corruption.to_string()),
+            _ if zone.free != zone.managed => {
+                Some(format!("{} of {} frames came back", zone.free, zone.managed))
+            }
+            _ => None,
+        }
+    });
+    vec![
+        Check { name: "contents".to_owned(), passed: stopped.is_none(), detail: contents },
+        Check {
+            name: "invariants".to_owned(),
+            passed: wrong.is_none(),
+            detail: wrong.unwrap_or_else(|| "all frames are free, and the books agree".to_owned()),
+        },
+    ]
+}
+
+fn notes(memories: &[HostMemory<'_>]) -> Vec<String> {
+    let missing = memories.first().and_then(|memory| memory.platform().no_remote_barrier());
+    missing.map(|why| format!("owner lock: trylock, because {why}")).into_iter().collect()
+}

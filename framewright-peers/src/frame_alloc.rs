@@ -1,0 +1,247 @@
+//! `frame-alloc`: a lock-free buddy on summarised bitmaps, alone and behind its per-CPU
+//! magazines with a shared depot.
+//!
+//! It keeps its bitmaps inside the memory that it manages. No frame memory is wanted here, so
+//! the managed span is reserved address space of which only the bitmaps are ever touched.
+
+use crate::{Metadata, Peer, Worker};
+use core::{cell::Cell, num::NonZeroUsize, ptr::NonNull};
+use frame_alloc::{
+    CpuId, DepotAllocator, PageSize, PhysicalAllocator, Provenance, RegionInit,
+    SummaryBuddyAllocator,
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+const FRAME: PageSize = PageSize::from_log2(12);
+/// Orders 0 to 10, as in its documentation.
+const ORDERS: usize = 11;
+/// The largest block: the alignment at which it wastes nothing.
+const ALIGN: usize = FRAME.bytes() << (ORDERS - 1);
+
+type Buddy = SummaryBuddyAllocator<ORDERS, ExposedMapping>;
+type Depot<const CPUS: usize> = DepotAllocator<Buddy, ThreadCpu, CPUS>;
+
+/// Its pointers into the reserved span.
+struct ExposedMapping;
+
+// SAFETY: physical addresses handed to the allocator are virtual addresses of one anonymous
+// mapping whose provenance `Span::new` exposed, so `create` recovers a pointer that is good for
+// the whole run; nothing is created, hence nothing to destroy.
+unsafe impl Provenance for ExposedMapping {
+    unsafe fn create(phys: usize) -> NonNull<u8> {
+        NonNull::new(core::ptr::with_exposed_provenance_mut(phys)).expect("not the null page")
+    }
+
+    unsafe fn destroy<T>(pointer: NonNull<T>) -> usize {
+        pointer.addr().get()
+    }
+}
+
+thread_local! {
+    static CPU: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The CPU that this thread said it is: one thread-local load, as a kernel's per-CPU variable.
+struct ThreadCpu;
+
+impl CpuId for ThreadCpu {
+    #[inline]
+    fn current_cpu() -> usize {
+        CPU.get()
+    }
+}
+
+/// Reserved address space, aligned to the largest block.
+struct Span {
+    mapping: NonNull<core::ffi::c_void>,
+    mapped: usize,
+    base: usize,
+}
+
+// SAFETY: the mapping belongs to the value, not to a thread; it is only ever unmapped, once.
+unsafe impl Send for Span {}
+// SAFETY: as above; shared references read two integers.
+unsafe impl Sync for Span {}
+
+impl Span {
+    fn new(bytes: usize) -> Self {
+        let mapped = bytes + ALIGN;
+        // SAFETY: a fresh anonymous mapping at an address of the system's choice overlaps
+        // nothing that exists.
+        let mapping = unsafe {
+            mmap_anonymous(
+                core::ptr::null_mut(),
+                mapped,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let mapping = mapping.expect("address space for the managed span");
+        let base = mapping.expose_provenance().next_multiple_of(ALIGN);
+        Self { mapping: NonNull::new(mapping).expect("not the null page"), mapped, base }
+    }
+
+    fn init(&self, allocator: &impl RegionInit, bytes: usize) {
+        // SAFETY: the range lies in the mapping that `self` owns exclusively; the allocator is
+        // not published yet.
+        unsafe { allocator.init_region(self.base, bytes) };
+    }
+
+    #[inline]
+    fn frame(&self, address: usize) -> u64 {
+        ((address - self.base) / FRAME.bytes()) as u64
+    }
+
+    #[inline]
+    fn address(&self, frame: u64) -> usize {
+        self.base + frame as usize * FRAME.bytes()
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length; the allocator that pointed into it is
+        // dropped by the same owner and touches nothing when dropped.
+        let _ = unsafe { munmap(self.mapping.as_ptr(), self.mapped) };
+    }
+}
+
+fn bytes(frames: u64) -> usize {
+    usize::try_from(frames).expect("frames fit in memory") * FRAME.bytes()
+}
+
+/// Bits of bitmap per order, plus a summary bit per word where an order has 128 words or more.
+fn bitmap_bytes(frames: u64) -> usize {
+    let words = (0..ORDERS).map(|order| {
+        let words = frames.div_ceil(1 << order).div_ceil(64);
+        words + if words >= 128 { words.div_ceil(64) } else { 0 }
+    });
+    words.sum::<u64>() as usize * size_of::<usize>()
+}
+
+#[inline]
+fn alloc(from: &impl PhysicalAllocator, span: &Span, order: u8) -> Option<u64> {
+    let count = NonZeroUsize::new(1 << order)?;
+    from.allocate_physical(FRAME, count).ok().map(|address| span.frame(address))
+}
+
+/// # Safety
+///
+/// As [`Worker::free`].
+#[inline]
+unsafe fn free(to: &impl PhysicalAllocator, span: &Span, frame: u64, order: u8) {
+    let Some(count) = NonZeroUsize::new(1 << order) else {
+        return;
+    };
+    // SAFETY: address, size and count are those of a live allocation, by the caller's promise.
+    unsafe { to.deallocate_physical(FRAME, count, span.address(frame)) };
+}
+
+/// `frame-alloc`'s core: the lock-free buddy without per-CPU caches.
+pub struct SummaryBuddy {
+    buddy: Box<Buddy>,
+    span: Span,
+    frames: u64,
+}
+
+/// A handle; there is nothing per CPU.
+pub struct SummaryBuddyWorker<'a>(&'a SummaryBuddy);
+
+impl Peer for SummaryBuddy {
+    const NAME: &'static str = "frame-alloc-summary";
+    const MERGES: bool = true;
+    const MAX_ORDER: u8 = ORDERS as u8 - 1;
+    type Worker<'a> = SummaryBuddyWorker<'a>;
+
+    fn new(frames: u64, _cpus: usize) -> Self {
+        let span = Span::new(bytes(frames));
+        let buddy = Box::new(Buddy::new(FRAME));
+        span.init(&*buddy, bytes(frames));
+        Self { buddy, span, frames }
+    }
+
+    fn worker(&self, _cpu: usize) -> SummaryBuddyWorker<'_> {
+        SummaryBuddyWorker(self)
+    }
+
+    fn metadata(&self) -> Metadata {
+        Metadata {
+            bytes: size_of::<Buddy>() + bitmap_bytes(self.frames),
+            how: "size_of and its documented bitmaps, in the pool",
+        }
+    }
+
+    fn cpu_list_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Worker for SummaryBuddyWorker<'_> {
+    #[inline]
+    fn alloc(&mut self, order: u8) -> Option<u64> {
+        alloc(&*self.0.buddy, &self.0.span, order)
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, frame: u64, order: u8) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { free(&*self.0.buddy, &self.0.span, frame, order) };
+    }
+}
+
+/// `frame-alloc` as it recommends itself for many CPUs: magazines of 128 frames per CPU and a
+/// shared depot of 512 in front of the lock-free buddy. `CPUS` is a compile-time number there;
+/// its documentation asks for the number of CPUs that may ever be online.
+pub struct FrameAllocDepot<const CPUS: usize = 2> {
+    depot: Box<Depot<CPUS>>,
+    span: Span,
+    frames: u64,
+}
+
+/// The handle of one CPU's magazine.
+pub struct DepotWorker<'a, const CPUS: usize>(&'a FrameAllocDepot<CPUS>);
+
+impl<const CPUS: usize> Peer for FrameAllocDepot<CPUS> {
+    const NAME: &'static str = "frame-alloc-depot";
+    const MERGES: bool = true;
+    const MAX_ORDER: u8 = ORDERS as u8 - 1;
+    type Worker<'a> = DepotWorker<'a, CPUS>;
+
+    fn new(frames: u64, cpus: usize) -> Self {
+        assert!(cpus <= CPUS, "this depot is compiled for {CPUS} CPUs");
+        let span = Span::new(bytes(frames));
+        let depot = Box::new(Depot::<CPUS>::new(FRAME, Buddy::new(FRAME)));
+        span.init(&*depot, bytes(frames));
+        Self { depot, span, frames }
+    }
+
+    fn worker(&self, cpu: usize) -> DepotWorker<'_, CPUS> {
+        assert!(cpu < CPUS, "this depot is compiled for {CPUS} CPUs");
+        CPU.set(cpu);
+        DepotWorker(self)
+    }
+
+    fn metadata(&self) -> Metadata {
+        Metadata {
+            bytes: size_of::<Buddy>() + bitmap_bytes(self.frames),
+            how: "size_of and its documented bitmaps, in the pool",
+        }
+    }
+
+    fn cpu_list_bytes(&self) -> usize {
+        size_of::<Depot<CPUS>>() - size_of::<Buddy>()
+    }
+}
+
+impl<const CPUS: usize> Worker for DepotWorker<'_, CPUS> {
+    #[inline]
+    fn alloc(&mut self, order: u8) -> Option<u64> {
+        alloc(&*self.0.depot, &self.0.span, order)
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, frame: u64, order: u8) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { free(&*self.0.depot, &self.0.span, frame, order) };
+    }
+}

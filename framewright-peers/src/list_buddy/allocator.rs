@@ -1,0 +1,319 @@
+//! The front door: the lists of a CPU first, the zone behind them.
+
+use super::{
+    BulkFree, DrainReason, LockName, Machine, MigrateType, ORDERS, Pressure, Sizing, Stats,
+    Threads, Tuning,
+    bulk::{self, FromTails, Prechosen},
+    fallback::Phase,
+    lists::{CPU_LISTS, List, Mark, PAGEBLOCK_ORDER, Pages},
+    lock::Lock,
+    pcp::{self, HOLDING_LISTS, Pcp, list_index},
+    zone::Zone,
+};
+use crate::Metadata;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A free that was refused because the descriptor contradicts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadFree {
+    /// The frame that was to be freed.
+    pub frame: u64,
+    /// The claimed order.
+    pub order: u8,
+}
+
+impl core::fmt::Display for BadFree {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "no block of order {} is allocated at frame {}", self.order, self.frame)
+    }
+}
+
+impl std::error::Error for BadFree {}
+
+/// The classic page allocator over one zone of frame numbers.
+pub struct ListBuddy<M: Machine = Threads> {
+    machine: M,
+    pages: Pages,
+    zone: M::Lock<Zone>,
+    cpus: Vec<M::Lock<Pcp>>,
+    bulk_free: BulkFree,
+    below_high: AtomicBool,
+    reclaim_active: AtomicBool,
+}
+
+impl ListBuddy {
+    /// On real threads.
+    ///
+    /// # Panics
+    ///
+    /// If frame numbers do not fit in 31 bits.
+    #[must_use]
+    pub fn with_tuning(frames: u64, cpus: usize, tuning: &Tuning) -> Self {
+        Self::on(Threads, frames, cpus, tuning)
+    }
+}
+
+impl<M: Machine> ListBuddy<M> {
+    /// On a machine of the caller's.
+    ///
+    /// # Panics
+    ///
+    /// If frame numbers do not fit in 31 bits.
+    #[must_use]
+    pub fn on(machine: M, frames: u64, cpus: usize, tuning: &Tuning) -> Self {
+        assert!(frames < 1 << 31, "frame numbers of the list design have 31 bits");
+        let frames = frames as u32;
+        let pages = Pages::new(frames, cpus);
+        let sizing = Sizing::new(frames, cpus, tuning);
+        let lists = |cpu| machine.new_lock(LockName::Cpu(cpu), Pcp::new(sizing, tuning));
+        Self {
+            cpus: (0..cpus).map(lists).collect(),
+            zone: machine.new_lock(LockName::Zone, Zone::new(&pages)),
+            pages,
+            machine,
+            bulk_free: tuning.bulk_free,
+            below_high: AtomicBool::new(false),
+            reclaim_active: AtomicBool::new(false),
+        }
+    }
+
+    /// Allocates 2^`order` frames on behalf of `cpu`; the number of the first, or `None` when
+    /// not even emptying all CPU lists yields such a block.
+    #[inline]
+    pub fn alloc(&self, cpu: usize, order: u8, migratetype: MigrateType) -> Option<u64> {
+        let listed = list_index(order, migratetype).and_then(|index| {
+            self.cpus[cpu].try_with(|pcp| self.pop(cpu, pcp, index, order, migratetype))?
+        });
+        let frame = match listed {
+            Some(frame) => frame,
+            None => self.alloc_from_zone(order, migratetype)?,
+        };
+        self.pages.set_mark(frame, Mark::Used(order, migratetype));
+        Some(u64::from(frame))
+    }
+
+    /// Frees the 2^`order` frames from `frame` on behalf of `cpu`.
+    ///
+    /// # Errors
+    ///
+    /// If no block of this order is allocated there; nothing has changed then.
+    #[inline]
+    pub fn free(&self, cpu: usize, frame: u64, order: u8) -> Result<(), BadFree> {
+        let bad = BadFree { frame, order };
+        if frame >= u64::from(self.pages.frames()) {
+            return Err(bad);
+        }
+        let frame = frame as u32;
+        match self.pages.mark(frame) {
+            Mark::Used(actual, _) if actual == order => {}
+            _ => return Err(bad),
+        }
+        let done = list_index(order, self.pages.pageblock_type(frame))
+            .and_then(|index| self.cpus[cpu].try_with(|pcp| self.push(cpu, pcp, index, frame)));
+        if done.is_none() {
+            self.free_to_zone(frame, order);
+        }
+        Ok(())
+    }
+
+    /// Empties the lists of one CPU; any CPU may ask.
+    pub fn drain_cpu(&self, cpu: usize) {
+        let mut held = true;
+        while held {
+            held = self.cpus[cpu].with(|pcp| {
+                let frames = pcp.scaled_batch();
+                self.release(cpu, pcp, 0, frames, DrainReason::Emptied);
+                pcp.count > 0
+            });
+        }
+    }
+
+    /// Empties the lists of all CPUs.
+    pub fn drain_all(&self) {
+        (0..self.cpus.len()).for_each(|cpu| self.drain_cpu(cpu));
+    }
+
+    /// The regular trimming of a CPU's lists, due about once a second.
+    pub fn decay(&self, cpu: usize) {
+        let mut left = self.cpus[cpu].with(Pcp::decay);
+        while left > 0 {
+            left = self.cpus[cpu].with(|pcp| {
+                let released = self.release(cpu, pcp, 0, left.min(pcp.batch()), DrainReason::Decay);
+                if pcp.count == 0 { 0 } else { left.saturating_sub(released) }
+            });
+        }
+    }
+
+    /// Tells the lists about the state of memory, which this allocator does not judge itself.
+    pub fn set_pressure(&self, pressure: Pressure) {
+        self.below_high.store(pressure.below_high, Relaxed);
+        self.reclaim_active.store(pressure.reclaim_active, Relaxed);
+    }
+
+    /// All counts, CPUs summed.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats { zone: self.zone.with(|zone| zone.stats), ..Stats::default() };
+        for cpu in &self.cpus {
+            stats.cpus.add(&cpu.with(|pcp| pcp.stats));
+        }
+        stats
+    }
+
+    /// Frames on the lists of one CPU.
+    pub fn held(&self, cpu: usize) -> u32 {
+        self.cpus[cpu].with(|pcp| pcp.count)
+    }
+
+    /// Free frames of the zone, without those on CPU lists.
+    pub fn free_frames(&self) -> u32 {
+        self.zone.with(|zone| zone.free())
+    }
+
+    /// Free blocks of the zone per order.
+    pub fn free_blocks(&self) -> [u32; ORDERS] {
+        self.zone.with(|zone| zone.free_blocks())
+    }
+
+    /// Number of CPUs with lists.
+    pub fn cpu_count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Bytes of descriptors, list heads and pageblock types.
+    pub(super) fn metadata_size(&self) -> Metadata {
+        Metadata {
+            bytes: self.pages.bytes() + size_of::<M::Lock<Zone>>(),
+            how: "64 bytes per frame, list heads, pageblock types",
+        }
+    }
+
+    /// Bytes of all CPUs' lists: their words and their heads.
+    pub(super) fn list_bytes(&self) -> usize {
+        self.cpus.len() * (size_of::<M::Lock<Pcp>>() + CPU_LISTS * 64)
+    }
+
+    /// Takes a block off a list of the CPU, which is refilled if it is empty.
+    #[inline]
+    fn pop(
+        &self,
+        cpu: usize,
+        pcp: &mut Pcp,
+        index: usize,
+        order: u8,
+        migratetype: MigrateType,
+    ) -> Option<u32> {
+        pcp.note_alloc();
+        let list = self.pages.cpu_list(cpu, index);
+        let frame = match self.pages.first(list) {
+            Some(frame) => frame,
+            None => {
+                self.refill(pcp, list, order, migratetype);
+                self.pages.first(list)?
+            }
+        };
+        self.pages.unlink(frame);
+        pcp.count -= 1 << order;
+        pcp.stats.allocs += 1;
+        Some(frame)
+    }
+
+    #[cold]
+    fn refill(&self, pcp: &mut Pcp, list: List, order: u8, migratetype: MigrateType) {
+        let blocks = pcp.refill_blocks(order, self.pressure());
+        let got = self.zone.with(|zone| {
+            let got = bulk::refill(zone, &self.pages, list, order, migratetype, blocks);
+            self.machine.work(LockName::Zone, bulk::work(zone, got));
+            got
+        });
+        pcp.count += got << order;
+        pcp.stats.refills += 1;
+        pcp.stats.refilled_frames += u64::from(got) << order;
+    }
+
+    /// Puts a block on a list of the CPU, which may give others back.
+    #[inline]
+    fn push(&self, cpu: usize, pcp: &mut Pcp, index: usize, frame: u32) {
+        let order = pcp::list_order(index);
+        self.pages.set_mark(frame, Mark::Listed(order));
+        self.pages.push_head(self.pages.cpu_list(cpu, index), frame);
+        pcp.stats.frees += 1;
+        if let Some(drain) = pcp.note_free(order, self.pressure()) {
+            self.release(cpu, pcp, index, drain.frames, drain.reason);
+        }
+    }
+
+    /// Gives about `frames` frames of a CPU's lists back; says how many it were.
+    #[cold]
+    fn release(
+        &self,
+        cpu: usize,
+        pcp: &mut Pcp,
+        start: usize,
+        frames: u32,
+        reason: DrainReason,
+    ) -> u32 {
+        if pcp.count == 0 {
+            return 0;
+        }
+        let choice = FromTails::new(cpu, start % HOLDING_LISTS, frames, pcp.count);
+        let released = match self.bulk_free {
+            BulkFree::ChooseUnderLock => self.give(choice),
+            BulkFree::ChooseBeforeLock => self.give(Prechosen::new(&self.pages, cpu, choice)),
+        };
+        pcp.count -= released;
+        pcp.stats.drains[reason as usize] += 1;
+        pcp.stats.drained_frames += u64::from(released);
+        released
+    }
+
+    fn give(&self, chosen: impl bulk::Selection) -> u32 {
+        self.zone.with(|zone| {
+            let released = bulk::release(zone, &self.pages, chosen);
+            self.machine.work(LockName::Zone, bulk::work(zone, released));
+            released
+        })
+    }
+
+    /// Allocates past the lists; if that fails, once more with all lists empty.
+    #[cold]
+    fn alloc_from_zone(&self, order: u8, migratetype: MigrateType) -> Option<u32> {
+        self.take_one(order, migratetype).or_else(|| {
+            self.drain_all();
+            self.take_one(order, migratetype)
+        })
+    }
+
+    fn take_one(&self, order: u8, migratetype: MigrateType) -> Option<u32> {
+        self.zone.with(|zone| {
+            zone.stats.lock_acquisitions += 1;
+            let frame = zone.take(&self.pages, order, migratetype, &mut Phase::default())?;
+            zone.stats.direct_allocs += 1;
+            zone.stats.lock_frames += 1 << order;
+            self.machine.work(LockName::Zone, bulk::work(zone, 1));
+            Some(frame)
+        })
+    }
+
+    /// Frees past the lists, in pieces of at most a pageblock, each with its own type.
+    #[cold]
+    fn free_to_zone(&self, frame: u32, order: u8) {
+        let piece = order.min(PAGEBLOCK_ORDER);
+        self.zone.with(|zone| {
+            zone.stats.lock_acquisitions += 1;
+            zone.stats.direct_frees += 1;
+            zone.stats.lock_frames += 1 << order;
+            for start in (frame..frame + (1 << order)).step_by(1 << piece) {
+                zone.give(&self.pages, start, piece);
+            }
+            self.machine.work(LockName::Zone, bulk::work(zone, 1));
+        });
+    }
+
+    #[inline]
+    fn pressure(&self) -> Pressure {
+        Pressure {
+            below_high: self.below_high.load(Relaxed),
+            reclaim_active: self.reclaim_active.load(Relaxed),
+        }
+    }
+}

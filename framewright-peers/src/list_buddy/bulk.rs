@@ -1,0 +1,124 @@
+//! What happens under the zone lock on behalf of a CPU's lists: refills and bulk frees.
+//!
+//! [`refill`] and [`release`] run from the acquisition of the lock to its release and do nothing
+//! outside it; they are never inlined, so that a profiler shows exactly the work under the lock.
+
+use super::{
+    MigrateType,
+    fallback::Phase,
+    lists::{List, Mark, Pages},
+    lock::Work,
+    pcp::{HOLDING_LISTS, PRIVATE, list_order},
+    zone::Zone,
+};
+
+/// Moves up to `blocks` blocks of the zone to the tail of `list`; says how many.
+#[inline(never)]
+pub(super) fn refill(
+    zone: &mut Zone,
+    pages: &Pages,
+    list: List,
+    order: u8,
+    migratetype: MigrateType,
+    blocks: u32,
+) -> u32 {
+    zone.stats.lock_acquisitions += 1;
+    let mut phase = Phase::default();
+    let mut got = 0;
+    while got < blocks {
+        let Some(frame) = zone.take(pages, order, migratetype, &mut phase) else {
+            break;
+        };
+        pages.set_mark(frame, Mark::Listed(order));
+        pages.push_tail(list, frame);
+        got += 1;
+    }
+    zone.stats.lock_frames += u64::from(got) << order;
+    got
+}
+
+/// Gives blocks of a CPU's lists back to the zone; says how many frames.
+#[inline(never)]
+pub(super) fn release(zone: &mut Zone, pages: &Pages, mut chosen: impl Selection) -> u32 {
+    zone.stats.lock_acquisitions += 1;
+    let mut frames = 0;
+    while let Some((frame, order)) = chosen.next(pages) {
+        zone.give(pages, frame, order);
+        frames += 1 << order;
+    }
+    zone.stats.lock_frames += u64::from(frames);
+    frames
+}
+
+/// What a bulk free returns, block by block; each is off its list when it comes out.
+pub(super) trait Selection {
+    fn next(&mut self, pages: &Pages) -> Option<(u32, u8)>;
+}
+
+/// Chooses from the tails of a CPU's lists as it goes, staying with a list until it is empty.
+pub(super) struct FromTails {
+    cpu: usize,
+    /// The list that is being emptied, or was.
+    list: usize,
+    /// Frames still to return; the last block may overshoot.
+    left: u32,
+}
+
+impl FromTails {
+    /// Up to `frames` frames of the `held` ones, beginning with list `start`.
+    pub(super) fn new(cpu: usize, start: usize, frames: u32, held: u32) -> Self {
+        Self { cpu, list: start, left: frames.min(held) }
+    }
+}
+
+impl Selection for FromTails {
+    #[inline]
+    fn next(&mut self, pages: &Pages) -> Option<(u32, u8)> {
+        if self.left == 0 {
+            return None;
+        }
+        for _ in 0..HOLDING_LISTS {
+            if let Some(frame) = pages.last(pages.cpu_list(self.cpu, self.list)) {
+                let order = list_order(self.list);
+                pages.unlink(frame);
+                self.left = self.left.saturating_sub(1 << order);
+                return Some((frame, order));
+            }
+            self.list = (self.list + 1) % HOLDING_LISTS;
+        }
+        None
+    }
+}
+
+/// What was chosen before the lock was taken, on the CPU's private list.
+pub(super) struct Prechosen(List);
+
+impl Prechosen {
+    /// Moves everything that `choice` selects to the private list, and starts loading the
+    /// descriptors of the buddies that merging will ask for.
+    pub(super) fn new(pages: &Pages, cpu: usize, mut choice: FromTails) -> Self {
+        let private = pages.cpu_list(cpu, PRIVATE);
+        while let Some((frame, order)) = choice.next(pages) {
+            pages.push_tail(private, frame);
+            pages.prefetch(frame ^ (1 << order));
+        }
+        Self(private)
+    }
+}
+
+impl Selection for Prechosen {
+    #[inline]
+    fn next(&mut self, pages: &Pages) -> Option<(u32, u8)> {
+        let frame = pages.first(self.0)?;
+        pages.unlink(frame);
+        match pages.mark(frame) {
+            Mark::Listed(order) => Some((frame, order)),
+            mark => unreachable!("frame {frame} on a CPU's list is marked {mark:?}"),
+        }
+    }
+}
+
+/// The work of `frames` frames in blocks of any order, and resets the zone's step count.
+pub(super) fn work(zone: &mut Zone, blocks: u32) -> Work {
+    Work { blocks, steps: core::mem::take(&mut zone.steps) }
+}

@@ -1,0 +1,271 @@
+//! The page array: one 64-byte descriptor per frame, and doubly linked lists through them.
+//!
+//! This is what the classic design is made of, and what it pays for: putting a block on a list
+//! or taking it off touches the descriptors of the block and of its neighbours on that list, a
+//! cache line each, wherever in memory they are.
+//!
+//! Links are frame numbers. Every list is a ring through a *head*, a descriptor of its own behind
+//! those of the frames, so that unlinking never asks which list a block is on.
+//!
+//! **Who may touch what.** A descriptor belongs to whoever holds the lock of the list that it is
+//! on, or to the owner of the allocated block. Fields are relaxed atomics: plain loads and stores
+//! to the processor, but a neighbour may look at the mark of a block that is not its own (merging
+//! does) and read garbage-free nonsense, never undefined behaviour.
+
+use super::MigrateType;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+
+/// Orders of the free lists: 0 to 10.
+pub const ORDERS: usize = 11;
+/// The largest order.
+pub const MAX_ORDER: u8 = ORDERS as u8 - 1;
+/// The order of a pageblock, the unit of grouping by mobility.
+pub(super) const PAGEBLOCK_ORDER: u8 = 9;
+/// Frames per pageblock.
+pub(super) const PAGEBLOCK_FRAMES: u32 = 1 << PAGEBLOCK_ORDER;
+/// Migratetypes with lists.
+pub(super) const TYPES: usize = 3;
+/// Lists of one CPU: orders 0 to 3 by type, huge blocks as movable and not, and a private list
+/// for blocks on their way to the zone.
+pub(super) const CPU_LISTS: usize = 15;
+
+/// What a descriptor says about its frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mark {
+    /// Inside a larger block, not its first frame.
+    Tail,
+    /// First frame of a free block of the zone, of this order.
+    Buddy(u8),
+    /// First frame of a block on a CPU's list.
+    Listed(u8),
+    /// First frame of an allocated block.
+    Used(u8, MigrateType),
+}
+
+impl Mark {
+    const fn pack(self) -> u32 {
+        match self {
+            Self::Tail => 0,
+            Self::Buddy(order) => (1 << 8) | (order as u32),
+            Self::Listed(order) => (2 << 8) | (order as u32),
+            Self::Used(order, migratetype) => ((3 + migratetype as u32) << 8) | (order as u32),
+        }
+    }
+
+    const fn unpack(word: u32) -> Self {
+        let order = word as u8;
+        match word >> 8 {
+            0 => Self::Tail,
+            1 => Self::Buddy(order),
+            2 => Self::Listed(order),
+            3 => Self::Used(order, MigrateType::Unmovable),
+            4 => Self::Used(order, MigrateType::Movable),
+            _ => Self::Used(order, MigrateType::Reclaimable),
+        }
+    }
+}
+
+/// A frame's descriptor. The alignment gives it the size of the real one, whose remaining words
+/// belong to the owner of the page.
+#[repr(align(64))]
+struct Page {
+    next: AtomicU32,
+    previous: AtomicU32,
+    mark: AtomicU32,
+}
+
+/// A list: the number of its head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct List(u32);
+
+/// All descriptors, all list heads, and the type of every pageblock.
+pub(super) struct Pages {
+    pages: Vec<Page>,
+    pageblocks: Vec<AtomicU8>,
+    frames: u32,
+}
+
+impl Pages {
+    /// Descriptors for `frames` frames, none of them free, and empty lists for `cpus` CPUs. All
+    /// pageblocks start out movable.
+    pub(super) fn new(frames: u32, cpus: usize) -> Self {
+        let lists = (ORDERS * TYPES + cpus * CPU_LISTS) as u32;
+        let page = |number: u32| Page {
+            next: AtomicU32::new(number),
+            previous: AtomicU32::new(number),
+            mark: AtomicU32::new(Mark::Tail.pack()),
+        };
+        let movable = || AtomicU8::new(MigrateType::Movable as u8);
+        Self {
+            pages: (0..frames + lists).map(page).collect(),
+            pageblocks: (0..frames.div_ceil(PAGEBLOCK_FRAMES)).map(|_| movable()).collect(),
+            frames,
+        }
+    }
+
+    /// Managed frames.
+    #[inline]
+    pub(super) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Bytes of descriptors, list heads and pageblock types.
+    pub(super) fn bytes(&self) -> usize {
+        self.pages.len() * size_of::<Page>() + self.pageblocks.len()
+    }
+
+    /// The zone's list of free blocks of an order and type.
+    #[inline]
+    pub(super) fn free_list(&self, order: u8, migratetype: MigrateType) -> List {
+        List(self.frames + u32::from(order) * TYPES as u32 + migratetype as u32)
+    }
+
+    /// List `index` of a CPU.
+    #[inline]
+    pub(super) fn cpu_list(&self, cpu: usize, index: usize) -> List {
+        List(self.frames + (ORDERS * TYPES + cpu * CPU_LISTS + index) as u32)
+    }
+
+    #[inline]
+    pub(super) fn mark(&self, frame: u32) -> Mark {
+        Mark::unpack(self.pages[frame as usize].mark.load(Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn set_mark(&self, frame: u32, mark: Mark) {
+        self.pages[frame as usize].mark.store(mark.pack(), Relaxed);
+    }
+
+    /// Whether a free block of exactly this order starts at `frame` (which may lie outside).
+    #[inline]
+    pub(super) fn is_buddy(&self, frame: u32, order: u8) -> bool {
+        frame < self.frames
+            && self.pages[frame as usize].mark.load(Relaxed) == Mark::Buddy(order).pack()
+    }
+
+    /// The type of the pageblock that `frame` lies in.
+    #[inline]
+    pub(super) fn pageblock_type(&self, frame: u32) -> MigrateType {
+        match self.pageblocks[(frame >> PAGEBLOCK_ORDER) as usize].load(Relaxed) {
+            0 => MigrateType::Unmovable,
+            1 => MigrateType::Movable,
+            _ => MigrateType::Reclaimable,
+        }
+    }
+
+    /// Changes the type of every pageblock that the block at `frame` overlaps.
+    pub(super) fn set_pageblock_type(&self, frame: u32, order: u8, migratetype: MigrateType) {
+        let first = (frame >> PAGEBLOCK_ORDER) as usize;
+        let count = 1 << order.saturating_sub(PAGEBLOCK_ORDER);
+        for pageblock in &self.pageblocks[first..first + count] {
+            pageblock.store(migratetype as u8, Relaxed);
+        }
+    }
+
+    /// The block at the head of a list.
+    #[inline]
+    pub(super) fn first(&self, list: List) -> Option<u32> {
+        let first = self.pages[list.0 as usize].next.load(Relaxed);
+        (first != list.0).then_some(first)
+    }
+
+    /// The block at the tail of a list.
+    #[inline]
+    pub(super) fn last(&self, list: List) -> Option<u32> {
+        let last = self.pages[list.0 as usize].previous.load(Relaxed);
+        (last != list.0).then_some(last)
+    }
+
+    #[inline]
+    pub(super) fn push_head(&self, list: List, frame: u32) {
+        let next = self.pages[list.0 as usize].next.load(Relaxed);
+        self.link(list.0, frame, next);
+    }
+
+    #[inline]
+    pub(super) fn push_tail(&self, list: List, frame: u32) {
+        let previous = self.pages[list.0 as usize].previous.load(Relaxed);
+        self.link(previous, frame, list.0);
+    }
+
+    /// Takes a block off whatever list it is on.
+    #[inline]
+    pub(super) fn unlink(&self, frame: u32) {
+        let page = &self.pages[frame as usize];
+        let (next, previous) = (page.next.load(Relaxed), page.previous.load(Relaxed));
+        self.pages[next as usize].previous.store(previous, Relaxed);
+        self.pages[previous as usize].next.store(next, Relaxed);
+    }
+
+    #[inline]
+    fn link(&self, previous: u32, frame: u32, next: u32) {
+        let page = &self.pages[frame as usize];
+        page.next.store(next, Relaxed);
+        page.previous.store(previous, Relaxed);
+        self.pages[previous as usize].next.store(frame, Relaxed);
+        self.pages[next as usize].previous.store(frame, Relaxed);
+    }
+
+    /// Starts loading the descriptor of `frame` into the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, frame: u32) {
+        if let Some(page) = self.pages.get(frame as usize) {
+            // A plain load whose result nobody waits for does what a prefetch does.
+            core::hint::black_box(page.mark.load(Relaxed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(pages: &Pages, list: List) -> Vec<u32> {
+        let mut frames = Vec::new();
+        let mut at = pages.pages[list.0 as usize].next.load(Relaxed);
+        while at != list.0 {
+            frames.push(at);
+            at = pages.pages[at as usize].next.load(Relaxed);
+        }
+        frames
+    }
+
+    #[test]
+    fn a_descriptor_is_a_cache_line() {
+        assert_eq!((size_of::<Page>(), align_of::<Page>()), (64, 64));
+    }
+
+    #[test]
+    fn marks_survive_packing() {
+        for order in 0..=MAX_ORDER {
+            for mark in [
+                Mark::Buddy(order),
+                Mark::Listed(order),
+                Mark::Used(order, MigrateType::Unmovable),
+                Mark::Used(order, MigrateType::Movable),
+                Mark::Used(order, MigrateType::Reclaimable),
+            ] {
+                assert_eq!(Mark::unpack(mark.pack()), mark);
+            }
+        }
+        assert_eq!(Mark::unpack(Mark::Tail.pack()), Mark::Tail);
+    }
+
+    #[test]
+    fn lists_keep_their_order_and_lose_what_is_unlinked() {
+        let pages = Pages::new(16, 1);
+        let list = pages.free_list(0, MigrateType::Movable);
+        assert_eq!((pages.first(list), pages.last(list)), (None, None));
+        pages.push_head(list, 3);
+        pages.push_head(list, 7);
+        pages.push_tail(list, 1);
+        assert_eq!(content(&pages, list), [7, 3, 1]);
+        assert_eq!((pages.first(list), pages.last(list)), (Some(7), Some(1)));
+        pages.unlink(3);
+        assert_eq!(content(&pages, list), [7, 1]);
+        pages.unlink(7);
+        pages.unlink(1);
+        assert_eq!(content(&pages, list), []);
+        assert_eq!(content(&pages, pages.cpu_list(0, 14)), []);
+    }
+}

@@ -1,0 +1,61 @@
+//! The classic design: what general-purpose kernels have done for decades.
+//!
+//! A 64-byte descriptor per frame ([`lists`](self)), free blocks of orders 0 to 10 on doubly
+//! linked lists per order and migratetype, buddies merged page by page under one zone lock,
+//! and in front of it per CPU a set of lists under a spinlock that the owner only ever
+//! *tries* to take. It exists to be compared with, on real threads and in simulation, and is
+//! written from a description of the mechanism.
+//!
+//! ```text
+//!  allocator  the front door: allocate, free, drain    row      the same as a Peer
+//!   |
+//!  pcp        how much to fetch and to give back        tuning   sizes, historical rules
+//!   |
+//!  bulk       refill and bulk free under the zone lock
+//!   |
+//!  fallback   claim a pageblock, steal a block
+//!   |
+//!  zone       split, merge
+//!   |
+//!  lists      the page array                            lock     the machine
+//! ```
+//!
+//! Lock order: a CPU's lists, then the zone.
+
+#![deny(unsafe_code)]
+
+mod allocator;
+mod bulk;
+mod fallback;
+mod lists;
+mod lock;
+mod pcp;
+mod row;
+mod stats;
+mod tuning;
+mod zone;
+
+pub use allocator::{BadFree, ListBuddy};
+pub use lists::{MAX_ORDER, ORDERS};
+pub use lock::{Lock, LockName, Machine, Padded, Threads, Work};
+pub use pcp::Pressure;
+pub use row::ListWorker;
+pub use stats::{CpuStats, DrainReason, Stats, ZoneStats};
+pub use tuning::{BulkFree, HighOrderDrain, Sizing, Tuning};
+
+/// What a block is used for: frames of one kind are kept together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum MigrateType {
+    /// Stays where it is for good.
+    Unmovable = 0,
+    /// Its contents can be moved elsewhere.
+    Movable = 1,
+    /// Can be freed on demand.
+    Reclaimable = 2,
+}
+
+impl MigrateType {
+    /// All of them, by number.
+    pub const ALL: [Self; lists::TYPES] = [Self::Unmovable, Self::Movable, Self::Reclaimable];
+}

@@ -1,0 +1,210 @@
+//! The lists of one CPU: how much to fetch, when to give back, and how much.
+//!
+//! Arithmetic only. What it decides is carried out by `bulk`, under the zone lock.
+
+use super::{
+    MigrateType,
+    lists::PAGEBLOCK_ORDER,
+    stats::{CpuStats, DrainReason},
+    tuning::{HighOrderDrain, Sizing, Tuning},
+};
+
+/// Orders below this have a list per type.
+const LISTED_ORDERS: u8 = 4;
+/// Index of the first of the two lists of huge blocks.
+const HUGE: usize = LISTED_ORDERS as usize * super::lists::TYPES;
+/// Lists that hold blocks; the one behind them is private to bulk frees.
+pub(super) const HOLDING_LISTS: usize = HUGE + 2;
+/// The private list.
+pub(super) const PRIVATE: usize = HOLDING_LISTS;
+
+/// Which of a CPU's lists serves an order and type; `None` where the lists are not used.
+#[inline]
+pub(super) fn list_index(order: u8, migratetype: MigrateType) -> Option<usize> {
+    if order < LISTED_ORDERS {
+        Some(usize::from(order) * super::lists::TYPES + migratetype as usize)
+    } else if order == PAGEBLOCK_ORDER {
+        Some(HUGE + usize::from(migratetype == MigrateType::Movable))
+    } else {
+        None
+    }
+}
+
+/// The order of the blocks on a list.
+pub(super) fn list_order(index: usize) -> u8 {
+    if index >= HUGE { PAGEBLOCK_ORDER } else { (index / super::lists::TYPES) as u8 }
+}
+
+/// What the zone says about the state of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pressure {
+    /// Free memory has fallen below the high watermark.
+    pub below_high: bool,
+    /// Reclaim is running.
+    pub reclaim_active: bool,
+}
+
+/// A bulk free that became due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Drain {
+    /// Frames to give back, more or less.
+    pub(super) frames: u32,
+    pub(super) reason: DrainReason,
+}
+
+/// One CPU's words beside its lists.
+#[repr(align(64))]
+pub(super) struct Pcp {
+    /// Frames on all lists.
+    pub(super) count: u32,
+    /// Current ceiling, between the bounds.
+    high: u32,
+    /// How often the refill has doubled.
+    alloc_factor: u8,
+    scale_max: u8,
+    every_free: bool,
+    previous_free_was_high_order: bool,
+    /// Keep a batch when high-order frees drain: the cache holds it.
+    keep_batch: bool,
+    /// Frames freed lately, halved by each allocation.
+    free_count: u32,
+    sizing: Sizing,
+    pub(super) stats: CpuStats,
+}
+
+impl Pcp {
+    pub(super) fn new(sizing: Sizing, tuning: &Tuning) -> Self {
+        Self {
+            count: 0,
+            high: sizing.high_min,
+            alloc_factor: 0,
+            scale_max: tuning.batch_scale_max.min(6),
+            every_free: tuning.high_order_drain == HighOrderDrain::EveryFree,
+            previous_free_was_high_order: false,
+            keep_batch: tuning.cache_frames.is_some_and(|frames| frames > 3 * sizing.batch),
+            free_count: 0,
+            sizing,
+            stats: CpuStats::default(),
+        }
+    }
+
+    /// Notes an allocation, successful or not.
+    #[inline]
+    pub(super) fn note_alloc(&mut self) {
+        self.free_count >>= 1;
+    }
+
+    /// How many blocks of `order` to fetch for an empty list.
+    pub(super) fn refill_blocks(&mut self, order: u8, pressure: Pressure) -> u32 {
+        self.clamp_high();
+        let batch = self.sizing.batch;
+        if self.high < batch {
+            return 1;
+        }
+        let mut frames = if order == 0 { batch << self.alloc_factor } else { batch };
+        if self.sizing.high_min != self.sizing.high_max && !pressure.below_high {
+            self.high = (self.high + frames).min(self.sizing.high_max);
+        }
+        if order == 0 {
+            let room = self.high.saturating_sub(self.count + batch).max(batch);
+            if frames <= room && self.alloc_factor < self.scale_max {
+                self.alloc_factor += 1;
+            }
+            frames = frames.min(room);
+        }
+        if frames > 1 { (frames >> order).max(2) } else { frames }
+    }
+
+    /// Notes a free block that was just put on a list; says whether a bulk free is due.
+    #[inline]
+    pub(super) fn note_free(&mut self, order: u8, pressure: Pressure) -> Option<Drain> {
+        let batch = self.sizing.batch;
+        self.alloc_factor >>= 1;
+        self.count += 1 << order;
+        let high_order = (1..LISTED_ORDERS).contains(&order);
+        let empty = high_order
+            && self.free_count >= batch
+            && (self.previous_free_was_high_order || self.every_free)
+            && (!self.keep_batch || self.count >= batch);
+        self.previous_free_was_high_order = high_order;
+        if self.free_count < batch << self.scale_max {
+            self.free_count += 1 << order;
+        }
+        let threshold = self.threshold(empty, pressure);
+        (self.count >= threshold).then(|| self.due(empty, threshold))
+    }
+
+    /// How many frames the regular trimming gives back.
+    pub(super) fn decay(&mut self) -> u32 {
+        if self.high > self.sizing.high_min {
+            self.high = self
+                .count
+                .saturating_sub(self.scaled_batch())
+                .max(self.high - self.high / 8)
+                .max(self.sizing.high_min);
+        }
+        self.count.saturating_sub(self.high)
+    }
+
+    /// Frames that one acquisition of the zone lock may give back when lists are emptied.
+    pub(super) fn scaled_batch(&self) -> u32 {
+        self.sizing.batch << self.scale_max
+    }
+
+    /// Frames per batch.
+    pub(super) fn batch(&self) -> u32 {
+        self.sizing.batch
+    }
+
+    fn clamp_high(&mut self) {
+        self.high = self.high.max(self.sizing.high_min).min(self.sizing.high_max);
+    }
+
+    /// The count from which a free drains; moves the ceiling on the way.
+    #[inline]
+    fn threshold(&mut self, empty: bool, pressure: Pressure) -> u32 {
+        self.clamp_high();
+        let Sizing { batch, high_min, high_max } = self.sizing;
+        if self.high == 0 {
+            return 0;
+        }
+        if empty {
+            self.high = self.high.saturating_sub(self.scaled_batch()).max(high_min);
+            return 0;
+        }
+        if pressure.reclaim_active || pressure.below_high {
+            let lowered = self.high.saturating_sub(self.free_count.max(batch)).max(high_min);
+            if pressure.reclaim_active {
+                self.high = lowered;
+                return self.high.min(4 * batch);
+            }
+            if high_min != high_max {
+                self.high = lowered;
+                return self.count.max(high_min);
+            }
+        }
+        let threshold = self.high;
+        if self.count >= self.high && high_min != high_max {
+            let wanted = self.free_count + batch;
+            self.high = self.high.max(wanted).max(high_min).min(high_max);
+        }
+        threshold
+    }
+
+    fn due(&self, empty: bool, threshold: u32) -> Drain {
+        let batch = self.sizing.batch;
+        if empty {
+            let frames = self.count.min(self.scaled_batch());
+            return Drain { frames, reason: DrainReason::HighOrder };
+        }
+        let frames = if threshold < batch {
+            1
+        } else {
+            self.free_count.max(batch).min(threshold - batch).max(1)
+        };
+        Drain { frames, reason: DrainReason::Threshold }
+    }
+}
+
+#[cfg(test)]
+mod tests;

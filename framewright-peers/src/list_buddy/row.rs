@@ -1,0 +1,48 @@
+//! The list design as a [`Peer`].
+
+use super::{ListBuddy, MAX_ORDER, Machine, MigrateType, Threads, Tuning};
+use crate::{Metadata, Peer, Worker};
+
+/// The handle of one CPU: movable frames, as for a page fault.
+pub struct ListWorker<'a, M: Machine = Threads> {
+    buddy: &'a ListBuddy<M>,
+    cpu: usize,
+}
+
+impl Peer for ListBuddy {
+    const NAME: &'static str = "list-buddy";
+    const MERGES: bool = true;
+    const MAX_ORDER: u8 = MAX_ORDER;
+    type Worker<'a> = ListWorker<'a>;
+
+    fn new(frames: u64, cpus: usize) -> Self {
+        Self::with_tuning(frames, cpus, &Tuning::default())
+    }
+
+    fn worker(&self, cpu: usize) -> ListWorker<'_> {
+        assert!(cpu < self.cpu_count(), "no CPU {cpu}");
+        ListWorker { buddy: self, cpu }
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.metadata_size()
+    }
+
+    fn cpu_list_bytes(&self) -> usize {
+        self.list_bytes()
+    }
+}
+
+#[allow(unsafe_code)] // The method is declared unsafe; nothing here is.
+impl<M: Machine> Worker for ListWorker<'_, M> {
+    #[inline]
+    fn alloc(&mut self, order: u8) -> Option<u64> {
+        self.buddy.alloc(self.cpu, order, MigrateType::Movable)
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, frame: u64, order: u8) {
+        // Refusals concern frames that the caller does not own, which it excludes.
+        let _ = self.buddy.free(self.cpu, frame, order);
+    }
+}

@@ -1,0 +1,192 @@
+//! The free blocks of the zone: split on the way out, merge page by page on the way in.
+//!
+//! Everything here happens under the zone lock.
+
+use super::{
+    MigrateType,
+    lists::{MAX_ORDER, Mark, ORDERS, PAGEBLOCK_ORDER, Pages},
+    stats::ZoneStats,
+};
+
+/// The zone's own words, beside the page array.
+pub(super) struct Zone {
+    /// Free blocks per order.
+    free_blocks: [u32; ORDERS],
+    /// Free frames.
+    free: u32,
+    /// What happened so far.
+    pub(super) stats: ZoneStats,
+    /// Splits and merges since somebody last asked.
+    pub(super) steps: u32,
+}
+
+impl Zone {
+    /// A zone whose frames are all free, in blocks as large as fit.
+    pub(super) fn new(pages: &Pages) -> Self {
+        let mut zone =
+            Self { free_blocks: [0; ORDERS], free: 0, stats: ZoneStats::default(), steps: 0 };
+        let mut frame = 0;
+        while frame < pages.frames() {
+            let fits = (pages.frames() - frame).ilog2() as u8;
+            let aligned = if frame == 0 { MAX_ORDER } else { frame.trailing_zeros() as u8 };
+            let order = MAX_ORDER.min(fits).min(aligned);
+            pages.push_tail(pages.free_list(order, MigrateType::Movable), frame);
+            pages.set_mark(frame, Mark::Buddy(order));
+            zone.free_blocks[usize::from(order)] += 1;
+            zone.free += 1 << order;
+            frame += 1 << order;
+        }
+        zone
+    }
+
+    /// Free frames.
+    pub(super) fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Free blocks per order.
+    pub(super) fn free_blocks(&self) -> [u32; ORDERS] {
+        self.free_blocks
+    }
+
+    /// Takes the smallest sufficient block of the type's own lists.
+    pub(super) fn take_own(
+        &mut self,
+        pages: &Pages,
+        order: u8,
+        migratetype: MigrateType,
+    ) -> Option<u32> {
+        (order..=MAX_ORDER).find_map(|from| {
+            let frame = pages.first(pages.free_list(from, migratetype))?;
+            self.take_block(pages, frame, from, order, migratetype);
+            Some(frame)
+        })
+    }
+
+    /// Takes the free block at `frame` of order `from`, keeps its first 2^`order` frames and
+    /// returns the rest, halves of halves, to the lists of `migratetype`.
+    pub(super) fn take_block(
+        &mut self,
+        pages: &Pages,
+        frame: u32,
+        from: u8,
+        order: u8,
+        migratetype: MigrateType,
+    ) {
+        self.unlink(pages, frame, from);
+        self.free -= 1 << order;
+        self.steps += u32::from(from - order);
+        for half in (order..from).rev() {
+            let upper = frame + (1 << half);
+            pages.push_head(pages.free_list(half, migratetype), upper);
+            pages.set_mark(upper, Mark::Buddy(half));
+            self.free_blocks[usize::from(half)] += 1;
+        }
+    }
+
+    /// Gives a block back: merges it with its buddy for as long as that one is free.
+    pub(super) fn give(&mut self, pages: &Pages, mut frame: u32, mut order: u8) {
+        let migratetype = pages.pageblock_type(frame);
+        pages.set_mark(frame, Mark::Tail);
+        self.free += 1 << order;
+        while order < MAX_ORDER {
+            let buddy = frame ^ (1 << order);
+            if !pages.is_buddy(buddy, order) {
+                break;
+            }
+            self.unlink(pages, buddy, order);
+            if order >= PAGEBLOCK_ORDER && pages.pageblock_type(buddy) != migratetype {
+                pages.set_pageblock_type(buddy, order, migratetype);
+            }
+            frame &= buddy;
+            order += 1;
+            self.steps += 1;
+        }
+        let list = pages.free_list(order, migratetype);
+        if order < MAX_ORDER - 1 && will_merge(pages, frame, order) {
+            pages.push_tail(list, frame);
+        } else {
+            pages.push_head(list, frame);
+        }
+        pages.set_mark(frame, Mark::Buddy(order));
+        self.free_blocks[usize::from(order)] += 1;
+    }
+
+    /// Takes a free block off its list; the caller marks what becomes of it.
+    fn unlink(&mut self, pages: &Pages, frame: u32, order: u8) {
+        pages.unlink(frame);
+        pages.set_mark(frame, Mark::Tail);
+        self.free_blocks[usize::from(order)] -= 1;
+    }
+}
+
+/// Whether the block that this one and its buddy will form has a free buddy already: then it is
+/// likely to merge soon, and is best left alone until it has.
+fn will_merge(pages: &Pages, frame: u32, order: u8) -> bool {
+    let merged = frame & !(1 << order);
+    pages.is_buddy(merged ^ (2 << order), order + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(frames: u32) -> (Pages, Zone) {
+        let pages = Pages::new(frames, 1);
+        let zone = Zone::new(&pages);
+        (pages, zone)
+    }
+
+    #[test]
+    fn an_odd_zone_is_cut_into_the_largest_aligned_blocks() {
+        let (_, zone) = zone(1024 + 512 + 3);
+        let mut expected = [0; ORDERS];
+        for order in [10, 9, 1, 0] {
+            expected[order] = 1;
+        }
+        assert_eq!(zone.free_blocks(), expected);
+        assert_eq!(zone.free(), 1539);
+    }
+
+    #[test]
+    fn small_takes_walk_upwards_and_leave_halves_behind() {
+        let (pages, mut zone) = zone(1024);
+        for expected in 0..5 {
+            assert_eq!(zone.take_own(&pages, 0, MigrateType::Movable), Some(expected));
+        }
+        assert_eq!(zone.free_blocks(), [1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0]);
+        assert_eq!(zone.free(), 1019);
+    }
+
+    #[test]
+    fn everything_given_back_merges_to_the_top() {
+        let (pages, mut zone) = zone(2048);
+        let take = |zone: &mut Zone| zone.take_own(&pages, 0, MigrateType::Movable);
+        let mut frames: Vec<u32> = core::iter::from_fn(|| take(&mut zone)).collect();
+        assert_eq!((frames.len(), zone.free()), (2048, 0));
+        // Even frames first: nothing can merge until their buddies come.
+        frames.sort_by_key(|frame| (frame % 2, *frame));
+        for frame in frames {
+            zone.give(&pages, frame, 0);
+        }
+        assert_eq!(zone.free_blocks(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn a_block_that_will_merge_soon_waits_at_the_tail() {
+        let (pages, mut zone) = zone(1024);
+        let frames: Vec<u32> = (0..1024)
+            .map(|_| zone.take_own(&pages, 0, MigrateType::Movable).expect("free"))
+            .collect();
+        let list = pages.free_list(0, MigrateType::Movable);
+        zone.give(&pages, frames[100], 0);
+        zone.give(&pages, frames[2], 0);
+        zone.give(&pages, frames[3], 0);
+        // Frames 2 and 3 are a free pair now, so frame 0 would complete a block of four soon.
+        zone.give(&pages, frames[0], 0);
+        assert_eq!((pages.first(list), pages.last(list)), (Some(100), Some(0)));
+        // Frame 200 has no such prospects.
+        zone.give(&pages, frames[200], 0);
+        assert_eq!(pages.first(list), Some(200));
+    }
+}

@@ -1,0 +1,157 @@
+//! Sets of pageblocks, as small trees of bitmaps.
+//!
+//! Pageblocks that are free as a whole are not linked to one another: they are bits. Taking
+//! one touches three or four words that stay in the cache, and nothing of the pageblock.
+
+use super::word;
+
+/// Levels that suffice for any zone: 64^4 pageblocks are 32 TiB.
+const DEPTH: usize = 4;
+
+/// A set of pageblock numbers below a fixed bound.
+pub(super) struct PageblockSet<'m> {
+    /// All levels, leaves first. A bit of a level says that a word of the level below is not
+    /// zero; the last level is one word.
+    words: &'m mut [u64],
+    /// Where each level starts.
+    starts: [usize; DEPTH],
+    levels: usize,
+}
+
+impl<'m> PageblockSet<'m> {
+    /// Words that a set of numbers below `bound` needs.
+    pub(crate) const fn words(bound: usize) -> usize {
+        let mut words = 0;
+        let mut level = bound;
+        loop {
+            level = level.div_ceil(64);
+            words += level;
+            if level <= 1 {
+                return if words == 0 { 1 } else { words };
+            }
+        }
+    }
+
+    /// An empty set of numbers below `bound`; `words` are as many zeroes as
+    /// [`PageblockSet::words`] says.
+    pub(super) fn new(words: &'m mut [u64], bound: usize) -> Self {
+        let mut starts = [0; DEPTH];
+        let mut levels = 1;
+        let mut size = bound.div_ceil(64);
+        while size > 1 && levels < DEPTH {
+            starts[levels] = starts[levels - 1] + size;
+            size = size.div_ceil(64);
+            levels += 1;
+        }
+        Self { words, starts, levels }
+    }
+
+    #[inline(always)]
+    pub(super) fn insert(&mut self, number: u32) {
+        self.insert_word(number / 64, 1 << (number % 64));
+    }
+
+    /// Inserts the numbers 64 x `leaf` + i for every bit i of `mask`, which is not zero.
+    #[inline(always)]
+    pub(super) fn insert_word(&mut self, leaf: u32, mask: u64) {
+        let mut at = leaf as usize;
+        let before = self.words[at];
+        self.words[at] |= mask;
+        if before != 0 {
+            return;
+        }
+        for &start in &self.starts[1..self.levels] {
+            let word = &mut self.words[start + at / 64];
+            let before = *word;
+            *word |= 1 << (at % 64);
+            if before != 0 {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn remove(&mut self, number: u32) {
+        self.remove_word(number / 64, 1 << (number % 64));
+    }
+
+    /// Removes the numbers 64 x `leaf` + i for every bit i of `mask`.
+    #[inline(always)]
+    fn remove_word(&mut self, leaf: u32, mask: u64) {
+        let mut at = leaf as usize;
+        self.words[at] &= !mask;
+        if self.words[at] != 0 {
+            return;
+        }
+        for &start in &self.starts[1..self.levels] {
+            let word = &mut self.words[start + at / 64];
+            *word &= !(1 << (at % 64));
+            if *word != 0 {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    /// Removes some of the lowest numbers, up to `count` of them, that share a word, and
+    /// returns them as [`PageblockSet::insert_word`] takes them.
+    pub(super) fn take_word(&mut self, count: u32) -> Option<(u32, u64)> {
+        let leaf = self.first()? / 64;
+        let mask = word::lowest(self.words[leaf as usize], count);
+        self.remove_word(leaf, mask);
+        Some((leaf, mask))
+    }
+
+    pub(super) fn contains(&self, number: u32) -> bool {
+        let at = number as usize;
+        self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// The lowest number in the set.
+    pub(super) fn first(&self) -> Option<u32> {
+        let mut at = 0;
+        for &start in self.starts[..self.levels].iter().rev() {
+            let word = self.words[start + at];
+            if word == 0 {
+                return None;
+            }
+            at = at * 64 + word.trailing_zeros() as usize;
+        }
+        Some(at as u32)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.words[self.starts[self.levels - 1]] == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, vec};
+
+    #[test]
+    fn a_set_behaves_like_a_set() {
+        for bound in [1, 63, 64, 65, 4096, 4097, 300_000] {
+            let mut words = vec![0; PageblockSet::words(bound)];
+            let mut set = PageblockSet::new(&mut words, bound);
+            let mut oracle = BTreeSet::new();
+            let mut random = 12345u64;
+            for _ in 0..3000 {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let number = ((random >> 33) as usize % bound) as u32;
+                if random >> 20 & 1 == 0 {
+                    set.insert(number);
+                    oracle.insert(number);
+                } else {
+                    set.remove(number);
+                    oracle.remove(&number);
+                }
+                assert_eq!(set.first(), oracle.first().copied());
+                assert_eq!(set.contains(number), oracle.contains(&number));
+                assert_eq!(set.is_empty(), oracle.is_empty());
+            }
+        }
+    }
+}

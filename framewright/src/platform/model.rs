@@ -1,0 +1,71 @@
+//! The machine that the model checkers run the library on: its CPUs are model threads.
+
+use super::{BarrierTarget, OwnerLock, Platform, Wait};
+use crate::{
+    frame::{Order, Pfn},
+    sync::SpinFlag,
+};
+
+#[cfg(not(feature = "loom"))]
+use crate::sync::tso::yield_now;
+#[cfg(feature = "loom")]
+use loom::thread::yield_now;
+
+/// A machine of model threads. CPU n is model thread n + 1; thread 0 is the explored closure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    pub(crate) kind: OwnerLock,
+    /// The mutant has none.
+    pub(crate) barriers: bool,
+}
+
+impl Machine {
+    pub(crate) const BIASED: Machine = Machine { kind: OwnerLock::Biased, barriers: true };
+    pub(crate) const TRYLOCK: Machine = Machine { kind: OwnerLock::Trylock, barriers: false };
+}
+
+// SAFETY: the lock is the library's own. Remote barriers are the model's (`tso`), or one half of
+// a pair of fences whose other half stands where the owner's compiler fence is (`loom`); but for
+// the mutant, which is there to fail.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+
+    fn owner_lock(&self) -> OwnerLock {
+        self.kind
+    }
+
+    fn remote_barrier(&self, target: BarrierTarget) {
+        if self.barriers {
+            remote_barrier(target);
+        }
+    }
+
+    fn wait(&self, _why: Wait, _spins: u32) {
+        yield_now();
+    }
+
+    fn clear(&self, _pfn: Pfn, _order: Order) {}
+    fn copy(&self, _to: Pfn, _from: Pfn) {}
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(feature = "loom")]
+fn remote_barrier(_target: BarrierTarget) {
+    loom::sync::atomic::fence(crate::sync::Ordering::SeqCst);
+}
+
+#[cfg(not(feature = "loom"))]
+fn remote_barrier(target: BarrierTarget) {
+    use crate::sync::tso::{Barrier, remote_barrier};
+    remote_barrier(match target {
+        BarrierTarget::Cpu(cpu) => Barrier::Thread(cpu.index() + 1),
+        BarrierTarget::All => Barrier::All,
+    });
+}
