@@ -64,6 +64,58 @@ fn register() -> Result<(), NoBarrier> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::{Cpus, processors};
+    use framewright::CpuId;
+    use std::{
+        hint::black_box,
+        sync::atomic::{
+            AtomicU32,
+            Ordering::{Relaxed, SeqCst},
+            compiler_fence,
+        },
+        thread,
+    };
+
+    const ROUNDS: u32 = 4000;
+
+    /// A word on a cache line of its own.
+    #[derive(Default)]
+    #[repr(align(64))]
+    struct Line(AtomicU32);
+
+    struct Table {
+        cpus: Cpus,
+        words: [Line; 2],
+        arrived: Line,
+    }
+
+    impl Table {
+        /// One side's rounds: in which of them it saw the other's store.
+        fn play(&self, side: usize, fence: impl Fn()) -> Vec<bool> {
+            let _pinned = self.cpus.register_as(CpuId::new(side as u16)).unwrap();
+            let (mine, other) = (&self.words[side].0, &self.words[1 - side].0);
+            let round = |round: u32| {
+                // Both leave within nanoseconds of each other, by another distance each time.
+                self.meet(round);
+                (0..(round >> (5 * side)) % 32).for_each(|turn| drop(black_box(turn)));
+                mine.store(round, Relaxed);
+                fence();
+                other.load(Relaxed) >= round
+            };
+            (1..=ROUNDS).map(round).collect()
+        }
+
+        fn meet(&self, round: u32) {
+            self.arrived.0.fetch_add(1, SeqCst);
+            let mut spins = 0;
+            while self.arrived.0.load(SeqCst) < 2 * round {
+                spins += 1;
+                if spins % 1000 == 0 {
+                    thread::yield_now();
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_barrier_runs_wherever_it_is_said_to_exist() {
@@ -71,6 +123,31 @@ mod tests {
         if barrier.missing().is_none() {
             barrier.run();
         }
+    }
+
+    /// Store buffering, the pattern that the owner protocol rests on: in each round each side
+    /// stores the round's number to its word and loads the other's. At least one must see the
+    /// other's store, though only one side has a barrier. (With no barrier at all, neither does
+    /// in some percent of the rounds.)
+    #[test]
+    fn one_remote_barrier_orders_both_sides() {
+        let barrier = RemoteBarrier::detect(true);
+        if barrier.missing().is_some() {
+            return;
+        }
+        let table = Table {
+            // On a processor each, if there are two: else they would just take turns.
+            cpus: Cpus::new(2, processors().unwrap()),
+            words: Default::default(),
+            arrived: Line::default(),
+        };
+        let (owner, drainer) = thread::scope(|scope| {
+            let owner = scope.spawn(|| table.play(0, || compiler_fence(SeqCst)));
+            let drainer = scope.spawn(|| table.play(1, || barrier.run()));
+            (owner.join().unwrap(), drainer.join().unwrap())
+        });
+        let blind = owner.iter().zip(&drainer).filter(|(owner, drainer)| !**owner && !**drainer);
+        assert_eq!(blind.count(), 0, "rounds in which neither side saw the other");
     }
 
     #[test]

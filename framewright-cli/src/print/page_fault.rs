@@ -26,9 +26,9 @@ pub(crate) fn page_fault(
     }
     text.push('\n');
     text.push_str(&common::settings(report, style));
-    let note = if report.runs.len() > 1 { HEADER_NOTE } else { "" };
+    let note = if report.runs.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
     let table = Comparison::of(&report.runs).table(report.metric_names(), style);
-    let _ = writeln!(text, "{} {note}\n{table}", bold(&report.workload, style));
+    let _ = writeln!(text, "{}{note}\n{table}", bold(&report.workload, style));
     text.push_str(&common::checks(report, style));
     text
 }

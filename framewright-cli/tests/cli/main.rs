@@ -4,6 +4,7 @@ mod bad_input;
 mod help;
 mod output;
 mod replay;
+mod run;
 mod tuning;
 
 use assert_cmd::Command;

@@ -177,7 +177,15 @@ impl<'m> Lists<'m> {
         let ring = &mut self.rings[list.get()];
         let mut stored = self.stored;
         let mut at = 0;
-        while let Some((bundle, used)) = pack(&ring[at..count], order) {
+        while at < count {
+            let frame = ring[at];
+            let alone = ring.get(at + 1) != Some(&(frame + 1));
+            if alone && order < Order::MAX && self.store.join(list, frame) {
+                stored += order.frames();
+                at += 1;
+                continue;
+            }
+            let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
             at += used;
             if order == Order::MAX {
                 leaving.push(bundle);

@@ -12,8 +12,26 @@ use crate::buddy::Bundle;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Slot {
     heads: u64,
-    word: u32,
-    list: u8,
+    key: Key,
+}
+
+/// Word and list of a slot, compared as one.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Key(u64);
+
+impl Key {
+    #[inline(always)]
+    fn new(word: u32, list: ListIndex) -> Self {
+        Self((list.get() as u64) << 32 | u64::from(word))
+    }
+
+    fn word(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn list(self) -> Option<ListIndex> {
+        ListIndex::from_number((self.0 >> 32) as u8)
+    }
 }
 
 /// What became of an insertion.
@@ -68,17 +86,32 @@ impl<'m> BundleStore<'m> {
         (word ^ spread) as usize & (self.slots.len() - 1)
     }
 
+    /// Adds a block to the bundle of its word, if there is one and it is not in it.
+    #[inline(always)]
+    pub(super) fn join(&mut self, list: ListIndex, frame: u32) -> bool {
+        let i = self.slot_of(frame / 64, list);
+        let slot = &mut self.slots[i];
+        let bit = 1 << (frame % 64);
+        // An empty slot may keep an old key.
+        let joins =
+            slot.key == Key::new(frame / 64, list) && slot.heads != 0 && slot.heads & bit == 0;
+        if joins {
+            slot.heads |= bit;
+        }
+        joins
+    }
+
     #[inline(always)]
     pub(super) fn insert(&mut self, list: ListIndex, bundle: Bundle) -> Inserted {
         let i = self.slot_of(bundle.word, list);
         let slot = &mut self.slots[i];
-        let number = list.get() as u8;
+        let key = Key::new(bundle.word, list);
         if slot.heads == 0 {
-            *slot = Slot { heads: bundle.heads, word: bundle.word, list: number };
+            *slot = Slot { heads: bundle.heads, key };
             self.mark(list, i);
             return Inserted::Stored;
         }
-        if slot.word == bundle.word && slot.list == number {
+        if slot.key == key {
             let doubled = slot.heads & bundle.heads;
             slot.heads |= bundle.heads;
             return match doubled {
@@ -92,12 +125,12 @@ impl<'m> BundleStore<'m> {
     #[inline(never)]
     fn displace(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> Inserted {
         let old = self.slots[i];
-        self.slots[i] = Slot { heads: bundle.heads, word: bundle.word, list: list.get() as u8 };
-        let Some(old_list) = ListIndex::from_number(old.list) else { return Inserted::Stored };
+        self.slots[i] = Slot { heads: bundle.heads, key: Key::new(bundle.word, list) };
+        let Some(old_list) = old.key.list() else { return Inserted::Stored };
         self.unmark(old_list, i);
         self.mark(list, i);
         let order = old_list.order();
-        Inserted::Displaced(Bundle { word: old.word, heads: old.heads, order })
+        Inserted::Displaced(Bundle { word: old.key.word(), heads: old.heads, order })
     }
 
     /// Takes the bundle of a list in its lowest slot: neighbours in memory are neighbours here.
@@ -113,7 +146,7 @@ impl<'m> BundleStore<'m> {
         let i = at * 64 + word.trailing_zeros() as usize;
         let slot = core::mem::take(self.slots.get_mut(i)?);
         self.unmark(list, i);
-        Some(Bundle { word: slot.word, heads: slot.heads, order: list.order() })
+        Some(Bundle { word: slot.key.word(), heads: slot.heads, order: list.order() })
     }
 
     #[inline(always)]

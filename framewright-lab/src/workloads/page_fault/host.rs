@@ -1,6 +1,6 @@
 //! The driver for threads.
 
-use framewright::{Config, InitError, Layout, Memory};
+use framewright::{Config, FrameRange, InitError, Layout, Memory, Pfn};
 use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};
 use std::{
     sync::{
@@ -28,40 +28,47 @@ pub(super) fn run(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PageFaultResult, PageFaultError> {
     refuse_nothing(work, sides)?;
-    let prepared: Vec<Prepared<'_>> =
-        sides.iter().map(|side| Prepared::new(spec, side)).collect::<Result<_, _>>()?;
-    let (machines, mut buffers): (Vec<_>, Vec<_>) =
-        prepared.into_iter().map(|side| (side.machine, (side.side, side.metadata))).unzip();
-    let mut memories = Vec::new();
-    for (machine, (side, metadata)) in machines.into_iter().zip(&mut buffers) {
-        let memory = memory(machine, spec, side, metadata)?;
-        refuse_too_small(work, spec, &memory)?;
-        memories.push(memory);
-    }
-    let total = u64::from(work.rounds) * sides.len() as u64;
-    let mut rounds: Vec<Vec<Round>> = sides.iter().map(|_| Vec::new()).collect();
-    let mut stopped = None;
-    progress(0, total);
-    'rounds: for number in 0..=work.rounds {
-        for (memory, rounds) in memories.iter().zip(&mut rounds) {
-            let warm_up = number == 0;
-            let limit = if warm_up { Limit::Cycles(work.warm_up) } else { work.limit };
-            let (round, end) = play(work, memory, spec.cpus, limit)?;
-            if !warm_up {
-                rounds.push(round);
-                progress(rounds.len() as u64 * sides.len() as u64, total);
-            }
-            stopped = end;
-            if stopped.is_some() {
-                break 'rounds;
-            }
-        }
-    }
+    let buffers: Result<Vec<_>, _> = sides.iter().map(|side| metadata(spec, side)).collect();
+    let mut buffers = buffers?;
+    let memories: Result<Vec<_>, _> = (sides.iter().zip(&mut buffers))
+        .map(|(side, buffer)| memory(work, spec, side, buffer))
+        .collect();
+    let memories = memories?;
+    let (rounds, stopped) = play_all(work, &memories, progress)?;
     Ok(PageFaultResult {
         runs: sides.iter().zip(&rounds).map(|(side, rounds)| figures::run(side, rounds)).collect(),
         checks: checks(stopped, &memories),
         notes: notes(&memories),
     })
+}
+
+/// The first CPU that was stopped, and by what.
+type End = Option<(u16, Stopped)>;
+
+/// Warms every side up, then plays their rounds in turn.
+fn play_all(
+    work: &PageFault,
+    memories: &[HostMemory<'_>],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Vec<Vec<Round>>, End), PageFaultError> {
+    let mut rounds: Vec<Vec<Round>> = memories.iter().map(|_| Vec::new()).collect();
+    for memory in memories {
+        if let (_, Some(end)) = play(work, memory, Limit::Cycles(work.warm_up))? {
+            return Ok((rounds, Some(end)));
+        }
+    }
+    let total = u64::from(work.rounds) * memories.len() as u64;
+    progress(0, total);
+    for done in 0..total {
+        let turn = (done % memories.len() as u64) as usize;
+        let (round, end) = play(work, &memories[turn], work.limit)?;
+        rounds[turn].push(round);
+        if end.is_some() {
+            return Ok((rounds, end));
+        }
+        progress(done + 1, total);
+    }
+    Ok((rounds, None))
 }
 
 fn refuse_nothing(work: &PageFault, sides: &[Side]) -> Result<(), PageFaultError> {
@@ -78,23 +85,6 @@ fn refuse_nothing(work: &PageFault, sides: &[Side]) -> Result<(), PageFaultError
     }
 }
 
-/// What a memory is made from.
-struct Prepared<'s> {
-    side: &'s Side,
-    machine: HostMachine,
-    metadata: Metadata,
-}
-
-impl<'s> Prepared<'s> {
-    fn new(spec: &HostSpec, side: &'s Side) -> Result<Self, PageFaultError> {
-        let machine = machine(spec)?;
-        let map = [machine.frames()];
-        let config = Config { tuning: side.tuning, ..Config::new(&map, spec.cpus) };
-        let layout = Layout::new(&config).map_err(|reason| refused(spec, reason))?;
-        Ok(Self { side, machine, metadata: Metadata::for_layout(&layout)? })
-    }
-}
-
 /// Memory that is there before the first touch, on huge pages where the system has them: what is
 /// measured is this allocator, not the faults of the kernel's below it.
 fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
@@ -107,15 +97,31 @@ fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
     }
 }
 
+/// The buffer that the memory of a side keeps its books in.
+fn metadata(spec: &HostSpec, side: &Side) -> Result<Metadata, PageFaultError> {
+    let map: Vec<FrameRange> =
+        FrameRange::new(Pfn::new(0), Pfn::new(spec.frames)).into_iter().collect();
+    let layout = Layout::new(&config(&map, spec, side)).map_err(|reason| refused(spec, reason))?;
+    Ok(Metadata::for_layout(&layout)?)
+}
+
+/// The memory of a side, large enough for the work.
 fn memory<'m>(
-    machine: HostMachine,
+    work: &PageFault,
     spec: &HostSpec,
     side: &Side,
     metadata: &'m mut Metadata,
 ) -> Result<HostMemory<'m>, PageFaultError> {
+    let machine = machine(spec)?;
     let map = [machine.frames()];
-    let config = Config { tuning: side.tuning, ..Config::new(&map, spec.cpus) };
-    Memory::new(machine, &config, metadata.as_mut()).map_err(|reason| refused(spec, reason))
+    let memory = Memory::new(machine, &config(&map, spec, side), metadata.as_mut())
+        .map_err(|reason| refused(spec, reason))?;
+    refuse_too_small(work, spec, &memory)?;
+    Ok(memory)
+}
+
+fn config<'c>(map: &'c [FrameRange], spec: &HostSpec, side: &Side) -> Config<'c> {
+    Config { tuning: side.tuning, ..Config::new(map, spec.cpus) }
 }
 
 fn refused(spec: &HostSpec, reason: InitError) -> PageFaultError {
@@ -148,9 +154,9 @@ struct Share {
 fn play(
     work: &PageFault,
     memory: &HostMemory<'_>,
-    cpus: u16,
     limit: Limit,
-) -> Result<(Round, Option<(u16, Stopped)>), PageFaultError> {
+) -> Result<(Round, End), PageFaultError> {
+    let cpus = memory.cpu_count();
     let (start, stop) = (Barrier::new(usize::from(cpus)), AtomicBool::new(false));
     let before = counters(memory);
     let shares: Result<Vec<Share>, PageFaultError> = thread::scope(|scope| {
@@ -214,7 +220,7 @@ fn counters(memory: &HostMemory<'_>) -> Counters {
 }
 
 /// Contents during the run, books at its end.
-fn checks(stopped: Option<(u16, Stopped)>, memories: &[HostMemory<'_>]) -> Vec<Check> {
+fn checks(stopped: End, memories: &[HostMemory<'_>]) -> Vec<Check> {
     let contents = match stopped {
         None => "every frame was cleared, and held what its owner wrote".to_owned(),
         Some((cpu, why)) => format!("CPU {cpu}: {why}"),

@@ -27,7 +27,7 @@ fn median(run: &Run, name: &str) -> f64 {
 
 #[test]
 fn both_sides_do_the_same_work_and_everything_comes_back() {
-    let sides = [side("base", None), side("vs", Some(("pcp.batch", "7")))];
+    let sides = [side("base", Some(("pcp.batch", "31"))), side("vs", Some(("pcp.batch", "3")))];
     let mut seen = Vec::new();
     let result =
         small().run_on_host(&SPEC, &sides, &mut |done, total| seen.push((done, total))).unwrap();
@@ -40,7 +40,7 @@ fn both_sides_do_the_same_work_and_everything_comes_back() {
         assert_eq!(run.metrics["pages_per_s"].n, 3);
     }
     let [base, vs] = &result.runs[..] else { panic!("two sides") };
-    assert_eq!(vs.settings["pcp.batch"], "7");
+    assert_eq!(vs.settings["pcp.batch"], "3");
     let holds = |run| median(run, "acquisitions_per_page");
     assert!(holds(vs) > holds(base), "smaller batches take the lock more often");
 }

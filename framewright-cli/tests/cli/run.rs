@@ -1,0 +1,60 @@
+//! `framewright run`.
+
+use std::fs;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::framewright;
+
+/// Runs the command for its standard output and its report.
+fn run(args: &[&str]) -> (String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let json = ["--json", path.to_str().unwrap()];
+    let text = crate::stdout_of(&[&["run"], args, &json].concat());
+    (text, serde_json::from_slice(&fs::read(path).unwrap()).unwrap())
+}
+
+#[test]
+fn page_fault_shows_both_settings_and_checks_contents() {
+    let (text, report) =
+        run(&["page-fault", "--quick", "--machine", "host:1", "--vs", "pcp.batch=7"]);
+    assert!(text.contains("positive is better"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("contents  holds")), "{text}");
+    assert_eq!(report["machine"], "host:1");
+    assert_eq!(report["seed"], 1);
+    let locks = |run: usize| {
+        report["runs"][run]["metrics"]["acquisitions_per_page"]["median"].as_f64().unwrap()
+    };
+    assert!(locks(1) > locks(0), "{} and {}", locks(1), locks(0));
+}
+
+#[test]
+fn page_fault_says_how_much_memory_it_needs() {
+    framewright(&["run", "page-fault", "--machine", "host:2", "--memory", "64MiB"])
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(predicate::str::contains("64 MiB").and(predicate::str::contains("at least")));
+}
+
+#[test]
+fn alloc_micro_has_a_row_per_metric_and_a_column_per_allocator() {
+    let (text, report) = run(&["alloc-micro", "--quick", "--memory", "256MiB"]);
+    for row in ["pair_o0_1t_ns", "pressure_free_1t_ns", "metadata_bytes_per_frame"] {
+        assert!(text.lines().any(|line| line.starts_with(row)), "{row} is missing in {text}");
+    }
+    let labels: Vec<&str> =
+        report["runs"].as_array().unwrap().iter().filter_map(|run| run["label"].as_str()).collect();
+    for label in ["framewright", "list-buddy", "floor-trylock"] {
+        assert!(labels.contains(&label), "{label} is missing in {labels:?}");
+    }
+}
+
+#[test]
+fn what_callgrind_counts_is_a_number_of_frames() {
+    let workload = "framewright/mapping/2";
+    let text = crate::stdout_of(&["run", "alloc-micro", "--counted", workload]);
+    assert!(text.trim().parse::<u64>().is_ok_and(|frames| frames > 0), "{text}");
+}

@@ -1,0 +1,99 @@
+//! The whole library on processors with store buffers: an owner allocates and frees while its
+//! lists are drained from elsewhere.
+#![cfg(feature = "tso")]
+
+use std::mem::MaybeUninit;
+
+use framewright::{
+    Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    platform::{BarrierTarget, OwnerLock, Wait},
+    sync::{
+        SpinFlag,
+        tso::{self, Barrier, Explorer},
+    },
+    tuning::Auto,
+};
+
+/// Model threads; the mutant has no barriers.
+struct Machine {
+    kind: OwnerLock,
+    barriers: bool,
+}
+
+// SAFETY: the lock is the library's own, the remote barrier the model's, but for the mutant.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+
+    fn owner_lock(&self) -> OwnerLock {
+        self.kind
+    }
+
+    fn remote_barrier(&self, _target: BarrierTarget) {
+        if self.barriers {
+            tso::remote_barrier(Barrier::All);
+        }
+    }
+
+    fn wait(&self, _why: Wait, _spins: u32) {
+        tso::yield_now();
+    }
+
+    fn clear(&self, _pfn: Pfn, _order: Order) {}
+    fn copy(&self, _to: Pfn, _from: Pfn) {}
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// A memory that lives as long as the process: executions are many, but it is small.
+fn memory(machine: Machine) -> &'static Memory<'static, Machine> {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap()];
+    let mut config = Config::new(&map, 1);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.set("pcp.bundle_slots", "64").unwrap();
+    let layout = Layout::new(&config).unwrap();
+    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()];
+    let buffer: &'static mut [MaybeUninit<u8>] = buffer.leak();
+    let start = buffer.as_ptr().align_offset(layout.align());
+    Box::leak(Box::new(Memory::new(machine, &config, &mut buffer[start..]).unwrap()))
+}
+
+/// The owner allocates what its list holds while the list is drained.
+fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
+    move || {
+        const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+        let memory = memory(Machine { kind, barriers });
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let block = token.alloc(PAGE).unwrap();
+        token.free(block).unwrap();
+        drop(token);
+        let owner = tso::spawn(move || {
+            let mut token = memory.cpu(CpuId::new(0)).unwrap();
+            token.alloc(PAGE).map(Block::into_raw).unwrap();
+        });
+        memory.drain_all();
+        owner.join();
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_eq!(memory.zone().free, 63);
+    }
+}
+
+#[test]
+fn an_owner_can_be_drained_at_work() {
+    for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
+        let explored = Explorer::new().preemptions(2).run(drained_at_work(kind, true));
+        println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+}
+
+#[test]
+fn without_remote_barriers_it_cannot() {
+    let explored = Explorer::new().preemptions(2).run(drained_at_work(OwnerLock::Biased, false));
+    println!("{}", explored.expect_err("the mutant must be found"));
+}

@@ -1,0 +1,42 @@
+//! Allocating without a CPU token: the way of interrupt handlers.
+#![cfg(not(feature = "loom"))]
+
+mod support;
+
+use framewright::{
+    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request,
+};
+use support::machine::{Machine, Metadata, cpu};
+
+#[test]
+fn the_lists_of_a_busy_cpu_are_left_alone() {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap()];
+    let config = Config::new(&map, 1);
+    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    // The owner is somewhere: its token is out, and its lists hold frames.
+    let mut token = memory.cpu(cpu(0)).unwrap();
+    let owned = token.alloc(Request::new(Order::ZERO, MigrateType::Movable)).unwrap();
+    let held = memory.held_by_cpus();
+
+    let urgent = Request::new(Order::new(2).unwrap(), MigrateType::Unmovable).atomic();
+    let block = memory.alloc_unlisted(urgent).unwrap();
+    assert_ne!(block.pfn(), owned.pfn());
+    assert_eq!(memory.held_by_cpus(), held);
+    memory.free_unlisted(block).unwrap();
+    assert_eq!(memory.held_by_cpus(), held);
+
+    token.free(owned).unwrap();
+    memory.check().unwrap();
+}
+
+#[test]
+fn a_type_that_cannot_be_requested_is_refused() {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap()];
+    let config = Config::new(&map, 1);
+    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    let request = Request::new(Order::ZERO, MigrateType::Isolate);
+    let refused = AllocError::NotRequestable(MigrateType::Isolate);
+    assert_eq!(memory.alloc_unlisted(request), Err(refused));
+}
