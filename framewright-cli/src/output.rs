@@ -20,7 +20,7 @@ pub(crate) fn style() -> Style {
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::Other => {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::BadInput(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),

@@ -97,7 +97,7 @@ mod tests {
             let round = |round: u32| {
                 // Both leave within nanoseconds of each other, by another distance each time.
                 self.meet(round);
-                (0..(round >> (5 * side)) % 32).for_each(|turn| drop(black_box(turn)));
+                (0..(round >> (5 * side)) % 32).for_each(|turn| _ = black_box(turn));
                 mine.store(round, Relaxed);
                 fence();
                 other.load(Relaxed) >= round

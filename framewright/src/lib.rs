@@ -37,6 +37,7 @@ mod memory;
 pub mod observe;
 mod pcp;
 pub mod platform;
+mod set;
 pub mod sync;
 pub mod tuning;
 mod zone;

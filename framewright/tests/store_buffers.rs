@@ -87,13 +87,14 @@ fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
 #[test]
 fn an_owner_can_be_drained_at_work() {
     for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
-        let explored = Explorer::new().preemptions(2).run(drained_at_work(kind, true));
+        let explored = Explorer::new().random(1).executions(4000).run(drained_at_work(kind, true));
         println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
     }
 }
 
 #[test]
 fn without_remote_barriers_it_cannot() {
-    let explored = Explorer::new().preemptions(2).run(drained_at_work(OwnerLock::Biased, false));
+    let explored =
+        Explorer::new().random(1).executions(4000).run(drained_at_work(OwnerLock::Biased, false));
     println!("{}", explored.expect_err("the mutant must be found"));
 }

@@ -14,7 +14,7 @@ pub(super) fn report(
 ) -> Report {
     Report {
         framewright: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command(env::args().skip(1)),
+        command: command(env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned())),
         workload: workload.to_owned(),
         machine,
         seed,

@@ -177,3 +177,15 @@ fn a_report_that_cannot_be_written_is_known_before_the_work() {
         .stdout("")
         .stderr(predicate::str::contains("no/such/folder/report.json"));
 }
+
+#[test]
+#[cfg(unix)]
+fn a_name_that_is_no_text_is_a_name_all_the_same() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(OsStr::from_bytes(b"\xffrecording"));
+    fs::write(&path, RECORDING).unwrap();
+    framewright(&["replay"]).arg(path).assert().success();
+}

@@ -7,9 +7,8 @@
 use super::{
     MigrateType,
     pageblock::{NIL, Pageblock, UNLISTED},
-    set::PageblockSet,
 };
-use crate::frame::Order;
+use crate::{frame::Order, set::NumberSet};
 
 /// Quartiles of fullness per order.
 pub(super) const QUARTILES: u8 = 4;
@@ -34,11 +33,11 @@ pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
     /// Instead of lists of class [`FREE`].
-    free: [PageblockSet<'m>; MigrateType::LISTED],
+    free: [NumberSet<'m>; MigrateType::LISTED],
 }
 
 impl<'m> Lists<'m> {
-    pub(super) fn new(free: [PageblockSet<'m>; MigrateType::LISTED]) -> Self {
+    pub(super) fn new(free: [NumberSet<'m>; MigrateType::LISTED]) -> Self {
         Self {
             heads: [[NIL; CLASSES]; MigrateType::LISTED],
             nonempty: [0; MigrateType::LISTED],

@@ -27,12 +27,12 @@ mod isolate;
 mod lists;
 mod migratetype;
 mod pageblock;
-mod set;
 mod take;
 mod word;
 
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    set::NumberSet,
     sync::{Address, AtomicU8, Ordering},
 };
 
@@ -47,7 +47,6 @@ pub(crate) use pageblock::Pageblock;
 pub(crate) use take::Want;
 
 use lists::Lists;
-use set::PageblockSet;
 
 /// Words of the map per pageblock, as a shift.
 const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
@@ -60,7 +59,7 @@ pub struct Buddy<'m> {
     ranges: &'m [[u32; 2]],
     lists: Lists<'m>,
     /// Pageblocks that are allocated as one block.
-    folded: PageblockSet<'m>,
+    folded: NumberSet<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
     /// Whether heads of allocated blocks are kept and frees checked against them.
@@ -70,7 +69,7 @@ pub struct Buddy<'m> {
 impl<'m> Buddy<'m> {
     /// Words that the sets of a zone of `pageblocks` pageblocks need.
     pub(crate) const fn set_words(pageblocks: usize) -> usize {
-        (MigrateType::LISTED + 1) * PageblockSet::words(pageblocks)
+        (MigrateType::LISTED + 1) * NumberSet::words(pageblocks)
     }
 
     /// A zone of as many pageblocks as `blocks`, its frames in `ranges` free, the rest holes.
@@ -83,8 +82,8 @@ impl<'m> Buddy<'m> {
         checked: bool,
     ) -> Self {
         let bound = blocks.len();
-        let mut words = sets.chunks_exact_mut(PageblockSet::words(bound));
-        let mut set = || PageblockSet::new(words.next().unwrap_or_default(), bound);
+        let mut words = sets.chunks_exact_mut(NumberSet::words(bound));
+        let mut set = || NumberSet::new(words.next().unwrap_or_default(), bound);
         let (lists, folded) = (Lists::new(core::array::from_fn(|_| set())), set());
         let free = [0; MigrateType::COUNT];
         let mut buddy = Self { blocks, types, ranges, lists, folded, free, checked };

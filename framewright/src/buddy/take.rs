@@ -7,7 +7,10 @@ use super::{
     word::{self, WORD_ORDER},
     words_of,
 };
-use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use crate::{
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    set::lowest,
+};
 
 /// What to take.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +152,7 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     let have = runs.count_ones();
     let rounded = if (have - missing.min(have)) << order <= ROUNDING { have } else { missing };
     let take = rounded.min(limit.max(1));
-    if take >= have { runs } else { word::lowest(runs, take) }
+    if take >= have { runs } else { lowest(runs, take) }
 }
 
 /// Books what was taken from a word and appends it.

@@ -55,16 +55,6 @@ pub(super) fn spread(heads: u64, order: u8) -> u64 {
     }
 }
 
-/// The lowest `count` set bits of `mask`.
-#[inline(always)]
-pub(super) fn lowest(mask: u64, count: u32) -> u64 {
-    let mut rest = mask;
-    for _ in 0..count {
-        rest &= rest.wrapping_sub(1);
-    }
-    mask ^ rest
-}
-
 /// The start of one free run of at least `order` that lies in as small a block as there is,
 /// lowest first: what is left of a larger block stays large.
 pub(super) fn best_run(word: u64, order: u8) -> Option<u32> {
@@ -135,7 +125,8 @@ mod tests {
     }
 
     fn is_run(word: u64, start: u32, order: u8) -> bool {
-        start % (1 << order) == 0 && (start..start + (1 << order)).all(|i| word >> i & 1 == 1)
+        start.is_multiple_of(1 << order)
+            && (start..start + (1 << order)).all(|i| word >> i & 1 == 1)
     }
 
     #[test]
@@ -184,13 +175,6 @@ mod tests {
                 assert!(up > WORD_ORDER || !is_run(word, whole, up), "{word:#x} {order}");
             }
         }
-    }
-
-    #[test]
-    fn the_lowest_bits_are_the_lowest() {
-        assert_eq!(lowest(0b1011_0100, 2), 0b1_0100);
-        assert_eq!(lowest(!0, 64), !0);
-        assert_eq!(lowest(0b1, 5), 0b1);
     }
 
     #[test]

@@ -55,7 +55,7 @@ mod tests {
         let lines = carver.array(2, |i| Line(i as u8 + 7)).unwrap();
         let words = carver.array(4, |i| i as u64).unwrap();
         assert_eq!(bytes, [0, 1, 2]);
-        assert!(lines.as_ptr().addr() % 64 == 0 && lines[1].0 == 8);
+        assert!(lines.as_ptr().addr().is_multiple_of(64) && lines[1].0 == 8);
         assert_eq!(words, [0, 1, 2, 3]);
         assert!(carver.array(512, |_| 0u8).is_none());
     }

@@ -85,7 +85,7 @@ impl Layout {
 
     /// The parts of the metadata and what each costs.
     pub fn parts(&self) -> impl Iterator<Item = Part> + use<> {
-        let bitmap = self.cpus * BundleStore::bitmap_words(self.slots);
+        let sets = self.cpus * BundleStore::set_words(self.slots);
         [
             Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
@@ -93,7 +93,7 @@ impl Layout {
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
             Part::new::<CpuPages<'_>>("CPU lists", self.cpus, true),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
-            Part::new::<u64>("CPU list bitmaps", bitmap, true),
+            Part::new::<u64>("CPU list sets", sets, true),
         ]
         .into_iter()
     }
@@ -139,7 +139,7 @@ impl Layout {
             return Err(InitError::MetadataMisaligned { align: self.align() });
         }
         let mut carver = Carver::new(buffer);
-        let bitmap = self.cpus * BundleStore::bitmap_words(self.slots);
+        let sets = self.cpus * BundleStore::set_words(self.slots);
         let frame = |pfn: Pfn| (pfn.get() - self.base.get()) as u32;
         let range = |i: usize| {
             let range = config.memory[i];
@@ -155,7 +155,7 @@ impl Layout {
                 slots: carver
                     .array(self.cpus * self.slots, |_| Slot::default())
                     .ok_or(too_small)?,
-                occupied: carver.array(bitmap, |_| 0).ok_or(too_small)?,
+                occupied: carver.array(sets, |_| 0).ok_or(too_small)?,
                 cpus: carver,
                 layout: *self,
             },
@@ -167,14 +167,14 @@ impl<'m> ListParts<'m> {
     /// The lists of every CPU, closed.
     pub(super) fn cpus(mut self, kind: OwnerLock) -> &'m [CpuPages<'m>] {
         let slots_each = self.layout.slots;
-        let bitmap_each = BundleStore::bitmap_words(slots_each);
+        let sets_each = BundleStore::set_words(slots_each);
         let mut slots = self.slots.chunks_exact_mut(slots_each);
-        let mut bitmaps = self.occupied.chunks_exact_mut(bitmap_each);
+        let mut sets = self.occupied.chunks_exact_mut(sets_each);
         let lists = self.cpus.array(self.layout.cpus, |_| {
             // Both arrays were carved for exactly as many CPUs.
             let slots = slots.next().unwrap_or(&mut []);
-            let bitmap = bitmaps.next().unwrap_or(&mut []);
-            CpuPages::new(kind, Lists::new(BundleStore::new(slots, bitmap)))
+            let sets = sets.next().unwrap_or(&mut []);
+            CpuPages::new(kind, Lists::new(BundleStore::new(slots, sets)))
         });
         lists.map_or(&[], |lists| lists)
     }

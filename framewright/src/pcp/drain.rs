@@ -35,8 +35,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                 return None;
             }
             self.pages.count_free(list);
-            if !leaving.is_empty() {
-                // Some had to leave for want of slots: make room for more in the same hold.
+            if !leaving.is_empty() && leaving.room() > Bundles::CAPACITY as u32 * 3 / 4 {
+                // A few had to leave for want of slots: make room for more in the same hold.
                 let frames = lists.sizing.batch_to_drain();
                 lists.gather(self.pages, list, frames, &mut leaving);
             }

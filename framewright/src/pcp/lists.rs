@@ -128,7 +128,8 @@ impl<'m> Lists<'m> {
         frames: u64,
         leaving: &mut Bundles,
     ) -> u64 {
-        let mut moved = 0;
+        let mut moved = self.store.pop_many(list, frames, leaving);
+        self.set_stored(pages, self.stored - moved);
         while moved < frames && !leaving.is_full() {
             let Some(bundle) = self.choose(pages, list) else { break };
             moved += bundle.frame_count();
@@ -144,9 +145,11 @@ impl<'m> Lists<'m> {
         {
             return Some(bundle);
         }
-        if self.stored > 0
-            && let Some(bundle) = list_order(list).find_map(|list| self.store.pop(list))
-        {
+        let mut stored = self.store.pop(list);
+        if stored.is_none() && self.stored > 0 {
+            stored = list_order(list).find_map(|list| self.store.pop(list));
+        }
+        if let Some(bundle) = stored {
             self.set_stored(pages, self.stored - bundle.frame_count());
             return Some(bundle);
         }

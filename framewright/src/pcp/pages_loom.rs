@@ -19,7 +19,7 @@ const SLOTS: usize = 64;
 /// The lists of a CPU, closed, as a memory would make them; their store is leaked.
 fn pages(kind: OwnerLock) -> Arc<CpuPages<'static>> {
     let slots = Box::leak(vec![Slot::default(); SLOTS].into_boxed_slice());
-    let occupied = vec![0; BundleStore::bitmap_words(SLOTS)].into_boxed_slice();
+    let occupied = vec![0; BundleStore::set_words(SLOTS)].into_boxed_slice();
     let store = BundleStore::new(slots, Box::leak(occupied));
     Arc::new(CpuPages::new(kind, Lists::new(store)))
 }

@@ -3,10 +3,13 @@
 //! A table of slots, each a word of the map and a mask, found by the word's number: frames of
 //! the same word meet in the same slot, whatever order they were freed in, so that what reaches
 //! the zone is grouped. Where two words want one slot the older bundle leaves for the zone.
-//! Bitmaps say which slots each list occupies.
+//! Sets say which slots each list occupies.
 
 use super::ListIndex;
-use crate::buddy::Bundle;
+use crate::{
+    buddy::{Bundle, Bundles},
+    set::NumberSet,
+};
 
 /// A slot: a bundle and the list it belongs to. An empty slot has no heads.
 #[derive(Clone, Copy, Default)]
@@ -48,35 +51,25 @@ pub(super) enum Inserted {
 pub(crate) struct BundleStore<'m> {
     /// A power of two of slots.
     slots: &'m mut [Slot],
-    /// For each list, one bit per slot.
-    occupied: &'m mut [u64],
-    /// Words of `occupied` per list.
-    stride: usize,
-    /// Bundles of each list.
-    counts: [u32; ListIndex::COUNT],
-    /// For each list: no bundle lies in a lower word of its bitmap.
-    lowest: [u32; ListIndex::COUNT],
+    /// For each list, the slots it occupies.
+    occupied: [NumberSet<'m>; ListIndex::COUNT],
 }
 
 impl<'m> BundleStore<'m> {
-    /// Words of bitmap that a store of `slots` slots needs.
-    pub(crate) const fn bitmap_words(slots: usize) -> usize {
-        ListIndex::COUNT * slots.div_ceil(64)
+    /// Words of sets that a store of `slots` slots needs.
+    pub(crate) const fn set_words(slots: usize) -> usize {
+        ListIndex::COUNT * NumberSet::words(slots)
     }
 
-    /// An empty store. `slots` is a power of two long; `occupied` is sized by
-    /// [`BundleStore::bitmap_words`].
-    pub(crate) fn new(slots: &'m mut [Slot], occupied: &'m mut [u64]) -> Self {
+    /// An empty store. `slots` is a power of two long; `sets` are as many zeroes as
+    /// [`BundleStore::set_words`] says.
+    pub(crate) fn new(slots: &'m mut [Slot], sets: &'m mut [u64]) -> Self {
         debug_assert!(slots.len().is_power_of_two());
-        debug_assert!(occupied.len() == Self::bitmap_words(slots.len()));
-        let stride = slots.len().div_ceil(64);
-        Self {
-            slots,
-            occupied,
-            stride,
-            counts: [0; ListIndex::COUNT],
-            lowest: [0; ListIndex::COUNT],
-        }
+        let bound = slots.len();
+        let mut words = sets.chunks_exact_mut(NumberSet::words(bound));
+        let occupied =
+            core::array::from_fn(|_| NumberSet::new(words.next().unwrap_or_default(), bound));
+        Self { slots, occupied }
     }
 
     /// Blocks of two orders in the same word must not share a slot, nor fight for one.
@@ -135,31 +128,41 @@ impl<'m> BundleStore<'m> {
 
     /// Takes the bundle of a list in its lowest slot: neighbours in memory are neighbours here.
     pub(super) fn pop(&mut self, list: ListIndex) -> Option<Bundle> {
-        if self.counts[list.get()] == 0 {
-            return None;
-        }
-        let start = list.get() * self.stride;
-        let words = self.occupied.get(start..start + self.stride)?;
-        let lowest = self.lowest[list.get()] as usize;
-        let (at, word) = words.iter().enumerate().skip(lowest).find(|(_, word)| **word != 0)?;
-        self.lowest[list.get()] = at as u32;
-        let i = at * 64 + word.trailing_zeros() as usize;
-        let slot = core::mem::take(self.slots.get_mut(i)?);
-        self.unmark(list, i);
+        let i = self.occupied[list.get()].first()?;
+        let slot = core::mem::take(self.slots.get_mut(i as usize)?);
+        self.unmark(list, i as usize);
         Some(Bundle { word: slot.key.word(), heads: slot.heads, order: list.order() })
+    }
+
+    /// Takes bundles of a list, about `frames` frames of them, as far as `out` has room.
+    /// Returns the frames taken.
+    pub(super) fn pop_many(&mut self, list: ListIndex, frames: u64, out: &mut Bundles) -> u64 {
+        let order = list.order();
+        let mut taken = 0;
+        while taken < frames && !out.is_full() {
+            // As many as there would be if all were full: so that what is too much stays small.
+            let full = ((frames - taken) / 64).clamp(1, u64::from(out.room())) as u32;
+            let Some((leaf, mut mask)) = self.occupied[list.get()].take_word(full) else { break };
+            while mask != 0 {
+                let i = leaf * 64 + mask.trailing_zeros();
+                mask &= mask - 1;
+                let slot = core::mem::take(&mut self.slots[i as usize]);
+                let bundle = Bundle { word: slot.key.word(), heads: slot.heads, order };
+                taken += bundle.frame_count();
+                out.push(bundle);
+            }
+        }
+        taken
     }
 
     #[inline(always)]
     fn mark(&mut self, list: ListIndex, i: usize) {
-        self.occupied[list.get() * self.stride + i / 64] |= 1 << (i % 64);
-        self.lowest[list.get()] = self.lowest[list.get()].min((i / 64) as u32);
-        self.counts[list.get()] += 1;
+        self.occupied[list.get()].insert(i as u32);
     }
 
     #[inline(always)]
     fn unmark(&mut self, list: ListIndex, i: usize) {
-        self.occupied[list.get() * self.stride + i / 64] &= !(1 << (i % 64));
-        self.counts[list.get()] -= 1;
+        self.occupied[list.get()].remove(i as u32);
     }
 }
 
@@ -179,7 +182,7 @@ mod tests {
 
     fn with_store(slots: usize, test: impl FnOnce(&mut BundleStore<'_>)) {
         let mut memory = vec![Slot::default(); slots];
-        let mut occupied = vec![0; BundleStore::bitmap_words(slots)];
+        let mut occupied = vec![0; BundleStore::set_words(slots)];
         test(&mut BundleStore::new(&mut memory, &mut occupied));
     }
 

@@ -90,6 +90,7 @@ impl<'w, 'm> Bursts<'w, 'm> {
         Ok(())
     }
 
+    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
     fn down<P: Contents>(&mut self, cpu: &mut CpuToken<'_, 'm, P>) -> Result<(), Stopped> {
         if self.work.free_order == FreeOrder::Random {
             self.random.shuffle(&mut self.pages);
@@ -108,5 +109,37 @@ impl<'w, 'm> Bursts<'w, 'm> {
         cpu.free_bulk(&mut self.tables);
         self.tables.clear();
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright::{Config, CpuId, Layout, Memory};
+    use framewright_host::{HostMachine, Metadata};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn a_frame_that_somebody_else_writes_to_is_noticed_and_all_are_freed() {
+        let machine = HostMachine::builder().frames(4096).build().unwrap();
+        let map = [machine.frames()];
+        let config = Config::new(&map, 1);
+        let mut buffer = Metadata::for_layout(&Layout::new(&config).unwrap()).unwrap();
+        let memory = Memory::new(machine, &config, buffer.as_mut()).unwrap();
+        let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
+        let work = PageFault { frames: 1100, ..PageFault::full(1) };
+        let mut bursts = Bursts::new(&work, 0);
+
+        bursts.up(&mut cpu).unwrap();
+        assert_eq!((bursts.pages.len(), bursts.tables.len()), (1100, 3));
+        let victim = bursts.pages[700].as_ref().unwrap();
+        let (pfn, expected) = (victim.block.pfn(), victim.value);
+        memory.platform().words(&victim.block)[511].store(77, Relaxed);
+
+        let overwritten = Overwritten { pfn, found: 77, expected };
+        assert_eq!(bursts.down(&mut cpu), Err(Stopped::Overwritten(overwritten)));
+        assert_eq!(bursts.cycle(&mut cpu), Ok(1100));
+        cpu.drain();
+        assert_eq!(memory.zone().free, 4096);
     }
 }

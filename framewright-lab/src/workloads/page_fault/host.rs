@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -146,7 +146,8 @@ fn refuse_too_small(
 struct Share {
     cpu: u16,
     pages: u64,
-    seconds: f64,
+    started: Instant,
+    ended: Instant,
     stopped: Option<Stopped>,
 }
 
@@ -166,9 +167,10 @@ fn play(
         joined.map(|share| share.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     let shares = shares?;
+    let pages = shares.iter().map(|share| share.pages).sum();
     let round = Round {
-        pages: shares.iter().map(|share| share.pages).sum(),
-        pages_per_second: shares.iter().map(|share| share.pages as f64 / share.seconds).sum(),
+        pages,
+        pages_per_second: pages as f64 / duration(&shares).as_secs_f64(),
         before,
         after: counters(memory),
     };
@@ -211,8 +213,16 @@ fn share(
         }
         cycles += 1;
     }
-    let seconds = started.elapsed().as_secs_f64();
-    Ok(Share { cpu: cpu.cpu().get(), pages, seconds, stopped })
+    Ok(Share { cpu: cpu.cpu().get(), pages, started, ended: Instant::now(), stopped })
+}
+
+/// From the first start to the last end. Rates of single CPUs do not add up where they share
+/// processors: who is done early has had more than a fair part.
+fn duration(shares: &[Share]) -> Duration {
+    let first = shares.iter().map(|share| share.started).min();
+    let last = shares.iter().map(|share| share.ended).max();
+    let whole = first.zip(last).map(|(first, last)| last - first);
+    whole.unwrap_or_default().max(Duration::from_nanos(1))
 }
 
 fn counters(memory: &HostMemory<'_>) -> Counters {

@@ -49,11 +49,12 @@ impl fmt::Display for Failure {
 pub struct Explorer {
     preemptions: Option<u32>,
     executions: u64,
+    seed: Option<u64>,
 }
 
 impl Default for Explorer {
     fn default() -> Self {
-        Self { preemptions: None, executions: u64::MAX }
+        Self { preemptions: None, executions: u64::MAX, seed: None }
     }
 }
 
@@ -77,13 +78,20 @@ impl Explorer {
         Self { executions: limit, ..self }
     }
 
+    /// Draws executions at random instead of enumerating them: for code with too many to try
+    /// them all. To be combined with [`Explorer::executions`].
+    #[must_use]
+    pub fn random(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+
     /// Runs `body` in every way there is.
     ///
     /// # Errors
     ///
     /// The first failure found, with the sequence that leads to it.
     pub fn run(self, body: impl Fn() + Sync) -> Result<Explored, Failure> {
-        let mut path = Path::new(self.preemptions);
+        let mut path = self.seed.map_or_else(|| Path::new(self.preemptions), Path::random);
         for execution in 1..=self.executions {
             let mut machine = execute(path, false, &body);
             if let Some(message) = machine.failure.take() {
@@ -105,7 +113,8 @@ impl Explorer {
     ///
     /// The failure, if it fails this time too.
     pub fn replay(self, choices: &[u16], body: impl Fn() + Sync) -> Result<(), Failure> {
-        let mut machine = execute(Path::repeat(self.preemptions, choices), true, &body);
+        let path = Path::repeat(self.preemptions, self.seed.is_some(), choices);
+        let mut machine = execute(path, true, &body);
         machine.failure.take().map_or(Ok(()), |message| {
             Err(Failure {
                 message,

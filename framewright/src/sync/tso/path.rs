@@ -91,6 +91,10 @@ pub(super) struct Path {
     bound: Option<u32>,
     /// Choices to repeat instead of exploring.
     script: Option<Vec<u16>>,
+    /// State of a random generator: choices are drawn, not enumerated.
+    random: Option<u64>,
+    /// Whether they are, or were when the script was written: then nothing sleeps.
+    draws: bool,
 }
 
 impl Path {
@@ -99,8 +103,35 @@ impl Path {
     }
 
     /// A path that repeats `choices`, then takes first choices.
-    pub(super) fn repeat(bound: Option<u32>, choices: &[u16]) -> Self {
-        Self { bound, script: Some(choices.to_vec()), ..Self::default() }
+    pub(super) fn repeat(bound: Option<u32>, draws: bool, choices: &[u16]) -> Self {
+        Self { bound, draws, script: Some(choices.to_vec()), ..Self::default() }
+    }
+
+    /// A path of which every execution is drawn at random.
+    pub(super) fn random(seed: u64) -> Self {
+        Self { random: Some(seed | 1), draws: true, ..Self::default() }
+    }
+
+    /// Draws one of the steps. Buffered stores are made to wait, and threads to run on for a
+    /// while: that is where what is rare on real machines happens.
+    fn draw_step(&mut self, enabled: &[Step], running: Option<ThreadId>) -> Option<usize> {
+        let runs = enabled.iter().filter(|step| step.act == Act::Run).count();
+        let goes_on = running.and_then(|r| enabled.iter().position(|e| e.is(Act::Run, r)));
+        match (self.draw(8)?, goes_on) {
+            (0..4, Some(step)) => Some(step),
+            // Runs come before flushes.
+            (0..7, _) if runs > 0 => self.draw(runs),
+            _ => self.draw(enabled.len()),
+        }
+    }
+
+    /// A number below `bound` (xorshift).
+    fn draw(&mut self, bound: usize) -> Option<usize> {
+        let state = self.random.as_mut()?;
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        Some((*state >> 33) as usize % bound.max(1))
     }
 
     /// Chooses among `enabled` (never empty); `running` had the last turn.
@@ -119,7 +150,8 @@ impl Path {
         let sleeping = self.inherit_sleep();
         enabled.retain(|e| !sleeping.iter().any(|s| s.is(e.act, e.thread)));
         let scripted = self.script.as_ref().and_then(|s| s.get(self.depth)).copied();
-        let chosen = usize::from(scripted.unwrap_or(0));
+        let drawn = self.draw_step(&enabled, running);
+        let chosen = drawn.unwrap_or(usize::from(scripted.unwrap_or(0)));
         let Some(step) = enabled.get(chosen).cloned() else {
             return Choice::Repetition;
         };
@@ -132,7 +164,7 @@ impl Path {
     /// taken there interferes with it. Where preemptions count, two threads' steps in another
     /// order are another thing; a flush is never a preemption.
     fn inherit_sleep(&self) -> Vec<Step> {
-        let Some(last) = self.nodes.last() else { return Vec::new() };
+        let Some(last) = self.nodes.last().filter(|_| !self.draws) else { return Vec::new() };
         let taken = last.taken();
         let earlier = last.sleeping.iter().chain(&last.steps[..last.chosen]);
         let stays = |step: &&Step| {
@@ -145,6 +177,10 @@ impl Path {
     /// Goes on to the next sequence; `false` when there is none.
     pub(super) fn advance(&mut self) -> bool {
         self.depth = 0;
+        if self.random.is_some() {
+            self.nodes.clear();
+            return true;
+        }
         if self.script.is_some() {
             return false;
         }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc, sync::Mutex, vec::Vec};
 
 use super::{
-    AtomicBool, AtomicU32, Barrier, Explorer, Failure,
+    AtomicBool, AtomicU32, Barrier, Explored, Explorer, Failure,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
     Section, compiler_fence, explore, fence, remote_barrier, spawn, yield_now,
 };
@@ -258,6 +258,16 @@ fn a_failure_replays() {
     assert_eq!(again.message, failure.message);
     assert_eq!(again.steps, failure.steps);
     assert!(again.steps.iter().any(|s| s.contains("is buffered")), "{again}");
+}
+
+#[test]
+fn random_executions_find_it_too_and_replay() {
+    let explorer = Explorer::new().random(42).executions(2000);
+    let failure = explorer.run(asymmetric_dekker(None)).unwrap_err();
+    let again = explorer.replay(&failure.choices, asymmetric_dekker(None)).unwrap_err();
+    assert_eq!((again.message, again.steps), (failure.message, failure.steps));
+    let sound = asymmetric_dekker(Some(|_| remote_barrier(Barrier::All)));
+    assert_eq!(explorer.run(sound), Ok(Explored { executions: 2000, complete: false }));
 }
 
 #[test]

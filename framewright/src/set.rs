@@ -1,15 +1,15 @@
-//! Sets of pageblocks, as small trees of bitmaps.
+//! Sets of small numbers, as trees of bitmaps.
 //!
-//! Pageblocks that are free as a whole are not linked to one another: they are bits. Taking
-//! one touches three or four words that stay in the cache, and nothing of the pageblock.
+//! A leaf word holds 64 numbers; a bit of each level above says that a word below is not zero.
+//! So the lowest number is found in as many steps as there are levels, and most insertions and
+//! removals touch one word. The buddy keeps whole pageblocks in such sets, the lists of a CPU
+//! their occupied slots.
 
-use super::word;
-
-/// Levels that suffice for any zone: 64^4 pageblocks are 32 TiB.
+/// Levels that suffice for 64^4 numbers: the pageblocks of 32 TiB.
 const DEPTH: usize = 4;
 
-/// A set of pageblock numbers below a fixed bound.
-pub(super) struct PageblockSet<'m> {
+/// A set of numbers below a fixed bound.
+pub(crate) struct NumberSet<'m> {
     /// All levels, leaves first. A bit of a level says that a word of the level below is not
     /// zero; the last level is one word.
     words: &'m mut [u64],
@@ -18,7 +18,7 @@ pub(super) struct PageblockSet<'m> {
     levels: usize,
 }
 
-impl<'m> PageblockSet<'m> {
+impl<'m> NumberSet<'m> {
     /// Words that a set of numbers below `bound` needs.
     pub(crate) const fn words(bound: usize) -> usize {
         let mut words = 0;
@@ -33,8 +33,8 @@ impl<'m> PageblockSet<'m> {
     }
 
     /// An empty set of numbers below `bound`; `words` are as many zeroes as
-    /// [`PageblockSet::words`] says.
-    pub(super) fn new(words: &'m mut [u64], bound: usize) -> Self {
+    /// [`NumberSet::words`] says.
+    pub(crate) fn new(words: &'m mut [u64], bound: usize) -> Self {
         let mut starts = [0; DEPTH];
         let mut levels = 1;
         let mut size = bound.div_ceil(64);
@@ -47,13 +47,13 @@ impl<'m> PageblockSet<'m> {
     }
 
     #[inline(always)]
-    pub(super) fn insert(&mut self, number: u32) {
+    pub(crate) fn insert(&mut self, number: u32) {
         self.insert_word(number / 64, 1 << (number % 64));
     }
 
     /// Inserts the numbers 64 x `leaf` + i for every bit i of `mask`, which is not zero.
     #[inline(always)]
-    pub(super) fn insert_word(&mut self, leaf: u32, mask: u64) {
+    pub(crate) fn insert_word(&mut self, leaf: u32, mask: u64) {
         let mut at = leaf as usize;
         let before = self.words[at];
         self.words[at] |= mask;
@@ -72,7 +72,7 @@ impl<'m> PageblockSet<'m> {
     }
 
     #[inline(always)]
-    pub(super) fn remove(&mut self, number: u32) {
+    pub(crate) fn remove(&mut self, number: u32) {
         self.remove_word(number / 64, 1 << (number % 64));
     }
 
@@ -95,21 +95,21 @@ impl<'m> PageblockSet<'m> {
     }
 
     /// Removes some of the lowest numbers, up to `count` of them, that share a word, and
-    /// returns them as [`PageblockSet::insert_word`] takes them.
-    pub(super) fn take_word(&mut self, count: u32) -> Option<(u32, u64)> {
+    /// returns them as [`NumberSet::insert_word`] takes them.
+    pub(crate) fn take_word(&mut self, count: u32) -> Option<(u32, u64)> {
         let leaf = self.first()? / 64;
-        let mask = word::lowest(self.words[leaf as usize], count);
+        let mask = lowest(self.words[leaf as usize], count);
         self.remove_word(leaf, mask);
         Some((leaf, mask))
     }
 
-    pub(super) fn contains(&self, number: u32) -> bool {
+    pub(crate) fn contains(&self, number: u32) -> bool {
         let at = number as usize;
         self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
     /// The lowest number in the set.
-    pub(super) fn first(&self) -> Option<u32> {
+    pub(crate) fn first(&self) -> Option<u32> {
         let mut at = 0;
         for &start in self.starts[..self.levels].iter().rev() {
             let word = self.words[start + at];
@@ -121,9 +121,22 @@ impl<'m> PageblockSet<'m> {
         Some(at as u32)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.words[self.starts[self.levels - 1]] == 0
     }
+}
+
+/// The lowest `count` set bits of `mask`.
+#[inline(always)]
+pub(crate) fn lowest(mask: u64, count: u32) -> u64 {
+    let mut rest = mask;
+    for _ in 0..count {
+        if rest == 0 {
+            break;
+        }
+        rest &= rest - 1;
+    }
+    mask ^ rest
 }
 
 #[cfg(test)]
@@ -134,8 +147,8 @@ mod tests {
     #[test]
     fn a_set_behaves_like_a_set() {
         for bound in [1, 63, 64, 65, 4096, 4097, 300_000] {
-            let mut words = vec![0; PageblockSet::words(bound)];
-            let mut set = PageblockSet::new(&mut words, bound);
+            let mut words = vec![0; NumberSet::words(bound)];
+            let mut set = NumberSet::new(&mut words, bound);
             let mut oracle = BTreeSet::new();
             let mut random = 12345u64;
             for _ in 0..3000 {
@@ -153,5 +166,12 @@ mod tests {
                 assert_eq!(set.is_empty(), oracle.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn the_lowest_bits_are_the_lowest() {
+        assert_eq!(lowest(0b1011_0100, 2), 0b1_0100);
+        assert_eq!(lowest(!0, 64), !0);
+        assert_eq!(lowest(0b1, 5), 0b1);
     }
 }
