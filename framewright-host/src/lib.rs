@@ -45,6 +45,7 @@
 //! masks interrupts, because doing so would cost two system calls per operation.
 
 #![deny(unsafe_code)]
+#![cfg_attr(doctest, doc = include_str!("../../README.md"))]
 
 mod builder;
 mod cpu;

@@ -1,6 +1,6 @@
 //! What other CPUs do to the workers.
 
-use framewright::{CpuError, CpuId, IsolateError, Memory, Pfn, frame::PAGEBLOCK_FRAMES};
+use framewright::{CpuError, CpuId, IsolateError, Memory, frame::PAGEBLOCK_FRAMES};
 use framewright_host::HostMachine;
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -54,7 +54,7 @@ fn isolate(memory: &Memory<'_, HostMachine>, random: &mut fastrand::Rng) {
     let frames = memory.platform().frames();
     let pageblocks = frames.frames() / PAGEBLOCK_FRAMES as u64;
     let pfn = frames.start().offset(random.u64(0..pageblocks) * PAGEBLOCK_FRAMES as u64);
-    match memory.isolate(Pfn::new(pfn.get())) {
+    match memory.isolate(pfn) {
         Ok(isolated) => {
             assert!(isolated.range().contains(pfn));
             pause(random);

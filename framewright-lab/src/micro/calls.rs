@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 /// Operations between two looks at the clock: some 30 ns in a thousand operations.
 const STRIDE: usize = 1024;
 
-/// Allocates through `worker`. Never inlined, so that no allocator's calls are optimised together
+/// Allocates through `worker`, with the order known to the compiler as it is to most callers.
+/// Never inlined, so that no allocator's calls are optimised together
 /// with the loop around them.
 #[inline(never)]
-pub(super) fn alloc<W: Worker>(worker: &mut W, order: u8) -> Option<u64> {
-    worker.alloc(order)
+pub(super) fn alloc<const ORDER: u8, W: Worker>(worker: &mut W) -> Option<u64> {
+    worker.alloc(ORDER)
 }
 
 /// Frees through `worker`. Never inlined, as [`alloc`].
@@ -20,35 +21,33 @@ pub(super) fn alloc<W: Worker>(worker: &mut W, order: u8) -> Option<u64> {
 ///
 /// As [`Worker::free`].
 #[inline(never)]
-pub(super) unsafe fn free<W: Worker>(worker: &mut W, frame: u64, order: u8) {
+pub(super) unsafe fn free<const ORDER: u8, W: Worker>(worker: &mut W, frame: u64) {
     // SAFETY: the caller's promise, passed on.
-    unsafe { worker.free(frame, order) };
+    unsafe { worker.free(frame, ORDER) };
 }
 
 /// Blocks that were allocated through a worker and are not freed yet.
 ///
 /// The one place that calls the unsafe half of the wrapper: whoever frees through here frees what
 /// was allocated through here, once.
-pub(super) struct Blocks {
+pub(super) struct Blocks<const ORDER: u8> {
     frames: Vec<u64>,
     /// Blocks at the front of `frames` that are allocated.
     len: usize,
-    order: u8,
 }
 
-impl Blocks {
+impl<const ORDER: u8> Blocks<ORDER> {
     /// Room for `capacity` blocks, its memory already touched.
-    pub(super) fn with_capacity(capacity: usize, order: u8) -> Self {
-        Self { frames: vec![u64::MAX; capacity], len: 0, order }
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self { frames: vec![u64::MAX; capacity], len: 0 }
     }
 
     /// Allocates until there is no more room; `None` if a request failed before that, or nothing
     /// was done within `limit`. The figure is CPU time per allocation.
     pub(super) fn fill<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> Option<f64> {
-        let (order, first) = (self.order, self.len);
-        let room = &mut self.frames[first..];
+        let room = &mut self.frames[self.len..];
         let start = thread_time();
-        let done = limited(room.len(), limit, |index| match alloc(worker, order) {
+        let done = limited(room.len(), limit, |index| match alloc::<ORDER, W>(worker) {
             Some(frame) => {
                 room[index] = frame;
                 true
@@ -63,13 +62,12 @@ impl Blocks {
     /// Frees all of them, front to back, or as many as `limit` allows. The figure is CPU time
     /// per free.
     pub(super) fn empty<W: Worker>(&mut self, worker: &mut W, limit: Duration) -> f64 {
-        let order = self.order;
         let frames = &self.frames[..self.len];
         let start = thread_time();
         let done = limited(frames.len(), limit, |index| {
             // SAFETY: it came from `alloc` in `fill`, and each is freed once: what was freed is
             // forgotten below.
-            unsafe { free(worker, frames[index], order) };
+            unsafe { free::<ORDER, W>(worker, frames[index]) };
             true
         });
         let spent = thread_time() - start;
@@ -91,7 +89,7 @@ impl Blocks {
         }
         self.len -= count;
         let frames = self.frames[self.len..self.len + count].to_vec();
-        Self { frames, len: count, order: self.order }
+        Self { frames, len: count }
     }
 
     /// Takes in the blocks of `other`.
@@ -139,11 +137,11 @@ pub(super) fn limited(
 
 /// Allocates and frees a block for as long as `time` allows; how many pairs were made, or `None`
 /// if an allocation failed.
-pub(super) fn pairs<W: Worker>(worker: &mut W, order: u8, time: Duration) -> Option<usize> {
-    let done = limited(usize::MAX, time, |_| match alloc(worker, order) {
+pub(super) fn pairs<const ORDER: u8, W: Worker>(worker: &mut W, time: Duration) -> Option<usize> {
+    let done = limited(usize::MAX, time, |_| match alloc::<ORDER, W>(worker) {
         Some(frame) => {
             // SAFETY: allocated in this very iteration.
-            unsafe { free(worker, frame, order) };
+            unsafe { free::<ORDER, W>(worker, frame) };
             true
         }
         None => false,

@@ -11,12 +11,12 @@ use framewright_peers::Peer;
 /// Name and nanoseconds per operation.
 pub(super) type Sample = (&'static str, f64);
 
-pub(super) fn pair<P: Peer>(frames: u64, order: u8, scale: &Scale) -> Option<f64> {
+pub(super) fn pair<const ORDER: u8, P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
     let peer = P::new(frames, CPUS);
     let mut worker = peer.worker(0);
-    pairs(&mut worker, order, scale.pair_time / 20)?;
+    pairs::<ORDER, _>(&mut worker, scale.pair_time / 20)?;
     let start = thread_time();
-    let done = pairs(&mut worker, order, scale.pair_time)?;
+    let done = pairs::<ORDER, _>(&mut worker, scale.pair_time)?;
     Some(per_operation(thread_time() - start, done))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn bulk<P: Peer>(
 ) -> Option<[Sample; 3]> {
     let peer = P::new(frames, CPUS);
     let mut worker = peer.worker(0);
-    let mut blocks = Blocks::with_capacity(scale.bulk, 0);
+    let mut blocks = Blocks::<0>::with_capacity(scale.bulk);
     let alloc = blocks.fill(&mut worker, scale.limit)?;
     let same = blocks.empty(&mut worker, scale.limit);
     blocks.fill(&mut worker, scale.limit)?;
@@ -43,7 +43,7 @@ pub(super) fn bulk<P: Peer>(
 pub(super) fn bulk_huge<P: Peer>(frames: u64, scale: &Scale) -> Option<[Sample; 2]> {
     let peer = P::new(frames, CPUS);
     let mut worker = peer.worker(0);
-    let mut blocks = Blocks::with_capacity(scale.huge, 9);
+    let mut blocks = Blocks::<9>::with_capacity(scale.huge);
     let alloc = blocks.fill(&mut worker, scale.limit)?;
     let free = blocks.empty(&mut worker, scale.limit);
     Some([("bulk_o9_alloc_1t_ns", alloc), ("bulk_o9_free_1t_ns", free)])
@@ -55,7 +55,7 @@ pub(super) fn half<P: Peer>(
     random: &mut fastrand::Rng,
 ) -> Option<[Sample; 2]> {
     let mut worker = pool.worker(0);
-    let mut blocks = Blocks::with_capacity(scale.bulk, 0);
+    let mut blocks = Blocks::<0>::with_capacity(scale.bulk);
     let alloc = blocks.fill(&mut worker, scale.limit)?;
     blocks.shuffle(random);
     let free = blocks.empty(&mut worker, scale.limit);
@@ -73,7 +73,7 @@ pub(super) fn pressure<P: Peer>(
     let free = victims.empty(&mut worker, scale.limit);
     let freed = before - victims.len();
     pool.taken.absorb(&victims);
-    let mut again = Blocks::with_capacity(freed, 0);
+    let mut again = Blocks::<0>::with_capacity(freed);
     let start = thread_time();
     // An allocator that cannot find the last few is measured on those that it found.
     let _ = again.fill(&mut worker, scale.limit);

@@ -22,7 +22,7 @@ pub(super) struct Pools<P: Peer> {
 pub(super) struct Exhausted<P> {
     pub(super) peer: P,
     /// Some of its taken frames.
-    pub(super) taken: Blocks,
+    pub(super) taken: Blocks<0>,
 }
 
 impl<P: Peer> Pools<P> {
@@ -56,7 +56,7 @@ impl<P: Peer> Pools<P> {
 
 fn exhaust<P: Peer>(frames: u64) -> Exhausted<P> {
     let peer = P::new(frames, CPUS);
-    let mut taken = Blocks::with_capacity(frames as usize, 0);
+    let mut taken = Blocks::<0>::with_capacity(frames as usize);
     // Stops when the allocator refuses, which is the point.
     let _ = taken.fill(&mut peer.worker(0), NO_LIMIT);
     Exhausted { peer, taken }

@@ -108,12 +108,15 @@ impl<P: Peer> Row for RowOf<P> {
         let random = &mut fastrand::Rng::with_seed(seed);
         let frames = self.frames;
         match cell {
-            Cell::Pair { order, threads: 1 } => {
-                named(pair_name(order, 1), one::pair::<P>(frames, order, scale))
-            }
-            Cell::Pair { order, .. } => {
-                named(pair_name(order, 2), two::pair::<P>(frames, order, scale))
-            }
+            Cell::Pair { order, threads } => named(
+                pair_name(order, threads),
+                match (order, threads) {
+                    (0, 1) => one::pair::<0, P>(frames, scale),
+                    (0, _) => two::pair::<0, P>(frames, scale),
+                    (_, 1) => one::pair::<9, P>(frames, scale),
+                    (_, _) => two::pair::<9, P>(frames, scale),
+                },
+            ),
             Cell::Bulk => several(one::bulk::<P>(frames, scale, random)),
             Cell::Half => several(one::half(self.pools.half(frames, random), scale, random)),
             Cell::BulkTwo => several(two::bulk::<P>(frames, scale, seed)),

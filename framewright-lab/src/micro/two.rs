@@ -66,16 +66,16 @@ impl Place<'_> {
 }
 
 /// Both threads make pairs for the same time; the mean of their times per pair.
-pub(super) fn pair<P: Peer>(frames: u64, order: u8, scale: &Scale) -> Option<f64> {
+pub(super) fn pair<const ORDER: u8, P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
     let peer = P::new(frames, CPUS);
     let line = Line::new();
     let figures = both(|side| {
         let place = line.place();
         let mut worker = peer.worker(side);
         place.wait(1);
-        pairs(&mut worker, order, scale.pair_time / 20)?;
+        pairs::<ORDER, _>(&mut worker, scale.pair_time / 20)?;
         let start = Instant::now();
-        let done = pairs(&mut worker, order, scale.pair_time)?;
+        let done = pairs::<ORDER, _>(&mut worker, scale.pair_time)?;
         Some((start.elapsed(), done))
     })?;
     let [(first, pairs_first), (second, pairs_second)] = [figures[0]?, figures[1]?];
@@ -91,7 +91,7 @@ pub(super) fn bulk<P: Peer>(frames: u64, scale: &Scale, seed: u64) -> Option<[Sa
         let place = line.place();
         let mut random = fastrand::Rng::with_seed(seed + side as u64);
         let mut worker = peer.worker(side);
-        let mut blocks = Blocks::with_capacity(scale.bulk, 0);
+        let mut blocks = Blocks::<0>::with_capacity(scale.bulk);
         place.wait(1);
         let (filled, alloc) = wall(|| blocks.fill(&mut worker, scale.limit));
         let allocated = blocks.len();
@@ -130,14 +130,14 @@ pub(super) fn cross<P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
         let start = Instant::now();
         let done = if side == 0 {
             let sent = limited(scale.cross, scale.limit, |index| {
-                alloc(&mut worker, 0).is_some_and(|frame| ring.put(index, frame))
+                alloc::<0, _>(&mut worker).is_some_and(|frame| ring.put(index, frame))
             });
             sent.operations
         } else {
             let mut taken = 0;
             while let Some(frame) = ring.take(taken) {
                 // SAFETY: the other side allocated it, and the ring hands it over once.
-                unsafe { free(&mut worker, frame, 0) };
+                unsafe { free::<0, _>(&mut worker, frame) };
                 taken += 1;
             }
             taken

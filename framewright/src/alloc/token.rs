@@ -201,10 +201,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             .types
             .get((frame >> PAGEBLOCK_ORDER) as usize)
             .is_some_and(|of| of.load(Ordering::Relaxed) == MigrateType::Movable as u8);
-        if order == Order::ZERO && movable && self.pages.push(ListIndex::MOVABLE, frame) {
+        if order != Order::ZERO || !movable {
+            return self.free_elsewhere(frame, order);
+        }
+        if self.pages.push(ListIndex::MOVABLE, frame) {
             return None;
         }
-        self.free_elsewhere(frame, order)
+        self.free_slowly(frame, order)
     }
 
     /// Frees what is not a single movable frame: other lists, then the long way.

@@ -68,18 +68,24 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// What the sizing rules want to leave now.
     fn due(&self, lists: &mut Lists<'m>, list: ListIndex, spilled: bool) -> Due {
-        let held = self.pages.held();
         if spilled || list.is_high_order() {
             lists.sizing.observe(self.pages.traffic());
         }
         if list.is_high_order() {
+            let held = self.pages.held();
             let rule = self.tuning.pcp.high_order_drain;
             let frames = lists.sizing.on_high_order_free(rule, list.order(), held);
             if frames > 0 {
                 return Due { reason: DrainReason::HighOrder, frames };
             }
         }
-        let frames = if spilled { lists.sizing.on_spill(held, self.zone_is_low()) } else { 0 };
+        let frames = if spilled {
+            // Other rings are left out: they hold two batches at the most.
+            let held = lists.stored() + ((self.pages.len(list) as u64) << list.order().get());
+            lists.sizing.on_spill(held, self.zone_is_low())
+        } else {
+            0
+        };
         Due { reason: DrainReason::Threshold, frames }
     }
 

@@ -181,12 +181,10 @@ impl<'m> Lists<'m> {
         let mut stored = self.stored;
         let mut at = 0;
         while at < count {
-            let frame = ring[at];
-            let alone = ring.get(at + 1) != Some(&(frame + 1));
-            if alone && order < Order::MAX && self.store.join(list, frame) {
-                stored += order.frames();
-                at += 1;
-                continue;
+            if order < Order::MAX {
+                let joined = self.store.join(list, &ring[at..count]);
+                stored += (joined as u64) << order.get();
+                at += joined;
             }
             let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
             at += used;
@@ -200,6 +198,11 @@ impl<'m> Lists<'m> {
         ring.copy_within(at..len, 0);
         pages.set_len(list, len - at);
         self.set_stored(pages, stored);
+    }
+
+    /// Frames in the store.
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
     }
 
     fn set_stored(&mut self, pages: &CpuPages<'m>, frames: u64) {

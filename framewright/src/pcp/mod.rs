@@ -30,8 +30,6 @@ mod owner_loom;
 #[cfg(all(test, feature = "tso"))]
 mod owner_tso;
 mod pages;
-#[cfg(all(test, feature = "loom"))]
-mod pages_loom;
 mod refill;
 mod sizing;
 mod store;

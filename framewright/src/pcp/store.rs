@@ -48,6 +48,14 @@ pub(super) enum Inserted {
     Doubled(Bundle),
 }
 
+/// The slot of a word in a store of `mask + 1` slots. Blocks of two orders in the same word must
+/// not share a slot, nor fight for one.
+#[inline(always)]
+fn slot_of(word: u32, list: ListIndex, mask: usize) -> usize {
+    let spread = u32::from(list.order().get()).wrapping_mul(0x9e37);
+    (word ^ spread) as usize & mask
+}
+
 pub(crate) struct BundleStore<'m> {
     /// A power of two of slots.
     slots: &'m mut [Slot],
@@ -72,31 +80,32 @@ impl<'m> BundleStore<'m> {
         Self { slots, occupied }
     }
 
-    /// Blocks of two orders in the same word must not share a slot, nor fight for one.
+    /// Adds blocks to the bundles of their words, from the first on, until one has no bundle
+    /// there, is in it already, or is followed by its neighbour, which is better handled as a
+    /// run. Returns how many were added.
     #[inline(always)]
-    fn slot_of(&self, word: u32, list: ListIndex) -> usize {
-        let spread = u32::from(list.order().get()).wrapping_mul(0x9e37);
-        (word ^ spread) as usize & (self.slots.len() - 1)
-    }
-
-    /// Adds a block to the bundle of its word, if there is one and it is not in it.
-    #[inline(always)]
-    pub(super) fn join(&mut self, list: ListIndex, frame: u32) -> bool {
-        let i = self.slot_of(frame / 64, list);
-        let slot = &mut self.slots[i];
-        let bit = 1 << (frame % 64);
-        // An empty slot may keep an old key.
-        let joins =
-            slot.key == Key::new(frame / 64, list) && slot.heads != 0 && slot.heads & bit == 0;
-        if joins {
+    pub(super) fn join(&mut self, list: ListIndex, frames: &[u32]) -> usize {
+        let slots = &mut *self.slots;
+        let mask = slots.len() - 1;
+        let mut joined = 0;
+        while let Some(&frame) = frames.get(joined) {
+            let slot = &mut slots[slot_of(frame / 64, list, mask)];
+            let bit = 1 << (frame % 64);
+            // An empty slot may keep an old key.
+            let here = slot.key == Key::new(frame / 64, list) && slot.heads != 0;
+            let next = frames.get(joined + 1);
+            if !here || slot.heads & bit != 0 || next == Some(&(frame + 1)) {
+                break;
+            }
             slot.heads |= bit;
+            joined += 1;
         }
-        joins
+        joined
     }
 
     #[inline(always)]
     pub(super) fn insert(&mut self, list: ListIndex, bundle: Bundle) -> Inserted {
-        let i = self.slot_of(bundle.word, list);
+        let i = slot_of(bundle.word, list, self.slots.len() - 1);
         let slot = &mut self.slots[i];
         let key = Key::new(bundle.word, list);
         if slot.heads == 0 {

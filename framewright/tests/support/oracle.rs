@@ -109,20 +109,8 @@ impl Oracle {
     pub fn blocks(&self, isolated: bool) -> [u64; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
         for pageblock in self.pageblocks().filter(|p| self.is_isolated(*p) == isolated) {
-            let mut at = pageblock;
-            while at < pageblock + PAGEBLOCK {
-                let fits = |order: &Order| {
-                    let pfn = Pfn::new(at);
-                    pfn.is_aligned(*order) && self.all(pfn, *order, Frame::Spare)
-                };
-                match Order::all().rev().find(fits) {
-                    Some(order) => {
-                        counts[usize::from(order.get())] += 1;
-                        at += order.frames();
-                    }
-                    None => at += 1,
-                }
-            }
+            let start = (pageblock - self.base) as usize;
+            count_blocks(&self.frames[start..start + PAGEBLOCK as usize], &mut counts);
         }
         counts
     }
@@ -130,5 +118,17 @@ impl Oracle {
     /// Whether a block of the order is free and not isolated.
     pub fn has_block(&self, order: Order) -> bool {
         self.blocks(false)[usize::from(order.get())..].iter().any(|count| *count > 0)
+    }
+}
+
+/// Counts a whole of spare frames as one block, anything else by halves.
+fn count_blocks(frames: &[Frame], counts: &mut [u64; Order::COUNT]) {
+    let spare = frames.iter().filter(|frame| **frame == Frame::Spare).count();
+    if spare == frames.len() {
+        counts[frames.len().ilog2() as usize] += 1;
+    } else if spare > 0 {
+        let (low, high) = frames.split_at(frames.len() / 2);
+        count_blocks(low, counts);
+        count_blocks(high, counts);
     }
 }

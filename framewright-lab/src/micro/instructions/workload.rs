@@ -90,7 +90,7 @@ impl Workload {
     fn bursts<P: Peer>(self, peer: &P) {
         let mut worker = peer.worker(0);
         let mut random = fastrand::Rng::with_seed(1);
-        let mut blocks = Blocks::with_capacity(BURST, 0);
+        let mut blocks = Blocks::<0>::with_capacity(BURST);
         for _ in 0..self.cycles {
             // Memory is never short here.
             let _ = blocks.fill(&mut worker, NO_LIMIT);

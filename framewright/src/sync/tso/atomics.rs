@@ -69,9 +69,13 @@ impl Access {
         if order == Ordering::SeqCst {
             self.modify(|_| Some(value));
         } else {
-            let mut machine = self.handle.machine();
-            let location = machine.locate(self.address, self.initial);
-            machine.store(self.handle.thread, location, value);
+            self.handle.step(
+                |_| Operation::Store,
+                |machine, _| {
+                    let location = machine.locate(self.address, self.initial);
+                    machine.store(self.handle.thread, location, value);
+                },
+            );
         }
     }
 

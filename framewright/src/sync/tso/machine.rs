@@ -27,12 +27,13 @@ pub enum Barrier {
     All,
 }
 
-/// What a thread is about to do. Stores are missing: into its own buffer a thread stores
-/// whenever it likes, nobody can tell when.
+/// What a thread is about to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Start,
     Load(Location),
+    /// Into its own buffer, where only a remote barrier can tell whether it has happened yet.
+    Store,
     /// Read-modify-writes, and stores that do not go through the buffer.
     Modify(Location),
     Fence,
@@ -199,7 +200,7 @@ impl Machine {
         let buffered = || this.buffer.iter().map(|(location, _)| *location);
         match this.next {
             _ if this.finished => return None,
-            Operation::Start => {}
+            Operation::Start | Operation::Store => {}
             Operation::Load(location) => step.reads = Some(location),
             Operation::Section(location) => step.writes.push(location),
             Operation::Modify(location) => step.writes.extend(buffered().chain([location])),

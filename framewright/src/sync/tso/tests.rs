@@ -216,6 +216,29 @@ fn the_wrong_threads_barrier_is_no_barrier() {
 }
 
 #[test]
+fn a_barrier_may_come_before_a_store() {
+    // Dekker the wrong way round: who looks first and then says so is not helped by a barrier.
+    let failure = fails(|| {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let owner = spawn(move || {
+            if theirs.y.load(Acquire) == 0 {
+                theirs.x.store(1, Relaxed);
+                drop(theirs.section.enter());
+            }
+            theirs.x.store(0, Release);
+        });
+        shared.y.store(1, SeqCst);
+        remote_barrier(Barrier::All);
+        if shared.x.load(Acquire) == 0 {
+            drop(shared.section.enter());
+        }
+        owner.join();
+    });
+    assert!(failure.message.contains("inside"), "{failure}");
+}
+
+#[test]
 fn a_bound_still_finds_it() {
     // The owner has to get in between, and the other has to get in between that.
     assert!(Explorer::new().preemptions(1).run(asymmetric_dekker(None)).is_ok());

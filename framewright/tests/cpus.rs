@@ -1,0 +1,118 @@
+//! CPUs: claimed by one owner at a time, taken offline and brought back; and pageblocks that are
+//! withheld from all of them.
+#![cfg(not(feature = "loom"))]
+
+mod support;
+
+use framewright::{
+    Config, CpuError, FrameRange, IsolateError, Layout, Memory, MigrateType, Order, Pfn, Request,
+    tuning::Auto,
+};
+use support::machine::{Machine, Metadata, cpu};
+
+/// Two pageblocks, two CPUs, batches of 63.
+fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap()];
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.pcp.batch = Auto::Fixed(63);
+    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap());
+}
+
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+#[test]
+fn a_cpu_has_one_token_and_gets_it_back() {
+    on_memory(|memory| {
+        let token = memory.cpu(cpu(0)).unwrap();
+        assert_eq!(memory.cpu(cpu(0)).err(), Some(CpuError::InUse(cpu(0))));
+        drop(token);
+        assert!(memory.cpu(cpu(0)).is_ok());
+        assert_eq!(memory.cpu(cpu(2)).err(), Some(CpuError::NoSuchCpu(cpu(2))));
+    });
+}
+
+#[test]
+fn an_offline_cpu_holds_nothing_and_serves_nobody() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(cpu(1)).unwrap();
+        let block = token.alloc(PAGE).unwrap();
+        assert!(memory.held_by_cpus() > 0, "the refill brought neighbours");
+        assert_eq!(memory.cpu_offline(cpu(1)), Err(CpuError::InUse(cpu(1))));
+        drop(token);
+        memory.cpu_offline(cpu(1)).unwrap();
+        assert_eq!(memory.held_by_cpus(), 0);
+        assert_eq!(memory.cpu(cpu(1)).err(), Some(CpuError::Offline(cpu(1))));
+
+        memory.cpu(cpu(0)).unwrap().free(block).unwrap();
+        memory.cpu_online(cpu(1)).unwrap();
+        let mut token = memory.cpu(cpu(1)).unwrap();
+        let block = token.alloc(PAGE).unwrap();
+        token.free(block).unwrap();
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_eq!(memory.zone().free, 1024);
+    });
+}
+
+#[test]
+fn a_drain_of_one_cpu_leaves_the_others_alone() {
+    on_memory(|memory| {
+        let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
+        let blocks = [first.alloc(PAGE).unwrap(), second.alloc(PAGE).unwrap()];
+        let both = memory.held_by_cpus();
+        memory.drain_cpu(cpu(0)).unwrap();
+        let one = memory.held_by_cpus();
+        assert!(0 < one && one < both);
+        second.drain();
+        assert_eq!(memory.held_by_cpus(), 0);
+        for block in blocks {
+            first.free(block).unwrap();
+        }
+        memory.check().unwrap();
+    });
+}
+
+#[test]
+fn an_isolated_pageblock_is_fetched_home_and_withheld() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let before = token.alloc(PAGE).unwrap();
+        let isolated = memory.isolate(before.pfn()).unwrap();
+        assert!(isolated.range().contains(before.pfn()));
+        let twice = memory.isolate(before.pfn()).unwrap_err();
+        assert_eq!(twice, IsolateError::AlreadyIsolated);
+        // Neighbours of `before` were on the list of the CPU.
+        let blocks: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
+        assert_eq!(blocks.len(), 512);
+        assert!(blocks.iter().all(|block| !isolated.range().contains(block.pfn())));
+        // What is freed into it stays there.
+        token.free(before).unwrap();
+        assert!(token.alloc(PAGE).is_err());
+        memory.undo_isolate(isolated).unwrap();
+        assert!(token.alloc(PAGE).map(|block| token.free(block)).is_ok());
+        for block in blocks {
+            token.free(block).unwrap();
+        }
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_eq!(memory.block_counts().free_of_order(Order::MAX), 2);
+    });
+}
+
+#[test]
+fn pinned_frames_forbid_isolation() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let pinned = token.alloc(Request::new(Order::ZERO, MigrateType::Unmovable)).unwrap();
+        token.drain();
+        let error = memory.isolate(pinned.pfn()).unwrap_err();
+        assert_eq!(error, IsolateError::Pinned { frames: 1 });
+        token.free(pinned).unwrap();
+        token.drain();
+        let isolated = memory.isolate(Pfn::new(0)).unwrap();
+        memory.undo_isolate(isolated).unwrap();
+        memory.check().unwrap();
+    });
+}

@@ -1,0 +1,130 @@
+//! What the library does without locks, under the C11 memory model: the claim of a CPU, and
+//! counters that are read while they are written.
+#![cfg(feature = "loom")]
+
+use std::mem::MaybeUninit;
+
+use framewright::{
+    Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    platform::{BarrierTarget, OwnerLock, Wait},
+    sync::SpinFlag,
+    tuning::Auto,
+};
+use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
+
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+const CPU: CpuId = CpuId::new(0);
+
+/// CPUs are model threads. Loom has no remote barriers, hence a machine that does without.
+struct Machine;
+
+// SAFETY: the lock is the library's own, and there are no remote barriers.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Trylock
+    }
+
+    fn remote_barrier(&self, _target: BarrierTarget) {}
+
+    fn wait(&self, _why: Wait, _spins: u32) {
+        thread::yield_now();
+    }
+
+    fn clear(&self, _pfn: Pfn, _order: Order) {}
+    fn copy(&self, _to: Pfn, _from: Pfn) {}
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// A small memory that lives as long as the process.
+fn memory() -> &'static Memory<'static, Machine> {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap()];
+    let mut config = Config::new(&map, 1);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.set("pcp.bundle_slots", "64").unwrap();
+    let layout = Layout::new(&config).unwrap();
+    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()];
+    let buffer: &'static mut [MaybeUninit<u8>] = buffer.leak();
+    let start = buffer.as_ptr().align_offset(layout.align());
+    Box::leak(Box::new(Memory::new(Machine, &config, &mut buffer[start..]).unwrap()))
+}
+
+fn explore(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    builder.check(body);
+}
+
+/// What the owner of a CPU does, watched by loom.
+struct Work(UnsafeCell<u32>);
+// SAFETY: used by whom the claim admits; loom reports who is not.
+unsafe impl Sync for Work {}
+// SAFETY: as above.
+unsafe impl Send for Work {}
+
+#[test]
+fn a_cpu_has_one_owner_at_a_time_and_hands_over_all_it_did() {
+    explore(3, || {
+        let memory = memory();
+        let work = Arc::new(Work(UnsafeCell::new(0)));
+        let own = |work: &Work| {
+            let token = memory.cpu(CPU);
+            if token.is_ok() {
+                // SAFETY: the claim admits one.
+                work.0.with_mut(|done| unsafe { *done += 1 });
+            }
+            u32::from(token.is_ok())
+        };
+        let its_work = Arc::clone(&work);
+        let other = thread::spawn(move || own(&its_work));
+        let claims = own(&work) + other.join().unwrap();
+        // SAFETY: the other thread has ended.
+        work.0.with(|done| assert_eq!(unsafe { *done }, claims));
+        assert!(claims >= 1, "nobody was admitted");
+    });
+}
+
+#[test]
+fn counters_only_grow_while_others_read_them() {
+    explore(2, || {
+        let memory = memory();
+        let block = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
+        let owner = thread::spawn(move || {
+            let mut token = memory.cpu(CPU).unwrap();
+            // SAFETY: it was a block until `into_raw`.
+            unsafe { token.free_raw(block.0, block.1) }.unwrap();
+        });
+        let (first, second) = (memory.stats().pgfree, memory.stats().pgfree);
+        assert!(first <= second && second <= 1, "{first}, then {second}");
+        owner.join().unwrap();
+        assert_eq!(memory.stats().pgfree, 1);
+        memory.check().unwrap();
+    });
+}
+
+#[test]
+fn an_owner_can_be_drained_at_work() {
+    explore(2, || {
+        let memory = memory();
+        let block = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
+        let owner = thread::spawn(move || {
+            let mut token = memory.cpu(CPU).unwrap();
+            // SAFETY: it was a block until `into_raw`.
+            unsafe { token.free_raw(block.0, block.1) }.unwrap();
+        });
+        memory.drain_all();
+        owner.join().unwrap();
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_eq!(memory.zone().free, 64);
+    });
+}
