@@ -49,7 +49,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             self.count_drain(DrainReason::Capacity, leaving.frames());
             self.give_drained(&leaving);
         }
-        self.drain_frames(list, due);
+        if due.frames > 0 {
+            self.drain_frames(list, due);
+        }
         Refusals::default()
     }
 
@@ -68,25 +70,22 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// What the sizing rules want to leave now.
     fn due(&self, lists: &mut Lists<'m>, list: ListIndex, spilled: bool) -> Due {
-        if spilled || list.is_high_order() {
-            lists.sizing.observe(self.pages.traffic());
+        let threshold = |frames| Due { reason: DrainReason::Threshold, frames };
+        if !spilled && !list.is_high_order() {
+            return threshold(0);
         }
+        lists.sizing.observe(self.pages.traffic());
         if list.is_high_order() {
             let held = self.pages.held();
             let rule = self.tuning.pcp.high_order_drain;
             let frames = lists.sizing.on_high_order_free(rule, list.order(), held);
-            if frames > 0 {
+            if frames > 0 || !spilled {
                 return Due { reason: DrainReason::HighOrder, frames };
             }
         }
-        let frames = if spilled {
-            // Other rings are left out: they hold two batches at the most.
-            let held = lists.stored() + ((self.pages.len(list) as u64) << list.order().get());
-            lists.sizing.on_spill(held, self.zone_is_low())
-        } else {
-            0
-        };
-        Due { reason: DrainReason::Threshold, frames }
+        // Other rings are left out: they hold two batches at the most.
+        let held = lists.stored() + ((self.pages.len(list) as u64) << list.order().get());
+        threshold(lists.sizing.on_spill(held, self.zone_is_low()))
     }
 
     /// Gives `due` back to the zone, a batch per lock hold.
