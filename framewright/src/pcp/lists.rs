@@ -113,7 +113,7 @@ impl<'m> Lists<'m> {
                 self.ring(list)[len] = bundle.word * 64;
                 len += 1;
             } else {
-                leaving.push(bundle);
+                leave(leaving, bundle);
             }
         }
         pages.set_len(list, len);
@@ -133,7 +133,7 @@ impl<'m> Lists<'m> {
         while moved < frames && !leaving.is_full() {
             let Some(bundle) = self.choose(pages, list) else { break };
             moved += bundle.frame_count();
-            leaving.push(bundle);
+            leave(leaving, bundle);
         }
         moved
     }
@@ -189,7 +189,7 @@ impl<'m> Lists<'m> {
             let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
             at += used;
             if order == Order::MAX {
-                leaving.push(bundle);
+                leave(leaving, bundle);
             } else {
                 stored += (used as u64) << order.get();
                 stored -= insert(&mut self.store, list, bundle, leaving);
@@ -288,6 +288,14 @@ fn is_ascending(frames: &[u32]) -> bool {
     difference == 0
 }
 
+/// Appends a bundle to a batch that has room for it: what one operation displaces never exceeds a
+/// batch.
+#[inline(always)]
+fn leave(leaving: &mut Bundles, bundle: Bundle) {
+    let has_room = leaving.push(bundle);
+    debug_assert!(has_room, "a bundle would be lost");
+}
+
 /// Puts a bundle into the store; what finds no room joins `leaving`. Returns how many frames
 /// did.
 #[inline(always)]
@@ -302,7 +310,7 @@ fn insert(
         // A bundle freed twice while on the lists leaves too: the zone will refuse the second
         // copy and report it.
         Inserted::Displaced(out) | Inserted::Doubled(out) => {
-            leaving.push(out);
+            leave(leaving, out);
             out.frame_count()
         }
     }
