@@ -97,7 +97,14 @@ impl<'m> NumberSet<'m> {
     /// Removes some of the lowest numbers, up to `count` of them, that share a word, and
     /// returns them as [`NumberSet::insert_word`] takes them.
     pub(crate) fn take_word(&mut self, count: u32) -> Option<(u32, u64)> {
-        let leaf = self.first()? / 64;
+        self.take_word_at(u32::MAX, count)
+    }
+
+    /// As [`NumberSet::take_word`], but of the word `leaf` if that has any.
+    pub(crate) fn take_word_at(&mut self, leaf: u32, count: u32) -> Option<(u32, u64)> {
+        let leaves = if self.levels > 1 { self.starts[1] } else { 1 };
+        let here = (leaf as usize) < leaves && self.words[leaf as usize] != 0;
+        let leaf = if here { leaf } else { self.first()? / 64 };
         let mask = lowest(self.words[leaf as usize], count);
         self.remove_word(leaf, mask);
         Some((leaf, mask))

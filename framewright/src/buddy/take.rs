@@ -3,7 +3,7 @@
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, WORDS_SHIFT,
     lists::Room,
-    pageblock::{Pageblock, WORDS},
+    pageblock::{NIL, Pageblock, WORDS},
     word::{self, WORD_ORDER},
     words_of,
 };
@@ -56,6 +56,7 @@ impl Buddy<'_> {
                 None => break,
             };
             let of = self.type_of(index);
+            self.prefetch_next(index);
             let block = &mut self.blocks[index as usize];
             let before = block.free;
             take_from(block, index, &want, self.checked, out);
@@ -68,6 +69,15 @@ impl Buddy<'_> {
             }
         }
         fallback
+    }
+
+    /// Asks for the pageblock that is likely to be next, while this one is worked on.
+    #[inline(always)]
+    fn prefetch_next(&self, index: u32) {
+        let next = self.blocks[index as usize].next;
+        if next != NIL {
+            self.address().prefetch(next);
+        }
     }
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but

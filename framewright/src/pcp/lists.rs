@@ -180,20 +180,21 @@ impl<'m> Lists<'m> {
         let ring = &mut self.rings[list.get()];
         let mut stored = self.stored;
         let mut at = 0;
-        while at < count {
-            if order < Order::MAX {
-                let joined = self.store.join(list, &ring[at..count]);
-                stored += (joined as u64) << order.get();
-                at += joined;
+        if order == Order::MAX {
+            // Pageblocks have no neighbours to wait for.
+            for &frame in &ring[..count] {
+                leave(leaving, Bundle::of(frame, order));
             }
+            at = count;
+        }
+        while at < count {
+            let joined = self.store.join(list, &ring[at..count]);
+            stored += (joined as u64) << order.get();
+            at += joined;
             let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
             at += used;
-            if order == Order::MAX {
-                leave(leaving, bundle);
-            } else {
-                stored += (used as u64) << order.get();
-                stored -= insert(&mut self.store, list, bundle, leaving);
-            }
+            stored += (used as u64) << order.get();
+            stored -= insert(&mut self.store, list, bundle, leaving);
         }
         ring.copy_within(at..len, 0);
         pages.set_len(list, len - at);

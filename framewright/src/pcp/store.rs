@@ -61,6 +61,9 @@ pub(crate) struct BundleStore<'m> {
     slots: &'m mut [Slot],
     /// For each list, the slots it occupies.
     occupied: [NumberSet<'m>; ListIndex::COUNT],
+    /// Where the last drain stopped: the next one goes on there, so that every bundle has the
+    /// same time to grow.
+    hand: u32,
 }
 
 impl<'m> BundleStore<'m> {
@@ -77,7 +80,7 @@ impl<'m> BundleStore<'m> {
         let mut words = sets.chunks_exact_mut(NumberSet::words(bound));
         let occupied =
             core::array::from_fn(|_| NumberSet::new(words.next().unwrap_or_default(), bound));
-        Self { slots, occupied }
+        Self { slots, occupied, hand: 0 }
     }
 
     /// Adds blocks to the bundles of their words, from the first on, until one has no bundle
@@ -151,7 +154,9 @@ impl<'m> BundleStore<'m> {
         while taken < frames && !out.is_full() {
             // As many as there would be if all were full: so that what is too much stays small.
             let full = ((frames - taken) / 64).clamp(1, u64::from(out.room())) as u32;
-            let Some((leaf, mut mask)) = self.occupied[list.get()].take_word(full) else { break };
+            let taken_word = self.occupied[list.get()].take_word_at(self.hand, full);
+            let Some((leaf, mut mask)) = taken_word else { break };
+            self.hand = leaf + 1;
             while mask != 0 {
                 let i = leaf * 64 + mask.trailing_zeros();
                 mask &= mask - 1;
