@@ -94,9 +94,14 @@ fn refused_as(
     assert!(refused == Refused::AtOnce(error) || refused == Refused::Later(error), "{refused:?}");
 }
 
+/// All orders; Miri, which is slow, tries those that are handled differently.
+fn orders() -> impl Iterator<Item = u8> {
+    (0..=9).filter(|of_order| !cfg!(miri) || [0, 2, 6, 7, 9].contains(of_order))
+}
+
 /// For every order, a block of it.
 fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, u8)) {
-    for of_order in 0..=9 {
+    for of_order in orders() {
         on_memory(Hardening::Checked, |memory, token| {
             let (pfn, _) = alloc(token, of_order).into_raw();
             test(memory, token, pfn, of_order);
@@ -114,7 +119,7 @@ fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, u8)) 
 
 #[test]
 fn a_double_free_is_refused() {
-    for of_order in 0..=9 {
+    for of_order in orders() {
         on_memory(Hardening::Checked, |memory, token| {
             let (pfn, size) = alloc(token, of_order).into_raw();
             // SAFETY: it was a block until `into_raw`.
@@ -145,7 +150,7 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
 #[test]
 fn a_free_of_too_large_an_order_is_refused() {
     each_order(|memory, token, pfn, of_order| {
-        for larger in of_order + 1..=9 {
+        for larger in orders().filter(|larger| *larger > of_order) {
             let end = pfn.get() + order(larger).frames();
             if !pfn.is_aligned(order(larger)) {
                 continue;
@@ -160,7 +165,7 @@ fn a_free_of_too_large_an_order_is_refused() {
 #[test]
 fn a_free_of_too_small_an_order_is_refused() {
     each_order(|memory, token, pfn, of_order| {
-        for smaller in 0..of_order {
+        for smaller in orders().take_while(|smaller| *smaller < of_order) {
             refused_as(FreeError::WrongOrder, memory, token, pfn, smaller);
         }
     });
@@ -182,7 +187,7 @@ fn a_free_of_two_neighbours_as_one_is_refused() {
 #[test]
 fn a_free_from_the_middle_of_a_block_is_refused() {
     each_order(|memory, token, pfn, of_order| {
-        for part in 0..of_order {
+        for part in orders().take_while(|part| *part < of_order) {
             let middle = pfn.offset(order(part).frames());
             refused_as(FreeError::NotAllocated, memory, token, middle, part);
         }
@@ -192,7 +197,7 @@ fn a_free_from_the_middle_of_a_block_is_refused() {
 #[test]
 fn a_misaligned_free_is_refused_at_once() {
     each_order(|memory, token, pfn, of_order| {
-        for misaligned in 1..=of_order {
+        for misaligned in orders().filter(|larger| 0 < *larger && *larger <= of_order) {
             let at = pfn.offset(1);
             let refused = refused(memory, token, at, misaligned);
             assert_eq!(refused, Refused::AtOnce(FreeError::Misaligned));
@@ -216,7 +221,7 @@ fn frames_of_others_and_of_nobody_are_refused_at_once() {
 
 #[test]
 fn what_was_never_allocated_is_refused() {
-    for of_order in 0..=8 {
+    for of_order in orders().filter(|of_order| *of_order < 9) {
         on_memory(Hardening::Checked, |memory, token| {
             refused_as(FreeError::AlreadyFree, memory, token, Pfn::new(0x800), of_order);
         });

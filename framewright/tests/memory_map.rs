@@ -29,11 +29,12 @@ fn every_frame_is_handed_out_once() {
     let maps: [&[FrameRange]; 5] = [
         &[range(0, 1)],
         &[range(511, 513)],
+        &[range(Pfn::MAX.get() - 100, Pfn::MAX.get())],
         &[range(100, 700), range(900, 901), range(3000, 4100)],
         &[range((1 << 40) + 3, (1 << 40) + 1500)],
-        &[range(Pfn::MAX.get() - 1000, Pfn::MAX.get())],
     ];
-    for map in maps {
+    // Miri is slow: the small ones have to do.
+    for map in &maps[..if cfg!(miri) { 3 } else { 5 }] {
         on_map(map, |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let mut frames = Vec::new();

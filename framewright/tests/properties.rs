@@ -6,7 +6,8 @@ mod support;
 use proptest::{collection::vec, prelude::*};
 use support::{
     setup::Setup,
-    steps::{Action, Step, run},
+    steps::{Action, Step},
+    world::run,
 };
 
 fn setups() -> impl Strategy<Value = Setup> {
@@ -18,18 +19,23 @@ fn setups() -> impl Strategy<Value = Setup> {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let action = (0..Action::MIX.len()).prop_map(|i| Action::MIX[i]);
+    let action = any::<u8>().prop_map(Action::by_number);
     let order = prop_oneof![0u8..10, 0u8..4, Just(0)];
     (action, any::<u8>(), order, any::<u8>(), any::<u16>())
         .prop_map(|(action, cpu, order, flags, pick)| Step { action, cpu, order, flags, pick })
 }
 
 proptest! {
-    // Failures are printed in full; what is worth keeping becomes a regression test.
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        // More with PROPTEST_CASES.
+        cases: ProptestConfig::default().cases.max(1000),
+        // Failures are printed in full; what is worth keeping becomes a regression test.
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn random_operations_agree_with_the_oracle(setup in setups(), steps in vec(steps(), 1..120)) {
+    fn random_operations_agree_with_the_oracle(setup in setups(), steps in vec(steps(), 1..150)) {
         run(&setup, &steps);
     }
 }

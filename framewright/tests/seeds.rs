@@ -12,7 +12,7 @@ fn seeds_of_the_fuzzer_agree_with_the_oracle() {
     for entry in fs::read_dir(&seeds).expect("the seeds are in the repository") {
         let path = entry.expect("the folder can be read").path();
         println!("{}", path.display());
-        support::steps::run_bytes(&fs::read(&path).expect("a seed can be read"));
+        support::world::run_bytes(&fs::read(&path).expect("a seed can be read"));
         count += 1;
     }
     assert!(count > 0, "no seeds in {}", seeds.display());

@@ -5,4 +5,4 @@
 #[path = "../../framewright/tests/support/mod.rs"]
 mod support;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::steps::run_bytes(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| support::world::run_bytes(bytes));

@@ -32,6 +32,32 @@ fn both<R: Send>(work: impl Fn(usize) -> R + Sync) -> Option<[R; 2]> {
     })
 }
 
+/// How a thread waits for its partner: it spins, and after a while lets others run, among whom its
+/// partner may be. Without that, two measurements at once would wait for each other for ever:
+/// under `SCHED_FIFO` a spinning thread keeps everyone of its priority from its CPU.
+struct Patience(u32);
+
+impl Patience {
+    /// Spins before the first yield: about a hundred microseconds, far longer than a partner takes
+    /// that is running.
+    const SPINS: u32 = 10_000;
+
+    fn new() -> Self {
+        Self(Self::SPINS)
+    }
+
+    #[inline]
+    fn wait(&mut self) {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                std::hint::spin_loop();
+            }
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
 /// A starting line: both threads spin until both have arrived, any number of laps.
 struct Line(AtomicUsize);
 
@@ -59,8 +85,9 @@ impl Line {
 impl Place<'_> {
     fn wait(&self, lap: usize) {
         self.0.0.fetch_add(1, Ordering::AcqRel);
+        let mut patience = Patience::new();
         while self.0.0.load(Ordering::Acquire) < 2 * lap {
-            std::hint::spin_loop();
+            patience.wait();
         }
     }
 }
@@ -180,11 +207,12 @@ impl Ring {
     #[inline]
     fn put(&self, index: usize, frame: u64) -> bool {
         let slot = &self.slots[index % RING];
+        let mut patience = Patience::new();
         while slot.load(Ordering::Acquire) != EMPTY {
             if self.closed.load(Ordering::Relaxed) {
                 return false;
             }
-            std::hint::spin_loop();
+            patience.wait();
         }
         slot.store(frame, Ordering::Release);
         true
@@ -194,6 +222,7 @@ impl Ring {
     #[inline]
     fn take(&self, index: usize) -> Option<u64> {
         let slot = &self.slots[index % RING];
+        let mut patience = Patience::new();
         loop {
             // The order matters: a frame that was put in before closing is seen after it.
             let closed = self.closed.load(Ordering::Acquire);
@@ -205,7 +234,7 @@ impl Ring {
             if closed {
                 return None;
             }
-            std::hint::spin_loop();
+            patience.wait();
         }
     }
 }

@@ -144,7 +144,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
         let (pfn, _) = block.into_raw();
         let frame = (pfn.get() - self.base) as u32;
-        self.memory.split_head(frame, half);
+        self.context().split_head(frame, half);
         let upper = pfn.offset(half.frames());
         Ok((Block::new(self.tag, pfn, half), Block::new(self.tag, upper, half)))
     }
@@ -160,7 +160,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         let frame = self.memory.locate(pfn, order).ok()?;
         let cpu = self.context();
         let taken = cpu.take_specific(frame, order, migratetype);
-        taken.then(|| Block::new(self.tag, pfn, order))
+        taken.then(|| self.hand_out(frame, Request::new(order, migratetype)))
     }
 
     /// Frees a block to the zone, past the lists; if that completes a free block of the
@@ -179,9 +179,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
         let (pfn, order) = block.into_raw();
         let frame = (pfn.get() - self.base) as u32;
+        self.trace_free(pfn, order);
         let captured =
             self.context().free_capturing(frame, order, request.order(), request.migratetype());
-        Ok(captured.map(|frame| self.block(frame, request.order())))
+        Ok(captured.map(|frame| self.hand_out(frame, request)))
     }
 
     /// Gives everything on this CPU's lists back to the zone.
@@ -191,36 +192,37 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     #[inline(always)]
     fn free_frames(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        if P::TRACING {
-            let pfn = self.context().pfn(frame);
-            self.memory.platform().trace(self.id, &Event::PageFree { pfn, order });
+        self.trace_free(self.context().pfn(frame), order);
+        if order != Order::ZERO {
+            return self.free_elsewhere(frame, order);
         }
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
-        let movable = self
-            .types
-            .get((frame >> PAGEBLOCK_ORDER) as usize)
-            .is_some_and(|of| of.load(Ordering::Relaxed) == MigrateType::Movable as u8);
-        if order != Order::ZERO || !movable {
-            return self.free_elsewhere(frame, order);
-        }
-        if self.pages.push(ListIndex::MOVABLE, frame) {
+        let movable = || self.type_of(frame) == Some(MigrateType::Movable as u8);
+        if self.pages.push(ListIndex::MOVABLE, frame, movable) {
             return None;
         }
-        self.free_slowly(frame, order)
+        if movable() { self.free_slowly(frame, order) } else { self.free_elsewhere(frame, order) }
     }
 
     /// Frees what is not a single movable frame: other lists, then the long way.
     #[inline(never)]
     fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let list = self
-            .types
-            .get((frame >> PAGEBLOCK_ORDER) as usize)
-            .and_then(|of| ListIndex::freeing_simply(order, of.load(Ordering::Relaxed)));
-        match list {
-            Some(list) if self.pages.push(list, frame) => None,
-            _ => self.free_slowly(frame, order),
+        let of = self.type_of(frame);
+        if let Some(list) = of.and_then(|of| ListIndex::freeing_simply(order, of))
+            && self.pages.push(list, frame, || self.type_of(frame) == of)
+        {
+            return None;
         }
+        self.free_slowly(frame, order)
+    }
+
+    /// The number of the type of a frame's pageblock. Decides only inside the lists: whoever
+    /// isolates a pageblock changes its type and then waits until no owner is inside.
+    #[inline(always)]
+    fn type_of(&self, frame: u32) -> Option<u8> {
+        let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?;
+        Some(of.load(Ordering::Relaxed))
     }
 
     #[cold]
@@ -243,6 +245,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             }
         }
         frame
+    }
+
+    #[inline(always)]
+    fn trace_free(&self, pfn: Pfn, order: Order) {
+        if P::TRACING {
+            self.memory.platform().trace(self.id, &Event::PageFree { pfn, order });
+        }
     }
 
     /// Makes a block of frames that have just left a list or the zone.

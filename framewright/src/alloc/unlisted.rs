@@ -8,6 +8,7 @@ use crate::{
     buddy::Bundle,
     frame::Block,
     memory::Memory,
+    observe::Event,
     platform::{CpuId, Platform},
 };
 
@@ -33,6 +34,10 @@ impl<'m, P: Platform> Memory<'m, P> {
         if request.is_zeroed() {
             self.platform().clear(block.pfn(), block.order());
         }
+        if P::TRACING {
+            let event = Event::PageAlloc { pfn: Some(block.pfn()), request };
+            self.platform().trace(ACCOUNT, &event);
+        }
         Ok(block)
     }
 
@@ -48,6 +53,9 @@ impl<'m, P: Platform> Memory<'m, P> {
         let cpu = self.account(ACCOUNT);
         let (pfn, order) = block.into_raw();
         let frame = (pfn.get() - self.zone_ref().base().get()) as u32;
+        if P::TRACING {
+            self.platform().trace(ACCOUNT, &Event::PageFree { pfn, order });
+        }
         cpu.free_to_zone(Bundle::of(frame, order));
         Ok(())
     }

@@ -16,7 +16,7 @@
 //!
 //! Invariants: header and map of a pageblock agree; a pageblock is on the list its header says,
 //! or on none if it has nothing free or is isolated; free frames of isolated pageblocks are not
-//! counted as free. [`Buddy::check`] tests them.
+//! counted as free. `Buddy::check` tests them.
 
 mod bundle;
 mod check;

@@ -31,6 +31,9 @@ impl<'c> Config<'c> {
     }
 
     pub(super) fn validate(&self) -> Result<(), InitError> {
+        if let Some(key) = self.tuning.first_invalid() {
+            return Err(InitError::BadTuning { path: key.path, range: key.range });
+        }
         if self.cpus == 0 {
             return Err(InitError::NoCpus);
         }
@@ -63,6 +66,13 @@ impl<'c> Config<'c> {
 pub enum InitError {
     /// A memory needs a CPU.
     NoCpus,
+    /// A setting has a value that it does not take.
+    BadTuning {
+        /// Its path.
+        path: &'static str,
+        /// What it takes.
+        range: &'static str,
+    },
     /// The memory map is empty.
     NoMemory,
     /// A range of the memory map is empty.
@@ -108,6 +118,9 @@ impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InitError::NoCpus => f.write_str("a memory needs at least one CPU"),
+            InitError::BadTuning { path, range } => {
+                write!(f, "the setting '{path}' has a value it does not take: it takes {range}")
+            }
             InitError::NoMemory => f.write_str("the memory map is empty"),
             InitError::EmptyRange { index } => {
                 write!(f, "range {index} of the memory map is empty")

@@ -68,9 +68,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     pub fn drain_cpu(&self, id: CpuId) -> Result<(), CpuError> {
         let pages = self.pages(id)?;
         if pages.held() > 0 {
-            self.with_lists(pages, BarrierTarget::Cpu(id), |lists| {
-                self.context(pages, id).drain_inside(lists, DrainReason::Remote);
-            });
+            self.drain_lists(pages, id, DrainReason::Remote);
         }
         Ok(())
     }
@@ -78,10 +76,20 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Gives everything on the lists of all CPUs back to the zone. One remote barrier serves
     /// all of them; CPUs that hold nothing are not disturbed.
     pub fn drain_all(&self) {
+        self.drain_where(|pages| pages.held() > 0);
+    }
+
+    /// As [`Memory::drain_all`], but waits for every CPU's owner to be outside once, whether it
+    /// holds anything or not: what was published before is seen by all who enter later.
+    pub(super) fn drain_every_cpu(&self) {
+        self.drain_where(|_| true);
+    }
+
+    fn drain_where(&self, disturb: impl Fn(&CpuPages<'m>) -> bool) {
         // Which CPUs were announced is remembered in a bit each; larger machines go in groups.
         for (group, cpus) in self.cpus.chunks(64).enumerate() {
             let mut announced = 0u64;
-            for (i, pages) in cpus.iter().enumerate().filter(|(_, pages)| pages.held() > 0) {
+            for (i, pages) in cpus.iter().enumerate().filter(|(_, pages)| disturb(pages)) {
                 pages.announce(&self.platform);
                 announced |= 1 << i;
             }
@@ -89,13 +97,18 @@ impl<'m, P: Platform> Memory<'m, P> {
                 continue;
             }
             self.barrier(BarrierTarget::All);
+            let mut unfinished = 0u64;
             for (i, pages) in cpus.iter().enumerate().filter(|(i, _)| announced >> i & 1 == 1) {
                 let id = CpuId::new((group * 64 + i) as u16);
-                let drain = |lists: &mut Lists<'m>| {
-                    self.context(pages, id).drain_inside(lists, DrainReason::Remote);
-                };
+                let cpu = self.context(pages, id);
+                let drain = |lists: &mut Lists<'m>| cpu.drain_inside(lists, DrainReason::Remote);
                 // SAFETY: announced above, and the barrier has reached every CPU since.
-                unsafe { pages.as_drainer(&self.platform, drain) };
+                let drained = unsafe { pages.as_drainer(&self.platform, drain) };
+                unfinished |= u64::from(cpu.after_drain(&drained)) << i;
+            }
+            for (i, pages) in cpus.iter().enumerate().filter(|(i, _)| unfinished >> i & 1 == 1) {
+                let id = CpuId::new((group * 64 + i) as u16);
+                self.drain_lists(pages, id, DrainReason::Remote);
             }
         }
     }
@@ -113,8 +126,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         pages.set_online(false);
         self.with_lists(pages, BarrierTarget::Cpu(id), |lists| {
             lists.resize(pages, Sizing::disabled());
-            self.context(pages, id).drain_inside(lists, DrainReason::Offline);
         });
+        self.drain_lists(pages, id, DrainReason::Offline);
         pages.unclaim();
         self.resize_lists();
         Ok(())
@@ -190,6 +203,18 @@ impl<'m, P: Platform> Memory<'m, P> {
         let online = self.cpus.iter().filter(|pages| pages.is_online()).count() as u32;
         let low = self.zone.marks().get(Watermark::Low);
         Sizing::new(&self.tuning.pcp, self.zone.managed(), low, online, self.layout.slots())
+    }
+
+    /// Gives everything on the lists of a CPU back to the zone.
+    fn drain_lists(&self, pages: &CpuPages<'m>, id: CpuId, reason: DrainReason) {
+        let cpu = self.context(pages, id);
+        loop {
+            let target = BarrierTarget::Cpu(id);
+            let drained = self.with_lists(pages, target, |lists| cpu.drain_inside(lists, reason));
+            if !cpu.after_drain(&drained) {
+                return;
+            }
+        }
     }
 
     /// Runs `f` on the lists of a CPU as a remote drainer.

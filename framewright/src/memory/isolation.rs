@@ -65,7 +65,7 @@ impl core::error::Error for IsolateError {}
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// Withholds the pageblock that holds `pfn` from allocation, and brings home what CPU lists
-    /// hold of it.
+    /// hold of it. When this returns, none of its frames is on a list, and none will be.
     ///
     /// # Errors
     ///
@@ -73,11 +73,14 @@ impl<'m, P: Platform> Memory<'m, P> {
     pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
         let first = pfn.align_down(Order::MAX);
         let frame = self.zone.locate(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
+        // What lies on the lists of CPUs looks allocated to the zone.
+        self.drain_all();
         self.zone.isolate(&self.platform, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
             IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
             IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
         })?;
-        self.drain_all();
+        // Owners decide by the type, inside their lists; who is inside now may have read it.
+        self.drain_every_cpu();
         Ok(IsolatedBlock { memory: self.tag, first })
     }
 

@@ -134,8 +134,4 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
         self.zone.locate(pfn, order).ok_or(FreeError::NotOurs)
     }
-
-    pub(crate) fn split_head(&self, frame: u32, half: Order) {
-        self.zone.with(&self.platform, |buddy| buddy.split_head(frame, half));
-    }
 }

@@ -39,7 +39,14 @@ impl<P: Platform> Cpu<'_, '_, P> {
     }
 
     /// Gives bundles to the zone under one lock hold, counts, and reports what was refused.
-    pub(crate) fn give(&self, bundles: &Bundles) -> Refusals {
+    /// Not for who is inside the lists.
+    pub(crate) fn give(&self, bundles: &Bundles) {
+        let refusals = self.give_quietly(bundles);
+        self.report(refusals);
+    }
+
+    /// As [`Cpu::give`], but leaves the report to the caller.
+    pub(super) fn give_quietly(&self, bundles: &Bundles) -> Refusals {
         if bundles.is_empty() {
             return Refusals::default();
         }
@@ -47,8 +54,13 @@ impl<P: Platform> Cpu<'_, '_, P> {
         self.zone.prefetch(bundles.as_slice());
         let refusals = self.zone.give(self.platform, bundles.as_slice());
         self.pages.counters.refused_frames.add(refusals.frames);
-        self.report(refusals);
         refusals
+    }
+
+    /// Cuts an allocated block into two of `half`.
+    pub(crate) fn split_head(&self, frame: u32, half: Order) {
+        self.count_lock(0);
+        self.zone.with(self.platform, |buddy| buddy.split_head(frame, half));
     }
 
     /// Takes exactly one block out of the zone.

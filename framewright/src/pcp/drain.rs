@@ -6,10 +6,9 @@
 use super::{ListIndex, Lists, cpu::Cpu, lists::Pushed};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Refusals},
-    frame::{Order, PAGEBLOCK_ORDER},
+    frame::Order,
     observe::{DrainReason, Event},
-    platform::Platform,
-    sync::Ordering,
+    platform::{Access, Line, Platform, Site},
     tuning::BulkFree,
 };
 
@@ -20,16 +19,23 @@ struct Due {
     frames: u64,
 }
 
+/// What a remote drain did, for when the drainer is outside again.
+pub(crate) struct Drained {
+    /// The last batch: all there was, where events are traced.
+    batch: Bundles,
+    refusals: Refusals,
+    is_last: bool,
+}
+
 impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
     /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
     pub(crate) fn free(&self, frame: u32, order: Order) -> Refusals {
-        let of = self.zone.types()[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed);
-        let Some(list) = ListIndex::freeing(order, of) else {
-            return self.free_to_zone(Bundle::of(frame, order));
-        };
+        self.platform.point(Site::EnterLists);
+        self.platform.touch(Line::CpuLists(self.id.get()), Access::Write);
         let mut leaving = Bundles::new();
         let pushed = self.pages.as_owner(|lists| {
+            let list = ListIndex::freeing(order, self.zone.type_number(frame))?;
             let pushed = lists.push(self.pages, list, frame, &mut leaving);
             if pushed == Pushed::SwitchedOff {
                 return None;
@@ -40,9 +46,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                 let frames = lists.sizing.batch_to_drain();
                 lists.gather(self.pages, list, frames, &mut leaving);
             }
-            Some(self.due(lists, list, pushed == Pushed::Spilled))
+            Some((list, self.due(lists, list, pushed == Pushed::Spilled)))
         });
-        let Some(Some(due)) = pushed else {
+        let Some(Some((list, due))) = pushed else {
             return self.free_to_zone(Bundle::of(frame, order));
         };
         if !leaving.is_empty() {
@@ -93,10 +99,12 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         let mut left = due.frames;
         while left > 0 {
             let mut leaving = Bundles::new();
+            let mut refusals = Refusals::default();
             let moved = self
                 .pages
-                .as_owner(|lists| self.leave(lists, list, left, &mut leaving))
+                .as_owner(|lists| self.leave(lists, list, left, &mut leaving, &mut refusals))
                 .unwrap_or(0);
+            self.report(refusals);
             if moved == 0 {
                 return;
             }
@@ -111,19 +119,21 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     /// Moves up to `frames` frames out of the lists, into `leaving`. Under
-    /// [`BulkFree::ChooseUnderLock`] they have reached the zone when this returns.
+    /// [`BulkFree::ChooseUnderLock`] they have reached the zone when this returns, and
+    /// `refusals` says what it refused.
     fn leave(
         &self,
         lists: &mut Lists<'m>,
         list: ListIndex,
         frames: u64,
         leaving: &mut Bundles,
+        refusals: &mut Refusals,
     ) -> u64 {
         if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
             return lists.gather(self.pages, list, frames, leaving);
         }
         let mut moved = 0;
-        let refusals = self.zone.give_chosen(self.platform, || {
+        *refusals = self.zone.give_chosen(self.platform, || {
             let bundle = (moved < frames && !leaving.is_full())
                 .then(|| lists.choose(self.pages, list))??;
             moved += bundle.frame_count();
@@ -132,7 +142,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         });
         self.count_lock(moved);
         self.pages.counters.refused_frames.add(refusals.frames);
-        self.report(refusals);
         moved
     }
 
@@ -143,19 +152,35 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// Gives everything on the lists back to the zone, for a drainer that is inside.
-    pub(crate) fn drain_inside(&self, lists: &mut Lists<'m>, reason: DrainReason) {
-        let Some(list) = ListIndex::from_number(0) else { return };
-        let mut leaving = Bundles::new();
-        loop {
-            leaving.clear();
-            let moved = lists.gather(self.pages, list, u64::MAX, &mut leaving);
-            if moved == 0 {
-                return;
+    /// Gives everything on the lists back to the zone, for a drainer that is inside. What it
+    /// returns goes to [`Cpu::after_drain`] once the drainer is outside again.
+    pub(crate) fn drain_inside(&self, lists: &mut Lists<'m>, reason: DrainReason) -> Drained {
+        let mut drained =
+            Drained { batch: Bundles::new(), refusals: Refusals::default(), is_last: false };
+        while !drained.is_last {
+            drained.batch.clear();
+            let moved = match ListIndex::from_number(0) {
+                Some(list) => lists.gather(self.pages, list, u64::MAX, &mut drained.batch),
+                None => 0,
+            };
+            drained.is_last = moved == 0;
+            if moved > 0 {
+                self.count_drain(reason, moved);
+                drained.refusals.merge(self.give_quietly(&drained.batch));
             }
-            self.count_drain(reason, moved);
-            self.give_drained(&leaving);
+            if P::TRACING {
+                // The events of a batch are due before the next one, and not in here.
+                break;
+            }
         }
+        drained
+    }
+
+    /// Reports and traces what [`Cpu::drain_inside`] did. `true`: there may be more to drain.
+    pub(crate) fn after_drain(&self, drained: &Drained) -> bool {
+        self.trace_drained(&drained.batch);
+        self.report(drained.refusals);
+        !drained.is_last
     }
 
     fn count_drain(&self, reason: DrainReason, frames: u64) {
@@ -173,8 +198,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             return;
         }
         for bundle in leaving.as_slice() {
-            let index = (bundle.word * 64) >> PAGEBLOCK_ORDER;
-            let of = self.zone.types()[index as usize].load(Ordering::Relaxed);
+            let of = self.zone.type_number(bundle.word * 64);
             let migratetype = MigrateType::from_number(of).unwrap_or(MigrateType::Movable);
             for (pfn, order) in self.blocks_of(core::slice::from_ref(bundle)) {
                 let event = Event::PagePcpuDrain { pfn, order, migratetype };

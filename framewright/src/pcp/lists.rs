@@ -76,47 +76,57 @@ impl<'m> Lists<'m> {
         pushed
     }
 
-    /// Puts blocks that the zone gave behind the ring of a list, which is empty.
+    /// Puts blocks that the zone gave behind the ring of a list, which is empty. Those that
+    /// `stays` says no to join `leaving`.
     pub(super) fn accept(
         &mut self,
         pages: &CpuPages<'m>,
         list: ListIndex,
         bundles: &[Bundle],
+        stays: impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
+        // Pageblocks live on rings only; to be handed out lowest first they go there last.
         if list.order() == Order::MAX {
-            return self.accept_pageblocks(pages, list, bundles, leaving);
-        }
-        for &bundle in bundles.iter().filter(|bundle| bundle.heads != 0) {
-            if pages.len(list) == 0 && pages.limit(list) > 0 {
-                let len = unpack(bundle, self.ring(list));
-                pages.set_len(list, len);
-            } else {
-                let left = insert(&mut self.store, list, bundle, leaving);
-                self.set_stored(pages, self.stored + bundle.frame_count() - left);
+            for &bundle in bundles.iter().rev() {
+                self.accept_one(pages, list, bundle, &stays, leaving);
+            }
+        } else {
+            for &bundle in bundles {
+                self.accept_one(pages, list, bundle, &stays, leaving);
             }
         }
     }
 
-    /// Pageblocks live on rings only, the lowest on top.
-    fn accept_pageblocks(
+    #[inline(always)]
+    fn accept_one(
         &mut self,
         pages: &CpuPages<'m>,
         list: ListIndex,
-        bundles: &[Bundle],
+        bundle: Bundle,
+        stays: &impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
-        let limit = pages.limit(list);
-        let mut len = pages.len(list);
-        for &bundle in bundles.iter().rev().filter(|bundle| bundle.heads != 0) {
+        let (len, limit) = (pages.len(list), pages.limit(list));
+        if bundle.heads == 0 {
+            return;
+        }
+        if !stays(bundle) {
+            leave(leaving, bundle);
+        } else if list.order() == Order::MAX {
             if len < limit {
                 self.ring(list)[len] = bundle.word * 64;
-                len += 1;
+                pages.set_len(list, len + 1);
             } else {
                 leave(leaving, bundle);
             }
+        } else if len == 0 && limit > 0 {
+            let len = unpack(bundle, self.ring(list));
+            pages.set_len(list, len);
+        } else {
+            let left = insert(&mut self.store, list, bundle, leaving);
+            self.set_stored(pages, self.stored + bundle.frame_count() - left);
         }
-        pages.set_len(list, len);
     }
 
     /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the

@@ -72,14 +72,15 @@ impl<'m> CpuPages<'m> {
         Some(frame)
     }
 
-    /// Puts a block on a ring, if the owner may enter and the ring has room.
+    /// Puts a block on a ring, if the owner may enter, `belongs` says inside that it belongs
+    /// there, and the ring has room.
     #[inline(always)]
-    pub(crate) fn push(&self, list: ListIndex, frame: u32) -> bool {
+    pub(crate) fn push(&self, list: ListIndex, frame: u32, belongs: impl FnOnce() -> bool) -> bool {
         if !self.owner.enter() {
             return false;
         }
         let len = self.len(list);
-        if len >= self.limit(list) {
+        if !belongs() || len >= self.limit(list) {
             self.owner.leave();
             return false;
         }

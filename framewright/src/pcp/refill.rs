@@ -3,9 +3,9 @@
 use super::{ListIndex, cpu::Cpu};
 use crate::{
     alloc::AllocError,
-    buddy::{Bundles, MigrateType, Want},
+    buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
-    platform::Platform,
+    platform::{self, Line, Platform, Site},
     zone::Access,
 };
 
@@ -19,6 +19,8 @@ enum Answer {
 impl<P: Platform> Cpu<'_, '_, P> {
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
     pub(crate) fn alloc(&self, list: ListIndex, access: Access) -> Result<u32, AllocError> {
+        self.platform.point(Site::EnterLists);
+        self.platform.touch(Line::CpuLists(self.id.get()), platform::Access::Write);
         let answer = self.pages.as_owner(|lists| match lists.pop(self.pages, list) {
             Some(frame) => {
                 self.pages.count_alloc(list);
@@ -48,7 +50,11 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let frame = taken.pop_lowest().ok_or(AllocError::NoBlockOfOrder(list.order()))?;
         let mut leaving = Bundles::new();
         let accepted = self.pages.as_owner(|lists| {
-            lists.accept(self.pages, list, taken.as_slice(), &mut leaving);
+            // Read inside: see `CpuToken::type_of`.
+            let stays = |bundle: Bundle| {
+                self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
+            };
+            lists.accept(self.pages, list, taken.as_slice(), stays, &mut leaving);
             self.pages.count_alloc(list);
             counters.list_misses.add(1);
         });
@@ -89,7 +95,13 @@ impl<P: Platform> Cpu<'_, '_, P> {
         }
         let visits = self.tuning.zone.refill_pageblocks;
         let want = Want { order, migratetype, blocks, at_most, visits };
-        let fallback = self.zone.take(self.platform, want, access, taken)?;
+        let fallback = match self.zone.take(self.platform, want, access, taken) {
+            Ok(fallback) => fallback,
+            Err(error) => {
+                self.count_lock(0);
+                return Err(error);
+            }
+        };
         self.account_take(&want, taken, fallback, blocks > 1);
         Ok(())
     }

@@ -7,7 +7,7 @@
 //!
 //! * default: `core::sync::atomic`;
 //! * `loom`: exhaustive exploration of the C11 model;
-//! * `tso`: a small explorer of store buffers ([`tso`]), for the one-sided barrier of the
+//! * `tso`: a small explorer of store buffers (`tso`), for the one-sided barrier of the
 //!   per-CPU lists, which C11 cannot express.
 
 mod cell;

@@ -132,7 +132,8 @@ pub const KEYS: &[Key] = &[
         path: "alloc.retries",
         default: "16",
         range: "0 to 1000",
-        meaning: "how often a request retries reclaim that made no progress",
+        meaning: "how often a request asks for compaction and reclaim again after they made \
+                  progress; without any it stops at once",
         source: "Linux: MAX_RECLAIM_RETRIES",
         field: |t| Field::number(&mut t.alloc.retries, 0, 1000),
     },
@@ -236,6 +237,16 @@ impl<'t> Field<'t> {
         Ok(())
     }
 
+    /// Whether the field's value is one that [`Field::set`] takes. Fields are public, so it may
+    /// not be.
+    pub(super) fn is_valid(&self) -> bool {
+        match self {
+            Field::Auto(Auto::Fixed(number), bounds) => bounds.contain(*number),
+            Field::Number(number, bounds) => bounds.contain(**number),
+            _ => true,
+        }
+    }
+
     pub(super) fn show(self) -> Shown {
         match self {
             Field::Auto(Auto::Auto, _) => Shown::Word("auto"),
@@ -251,10 +262,19 @@ impl<'t> Field<'t> {
 }
 
 impl Bounds {
+    fn contain(self, number: u32) -> bool {
+        (number == 0 && self.zero) || (self.low..=self.high).contains(&number)
+    }
+
     /// The number in `text` if it is within bounds, else the nearest that is; `fallback` where
     /// the text is no number at all.
     fn parse(self, text: &str, fallback: Shown) -> Result<u32, Shown> {
-        let Ok(number) = text.parse::<u64>() else { return Err(fallback) };
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = match text.parse::<u64>() {
+            Ok(number) => number,
+            Err(_) if digits => u64::MAX,
+            Err(_) => return Err(fallback),
+        };
         if number == 0 && self.zero {
             return Ok(0);
         }

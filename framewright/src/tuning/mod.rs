@@ -137,7 +137,7 @@ impl Default for ZoneTuning {
 /// The slow path of allocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocTuning {
-    /// How often reclaim without progress is retried.
+    /// How often a request asks for relief again after relief that made progress.
     pub retries: u32,
 }
 
@@ -172,6 +172,12 @@ impl Tuning {
     pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
         let key = keys::find(path)?;
         key.field(self).set(value).map_err(|nearest| TuningError::BadValue { key, value, nearest })
+    }
+
+    /// The first key whose field has a value that [`Tuning::set`] would refuse.
+    pub(crate) fn first_invalid(&self) -> Option<&'static Key> {
+        let mut copy = *self;
+        KEYS.iter().find(|key| !key.field(&mut copy).is_valid())
     }
 
     /// The value of the field at `path`, as text.

@@ -20,6 +20,17 @@ fn setting_a_default_changes_nothing() {
 }
 
 #[test]
+fn values_set_past_the_text_are_checked_too() {
+    assert!(Tuning::default().first_invalid().is_none());
+    let mut tuning = Tuning::default();
+    tuning.pcp.high_max_divisor = 0;
+    assert_eq!(tuning.first_invalid().unwrap().path, "pcp.high_max_divisor");
+    let mut tuning = Tuning::default();
+    tuning.pcp.bundle_slots = Auto::Fixed(u32::MAX);
+    assert_eq!(tuning.first_invalid().unwrap().path, "pcp.bundle_slots");
+}
+
+#[test]
 fn a_misspelt_key_is_answered_with_the_nearest() {
     let error = Tuning::default().set("pcp.bach", "1").unwrap_err().to_string();
     assert_eq!(error, "unknown setting 'pcp.bach'; the nearest there is: 'pcp.batch'");
@@ -31,6 +42,7 @@ fn a_value_out_of_range_is_answered_with_the_nearest() {
     for (key, value, nearest) in [
         ("pcp.batch", "0", "1"),
         ("pcp.batch", "many", "auto"),
+        ("pcp.batch", "99999999999999999999999", "1024"),
         ("pcp.high_fraction", "3", "8"),
         ("pcp.bundle_slots", "32", "64"),
         ("pcp.bulk_free", "under-lock", "choose-under-lock"),

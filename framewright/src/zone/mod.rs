@@ -14,8 +14,8 @@ use crate::{
         Buddy, Bundle, Bundles, Capture, Fallback, IsolationRefused, MigrateType, Pageblock,
         Refusals, Want,
     },
-    frame::{Order, Pfn},
-    platform::{Platform, Site},
+    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    platform::{self, Cost, Line, Platform, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
@@ -73,6 +73,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     #[inline(always)]
     pub(crate) fn types(&self) -> &'m [AtomicU8] {
         self.types
+    }
+
+    /// The number of the type of a frame's pageblock, with the precision of [`Zone::types`].
+    #[inline(always)]
+    pub(crate) fn type_number(&self, frame: u32) -> u8 {
+        self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed)
     }
 
     /// Frames the allocator manages: all but holes.
@@ -157,7 +163,9 @@ impl<'m, P: Platform> Zone<'m, P> {
             }
             want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
             want.blocks = want.blocks.min(want.at_most);
-            Ok(buddy.take_bundles(want, out))
+            let fallback = buddy.take_bundles(want, out);
+            charge(platform, Cost::TakeFrames, out.as_slice());
+            Ok(fallback)
         })?;
         if out.is_empty() { Err(AllocError::NoBlockOfOrder(want.order)) } else { Ok(fallback) }
     }
@@ -177,7 +185,10 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Gives back blocks.
     pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
         platform.point(Site::BulkFree);
-        self.with(platform, |buddy| buddy.give_bundles(bundles))
+        self.with(platform, |buddy| {
+            charge(platform, Cost::GiveFrames, bundles);
+            buddy.give_bundles(bundles)
+        })
     }
 
     /// Gives back blocks that `choose` picks under the lock, one bundle at a time.
@@ -190,6 +201,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.with(platform, |buddy| {
             let mut refusals = Refusals::default();
             while let Some(bundle) = choose() {
+                charge(platform, Cost::GiveFrames, &[bundle]);
                 refusals.merge(buddy.give_bundles(&[bundle]));
             }
             refusals
@@ -226,5 +238,15 @@ impl<'m, P: Platform> Zone<'m, P> {
             self.classes.store(buddy.classes(), Ordering::Relaxed);
             result
         })
+    }
+}
+
+/// Tells a simulator what moving these bundles under the zone lock touches and costs.
+#[inline(always)]
+fn charge<P: Platform>(platform: &P, cost: Cost, bundles: &[Bundle]) {
+    for bundle in bundles {
+        platform.touch(Line::Map(bundle.pageblock()), platform::Access::Write);
+        platform.touch(Line::Header(bundle.pageblock()), platform::Access::Write);
+        platform.cost(cost, bundle.frame_count() as u32);
     }
 }

@@ -4,8 +4,10 @@
 //! |-----------|-------------------------------------------------------------------------|
 //! | `machine` | a platform of one thread that plays all CPUs                            |
 //! | `setup`   | memory maps and settings, from plain numbers                            |
+//! | `steps`   | operations, from plain numbers                                          |
 //! | `oracle`  | the truth about every frame, kept naively                               |
-//! | `steps`   | operations from plain numbers, run on a memory and the oracle at once    |
+//! | `world`   | runs steps on a memory and the oracle at once                           |
+//! | `verdict` | whether the two agree                                                   |
 //!
 //! Setups and steps are plain numbers so that a property test can shrink them and a fuzzer can
 //! read them from bytes: every number means something, none is refused.
@@ -16,3 +18,5 @@ pub mod machine;
 pub mod oracle;
 pub mod setup;
 pub mod steps;
+pub mod verdict;
+pub mod world;

@@ -91,7 +91,10 @@ impl Access {
 }
 
 macro_rules! atomic {
-    ($(#[$doc:meta])* $name:ident, $type:ty, { $($method:ident: |$old:ident, $arg:ident| $new:expr;)* }) => {
+    (
+        $(#[$doc:meta])* $name:ident, $type:ty,
+        { $($method:ident: |$old:ident, $arg:ident| $new:expr;)* }
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
         #[repr(transparent)]

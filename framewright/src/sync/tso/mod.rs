@@ -16,19 +16,21 @@
 //! [`explore`] runs a closure again and again until every order of steps and every moment of
 //! every buffered store has been tried, and panics with the failing sequence if an assertion
 //! fails, nobody can move, or nobody gets anywhere. Orders that differ only in steps that do
-//! not touch each other are tried once (sleep sets), so "every" is exact and affordable.
+//! not touch each other are tried once (sleep sets), so "every" is exact and affordable. Where
+//! it is not, an [`Explorer`] bounds preemptions or draws executions at random.
 //!
 //! | module     | job                                                                  |
 //! |------------|----------------------------------------------------------------------|
 //! | `atomics`  | the types that stand in for `core::sync::atomic`                     |
 //! | `thread`   | spawn, join, yield: model threads are OS threads that pass a baton   |
 //! | `machine`  | memory, store buffers, who may do what next                          |
-//! | `path`     | the sequence of choices, depth first, without repetition             |
+//! | `path`     | the sequence of choices: depth first without repetition, or drawn    |
 //! | `explore`  | the loop around all that, and how a failure is told                  |
 //!
 //! Rules for what is explored: it is deterministic but for the model's choices; whatever its
-//! threads share is one of these atomics; loops that wait read one of them and call [`yield_now`]. Outside of an
-//! exploration the types behave as `core`'s do, so code built with them runs as ever.
+//! threads share is one of these atomics; loops that wait read one of them and then call
+//! [`yield_now`]. Outside of an exploration the types behave as `core`'s do, so code built with
+//! them runs as ever.
 
 mod atomics;
 mod explore;

@@ -1,0 +1,130 @@
+//! Owners on real threads that are drained while they work. With the trylock protocol, which
+//! needs nothing of the machine; the biased one has a machine with barriers in
+//! `framewright-host`. Small under Miri, which looks for data races.
+#![cfg(not(any(feature = "loom", feature = "tso")))]
+
+mod support;
+
+use std::{
+    hint,
+    sync::atomic::{AtomicBool, AtomicU8, Ordering},
+    thread,
+};
+
+use framewright::{
+    Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    platform::{BarrierTarget, OwnerLock, Wait},
+    sync::SpinFlag,
+    tuning::Auto,
+};
+use support::machine::{Metadata, cpu, order};
+
+const FRAMES: usize = 2048;
+const ROUNDS: u32 = if cfg!(miri) { 20 } else { 300_000 };
+
+/// Threads without interrupts and without remote barriers.
+struct Threads;
+
+// SAFETY: the lock is the library's own; there are no remote barriers to rely on.
+unsafe impl Platform for Threads {
+    type Lock = SpinFlag;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Trylock
+    }
+
+    fn remote_barrier(&self, _target: BarrierTarget) {
+        unreachable!("nobody needs one under the trylock protocol");
+    }
+
+    fn wait(&self, _why: Wait, spins: u32) {
+        if spins < 100 { hint::spin_loop() } else { thread::yield_now() }
+    }
+
+    fn clear(&self, _pfn: Pfn, _order: Order) {}
+    fn copy(&self, _to: Pfn, _from: Pfn) {}
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
+
+/// Who owns each frame, as its owners say.
+struct Owned(Vec<AtomicU8>);
+
+impl Owned {
+    fn mark(&self, block: &Block<'_>, from: u8, to: u8) {
+        let first = block.pfn().get() as usize;
+        for frame in &self.0[first..first + block.order().frames() as usize] {
+            let before = frame.swap(to, Ordering::Relaxed);
+            assert_eq!(before, from, "{block:?} belongs to two owners");
+        }
+    }
+}
+
+/// Allocates and frees at random on CPU `number`, never more than a few blocks.
+fn work(memory: &Memory<'_, Threads>, owned: &Owned, number: u16) {
+    let mut token = memory.cpu(cpu(number)).unwrap();
+    let me = number as u8 + 1;
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    let mut state = u32::from(number) + 1;
+    for _ in 0..ROUNDS {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if state >> 31 == 0 || blocks.len() > 100 {
+            if let Some(i) = (state as usize >> 8).checked_rem(blocks.len()) {
+                let block = blocks.swap_remove(i);
+                owned.mark(&block, me, 0);
+                token.free(block).unwrap();
+            }
+        } else {
+            let of = MigrateType::REQUESTABLE[state as usize >> 12 & 1];
+            let size = order([0, 0, 0, 0, 1, 2, 3, 5][state as usize >> 16 & 7]);
+            if let Ok(block) = token.alloc(Request::new(size, of)) {
+                owned.mark(&block, 0, me);
+                blocks.push(block);
+            }
+        }
+    }
+    for block in blocks {
+        owned.mark(&block, me, 0);
+        token.free(block).unwrap();
+    }
+}
+
+#[test]
+fn owners_are_drained_at_work() {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES as u64)).unwrap()];
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.pcp.batch = Auto::Fixed(15);
+    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let memory = Memory::new(Threads, &config, metadata.as_mut()).unwrap();
+    let owned = Owned((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let drainer = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                memory.drain_all();
+                let _ = memory.drain_cpu(cpu(1));
+                let _ = memory.stats();
+                thread::yield_now();
+            }
+        });
+        let workers = [0, 1].map(|number| {
+            let (memory, owned) = (&memory, &owned);
+            scope.spawn(move || work(memory, owned, number))
+        });
+        let results = workers.map(thread::ScopedJoinHandle::join);
+        done.store(true, Ordering::Relaxed);
+        drainer.join().unwrap();
+        results.into_iter().for_each(|result| result.unwrap());
+    });
+    memory.drain_all();
+    memory.check().unwrap();
+    assert_eq!(memory.zone().free, FRAMES as u64);
+    assert_eq!(memory.block_counts().free_of_order(Order::MAX), FRAMES as u64 / 512);
+}
