@@ -98,3 +98,30 @@ fn without_remote_barriers_it_cannot() {
         Explorer::new().random(1).executions(4000).run(drained_at_work(OwnerLock::Biased, false));
     println!("{}", explored.expect_err("the mutant must be found"));
 }
+
+/// The owner frees a frame of a pageblock that is being isolated. Wherever the two meet, the
+/// frame comes home.
+#[test]
+fn isolation_waits_for_owners_at_work() {
+    for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
+        let explorer = Explorer::new().random(1).executions(4000);
+        let explored = explorer.run(move || {
+            let memory = memory(Machine { kind, barriers: true });
+            let page = Request::new(Order::ZERO, MigrateType::Movable);
+            let block = memory.cpu(CpuId::new(0)).unwrap().alloc(page).map(Block::into_raw);
+            let (pfn, order) = block.unwrap();
+            let owner = tso::spawn(move || {
+                let mut token = memory.cpu(CpuId::new(0)).unwrap();
+                // SAFETY: it was a block until `into_raw`.
+                unsafe { token.free_raw(pfn, order) }.unwrap();
+            });
+            let isolated = memory.isolate(pfn).unwrap();
+            owner.join();
+            assert_eq!(memory.held_by_cpus(), 0, "a frame of the pageblock was left behind");
+            memory.undo_isolate(isolated).unwrap();
+            memory.check().unwrap();
+            assert_eq!(memory.zone().free, 64);
+        });
+        println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+}

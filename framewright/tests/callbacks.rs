@@ -1,0 +1,123 @@
+//! What a platform may do from its trace hook: anything, because no lock is held there. Which
+//! also makes the hook a way to let something happen at the worst moment.
+#![cfg(not(feature = "loom"))]
+
+use framewright::{
+    Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    observe::Event,
+    platform::{BarrierTarget, OwnerLock, Wait},
+    sync::SpinFlag,
+};
+use std::{
+    mem::MaybeUninit,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+type Traced = Memory<'static, Machine>;
+
+/// A machine that does something once, at the first event that `when` picks.
+struct Machine {
+    memory: OnceLock<&'static Traced>,
+    armed: AtomicBool,
+    when: fn(&Event) -> bool,
+    then: fn(&'static Traced, &Event),
+}
+
+// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Irq = ();
+    const TRACING: bool = true;
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < 1000, "waits for ever: {why:?}");
+    }
+    fn clear(&self, _: Pfn, _: Order) {}
+    fn copy(&self, _: Pfn, _: Pfn) {}
+    fn now(&self) -> u64 {
+        0
+    }
+    fn trace(&self, _: CpuId, event: &Event) {
+        if let Some(memory) = self.memory.get()
+            && (self.when)(event)
+            && self.armed.swap(false, Ordering::Relaxed)
+        {
+            (self.then)(memory, event);
+        }
+    }
+}
+
+/// A memory of 64 pageblocks on one CPU.
+fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap()];
+    let config = Config::new(&map, 1);
+    let layout = Layout::new(&config).unwrap();
+    let buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()].leak();
+    let start = buffer.as_ptr().align_offset(layout.align());
+    let machine = Machine { memory: OnceLock::new(), armed: AtomicBool::new(true), when, then };
+    let memory = Memory::new(machine, &config, &mut buffer[start..]).unwrap();
+    let memory: &'static Traced = Box::leak(Box::new(memory));
+    assert!(memory.platform().memory.set(memory).is_ok());
+    memory
+}
+
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+#[test]
+fn an_isolated_pageblock_stays_withheld_even_from_a_refill_under_way() {
+    let memory = memory(
+        |event| matches!(event, Event::PageAllocZoneLocked { .. }),
+        |memory, event| {
+            let Event::PageAllocZoneLocked { pfn, .. } = event else { return };
+            // For ever: forgetting the isolation keeps it.
+            std::mem::forget(memory.isolate(*pfn).unwrap());
+        },
+    );
+    let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
+    let first = cpu.alloc(PAGE).unwrap();
+    let isolated = first.pfn().align_down(Order::MAX);
+    for _ in 0..200 {
+        let block = cpu.alloc(PAGE).unwrap();
+        assert_ne!(block.pfn().align_down(Order::MAX), isolated, "handed out after isolation");
+    }
+    memory.check().unwrap();
+}
+
+#[test]
+fn a_tracer_may_drain_while_a_drain_is_traced() {
+    let memory = memory(
+        |event| matches!(event, Event::PagePcpuDrain { .. }),
+        |memory, _| memory.drain_all(),
+    );
+    let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
+    let blocks: Vec<Block<'_>> = (0..100).map(|_| cpu.alloc(PAGE).unwrap()).collect();
+    for block in blocks {
+        cpu.free(block).unwrap();
+    }
+    memory.drain_all();
+    assert_eq!(memory.held_by_cpus(), 0);
+    memory.check().unwrap();
+}
+
+#[test]
+fn a_pageblock_whose_free_frames_lie_on_lists_can_be_isolated() {
+    let memory = memory(|_| false, |_, _| ());
+    let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
+    let request = Request::new(Order::ZERO, MigrateType::Unmovable);
+    let block = cpu.alloc(request).unwrap();
+    let pfn = block.pfn();
+    cpu.free(block).unwrap();
+    assert!(memory.held_by_cpus() > 0, "the pageblock's frames lie on a list");
+    let isolated = memory.isolate(pfn).expect("nothing of it is in use");
+    memory.undo_isolate(isolated).unwrap();
+    memory.check().unwrap();
+}
