@@ -78,8 +78,8 @@ fn an_isolated_pageblock_stays_withheld_even_from_a_refill_under_way() {
         |event| matches!(event, Event::PageAllocZoneLocked { .. }),
         |memory, event| {
             let Event::PageAllocZoneLocked { pfn, .. } = event else { return };
-            // For ever: forgetting the isolation keeps it.
-            std::mem::forget(memory.isolate(*pfn).unwrap());
+            // For ever: only undoing it would end the isolation.
+            let _withheld = memory.isolate(*pfn).unwrap();
         },
     );
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();

@@ -95,8 +95,10 @@ pub enum OwnerLock {
 /// * a lock of type [`Platform::Lock`] excludes: between a successful acquisition and the
 ///   release nobody else acquires it, and the release happens before the next acquisition;
 /// * if [`Platform::owner_lock`] says [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
-///   returns only after every targeted CPU that was running has executed a full memory barrier
-///   since the call, and is itself a full barrier for the caller.
+///   returns only after whoever holds the token of a targeted CPU has executed a full memory
+///   barrier since the call, or was not running; and it is itself a full barrier for the caller.
+///   A machine that sends the barrier to CPUs as interrupts must therefore see to it that a
+///   token is claimed and used on the CPU it names.
 pub unsafe trait Platform: Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;
