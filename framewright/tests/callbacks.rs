@@ -56,10 +56,10 @@ unsafe impl Platform for Machine {
     }
 }
 
-/// A memory of 64 pageblocks on one CPU.
+/// A memory of 64 pageblocks on two CPUs.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap()];
-    let config = Config::new(&map, 1);
+    let config = Config::new(&map, 2);
     let layout = Layout::new(&config).unwrap();
     let buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()].leak();
     let start = buffer.as_ptr().align_offset(layout.align());
@@ -96,12 +96,17 @@ fn an_isolated_pageblock_stays_withheld_even_from_a_refill_under_way() {
 fn a_tracer_may_drain_while_a_drain_is_traced() {
     let memory = memory(
         |event| matches!(event, Event::PagePcpuDrain { .. }),
-        |memory, _| memory.drain_all(),
+        |memory, _| {
+            memory.drain_cpu(CpuId::new(1)).unwrap();
+            memory.drain_all();
+        },
     );
-    let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
-    let blocks: Vec<Block<'_>> = (0..100).map(|_| cpu.alloc(PAGE).unwrap()).collect();
-    for block in blocks {
-        cpu.free(block).unwrap();
+    for id in [0, 1] {
+        let mut cpu = memory.cpu(CpuId::new(id)).unwrap();
+        let blocks: Vec<Block<'_>> = (0..100).map(|_| cpu.alloc(PAGE).unwrap()).collect();
+        for block in blocks {
+            cpu.free(block).unwrap();
+        }
     }
     memory.drain_all();
     assert_eq!(memory.held_by_cpus(), 0);

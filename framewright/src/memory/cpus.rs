@@ -7,6 +7,7 @@ use core::fmt;
 use super::Memory;
 use crate::{
     alloc::CpuToken,
+    buddy::Refusals,
     observe::{CpuStats, DrainReason},
     pcp::{Cpu, CpuPages, Lists, Sizing},
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
@@ -86,6 +87,13 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     fn drain_where(&self, disturb: impl Fn(&CpuPages<'m>) -> bool) {
+        if P::TRACING {
+            // Events are due while no CPU waits for us: one CPU after the other.
+            for (i, pages) in self.cpus.iter().enumerate().filter(|(_, pages)| disturb(pages)) {
+                self.drain_lists(pages, CpuId::new(i as u16), DrainReason::Remote);
+            }
+            return;
+        }
         // Which CPUs were announced is remembered in a bit each; larger machines go in groups.
         for (group, cpus) in self.cpus.chunks(64).enumerate() {
             let mut announced = 0u64;
@@ -97,19 +105,16 @@ impl<'m, P: Platform> Memory<'m, P> {
                 continue;
             }
             self.barrier(BarrierTarget::All);
-            let mut unfinished = 0u64;
+            let mut refusals = Refusals::default();
             for (i, pages) in cpus.iter().enumerate().filter(|(i, _)| announced >> i & 1 == 1) {
                 let id = CpuId::new((group * 64 + i) as u16);
                 let cpu = self.context(pages, id);
                 let drain = |lists: &mut Lists<'m>| cpu.drain_inside(lists, DrainReason::Remote);
                 // SAFETY: announced above, and the barrier has reached every CPU since.
                 let drained = unsafe { pages.as_drainer(&self.platform, drain) };
-                unfinished |= u64::from(cpu.after_drain(&drained)) << i;
+                refusals.merge(drained.refusals);
             }
-            for (i, pages) in cpus.iter().enumerate().filter(|(i, _)| unfinished >> i & 1 == 1) {
-                let id = CpuId::new((group * 64 + i) as u16);
-                self.drain_lists(pages, id, DrainReason::Remote);
-            }
+            self.account(CpuId::new(0)).report(refusals);
         }
     }
 
@@ -208,7 +213,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Gives everything on the lists of a CPU back to the zone.
     fn drain_lists(&self, pages: &CpuPages<'m>, id: CpuId, reason: DrainReason) {
         let cpu = self.context(pages, id);
-        loop {
+        // Where events are traced it takes a visit per batch. A busy owner may bring more
+        // meanwhile: what was there at the start bounds the visits.
+        for _ in 0..=pages.held() {
             let target = BarrierTarget::Cpu(id);
             let drained = self.with_lists(pages, target, |lists| cpu.drain_inside(lists, reason));
             if !cpu.after_drain(&drained) {

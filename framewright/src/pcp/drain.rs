@@ -23,7 +23,7 @@ struct Due {
 pub(crate) struct Drained {
     /// The last batch: all there was, where events are traced.
     batch: Bundles,
-    refusals: Refusals,
+    pub(crate) refusals: Refusals,
     is_last: bool,
 }
 

@@ -62,8 +62,8 @@ impl<'m> CpuPages<'m> {
             self.owner.leave();
             return None;
         }
-        // SAFETY: the owner is inside until `leave`. A length never exceeds its limit, nor a
-        // limit the size of a ring, so `len - 1` is an entry.
+        // SAFETY: the owner is inside until `leave`. A length never exceeds the size of a ring
+        // (`set_len` is only given how many entries were written), so `len - 1` is an entry.
         let frame =
             unsafe { self.lists.with_mut(|lists| *lists.ring(list).get_unchecked(len - 1)) };
         self.set_len(list, len - 1);
