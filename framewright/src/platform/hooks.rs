@@ -9,8 +9,6 @@ pub enum Cost {
     TakeFrames,
     /// Frames merged into the map of a pageblock, under the zone lock.
     GiveFrames,
-    /// A pageblock moved between lists, under the zone lock.
-    MovePageblock,
 }
 
 /// A logical cache line: never an address, so that runs are reproducible.
