@@ -4,9 +4,10 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
-use framewright_lab::report::{Report, Style, check_destination, write_json};
+use framewright_lab::report::{Report, Style, Verdict, check_destination, replaces, write_json};
 
-use crate::{failure::Failure, interrupt};
+use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 
 /// Colour on a terminal that can show it, unless `NO_COLOR` asks for none.
 pub(crate) fn style() -> Style {
@@ -27,19 +28,27 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Fails now if the report could not be written later.
-pub(crate) fn check_json(path: Option<&Path>) -> Result<(), Failure> {
-    path.map_or(Ok(()), |path| check_destination(path).map_err(Failure::bad_input))
+/// Fails now if the report could not be written later, or only over one of `inputs`.
+pub(crate) fn check_json(path: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| check_destination(path, inputs).map_err(Failure::bad_input))
 }
 
 /// Writes the report to `path`, if there is one.
 pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let _unbroken = interrupt::hold();
+    let _unbroken = replaces(path).then(interrupt::hold);
     write_json(path, report).map_err(Failure::bad_input)
 }
 
 /// Says on standard error what a user should know and a result does not carry.
 pub(crate) fn warn(message: impl std::fmt::Display) {
     anstream::eprintln!("warning: {message}");
+}
+
+/// How the command ends, with a sentence on standard error for every check that did not hold.
+pub(crate) fn outcome(verdict: &Verdict) -> Outcome {
+    for check in verdict.checks.iter().filter(|check| !check.passed) {
+        anstream::eprintln!("check failed: {}: {}", check.name, check.detail);
+    }
+    Outcome::of(verdict.passed)
 }

@@ -77,7 +77,7 @@ pub(crate) struct PageFaultArgs {
     #[arg(long, default_value = "host")]
     pub(crate) machine: Machine,
     /// Memory to manage, as in 4GiB or 512M [default: half as much again as the bursts hold]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
     /// In which order frames are freed
     #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
@@ -107,7 +107,7 @@ pub(crate) enum FreeOrder {
 #[derive(Debug, ArgGroup)]
 pub(crate) struct AllocMicroArgs {
     /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
     /// A few rounds only: a look, not a measurement
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use parse_size::Config;
+use parse_size::{Config, Error as SizeError};
 
 /// One pageblock, 2 MiB: the unit in which memory is managed.
 const PAGEBLOCK: u64 = 2 << 20;
@@ -12,6 +12,8 @@ const FRAME: u64 = 4 << 10;
 const LEAST: u64 = 16 << 20;
 /// What 52 bits of physical address can name.
 const MOST: u64 = 1 << 52;
+
+const AS_IN: &str = "a number and a unit up to PiB, as in 4GiB or 512M";
 
 /// An amount of memory in bytes: whole pageblocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +31,16 @@ impl FromStr for Memory {
 
     fn from_str(text: &str) -> Result<Self, String> {
         // K, M, G are powers of 1024, as on every kernel's command line.
-        let bytes = Config::new().with_binary().parse_size(text).map_err(|error| {
-            format!("{error}; a size is a number and a unit, as in 4GiB or 512M")
-        })?;
+        let bytes = match Config::new().with_binary().parse_size(text) {
+            Ok(bytes) => bytes,
+            Err(SizeError::PosOverflow) => return Err(too_much()),
+            Err(_) => return Err(format!("a size is {AS_IN}")),
+        };
         if bytes < LEAST {
-            return Err(format!("the least there can be is {}", Self(LEAST)));
+            return Err(format!("the least there can be is {}; a size is {AS_IN}", Self(LEAST)));
         }
         if bytes > MOST {
-            return Err(format!("the most there can be is {}", Self(MOST)));
+            return Err(too_much());
         }
         if !bytes.is_multiple_of(PAGEBLOCK) {
             let nearest = (bytes + PAGEBLOCK / 2) / PAGEBLOCK * PAGEBLOCK;
@@ -47,6 +51,10 @@ impl FromStr for Memory {
         }
         Ok(Self(bytes))
     }
+}
+
+fn too_much() -> String {
+    format!("the most there can be is {}; a size is {AS_IN}", Memory(MOST))
 }
 
 impl fmt::Display for Memory {
@@ -84,7 +92,10 @@ mod tests {
             ("much", "a size is a number and a unit"),
             ("-4GiB", "a size is a number and a unit"),
             ("", "a size is a number and a unit"),
-            ("99999999999999999999G", "a size is a number and a unit"),
+            ("1ZiB", "up to PiB, as in 4GiB"),
+            ("-1", "as in 4GiB"),
+            ("99999999999999999999", "the most there can be is 4PiB"),
+            ("99999999999999999999G", "the most there can be is 4PiB"),
             ("8MiB", "the least there can be is 16MiB"),
             ("5PiB", "the most there can be is 4PiB"),
             ("17M", "nearest valid value: 18MiB"),

@@ -24,11 +24,11 @@ pub(crate) fn micro(args: &AllocMicroArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Fine);
     }
     let json = args.json.path.as_deref();
-    output::check_json(json)?;
+    output::check_json(json, &[])?;
     let (text, report) = if args.instructions { count()? } else { measure(args) };
     output::save_json(json, &report)?;
     output::print(&text)?;
-    Ok(Outcome::of(report.verdict.passed))
+    Ok(output::outcome(&report.verdict))
 }
 
 fn measure(args: &AllocMicroArgs) -> (String, Report) {

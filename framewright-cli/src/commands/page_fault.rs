@@ -10,7 +10,7 @@ use crate::{output, print, progress::Progress};
 /// Runs each side's settings, their rounds alternating.
 pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
     let json = args.json.path.as_deref();
-    output::check_json(json)?;
+    output::check_json(json, &[])?;
     let work = work(args);
     let cpus = args.machine.cpus();
     let frames = args.memory.map_or_else(|| work.ample_frames(cpus), |memory| memory.frames());
@@ -24,7 +24,7 @@ pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
     let report = report("page-fault", machine, Some(args.seed), result.runs, result.checks);
     output::save_json(json, &report)?;
     output::print(&print::page_fault(&report, &spec, &result.notes, output::style()))?;
-    Ok(Outcome::of(report.verdict.passed))
+    Ok(output::outcome(&report.verdict))
 }
 
 fn work(args: &PageFaultArgs) -> PageFault {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use framewright_lab::replay::{FreeMemory, ReplayReport};
+use framewright_lab::replay::{Activity, CpuReport, FreeMemory, KernelActivity, ReplayReport};
 use framewright_lab::report::{
     Comparison, HEADER_NOTE, Report, Run, Style, Table, cpu_metric, decimal,
 };
@@ -61,7 +61,7 @@ pub(crate) fn replay(report: &Report, replays: &[ReplayReport], style: Style) ->
     text.push_str(&common::settings(report, style));
     for part in [
         summary(report, style),
-        per_cpu(report, first, style),
+        per_cpu(report, replays, style),
         free_blocks(report, replays, style),
         common::series(report, style),
         common::checks(report, style),
@@ -162,25 +162,48 @@ fn split(report: &Report) -> (&[Run], Option<&Run>) {
     }
 }
 
-fn per_cpu(report: &Report, replay: &ReplayReport, style: Style) -> String {
+/// One row per run for each CPU that did something in any of them.
+fn per_cpu(report: &Report, replays: &[ReplayReport], style: Style) -> String {
+    let mut cpus: Vec<u16> = replays.iter().flat_map(busy).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
     let names = told(report, &PER_CPU);
     // Two short lines take less width than one long one.
     let header: Vec<String> = names.iter().map(|name| name.replacen(' ', "\n", 1)).collect();
     let header = header.iter().map(String::as_str);
     let mut table = Table::new(std::iter::once("").chain(header), style);
-    for cpu in &replay.cpus {
+    for cpu in &cpus {
         for run in &report.runs {
             let figures = names.iter().map(|name| {
-                run.metrics.get(&cpu_metric(cpu.cpu, name)).map_or_else(
+                run.metrics.get(&cpu_metric(*cpu, name)).map_or_else(
                     || "-".to_owned(),
                     |metric| decimal(metric.median, metric.unit.decimals()),
                 )
             });
-            let name = format!("CPU {}  {}", cpu.cpu, run.label);
+            let name = format!("CPU {cpu}  {}", run.label);
             table.plain_row(std::iter::once(name).chain(figures));
         }
     }
-    format!("{}\n{table}", bold("per CPU", style))
+    let all = replays.first().map_or(0, |replay| replay.cpus.len());
+    format!("{}{}\n{table}", bold("per CPU", style), left_out(all.saturating_sub(cpus.len())))
+}
+
+/// The CPUs on which anything was allocated, freed or moved, by us or by the kernel.
+fn busy(replay: &ReplayReport) -> impl Iterator<Item = u16> {
+    let idle = |ours: &Activity| {
+        let counts = [ours.alloc_frames, ours.free_frames, ours.all_drains()];
+        counts == [0; 3] && ours.zone_lock_acquisitions == 0
+    };
+    let busy = move |cpu: &&CpuReport| !idle(&cpu.ours) || cpu.kernel != KernelActivity::default();
+    replay.cpus.iter().filter(busy).map(|cpu| cpu.cpu)
+}
+
+fn left_out(idle: usize) -> String {
+    match idle {
+        0 => String::new(),
+        1 => " (1 idle CPU left out)".to_owned(),
+        _ => format!(" ({idle} idle CPUs left out)"),
+    }
 }
 
 /// Free blocks by order, as in `/proc/buddyinfo`.

@@ -40,6 +40,14 @@ fn sizes() {
     };
     memory("4Gib1", &["4Gib1", "as in 4GiB"]);
     memory("much", &["much", "as in 4GiB"]);
+    memory("1ZiB", &["'1ZiB'", "up to PiB, as in 4GiB"]);
+    memory("99999999999999999999", &["'99999999999999999999'", "4PiB", "as in 4GiB"]);
+    memory("-1", &["'-1'", "as in 4GiB"]);
+    memory("", &["''", "--memory", "as in 4GiB"]);
+    for command in ["page-fault", "alloc-micro"] {
+        refused(&["run", command, "--memory", "-1"], &["'-1'", "--memory", "as in 4GiB"]);
+        refused(&["run", command, "--memory", ""], &["''", "--memory", "as in 4GiB"]);
+    }
     memory("1M", &["1M", "16MiB"]);
     memory("17M", &["17M", "nearest valid value: 18MiB"]);
 }

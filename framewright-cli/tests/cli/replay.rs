@@ -189,3 +189,84 @@ fn a_name_that_is_no_text_is_a_name_all_the_same() {
     fs::write(&path, RECORDING).unwrap();
     framewright(&["replay"]).arg(path).assert().success();
 }
+
+#[test]
+fn cpus_that_did_nothing_are_counted_and_not_listed() {
+    let text = stdout_of(&["replay", &shipped()]);
+    assert!(!text.contains("left out"), "{text}");
+    let (_folder, path) = recording(RECORDING.replace("[001]", "[999]").replace("#P:2", "#P:1000"));
+    let text = stdout_of(&["replay", &path]);
+    assert!(text.contains("(998 idle CPUs left out)"), "{text}");
+    for (cpu, rows) in [("CPU 0 ", 2), ("CPU 999 ", 2), ("CPU ", 4)] {
+        let found = text.lines().filter(|line| line.starts_with(cpu)).count();
+        assert_eq!(found, rows, "{cpu}: {text}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn the_report_never_takes_the_place_of_what_is_replayed() {
+    let (folder, path) = recording(RECORDING);
+    let [tables, soft, hard, soft_tables] =
+        ["recording.before", "soft", "hard", "tables"].map(|name| folder.path().join(name));
+    fs::write(&tables, "no tables").unwrap();
+    fs::hard_link(&path, &hard).unwrap();
+    std::os::unix::fs::symlink("recording.txt", &soft).unwrap();
+    std::os::unix::fs::symlink("recording.before", &soft_tables).unwrap();
+    for file in [Path::new(&path), &tables, &soft, &hard, &soft_tables] {
+        let name = file.to_str().unwrap();
+        framewright(&["replay", &path, "--json", name]).assert().code(2).stdout("").stderr(
+            predicate::str::contains(format!("cannot write '{name}': it is"))
+                .and(predicate::str::contains("another name")),
+        );
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), RECORDING);
+    assert_eq!(fs::read_to_string(&tables).unwrap(), "no tables");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_report_can_go_to_standard_output_or_a_device() {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    // What /dev/stdout leads to, in a folder where no mistake can create anything.
+    const STDOUT: &str = "/proc/self/fd/1";
+
+    let (folder, path) = recording(RECORDING);
+    framewright(&["replay", &path, "--json", "/dev/full"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("cannot write '/dev/full': No space left"));
+    assert!(!fs::metadata("/dev/full").unwrap().is_file());
+
+    let both = stdout_of(&["replay", &path, "--json", STDOUT]);
+    let out = folder.path().join("out.txt");
+    let program = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_framewright"));
+        command.args(["replay", &path, "--json"]).stderr(Stdio::null());
+        command
+    };
+    let file = fs::File::create(&out).unwrap();
+    assert!(program().arg(STDOUT).stdout(file).status().unwrap().success());
+    assert_eq!(fs::read_to_string(&out).unwrap(), both);
+    assert!(both.starts_with('{') && both.contains("per CPU"), "{both}");
+
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut child = program().arg(&pipe).stdout(Stdio::null()).spawn().unwrap();
+    let mut text = String::new();
+    fs::File::open(&pipe).unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["workload"], "replay");
+}
+
+#[test]
+fn a_failed_check_is_explained_on_standard_error() {
+    let (_folder, path) = recording(RECORDING);
+    framewright(&["replay", &path, "--set", "zone.min_free=4294967295"]).assert().code(1).stderr(
+        predicate::str::contains("check failed: balance: ")
+            .and(predicate::str::contains("refused: the machine is too small")),
+    );
+}

@@ -1,8 +1,9 @@
 //! A report into a file: whole or not at all.
 //!
-//! The text goes to a temporary file in the same folder, is flushed to the disk, and then takes
-//! the name in one step. Whoever reads the file sees the old report or the new one, and a run that
-//! dies leaves the old one as it was.
+//! The text goes to a temporary file beside the file that the path leads to, is flushed to the
+//! disk, and then takes the name in one step. Whoever reads the file sees the old report or the new
+//! one, and a run that dies leaves the old one as it was. Devices and pipes are written to as they
+//! are: there is nothing to replace.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use tempfile::NamedTempFile;
 use thiserror::Error;
 
 use super::Report;
+use super::destination::{Destination, folder_of, same_file};
 
 /// A report that could not be written.
 #[derive(Debug, Error)]
@@ -20,40 +22,67 @@ pub struct ReportError {
     reason: io::Error,
 }
 
-/// Says now what would keep [`write_json`] from writing `path` later, after hours of work.
+/// Says now what would keep [`write_json`] from writing `path` later, after hours of work, and that
+/// it would destroy one of `inputs`, which the work reads.
 ///
 /// # Errors
 ///
 /// Names the file and the reason.
-pub fn check_destination(path: &Path) -> Result<(), ReportError> {
-    temporary_beside(path).map(drop)
+pub fn check_destination(path: &Path, inputs: &[&Path]) -> Result<(), ReportError> {
+    let fail = |reason| ReportError { path: path.to_owned(), reason };
+    if let Some(input) = inputs.iter().find(|input| same_file(path, input)) {
+        let reason =
+            format!("it is '{}', which is read; give the report another name", input.display());
+        return Err(fail(io::Error::other(reason)));
+    }
+    match Destination::of(path).map_err(fail)? {
+        Destination::File(target) => temporary_beside(&target).map(drop).map_err(fail),
+        // To open a pipe would already tell its reader something.
+        Destination::Output(_) | Destination::Stream => Ok(()),
+    }
 }
 
-/// Writes `report` as indented JSON.
+/// Whether [`write_json`] replaces what is at `path`, in one step that should not be interrupted.
+/// It may wait for the reader of anything else for as long as that takes.
+pub fn replaces(path: &Path) -> bool {
+    matches!(Destination::of(path), Ok(Destination::File(_)))
+}
+
+/// Writes `report` as indented JSON. A reader that went away has seen enough.
 ///
 /// # Errors
 ///
-/// Names the file and the reason. What was in the file is untouched.
+/// Names the file and the reason. What was in a regular file is untouched.
 pub fn write_json(path: &Path, report: &Report) -> Result<(), ReportError> {
     let fail = |reason| ReportError { path: path.to_owned(), reason };
     let mut text = serde_json::to_vec_pretty(report).map_err(|error| fail(error.into()))?;
     text.push(b'\n');
-    let mut file = temporary_beside(path)?;
-    file.write_all(&text).map_err(fail)?;
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(path).map_err(|error| fail(error.error))?;
+    let written = match Destination::of(path).map_err(fail)? {
+        Destination::File(target) => replace(&target, &text),
+        Destination::Output(mut output) => until_reader_leaves(output.write_all(&text)),
+        Destination::Stream => until_reader_leaves(
+            Destination::open_stream(path).and_then(|mut stream| stream.write_all(&text)),
+        ),
+    };
+    written.map_err(fail)
+}
+
+fn replace(target: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = temporary_beside(target)?;
+    file.write_all(text)?;
+    file.as_file().sync_all()?;
+    file.persist(target).map_err(|error| error.error)?;
     Ok(())
 }
 
-fn temporary_beside(path: &Path) -> Result<NamedTempFile, ReportError> {
-    let fail = |reason| ReportError { path: path.to_owned(), reason };
-    if path.is_dir() {
-        return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
+fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+}
+
+fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
     // Reports are for others to read, unlike what temporary files usually hold.
     let mut builder = tempfile::Builder::new();
     builder.prefix(".framewright-").suffix(".json");
@@ -62,10 +91,8 @@ fn temporary_beside(path: &Path) -> Result<NamedTempFile, ReportError> {
         use std::{fs::Permissions, os::unix::fs::PermissionsExt};
         builder.permissions(Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder).map_err(|error| {
-        // The temporary name means nothing to the user: keep the kind, drop the name.
-        fail(error.kind().into())
-    })
+    // The temporary name means nothing to the user: keep the kind, drop the name.
+    builder.tempfile_in(folder_of(target)).map_err(|error| error.kind().into())
 }
 
 #[cfg(test)]
@@ -104,11 +131,61 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("nowhere/result.json");
         for path in [missing.as_path(), folder.path()] {
-            let early = check_destination(path).unwrap_err().to_string();
+            let early = check_destination(path, &[]).unwrap_err().to_string();
             let late = write_json(path, &report()).unwrap_err().to_string();
             assert_eq!(early, late);
             assert!(early.starts_with(&format!("cannot write '{}': ", path.display())), "{early}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_stays_a_link_and_its_target_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("there")).unwrap();
+        for target in ["there/old.json", "there/new.json"] {
+            fs::write(folder.path().join("there/old.json"), "old").unwrap();
+            let link = folder.path().join("link");
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            check_destination(&link, &[]).unwrap();
+            write_json(&link, &report()).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "{target}");
+            let text = fs::read(folder.path().join(target)).unwrap();
+            assert_eq!(serde_json::from_slice::<Report>(&text).unwrap(), report());
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_device_is_written_to_and_says_when_it_is_full() {
+        let full = Path::new("/dev/full");
+        check_destination(full, &[]).unwrap();
+        let error = write_json(full, &report()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write '/dev/full': No space left"), "{error}");
+        write_json(Path::new("/dev/null"), &report()).unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        assert!(!replaces(full));
+    }
+
+    #[test]
+    fn what_is_read_is_not_written_by_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [input, hard, other] = ["input", "hard", "other"].map(|name| folder.path().join(name));
+        fs::write(&input, "input").unwrap();
+        fs::hard_link(&input, &hard).unwrap();
+        let mut names = vec![input.clone(), folder.path().join("./input")];
+        #[cfg(unix)]
+        {
+            let soft = folder.path().join("soft");
+            std::os::unix::fs::symlink("input", &soft).unwrap();
+            names.extend([hard, soft]);
+        }
+        for name in names {
+            let error = check_destination(&name, &[&other, &input]).unwrap_err().to_string();
+            assert!(error.contains(&format!("it is '{}'", input.display())), "{error}");
+        }
+        check_destination(&other, &[&input]).unwrap();
     }
 }

@@ -4,19 +4,21 @@
 //! the figures. Programs read it as JSON; people read it as tables in the shape that developers of
 //! memory managers know. Both say the same, because both are made from the same value.
 //!
-//! | module    | job                                                           |
-//! |-----------|---------------------------------------------------------------|
-//! | `model`   | [`Report`], [`Run`], [`Metric`]: plain data                   |
-//! | `file`    | a report into a file: whole or not at all                     |
-//! | `number`  | numbers as people read them                                   |
-//! | `compare` | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`          |
-//! | `table`   | tables, plain or coloured                                     |
-//! | `spark`   | a series as one line of a terminal                            |
+//! | module        | job                                                       |
+//! |---------------|-----------------------------------------------------------|
+//! | `model`       | [`Report`], [`Run`], [`Metric`]: plain data               |
+//! | `file`        | a report into a file: whole or not at all                 |
+//! | `destination` | what a path stands for: a file, a device, our own output  |
+//! | `number`      | numbers as people read them                               |
+//! | `compare`     | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`      |
+//! | `table`       | tables, plain or coloured                                 |
+//! | `spark`       | a series as one line of a terminal                        |
 //!
 //! Nothing here knows the time, the terminal or the environment: the same report gives the same
 //! bytes, and whether to colour is the caller's decision.
 
 mod compare;
+mod destination;
 mod file;
 mod model;
 mod number;
@@ -24,7 +26,7 @@ mod spark;
 mod table;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
-pub use file::{ReportError, check_destination, write_json};
+pub use file::{ReportError, check_destination, replaces, write_json};
 pub use model::{Better, Check, Metric, Point, Published, Report, Run, Unit, Verdict, cpu_metric};
 pub use number::decimal;
 pub use spark::sparkline;

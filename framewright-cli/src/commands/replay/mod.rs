@@ -2,9 +2,9 @@
 
 mod runs;
 
-use std::path::Path;
+use std::{iter, path::Path};
 
-use framewright_lab::replay::{self, Recording, ReplayError, ReplayReport, Survey};
+use framewright_lab::replay::{self, Logical, Recording, ReplayError, ReplayReport, Survey};
 use framewright_lab::report::Check;
 use framewright_lab::trace::{Snapshot, snapshot};
 
@@ -19,7 +19,9 @@ const TOLERANCE: f64 = 5.0;
 /// Replays the recording with each side's settings.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let json = args.json.path.as_deref();
-    output::check_json(json)?;
+    let tables = snapshot::beside(&args.trace);
+    let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables.as_deref()).collect();
+    output::check_json(json, &inputs)?;
     let recording = Recording::open(&args.trace).map_err(Failure::bad_input)?;
     let sides = args.settings.sides();
 
@@ -30,7 +32,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     for warning in &survey.warnings {
         progress.warn(format_args!("{}: {warning}", survey.file));
     }
-    let snapshot = snapshot_beside(&args.trace)?;
+    // The kernel's tables from the moment the recording began.
+    let snapshot =
+        tables.map(|path| Snapshot::open(&path)).transpose().map_err(Failure::bad_input)?;
     if snapshot.is_none() {
         progress.warn(format_args!(
             "{}: no kernel tables beside it (NAME.before): the machine is as large as the \
@@ -58,13 +62,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let report = report("replay", cpus, None, results, checks.collect());
     output::save_json(json, &report)?;
     output::print(&print::replay(&report, &replays, output::style()))?;
-    Ok(Outcome::of(report.verdict.passed))
-}
-
-/// The kernel's tables from the moment the recording began, if they lie beside it.
-fn snapshot_beside(trace: &Path) -> Result<Option<Snapshot>, Failure> {
-    let path = snapshot::beside(trace);
-    path.map(|path| Snapshot::open(&path)).transpose().map_err(Failure::bad_input)
+    Ok(output::outcome(&report.verdict))
 }
 
 fn failure(error: ReplayError) -> Failure {
@@ -77,13 +75,31 @@ fn failure(error: ReplayError) -> Failure {
 /// Whether the frames in use at the end are those that the recording's own arithmetic gives.
 fn balance(side: Option<&str>, replay: &ReplayReport) -> Check {
     let balance = &replay.balance;
+    let passed = balance.difference_percent.abs() <= TOLERANCE;
     Check {
         name: side.map_or_else(|| "balance".to_owned(), |label| format!("balance, {label}")),
-        passed: balance.difference_percent.abs() <= TOLERANCE,
+        passed,
         detail: format!(
             "{} frames in use at the end, {} by the recording's own arithmetic: {:.2} % off, \
-             {TOLERANCE} % allowed",
-            balance.replayed, balance.recorded, balance.difference_percent
+             {TOLERANCE} % allowed{}",
+            balance.replayed,
+            balance.recorded,
+            balance.difference_percent,
+            if passed { String::new() } else { cause(&replay.logical) }
+        ),
+    }
+}
+
+/// Why frames in use may be off, as the end of a sentence.
+fn cause(logical: &Logical) -> String {
+    let (refused, unmatched) = (logical.refused_allocs, logical.unmatched_frees);
+    match refused {
+        0 => format!("; no allocations were refused, {unmatched} frees matched none"),
+        1 => "; 1 allocation was refused: the machine is too small for its watermark settings"
+            .to_owned(),
+        _ => format!(
+            "; {refused} allocations were refused: the machine is too small for its watermark \
+             settings"
         ),
     }
 }
