@@ -113,7 +113,8 @@ counters! {
     zone_allocs,
     /// Blocks freed to the zone directly.
     zone_frees,
-    /// Acquisitions of the zone lock.
+    /// Acquisitions of the zone lock by allocations and frees: splits, isolation and questions
+    /// are not counted.
     zone_lock_acquisitions,
     /// Frames moved under it.
     zone_lock_frames,

@@ -59,7 +59,6 @@ impl<P: Platform> Cpu<'_, '_, P> {
 
     /// Cuts an allocated block into two of `half`.
     pub(crate) fn split_head(&self, frame: u32, half: Order) {
-        self.count_lock(0);
         self.zone.with(self.platform, |buddy| buddy.split_head(frame, half));
     }
 
