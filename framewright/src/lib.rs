@@ -45,7 +45,8 @@ mod zone;
 pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
 pub use frame::{Block, FrameRange, Order, Pfn};
 pub use memory::{
-    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, Violation, ZoneInfo,
+    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, Planes, Violation,
+    ZoneInfo,
 };
 pub use platform::{CpuId, Platform};
 pub use tuning::Tuning;

@@ -107,7 +107,7 @@ impl Peer for Framewright {
         tuning.zone.min_free = Auto::Fixed(0);
         tuning.zone.watermark_scale = 1;
         let cpus = u16::try_from(cpus).expect("CPUs are numbered in 16 bits");
-        let config = Config { memory: &map, cpus, tuning };
+        let config = Config { tuning, ..Config::new(&map, cpus) };
         let layout = framewright::Layout::new(&config).expect("a valid configuration");
         let (bytes, align) = (layout.bytes(), layout.align());
         let room = Box::leak(Box::<[u8]>::new_uninit_slice(bytes + align));

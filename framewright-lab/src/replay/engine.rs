@@ -49,7 +49,7 @@ pub(super) fn replay(
     };
     let ranges: Vec<FrameRange> =
         FrameRange::new(Pfn::new(0), Pfn::new(plan.frames)).into_iter().collect();
-    let config = Config { memory: &ranges, cpus: plan.cpus, tuning: *tuning };
+    let config = Config { tuning: *tuning, ..Config::new(&ranges, plan.cpus) };
     let layout = Layout::new(&config).map_err(setup)?;
     let mut buffer = Vec::with_capacity(layout.bytes() + layout.align());
     let metadata = aligned(buffer.spare_capacity_mut(), &layout);

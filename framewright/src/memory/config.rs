@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::Planes;
 use crate::{
     frame::{FrameRange, Pfn},
     tuning::Tuning,
@@ -16,13 +17,15 @@ pub struct Config<'c> {
     pub cpus: u16,
     /// Settings.
     pub tuning: Tuning,
+    /// Arrays per frame that the embedder wants beside what the allocator needs.
+    pub planes: Planes,
 }
 
 impl<'c> Config<'c> {
     /// `memory` on `cpus` CPUs with default settings.
     #[must_use]
     pub fn new(memory: &'c [FrameRange], cpus: u16) -> Self {
-        Self { memory, cpus, tuning: Tuning::default() }
+        Self { memory, cpus, tuning: Tuning::default(), planes: Planes::default() }
     }
 
     /// Frames to manage.

@@ -5,13 +5,13 @@ use core::{
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{Config, InitError, carve::Carver};
+use super::{Config, InitError, Planes, carve::Carver, planes::PlaneArrays};
 use crate::{
     buddy::{Buddy, MigrateType, Pageblock},
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::OwnerLock,
-    sync::AtomicU8,
+    sync::{AtomicU8, AtomicU32},
 };
 
 /// How much metadata a configuration needs.
@@ -23,6 +23,7 @@ pub struct Layout {
     ranges: usize,
     cpus: usize,
     slots: usize,
+    planes: Planes,
 }
 
 /// The arrays in a metadata buffer.
@@ -31,6 +32,7 @@ pub(super) struct Parts<'m> {
     pub(super) types: &'m [AtomicU8],
     pub(super) ranges: &'m [[u32; 2]],
     pub(super) sets: &'m mut [u64],
+    pub(super) planes: PlaneArrays<'m>,
     pub(super) lists: ListParts<'m>,
 }
 
@@ -67,6 +69,7 @@ impl Layout {
             pageblocks: (span >> PAGEBLOCK_ORDER) as usize,
             ranges: config.memory.len(),
             cpus: usize::from(config.cpus),
+            planes: config.planes,
             slots: bundle_slots(&config.tuning.pcp, config.managed(), u64::from(config.cpus)),
         })
     }
@@ -91,6 +94,8 @@ impl Layout {
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
             Part::new::<u64>("pageblock sets", Buddy::set_words(self.pageblocks), false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
+            Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
+            Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
             Part::new::<CpuPages<'_>>("CPU lists", self.cpus, true),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", sets, true),
@@ -98,10 +103,14 @@ impl Layout {
         .into_iter()
     }
 
-    /// Bytes per managed frame, CPU lists left out: they do not grow with the memory.
+    /// Bytes per managed frame, without optional planes and CPU lists.
     #[must_use]
     pub fn bytes_per_frame(&self) -> f64 {
-        let bytes: usize = self.parts().filter(|part| !part.per_cpu).map(|part| part.bytes).sum();
+        let bytes: usize = self
+            .parts()
+            .filter(|part| !part.per_cpu && !part.optional)
+            .map(|part| part.bytes)
+            .sum();
         bytes as f64 / self.managed as f64
     }
 
@@ -109,6 +118,11 @@ impl Layout {
     #[must_use]
     pub fn cpu_list_bytes(&self) -> usize {
         self.parts().filter(|part| part.per_cpu).map(|part| part.bytes).sum()
+    }
+
+    /// Entries of a plane.
+    fn plane(&self, wanted: bool) -> usize {
+        if wanted { self.pageblocks * PAGEBLOCK_FRAMES } else { 0 }
     }
 
     /// Slots in the store of each CPU.
@@ -151,6 +165,14 @@ impl Layout {
             types: carver.array(self.pageblocks, |_| AtomicU8::new(movable)).ok_or(too_small)?,
             sets: carver.array(Buddy::set_words(self.pageblocks), |_| 0).ok_or(too_small)?,
             ranges: carver.array(self.ranges, range).ok_or(too_small)?,
+            planes: PlaneArrays {
+                owners: carver
+                    .array(self.plane(self.planes.owners), |_| AtomicU32::new(0))
+                    .ok_or(too_small)?,
+                flags: carver
+                    .array(self.plane(self.planes.flags), |_| AtomicU8::new(0))
+                    .ok_or(too_small)?,
+            },
             lists: ListParts {
                 slots: carver
                     .array(self.cpus * self.slots, |_| Slot::default())
@@ -189,11 +211,19 @@ pub struct Part {
     pub bytes: usize,
     /// Whether it grows with the CPUs instead of the memory.
     pub per_cpu: bool,
+    /// Whether it is there only because the embedder asked for it.
+    pub optional: bool,
 }
 
 impl Part {
     fn new<T>(name: &'static str, count: usize, per_cpu: bool) -> Self {
-        Self { name, bytes: count * size_of::<T>(), per_cpu }
+        Self { name, bytes: count * size_of::<T>(), per_cpu, optional: false }
+    }
+}
+
+impl Part {
+    fn optional(self) -> Self {
+        Self { optional: true, ..self }
     }
 }
 

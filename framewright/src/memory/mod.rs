@@ -10,8 +10,11 @@ mod cpus;
 mod info;
 mod isolation;
 mod layout;
+mod planes;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
+
+use planes::PlaneArrays;
 
 use crate::{
     alloc::FreeError,
@@ -28,6 +31,7 @@ pub use cpus::CpuError;
 pub use info::{Violation, ZoneInfo};
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
+pub use planes::Planes;
 
 /// A memory and its allocator.
 pub struct Memory<'m, P: Platform> {
@@ -37,6 +41,7 @@ pub struct Memory<'m, P: Platform> {
     tuning: Tuning,
     owner_lock: OwnerLock,
     layout: Layout,
+    planes: PlaneArrays<'m>,
     tag: MemoryTag<'m>,
 }
 
@@ -75,9 +80,10 @@ impl<'m, P: Platform> Memory<'m, P> {
         let checked = tuning.hardening == Hardening::Checked;
         let buddy = Buddy::new(parts.pageblocks, parts.types, parts.ranges, parts.sets, checked);
         let zone = Zone::new(buddy, parts.types, parts.ranges, layout.base(), managed, marks);
+        let planes = parts.planes;
         let cpus = parts.lists.cpus(owner_lock);
         let tag = MemoryTag::at(tag);
-        let memory = Self { platform, zone, cpus, tuning, owner_lock, layout, tag };
+        let memory = Self { platform, zone, cpus, tuning, owner_lock, layout, planes, tag };
         memory.size_new_lists();
         Ok(memory)
     }

@@ -55,7 +55,7 @@ impl Setup {
     }
 
     pub fn config<'c>(&self, map: &'c [FrameRange]) -> Config<'c> {
-        Config { memory: map, cpus: u16::from(self.cpus % 4) + 1, tuning: self.tuning() }
+        Config { tuning: self.tuning(), ..Config::new(map, u16::from(self.cpus % 4) + 1) }
     }
 
     /// Takes `bits` of the choices from bit `at`.

@@ -1,0 +1,51 @@
+//! Optional planes: there if asked for, at the price that the layout names.
+#![cfg(not(feature = "loom"))]
+
+mod support;
+
+use framewright::{Config, FrameRange, Layout, Memory, Pfn, Planes};
+use std::sync::atomic::Ordering;
+use support::machine::{Machine, Metadata};
+
+fn with_planes(planes: Planes, test: impl FnOnce(&Memory<'_, Machine>, &Layout)) {
+    let map = [FrameRange::new(Pfn::new(700), Pfn::new(3000)).unwrap()];
+    let config = Config { planes, ..Config::new(&map, 1) };
+    let layout = Layout::new(&config).unwrap();
+    let mut metadata = Metadata::new(layout.bytes());
+    test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap(), &layout);
+}
+
+#[test]
+fn a_plane_has_an_entry_for_every_frame_and_no_other() {
+    with_planes(Planes { flags: true, owners: true }, |memory, _| {
+        for number in [700, 701, 2999] {
+            let pfn = Pfn::new(number);
+            assert_eq!(memory.frame_flags(pfn).unwrap().fetch_or(4, Ordering::Relaxed), 0);
+            memory.frame_owner(pfn).unwrap().store(number as u32, Ordering::Relaxed);
+        }
+        assert_eq!(memory.frame_flags(Pfn::new(701)).unwrap().load(Ordering::Relaxed), 4);
+        assert_eq!(memory.frame_flags(Pfn::new(702)).unwrap().load(Ordering::Relaxed), 0);
+        assert_eq!(memory.frame_owner(Pfn::new(2999)).unwrap().load(Ordering::Relaxed), 2999);
+        for outside in [0, 699, 3000, u64::MAX] {
+            assert!(memory.frame_flags(Pfn::new(outside)).is_none());
+        }
+        memory.check().unwrap();
+    });
+}
+
+#[test]
+fn what_was_not_asked_for_is_not_there_and_costs_nothing() {
+    let mut without = 0;
+    with_planes(Planes::default(), |memory, layout| {
+        assert!(memory.frame_flags(Pfn::new(700)).is_none());
+        assert!(memory.frame_owner(Pfn::new(700)).is_none());
+        without = layout.bytes();
+    });
+    with_planes(Planes { flags: true, owners: false }, |memory, layout| {
+        assert!(memory.frame_owner(Pfn::new(700)).is_none());
+        // Five pageblocks hold the frames.
+        assert_eq!(layout.bytes() - without, 5 * 512);
+        let price = layout.parts().find(|part| part.name == "flags plane").unwrap();
+        assert!(price.optional && price.bytes == 5 * 512);
+    });
+}
