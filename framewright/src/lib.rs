@@ -22,7 +22,8 @@
 //! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction).
 //!
 //! Lock order, outermost first: the embedder's own locks, the lists of a CPU, the zone.
-//! Nothing of the embedder is called under the latter two.
+//! Nothing of the embedder is called under the latter two, but for the wait hook of the zone lock
+//! itself.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -21,7 +21,7 @@ struct Due {
 
 /// What a remote drain did, for when the drainer is outside again.
 pub(crate) struct Drained {
-    /// The last batch: all there was, where events are traced.
+    /// The last batch; the only one where events are traced.
     batch: Bundles,
     pub(crate) refusals: Refusals,
     is_last: bool,

@@ -52,8 +52,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Puts a block on its ring. If the ring is full its colder half goes to the store first;
-    /// what finds no room there joins `leaving`. `false`, and nothing done, if the lists are
-    /// switched off. The second value says whether the ring spilled.
+    /// what finds no room there joins `leaving`.
     pub(super) fn push(
         &mut self,
         pages: &CpuPages<'m>,
@@ -318,8 +317,8 @@ fn insert(
 ) -> u64 {
     match store.insert(list, bundle) {
         Inserted::Stored => 0,
-        // A bundle freed twice while on the lists leaves too: the zone will refuse the second
-        // copy and report it.
+        // Of blocks freed twice one copy leaves at once: the zone refuses whichever copy
+        // reaches it second, and that is reported.
         Inserted::Displaced(out) | Inserted::Doubled(out) => {
             leave(leaving, out);
             out.frame_count()

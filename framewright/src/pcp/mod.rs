@@ -15,10 +15,12 @@
 //!
 //! Who may touch what: the hot fields of [`CpuPages`] are written by whoever the owner protocol
 //! ([`owner`]) admits, and may be read by anyone; the [`Lists`] behind them are only for who is
-//! admitted. No callback of the embedder runs while somebody is inside.
+//! admitted. Nothing of the embedder runs while somebody is inside, but for the wait of the zone
+//! lock where lists are drained from inside.
 //!
-//! Invariants: a frame is in one place; `held` is what the rings and the store hold; rings hold
-//! no more than their limit.
+//! Invariants: a frame is in one place; `held` is what the rings and the store hold. A ring takes
+//! frees up to its limit; a bundle from the store or the zone may fill it beyond, never beyond its
+//! size.
 
 mod cpu;
 mod drain;
