@@ -89,7 +89,7 @@ fn run() -> Result<(), u8> {
 
     let mut cpu = memory.cpu(CpuId::new(0)).map_err(|_| 5)?;
     let page = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
-    let huge = Request::new(Order::MAX, MigrateType::Movable);
+    let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     let mut frames = [const { None }; 100];
     check(6, cpu.alloc_bulk(page, &mut frames) == frames.len())?;
     for block in frames.iter().flatten() {

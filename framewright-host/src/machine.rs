@@ -229,7 +229,7 @@ mod tests {
     fn frames_that_are_numbers_only_can_be_cleared_and_copied() {
         let machine =
             HostMachine::builder().frames(512).backing(Backing::MetadataOnly).build().unwrap();
-        machine.clear(Pfn::new(0), Order::MAX);
+        machine.clear(Pfn::new(0), Order::PAGEBLOCK);
         machine.copy(Pfn::new(1), Pfn::new(0));
         assert!(!machine.has_memory());
         assert_eq!(machine.pointer(Pfn::new(0), Order::ZERO), None);

@@ -310,7 +310,7 @@ fn at_off_abuse_breaks_the_books_only() {
     let abuses: [Abuse; 6] = [
         |pfn| (pfn, 3),
         |pfn| (pfn, 0),
-        |pfn| (pfn.align_down(Order::MAX), 9),
+        |pfn| (pfn.align_down(Order::PAGEBLOCK), 9),
         |pfn| (pfn.offset(4), 2),
         |_| (Pfn::new(0x800), 5),
         |_| (Pfn::new(0x600), 0),

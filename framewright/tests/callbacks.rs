@@ -84,10 +84,14 @@ fn an_isolated_pageblock_stays_withheld_even_from_a_refill_under_way() {
     );
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let first = cpu.alloc(PAGE).unwrap();
-    let isolated = first.pfn().align_down(Order::MAX);
+    let isolated = first.pfn().align_down(Order::PAGEBLOCK);
     for _ in 0..200 {
         let block = cpu.alloc(PAGE).unwrap();
-        assert_ne!(block.pfn().align_down(Order::MAX), isolated, "handed out after isolation");
+        assert_ne!(
+            block.pfn().align_down(Order::PAGEBLOCK),
+            isolated,
+            "handed out after isolation"
+        );
     }
     memory.check().unwrap();
 }

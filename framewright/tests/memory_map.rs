@@ -54,7 +54,7 @@ fn touching_ranges_are_one() {
     on_map(&[range(0, 300), range(300, 700), range(700, 1024)], |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         for _ in 0..2 {
-            let (pfn, whole) = token.alloc(movable(Order::MAX)).map(Block::into_raw).unwrap();
+            let (pfn, whole) = token.alloc(movable(Order::PAGEBLOCK)).map(Block::into_raw).unwrap();
             // SAFETY: it was a block until `into_raw`.
             let block = unsafe { token.adopt(pfn, whole) }.expect("it is ours");
             let (pfn, whole) = block.into_raw();
@@ -79,7 +79,7 @@ fn holes_are_nobodys() {
         assert_eq!(unsafe { token.free_raw(hole, Order::ZERO) }, Err(FreeError::NotOurs));
         // SAFETY: as above.
         assert!(unsafe { token.adopt(hole, Order::ZERO) }.is_err());
-        assert_eq!(memory.block_counts().free_of_order(Order::MAX), 2);
+        assert_eq!(memory.block_counts().free_of_order(Order::PAGEBLOCK), 2);
     });
 }
 

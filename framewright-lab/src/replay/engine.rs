@@ -233,8 +233,8 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
             free: zone.free,
             held_by_cpus: zone.held_by_cpus,
             largest_order: free.largest_order(),
-            unusable_pageblock: free.unusable_index(Order::MAX),
-            unusable_order_3: free.unusable_index(Order::new(3).unwrap_or(Order::MAX)),
+            unusable_pageblock: free.unusable_index(Order::PAGEBLOCK),
+            unusable_order_3: free.unusable_index(Order::new(3).unwrap_or(Order::PAGEBLOCK)),
         });
     }
 

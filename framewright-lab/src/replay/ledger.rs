@@ -36,7 +36,7 @@ pub(super) struct Freed<'m> {
 
 /// Recorded blocks in pieces of at most our largest order.
 pub(super) fn parts(pfn: u64, order: u8) -> impl Iterator<Item = (u64, Order)> {
-    let part = Order::new(order).unwrap_or(Order::MAX);
+    let part = Order::new(order).unwrap_or(Order::PAGEBLOCK);
     let count = 1u64 << (order - part.get());
     (0..count).map(move |n| (pfn + n * part.frames(), part))
 }

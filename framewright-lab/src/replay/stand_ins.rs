@@ -194,7 +194,7 @@ mod tests {
     fn stand_ins<'m>(machine: &mut Machine<'_, 'm>, types: &[MigrateType]) -> StandIns<'m> {
         let mut stand_ins = StandIns::default();
         for &of in types {
-            let block = machine.alloc(0, Request::new(Order::MAX, MigrateType::Movable));
+            let block = machine.alloc(0, Request::new(Order::PAGEBLOCK, MigrateType::Movable));
             stand_ins.add(of, block.into_iter().collect());
         }
         stand_ins.seal();

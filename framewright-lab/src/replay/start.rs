@@ -72,7 +72,7 @@ fn take_pageblock<'m>(machine: &mut Machine<'_, 'm>, of: MigrateType) -> Vec<Blo
         _ => (PAGEBLOCK_ORDER, 1),
     };
     // The recorded machine has these frames in use: the reserve must not stand in their way.
-    let request = Request::new(Order::new(order).unwrap_or(Order::MAX), of).atomic();
+    let request = Request::new(Order::new(order).unwrap_or(Order::PAGEBLOCK), of).atomic();
     (0..count).map_while(|_| machine.alloc(0, request)).collect()
 }
 

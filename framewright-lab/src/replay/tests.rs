@@ -181,7 +181,7 @@ fn memory_begins_as_the_snapshot_shows_it() {
             assert!(off <= 8 + theirs[order] / 100, "{of} order {order}: {ours:?} {theirs:?}");
         }
     }
-    let order = Order::MAX;
+    let order = Order::PAGEBLOCK;
     let (ours, theirs) = (report.free_at_start.unusable_index(order), kernel.unusable_index(order));
     assert!(ours.abs_diff(theirs) < 20, "{ours} {theirs}");
 }

@@ -23,7 +23,7 @@ impl Buddy<'_> {
             while mask != 0 {
                 let index = leaf * 64 + mask.trailing_zeros();
                 mask &= mask - 1;
-                out.push(Bundle { word: index << WORDS_SHIFT, heads: 1, order: Order::MAX });
+                out.push(Bundle { word: index << WORDS_SHIFT, heads: 1, order: Order::PAGEBLOCK });
             }
         }
     }
@@ -31,7 +31,8 @@ impl Buddy<'_> {
     /// Gives back a pageblock that is folded; `false` if it is not.
     pub(super) fn give_folded(&mut self, bundle: Bundle) -> bool {
         let index = bundle.pageblock();
-        if !self.folded.contains(index) || bundle != Bundle::of(bundle.word * 64, Order::MAX) {
+        if !self.folded.contains(index) || bundle != Bundle::of(bundle.word * 64, Order::PAGEBLOCK)
+        {
             return false;
         }
         let of = self.type_of(index);

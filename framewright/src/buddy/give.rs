@@ -61,7 +61,7 @@ impl Buddy<'_> {
         let mut refusals = Refusals::default();
         let mut run: Option<(u32, MigrateType)> = None;
         for &bundle in bundles {
-            if bundle.order == Order::MAX && self.give_folded(bundle) {
+            if bundle.order == Order::PAGEBLOCK && self.give_folded(bundle) {
                 continue;
             }
             let index = bundle.pageblock();
@@ -97,7 +97,7 @@ impl Buddy<'_> {
         let wanted = capture.order;
         let head = frame & !(wanted.frames() as u32 - 1);
         let suits = of != MigrateType::Isolate
-            && (wanted == Order::MAX
+            && (wanted == Order::PAGEBLOCK
                 || of != MigrateType::Movable
                 || capture.migratetype == MigrateType::Movable);
         if capture.taken.is_none() && refusals.count == 0 && order <= wanted && suits {
@@ -173,7 +173,7 @@ impl Buddy<'_> {
         let index = frame >> PAGEBLOCK_ORDER;
         if self.folded.contains(index) {
             return match (frame as usize % PAGEBLOCK_FRAMES, order) {
-                (0, Order::MAX) => Ok(()),
+                (0, Order::PAGEBLOCK) => Ok(()),
                 (0, _) => Err(Refusal::WrongOrder),
                 _ => Err(Refusal::NotAllocated),
             };

@@ -27,7 +27,7 @@ pub(super) enum Room {
 const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
 
 /// The class of pageblocks that are free as a whole: highest order, emptiest quartile.
-const FREE: u8 = Order::MAX.get() * QUARTILES + QUARTILES - 1;
+const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
 pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],

@@ -185,7 +185,7 @@ impl Pageblock {
     pub(super) fn count_blocks(&self) -> [u32; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
         if self.is_free() {
-            counts[Order::MAX.get() as usize] = 1;
+            counts[Order::PAGEBLOCK.get() as usize] = 1;
             return counts;
         }
         for &word in &self.map {

@@ -39,7 +39,7 @@ impl Buddy<'_> {
     pub(crate) fn take_bundles(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
         let mut fallback = None;
         let mut visits = 0;
-        if want.order == Order::MAX {
+        if want.order == Order::PAGEBLOCK {
             self.take_pageblocks(want, out);
         }
         while out.blocks() < want.blocks && !out.is_full() {

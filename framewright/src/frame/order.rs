@@ -6,7 +6,7 @@ use super::PAGEBLOCK_ORDER;
 
 /// The size of a block: 2^order frames.
 ///
-/// Orders reach from 0 (one frame) to [`Order::MAX`] (one pageblock).
+/// Orders reach from 0 (one frame) to [`Order::PAGEBLOCK`] (one pageblock).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Order(u8);
@@ -15,11 +15,11 @@ impl Order {
     /// One frame.
     pub const ZERO: Order = Order(0);
     /// One pageblock, the largest block the allocator hands out.
-    pub const MAX: Order = Order(PAGEBLOCK_ORDER);
+    pub const PAGEBLOCK: Order = Order(PAGEBLOCK_ORDER);
     /// How many orders there are.
     pub const COUNT: usize = PAGEBLOCK_ORDER as usize + 1;
 
-    /// The order `value`, or `None` above [`Order::MAX`].
+    /// The order `value`, or `None` above [`Order::PAGEBLOCK`].
     #[must_use]
     pub const fn new(value: u8) -> Option<Self> {
         if value <= PAGEBLOCK_ORDER { Some(Self(value)) } else { None }
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn orders_end_at_a_pageblock() {
-        assert_eq!(Order::new(9), Some(Order::MAX));
+        assert_eq!(Order::new(9), Some(Order::PAGEBLOCK));
         assert_eq!(Order::new(10), None);
         assert_eq!(Order::all().count(), Order::COUNT);
-        assert_eq!(Order::MAX.frames(), 512);
+        assert_eq!(Order::PAGEBLOCK.frames(), 512);
     }
 }

@@ -71,7 +71,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// It is not ours, is isolated already, or holds frames that cannot move.
     pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
-        let first = pfn.align_down(Order::MAX);
+        let first = pfn.align_down(Order::PAGEBLOCK);
         let frame = self.zone.locate(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
         // What lies on the lists of CPUs looks allocated to the zone.
         self.drain_all();

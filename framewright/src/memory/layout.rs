@@ -57,7 +57,7 @@ impl Layout {
             [only] => (only, only),
             [] => return Err(InitError::NoMemory),
         };
-        let base = first.start().align_down(Order::MAX);
+        let base = first.start().align_down(Order::PAGEBLOCK);
         let end = last.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
         let span = end - base.get();
         if span > u64::from(u32::MAX) {

@@ -78,7 +78,7 @@ impl ListIndex {
         let order = if self.0 < SMALL_LISTS { self.0 / 3 } else { 9 };
         match Order::new(order) {
             Some(order) => order,
-            None => Order::MAX,
+            None => Order::PAGEBLOCK,
         }
     }
 

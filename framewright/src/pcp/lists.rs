@@ -86,7 +86,7 @@ impl<'m> Lists<'m> {
         leaving: &mut Bundles,
     ) {
         // Pageblocks live on rings only; to be handed out lowest first they go there last.
-        if list.order() == Order::MAX {
+        if list.order() == Order::PAGEBLOCK {
             for &bundle in bundles.iter().rev() {
                 self.accept_one(pages, list, bundle, &stays, leaving);
             }
@@ -112,7 +112,7 @@ impl<'m> Lists<'m> {
         }
         if !stays(bundle) {
             leave(leaving, bundle);
-        } else if list.order() == Order::MAX {
+        } else if list.order() == Order::PAGEBLOCK {
             if len < limit {
                 self.ring(list)[len] = bundle.word * 64;
                 pages.set_len(list, len + 1);
@@ -149,7 +149,7 @@ impl<'m> Lists<'m> {
 
     /// One bundle to part with: of the store, beginning with `list`; else of the rings.
     pub(super) fn choose(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<Bundle> {
-        if list.order() == Order::MAX
+        if list.order() == Order::PAGEBLOCK
             && let Some(bundle) = self.choose_from_ring(pages, list)
         {
             return Some(bundle);
@@ -189,7 +189,7 @@ impl<'m> Lists<'m> {
         let ring = &mut self.rings[list.get()];
         let mut stored = self.stored;
         let mut at = 0;
-        if order == Order::MAX {
+        if order == Order::PAGEBLOCK {
             // Pageblocks have no neighbours to wait for.
             for &frame in &ring[..count] {
                 leave(leaving, Bundle::of(frame, order));

@@ -118,7 +118,7 @@ impl Sizing {
         let order = list.order();
         // One more per batch, so that what spills is a whole word of the map.
         let frames = 2 * (self.batch + 1);
-        let blocks = (frames >> order.get()).max(if order == Order::MAX { 32 } else { 2 });
+        let blocks = (frames >> order.get()).max(if order == Order::PAGEBLOCK { 32 } else { 2 });
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
         (blocks.min(affordable) as usize).min(RING)
     }
