@@ -79,9 +79,9 @@ fn check(number: u8, holds: bool) -> Result<(), u8> {
 }
 
 fn run() -> Result<(), u8> {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES as u64)).ok_or(1)?];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES as u64)).ok_or(1)?.into()];
     let config = Config::new(&map, 1);
-    let layout = Layout::new(&config).map_err(|_| 2)?;
+    let layout = Layout::new::<Machine>(&config).map_err(|_| 2)?;
     check(3, layout.bytes() <= METADATA_BYTES)?;
     // SAFETY: this is the only reference to it, ever.
     let metadata = unsafe { &mut *METADATA.0.get() };
@@ -102,7 +102,7 @@ fn run() -> Result<(), u8> {
     cpu.drain();
     drop(cpu);
     check(10, memory.check().is_ok())?;
-    check(11, memory.zone().free == FRAMES as u64)
+    check(11, memory.free() == FRAMES as u64)
 }
 
 /// What the kernel jumps to.

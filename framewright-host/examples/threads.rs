@@ -18,9 +18,9 @@ fn main() -> Result<()> {
         println!("using the try-lock owner lock: {why}");
     }
     // The memory: which frames it manages, and a buffer for its books.
-    let map = [machine.frames()];
+    let map = [machine.frames().into()];
     let config = Config::new(&map, machine.cpus());
-    let mut metadata = Metadata::for_layout(&Layout::new(&config)?)?;
+    let mut metadata = Metadata::for_layout(&Layout::new::<HostMachine>(&config)?)?;
     let memory = Memory::new(machine, &config, metadata.as_mut())?;
 
     thread::scope(|scope| {

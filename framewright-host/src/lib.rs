@@ -27,9 +27,9 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let machine = HostMachine::builder().frames(8192).cpus(1).build()?;
-//! let map = [machine.frames()];
+//! let map = [machine.frames().into()];
 //! let config = Config::new(&map, machine.cpus());
-//! let mut metadata = Metadata::for_layout(&Layout::new(&config)?)?;
+//! let mut metadata = Metadata::for_layout(&Layout::new::<HostMachine>(&config)?)?;
 //! let memory = Memory::new(machine, &config, metadata.as_mut())?;
 //!
 //! let me = memory.platform().register()?;

@@ -16,7 +16,7 @@ mod stress {
 }
 
 use framewright::{
-    Config, Layout, Memory, Order, Tuning,
+    Config, Layout, Memory, Order, Tuning, ZoneId,
     platform::OwnerLock,
     tuning::{BulkFree, HighOrderDrain},
 };
@@ -95,12 +95,12 @@ fn stress(setting: &Setting) {
         .membarrier(setting.membarrier)
         .build()
         .unwrap();
-    let map = [machine.frames()];
+    let map = [machine.frames().into()];
     let mut tuning = Tuning::default();
     tuning.pcp.bulk_free = setting.bulk_free;
     tuning.pcp.high_order_drain = setting.high_order_drain;
     let config = Config { tuning, ..Config::new(&map, setting.workers) };
-    let layout = Layout::new(&config).unwrap();
+    let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes(), PageSize::Small).unwrap();
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
     if !setting.membarrier {
@@ -140,7 +140,7 @@ fn run(memory: &Memory<'_, HostMachine>, workers: u16) {
 fn everything_came_home(memory: &Memory<'_, HostMachine>) {
     memory.drain_all();
     memory.check().unwrap();
-    let (stats, zone) = (memory.stats(), memory.zone());
+    let (stats, zone) = (memory.stats(), memory.zone(ZoneId::default()).unwrap());
     println!("{stats:?}");
     assert_eq!(memory.platform().first_corruption(), None);
     assert_eq!(stats.refused_frees, 0);
@@ -148,7 +148,7 @@ fn everything_came_home(memory: &Memory<'_, HostMachine>) {
     assert_eq!(zone.held_by_cpus, 0);
     assert_eq!(zone.free, FRAMES);
     assert_eq!(memory.largest_free_order(), Some(Order::PAGEBLOCK));
-    assert_eq!(memory.block_counts().free_of_order(Order::PAGEBLOCK), PAGEBLOCKS);
+    assert_eq!(memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK), PAGEBLOCKS);
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -11,7 +11,7 @@
 //!    |
 //!  pcp       per-CPU lists: no lock, no atomic read-modify-write on the hot path
 //!    |
-//!  zone      watermarks, the zone lock
+//!  zone      nodes, zones, zonelists, watermarks, the zone lock
 //!    |
 //!  buddy     free frames as one 512-bit map per pageblock; lists of pageblocks
 //!    |
@@ -46,9 +46,9 @@ mod zone;
 pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
 pub use frame::{Block, FrameRange, Order, Pfn};
 pub use memory::{
-    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, Planes, Violation,
-    ZoneInfo,
+    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, Planes,
+    Presence, Violation, ZoneInfo,
 };
 pub use platform::{CpuId, Platform};
 pub use tuning::Tuning;
-pub use zone::Watermark;
+pub use zone::{NodeId, NodeMask, Watermark, ZoneId, ZoneKind};

@@ -6,7 +6,7 @@ mod support;
 
 use framewright::{
     Block, Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
-    Request,
+    Request, ZoneId,
     tuning::{Auto, Hardening},
 };
 use support::machine::{Machine, Metadata, cpu, order};
@@ -27,11 +27,11 @@ enum Refused {
 type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
 
 fn metadata() -> Metadata {
-    with_config(|config| Metadata::new(Layout::new(config).unwrap().bytes()))
+    with_config(|config| Metadata::new(Layout::new::<Machine>(config).unwrap().bytes()))
 }
 
 fn with_config<R>(f: impl FnOnce(&mut Config<'_>) -> R) -> R {
-    let map = MAP.map(|(a, b)| FrameRange::new(Pfn::new(a), Pfn::new(b)).unwrap());
+    let map = MAP.map(|(a, b)| FrameRange::new(Pfn::new(a), Pfn::new(b)).unwrap().into());
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(63);
@@ -65,12 +65,16 @@ fn refused(
     of_order: u8,
 ) -> Refused {
     memory.drain_all();
-    let before = memory.block_counts();
+    let before = memory.block_counts(ZoneId::default());
     // SAFETY: none; this is the abuse that `checked` is there for. The frames do not exist.
     let result = unsafe { token.free_raw(pfn, order(of_order)) };
     memory.drain_all();
     let reports = memory.platform().take_reports();
-    assert_eq!(memory.block_counts(), before, "the refused free has changed something");
+    assert_eq!(
+        memory.block_counts(ZoneId::default()),
+        before,
+        "the refused free has changed something"
+    );
     memory.check().unwrap();
     match (result, &reports[..]) {
         (Err(error), _) => Refused::AtOnce(error),
@@ -110,7 +114,7 @@ fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, u8)) 
             unsafe { token.free_raw(pfn, order(of_order)) }.unwrap();
             memory.drain_all();
             assert!(memory.platform().take_reports().is_empty());
-            assert_eq!(memory.zone().free, MANAGED);
+            assert_eq!(memory.free(), MANAGED);
         });
     }
 }
@@ -143,7 +147,7 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
         assert_eq!(reports.iter().map(|report| report.count).sum::<u32>(), 1, "{reports:?}");
         assert_eq!(reports[0].pfn, pfn);
         memory.check().unwrap();
-        assert_eq!(memory.zone().free, MANAGED);
+        assert_eq!(memory.free(), MANAGED);
     });
 }
 
@@ -180,7 +184,7 @@ fn a_free_of_two_neighbours_as_one_is_refused() {
         token.free(low).unwrap();
         token.free(high).unwrap();
         memory.drain_all();
-        assert_eq!(memory.zone().free, MANAGED);
+        assert_eq!(memory.free(), MANAGED);
     });
 }
 
@@ -242,7 +246,7 @@ fn a_frame_that_waits_on_a_list_is_refused() {
         memory.check().unwrap();
         token.free(block).unwrap();
         memory.drain_all();
-        assert_eq!(memory.zone().free, MANAGED);
+        assert_eq!(memory.free(), MANAGED);
     });
 }
 
@@ -261,7 +265,7 @@ fn a_frame_that_waits_on_the_list_of_another_cpu_is_refused() {
     memory.check().unwrap();
     second.free(block).unwrap();
     memory.drain_all();
-    assert_eq!(memory.zone().free, MANAGED);
+    assert_eq!(memory.free(), MANAGED);
 }
 
 #[test]

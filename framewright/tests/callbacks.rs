@@ -58,9 +58,9 @@ unsafe impl Platform for Machine {
 
 /// A memory of 64 pageblocks on two CPUs.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap().into()];
     let config = Config::new(&map, 2);
-    let layout = Layout::new(&config).unwrap();
+    let layout = Layout::new::<Machine>(&config).unwrap();
     let buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()].leak();
     let start = buffer.as_ptr().align_offset(layout.align());
     let machine = Machine { memory: OnceLock::new(), armed: AtomicBool::new(true), when, then };

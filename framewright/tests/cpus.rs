@@ -6,17 +6,17 @@ mod support;
 
 use framewright::{
     Config, CpuError, FrameRange, IsolateError, Layout, Memory, MigrateType, Order, Pfn, Request,
-    tuning::Auto,
+    ZoneId, tuning::Auto,
 };
 use support::machine::{Machine, Metadata, cpu};
 
 /// Two pageblocks, two CPUs, batches of 63.
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(63);
-    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap());
 }
 
@@ -52,7 +52,7 @@ fn an_offline_cpu_holds_nothing_and_serves_nobody() {
         token.free(block).unwrap();
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!(memory.zone().free, 1024);
+        assert_eq!(memory.free(), 1024);
     });
 }
 
@@ -97,7 +97,7 @@ fn an_isolated_pageblock_is_fetched_home_and_withheld() {
         }
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!(memory.block_counts().free_of_order(Order::PAGEBLOCK), 2);
+        assert_eq!(memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK), 2);
     });
 }
 

@@ -46,11 +46,11 @@ unsafe impl Platform for Machine {
 
 /// A small memory that lives as long as the process.
 fn memory() -> &'static Memory<'static, Machine> {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap().into()];
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
-    let layout = Layout::new(&config).unwrap();
+    let layout = Layout::new::<Machine>(&config).unwrap();
     let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()];
     let buffer: &'static mut [MaybeUninit<u8>] = buffer.leak();
     let start = buffer.as_ptr().align_offset(layout.align());
@@ -125,6 +125,6 @@ fn an_owner_can_be_drained_at_work() {
         owner.join().unwrap();
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!(memory.zone().free, 64);
+        assert_eq!(memory.free(), 64);
     });
 }

@@ -4,19 +4,19 @@
 mod support;
 
 use framewright::{
-    Block, Config, FrameRange, FreeError, InitError, Layout, Memory, MigrateType, Order, Pfn,
-    Request, tuning::Auto,
+    Block, Config, FrameRange, FreeError, InitError, Layout, Memory, MemoryRange, MigrateType,
+    Order, Pfn, Request, ZoneId, tuning::Auto,
 };
 use support::machine::{Machine, Metadata, cpu};
 
-fn range(start: u64, end: u64) -> FrameRange {
-    FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()
+fn range(start: u64, end: u64) -> MemoryRange {
+    FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap().into()
 }
 
-fn on_map(map: &[FrameRange], test: impl FnOnce(&Memory<'_, Machine>)) {
+fn on_map(map: &[MemoryRange], test: impl FnOnce(&Memory<'_, Machine>)) {
     let mut config = Config::new(map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap());
 }
 
@@ -26,7 +26,7 @@ fn movable(order: Order) -> Request {
 
 #[test]
 fn every_frame_is_handed_out_once() {
-    let maps: [&[FrameRange]; 5] = [
+    let maps: [&[MemoryRange]; 5] = [
         &[range(0, 1)],
         &[range(511, 513)],
         &[range(Pfn::MAX.get() - 100, Pfn::MAX.get())],
@@ -43,7 +43,7 @@ fn every_frame_is_handed_out_once() {
             }
             frames.sort_unstable();
             let expected: Vec<u64> =
-                map.iter().flat_map(|r| r.start().get()..r.end().get()).collect();
+                map.iter().flat_map(|r| r.frames.start().get()..r.frames.end().get()).collect();
             assert_eq!(frames, expected);
         });
     }
@@ -79,27 +79,27 @@ fn holes_are_nobodys() {
         assert_eq!(unsafe { token.free_raw(hole, Order::ZERO) }, Err(FreeError::NotOurs));
         // SAFETY: as above.
         assert!(unsafe { token.adopt(hole, Order::ZERO) }.is_err());
-        assert_eq!(memory.block_counts().free_of_order(Order::PAGEBLOCK), 2);
+        assert_eq!(memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK), 2);
     });
 }
 
 #[test]
 fn what_is_wrong_with_a_map_is_named() {
-    let new = |map: &[FrameRange]| Layout::new(&Config::new(map, 1)).map(|_| ());
+    let new = |map: &[MemoryRange]| Layout::new::<Machine>(&Config::new(map, 1)).map(|_| ());
     assert_eq!(new(&[]), Err(InitError::NoMemory));
     assert_eq!(new(&[range(0, 8), range(9, 9)]), Err(InitError::EmptyRange { index: 1 }));
     assert_eq!(new(&[range(8, 16), range(0, 4)]), Err(InitError::Unsorted { index: 1 }));
     assert_eq!(new(&[range(0, 16), range(8, 24)]), Err(InitError::Overlapping { index: 1 }));
     assert_eq!(new(&[range(0, 1), range(1 << 40, 1 << 41)]), Err(InitError::SpanTooLarge));
     assert!(matches!(new(&[range(0, u64::MAX)]), Err(InitError::AddressTooHigh { index: 0 })));
-    assert_eq!(Layout::new(&Config::new(&[range(0, 1)], 0)), Err(InitError::NoCpus));
+    assert_eq!(Layout::new::<Machine>(&Config::new(&[range(0, 1)], 0)), Err(InitError::NoCpus));
 }
 
 #[test]
 fn what_is_wrong_with_a_buffer_is_named() {
     let map = [range(0, 5000)];
     let config = Config::new(&map, 2);
-    let layout = Layout::new(&config).unwrap();
+    let layout = Layout::new::<Machine>(&config).unwrap();
     let (needed, align) = (layout.bytes(), layout.align());
     let mut metadata = Metadata::new(needed + align);
     let mut new = |from: usize, to: usize| {
@@ -116,6 +116,6 @@ fn what_is_wrong_with_a_buffer_is_named() {
 #[test]
 fn metadata_is_small() {
     let map = [range(0, 1 << 26)];
-    let layout = Layout::new(&Config::new(&map, 4)).unwrap();
+    let layout = Layout::new::<Machine>(&Config::new(&map, 4)).unwrap();
     assert!(layout.bytes_per_frame() <= 0.5, "{} bytes per frame", layout.bytes_per_frame());
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use support::machine::{Machine, Metadata};
 
 fn with_planes(planes: Planes, test: impl FnOnce(&Memory<'_, Machine>, &Layout)) {
-    let map = [FrameRange::new(Pfn::new(700), Pfn::new(3000)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(700), Pfn::new(3000)).unwrap().into()];
     let config = Config { planes, ..Config::new(&map, 1) };
-    let layout = Layout::new(&config).unwrap();
+    let layout = Layout::new::<Machine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes());
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap(), &layout);
 }

@@ -52,11 +52,11 @@ unsafe impl Platform for Machine {
 
 /// A memory that lives as long as the process: executions are many, but it is small.
 fn memory(machine: Machine) -> &'static Memory<'static, Machine> {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap().into()];
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
-    let layout = Layout::new(&config).unwrap();
+    let layout = Layout::new::<Machine>(&config).unwrap();
     let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()];
     let buffer: &'static mut [MaybeUninit<u8>] = buffer.leak();
     let start = buffer.as_ptr().align_offset(layout.align());
@@ -80,7 +80,7 @@ fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
         owner.join();
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!(memory.zone().free, 63);
+        assert_eq!(memory.free(), 63);
     }
 }
 
@@ -120,7 +120,7 @@ fn isolation_waits_for_owners_at_work() {
             assert_eq!(memory.held_by_cpus(), 0, "a frame of the pageblock was left behind");
             memory.undo_isolate(isolated).unwrap();
             memory.check().unwrap();
-            assert_eq!(memory.zone().free, 64);
+            assert_eq!(memory.free(), 64);
         });
         println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use framewright::{
-    Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId,
     platform::{BarrierTarget, OwnerLock, Wait},
     sync::SpinFlag,
     tuning::Auto,
@@ -97,11 +97,11 @@ fn work(memory: &Memory<'_, Threads>, owned: &Owned, number: u16) {
 
 #[test]
 fn owners_are_drained_at_work() {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES as u64)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES as u64)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(15);
-    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let mut metadata = Metadata::new(Layout::new::<Threads>(&config).unwrap().bytes());
     let memory = Memory::new(Threads, &config, metadata.as_mut()).unwrap();
     let owned = Owned((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
     let done = AtomicBool::new(false);
@@ -125,6 +125,9 @@ fn owners_are_drained_at_work() {
     });
     memory.drain_all();
     memory.check().unwrap();
-    assert_eq!(memory.zone().free, FRAMES as u64);
-    assert_eq!(memory.block_counts().free_of_order(Order::PAGEBLOCK), FRAMES as u64 / 512);
+    assert_eq!(memory.free(), FRAMES as u64);
+    assert_eq!(
+        memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK),
+        FRAMES as u64 / 512
+    );
 }

@@ -10,9 +10,9 @@ use support::machine::{Machine, Metadata, cpu};
 
 #[test]
 fn the_lists_of_a_busy_cpu_are_left_alone() {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap().into()];
     let config = Config::new(&map, 1);
-    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     // The owner is somewhere: its token is out, and its lists hold frames.
     let mut token = memory.cpu(cpu(0)).unwrap();
@@ -32,9 +32,9 @@ fn the_lists_of_a_busy_cpu_are_left_alone() {
 
 #[test]
 fn a_type_that_cannot_be_requested_is_refused() {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
     let config = Config::new(&map, 1);
-    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let request = Request::new(Order::ZERO, MigrateType::Isolate);
     let refused = AllocError::NotRequestable(MigrateType::Isolate);

@@ -5,8 +5,8 @@
 mod support;
 
 use framewright::{
-    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Pfn, Request, Watermark, ZoneInfo,
-    tuning::Auto,
+    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Pfn, Request, Watermark, ZoneId,
+    ZoneInfo, tuning::Auto,
 };
 use support::machine::{Machine, Metadata, cpu, order};
 
@@ -16,10 +16,10 @@ fn on_memory<R>(
     set: impl FnOnce(&mut Config<'_>),
     test: impl FnOnce(&Memory<'_, Machine>) -> R,
 ) -> R {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
     let mut config = Config::new(&map, 1);
     set(&mut config);
-    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap())
 }
 
@@ -36,7 +36,7 @@ fn exhaust(memory: &Memory<'_, Machine>, request: Request) -> (u64, AllocError, 
             }
             Err(error) => {
                 memory.check().unwrap();
-                return (count, error, memory.zone());
+                return (count, error, memory.zone(ZoneId::default()).unwrap());
             }
         }
     }
@@ -69,7 +69,7 @@ fn marks_follow_the_formula() {
             let zone = on_memory(
                 frames,
                 |c| c.tuning.zone.watermark_scale = scale,
-                |memory| memory.zone(),
+                |memory| memory.zone(ZoneId::default()).unwrap(),
             );
             let [min, low, high] = formula(frames, u64::from(scale));
             assert_eq!((zone.min, zone.low, zone.high), (min, low, high), "{frames} frames");
@@ -79,8 +79,11 @@ fn marks_follow_the_formula() {
 
 #[test]
 fn a_given_reserve_is_taken_as_it_is() {
-    let zone =
-        on_memory(4096, |c| c.tuning.zone.min_free = Auto::Fixed(1000), |memory| memory.zone());
+    let zone = on_memory(
+        4096,
+        |c| c.tuning.zone.min_free = Auto::Fixed(1000),
+        |memory| memory.zone(ZoneId::default()).unwrap(),
+    );
     assert_eq!((zone.min, zone.low, zone.high), (1000, 1250, 1500));
 }
 
@@ -183,7 +186,7 @@ fn fragmented_memory_is_told_from_little_memory() {
                 token.free(block.take().unwrap()).unwrap();
             }
             assert_eq!(token.alloc(movable(1)).unwrap_err(), AllocError::NoBlockOfOrder(order(1)));
-            assert_eq!(memory.zone().free, 512);
+            assert_eq!(memory.free(), 512);
             token.free_bulk(&mut blocks);
             assert!(token.alloc(movable(9)).map(framewright::Block::into_raw).is_ok());
         },
@@ -192,11 +195,11 @@ fn fragmented_memory_is_told_from_little_memory() {
 
 #[test]
 fn what_cpus_hold_is_brought_home_before_a_refusal() {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(63);
-    let mut metadata = Metadata::new(Layout::new(&config).unwrap().bytes());
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let (mut here, mut there) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
     let block = there.alloc(movable(0)).unwrap();

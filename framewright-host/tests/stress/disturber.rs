@@ -1,6 +1,6 @@
 //! What other CPUs do to the workers.
 
-use framewright::{CpuError, CpuId, IsolateError, Memory, frame::PAGEBLOCK_FRAMES};
+use framewright::{CpuError, CpuId, IsolateError, Memory, ZoneId, frame::PAGEBLOCK_FRAMES};
 use framewright_host::HostMachine;
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -70,10 +70,10 @@ fn pause(random: &mut fastrand::Rng) {
 }
 
 fn look(memory: &Memory<'_, HostMachine>) {
-    let zone = memory.zone();
+    let zone = memory.zone(ZoneId::default()).unwrap();
     assert!(zone.free <= zone.managed, "{zone:?}");
     let mut text = String::new();
     memory.write_buddyinfo(&mut text).unwrap();
     memory.write_pagetypeinfo(&mut text).unwrap();
-    assert!(memory.block_counts().free_frames() <= zone.managed);
+    assert!(memory.block_counts(ZoneId::default()).free_frames() <= zone.managed);
 }

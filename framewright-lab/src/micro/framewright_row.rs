@@ -102,13 +102,14 @@ impl Peer for Framewright {
 
     fn new(frames: u64, cpus: usize) -> Self {
         let all = FrameRange::new(Pfn::new(0), Pfn::new(frames)).expect("ascending");
-        let map = [all];
+        let map = [all.into()];
         let mut tuning = Tuning::default();
         tuning.zone.min_free = Auto::Fixed(0);
         tuning.zone.watermark_scale = 1;
         let cpus = u16::try_from(cpus).expect("CPUs are numbered in 16 bits");
         let config = Config { tuning, ..Config::new(&map, cpus) };
-        let layout = framewright::Layout::new(&config).expect("a valid configuration");
+        let layout =
+            framewright::Layout::new::<MetadataOnly>(&config).expect("a valid configuration");
         let (bytes, align) = (layout.bytes(), layout.align());
         let room = Box::leak(Box::<[u8]>::new_uninit_slice(bytes + align));
         let buffer = Buffer(NonNull::from(&mut *room));

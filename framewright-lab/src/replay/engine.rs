@@ -4,7 +4,8 @@ use std::mem::MaybeUninit;
 
 use framewright::observe::CpuStats;
 use framewright::{
-    Config, CpuId, FrameRange, InitError, Layout, Memory, MigrateType, Order, Pfn, Request, Tuning,
+    Config, CpuId, FrameRange, InitError, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
+    Request, Tuning, ZoneId,
 };
 
 use super::error::ReplayError;
@@ -47,10 +48,12 @@ pub(super) fn replay(
         cpus: plan.cpus,
         reason: error.to_string(),
     };
-    let ranges: Vec<FrameRange> =
-        FrameRange::new(Pfn::new(0), Pfn::new(plan.frames)).into_iter().collect();
+    let ranges: Vec<MemoryRange> = FrameRange::new(Pfn::new(0), Pfn::new(plan.frames))
+        .into_iter()
+        .map(MemoryRange::from)
+        .collect();
     let config = Config { tuning: *tuning, ..Config::new(&ranges, plan.cpus) };
-    let layout = Layout::new(&config).map_err(setup)?;
+    let layout = Layout::new::<Serial>(&config).map_err(setup)?;
     let mut buffer = Vec::with_capacity(layout.bytes() + layout.align());
     let metadata = aligned(buffer.spare_capacity_mut(), &layout);
     let memory = Memory::new(Serial::default(), &config, metadata).map_err(setup)?;
@@ -88,7 +91,7 @@ impl Beginning {
             stats: stats(machine),
             in_use: machine.in_use(),
             held: machine.memory().held_by_cpus(),
-            free: FreeMemory::ours(&machine.memory().block_counts()),
+            free: FreeMemory::ours(&machine.memory().block_counts(ZoneId::default())),
             kernel_free: snapshot.and_then(FreeMemory::kernels),
             from_snapshot: plan.from_snapshot,
         }
@@ -225,8 +228,8 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
 
     fn sample(&mut self, nanos: u64) {
         let memory = self.machine.memory();
-        let zone = memory.zone();
-        let free = FreeMemory::ours(&memory.block_counts());
+        let zone = memory.zone(ZoneId::default()).unwrap();
+        let free = FreeMemory::ours(&memory.block_counts(ZoneId::default()));
         self.samples.push(Sample {
             seconds: nanos.saturating_sub(self.survey.first_nanos) as f64 / 1e9,
             in_use: self.machine.in_use(),
@@ -257,7 +260,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
             others: self.survey.others.clone(),
             seconds: self.survey.seconds(),
             machine: MachineReport {
-                frames: memory.zone().managed,
+                frames: memory.managed(),
                 cpus: self.machine.cpus(),
                 metadata_bytes,
                 from_snapshot: begin.from_snapshot,
@@ -270,7 +273,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
             kernel_total,
             cpus,
             free_at_start: begin.free,
-            free_at_end: FreeMemory::ours(&memory.block_counts()),
+            free_at_end: FreeMemory::ours(&memory.block_counts(ZoneId::default())),
             kernel_free_at_start: begin.kernel_free,
             samples: self.samples,
         }

@@ -1,6 +1,6 @@
 //! A memory and the tokens of all its CPUs.
 
-use framewright::{Block, CpuId, CpuToken, Memory, Request};
+use framewright::{Block, CpuId, CpuToken, Memory, Request, ZoneId};
 
 use super::error::ReplayError;
 use super::serial::Serial;
@@ -18,7 +18,7 @@ impl<'a, 'm> Machine<'a, 'm> {
         match claimed {
             Ok(cpus) => Ok(Self { memory, cpus }),
             Err(error) => Err(ReplayError::Setup {
-                frames: memory.zone().managed,
+                frames: memory.managed(),
                 cpus,
                 reason: error.to_string(),
             }),
@@ -37,7 +37,7 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     /// Frames in use: managed, neither free nor on a CPU's list.
     pub(super) fn in_use(&self) -> u64 {
-        let zone = self.memory.zone();
+        let zone = self.memory.zone(ZoneId::default()).unwrap();
         zone.managed - zone.free - zone.held_by_cpus
     }
 
@@ -77,9 +77,9 @@ pub(super) mod tests {
     /// Runs `f` on a machine of one CPU and so many pageblocks.
     pub(in crate::replay) fn with_machine(pageblocks: u64, f: impl FnOnce(&mut Machine<'_, '_>)) {
         let range = FrameRange::new(Pfn::new(0), Pfn::new(pageblocks << 9)).unwrap();
-        let ranges = [range];
+        let ranges = [range.into()];
         let config = Config::new(&ranges, 1);
-        let layout = Layout::new(&config).unwrap();
+        let layout = Layout::new::<Serial>(&config).unwrap();
         let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
         let skip = buffer.as_ptr().align_offset(layout.align());
         let memory = Memory::new(Serial::default(), &config, &mut buffer[skip..]).unwrap();

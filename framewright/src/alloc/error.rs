@@ -17,6 +17,8 @@ pub enum AllocError {
     NoBlockOfOrder(Order),
     /// Requests may not ask for this type.
     NotRequestable(MigrateType),
+    /// No zone with memory is among those that the request can use.
+    NoZone,
 }
 
 impl fmt::Display for AllocError {
@@ -30,6 +32,9 @@ impl fmt::Display for AllocError {
             }
             AllocError::NotRequestable(of) => {
                 write!(f, "requests may not ask for {of} memory")
+            }
+            AllocError::NoZone => {
+                f.write_str("no zone has memory that the request could use: see its zone and nodes")
             }
         }
     }

@@ -6,7 +6,7 @@ use super::MigrateType;
 use crate::{
     frame::Order,
     pcp::ListIndex,
-    zone::{Access, Watermark},
+    zone::{Access, Depth, NodeId, NodeMask, Watermark, ZoneKind},
 };
 
 /// What is wanted: an order, a mobility, and how hard to try.
@@ -22,6 +22,9 @@ pub struct Request {
     order: Order,
     migratetype: MigrateType,
     flags: u8,
+    highest: ZoneKind,
+    node: Option<NodeId>,
+    nodes: NodeMask,
 }
 
 const ZEROED: u8 = 1 << 0;
@@ -30,15 +33,50 @@ const NO_WAIT: u8 = 1 << 2;
 const NO_RETRY: u8 = 1 << 3;
 const RETRY_MAYFAIL: u8 = 1 << 4;
 const NO_FAIL: u8 = 1 << 5;
+const THIS_NODE: u8 = 1 << 6;
+const SOME_NODES: u8 = 1 << 7;
 
 /// Orders above this are costly: nobody waits long for them.
 const COSTLY_ORDER: u8 = 3;
 
 impl Request {
-    /// A request that may wait for relief, retries within bounds, and may fail.
+    /// A request that may wait for relief, retries within bounds, and may fail. Movable
+    /// requests may use every kind of zone, others all but [`ZoneKind::Movable`]; the zones of
+    /// the CPU's own node are tried first.
     #[must_use]
     pub const fn new(order: Order, migratetype: MigrateType) -> Self {
-        Self { order, migratetype, flags: 0 }
+        let highest = match migratetype {
+            MigrateType::Movable => ZoneKind::Movable,
+            _ => ZoneKind::Normal,
+        };
+        Self { order, migratetype, flags: 0, highest, node: None, nodes: NodeMask::ALL }
+    }
+
+    /// Can use zones up to `highest` only: devices that reach only low addresses.
+    #[must_use]
+    pub const fn zone(mut self, highest: ZoneKind) -> Self {
+        self.highest = highest;
+        self
+    }
+
+    /// Prefers the zones of `node` to those of the CPU's own.
+    #[must_use]
+    pub const fn on_node(mut self, node: NodeId) -> Self {
+        self.node = Some(node);
+        self
+    }
+
+    /// Can use the preferred node only.
+    #[must_use]
+    pub const fn this_node(self) -> Self {
+        self.with(THIS_NODE)
+    }
+
+    /// Can use these nodes only.
+    #[must_use]
+    pub const fn nodes(mut self, nodes: NodeMask) -> Self {
+        self.nodes = nodes;
+        self.with(SOME_NODES)
     }
 
     /// The frames shall be filled with zeroes.
@@ -125,13 +163,42 @@ impl Request {
         self.has(NO_FAIL) && self.may_wait()
     }
 
+    /// The highest kind of zone it can use.
+    #[must_use]
+    pub const fn highest(self) -> ZoneKind {
+        self.highest
+    }
+
+    /// The node it prefers; `None`: that of the CPU.
+    #[must_use]
+    pub const fn node(self) -> Option<NodeId> {
+        self.node
+    }
+
+    /// Whether it can use `node` if it prefers `preferred`.
+    pub(crate) const fn allows(self, node: NodeId, preferred: NodeId) -> bool {
+        self.nodes.contains(node) && (!self.has(THIS_NODE) || node.get() == preferred.get())
+    }
+
+    /// What it may take at first.
+    pub(super) const fn first_access(self) -> Access {
+        Access::above(Watermark::Low, self.highest)
+    }
+
     /// What it may take when the low watermark stood in its way.
     pub(super) const fn last_access(self) -> Access {
-        match (self.has(URGENT), self.has(NO_WAIT)) {
-            (true, true) => Access::Atomic,
-            (true, false) => Access::HalfOfMin,
-            (false, _) => Access::Above(Watermark::Min),
-        }
+        let depth = match (self.has(URGENT), self.has(NO_WAIT)) {
+            (true, true) => Depth::Atomic,
+            (true, false) => Depth::HalfOfMin,
+            (false, _) => Depth::Above(Watermark::Min),
+        };
+        Access { depth, highest: self.highest }
+    }
+
+    /// Whether the first zone of the CPU's own node will do for it.
+    #[inline(always)]
+    pub(super) const fn is_at_home(self) -> bool {
+        self.node.is_none() && !self.has(SOME_NODES)
     }
 
     /// The per-CPU list that serves it.
@@ -157,6 +224,11 @@ impl fmt::Display for Request {
             (MigrateType::Reclaimable, ..) => "GFP_KERNEL|__GFP_RECLAIMABLE",
             _ => "GFP_KERNEL",
         })?;
+        match self.highest {
+            ZoneKind::Dma => f.write_str("|GFP_DMA")?,
+            ZoneKind::Dma32 => f.write_str("|GFP_DMA32")?,
+            ZoneKind::Normal | ZoneKind::Movable => {}
+        }
         let urgent_only = self.has(URGENT) && !self.has(NO_WAIT);
         for (on, name) in [
             (urgent_only, "|__GFP_HIGH"),
@@ -164,6 +236,7 @@ impl fmt::Display for Request {
             (self.has(NO_FAIL), "|__GFP_NOFAIL"),
             (self.has(NO_RETRY), "|__GFP_NORETRY"),
             (self.has(ZEROED), "|__GFP_ZERO"),
+            (self.has(THIS_NODE), "|__GFP_THISNODE"),
         ] {
             if on {
                 f.write_str(name)?;

@@ -10,36 +10,38 @@
 
 use super::{AllocError, Request};
 use crate::{
-    frame::Order,
+    frame::{Order, Pfn},
     memory::Memory,
     pcp::Cpu,
-    platform::{Platform, Progress, Wait},
-    zone::{Access, Watermark},
+    platform::{CpuId, Platform, Progress, Wait},
+    zone::Access,
 };
 
 /// Frames that one round of reclaim is asked for, at least.
 const RECLAIM_FRAMES: u64 = 32;
 
-/// Allocates a block; the frame is zone-relative.
-pub(super) fn alloc<'m, P: Platform>(
-    memory: &Memory<'m, P>,
-    cpu: &Cpu<'_, 'm, P>,
+/// Allocates a block and names its first frame.
+pub(super) fn alloc<P: Platform>(
+    memory: &Memory<'_, P>,
+    cpu: CpuId,
     request: Request,
-) -> Result<u32, AllocError> {
+) -> Result<Pfn, AllocError> {
     if !request.migratetype().is_requestable() {
         return Err(AllocError::NotRequestable(request.migratetype()));
     }
-    if let Ok(frame) = attempt(cpu, request, Access::Above(Watermark::Low)) {
-        return Ok(frame);
+    if let Ok(pfn) = attempt(memory, cpu, request, request.first_access()) {
+        return Ok(pfn);
     }
-    cpu.pages.counters.slow_paths.add(1);
+    let preferred = memory.candidates(cpu, request).next().ok_or(AllocError::NoZone)?;
+    preferred.pages.counters.slow_paths.add(1);
     let mut waits = 0;
     loop {
         let error = match with_relief(memory, cpu, request) {
-            Ok(frame) => return Ok(frame),
+            Ok(pfn) => return Ok(pfn),
             Err(error) => error,
         };
         if !request.never_fails() {
+            preferred.pages.counters.failures.add(1);
             return Err(error);
         }
         memory.platform().wait(Wait::Memory, waits);
@@ -48,20 +50,20 @@ pub(super) fn alloc<'m, P: Platform>(
 }
 
 /// Steps 2 to 4.
-fn with_relief<'m, P: Platform>(
-    memory: &Memory<'m, P>,
-    cpu: &Cpu<'_, 'm, P>,
+fn with_relief<P: Platform>(
+    memory: &Memory<'_, P>,
+    cpu: CpuId,
     request: Request,
-) -> Result<u32, AllocError> {
+) -> Result<Pfn, AllocError> {
     let access = request.last_access();
     let relief = memory.platform().relief();
     relief.wake(request.order());
-    let mut result = attempt(cpu, request, access);
+    let mut result = attempt(memory, cpu, request, access);
     if result.is_ok() || !request.may_wait() {
         return result;
     }
     memory.drain_all();
-    result = attempt(cpu, request, access);
+    result = attempt(memory, cpu, request, access);
     let rounds = if request.may_retry() { 1 + memory.tuning().alloc.retries } else { 1 };
     let mut round = 0;
     while result.is_err() && round < rounds {
@@ -71,7 +73,7 @@ fn with_relief<'m, P: Platform>(
             Progress::None
         };
         if compacted == Progress::Some {
-            result = attempt(cpu, request, access);
+            result = attempt(memory, cpu, request, access);
         }
         if result.is_err() {
             let wanted = request.order().frames().max(RECLAIM_FRAMES);
@@ -80,15 +82,49 @@ fn with_relief<'m, P: Platform>(
                 break;
             }
             memory.drain_all();
-            result = attempt(cpu, request, access);
+            result = attempt(memory, cpu, request, access);
         }
         round += 1;
     }
     result
 }
 
-/// One try of lists and zone.
+/// One try of the zones that the request may use, each with the CPU's lists for it.
 fn attempt<P: Platform>(
+    memory: &Memory<'_, P>,
+    cpu: CpuId,
+    request: Request,
+    access: Access,
+) -> Result<Pfn, AllocError> {
+    let mut preferred = None;
+    let mut error = AllocError::NoZone;
+    for at in memory.candidates(cpu, request) {
+        let first = *preferred.get_or_insert(at);
+        match take(&at, request, access) {
+            Ok(frame) => {
+                if at.zone.node() != first.zone.node() {
+                    at.pages.counters.numa_miss.add(1);
+                    first.pages.counters.numa_foreign.add(1);
+                }
+                return Ok(at.pfn(frame));
+            }
+            Err(why) => error = graver(error, why),
+        }
+    }
+    Err(error)
+}
+
+/// Of the reasons of two zones, the one that says more about why all failed: where one has
+/// memory enough, the want of a block is to blame.
+fn graver(one: AllocError, other: AllocError) -> AllocError {
+    match one {
+        AllocError::NoBlockOfOrder(_) => one,
+        _ => other,
+    }
+}
+
+/// One try of lists and zone.
+fn take<P: Platform>(
     cpu: &Cpu<'_, '_, P>,
     request: Request,
     access: Access,

@@ -4,12 +4,12 @@ use core::marker::PhantomData;
 
 use super::{AllocError, FreeError, MigrateType, Request};
 use crate::{
-    frame::{Block, MemoryTag, Order, PAGEBLOCK_ORDER, Pfn},
-    memory::Memory,
+    frame::{Block, MemoryTag, Order, Pfn},
+    memory::{Home, Memory},
     observe::{DrainReason, Event},
-    pcp::{Cpu, CpuPages, ListIndex},
+    pcp::ListIndex,
     platform::{CpuId, Platform, Site},
-    sync::{AtomicU8, Ordering},
+    zone::ZoneKind,
 };
 
 /// The right to use the lists of one CPU of a memory.
@@ -18,9 +18,12 @@ use crate::{
 /// `&mut self`: so nobody can be inside the lists twice. Dropping it gives the right back.
 pub struct CpuToken<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
-    pages: &'m CpuPages<'m>,
-    types: &'m [AtomicU8],
-    base: u64,
+    /// The zone that requests for any kind try first.
+    home: Home<'m>,
+    /// The zone that requests for at most [`ZoneKind::Normal`] try first, if there is one.
+    normal: Option<Home<'m>>,
+    /// The memory's generation when the homes were looked up.
+    generation: u32,
     tag: MemoryTag<'m>,
     id: CpuId,
     /// Not `Send`: a CPU does not wander between threads in the middle of something.
@@ -29,16 +32,10 @@ pub struct CpuToken<'a, 'm, P: Platform> {
 
 impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// A token for a CPU that the caller has just claimed.
-    pub(crate) fn new(memory: &'a Memory<'m, P>, pages: &'m CpuPages<'m>, id: CpuId) -> Self {
-        Self {
-            memory,
-            pages,
-            types: memory.zone_ref().types(),
-            base: memory.zone_ref().base().get(),
-            tag: memory.tag(),
-            id,
-            not_send: PhantomData,
-        }
+    pub(crate) fn new(memory: &'a Memory<'m, P>, id: CpuId) -> Self {
+        let generation = memory.generation();
+        let (home, normal) = memory.homes(id);
+        Self { memory, home, normal, generation, tag: memory.tag(), id, not_send: PhantomData }
     }
 
     /// The CPU this token is for.
@@ -61,11 +58,26 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// everything that the request allows was tried.
     #[inline(always)]
     pub fn alloc(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
-        let frame = match request.list().and_then(|list| self.pages.pop(list)) {
-            Some(frame) => frame,
+        let pfn = match self.pop(request) {
+            Some(pfn) => pfn,
             None => self.alloc_slowly(request)?,
         };
-        Ok(self.hand_out(frame, request))
+        Ok(self.hand_out(pfn, request))
+    }
+
+    /// Takes a block off the lists for the zone that the request tries first.
+    #[inline(always)]
+    fn pop(&self, request: Request) -> Option<Pfn> {
+        if !request.is_at_home() {
+            return None;
+        }
+        let home = match request.highest() {
+            ZoneKind::Movable => &self.home,
+            ZoneKind::Normal => self.normal.as_ref()?,
+            ZoneKind::Dma | ZoneKind::Dma32 => return None,
+        };
+        let frame = home.pages.pop(request.list()?)?;
+        Some(Pfn::new(home.base + u64::from(frame)))
     }
 
     /// Frees a block.
@@ -78,7 +90,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         if !block.belongs_to(self.tag) {
             return Err(block);
         }
-        self.free_frames((block.pfn().get() - self.base) as u32, block.order());
+        self.free_frames(block.pfn(), block.order());
         Ok(())
     }
 
@@ -97,8 +109,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// [`Block::into_raw`], and no longer uses them.
     #[allow(unsafe_code)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let frame = self.memory.locate(pfn, order)?;
-        match self.free_frames(frame, order) {
+        self.memory.locate(pfn, order)?;
+        match self.free_frames(pfn, order) {
             None => Ok(()),
             Some(error) => Err(error),
         }
@@ -142,9 +154,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         if !block.belongs_to(self.tag) {
             return Err(block);
         }
-        let (pfn, _) = block.into_raw();
-        let frame = (pfn.get() - self.base) as u32;
-        self.context().split_head(frame, half);
+        let (pfn, order) = block.into_raw();
+        if let Some((zone, frame)) = self.memory.find(pfn, order) {
+            self.memory.context(zone, self.id).split_head(frame, half);
+        }
         let upper = pfn.offset(half.frames());
         Ok((Block::new(self.tag, pfn, half), Block::new(self.tag, upper, half)))
     }
@@ -157,10 +170,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         order: Order,
         migratetype: MigrateType,
     ) -> Option<Block<'m>> {
-        let frame = self.memory.locate(pfn, order).ok()?;
-        let cpu = self.context();
+        let (zone, frame) = self.memory.locate(pfn, order).ok()?;
+        let cpu = self.memory.context(zone, self.id);
         let taken = cpu.take_specific(frame, order, migratetype);
-        taken.then(|| self.hand_out(frame, Request::new(order, migratetype)))
+        taken.then(|| self.hand_out(pfn, Request::new(order, migratetype)))
     }
 
     /// Frees a block to the zone, past the lists; if that completes a free block of the
@@ -178,73 +191,77 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             return Err(block);
         }
         let (pfn, order) = block.into_raw();
-        let frame = (pfn.get() - self.base) as u32;
         self.trace_free(pfn, order);
-        let captured =
-            self.context().free_capturing(frame, order, request.order(), request.migratetype());
-        Ok(captured.map(|frame| self.hand_out(frame, request)))
+        let Some((zone, frame)) = self.memory.find(pfn, order) else { return Ok(None) };
+        let cpu = self.memory.context(zone, self.id);
+        let captured = cpu.free_capturing(frame, order, request.order(), request.migratetype());
+        Ok(captured.map(|frame| self.hand_out(cpu.pfn(frame), request)))
     }
 
-    /// Gives everything on this CPU's lists back to the zone.
+    /// Gives everything on this CPU's lists back to the zones.
     pub fn drain(&mut self) {
-        self.context().drain(DrainReason::Local);
+        for cpu in self.memory.contexts(self.id) {
+            cpu.drain(DrainReason::Local);
+        }
     }
 
     #[inline(always)]
-    fn free_frames(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        self.trace_free(self.context().pfn(frame), order);
+    fn free_frames(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
+        self.trace_free(pfn, order);
         if order != Order::ZERO {
-            return self.free_elsewhere(frame, order);
+            return self.free_elsewhere(pfn, order);
         }
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
-        let movable = || self.type_of(frame) == Some(MigrateType::Movable as u8);
-        if self.pages.push(ListIndex::MOVABLE, frame, movable) {
+        let frame = self.home.frame(pfn);
+        let movable = || self.home.type_of(frame) == Some(MigrateType::Movable as u8);
+        if self.home.pages.push(ListIndex::MOVABLE, frame, movable) {
             return None;
         }
-        if movable() { self.free_slowly(frame, order) } else { self.free_elsewhere(frame, order) }
+        if movable() { self.free_slowly(pfn, order) } else { self.free_elsewhere(pfn, order) }
     }
 
-    /// Frees what is not a single movable frame: other lists, then the long way.
+    /// Frees what is not a single movable frame of the first zone: other lists, then the long
+    /// way.
     #[inline(never)]
-    fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let of = self.type_of(frame);
-        if let Some(list) = of.and_then(|of| ListIndex::freeing_simply(order, of))
-            && self.pages.push(list, frame, || self.type_of(frame) == of)
-        {
-            return None;
+    fn free_elsewhere(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
+        for home in [Some(&self.home), self.normal.as_ref()].into_iter().flatten() {
+            let frame = home.frame(pfn);
+            let of = home.type_of(frame);
+            if let Some(list) = of.and_then(|of| ListIndex::freeing_simply(order, of))
+                && home.pages.push(list, frame, || home.type_of(frame) == of)
+            {
+                return None;
+            }
         }
-        self.free_slowly(frame, order)
-    }
-
-    /// The number of the type of a frame's pageblock. Decides only inside the lists: whoever
-    /// isolates a pageblock changes its type and then waits until no owner is inside.
-    #[inline(always)]
-    fn type_of(&self, frame: u32) -> Option<u8> {
-        let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?;
-        Some(of.load(Ordering::Relaxed))
+        self.free_slowly(pfn, order)
     }
 
     #[cold]
     #[inline(never)]
-    fn free_slowly(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let refusals = self.context().free(frame, order);
+    fn free_slowly(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
+        // A block's frames are in a zone; raw frames were looked up before.
+        let (zone, frame) = self.memory.find(pfn, order)?;
+        let refusals = self.memory.context(zone, self.id).free(frame, order);
         refusals.first.map(|(_, _, why)| why.into())
     }
 
     #[cold]
     #[inline(never)]
-    fn alloc_slowly(&mut self, request: Request) -> Result<u32, AllocError> {
+    fn alloc_slowly(&mut self, request: Request) -> Result<Pfn, AllocError> {
         self.memory.platform().point(Site::SlowPath);
-        let frame = super::slow::alloc(self.memory, &self.context(), request);
-        if frame.is_err() {
-            self.pages.counters.failures.add(1);
-            if P::TRACING {
-                let event = Event::PageAlloc { pfn: None, request };
-                self.memory.platform().trace(self.id, &event);
-            }
+        let generation = self.memory.generation();
+        if generation != self.generation {
+            // Memory came or went: other zones may be nearest now.
+            (self.home, self.normal) = self.memory.homes(self.id);
+            self.generation = generation;
         }
-        frame
+        let pfn = super::slow::alloc(self.memory, self.id, request);
+        if P::TRACING && pfn.is_err() {
+            let event = Event::PageAlloc { pfn: None, request };
+            self.memory.platform().trace(self.id, &event);
+        }
+        pfn
     }
 
     #[inline(always)]
@@ -256,30 +273,21 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     /// Makes a block of frames that have just left a list or the zone.
     #[inline(always)]
-    fn hand_out(&self, frame: u32, request: Request) -> Block<'m> {
-        let block = self.block(frame, request.order());
+    fn hand_out(&self, pfn: Pfn, request: Request) -> Block<'m> {
+        let block = Block::new(self.tag, pfn, request.order());
         let platform = self.memory.platform();
         if request.is_zeroed() {
-            platform.clear(block.pfn(), block.order());
+            platform.clear(pfn, request.order());
         }
         if P::TRACING {
-            platform.trace(self.id, &Event::PageAlloc { pfn: Some(block.pfn()), request });
+            platform.trace(self.id, &Event::PageAlloc { pfn: Some(pfn), request });
         }
         block
-    }
-
-    #[inline(always)]
-    fn block(&self, frame: u32, order: Order) -> Block<'m> {
-        Block::new(self.tag, Pfn::new(self.base + u64::from(frame)), order)
-    }
-
-    fn context(&self) -> Cpu<'_, 'm, P> {
-        self.memory.context(self.pages, self.id)
     }
 }
 
 impl<P: Platform> Drop for CpuToken<'_, '_, P> {
     fn drop(&mut self) {
-        self.pages.unclaim();
+        self.memory.unclaim(self.id);
     }
 }

@@ -6,7 +6,7 @@
 use super::{AllocError, Request};
 use crate::{
     buddy::Bundle,
-    frame::Block,
+    frame::{Block, Pfn},
     memory::Memory,
     observe::Event,
     platform::{CpuId, Platform},
@@ -16,8 +16,8 @@ use crate::{
 const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Allocates a block from the zone, past the lists of all CPUs, without waiting. Takes the
-    /// zone lock with interrupts masked; so an NMI handler may call it only if it cannot have
+    /// Allocates a block from the zones, past the lists of all CPUs, without waiting; prefers
+    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked; so an NMI handler may call it only if it cannot have
     /// interrupted a holder.
     ///
     /// # Errors
@@ -27,10 +27,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         if !request.migratetype().is_requestable() {
             return Err(AllocError::NotRequestable(request.migratetype()));
         }
-        let cpu = self.account(ACCOUNT);
-        let access = request.last_access();
-        let frame = cpu.alloc_from_zone(request.order(), request.migratetype(), access)?;
-        let block = Block::new(self.tag(), cpu.pfn(frame), request.order());
+        let pfn = self.take_unlisted(request)?;
+        let block = Block::new(self.tag(), pfn, request.order());
         if request.is_zeroed() {
             self.platform().clear(block.pfn(), block.order());
         }
@@ -50,13 +48,25 @@ impl<'m, P: Platform> Memory<'m, P> {
         if !self.owns(&block) {
             return Err(block);
         }
-        let cpu = self.account(ACCOUNT);
         let (pfn, order) = block.into_raw();
-        let frame = (pfn.get() - self.zone_ref().base().get()) as u32;
         if P::TRACING {
             self.platform().trace(ACCOUNT, &Event::PageFree { pfn, order });
         }
-        cpu.free_to_zone(Bundle::of(frame, order));
+        if let Some((zone, frame)) = self.find(pfn, order) {
+            self.context(zone, ACCOUNT).free_to_zone(Bundle::of(frame, order));
+        }
         Ok(())
+    }
+
+    fn take_unlisted(&self, request: Request) -> Result<Pfn, AllocError> {
+        let mut error = AllocError::NoZone;
+        for at in self.candidates(ACCOUNT, request) {
+            let (order, of) = (request.order(), request.migratetype());
+            match at.alloc_from_zone(order, of, request.last_access()) {
+                Ok(frame) => return Ok(at.pfn(frame)),
+                Err(why) => error = why,
+            }
+        }
+        Err(error)
     }
 }

@@ -19,7 +19,16 @@ impl<'m> Carver<'m> {
     pub(super) fn array<T>(
         &mut self,
         count: usize,
-        mut make: impl FnMut(usize) -> T,
+        make: impl FnMut(usize) -> T,
+    ) -> Option<&'m mut [T]> {
+        self.collect(count, (0..count).map(make))
+    }
+
+    /// As [`Carver::array`], of `count` values from an iterator. `None` also if it has fewer.
+    pub(super) fn collect<T>(
+        &mut self,
+        count: usize,
+        values: impl Iterator<Item = T>,
     ) -> Option<&'m mut [T]> {
         let padding = self.rest.as_ptr().align_offset(align_of::<T>());
         let bytes = count.checked_mul(size_of::<T>())?;
@@ -33,8 +42,13 @@ impl<'m> Carver<'m> {
         // SAFETY: `start` is aligned for `T` and `front` holds `count` of them behind it; the
         // bytes are exclusively ours for 'm, and `MaybeUninit<T>` may hold any bytes.
         let array = unsafe { core::slice::from_raw_parts_mut(start, count) };
-        for (i, slot) in array.iter_mut().enumerate() {
-            slot.write(make(i));
+        let mut written = 0;
+        for (slot, value) in array.iter_mut().zip(values) {
+            slot.write(value);
+            written += 1;
+        }
+        if written < count {
+            return None;
         }
         // SAFETY: every element was written just now.
         Some(unsafe { array.assume_init_mut() })

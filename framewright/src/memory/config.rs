@@ -4,33 +4,170 @@ use core::fmt;
 
 use super::Planes;
 use crate::{
-    frame::{FrameRange, Pfn},
+    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    platform::CpuId,
     tuning::Tuning,
+    zone::{NodeId, ZoneKind},
 };
+
+/// Whether a stretch of memory is there from the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum Presence {
+    /// It is.
+    #[default]
+    Present,
+    /// It may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
+    Absent,
+}
+
+/// A stretch of memory, as firmware reports it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct MemoryRange {
+    /// Its frames.
+    pub frames: FrameRange,
+    /// The node it is on.
+    pub node: NodeId,
+    /// What it can be used for. The ranges of one kind on one node make up a zone.
+    pub zone: ZoneKind,
+    /// Whether it is there from the start.
+    pub presence: Presence,
+}
+
+impl MemoryRange {
+    /// `frames` of the given kind, present on a node.
+    #[must_use]
+    pub const fn new(frames: FrameRange, node: NodeId, zone: ZoneKind) -> Self {
+        Self { frames, node, zone, presence: Presence::Present }
+    }
+
+    /// As it is, but to be added later.
+    #[must_use]
+    pub const fn absent(self) -> Self {
+        Self { presence: Presence::Absent, ..self }
+    }
+
+    fn is_present(&self) -> bool {
+        self.presence == Presence::Present
+    }
+}
+
+/// Ordinary memory of the only node there is.
+impl From<FrameRange> for MemoryRange {
+    fn from(frames: FrameRange) -> Self {
+        Self::new(frames, NodeId::default(), ZoneKind::Normal)
+    }
+}
 
 /// What a memory is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'c> {
     /// The frames to manage: ascending, not overlapping, not empty. Gaps are holes.
-    pub memory: &'c [FrameRange],
+    pub memory: &'c [MemoryRange],
     /// CPUs that may ever use it.
     pub cpus: u16,
+    /// The node of each CPU; those beyond the end of the slice are on node 0.
+    pub cpu_nodes: &'c [NodeId],
+    /// How far the nodes are from one another, row by row, as firmware reports it (10: local).
+    /// Empty: all nodes are equally far from one another.
+    pub distances: &'c [u8],
     /// Settings.
     pub tuning: Tuning,
     /// Arrays per frame that the embedder wants beside what the allocator needs.
     pub planes: Planes,
 }
 
+/// A zone as a configuration describes it.
+#[derive(Clone, Copy)]
+pub(super) struct ZoneSpec {
+    pub(super) node: NodeId,
+    pub(super) kind: ZoneKind,
+    /// First frame of the first pageblock.
+    pub(super) base: Pfn,
+    pub(super) pageblocks: usize,
+    /// Ranges that are present.
+    pub(super) ranges: usize,
+    /// Frames, with those that may come later.
+    pub(super) frames: u64,
+}
+
 impl<'c> Config<'c> {
-    /// `memory` on `cpus` CPUs with default settings.
+    /// `memory` on `cpus` CPUs with default settings, all CPUs on node 0.
     #[must_use]
-    pub fn new(memory: &'c [FrameRange], cpus: u16) -> Self {
-        Self { memory, cpus, tuning: Tuning::default(), planes: Planes::default() }
+    pub fn new(memory: &'c [MemoryRange], cpus: u16) -> Self {
+        Self {
+            memory,
+            cpus,
+            cpu_nodes: &[],
+            distances: &[],
+            tuning: Tuning::default(),
+            planes: Planes::default(),
+        }
     }
 
-    /// Frames to manage.
+    /// The node of a CPU.
+    pub(super) fn node_of(&self, cpu: CpuId) -> NodeId {
+        self.cpu_nodes.get(cpu.index()).copied().unwrap_or_default()
+    }
+
+    /// Nodes that memory or CPUs are on: the highest number and all below.
+    pub(super) fn nodes(&self) -> usize {
+        let of_memory = self.memory.iter().map(|range| range.node);
+        let of_cpus = self.cpu_nodes.iter().copied();
+        of_memory.chain(of_cpus).map(|node| node.index() + 1).max().unwrap_or(1)
+    }
+
+    /// CPUs on a node; all CPUs if it has none of its own, because then they share it.
+    pub(super) fn cpus_near(&self, node: NodeId) -> u64 {
+        let near = (0..self.cpus).filter(|&cpu| self.node_of(CpuId::new(cpu)) == node).count();
+        if near == 0 { u64::from(self.cpus) } else { near as u64 }
+    }
+
+    /// Frames present from the start.
     pub(super) fn managed(&self) -> u64 {
-        self.memory.iter().map(|range| range.frames()).sum()
+        let present = self.memory.iter().filter(|range| range.is_present());
+        present.map(|range| range.frames.frames()).sum()
+    }
+
+    /// The zones, by node and kind.
+    pub(super) fn zones(&self) -> impl Iterator<Item = ZoneSpec> {
+        (0..self.nodes()).flat_map(move |node| {
+            let node = NodeId::new(node as u8).unwrap_or_default();
+            ZoneKind::ALL.into_iter().filter_map(move |kind| self.zone(node, kind))
+        })
+    }
+
+    fn zone(&self, node: NodeId, kind: ZoneKind) -> Option<ZoneSpec> {
+        let mut ranges =
+            self.memory.iter().filter(|range| range.node == node && range.zone == kind);
+        let first = *ranges.next()?;
+        let mut spec = ZoneSpec {
+            node,
+            kind,
+            base: first.frames.start().align_down(Order::PAGEBLOCK),
+            pageblocks: 0,
+            ranges: 0,
+            frames: 0,
+        };
+        let mut end = 0;
+        for range in core::iter::once(&first).chain(ranges) {
+            end = range.frames.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
+            spec.frames += range.frames.frames();
+            spec.ranges += usize::from(range.is_present());
+        }
+        spec.pageblocks = ((end - spec.base.get()) >> PAGEBLOCK_ORDER) as usize;
+        Some(spec)
+    }
+
+    /// The ranges of a zone that are present, relative to its base.
+    pub(super) fn ranges_of(&self, zone: ZoneSpec) -> impl Iterator<Item = [u32; 2]> {
+        let of_zone = move |range: &&MemoryRange| {
+            range.node == zone.node && range.zone == zone.kind && range.is_present()
+        };
+        let frame = move |pfn: Pfn| (pfn.get() - zone.base.get()) as u32;
+        self.memory
+            .iter()
+            .filter(of_zone)
+            .map(move |range| [frame(range.frames.start()), frame(range.frames.end())])
     }
 
     pub(super) fn validate(&self) -> Result<(), InitError> {
@@ -40,25 +177,47 @@ impl<'c> Config<'c> {
         if self.cpus == 0 {
             return Err(InitError::NoCpus);
         }
-        if self.memory.is_empty() {
+        if self.managed() == 0 && self.memory.iter().all(|range| range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
         }
+        let nodes = self.nodes();
+        if !self.distances.is_empty() && self.distances.len() != nodes * nodes {
+            return Err(InitError::BadDistances { nodes, given: self.distances.len() });
+        }
+        self.validate_map()
+    }
+
+    fn validate_map(&self) -> Result<(), InitError> {
         for (index, range) in self.memory.iter().enumerate() {
-            if range.frames() == 0 {
+            let frames = range.frames;
+            if frames.frames() == 0 {
                 return Err(InitError::EmptyRange { index });
             }
-            if range.end() > Pfn::MAX {
+            if frames.end() > Pfn::MAX {
                 return Err(InitError::AddressTooHigh { index });
             }
-            let Some(before) = index.checked_sub(1).map(|before| self.memory[before]) else {
+            let whole = frames.start().is_aligned(Order::PAGEBLOCK)
+                && frames.end().is_aligned(Order::PAGEBLOCK);
+            if !range.is_present() && !whole {
+                return Err(InitError::AbsentNotWhole { index });
+            }
+            let Some(before) = index.checked_sub(1).map(|before| self.memory[before].frames) else {
                 continue;
             };
-            if range.start() < before.start() {
+            if frames.start() < before.start() {
                 return Err(InitError::Unsorted { index });
             }
-            if range.start() < before.end() {
+            if frames.start() < before.end() {
                 return Err(InitError::Overlapping { index });
             }
+        }
+        let (Some(first), Some(last)) = (self.memory.first(), self.memory.last()) else {
+            return Err(InitError::NoMemory);
+        };
+        let end = last.frames.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
+        let span = end - first.frames.start().align_down(Order::PAGEBLOCK).get();
+        if span > u64::from(u32::MAX) {
+            return Err(InitError::SpanTooLarge);
         }
         Ok(())
     }
@@ -76,8 +235,20 @@ pub enum InitError {
         /// What it takes.
         range: &'static str,
     },
-    /// The memory map is empty.
+    /// The memory map has nothing that is present.
     NoMemory,
+    /// There must be as many distances as there are pairs of nodes.
+    BadDistances {
+        /// Nodes there are.
+        nodes: usize,
+        /// Distances given.
+        given: usize,
+    },
+    /// Memory that may come later must consist of whole pageblocks.
+    AbsentNotWhole {
+        /// The index of the range.
+        index: usize,
+    },
     /// A range of the memory map is empty.
     EmptyRange {
         /// Its index.
@@ -101,7 +272,7 @@ pub enum InitError {
     /// The settings ask for the biased owner lock, which needs remote barriers; the machine has
     /// none.
     NoRemoteBarrier,
-    /// First and last frame are further apart than a zone can span (16 TiB).
+    /// First and last frame are 16 TiB or more apart.
     SpanTooLarge,
     /// The buffer for metadata is too small.
     MetadataTooSmall {
@@ -124,7 +295,16 @@ impl fmt::Display for InitError {
             InitError::BadTuning { path, range } => {
                 write!(f, "the setting '{path}' has a value it does not take: it takes {range}")
             }
-            InitError::NoMemory => f.write_str("the memory map is empty"),
+            InitError::NoMemory => f.write_str("the memory map has no memory that is present"),
+            InitError::BadDistances { nodes, given } => {
+                let needed = nodes * nodes;
+                write!(f, "{nodes} nodes need {needed} distances, or none; {given} were given")
+            }
+            InitError::AbsentNotWhole { index } => write!(
+                f,
+                "range {index} of the memory map is absent and not made of whole pageblocks of \
+                 {PAGEBLOCK_FRAMES} frames"
+            ),
             InitError::EmptyRange { index } => {
                 write!(f, "range {index} of the memory map is empty")
             }
@@ -141,7 +321,7 @@ impl fmt::Display for InitError {
                 "owner_lock=biased needs remote barriers, which this machine does not have; \
                  use owner_lock=trylock",
             ),
-            InitError::SpanTooLarge => f.write_str("the memory map spans more than 16 TiB"),
+            InitError::SpanTooLarge => f.write_str("the memory map spans 16 TiB or more"),
             InitError::MetadataTooSmall { needed, given } => {
                 write!(f, "the metadata buffer has {given} bytes; {needed} are needed")
             }

@@ -11,8 +11,40 @@ use crate::{
     observe::{CpuStats, DrainReason},
     pcp::{Cpu, CpuPages, Lists, Sizing},
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
-    zone::Watermark,
+    sync::{AtomicBool, Ordering},
+    zone::{NodeId, Watermark, ZoneId},
 };
+
+/// What a memory knows of a CPU as a whole.
+pub(super) struct CpuState {
+    node: NodeId,
+    claimed: AtomicBool,
+    online: AtomicBool,
+}
+
+impl CpuState {
+    /// A CPU on a node, online and without owner.
+    pub(super) fn new(node: NodeId) -> Self {
+        Self { node, claimed: AtomicBool::new(false), online: AtomicBool::new(true) }
+    }
+
+    fn is_online(&self) -> bool {
+        self.online.load(Ordering::Acquire)
+    }
+
+    fn set_online(&self, online: bool) {
+        self.online.store(online, Ordering::Release);
+    }
+
+    /// Claims the CPU for one token; `false` if another has it.
+    fn claim(&self) -> bool {
+        self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    fn unclaim(&self) {
+        self.claimed.store(false, Ordering::Release);
+    }
+}
 
 /// Why a CPU cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,15 +76,20 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The CPU does not exist, is offline, or has an owner.
     pub fn cpu(&self, id: CpuId) -> Result<CpuToken<'_, 'm, P>, CpuError> {
-        let pages = self.pages(id)?;
-        if !pages.claim() {
+        let cpu = self.state(id)?;
+        if !cpu.claim() {
             return Err(CpuError::InUse(id));
         }
-        if !pages.is_online() {
-            pages.unclaim();
+        if !cpu.is_online() {
+            cpu.unclaim();
             return Err(CpuError::Offline(id));
         }
-        Ok(CpuToken::new(self, pages, id))
+        Ok(CpuToken::new(self, id))
+    }
+
+    /// Takes back what [`Memory::cpu`] handed out.
+    pub(crate) fn unclaim(&self, id: CpuId) {
+        self.cpus[id.index()].unclaim();
     }
 
     /// Number of CPUs the memory was made for.
@@ -61,61 +98,83 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.cpus.len() as u16
     }
 
-    /// Gives everything on the lists of one CPU back to the zone, from any CPU.
+    /// The node of a CPU; node 0 if there is no such CPU.
+    #[must_use]
+    pub fn node_of(&self, id: CpuId) -> NodeId {
+        self.cpus.get(id.index()).map_or(NodeId::default(), |cpu| cpu.node)
+    }
+
+    /// Gives everything on the lists of one CPU back to the zones, from any CPU.
     ///
     /// # Errors
     ///
     /// The CPU does not exist.
     pub fn drain_cpu(&self, id: CpuId) -> Result<(), CpuError> {
-        let pages = self.pages(id)?;
-        if pages.held() > 0 {
-            self.drain_lists(pages, id, DrainReason::Remote);
+        self.state(id)?;
+        for cpu in self.contexts(id).filter(|cpu| cpu.pages.held() > 0) {
+            self.drain_lists(cpu, DrainReason::Remote);
         }
         Ok(())
     }
 
-    /// Gives everything on the lists of all CPUs back to the zone. One remote barrier serves
-    /// all of them; CPUs that hold nothing are not disturbed.
+    /// Gives everything on the lists of all CPUs back to the zones. One remote barrier serves
+    /// 64 lists; those that hold nothing are not disturbed.
     pub fn drain_all(&self) {
-        self.drain_where(|pages| pages.held() > 0);
+        self.drain_where(|_, pages| pages.held() > 0);
     }
 
-    /// As [`Memory::drain_all`], but waits for every CPU's owner to be outside once, whether it
-    /// holds anything or not: what was published before is seen by all who enter later.
-    pub(super) fn drain_every_cpu(&self) {
-        self.drain_where(|_| true);
+    /// As [`Memory::drain_all`], but of one zone, and waits for every CPU's owner to be outside
+    /// once, whether it holds anything or not: what was published before is seen by all who
+    /// enter later.
+    pub(super) fn drain_every_cpu(&self, of: ZoneId) {
+        self.drain_where(|zone, _| zone == of);
     }
 
-    fn drain_where(&self, disturb: impl Fn(&CpuPages<'m>) -> bool) {
+    fn drain_where(&self, disturb: impl Fn(ZoneId, &CpuPages<'m>) -> bool) {
         if P::TRACING {
-            // Events are due while no CPU waits for us: one CPU after the other.
-            for (i, pages) in self.cpus.iter().enumerate().filter(|(_, pages)| disturb(pages)) {
-                self.drain_lists(pages, CpuId::new(i as u16), DrainReason::Remote);
+            // Events are due while no CPU waits for us: one list after the other.
+            for i in (0..self.lists.len()).filter(|&i| disturb(self.owner_of(i).0, &self.lists[i]))
+            {
+                let (zone, id) = self.owner_of(i);
+                self.drain_lists(self.context(zone, id), DrainReason::Remote);
             }
             return;
         }
-        // Which CPUs were announced is remembered in a bit each; larger machines go in groups.
-        for (group, cpus) in self.cpus.chunks(64).enumerate() {
+        // Which lists were announced is remembered in a bit each; they go in groups.
+        for first in (0..self.lists.len()).step_by(64) {
+            let group = first..self.lists.len().min(first + 64);
             let mut announced = 0u64;
-            for (i, pages) in cpus.iter().enumerate().filter(|(_, pages)| disturb(pages)) {
-                pages.announce(&self.platform);
-                announced |= 1 << i;
+            for i in group.clone().filter(|&i| disturb(self.owner_of(i).0, &self.lists[i])) {
+                self.lists[i].announce(&self.platform);
+                announced |= 1 << (i - first);
             }
             if announced == 0 {
                 continue;
             }
             self.barrier(BarrierTarget::All);
-            let mut refusals = Refusals::default();
-            for (i, pages) in cpus.iter().enumerate().filter(|(i, _)| announced >> i & 1 == 1) {
-                let id = CpuId::new((group * 64 + i) as u16);
-                let cpu = self.context(pages, id);
+            // The first refusal is reported, with how many there were, once nobody is waited for.
+            let mut refused: Option<(Cpu<'_, 'm, P>, Refusals)> = None;
+            for i in group.filter(|i| announced >> (i - first) & 1 == 1) {
+                let (zone, id) = self.owner_of(i);
+                let cpu = self.context(zone, id);
                 let drain = |lists: &mut Lists<'m>| cpu.drain_inside(lists, DrainReason::Remote);
                 // SAFETY: announced above, and the barrier has reached every CPU since.
-                let drained = unsafe { pages.as_drainer(&self.platform, drain) };
-                refusals.merge(drained.refusals);
+                let drained = unsafe { cpu.pages.as_drainer(&self.platform, drain) };
+                match &mut refused {
+                    Some((_, refusals)) => refusals.merge(drained.refusals),
+                    None => refused = Some((cpu, drained.refusals)),
+                }
             }
-            self.account(CpuId::new(0)).report(refusals);
+            if let Some((cpu, refusals)) = refused {
+                cpu.report(refusals);
+            }
         }
+    }
+
+    /// The zone and CPU that lists belong to.
+    fn owner_of(&self, lists: usize) -> (ZoneId, CpuId) {
+        let cpus = self.cpus.len();
+        (ZoneId::new(lists / cpus), CpuId::new((lists % cpus) as u16))
     }
 
     /// Takes a CPU offline: its lists are drained and stay empty, and the others may hold more.
@@ -124,16 +183,16 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The CPU does not exist, or somebody holds its token.
     pub fn cpu_offline(&self, id: CpuId) -> Result<(), CpuError> {
-        let pages = self.pages(id)?;
-        if !pages.claim() {
+        let state = self.state(id)?;
+        if !state.claim() {
             return Err(CpuError::InUse(id));
         }
-        pages.set_online(false);
-        self.with_lists(pages, BarrierTarget::Cpu(id), |lists| {
-            lists.resize(pages, Sizing::disabled());
-        });
-        self.drain_lists(pages, id, DrainReason::Offline);
-        pages.unclaim();
+        state.set_online(false);
+        for cpu in self.contexts(id) {
+            self.with_lists(cpu, |lists| lists.resize(cpu.pages, Sizing::disabled()));
+            self.drain_lists(cpu, DrainReason::Offline);
+        }
+        state.unclaim();
         self.resize_lists();
         Ok(())
     }
@@ -144,26 +203,43 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The CPU does not exist.
     pub fn cpu_online(&self, id: CpuId) -> Result<(), CpuError> {
-        self.pages(id)?.set_online(true);
+        self.state(id)?.set_online(true);
         self.resize_lists();
         Ok(())
     }
 
-    /// Counters of one CPU.
+    /// Counters of one CPU, over all zones.
     ///
     /// # Errors
     ///
     /// The CPU does not exist.
     pub fn cpu_stats(&self, id: CpuId) -> Result<CpuStats, CpuError> {
-        Ok(self.pages(id)?.stats())
+        self.state(id)?;
+        let mut sum = CpuStats::default();
+        for cpu in self.contexts(id) {
+            sum += self.stats_of(cpu);
+        }
+        Ok(sum)
     }
 
-    /// Counters summed over all CPUs.
+    /// Counters summed over all CPUs and zones.
     #[must_use]
     pub fn stats(&self) -> CpuStats {
+        self.sum_stats((0..self.zones.len()).map(ZoneId::new))
+    }
+
+    /// Counters of one zone, summed over all CPUs; all 0 if there is no such zone.
+    #[must_use]
+    pub fn zone_stats(&self, zone: ZoneId) -> CpuStats {
+        self.sum_stats([zone].into_iter().filter(|zone| zone.index() < self.zones.len()))
+    }
+
+    fn sum_stats(&self, zones: impl Iterator<Item = ZoneId>) -> CpuStats {
         let mut sum = CpuStats::default();
-        for pages in self.cpus {
-            sum += pages.stats();
+        for zone in zones {
+            for id in 0..self.cpu_count() {
+                sum += self.stats_of(self.context(zone, CpuId::new(id)));
+            }
         }
         // What the zone refused was not freed after all. Only the sum can be put right: a
         // frame may be refused to another CPU than the one it was freed on.
@@ -171,53 +247,73 @@ impl<'m, P: Platform> Memory<'m, P> {
         sum
     }
 
+    /// Counters of a CPU's lists for a zone, with those that follow from where the two are.
+    fn stats_of(&self, cpu: Cpu<'_, 'm, P>) -> CpuStats {
+        let mut stats = cpu.pages.stats();
+        let served = stats.list_hits + stats.list_misses + stats.zone_allocs;
+        stats.numa_hit = served.saturating_sub(stats.numa_miss);
+        let near = cpu.zone.node() == self.node_of(cpu.id);
+        (stats.numa_local, stats.numa_other) = if near { (served, 0) } else { (0, served) };
+        stats
+    }
+
     /// Frames on the lists of all CPUs, possibly stale.
     #[must_use]
     pub fn held_by_cpus(&self) -> u64 {
-        self.cpus.iter().map(CpuPages::held).sum()
+        self.lists.iter().map(CpuPages::held).sum()
     }
 
-    /// A CPU to count under, for operations that belong to none.
-    pub(crate) fn account(&self, id: CpuId) -> Cpu<'_, 'm, P> {
-        // There is a CPU 0: a memory for no CPUs cannot be made.
-        self.context(&self.cpus[id.index()], id)
+    /// Frames of a zone on the lists of all CPUs, possibly stale.
+    pub(super) fn held_of(&self, zone: ZoneId) -> u64 {
+        let cpus = self.cpus.len();
+        self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
     }
 
-    fn pages(&self, id: CpuId) -> Result<&'m CpuPages<'m>, CpuError> {
+    fn state(&self, id: CpuId) -> Result<&'m CpuState, CpuError> {
         self.cpus.get(id.index()).ok_or(CpuError::NoSuchCpu(id))
     }
 
     /// Sizes the lists of a memory that nobody uses yet.
     pub(super) fn size_new_lists(&self) {
-        let sizing = self.sizing();
-        for pages in self.cpus {
-            pages.as_owner(|lists| lists.resize(pages, sizing));
+        for zone in (0..self.zones.len()).map(ZoneId::new) {
+            let sizing = self.sizing(zone);
+            for id in 0..self.cpu_count() {
+                let pages = self.lists_of(zone, CpuId::new(id));
+                pages.as_owner(|lists| lists.resize(pages, sizing));
+            }
         }
     }
 
-    /// Sizes the lists of every online CPU anew, after their number has changed.
-    fn resize_lists(&self) {
-        let sizing = self.sizing();
-        for (i, pages) in self.cpus.iter().enumerate().filter(|(_, pages)| pages.is_online()) {
-            let target = BarrierTarget::Cpu(CpuId::new(i as u16));
-            self.with_lists(pages, target, |lists| lists.resize(pages, sizing));
+    /// Sizes the lists of every online CPU anew, after CPUs or memory came or went.
+    pub(super) fn resize_lists(&self) {
+        for zone in (0..self.zones.len()).map(ZoneId::new) {
+            let sizing = self.sizing(zone);
+            let online = |&id: &u16| self.cpus[usize::from(id)].is_online();
+            for id in (0..self.cpu_count()).filter(online) {
+                let cpu = self.context(zone, CpuId::new(id));
+                self.with_lists(cpu, |lists| lists.resize(cpu.pages, sizing));
+            }
         }
     }
 
-    fn sizing(&self) -> Sizing {
-        let online = self.cpus.iter().filter(|pages| pages.is_online()).count() as u32;
-        let low = self.zone.marks().get(Watermark::Low);
-        Sizing::new(&self.tuning.pcp, self.zone.managed(), low, online, self.layout.slots())
+    /// How long the lists of one CPU for a zone may grow: the CPUs of the zone's node share it,
+    /// or all CPUs if that has none.
+    fn sizing(&self, zone: ZoneId) -> Sizing {
+        let slots = self.lists_of(zone, CpuId::new(0)).slots();
+        let zone = &self.zones[zone.index()];
+        let online = || self.cpus.iter().filter(|cpu| cpu.is_online());
+        let near = online().filter(|cpu| cpu.node == zone.node()).count();
+        let sharing = if near == 0 { online().count() } else { near } as u32;
+        let low = zone.marks().get(Watermark::Low);
+        Sizing::new(&self.tuning.pcp, zone.managed(), low, sharing, slots)
     }
 
-    /// Gives everything on the lists of a CPU back to the zone.
-    fn drain_lists(&self, pages: &CpuPages<'m>, id: CpuId, reason: DrainReason) {
-        let cpu = self.context(pages, id);
+    /// Gives everything on the lists of a CPU for a zone back to it.
+    fn drain_lists(&self, cpu: Cpu<'_, 'm, P>, reason: DrainReason) {
         // Where events are traced it takes a visit per batch. A busy owner may bring more
         // meanwhile: what was there at the start bounds the visits.
-        for _ in 0..=pages.held() {
-            let target = BarrierTarget::Cpu(id);
-            let drained = self.with_lists(pages, target, |lists| cpu.drain_inside(lists, reason));
+        for _ in 0..=cpu.pages.held() {
+            let drained = self.with_lists(cpu, |lists| cpu.drain_inside(lists, reason));
             if !cpu.after_drain(&drained) {
                 return;
             }
@@ -225,16 +321,11 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// Runs `f` on the lists of a CPU as a remote drainer.
-    fn with_lists<R>(
-        &self,
-        pages: &CpuPages<'m>,
-        target: BarrierTarget,
-        f: impl FnOnce(&mut Lists<'m>) -> R,
-    ) -> R {
-        pages.announce(&self.platform);
-        self.barrier(target);
+    fn with_lists<R>(&self, cpu: Cpu<'_, 'm, P>, f: impl FnOnce(&mut Lists<'m>) -> R) -> R {
+        cpu.pages.announce(&self.platform);
+        self.barrier(BarrierTarget::Cpu(cpu.id));
         // SAFETY: announced, and the barrier has reached the CPU since.
-        unsafe { pages.as_drainer(&self.platform, f) }
+        unsafe { cpu.pages.as_drainer(&self.platform, f) }
     }
 
     fn barrier(&self, target: BarrierTarget) {

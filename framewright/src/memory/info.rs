@@ -5,17 +5,25 @@ use core::fmt;
 use super::Memory;
 use crate::{
     buddy::BlockCounts,
-    frame::{Order, Pfn},
+    frame::{Order, PAGEBLOCK_FRAMES, Pfn},
     observe::{write_buddyinfo, write_pagetypeinfo},
     platform::Platform,
-    zone::Watermark,
+    zone::{NodeId, Zone, ZoneId, ZoneKind},
 };
 
 /// A zone at a glance. Counts are in frames and may be stale by one critical section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneInfo {
+    /// Its number.
+    pub id: ZoneId,
+    /// The node it is on.
+    pub node: NodeId,
+    /// What its frames can be used for.
+    pub kind: ZoneKind,
     /// First frame of its first pageblock.
     pub start: Pfn,
+    /// Frames from there to the end of its last pageblock, holes included.
+    pub spanned: u64,
     /// Frames it manages.
     pub managed: u64,
     /// Free frames in the zone. Those on CPU lists and in isolated pageblocks are not counted.
@@ -28,6 +36,11 @@ pub struct ZoneInfo {
     pub low: u64,
     /// The high watermark.
     pub high: u64,
+    /// The mark above the high watermark by as much as that is above low.
+    pub promo: u64,
+    /// Frames kept back from requests that could use a higher kind of zone, by the highest kind
+    /// they could use.
+    pub protection: [u64; ZoneKind::COUNT],
 }
 
 /// An invariant that does not hold.
@@ -47,36 +60,62 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// The name under which the only zone there is prints itself.
-const ZONE_NAME: &str = "Normal";
-
 impl<P: Platform> Memory<'_, P> {
-    /// The zone at a glance.
-    #[must_use]
-    pub fn zone(&self) -> ZoneInfo {
-        let marks = self.zone.marks();
-        ZoneInfo {
-            start: self.zone.base(),
-            managed: self.zone.managed(),
-            free: self.zone.free(),
-            held_by_cpus: self.held_by_cpus(),
-            min: marks.get(Watermark::Min),
-            low: marks.get(Watermark::Low),
-            high: marks.get(Watermark::High),
-        }
+    /// The zones, by node and kind.
+    pub fn zones(&self) -> impl Iterator<Item = ZoneInfo> {
+        (0..self.zones.len()).filter_map(|zone| self.zone(ZoneId::new(zone)))
     }
 
-    /// Free blocks by type and order, and pageblocks by type. Walks every pageblock under the
-    /// zone lock: for people and tests, not for policies.
+    /// A zone at a glance, if there is such a zone.
     #[must_use]
-    pub fn block_counts(&self) -> BlockCounts {
-        self.zone.with(&self.platform, |buddy| buddy.counts())
+    pub fn zone(&self, id: ZoneId) -> Option<ZoneInfo> {
+        let zone = self.zones.get(id.index())?;
+        let levels = zone.marks().levels();
+        Some(ZoneInfo {
+            id,
+            node: zone.node(),
+            kind: zone.kind(),
+            start: zone.base(),
+            spanned: (zone.types().len() * PAGEBLOCK_FRAMES) as u64,
+            managed: zone.managed(),
+            free: zone.free(),
+            held_by_cpus: self.held_of(id),
+            min: levels.min,
+            low: levels.low,
+            high: levels.high,
+            promo: levels.promo,
+            protection: zone.marks().protection(),
+        })
+    }
+
+    /// Frames that the zones manage.
+    #[must_use]
+    pub fn managed(&self) -> u64 {
+        self.zones.iter().map(Zone::managed).sum()
+    }
+
+    /// Free frames in the zones, possibly stale. Those on CPU lists and in isolated pageblocks
+    /// are not counted.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.zones.iter().map(Zone::free).sum()
+    }
+
+    /// Free blocks of a zone by type and order, and its pageblocks by type; nothing if there is
+    /// no such zone. Walks every pageblock under the zone lock: for people and tests, not for
+    /// policies.
+    #[must_use]
+    pub fn block_counts(&self, zone: ZoneId) -> BlockCounts {
+        let zone = self.zones.get(zone.index());
+        zone.map_or(BlockCounts::default(), |zone| {
+            zone.with(&self.platform, |buddy| buddy.counts())
+        })
     }
 
     /// The order of the largest free block, without walking.
     #[must_use]
     pub fn largest_free_order(&self) -> Option<Order> {
-        self.zone.largest_free_order()
+        self.zones.iter().filter_map(Zone::largest_free_order).max()
     }
 
     /// Writes `/proc/buddyinfo`.
@@ -85,7 +124,11 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// What the writer returns.
     pub fn write_buddyinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        write_buddyinfo(out, 0, ZONE_NAME, &self.block_counts())
+        for zone in self.zones() {
+            let node = u32::from(zone.node.get());
+            write_buddyinfo(out, node, zone.kind.name(), &self.block_counts(zone.id))?;
+        }
+        Ok(())
     }
 
     /// Writes `/proc/pagetypeinfo`.
@@ -94,26 +137,35 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// What the writer returns.
     pub fn write_pagetypeinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        write_pagetypeinfo(out, 0, ZONE_NAME, &self.block_counts())
+        for zone in self.zones() {
+            let node = u32::from(zone.node.get());
+            write_pagetypeinfo(out, node, zone.kind.name(), &self.block_counts(zone.id))?;
+        }
+        Ok(())
     }
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
-    /// maps and lists (I2), and frames free, held, and allocated add up (I1, I9). Walks every
-    /// pageblock.
+    /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
+    /// I9). Walks every pageblock.
     ///
     /// # Errors
     ///
     /// The first violation found.
     pub fn check(&self) -> Result<(), Violation> {
-        let free = self.zone.with(&self.platform, |buddy| {
+        (0..self.zones.len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))
+    }
+
+    fn check_zone(&self, id: ZoneId) -> Result<(), Violation> {
+        let zone = &self.zones[id.index()];
+        let free = zone.with(&self.platform, |buddy| {
             buddy.check()?;
             Ok(buddy.counts().free_frames())
         });
         let free = free.map_err(|(what, at)| Violation { what, at: u64::from(at) })?;
-        let stats = self.stats();
+        let stats = self.zone_stats(id);
         let used = stats.pgalloc.wrapping_sub(stats.pgfree);
-        let sum = free.wrapping_add(self.held_by_cpus()).wrapping_add(used);
-        if sum != self.zone.managed() {
+        let sum = free.wrapping_add(self.held_of(id)).wrapping_add(used);
+        if sum != zone.managed() {
             return Err(Violation {
                 what: "frames free, held by CPUs and allocated do not add up to those managed",
                 at: sum,

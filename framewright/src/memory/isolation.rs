@@ -7,6 +7,7 @@ use crate::{
     buddy::IsolationRefused,
     frame::{FrameRange, MemoryTag, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
+    zone::ZoneId,
 };
 
 /// A pageblock that is withheld from allocation, owned by whoever isolated it.
@@ -17,6 +18,7 @@ use crate::{
 #[derive(PartialEq, Eq)]
 pub struct IsolatedBlock<'m> {
     memory: MemoryTag<'m>,
+    zone: ZoneId,
     first: Pfn,
 }
 
@@ -72,16 +74,17 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// It is not ours, is isolated already, or holds frames that cannot move.
     pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
         let first = pfn.align_down(Order::PAGEBLOCK);
-        let frame = self.zone.locate(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
+        let (id, frame) = self.find(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
+        let zone = &self.zones[id.index()];
         // What lies on the lists of CPUs looks allocated to the zone.
         self.drain_all();
-        self.zone.isolate(&self.platform, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
+        zone.isolate(&self.platform, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
             IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
             IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
         })?;
         // Owners decide by the type, inside their lists; who is inside now may have read it.
-        self.drain_every_cpu();
-        Ok(IsolatedBlock { memory: self.tag, first })
+        self.drain_every_cpu(id);
+        Ok(IsolatedBlock { memory: self.tag, zone: id, first })
     }
 
     /// Makes an isolated pageblock allocatable again.
@@ -93,8 +96,9 @@ impl<'m, P: Platform> Memory<'m, P> {
         if block.memory != self.tag {
             return Err(block);
         }
-        let frame = (block.first.get() - self.zone.base().get()) as u32;
-        self.zone.undo_isolate(&self.platform, frame >> PAGEBLOCK_ORDER);
+        let zone = &self.zones[block.zone.index()];
+        let frame = (block.first.get() - zone.base().get()) as u32;
+        zone.undo_isolate(&self.platform, frame >> PAGEBLOCK_ORDER);
         Ok(())
     }
 }

@@ -5,73 +5,69 @@ use core::{
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{Config, InitError, Planes, carve::Carver, planes::PlaneArrays};
+use super::{
+    Config, InitError, Planes, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
+};
 use crate::{
     buddy::{Buddy, MigrateType, Pageblock},
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    frame::PAGEBLOCK_FRAMES,
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
-    platform::OwnerLock,
+    platform::{CpuId, OwnerLock, Platform},
     sync::{AtomicU8, AtomicU32},
+    tuning::Hardening,
+    zone::{Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
 };
 
-/// How much metadata a configuration needs.
+/// How much metadata a configuration needs, on one type of machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    base: Pfn,
     managed: u64,
+    nodes: usize,
+    zones: usize,
+    /// Bytes and alignment of a zone: its lock is the machine's.
+    zone: (usize, usize),
     pageblocks: usize,
+    set_words: usize,
     ranges: usize,
     cpus: usize,
+    /// Slots of the stores of one CPU, over all zones.
     slots: usize,
+    /// Words of their sets.
+    slot_sets: usize,
     planes: Planes,
 }
 
-/// The arrays in a metadata buffer.
-pub(super) struct Parts<'m> {
-    pub(super) pageblocks: &'m mut [Pageblock],
-    pub(super) types: &'m [AtomicU8],
-    pub(super) ranges: &'m [[u32; 2]],
-    pub(super) sets: &'m mut [u64],
-    pub(super) planes: PlaneArrays<'m>,
-    pub(super) lists: ListParts<'m>,
-}
-
-/// What the lists of the CPUs are made from.
-pub(super) struct ListParts<'m> {
-    slots: &'m mut [Slot],
-    occupied: &'m mut [u64],
-    cpus: Carver<'m>,
-    layout: Layout,
-}
-
 impl Layout {
-    /// Works out what `config` needs.
+    /// Works out what `config` needs on machines of type `P`.
     ///
     /// # Errors
     ///
     /// [`InitError`] names what is wrong with the configuration.
-    pub fn new(config: &Config<'_>) -> Result<Self, InitError> {
+    pub fn new<P: Platform>(config: &Config<'_>) -> Result<Self, InitError> {
         config.validate()?;
-        let (first, last) = match config.memory {
-            [first, .., last] => (first, last),
-            [only] => (only, only),
-            [] => return Err(InitError::NoMemory),
-        };
-        let base = first.start().align_down(Order::PAGEBLOCK);
-        let end = last.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
-        let span = end - base.get();
-        if span > u64::from(u32::MAX) {
-            return Err(InitError::SpanTooLarge);
-        }
-        Ok(Self {
-            base,
+        let mut layout = Self {
             managed: config.managed(),
-            pageblocks: (span >> PAGEBLOCK_ORDER) as usize,
-            ranges: config.memory.len(),
+            nodes: config.nodes(),
+            zones: 0,
+            zone: (size_of::<Zone<'_, P>>(), align_of::<Zone<'_, P>>()),
+            pageblocks: 0,
+            set_words: 0,
+            ranges: 0,
             cpus: usize::from(config.cpus),
+            slots: 0,
+            slot_sets: 0,
             planes: config.planes,
-            slots: bundle_slots(&config.tuning.pcp, config.managed(), u64::from(config.cpus)),
-        })
+        };
+        for zone in config.zones() {
+            layout.zones += 1;
+            layout.pageblocks += zone.pageblocks;
+            layout.set_words += Buddy::set_words(zone.pageblocks);
+            layout.ranges += zone.ranges;
+            let slots = slots_of(config, zone);
+            layout.slots += slots;
+            layout.slot_sets += BundleStore::set_words(slots);
+        }
+        Ok(layout)
     }
 
     /// Bytes of metadata in all.
@@ -83,22 +79,25 @@ impl Layout {
     /// Alignment the buffer needs, in bytes.
     #[must_use]
     pub fn align(&self) -> usize {
-        align_of::<Pageblock>().max(align_of::<CpuPages<'_>>())
+        align_of::<Pageblock>().max(align_of::<CpuPages<'_>>()).max(self.zone.1)
     }
 
     /// The parts of the metadata and what each costs.
     pub fn parts(&self) -> impl Iterator<Item = Part> + use<> {
-        let sets = self.cpus * BundleStore::set_words(self.slots);
+        let rows = Zonelists::entries(self.nodes, self.zones);
         [
+            Part::of_bytes("zones", self.zones * self.zone.0),
+            Part::new::<ZoneId>("zonelists", rows, false),
             Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
-            Part::new::<u64>("pageblock sets", Buddy::set_words(self.pageblocks), false),
+            Part::new::<u64>("pageblock sets", self.set_words, false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
-            Part::new::<CpuPages<'_>>("CPU lists", self.cpus, true),
+            Part::new::<CpuState>("CPUs", self.cpus, true),
+            Part::new::<CpuPages<'_>>("CPU lists", self.cpus * self.zones, true),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
-            Part::new::<u64>("CPU list sets", sets, true),
+            Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
         ]
         .into_iter()
     }
@@ -125,81 +124,145 @@ impl Layout {
         if wanted { self.pageblocks * PAGEBLOCK_FRAMES } else { 0 }
     }
 
-    /// Slots in the store of each CPU.
-    pub(super) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    pub(super) fn base(&self) -> Pfn {
-        self.base
-    }
-
-    pub(super) fn managed(&self) -> u64 {
-        self.managed
-    }
-
-    /// Cuts the arrays out of a buffer and fills them: every pageblock holes only, and movable.
-    pub(super) fn carve<'m>(
-        &self,
-        config: &Config<'_>,
-        buffer: &'m mut [MaybeUninit<u8>],
-    ) -> Result<Parts<'m>, InitError> {
-        let given = buffer.len();
-        let too_small = InitError::MetadataTooSmall { needed: self.bytes(), given };
-        if given < self.bytes() {
-            return Err(too_small);
+    /// Whether `buffer` will do.
+    pub(super) fn accepts(&self, buffer: &[MaybeUninit<u8>]) -> Result<(), InitError> {
+        if buffer.len() < self.bytes() {
+            return Err(self.too_small(buffer.len()));
         }
         if buffer.as_ptr().align_offset(self.align()) != 0 {
             return Err(InitError::MetadataMisaligned { align: self.align() });
         }
-        let mut carver = Carver::new(buffer);
-        let sets = self.cpus * BundleStore::set_words(self.slots);
-        let frame = |pfn: Pfn| (pfn.get() - self.base.get()) as u32;
-        let range = |i: usize| {
-            let range = config.memory[i];
-            [frame(range.start()), frame(range.end())]
-        };
-        let movable = MigrateType::Movable as u8;
-        Ok(Parts {
-            pageblocks: carver.array(self.pageblocks, |_| Pageblock::empty()).ok_or(too_small)?,
-            types: carver.array(self.pageblocks, |_| AtomicU8::new(movable)).ok_or(too_small)?,
-            sets: carver.array(Buddy::set_words(self.pageblocks), |_| 0).ok_or(too_small)?,
-            ranges: carver.array(self.ranges, range).ok_or(too_small)?,
-            planes: PlaneArrays {
-                owners: carver
-                    .array(self.plane(self.planes.owners), |_| AtomicU32::new(0))
-                    .ok_or(too_small)?,
-                flags: carver
-                    .array(self.plane(self.planes.flags), |_| AtomicU8::new(0))
-                    .ok_or(too_small)?,
-            },
-            lists: ListParts {
-                slots: carver
-                    .array(self.cpus * self.slots, |_| Slot::default())
-                    .ok_or(too_small)?,
-                occupied: carver.array(sets, |_| 0).ok_or(too_small)?,
-                cpus: carver,
-                layout: *self,
-            },
-        })
+        Ok(())
+    }
+
+    fn too_small(&self, given: usize) -> InitError {
+        InitError::MetadataTooSmall { needed: self.bytes(), given }
     }
 }
 
-impl<'m> ListParts<'m> {
-    /// The lists of every CPU, closed.
-    pub(super) fn cpus(mut self, kind: OwnerLock) -> &'m [CpuPages<'m>] {
-        let slots_each = self.layout.slots;
-        let sets_each = BundleStore::set_words(slots_each);
-        let mut slots = self.slots.chunks_exact_mut(slots_each);
-        let mut sets = self.occupied.chunks_exact_mut(sets_each);
-        let lists = self.cpus.array(self.layout.cpus, |_| {
-            // Both arrays were carved for exactly as many CPUs.
-            let slots = slots.next().unwrap_or(&mut []);
-            let sets = sets.next().unwrap_or(&mut []);
-            CpuPages::new(kind, Lists::new(BundleStore::new(slots, sets)))
-        });
-        lists.map_or(&[], |lists| lists)
+/// Slots in the store of a CPU for a zone.
+pub(super) fn slots_of(config: &Config<'_>, zone: ZoneSpec) -> usize {
+    bundle_slots(&config.tuning.pcp, zone.frames, config.cpus_near(zone.node))
+}
+
+/// Arrays cut out of a metadata buffer that [`Layout::accepts`].
+pub(super) struct Parts<'m, P: Platform> {
+    pub(super) zones: &'m [Zone<'m, P>],
+    pub(super) zonelists: Zonelists<'m>,
+    /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
+    pub(super) lists: &'m [CpuPages<'m>],
+    pub(super) cpus: &'m [CpuState],
+    pub(super) planes: PlaneArrays<'m>,
+}
+
+/// Cuts the arrays out of a buffer and fills them: all present memory free and movable, all lists
+/// closed.
+pub(super) fn carve<'m, P: Platform>(
+    layout: &Layout,
+    config: &Config<'_>,
+    owner_lock: OwnerLock,
+    buffer: &'m mut [MaybeUninit<u8>],
+) -> Result<Parts<'m, P>, InitError> {
+    layout.accepts(buffer)?;
+    let too_small = layout.too_small(buffer.len());
+    carve_parts(layout, config, owner_lock, &mut Carver::new(buffer)).ok_or(too_small)
+}
+
+fn carve_parts<'m, P: Platform>(
+    layout: &Layout,
+    config: &Config<'_>,
+    owner_lock: OwnerLock,
+    carver: &mut Carver<'m>,
+) -> Option<Parts<'m, P>> {
+    let rows =
+        carver.array(Zonelists::entries(layout.nodes, layout.zones), |_| ZoneId::default())?;
+    let planes = PlaneArrays {
+        owners: carver.array(layout.plane(layout.planes.owners), |_| AtomicU32::new(0))?,
+        flags: carver.array(layout.plane(layout.planes.flags), |_| AtomicU8::new(0))?,
+    };
+    let cpus =
+        carver.array(layout.cpus, |i| CpuState::new(config.node_of(CpuId::new(i as u16))))?;
+    let lists = carve_lists(layout, config, owner_lock, carver)?;
+    let mut arrays = ZoneArrays::carve(layout, config, carver)?;
+    let zones =
+        carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
+    let zonelists = build_zonelists(rows, layout, config, zones);
+    Some(Parts { zones, zonelists, lists, cpus, planes })
+}
+
+/// The arrays of all zones, of which each takes its part off the front.
+struct ZoneArrays<'m> {
+    pageblocks: &'m mut [Pageblock],
+    types: &'m [AtomicU8],
+    sets: &'m mut [u64],
+    ranges: &'m [[u32; 2]],
+    /// Entries of the planes that zones have taken.
+    planes_at: usize,
+}
+
+impl<'m> ZoneArrays<'m> {
+    fn carve(layout: &Layout, config: &Config<'_>, carver: &mut Carver<'m>) -> Option<Self> {
+        let movable = MigrateType::Movable as u8;
+        let mut map = config.zones().flat_map(|zone| config.ranges_of(zone));
+        Some(Self {
+            pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
+            types: carver.array(layout.pageblocks, |_| AtomicU8::new(movable))?,
+            sets: carver.array(layout.set_words, |_| 0)?,
+            ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
+            planes_at: 0,
+        })
     }
+
+    /// The next zone. The arrays were sized by the same sums, so that every zone finds its part.
+    fn zone<P: Platform>(&mut self, config: &Config<'_>, spec: ZoneSpec) -> Zone<'m, P> {
+        let count = spec.pageblocks;
+        let pageblocks = self.pageblocks.split_off_mut(..count).unwrap_or_default();
+        let types = self.types.split_off(..count).unwrap_or_default();
+        let sets = self.sets.split_off_mut(..Buddy::set_words(count)).unwrap_or_default();
+        let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
+        let checked = config.tuning.hardening == Hardening::Checked;
+        let buddy = Buddy::new(pageblocks, types, ranges, sets, checked);
+        let planes_at = self.planes_at;
+        self.planes_at += count * PAGEBLOCK_FRAMES;
+        let place = Place { node: spec.node, kind: spec.kind, base: spec.base, ranges, planes_at };
+        Zone::new(buddy, types, place)
+    }
+}
+
+fn carve_lists<'m>(
+    layout: &Layout,
+    config: &Config<'_>,
+    owner_lock: OwnerLock,
+    carver: &mut Carver<'m>,
+) -> Option<&'m [CpuPages<'m>]> {
+    let mut slots: &mut [Slot] = carver.array(layout.cpus * layout.slots, |_| Slot::default())?;
+    let mut sets: &mut [u64] = carver.array(layout.cpus * layout.slot_sets, |_| 0)?;
+    let cpus = layout.cpus;
+    let mut of_zones =
+        config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
+    let lists = carver.array(cpus * layout.zones, |_| {
+        let count = of_zones.next().unwrap_or_default();
+        // The arrays were sized by the same sums.
+        let slots = slots.split_off_mut(..count).unwrap_or_default();
+        let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
+        CpuPages::new(owner_lock, Lists::new(BundleStore::new(slots, sets)))
+    })?;
+    Some(lists)
+}
+
+fn build_zonelists<'m, P: Platform>(
+    rows: &'m mut [ZoneId],
+    layout: &Layout,
+    config: &Config<'_>,
+    zones: &[Zone<'m, P>],
+) -> Zonelists<'m> {
+    let distances = Distances { table: config.distances, nodes: layout.nodes };
+    let with = |mask: u64, node: NodeId| mask | 1 << node.get();
+    let has_memory = zones.iter().map(Zone::node).fold(0, with);
+    let has_cpus = (0..config.cpus).map(|cpu| config.node_of(CpuId::new(cpu))).fold(0, with);
+    let facts = NodeFacts::new(distances, has_memory, has_cpus);
+    let zone = |id: ZoneId| (zones[id.index()].node(), zones[id.index()].kind());
+    Zonelists::build(rows, facts, zone, layout.zones)
 }
 
 /// One part of the metadata.
@@ -217,11 +280,13 @@ pub struct Part {
 
 impl Part {
     fn new<T>(name: &'static str, count: usize, per_cpu: bool) -> Self {
-        Self { name, bytes: count * size_of::<T>(), per_cpu, optional: false }
+        Self { per_cpu, ..Self::of_bytes(name, count * size_of::<T>()) }
     }
-}
 
-impl Part {
+    fn of_bytes(name: &'static str, bytes: usize) -> Self {
+        Self { name, bytes, per_cpu: false, optional: false }
+    }
+
     fn optional(self) -> Self {
         Self { optional: true, ..self }
     }

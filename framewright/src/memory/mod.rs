@@ -11,42 +11,49 @@ mod info;
 mod isolation;
 mod layout;
 mod planes;
+mod zones;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
 use planes::PlaneArrays;
 
 use crate::{
-    alloc::FreeError,
-    buddy::Buddy,
-    frame::{Block, MemoryTag, Order, Pfn},
-    pcp::{Cpu, CpuPages},
-    platform::{CpuId, OwnerLock, Platform},
-    tuning::{Hardening, OwnerChoice, Tuning},
-    zone::{Marks, Zone, default_min_free},
+    frame::{Block, MemoryTag},
+    pcp::CpuPages,
+    platform::{OwnerLock, Platform},
+    sync::AtomicU32,
+    tuning::{OwnerChoice, Tuning},
+    zone::{Zone, Zonelists},
 };
 
-pub use config::{Config, InitError};
+pub use config::{Config, InitError, MemoryRange, Presence};
 pub use cpus::CpuError;
 pub use info::{Violation, ZoneInfo};
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
 pub use planes::Planes;
+pub(crate) use zones::Home;
 
 /// A memory and its allocator.
 pub struct Memory<'m, P: Platform> {
     platform: P,
-    zone: Zone<'m, P>,
-    cpus: &'m [CpuPages<'m>],
+    zones: &'m [Zone<'m, P>],
+    zonelists: Zonelists<'m>,
+    /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
+    lists: &'m [CpuPages<'m>],
+    cpus: &'m [cpus::CpuState],
     tuning: Tuning,
     owner_lock: OwnerLock,
     layout: Layout,
     planes: PlaneArrays<'m>,
     tag: MemoryTag<'m>,
+    /// Counts the times that memory came or went.
+    generation: AtomicU32,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// A memory over the frames of `config.memory`, all free and movable, all CPUs online.
+    /// A memory over the frames of `config.memory`, all that are present free and movable, all
+    /// CPUs online.
     ///
     /// `metadata` must be aligned and sized as [`Layout`] says; what is in it does not matter.
     ///
@@ -58,11 +65,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         config: &Config<'_>,
         metadata: &'m mut [MaybeUninit<u8>],
     ) -> Result<Self, InitError> {
-        let layout = Layout::new(config)?;
-        let address = metadata.as_ptr().addr();
-        let parts = layout.carve(config, metadata)?;
-        let tag = NonZeroUsize::new(address)
-            .ok_or(InitError::MetadataTooSmall { needed: layout.bytes(), given: 0 })?;
+        let layout = Layout::new::<P>(config)?;
         let tuning = config.tuning;
         let owner_lock = match tuning.owner_lock {
             OwnerChoice::Auto => platform.owner_lock(),
@@ -71,19 +74,23 @@ impl<'m, P: Platform> Memory<'m, P> {
         if owner_lock == OwnerLock::Biased && platform.owner_lock() != OwnerLock::Biased {
             return Err(InitError::NoRemoteBarrier);
         }
-        let managed = layout.managed();
-        let min = tuning
-            .zone
-            .min_free
-            .or(|| u32::try_from(default_min_free(managed)).unwrap_or(u32::MAX));
-        let marks = Marks::new(managed, u64::from(min), tuning.zone.watermark_scale);
-        let checked = tuning.hardening == Hardening::Checked;
-        let buddy = Buddy::new(parts.pageblocks, parts.types, parts.ranges, parts.sets, checked);
-        let zone = Zone::new(buddy, parts.types, parts.ranges, layout.base(), managed, marks);
-        let planes = parts.planes;
-        let cpus = parts.lists.cpus(owner_lock);
-        let tag = MemoryTag::at(tag);
-        let memory = Self { platform, zone, cpus, tuning, owner_lock, layout, planes, tag };
+        let tag = NonZeroUsize::new(metadata.as_ptr().addr())
+            .ok_or(InitError::MetadataTooSmall { needed: layout.bytes(), given: 0 })?;
+        let parts = layout::carve(&layout, config, owner_lock, metadata)?;
+        let memory = Self {
+            platform,
+            zones: parts.zones,
+            zonelists: parts.zonelists,
+            lists: parts.lists,
+            cpus: parts.cpus,
+            tuning,
+            owner_lock,
+            layout,
+            planes: parts.planes,
+            tag: MemoryTag::at(tag),
+            generation: AtomicU32::new(0),
+        };
+        memory.set_watermarks();
         memory.size_new_lists();
         Ok(memory)
     }
@@ -120,24 +127,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     #[inline(always)]
-    pub(crate) fn zone_ref(&self) -> &Zone<'m, P> {
-        &self.zone
-    }
-
-    #[inline(always)]
     pub(crate) fn tag(&self) -> MemoryTag<'m> {
         self.tag
-    }
-
-    pub(crate) fn context<'c>(&'c self, pages: &'c CpuPages<'m>, id: CpuId) -> Cpu<'c, 'm, P> {
-        Cpu { platform: &self.platform, zone: &self.zone, pages, tuning: &self.tuning, id }
-    }
-
-    /// The zone-relative number of a block named from outside.
-    pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Result<u32, FreeError> {
-        if !pfn.is_aligned(order) {
-            return Err(FreeError::Misaligned);
-        }
-        self.zone.locate(pfn, order).ok_or(FreeError::NotOurs)
     }
 }

@@ -43,6 +43,7 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     fn frame_index(&self, pfn: Pfn) -> Option<usize> {
-        self.zone.locate(pfn, Order::ZERO).map(|frame| frame as usize)
+        let (zone, frame) = self.find(pfn, Order::ZERO)?;
+        Some(self.zones[zone.index()].planes_at() + frame as usize)
     }
 }

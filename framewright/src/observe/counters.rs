@@ -59,11 +59,21 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
             /// Drains by [`DrainReason`].
             pub drains: [u64; DrainReason::COUNT],
+            /// Requests served by a zone of the node they preferred (vmstat `numa_hit`).
+            pub numa_hit: u64,
+            /// Requests served by a zone of the node of their CPU (vmstat `numa_local`).
+            pub numa_local: u64,
+            /// Requests served by a zone of another node than that of their CPU (vmstat
+            /// `numa_other`).
+            pub numa_other: u64,
         }
 
         impl core::ops::AddAssign for CpuStats {
             fn add_assign(&mut self, other: Self) {
                 $(self.$name += other.$name;)*
+                self.numa_hit += other.numa_hit;
+                self.numa_local += other.numa_local;
+                self.numa_other += other.numa_other;
                 for (sum, more) in self.drains.iter_mut().zip(other.drains) {
                     *sum += more;
                 }
@@ -84,10 +94,12 @@ macro_rules! counters {
                 }
             }
 
+            /// What is counted. The rest follows from it and from where CPU and zone are.
             pub(crate) fn read(&self) -> CpuStats {
                 CpuStats {
                     $($name: self.$name.get(),)*
                     drains: core::array::from_fn(|i| self.drains[i].get()),
+                    ..CpuStats::default()
                 }
             }
         }
@@ -95,6 +107,12 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Requests served by a zone of another node than they preferred, counted where they were
+    /// served (vmstat `numa_miss`).
+    numa_miss,
+    /// Requests that preferred a node and were served by another, counted at the preferred
+    /// (vmstat `numa_foreign`).
+    numa_foreign,
     /// Frames allocated (vmstat `pgalloc`).
     pgalloc,
     /// Frames freed (vmstat `pgfree`). Of one CPU: including those that the zone refused later.

@@ -10,7 +10,7 @@ use crate::{
     zone::{Watermark, Zone},
 };
 
-/// Everything an operation on the lists of one CPU needs.
+/// Everything an operation on the lists of one CPU for one zone needs.
 pub(crate) struct Cpu<'c, 'm, P: Platform> {
     pub(crate) platform: &'c P,
     pub(crate) zone: &'c Zone<'m, P>,
@@ -27,7 +27,7 @@ impl<P: Platform> Clone for Cpu<'_, '_, P> {
 
 impl<P: Platform> Copy for Cpu<'_, '_, P> {}
 
-impl<P: Platform> Cpu<'_, '_, P> {
+impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Whether the zone is so short of memory that lists should shrink.
     pub(super) fn zone_is_low(&self) -> bool {
         self.zone.free() < self.zone.marks().get(Watermark::High)

@@ -27,6 +27,11 @@ impl<'m> Lists<'m> {
         Self { rings, store, stored: 0, sizing: Sizing::disabled() }
     }
 
+    /// Slots of the store.
+    pub(super) fn slots(&self) -> usize {
+        self.store.capacity()
+    }
+
     /// Takes over new bounds and opens or closes the rings accordingly.
     pub(crate) fn resize(&mut self, pages: &CpuPages<'m>, to: Sizing) {
         self.sizing.resize(to);

@@ -6,13 +6,13 @@ use super::{ListIndex, Lists, Sizing, owner::Owner};
 use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{OwnerLock, Platform},
-    sync::{AtomicBool, AtomicU8, AtomicU64, ExclusiveCell, Ordering},
+    sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
 };
 
 /// Blocks in a ring at the most: two batches.
 pub(crate) const RING: usize = 128;
 
-/// The lists of one CPU. The first cache line is all that the hot path needs beside the ring
+/// The lists of one CPU for one zone. The first cache line is all that the hot path needs beside the ring
 /// itself.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m> {
@@ -29,8 +29,7 @@ pub(crate) struct CpuPages<'m> {
     pub(crate) counters: CpuCounters,
     /// Frames in the store and on their way out of it, published for drainers that peek.
     stored: AtomicU64,
-    claimed: AtomicBool,
-    online: AtomicBool,
+    slots: usize,
     lists: ExclusiveCell<Lists<'m>>,
 }
 
@@ -45,8 +44,7 @@ impl<'m> CpuPages<'m> {
             allocated_beyond: AtomicU64::new(0),
             counters: CpuCounters::new(),
             stored: AtomicU64::new(0),
-            claimed: AtomicBool::new(false),
-            online: AtomicBool::new(true),
+            slots: lists.slots(),
             lists: ExclusiveCell::new(lists),
         }
     }
@@ -137,6 +135,11 @@ impl<'m> CpuPages<'m> {
         result
     }
 
+    /// Slots of the store, which never change.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
     /// Frames held, possibly stale: a peek from outside.
     pub(crate) fn held(&self) -> u64 {
         let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
@@ -192,25 +195,7 @@ impl<'m> CpuPages<'m> {
         }
     }
 
-    pub(crate) fn is_online(&self) -> bool {
-        self.online.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_online(&self, online: bool) {
-        self.online.store(online, Ordering::Release);
-    }
-
-    /// Claims the CPU for one token; `false` if another has it.
-    pub(crate) fn claim(&self) -> bool {
-        self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// Gives the claim back.
-    pub(crate) fn unclaim(&self) {
-        self.claimed.store(false, Ordering::Release);
-    }
-
-    /// All counters of the CPU.
+    /// All counters of the CPU in the zone.
     pub(crate) fn stats(&self) -> CpuStats {
         let mut stats = self.counters.read();
         let (allocated, freed) = self.traffic();

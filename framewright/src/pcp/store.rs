@@ -72,6 +72,11 @@ impl<'m> BundleStore<'m> {
         ListIndex::COUNT * NumberSet::words(slots)
     }
 
+    /// How many slots it has.
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
     /// An empty store. `slots` is a power of two long; `sets` are as many zeroes as
     /// [`BundleStore::set_words`] says.
     pub(crate) fn new(slots: &'m mut [Slot], sets: &'m mut [u64]) -> Self {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{Auto, BulkFree, Hardening, HighOrderDrain, OwnerChoice, Tuning, TuningError};
-use crate::platform::OwnerLock;
+use crate::{platform::OwnerLock, zone::ZoneKind};
 
 /// One setting.
 #[derive(Debug)]
@@ -119,6 +119,37 @@ pub const KEYS: &[Key] = &[
         meaning: "least distance between two watermarks, in 1/10000 of the zone",
         source: "Linux: vm.watermark_scale_factor",
         field: |t| Field::number(&mut t.zone.watermark_scale, 1, 3000),
+    },
+    Key {
+        path: "zone.reserve_ratio.dma",
+        default: "256",
+        range: "0 to 1000000",
+        meaning: "one frame of a DMA zone for every N of the higher zones of its node is kept \
+                  back from requests that could use those; 0: none",
+        source: "Linux: vm.lowmem_reserve_ratio",
+        field: |t| Field::number(&mut t.zone.reserve_ratios[ZoneKind::Dma as usize], 0, 1_000_000),
+    },
+    Key {
+        path: "zone.reserve_ratio.dma32",
+        default: "256",
+        range: "0 to 1000000",
+        meaning: "one frame of a DMA32 zone for every N of the higher zones of its node is kept \
+                  back from requests that could use those; 0: none",
+        source: "Linux: vm.lowmem_reserve_ratio",
+        field: |t| {
+            Field::number(&mut t.zone.reserve_ratios[ZoneKind::Dma32 as usize], 0, 1_000_000)
+        },
+    },
+    Key {
+        path: "zone.reserve_ratio.normal",
+        default: "32",
+        range: "0 to 1000000",
+        meaning: "one frame of a Normal zone for every N of the higher zones of its node is kept \
+                  back from requests that could use those; 0: none",
+        source: "Linux: vm.lowmem_reserve_ratio",
+        field: |t| {
+            Field::number(&mut t.zone.reserve_ratios[ZoneKind::Normal as usize], 0, 1_000_000)
+        },
     },
     Key {
         path: "zone.refill_pageblocks",

@@ -8,7 +8,7 @@
 mod error;
 mod keys;
 
-use crate::platform::OwnerLock;
+use crate::{platform::OwnerLock, zone::ZoneKind};
 
 pub use error::TuningError;
 pub use keys::{KEYS, Key};
@@ -124,13 +124,21 @@ pub struct ZoneTuning {
     pub min_free: Auto,
     /// Distance between the watermarks in 1/10000 of the zone.
     pub watermark_scale: u32,
+    /// Of a zone of each kind, one frame for every so many of the higher zones of its node is
+    /// kept back from requests that could use those; 0: none.
+    pub reserve_ratios: [u32; ZoneKind::COUNT],
     /// Pageblocks a refill may visit while the zone has roomier ones.
     pub refill_pageblocks: u32,
 }
 
 impl Default for ZoneTuning {
     fn default() -> Self {
-        Self { min_free: Auto::Auto, watermark_scale: 10, refill_pageblocks: 4 }
+        Self {
+            min_free: Auto::Auto,
+            watermark_scale: 10,
+            reserve_ratios: [256, 256, 32, 0],
+            refill_pageblocks: 4,
+        }
     }
 }
 

@@ -6,7 +6,9 @@
 //! one critical section. The watermark decision itself is made again under the lock, so that it
 //! is exact.
 
+mod topology;
 mod watermark;
+mod zonelist;
 
 use crate::{
     alloc::AllocError,
@@ -19,17 +21,31 @@ use crate::{
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
+pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
-pub(crate) use watermark::{Access, Marks, default_min_free};
+pub(crate) use watermark::{Access, Depth, MarkRules, Marks, default_min_free};
+pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
+
+/// What a zone is called, and where its frames lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'m> {
+    pub(crate) node: NodeId,
+    pub(crate) kind: ZoneKind,
+    /// First frame of its first pageblock: what its frame numbers count from.
+    pub(crate) base: Pfn,
+    /// First frame and end of each range of the memory map, ascending, relative to the base.
+    pub(crate) ranges: &'m [[u32; 2]],
+    /// Frames of the zones before it, holes included: where its entries start in the planes.
+    pub(crate) planes_at: usize,
+}
 
 /// One zone.
 pub(crate) struct Zone<'m, P: Platform> {
     buddy: SpinLock<P, Buddy<'m>>,
     types: &'m [AtomicU8],
-    ranges: &'m [[u32; 2]],
+    place: Place<'m>,
     pageblocks: Address<Pageblock>,
-    base: Pfn,
-    managed: u64,
+    managed: AtomicU64,
     marks: Marks,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
@@ -38,35 +54,44 @@ pub(crate) struct Zone<'m, P: Platform> {
 }
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// A zone over `buddy`, whose first pageblock starts at `base`.
-    pub(crate) fn new(
-        buddy: Buddy<'m>,
-        types: &'m [AtomicU8],
-        ranges: &'m [[u32; 2]],
-        base: Pfn,
-        managed: u64,
-        marks: Marks,
-    ) -> Self {
-        let pageblocks = buddy.address();
-        let free = AtomicU64::new(buddy.free_frames());
-        let classes = AtomicU64::new(buddy.classes());
+    /// A zone over `buddy`. Its watermarks are all 0 at first.
+    pub(crate) fn new(buddy: Buddy<'m>, types: &'m [AtomicU8], place: Place<'m>) -> Self {
+        let free = buddy.free_frames();
         Self {
+            pageblocks: buddy.address(),
+            free: AtomicU64::new(free),
+            classes: AtomicU64::new(buddy.classes()),
             buddy: SpinLock::new(buddy),
             types,
-            ranges,
-            pageblocks,
-            base,
-            managed,
-            marks,
-            free,
-            classes,
+            place,
+            managed: AtomicU64::new(free),
+            marks: Marks::new(),
         }
+    }
+
+    /// The node it is on.
+    pub(crate) fn node(&self) -> NodeId {
+        self.place.node
+    }
+
+    pub(crate) fn kind(&self) -> ZoneKind {
+        self.place.kind
+    }
+
+    /// Whether it has memory for requests that can use kinds up to `highest`.
+    pub(crate) fn serves(&self, highest: ZoneKind) -> bool {
+        self.kind() <= highest && self.managed() > 0
+    }
+
+    /// Where its entries start in the planes.
+    pub(crate) fn planes_at(&self) -> usize {
+        self.place.planes_at
     }
 
     /// First frame of the zone's first pageblock: what zone-relative frame numbers count from.
     #[inline(always)]
     pub(crate) fn base(&self) -> Pfn {
-        self.base
+        self.place.base
     }
 
     /// Types of the zone's pageblocks: exact under the lock, a hint without it.
@@ -81,9 +106,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed)
     }
 
-    /// Frames the allocator manages: all but holes.
+    /// Frames the allocator manages: all but holes and what is not there yet.
     pub(crate) fn managed(&self) -> u64 {
-        self.managed
+        self.managed.load(Ordering::Relaxed)
     }
 
     /// Free frames, possibly stale by one critical section. Isolated ones are not counted.
@@ -97,12 +122,13 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
-        let frame = u32::try_from(pfn.get().checked_sub(self.base.get())?).ok()?;
+        let frame = u32::try_from(pfn.get().checked_sub(self.place.base.get())?).ok()?;
         let end = frame.checked_add(order.frames() as u32)?;
-        let first = self.ranges.iter().position(|&[start, stop]| start <= frame && frame < stop)?;
+        let first =
+            self.place.ranges.iter().position(|&[start, stop]| start <= frame && frame < stop)?;
         // Ranges may touch; then a block may span several.
-        let mut stop = self.ranges[first][1];
-        for &[next_start, next_stop] in &self.ranges[first + 1..] {
+        let mut stop = self.place.ranges[first][1];
+        for &[next_start, next_stop] in &self.place.ranges[first + 1..] {
             if stop >= end || next_start != stop {
                 break;
             }

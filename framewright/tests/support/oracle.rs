@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use framewright::{FrameRange, Order, Pfn};
+use framewright::{MemoryRange, Order, Pfn};
 
 const PAGEBLOCK: u64 = 512;
 
@@ -26,10 +26,10 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub fn new(map: &[FrameRange]) -> Self {
-        let base = map[0].start().get() / PAGEBLOCK * PAGEBLOCK;
-        let end = map[map.len() - 1].end().get().next_multiple_of(PAGEBLOCK);
-        let in_map = |pfn| map.iter().any(|range| range.contains(Pfn::new(pfn)));
+    pub fn new(map: &[MemoryRange]) -> Self {
+        let base = map[0].frames.start().get() / PAGEBLOCK * PAGEBLOCK;
+        let end = map[map.len() - 1].frames.end().get().next_multiple_of(PAGEBLOCK);
+        let in_map = |pfn| map.iter().any(|range| range.frames.contains(Pfn::new(pfn)));
         let frames = (base..end).map(|pfn| if in_map(pfn) { Frame::Spare } else { Frame::Hole });
         Self { base, frames: frames.collect(), isolated: BTreeSet::new() }
     }

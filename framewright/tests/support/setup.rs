@@ -1,6 +1,6 @@
 //! Memory maps and settings from plain numbers.
 
-use framewright::{Config, FrameRange, Pfn, Tuning, platform::OwnerLock};
+use framewright::{Config, FrameRange, MemoryRange, Pfn, Tuning, platform::OwnerLock};
 
 /// Frames a map may have.
 const FRAMES_MAX: u64 = 6 * 512;
@@ -35,7 +35,7 @@ pub struct Setup {
 
 impl Setup {
     /// The ranges of the map.
-    pub fn map(&self) -> Vec<FrameRange> {
+    pub fn map(&self) -> Vec<MemoryRange> {
         let (mut at, mut left) = (self.base, FRAMES_MAX);
         let mut map = Vec::new();
         for &(gap, length) in &self.ranges {
@@ -45,16 +45,19 @@ impl Setup {
                 break;
             }
             left -= end - start;
-            map.extend(FrameRange::new(Pfn::new(start), Pfn::new(end)));
+            map.extend(FrameRange::new(Pfn::new(start), Pfn::new(end)).map(MemoryRange::from));
             at = end;
         }
         if map.is_empty() {
-            map.extend(FrameRange::new(Pfn::new(self.base), Pfn::new(self.base + 600)));
+            map.extend(
+                FrameRange::new(Pfn::new(self.base), Pfn::new(self.base + 600))
+                    .map(MemoryRange::from),
+            );
         }
         map
     }
 
-    pub fn config<'c>(&self, map: &'c [FrameRange]) -> Config<'c> {
+    pub fn config<'c>(&self, map: &'c [MemoryRange]) -> Config<'c> {
         Config { tuning: self.tuning(), ..Config::new(map, u16::from(self.cpus % 4) + 1) }
     }
 

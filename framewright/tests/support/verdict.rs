@@ -4,7 +4,7 @@
 //! against the oracle, and whenever nothing is on the lists of any CPU the free blocks must be
 //! exactly those that the oracle would merge (I2).
 
-use framewright::{AllocError, FreeError, MigrateType, Order, Pfn};
+use framewright::{AllocError, FreeError, MigrateType, Order, Pfn, ZoneId};
 
 use super::{
     oracle::Frame,
@@ -15,7 +15,7 @@ use super::{
 impl World<'_, '_> {
     /// Invariant I4: whoever took from the zone left what it had to leave.
     pub(super) fn check_watermark(&self, step: Step) {
-        let zone = self.memory.zone();
+        let zone = self.memory.zone(ZoneId::default()).unwrap();
         assert!(
             i128::from(zone.free) >= self.reserve(step),
             "{} frames are free after a request that must leave {}",
@@ -26,7 +26,7 @@ impl World<'_, '_> {
 
     /// Frames that a request must leave free at the least.
     fn reserve(&self, step: Step) -> i128 {
-        let min = i128::from(self.memory.zone().min);
+        let min = i128::from(self.memory.zone(ZoneId::default()).unwrap().min);
         match step.flags >> 3 & 7 {
             1 => min - min / 2,
             2 => min - min / 2 - (min - min / 2) / 4,
@@ -40,7 +40,7 @@ impl World<'_, '_> {
         if !request.may_wait() {
             return;
         }
-        let zone = self.memory.zone();
+        let zone = self.memory.zone(ZoneId::default()).unwrap();
         assert_eq!(zone.held_by_cpus, 0, "refused while CPUs hold free frames");
         let too_little =
             i128::from(zone.free) - i128::from(request.order().frames()) < self.reserve(step);
@@ -48,7 +48,7 @@ impl World<'_, '_> {
         match error {
             AllocError::BelowWatermark(_) => assert!(too_little, "{request:?}: {error}"),
             AllocError::NoBlockOfOrder(_) => assert!(too_small, "{request:?}: {error}"),
-            AllocError::NotRequestable(_) => panic!("{request:?}: {error}"),
+            AllocError::NotRequestable(_) | AllocError::NoZone => panic!("{request:?}: {error}"),
         }
     }
 
@@ -57,9 +57,10 @@ impl World<'_, '_> {
     pub(super) fn check(&self) {
         let memory = self.memory;
         memory.check().unwrap_or_else(|violation| panic!("{violation}"));
-        let (zone, used) = (memory.zone(), self.oracle.count(Frame::Used));
+        let (zone, used) =
+            (memory.zone(ZoneId::default()).unwrap(), self.oracle.count(Frame::Used));
         assert_eq!(zone.managed, self.oracle.managed());
-        let counts = memory.block_counts();
+        let counts = memory.block_counts(ZoneId::default());
         assert_eq!(counts.free_frames() + zone.held_by_cpus + used, zone.managed, "I1");
         let stats = memory.stats();
         assert_eq!(stats.pgalloc - stats.pgfree, used, "I9");
@@ -93,7 +94,7 @@ impl World<'_, '_> {
         self.tokens.clear();
         self.drain_all();
         self.check();
-        assert_eq!(self.memory.zone().free, self.oracle.managed());
+        assert_eq!(self.memory.free(), self.oracle.managed());
     }
 
     // ---- abuse, at `checked` ------------------------------------------------------------------

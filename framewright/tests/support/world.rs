@@ -1,7 +1,7 @@
 //! A memory and its oracle, and what the steps do to both.
 
 use framewright::{
-    Block, CpuToken, FrameRange, IsolateError, IsolatedBlock, Layout, Memory, Order, Pfn, Request,
+    Block, CpuToken, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, Order, Pfn, Request,
     tuning::Hardening,
 };
 
@@ -22,7 +22,7 @@ pub fn run_bytes(bytes: &[u8]) {
 pub fn run(setup: &Setup, steps: &[Step]) {
     let map = setup.map();
     let config = setup.config(&map);
-    let layout = Layout::new(&config).expect("the map is valid");
+    let layout = Layout::new::<Machine>(&config).expect("the map is valid");
     let mut metadata = Metadata::new(layout.bytes());
     let machine = Machine::new(setup.owner_lock());
     let memory = Memory::new(machine, &config, metadata.as_mut()).expect("the buffer suffices");
@@ -49,7 +49,7 @@ pub struct World<'a, 'm> {
 }
 
 impl<'a, 'm> World<'a, 'm> {
-    fn new(memory: &'a Memory<'m, Machine>, map: &[FrameRange]) -> Self {
+    fn new(memory: &'a Memory<'m, Machine>, map: &[MemoryRange]) -> Self {
         let tokens = (0..memory.cpu_count()).map(|i| memory.cpu(cpu(i)).ok()).collect();
         Self {
             memory,

@@ -122,9 +122,10 @@ mod tests {
     #[test]
     fn a_frame_that_somebody_else_writes_to_is_noticed_and_all_are_freed() {
         let machine = HostMachine::builder().frames(4096).build().unwrap();
-        let map = [machine.frames()];
+        let map = [machine.frames().into()];
         let config = Config::new(&map, 1);
-        let mut buffer = Metadata::for_layout(&Layout::new(&config).unwrap()).unwrap();
+        let mut buffer =
+            Metadata::for_layout(&Layout::new::<HostMachine>(&config).unwrap()).unwrap();
         let memory = Memory::new(machine, &config, buffer.as_mut()).unwrap();
         let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
         let work = PageFault { frames: 1100, ..PageFault::full(1) };
@@ -140,6 +141,6 @@ mod tests {
         assert_eq!(bursts.down(&mut cpu), Err(Stopped::Overwritten(overwritten)));
         assert_eq!(bursts.cycle(&mut cpu), Ok(1100));
         cpu.drain();
-        assert_eq!(memory.zone().free, 4096);
+        assert_eq!(memory.free(), 4096);
     }
 }

@@ -1,6 +1,6 @@
 //! The driver for threads.
 
-use framewright::{Config, FrameRange, InitError, Layout, Memory, Pfn};
+use framewright::{Config, FrameRange, InitError, Layout, Memory, MemoryRange, Pfn, ZoneId};
 use framewright_host::{HostBuilder, HostError, HostMachine, Metadata, PageSize};
 use std::{
     sync::{
@@ -99,9 +99,12 @@ fn machine(spec: &HostSpec) -> Result<HostMachine, HostError> {
 
 /// The buffer that the memory of a side keeps its books in.
 fn metadata(spec: &HostSpec, side: &Side) -> Result<Metadata, PageFaultError> {
-    let map: Vec<FrameRange> =
-        FrameRange::new(Pfn::new(0), Pfn::new(spec.frames)).into_iter().collect();
-    let layout = Layout::new(&config(&map, spec, side)).map_err(|reason| refused(spec, reason))?;
+    let map: Vec<MemoryRange> = FrameRange::new(Pfn::new(0), Pfn::new(spec.frames))
+        .into_iter()
+        .map(MemoryRange::from)
+        .collect();
+    let layout = Layout::new::<HostMachine>(&config(&map, spec, side))
+        .map_err(|reason| refused(spec, reason))?;
     Ok(Metadata::for_layout(&layout)?)
 }
 
@@ -113,14 +116,14 @@ fn memory<'m>(
     metadata: &'m mut Metadata,
 ) -> Result<HostMemory<'m>, PageFaultError> {
     let machine = machine(spec)?;
-    let map = [machine.frames()];
+    let map = [machine.frames().into()];
     let memory = Memory::new(machine, &config(&map, spec, side), metadata.as_mut())
         .map_err(|reason| refused(spec, reason))?;
     refuse_too_small(work, spec, &memory)?;
     Ok(memory)
 }
 
-fn config<'c>(map: &'c [FrameRange], spec: &HostSpec, side: &Side) -> Config<'c> {
+fn config<'c>(map: &'c [MemoryRange], spec: &HostSpec, side: &Side) -> Config<'c> {
     Config { tuning: side.tuning, ..Config::new(map, spec.cpus) }
 }
 
@@ -133,7 +136,7 @@ fn refuse_too_small(
     spec: &HostSpec,
     memory: &HostMemory<'_>,
 ) -> Result<(), PageFaultError> {
-    let zone = memory.zone();
+    let zone = memory.zone(ZoneId::default()).unwrap();
     let (needed, usable) = (work.live_frames(spec.cpus), zone.managed.saturating_sub(zone.high));
     if needed <= usable {
         return Ok(());
@@ -237,7 +240,7 @@ fn checks(stopped: End, memories: &[HostMemory<'_>]) -> Vec<Check> {
     };
     let wrong = memories.iter().find_map(|memory| {
         memory.drain_all();
-        let zone = memory.zone();
+        let zone = memory.zone(ZoneId::default()).unwrap();
         match (memory.check(), memory.platform().first_corruption()) {
             (Err(violation), _) => Some(violation.to_string()),
             (_, Some(corruption)) => Some(corruption.to_string()),

@@ -1,0 +1,131 @@
+//! The zones of a memory: which a request may use, which holds a frame, and how much each keeps
+//! back.
+
+use super::Memory;
+use crate::{
+    alloc::{FreeError, Request},
+    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    pcp::{Cpu, CpuPages},
+    platform::{CpuId, Platform},
+    sync::{AtomicU8, Ordering},
+    zone::{MarkRules, Zone, ZoneId, ZoneKind, default_min_free},
+};
+
+/// The zone that a CPU tries first, with the lists that the CPU has for it.
+pub(crate) struct Home<'m> {
+    pub(crate) pages: &'m CpuPages<'m>,
+    pub(crate) types: &'m [AtomicU8],
+    pub(crate) base: u64,
+}
+
+impl Home<'_> {
+    /// The number that the frame at `pfn` has in the zone if it is of the zone: any number at all
+    /// if it is not. Memories span fewer than 2^32 frames, so it never has that of another.
+    #[inline(always)]
+    pub(crate) fn frame(&self, pfn: Pfn) -> u32 {
+        pfn.get().wrapping_sub(self.base) as u32
+    }
+
+    /// The number of the type of a frame's pageblock. Decides only inside the lists: whoever
+    /// isolates a pageblock changes its type and then waits until no owner is inside.
+    #[inline(always)]
+    pub(crate) fn type_of(&self, frame: u32) -> Option<u8> {
+        let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?;
+        Some(of.load(Ordering::Relaxed))
+    }
+}
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Changes whenever memory came or went.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The zones that requests of a CPU try first: for any kind, and for at most
+    /// [`ZoneKind::Normal`].
+    pub(crate) fn homes(&self, cpu: CpuId) -> (Home<'m>, Option<Home<'m>>) {
+        let first = |highest| {
+            let mut list = self.zonelists.of(self.node_of(cpu)).iter();
+            list.find(|id| self.zones[id.index()].serves(highest)).map(|&id| self.home(id, cpu))
+        };
+        // Without any memory left, the lists of no zone will have anything.
+        let home = first(ZoneKind::Movable).unwrap_or_else(|| self.home(ZoneId::default(), cpu));
+        (home, first(ZoneKind::Normal))
+    }
+
+    fn home(&self, id: ZoneId, cpu: CpuId) -> Home<'m> {
+        let zone = &self.zones[id.index()];
+        Home { pages: self.lists_of(id, cpu), types: zone.types(), base: zone.base().get() }
+    }
+
+    /// The zones that a request may use, best first, as seen from `cpu`. Zones without memory
+    /// are left out.
+    pub(crate) fn candidates(
+        &self,
+        cpu: CpuId,
+        request: Request,
+    ) -> impl Iterator<Item = Cpu<'_, 'm, P>> {
+        let from = request.node().unwrap_or_else(|| self.node_of(cpu));
+        let allowed = move |zone: &Zone<'m, P>| {
+            zone.serves(request.highest()) && request.allows(zone.node(), from)
+        };
+        let list = self.zonelists.of(from).iter();
+        list.filter(move |id| allowed(&self.zones[id.index()]))
+            .map(move |&id| self.context(id, cpu))
+    }
+
+    /// A zone and a CPU's lists for it.
+    pub(crate) fn context(&self, zone: ZoneId, cpu: CpuId) -> Cpu<'_, 'm, P> {
+        Cpu {
+            platform: &self.platform,
+            zone: &self.zones[zone.index()],
+            pages: self.lists_of(zone, cpu),
+            tuning: &self.tuning,
+            id: cpu,
+        }
+    }
+
+    /// All zones with a CPU's lists for them.
+    pub(crate) fn contexts(&self, cpu: CpuId) -> impl Iterator<Item = Cpu<'_, 'm, P>> {
+        (0..self.zones.len()).map(move |zone| self.context(ZoneId::new(zone), cpu))
+    }
+
+    pub(super) fn lists_of(&self, zone: ZoneId, cpu: CpuId) -> &'m CpuPages<'m> {
+        &self.lists[zone.index() * self.cpus.len() + cpu.index()]
+    }
+
+    /// The zone of a block named from outside, and the block's number in it.
+    pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Result<(ZoneId, u32), FreeError> {
+        if !pfn.is_aligned(order) {
+            return Err(FreeError::Misaligned);
+        }
+        self.find(pfn, order).ok_or(FreeError::NotOurs)
+    }
+
+    /// The zone that holds all frames of a block, and the block's number in it.
+    pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Option<(ZoneId, u32)> {
+        let mut zones = self.zones.iter().enumerate();
+        zones.find_map(|(i, zone)| Some((ZoneId::new(i), zone.locate(pfn, order)?)))
+    }
+
+    /// Works out the watermarks of all zones from what they manage.
+    pub(super) fn set_watermarks(&self) {
+        let lowmem = self.zones.iter().filter(|zone| zone.kind().is_lowmem());
+        let lowmem: u64 = lowmem.map(Zone::managed).sum();
+        let default = || u32::try_from(default_min_free(lowmem)).unwrap_or(u32::MAX);
+        let rules = MarkRules {
+            min_free: u64::from(self.tuning.zone.min_free.or(default)),
+            scale: self.tuning.zone.watermark_scale,
+            lowmem,
+            ratios: self.tuning.zone.reserve_ratios,
+        };
+        for zone in self.zones {
+            let mut managed = [0; ZoneKind::COUNT];
+            for other in self.zones.iter().filter(|other| other.node() == zone.node()) {
+                managed[other.kind() as usize] = other.managed();
+            }
+            let levels = rules.levels(zone.kind(), zone.managed());
+            zone.marks().set(levels, rules.protection(zone.kind(), managed));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Names for the parts of a machine's memory: nodes, kinds of zones, zones.
+
+use core::fmt;
+
+/// A NUMA node: CPUs and memory that are close to one another. Either may be missing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct NodeId(u8);
+
+impl NodeId {
+    /// How many nodes there may be.
+    pub const LIMIT: usize = 64;
+
+    /// Node `number`; `None` from [`NodeId::LIMIT`] on.
+    #[must_use]
+    pub const fn new(number: u8) -> Option<Self> {
+        if (number as usize) < Self::LIMIT { Some(Self(number)) } else { None }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// Its number as an index, below [`NodeId::LIMIT`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A set of nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct NodeMask(u64);
+
+impl NodeMask {
+    /// Every node.
+    pub const ALL: NodeMask = NodeMask(u64::MAX);
+    /// No node.
+    pub const NONE: NodeMask = NodeMask(0);
+
+    /// The nodes in `self` and `node`.
+    #[must_use]
+    pub const fn with(self, node: NodeId) -> Self {
+        Self(self.0 | 1 << node.0)
+    }
+
+    /// Whether `node` is in it.
+    #[must_use]
+    pub const fn contains(self, node: NodeId) -> bool {
+        self.0 >> node.0 & 1 == 1
+    }
+}
+
+impl fmt::Debug for NodeMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeMask({:#x})", self.0)
+    }
+}
+
+/// What the frames of a zone can be used for, most restricted use first.
+///
+/// A request names the highest kind it can use; it may be served from that kind and all below.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum ZoneKind {
+    /// Reachable by devices with 24 address bits: below 16 MiB.
+    Dma = 0,
+    /// Reachable by devices with 32 address bits: below 4 GiB.
+    Dma32 = 1,
+    /// Everything the system itself can use.
+    #[default]
+    Normal = 2,
+    /// Only for contents that can be moved away, so that it can be emptied.
+    Movable = 3,
+}
+
+impl ZoneKind {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+    /// All of them, lowest first.
+    pub const ALL: [ZoneKind; Self::COUNT] = [Self::Dma, Self::Dma32, Self::Normal, Self::Movable];
+
+    /// The name the kernel prints.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dma => "DMA",
+            Self::Dma32 => "DMA32",
+            Self::Normal => "Normal",
+            Self::Movable => "Movable",
+        }
+    }
+
+    /// Whether the system itself can use it, and so its reserves count for the system.
+    pub(crate) const fn is_lowmem(self) -> bool {
+        !matches!(self, Self::Movable)
+    }
+}
+
+impl fmt::Display for ZoneKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A zone of a memory. Zones are numbered by node, and within a node by kind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct ZoneId(u8);
+
+impl ZoneId {
+    /// How many zones there may be.
+    pub(crate) const LIMIT: usize = NodeId::LIMIT * ZoneKind::COUNT;
+
+    /// Zone `index`, which is below [`ZoneId::LIMIT`].
+    pub(crate) const fn new(index: usize) -> Self {
+        debug_assert!(index < Self::LIMIT);
+        Self(index as u8)
+    }
+
+    /// Its number as an index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
