@@ -17,24 +17,31 @@ use crate::{
 /// use framewright::{MigrateType, Order, Request};
 /// const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 /// ```
+///
+/// Two words, so that it travels in registers and a constant one costs the hot path nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    order: Order,
-    migratetype: MigrateType,
-    flags: u8,
-    highest: ZoneKind,
-    node: Option<NodeId>,
+    /// Order, type, zone, preferred node and flags: a field each at these positions.
+    what: u32,
+    /// The nodes that it can use.
     nodes: NodeMask,
 }
 
-const ZEROED: u8 = 1 << 0;
-const URGENT: u8 = 1 << 1;
-const NO_WAIT: u8 = 1 << 2;
-const NO_RETRY: u8 = 1 << 3;
-const RETRY_MAYFAIL: u8 = 1 << 4;
-const NO_FAIL: u8 = 1 << 5;
-const THIS_NODE: u8 = 1 << 6;
-const SOME_NODES: u8 = 1 << 7;
+const ORDER: u32 = 0;
+const TYPE: u32 = 5;
+const HIGHEST: u32 = 8;
+/// The number of the node plus one; 0: that of the CPU.
+const NODE: u32 = 10;
+const NODE_MASK: u32 = 0x7f << NODE;
+
+const ZEROED: u32 = 1 << 17;
+const URGENT: u32 = 1 << 18;
+const NO_WAIT: u32 = 1 << 19;
+const NO_RETRY: u32 = 1 << 20;
+const RETRY_MAYFAIL: u32 = 1 << 21;
+const NO_FAIL: u32 = 1 << 22;
+const THIS_NODE: u32 = 1 << 23;
+const SOME_NODES: u32 = 1 << 24;
 
 /// Orders above this are costly: nobody waits long for them.
 const COSTLY_ORDER: u8 = 3;
@@ -49,20 +56,23 @@ impl Request {
             MigrateType::Movable => ZoneKind::Movable,
             _ => ZoneKind::Normal,
         };
-        Self { order, migratetype, flags: 0, highest, node: None, nodes: NodeMask::ALL }
+        let what = (order.get() as u32) << ORDER
+            | (migratetype as u32) << TYPE
+            | (highest as u32) << HIGHEST;
+        Self { what, nodes: NodeMask::ALL }
     }
 
     /// Can use zones up to `highest` only: devices that reach only low addresses.
     #[must_use]
     pub const fn zone(mut self, highest: ZoneKind) -> Self {
-        self.highest = highest;
+        self.what = self.what & !(3 << HIGHEST) | (highest as u32) << HIGHEST;
         self
     }
 
     /// Prefers the zones of `node` to those of the CPU's own.
     #[must_use]
     pub const fn on_node(mut self, node: NodeId) -> Self {
-        self.node = Some(node);
+        self.what = self.what & !NODE_MASK | (node.get() as u32 + 1) << NODE;
         self
     }
 
@@ -121,25 +131,33 @@ impl Request {
         self.with(NO_FAIL)
     }
 
-    const fn with(mut self, flag: u8) -> Self {
-        self.flags |= flag;
+    const fn with(mut self, flag: u32) -> Self {
+        self.what |= flag;
         self
     }
 
-    const fn has(self, flag: u8) -> bool {
-        self.flags & flag != 0
+    const fn has(self, flag: u32) -> bool {
+        self.what & flag != 0
     }
 
     /// The order wanted.
     #[must_use]
+    #[inline(always)]
     pub const fn order(self) -> Order {
-        self.order
+        match Order::new((self.what >> ORDER & 0x1f) as u8) {
+            Some(order) => order,
+            None => Order::PAGEBLOCK,
+        }
     }
 
     /// The mobility wanted.
     #[must_use]
+    #[inline(always)]
     pub const fn migratetype(self) -> MigrateType {
-        self.migratetype
+        match MigrateType::from_number((self.what >> TYPE & 7) as u8) {
+            Some(of) => of,
+            None => MigrateType::Movable,
+        }
     }
 
     /// Whether the frames shall be zeroed.
@@ -155,7 +173,7 @@ impl Request {
     }
 
     pub(super) const fn may_retry(self) -> bool {
-        let costly = self.order.get() > COSTLY_ORDER;
+        let costly = self.order().get() > COSTLY_ORDER;
         self.may_wait() && !self.has(NO_RETRY) && (!costly || self.has(RETRY_MAYFAIL))
     }
 
@@ -165,14 +183,18 @@ impl Request {
 
     /// The highest kind of zone it can use.
     #[must_use]
+    #[inline(always)]
     pub const fn highest(self) -> ZoneKind {
-        self.highest
+        ZoneKind::ALL[(self.what >> HIGHEST & 3) as usize]
     }
 
     /// The node it prefers; `None`: that of the CPU.
     #[must_use]
     pub const fn node(self) -> Option<NodeId> {
-        self.node
+        match (self.what & NODE_MASK) >> NODE {
+            0 => None,
+            node => NodeId::new(node as u8 - 1),
+        }
     }
 
     /// Whether it can use `node` if it prefers `preferred`.
@@ -182,7 +204,7 @@ impl Request {
 
     /// What it may take at first.
     pub(super) const fn first_access(self) -> Access {
-        Access::above(Watermark::Low, self.highest)
+        Access::above(Watermark::Low, self.highest())
     }
 
     /// What it may take when the low watermark stood in its way.
@@ -192,39 +214,55 @@ impl Request {
             (true, false) => Depth::HalfOfMin,
             (false, _) => Depth::Above(Watermark::Min),
         };
-        Access { depth, highest: self.highest }
+        Access { depth, highest: self.highest() }
     }
 
-    /// Whether the first zone of the CPU's own node will do for it.
+    /// Which of the zones that a CPU has at hand it tries first.
     #[inline(always)]
-    pub(super) const fn is_at_home(self) -> bool {
-        self.node.is_none() && !self.has(SOME_NODES)
+    pub(super) const fn first_zone(self) -> FirstZone {
+        match self.highest() {
+            _ if self.what & (NODE_MASK | SOME_NODES) != 0 => FirstZone::Elsewhere,
+            ZoneKind::Movable => FirstZone::OfAny,
+            ZoneKind::Normal => FirstZone::OfNormal,
+            ZoneKind::Dma | ZoneKind::Dma32 => FirstZone::Elsewhere,
+        }
     }
 
     /// The per-CPU list that serves it.
     #[inline(always)]
-    pub(crate) fn list(self) -> Option<ListIndex> {
-        ListIndex::serving(self.order, self.migratetype)
+    pub(crate) const fn list(self) -> Option<ListIndex> {
+        ListIndex::serving(self.order(), self.migratetype())
     }
+}
+
+/// The zone that a request tries first, as seen from its CPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstZone {
+    /// The first zone of any kind.
+    OfAny,
+    /// The first zone which is at most [`ZoneKind::Normal`].
+    OfNormal,
+    /// Another one: the zones have to be walked.
+    Elsewhere,
 }
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Request({:?}, {}, {self})", self.order, self.migratetype)
+        write!(f, "Request({:?}, {}, {self})", self.order(), self.migratetype())
     }
 }
 
 /// The flags as the kernel would name them (`gfp_flags` of its trace events).
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.migratetype, self.has(URGENT), self.has(NO_WAIT)) {
+        f.write_str(match (self.migratetype(), self.has(URGENT), self.has(NO_WAIT)) {
             (_, true, true) => "GFP_ATOMIC",
             (_, false, true) => "GFP_NOWAIT",
             (MigrateType::Movable, ..) => "GFP_HIGHUSER_MOVABLE",
             (MigrateType::Reclaimable, ..) => "GFP_KERNEL|__GFP_RECLAIMABLE",
             _ => "GFP_KERNEL",
         })?;
-        match self.highest {
+        match self.highest() {
             ZoneKind::Dma => f.write_str("|GFP_DMA")?,
             ZoneKind::Dma32 => f.write_str("|GFP_DMA32")?,
             ZoneKind::Normal | ZoneKind::Movable => {}

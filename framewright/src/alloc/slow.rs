@@ -123,8 +123,8 @@ fn graver(one: AllocError, other: AllocError) -> AllocError {
     }
 }
 
-/// One try of lists and zone.
-fn take<P: Platform>(
+/// One try of a zone and the CPU's lists for it.
+pub(super) fn take<P: Platform>(
     cpu: &Cpu<'_, '_, P>,
     request: Request,
     access: Access,

@@ -2,14 +2,13 @@
 
 use core::marker::PhantomData;
 
-use super::{AllocError, FreeError, MigrateType, Request};
+use super::{AllocError, FreeError, MigrateType, Request, request::FirstZone, slow};
 use crate::{
     frame::{Block, MemoryTag, Order, Pfn},
     memory::{Home, Memory},
     observe::{DrainReason, Event},
     pcp::ListIndex,
     platform::{CpuId, Platform, Site},
-    zone::ZoneKind,
 };
 
 /// The right to use the lists of one CPU of a memory.
@@ -20,7 +19,7 @@ pub struct CpuToken<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
     /// The zone that requests for any kind try first.
     home: Home<'m>,
-    /// The zone that requests for at most [`ZoneKind::Normal`] try first, if there is one.
+    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first, if there is one.
     normal: Option<Home<'m>>,
     /// The memory's generation when the homes were looked up.
     generation: u32,
@@ -65,17 +64,20 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(self.hand_out(pfn, request))
     }
 
+    /// The zone that the request tries first, if that is one of those at hand.
+    #[inline(always)]
+    fn home_for(&self, request: Request) -> Option<&Home<'m>> {
+        match request.first_zone() {
+            FirstZone::OfAny => Some(&self.home),
+            FirstZone::OfNormal => self.normal.as_ref(),
+            FirstZone::Elsewhere => None,
+        }
+    }
+
     /// Takes a block off the lists for the zone that the request tries first.
     #[inline(always)]
     fn pop(&self, request: Request) -> Option<Pfn> {
-        if !request.is_at_home() {
-            return None;
-        }
-        let home = match request.highest() {
-            ZoneKind::Movable => &self.home,
-            ZoneKind::Normal => self.normal.as_ref()?,
-            ZoneKind::Dma | ZoneKind::Dma32 => return None,
-        };
+        let home = self.home_for(request)?;
         let frame = home.pages.pop(request.list()?)?;
         Some(Pfn::new(home.base + u64::from(frame)))
     }
@@ -208,25 +210,25 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(always)]
     fn free_frames(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
         self.trace_free(pfn, order);
+        let frame = self.home.frame(pfn);
         if order != Order::ZERO {
-            return self.free_elsewhere(pfn, order);
+            return self.free_elsewhere(frame, order);
         }
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
-        let frame = self.home.frame(pfn);
         let movable = || self.home.type_of(frame) == Some(MigrateType::Movable as u8);
         if self.home.pages.push(ListIndex::MOVABLE, frame, movable) {
             return None;
         }
-        if movable() { self.free_slowly(pfn, order) } else { self.free_elsewhere(pfn, order) }
+        if movable() { self.free_slowly(frame, order) } else { self.free_elsewhere(frame, order) }
     }
 
     /// Frees what is not a single movable frame of the first zone: other lists, then the long
-    /// way.
+    /// way. `frame` counts from the first zone's base.
     #[inline(never)]
-    fn free_elsewhere(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
-        for home in [Some(&self.home), self.normal.as_ref()].into_iter().flatten() {
-            let frame = home.frame(pfn);
+    fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
+        let of_normal = self.normal.map(|normal| (normal, normal.frame(self.pfn_of(frame))));
+        for (home, frame) in [Some((self.home, frame)), of_normal].into_iter().flatten() {
             let of = home.type_of(frame);
             if let Some(list) = of.and_then(|of| ListIndex::freeing_simply(order, of))
                 && home.pages.push(list, frame, || home.type_of(frame) == of)
@@ -234,16 +236,28 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
                 return None;
             }
         }
-        self.free_slowly(pfn, order)
+        self.free_slowly(frame, order)
     }
 
     #[cold]
     #[inline(never)]
-    fn free_slowly(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
-        // A block's frames are in a zone; raw frames were looked up before.
-        let (zone, frame) = self.memory.find(pfn, order)?;
+    fn free_slowly(&mut self, frame: u32, order: Order) -> Option<FreeError> {
+        let at_home = self.home.type_of(frame).and_then(MigrateType::from_number).is_some();
+        let (zone, frame) = match at_home {
+            true => (self.home.id, frame),
+            // A block's frames are in a zone; raw frames were looked up before.
+            false => self.memory.find(self.pfn_of(frame), order)?,
+        };
         let refusals = self.memory.context(zone, self.id).free(frame, order);
         refusals.first.map(|(_, _, why)| why.into())
+    }
+
+    /// The frame with a number that counts from the first zone's base. Also frames of other
+    /// zones have one, modulo 2^32: memories span fewer frames.
+    fn pfn_of(&self, frame: u32) -> Pfn {
+        let start = self.memory.start();
+        let from_start = (self.home.base - start.get()) as u32;
+        start.offset(u64::from(from_start.wrapping_add(frame)))
     }
 
     #[cold]
@@ -256,7 +270,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             (self.home, self.normal) = self.memory.homes(self.id);
             self.generation = generation;
         }
-        let pfn = super::slow::alloc(self.memory, self.id, request);
+        if let Some(home) = self.home_for(request) {
+            let cpu = self.memory.context(home.id, self.id);
+            if let Ok(frame) = slow::take(&cpu, request, request.first_access()) {
+                return Ok(cpu.pfn(frame));
+            }
+        }
+        let pfn = slow::alloc(self.memory, self.id, request);
         if P::TRACING && pfn.is_err() {
             let event = Event::PageAlloc { pfn: None, request };
             self.memory.platform().trace(self.id, &event);

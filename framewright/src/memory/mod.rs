@@ -18,7 +18,7 @@ use core::{mem::MaybeUninit, num::NonZeroUsize};
 use planes::PlaneArrays;
 
 use crate::{
-    frame::{Block, MemoryTag},
+    frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
     sync::AtomicU32,
@@ -38,6 +38,8 @@ pub(crate) use zones::Home;
 pub struct Memory<'m, P: Platform> {
     platform: P,
     zones: &'m [Zone<'m, P>],
+    /// First frame of the lowest zone.
+    start: Pfn,
     zonelists: Zonelists<'m>,
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     lists: &'m [CpuPages<'m>],
@@ -80,6 +82,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         let memory = Self {
             platform,
             zones: parts.zones,
+            start: parts.zones.iter().map(Zone::base).min().unwrap_or_default(),
             zonelists: parts.zonelists,
             lists: parts.lists,
             cpus: parts.cpus,

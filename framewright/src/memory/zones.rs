@@ -12,7 +12,9 @@ use crate::{
 };
 
 /// The zone that a CPU tries first, with the lists that the CPU has for it.
+#[derive(Clone, Copy)]
 pub(crate) struct Home<'m> {
+    pub(crate) id: ZoneId,
     pub(crate) pages: &'m CpuPages<'m>,
     pub(crate) types: &'m [AtomicU8],
     pub(crate) base: u64,
@@ -20,7 +22,7 @@ pub(crate) struct Home<'m> {
 
 impl Home<'_> {
     /// The number that the frame at `pfn` has in the zone if it is of the zone: any number at all
-    /// if it is not. Memories span fewer than 2^32 frames, so it never has that of another.
+    /// if it is not, but never that of another: memories span fewer than 2^32 frames.
     #[inline(always)]
     pub(crate) fn frame(&self, pfn: Pfn) -> u32 {
         pfn.get().wrapping_sub(self.base) as u32
@@ -36,6 +38,11 @@ impl Home<'_> {
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
+    /// The first frame of the lowest zone: every frame of the memory is fewer than 2^32 above.
+    pub(crate) fn start(&self) -> Pfn {
+        self.start
+    }
+
     /// Changes whenever memory came or went.
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
@@ -55,7 +62,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     fn home(&self, id: ZoneId, cpu: CpuId) -> Home<'m> {
         let zone = &self.zones[id.index()];
-        Home { pages: self.lists_of(id, cpu), types: zone.types(), base: zone.base().get() }
+        Home { id, pages: self.lists_of(id, cpu), types: zone.types(), base: zone.base().get() }
     }
 
     /// The zones that a request may use, best first, as seen from `cpu`. Zones without memory
