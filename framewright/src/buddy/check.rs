@@ -1,6 +1,6 @@
 //! Invariants and statistics that look at every pageblock.
 
-use super::{Buddy, MigrateType};
+use super::{Buddy, MigrateType, fragmentation_index, unusable_index};
 use crate::frame::Order;
 
 /// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.
@@ -31,19 +31,26 @@ impl BlockCounts {
         Order::all().rev().find(|&order| self.free_of_order(order) > 0)
     }
 
-    /// The unusable-free index for `order` in thousandths: which share of the free memory lies
-    /// in blocks too small for it. 0: all usable; 1000: none, or nothing is free.
+    /// Maximal free blocks by order, over all types.
+    #[must_use]
+    pub fn by_order(&self) -> [u64; Order::COUNT] {
+        let mut blocks = [0; Order::COUNT];
+        for (sum, order) in blocks.iter_mut().zip(Order::all()) {
+            *sum = self.free_of_order(order);
+        }
+        blocks
+    }
+
+    /// The unusable-free index for `order`: see [`unusable_index`].
     #[must_use]
     pub fn unusable_index(&self, order: Order) -> u64 {
-        let free = self.free_frames();
-        if free == 0 {
-            return 1000;
-        }
-        let usable: u64 = Order::all()
-            .filter(|&at| at >= order)
-            .map(|at| self.free_of_order(at) * at.frames())
-            .sum();
-        (free - usable) * 1000 / free
+        unusable_index(&self.by_order(), usize::from(order.get()))
+    }
+
+    /// The fragmentation index for `order`: see [`fragmentation_index`].
+    #[must_use]
+    pub fn fragmentation_index(&self, order: Order) -> i64 {
+        fragmentation_index(&self.by_order(), usize::from(order.get()))
     }
 }
 

@@ -20,6 +20,7 @@
 
 mod bundle;
 mod check;
+mod extfrag;
 mod fallback;
 mod folded;
 mod give;
@@ -39,6 +40,7 @@ use crate::{
 pub use bundle::Bundle;
 pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
+pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
 pub(crate) use give::{Capture, Refusal, Refusals};
 pub(crate) use isolate::IsolationRefused;

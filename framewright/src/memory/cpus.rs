@@ -8,7 +8,7 @@ use super::Memory;
 use crate::{
     alloc::CpuToken,
     buddy::Refusals,
-    observe::{CpuStats, DrainReason},
+    observe::{CpuStats, DrainReason, text::zoneinfo::Pageset},
     pcp::{Cpu, CpuPages, Lists, Sizing},
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
     sync::{AtomicBool, Ordering},
@@ -267,6 +267,24 @@ impl<'m, P: Platform> Memory<'m, P> {
     pub(super) fn held_of(&self, zone: ZoneId) -> u64 {
         let cpus = self.cpus.len();
         self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
+    }
+
+    /// The lists of all CPUs for a zone, for people to read.
+    pub(super) fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
+        (0..).zip(self.cpus).map(move |(id, state)| {
+            let online = state.is_online();
+            let sizing = if online { self.sizing(zone) } else { Sizing::disabled() };
+            let pages = self.lists_of(zone, CpuId::new(id));
+            Pageset {
+                cpu: id.into(),
+                count: pages.held(),
+                high: pages.high(),
+                batch: sizing.batch().into(),
+                bounds: Some(sizing.bounds()),
+                // Nothing is counted where others do not see it.
+                threshold: Some(0),
+            }
+        })
     }
 
     fn state(&self, id: CpuId) -> Result<&'m CpuState, CpuError> {

@@ -6,7 +6,6 @@ use super::Memory;
 use crate::{
     buddy::BlockCounts,
     frame::{Order, PAGEBLOCK_FRAMES, Pfn},
-    observe::{write_buddyinfo, write_pagetypeinfo},
     platform::Platform,
     zone::{NodeId, Zone, ZoneId, ZoneKind},
 };
@@ -116,32 +115,6 @@ impl<P: Platform> Memory<'_, P> {
     #[must_use]
     pub fn largest_free_order(&self) -> Option<Order> {
         self.zones.iter().filter_map(Zone::largest_free_order).max()
-    }
-
-    /// Writes `/proc/buddyinfo`.
-    ///
-    /// # Errors
-    ///
-    /// What the writer returns.
-    pub fn write_buddyinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        for zone in self.zones() {
-            let node = u32::from(zone.node.get());
-            write_buddyinfo(out, node, zone.kind.name(), &self.block_counts(zone.id))?;
-        }
-        Ok(())
-    }
-
-    /// Writes `/proc/pagetypeinfo`.
-    ///
-    /// # Errors
-    ///
-    /// What the writer returns.
-    pub fn write_pagetypeinfo(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        for zone in self.zones() {
-            let node = u32::from(zone.node.get());
-            write_pagetypeinfo(out, node, zone.kind.name(), &self.block_counts(zone.id))?;
-        }
-        Ok(())
     }
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with

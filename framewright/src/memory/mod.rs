@@ -11,6 +11,7 @@ mod info;
 mod isolation;
 mod layout;
 mod planes;
+mod text;
 mod zones;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};

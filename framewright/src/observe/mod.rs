@@ -3,14 +3,14 @@
 //! * [`Event`]: tracepoints, with the kernel's names and fields; built only where a platform
 //!   asks for them;
 //! * [`CpuStats`]: counters, kept per CPU where the owner writes them anyway, summed on read;
-//! * text: `buddyinfo` and `pagetypeinfo` as the kernel prints them;
+//! * [`text`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and the indices of fragmentation, as the
+//!   kernel prints them;
 //! * [`Corruption`]: what hardening found.
 
 mod counters;
 mod event;
-mod text;
+pub mod text;
 
 pub(crate) use counters::CpuCounters;
 pub use counters::{CpuStats, DrainReason};
 pub use event::{Corruption, Event};
-pub(crate) use text::{write_buddyinfo, write_pagetypeinfo};

@@ -46,7 +46,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                 let frames = lists.sizing.batch_to_drain();
                 lists.gather(self.pages, list, frames, &mut leaving);
             }
-            Some((list, self.due(lists, list, pushed == Pushed::Spilled)))
+            let due = self.due(lists, list, pushed == Pushed::Spilled);
+            self.pages.publish(&lists.sizing);
+            Some((list, due))
         });
         let Some(Some((list, due))) = pushed else {
             return self.free_to_zone(Bundle::of(frame, order));

@@ -35,6 +35,7 @@ impl<'m> Lists<'m> {
     /// Takes over new bounds and opens or closes the rings accordingly.
     pub(crate) fn resize(&mut self, pages: &CpuPages<'m>, to: Sizing) {
         self.sizing.resize(to);
+        pages.publish(&self.sizing);
         pages.open(&to);
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct CpuPages<'m> {
     /// Frames in the store and on their way out of it, published for drainers that peek.
     stored: AtomicU64,
     slots: usize,
+    /// What the sizing rules let the CPU hold at present, published for readers.
+    high: AtomicU64,
     lists: ExclusiveCell<Lists<'m>>,
 }
 
@@ -45,6 +47,7 @@ impl<'m> CpuPages<'m> {
             counters: CpuCounters::new(),
             stored: AtomicU64::new(0),
             slots: lists.slots(),
+            high: AtomicU64::new(0),
             lists: ExclusiveCell::new(lists),
         }
     }
@@ -144,6 +147,16 @@ impl<'m> CpuPages<'m> {
     pub(crate) fn held(&self) -> u64 {
         let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
         self.stored.load(Ordering::Relaxed) + rings.sum::<usize>() as u64
+    }
+
+    /// What the CPU may hold at present, possibly stale.
+    pub(crate) fn high(&self) -> u64 {
+        self.high.load(Ordering::Relaxed)
+    }
+
+    /// Publishes what the sizing rules have come to.
+    pub(super) fn publish(&self, sizing: &Sizing) {
+        self.high.store(sizing.high().into(), Ordering::Relaxed);
     }
 
     #[inline(always)]

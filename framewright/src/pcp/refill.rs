@@ -29,7 +29,9 @@ impl<P: Platform> Cpu<'_, '_, P> {
             None => {
                 lists.sizing.observe(self.pages.traffic());
                 let held = self.pages.held();
-                Answer::Refill(lists.sizing.on_refill(list.order(), held, self.zone_is_low()))
+                let blocks = lists.sizing.on_refill(list.order(), held, self.zone_is_low());
+                self.pages.publish(&lists.sizing);
+                Answer::Refill(blocks)
             }
         });
         match answer {

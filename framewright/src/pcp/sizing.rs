@@ -106,6 +106,21 @@ impl Sizing {
         self.high = high.clamp(to.high_min, to.high_max);
     }
 
+    /// Unit of refill and drain.
+    pub(crate) fn batch(&self) -> u32 {
+        self.batch
+    }
+
+    /// What the CPU may hold at present.
+    pub(crate) fn high(&self) -> u32 {
+        self.high
+    }
+
+    /// Least and greatest value of [`Sizing::high`].
+    pub(crate) fn bounds(&self) -> (u64, u64) {
+        (self.high_min.into(), self.high_max.into())
+    }
+
     pub(crate) fn is_disabled(&self) -> bool {
         self.high_max == 0
     }

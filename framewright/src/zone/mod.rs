@@ -106,6 +106,13 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed)
     }
 
+    /// The first frame that is not a hole, and the frames from there to the last such.
+    pub(crate) fn span(&self) -> (Pfn, u64) {
+        let first = self.place.ranges.first().map_or(0, |range| range[0]);
+        let end = self.place.ranges.last().map_or(0, |range| range[1]);
+        (self.base().offset(u64::from(first)), u64::from(end.saturating_sub(first)))
+    }
+
     /// Frames the allocator manages: all but holes and what is not there yet.
     pub(crate) fn managed(&self) -> u64 {
         self.managed.load(Ordering::Relaxed)

@@ -3,14 +3,19 @@
 //! A snapshot is one text file with the contents of `/proc/zoneinfo`, `/proc/buddyinfo`,
 //! `/proc/pagetypeinfo` and `/proc/vmstat`, each behind a line `# NAME`. Only zoneinfo must be there
 //! (pagetypeinfo, for one, is readable by root alone). Everything is read by key, never by column:
-//! releases move columns.
+//! releases move columns. What of it the writers of [`framewright::observe::text`] know can be
+//! written again, byte for byte as Linux 6.18 does.
 //!
 //! ```text
 //! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done > NAME.before
 //! ```
 
+mod gaps;
 mod tables;
+mod text;
 mod zoneinfo;
+
+pub use gaps::Gap;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,28 +46,51 @@ pub struct Zone {
     pub node: u16,
     /// `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
     pub name: String,
+    /// Statistics of the node, in its first zone with memory.
+    pub node_stats: Option<Vec<Stat>>,
     /// Free frames, those on CPU lists not included.
     pub free: u64,
+    /// What is added to every watermark for the time being.
+    pub boost: u64,
     /// Watermark *min*.
     pub min: u64,
     /// Watermark *low*.
     pub low: u64,
     /// Watermark *high*.
     pub high: u64,
+    /// Watermark *promo*.
+    pub promo: u64,
     /// Frames from the first to the last, holes included.
     pub spanned: u64,
     /// Frames that exist.
     pub present: u64,
     /// Frames that the page allocator manages.
     pub managed: u64,
-    /// First frame; 0 where the zone has no memory.
-    pub start_pfn: u64,
+    /// Frames set aside for contiguous allocation.
+    pub cma: u64,
+    /// What requests for a higher zone must leave free here, by the index of their zone.
+    pub protection: Vec<u64>,
+    /// Statistics of the zone.
+    pub stats: Vec<Stat>,
+    /// Reclaim has given up on the node.
+    pub unreclaimable: bool,
+    /// First frame; none where the zone has no memory.
+    pub start_pfn: Option<u64>,
     /// Per-CPU lists, in the kernel's order.
     pub cpus: Vec<CpuLists>,
     /// Free blocks by order, from buddyinfo; empty if the snapshot has none.
     pub free_blocks: Vec<u64>,
     /// What pagetypeinfo says of each migratetype; empty if the snapshot has none.
     pub types: Vec<TypeLists>,
+}
+
+/// A statistic that is only kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Its name, such as `nr_mapped`.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
 }
 
 /// A CPU's lists of one zone.
@@ -76,6 +104,12 @@ pub struct CpuLists {
     pub high: u64,
     /// Unit of refill and drain.
     pub batch: u64,
+    /// Least value of `high`; kernels before 6.18 do not tell.
+    pub high_min: Option<u64>,
+    /// Greatest value of `high`.
+    pub high_max: Option<u64>,
+    /// What a CPU may keep of a statistic to itself.
+    pub threshold: Option<u64>,
 }
 
 /// The free lists and pageblocks of one migratetype in one zone.
@@ -246,8 +280,7 @@ struct Parser {
     section: Section,
     snapshot: Snapshot,
     zoneinfo: zoneinfo::State,
-    /// Migratetypes in the order of pagetypeinfo's table of pageblocks.
-    block_types: Vec<String>,
+    pagetypeinfo: tables::Pagetypeinfo,
 }
 
 impl Parser {
@@ -270,7 +303,7 @@ impl Parser {
             Section::None => Err(LineProblem::new("snapshot", text, "a line `# zoneinfo` first")),
             Section::Zoneinfo => self.zoneinfo.line(&mut snapshot.zones, text),
             Section::Buddyinfo => tables::buddyinfo(&mut snapshot.zones, text),
-            Section::Pagetypeinfo => tables::pagetypeinfo(snapshot, &mut self.block_types, text),
+            Section::Pagetypeinfo => self.pagetypeinfo.line(snapshot, text),
             Section::Vmstat => tables::vmstat(&mut snapshot.vmstat, text),
             Section::Unknown => Ok(()),
         }
@@ -294,9 +327,12 @@ type ZoneRow<'t> = (u16, &'t str, &'t [u8]);
 
 /// `Node 0, zone   Normal…`: the node, the zone's name, and what follows.
 fn node_and_zone(text: &[u8]) -> Result<Option<ZoneRow<'_>>, LineProblem> {
-    let Some(rest) = text.strip_prefix(b"Node ") else {
+    let Some([blank, rest @ ..]) = text.strip_prefix(b"Node") else {
         return Ok(None);
     };
+    if !blank.is_ascii_whitespace() {
+        return Ok(None);
+    }
     let bad = || LineProblem::new("zone", text, "`Node N, zone NAME`");
     let comma = memchr::memchr(b',', rest).ok_or_else(bad)?;
     let node = number::decimal(rest[..comma].trim_ascii())
@@ -304,7 +340,8 @@ fn node_and_zone(text: &[u8]) -> Result<Option<ZoneRow<'_>>, LineProblem> {
         .ok_or_else(bad)?;
     let rest = rest[comma + 1..].trim_ascii_start();
     let rest = rest.strip_prefix(b"zone ").ok_or_else(bad)?.trim_ascii_start();
-    let end = rest.iter().position(|b| b" ,".contains(b)).unwrap_or(rest.len());
+    let ends = |byte: &u8| *byte == b',' || byte.is_ascii_whitespace();
+    let end = rest.iter().position(ends).unwrap_or(rest.len());
     let name = std::str::from_utf8(&rest[..end]).ok().filter(|n| !n.is_empty()).ok_or_else(bad)?;
     Ok(Some((node, name, &rest[end..])))
 }

@@ -14,30 +14,40 @@ pub(super) fn buddyinfo(zones: &mut [Zone], text: &[u8]) -> Result<(), LineProbl
     Ok(())
 }
 
-/// Both tables of pagetypeinfo, with their headings.
-pub(super) fn pagetypeinfo(
-    snapshot: &mut Snapshot,
-    block_types: &mut Vec<String>,
-    text: &[u8],
-) -> Result<(), LineProblem> {
-    if let Some(order) = text.strip_prefix(b"Page block order:") {
-        snapshot.pageblock_order = Some(number::order("Page block order", order.trim_ascii())?);
-    } else if let Some(names) = text.strip_prefix(b"Number of blocks type") {
-        *block_types = words(names).map(|n| String::from_utf8_lossy(n).into_owned()).collect();
-    } else if let Some((node, name, rest)) = node_and_zone(text)? {
-        let zone = known_zone(&mut snapshot.zones, node, name)?;
-        match rest.trim_ascii_start().strip_prefix(b", type ") {
-            Some(row) => free_row(zone, row)?,
-            None => block_row(zone, block_types, rest)?,
+/// Where in pagetypeinfo the parser is.
+#[derive(Default)]
+pub(super) struct Pagetypeinfo {
+    /// Migratetypes in the order of the table of pageblocks; none while its rows mean nothing here.
+    block_types: Option<Vec<String>>,
+}
+
+impl Pagetypeinfo {
+    /// Reads a line of either table, or a heading.
+    pub(super) fn line(&mut self, snapshot: &mut Snapshot, text: &[u8]) -> Result<(), LineProblem> {
+        if let Some(order) = text.strip_prefix(b"Page block order:") {
+            snapshot.pageblock_order = Some(number::order("Page block order", order.trim_ascii())?);
+        } else if let Some(names) = text.strip_prefix(b"Number of blocks type") {
+            let names = words(names).map(|n| String::from_utf8_lossy(n).into_owned());
+            self.block_types = Some(names.collect());
+        } else if text.starts_with(b"Number of mixed blocks") {
+            // Another table of the same shape, where the kernel tracks owners.
+            self.block_types = None;
+        } else if let Some((node, name, rest)) = node_and_zone(text)? {
+            let zone = known_zone(&mut snapshot.zones, node, name)?;
+            match (rest.trim_ascii_start().strip_prefix(b", type "), &self.block_types) {
+                (Some(row), _) => free_row(zone, row)?,
+                (None, Some(types)) => block_row(zone, types, rest)?,
+                (None, None) => {}
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// `   Movable  55194  28207 >100000 …`
 fn free_row(zone: &mut Zone, row: &[u8]) -> Result<(), LineProblem> {
     let row = row.trim_ascii_start();
-    let end = memchr::memchr(b' ', row).unwrap_or(row.len());
+    let end = row.iter().position(u8::is_ascii_whitespace).unwrap_or(row.len());
     let name = String::from_utf8_lossy(&row[..end]);
     let (free_blocks, capped) = orders(&row[end..])?;
     let lists = lists_of(zone, &name);

@@ -64,8 +64,16 @@ fn every_table_is_read_by_key() {
     let snapshot = parse(GOOD).unwrap();
     let normal = &snapshot.zones[1];
     assert_eq!(snapshot.zones[0].present, 0, "the node's statistics are not the zone's");
-    assert_eq!((normal.name.as_str(), normal.start_pfn), ("Normal", 1_048_576));
-    assert_eq!(normal.cpus[0], CpuLists { cpu: 0, count: 10, high: 111, batch: 63 });
+    assert_eq!((normal.name.as_str(), normal.start_pfn), ("Normal", Some(1_048_576)));
+    let lists = CpuLists { cpu: 0, count: 10, high: 111, batch: 63, ..CpuLists::default() };
+    assert_eq!(normal.cpus[0], lists);
+    assert_eq!(snapshot.zones[0].cpus[0].high_min, Some(13));
+    assert_eq!(snapshot.zones[0].cpus[0].threshold, Some(4));
+    assert_eq!(snapshot.zones[0].protection, [0, 3019, 11_723]);
+    let stat = |name: &str, value| Stat { name: name.into(), value };
+    assert_eq!(snapshot.zones[0].stats, [stat("nr_free_pages", 3840)]);
+    let node = [stat("nr_free_pages", 999_999), stat("present", 77)];
+    assert_eq!(snapshot.zones[0].node_stats.as_deref(), Some(&node[..]));
     assert_eq!(normal.cpus[1].count, 20);
     assert_eq!((snapshot.managed(), snapshot.free()), (7840, 4840));
     assert_eq!((snapshot.held_by_cpus(), snapshot.in_use()), (30, 2970));
@@ -92,6 +100,10 @@ fn bad_lines_are_named() {
         ("managed  4000", "managed  99999999999999999999", "25: managed `99999999999999999999`"),
         ("managed  4000", "managed  900", "only 900 managed"),
         ("cpu: 1", "cpu: 4096", "30: CPU `4096`"),
+        ("(0, 3019, 11723)", "(0, 3019", "13: protection `"),
+        ("(0, 3019, 11723)", "(0, -1, 11723)", "13: protection `-1`"),
+        ("nr_free_pages 3840", "nr_free_pages", "14: statistic is missing"),
+        ("threshold: 4", "threshold:", "21: vm stats threshold is missing"),
         ("    cpu: 0\n              count: 10", "count: 10", "26: pagesets"),
         ("Node 0, zone   Normal\n", "Node 0, zone   DMA\n", "23: zone"),
         ("Node 0, zone   Normal      4", "Node 1, zone   Normal      4", "35: zone `Normal`"),
@@ -110,6 +122,121 @@ fn bad_lines_are_named() {
         let error = parse(&GOOD.replacen(from, to, 1)).expect_err(to).to_string();
         assert!(error.contains(expected), "{to}: {error}");
     }
+}
+
+#[test]
+fn a_table_of_mixed_blocks_is_left_out() {
+    let mixed = "Number of mixed blocks    Unmovable      Movable\n\
+                 Node 0, zone   Normal            5            6\n# something new\n";
+    let snapshot = parse(&GOOD.replacen("# something new\n", mixed, 1)).unwrap();
+    assert_eq!(snapshot, parse(GOOD).unwrap());
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let gaps = |text: &str| -> Vec<String> {
+        parse(text).unwrap().gaps().iter().map(ToString::to_string).collect()
+    };
+    let good = gaps(GOOD);
+    assert_eq!(good.len(), 1, "{good:?}");
+    assert!(good[0].contains("pagetypeinfo") && good[0].contains("zone DMA "), "{good:?}");
+    for section in ["buddyinfo", "pagetypeinfo", "vmstat"] {
+        let cut = gaps(GOOD.split(&format!("# {section}")).next().unwrap());
+        let named = format!("section `# {section}` is missing");
+        assert!(cut.iter().any(|gap| gap.starts_with(&named)), "{cut:?}");
+        assert!(cut.iter().all(|gap| !gap.contains("zoneinfo")), "{cut:?}");
+    }
+    for (cut, expected) in [
+        (
+            "  start_pfn:           1048576\n",
+            "zoneinfo`: first frame (start_pfn) of node 0, zone N",
+        ),
+        (
+            "Node 0, zone   Normal      4      0      2 \n",
+            "buddyinfo`: free blocks of node 0, zone N",
+        ),
+        (
+            "Node 0, zone   Normal          262         3740\n",
+            "pagetypeinfo`: pageblocks of node 0",
+        ),
+    ] {
+        assert!(GOOD.contains(cut), "{cut}");
+        let gaps = gaps(&GOOD.replacen(cut, "", 1));
+        assert!(gaps.iter().any(|gap| gap.contains(expected)), "{cut}: {gaps:?}");
+    }
+}
+
+/// What stands behind `# NAME` in a file of tables.
+fn section<'t>(text: &'t str, name: &str) -> &'t str {
+    let start = text.find(&format!("# {name}\n")).unwrap() + name.len() + 3;
+    text[start..].split("# ").next().unwrap()
+}
+
+#[test]
+fn recorded_tables_are_written_as_the_kernel_wrote_them() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
+    // Further tables can be named, of machines that are not shipped.
+    let more = std::env::var_os("FRAMEWRIGHT_SNAPSHOTS");
+    let more: Vec<PathBuf> =
+        more.iter().flat_map(std::env::split_paths).map(PathBuf::from).collect();
+    for path in [&[folder.join("sockets.before")], &more[..]].concat() {
+        let file = path.display();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let snapshot = Snapshot::open(&path).unwrap();
+        assert_eq!(snapshot.gaps(), [], "{file}");
+        let mut written = String::new();
+        snapshot.write_zoneinfo(&mut written).unwrap();
+        assert_eq!(written, section(&text, "zoneinfo"), "{file}");
+        written.clear();
+        snapshot.write_buddyinfo(&mut written).unwrap();
+        assert_eq!(written, section(&text, "buddyinfo"), "{file}");
+        written.clear();
+        snapshot.write_pagetypeinfo(&mut written).unwrap();
+        assert_eq!(written, section(&text, "pagetypeinfo"), "{file}");
+    }
+}
+
+#[test]
+fn every_node_has_its_own_headings() {
+    let text = "\
+# zoneinfo
+Node 0, zone   Normal
+pages free 1
+managed 8
+Node 1, zone   Normal
+pages free 0
+managed 9
+# pagetypeinfo
+";
+    let node = |node: u16, blocks: u16| {
+        format!(
+            "Page block order: 9
+Pages per block:  512
+
+Free pages count per migrate type at order       0      1 \n\
+Node    {node}, zone   Normal, type    Unmovable      1 >100000 \n\
+Node    {node}, zone   Normal, type          CMA      7      0 \n
+Number of blocks type     Unmovable          CMA \n\
+Node {node}, zone   Normal            {blocks}            0 \n"
+        )
+    };
+    let tables = format!("{}{}", node(0, 1), node(1, 2));
+    let mut written = String::new();
+    parse(&format!("{text}{tables}")).unwrap().write_pagetypeinfo(&mut written).unwrap();
+    assert_eq!(written, tables);
+}
+
+#[test]
+fn the_indices_come_from_buddyinfo() {
+    let snapshot = parse(GOOD).unwrap();
+    let mut written = String::new();
+    snapshot.write_extfrag_index(&mut written).unwrap();
+    snapshot.write_unusable_index(&mut written).unwrap();
+    let expected = "Node 0, zone      DMA -1.000 -1.000 -1.000 \n\
+                    Node 0, zone   Normal -1.000 -1.000 -1.000 \n\
+                    Node 0, zone      DMA 0.000 0.000 0.000 \n\
+                    Node 0, zone   Normal 0.000 0.333 0.333 \n";
+    assert_eq!(written, expected);
 }
 
 #[test]

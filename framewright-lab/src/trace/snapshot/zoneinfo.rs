@@ -1,19 +1,33 @@
-//! `/proc/zoneinfo`: per zone its size, watermarks and per-CPU lists.
+//! `/proc/zoneinfo`: per zone its size, watermarks, statistics and per-CPU lists.
 
-use super::{CpuLists, LineProblem, Zone, frames, node_and_zone, number, words};
+use super::{CpuLists, LineProblem, Stat, Zone, frames, node_and_zone, number, words};
+
+/// The most statistics that a node or zone may have: the kernel has some fifty.
+const MOST_STATS: usize = 1000;
 
 /// Where in the table the parser is.
 #[derive(Default)]
 pub(super) struct State {
-    /// The statistics of the whole node stand inside its first zone and are skipped.
-    in_node_stats: bool,
+    part: Part,
+}
+
+/// The parts of a zone's paragraph, in the kernel's order.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Part {
+    /// Statistics of the whole node, which stand inside its first zone.
+    NodeStats,
+    #[default]
+    Sizes,
+    /// Statistics of the zone: what follows its sizes.
+    ZoneStats,
+    Pagesets,
 }
 
 impl State {
     /// Reads one line into `zones`.
     pub(super) fn line(&mut self, zones: &mut Vec<Zone>, text: &[u8]) -> Result<(), LineProblem> {
         if let Some((node, name, _)) = node_and_zone(text)? {
-            self.in_node_stats = false;
+            self.part = Part::Sizes;
             if zones.iter().any(|zone| zone.node == node && zone.name == name) {
                 return Err(LineProblem::new("zone", text, "each zone once"));
             }
@@ -27,31 +41,101 @@ impl State {
         let key = words.next().unwrap_or_default();
         let value = words.next().unwrap_or_default();
         match key {
-            b"per-node" => self.in_node_stats = true,
+            b"per-node" => {
+                self.part = Part::NodeStats;
+                zone.node_stats = Some(Vec::new());
+            }
             b"pages" if value == b"free" => {
-                self.in_node_stats = false;
+                self.part = Part::Sizes;
                 zone.free = frames("pages free", words.next().unwrap_or_default())?;
             }
-            _ if self.in_node_stats => {}
-            b"min" => zone.min = frames("min", value)?,
-            b"low" => zone.low = frames("low", value)?,
-            b"high" => zone.high = frames("high", value)?,
-            b"spanned" => zone.spanned = frames("spanned", value)?,
-            b"present" => zone.present = frames("present", value)?,
-            b"managed" => zone.managed = frames("managed", value)?,
-            b"start_pfn:" => zone.start_pfn = number::pfn(value)?,
+            b"protection:" => {
+                self.part = Part::ZoneStats;
+                zone.protection = protection(text)?;
+            }
+            b"pagesets" => self.part = Part::Pagesets,
+            _ if self.part == Part::NodeStats => {
+                stat(zone.node_stats.get_or_insert_default(), key, value)?;
+            }
             b"cpu:" => {
+                self.part = Part::Pagesets;
                 zone.cpus.push(CpuLists { cpu: number::cpu(value)?, ..CpuLists::default() });
             }
-            b"count:" => lists(zone, text)?.count = frames("count", value)?,
-            b"high:" => lists(zone, text)?.high = frames("high", value)?,
-            b"batch:" => lists(zone, text)?.batch = frames("batch", value)?,
-            _ => {}
+            b"node_unreclaimable:" => {
+                zone.unreclaimable = number::flag("node_unreclaimable", value)?;
+            }
+            b"start_pfn:" => zone.start_pfn = Some(number::pfn(value)?),
+            b"count:" | b"high:" | b"batch:" | b"high_min:" | b"high_max:" | b"vm" => {
+                pageset(zone, text, key, value)?;
+            }
+            _ if self.part == Part::Pagesets => {}
+            _ if self.part == Part::ZoneStats && !size(zone, key, value)? => {
+                stat(&mut zone.stats, key, value)?;
+            }
+            _ => _ = size(zone, key, value)?,
         }
         Ok(())
     }
 }
 
-fn lists<'z>(zone: &'z mut Zone, text: &[u8]) -> Result<&'z mut CpuLists, LineProblem> {
-    zone.cpus.last_mut().ok_or_else(|| LineProblem::new("pagesets", text, "`cpu: N` first"))
+/// Reads one of a zone's sizes; `false` if the line is something else.
+fn size(zone: &mut Zone, key: &[u8], value: &[u8]) -> Result<bool, LineProblem> {
+    match key {
+        b"boost" => zone.boost = frames("boost", value)?,
+        b"min" => zone.min = frames("min", value)?,
+        b"low" => zone.low = frames("low", value)?,
+        b"high" => zone.high = frames("high", value)?,
+        b"promo" => zone.promo = frames("promo", value)?,
+        b"spanned" => zone.spanned = frames("spanned", value)?,
+        b"present" => zone.present = frames("present", value)?,
+        b"managed" => zone.managed = frames("managed", value)?,
+        b"cma" => zone.cma = frames("cma", value)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// `protection: (0, 3019, 11723)`: by the zone of the request.
+fn protection(text: &[u8]) -> Result<Vec<u64>, LineProblem> {
+    let bad = || LineProblem::new("protection", text, "frames in parentheses, one per zone");
+    let open = memchr::memchr(b'(', text).ok_or_else(bad)?;
+    let inside = text[open + 1..].strip_suffix(b")").ok_or_else(bad)?;
+    if inside.trim_ascii().is_empty() {
+        return Ok(Vec::new());
+    }
+    let values = inside.split(|&byte| byte == b',');
+    values.map(|value| frames("protection", value.trim_ascii())).collect()
+}
+
+/// `name value`, for names that only need to be kept. What looks like no name is a later invention.
+fn stat(stats: &mut Vec<Stat>, key: &[u8], value: &[u8]) -> Result<(), LineProblem> {
+    if !key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
+        return Ok(());
+    }
+    if stats.len() == MOST_STATS {
+        return Err(LineProblem::new("statistics", key, "at most 1000 of them"));
+    }
+    let name = String::from_utf8_lossy(key).into_owned();
+    stats.push(Stat { name, value: number::number("statistic", value)? });
+    Ok(())
+}
+
+/// A line of a CPU's lists.
+fn pageset(zone: &mut Zone, text: &[u8], key: &[u8], value: &[u8]) -> Result<(), LineProblem> {
+    let Some(lists) = zone.cpus.last_mut() else {
+        return Err(LineProblem::new("pagesets", text, "`cpu: N` first"));
+    };
+    match key {
+        b"count:" => lists.count = frames("count", value)?,
+        b"high:" => lists.high = frames("high", value)?,
+        b"batch:" => lists.batch = frames("batch", value)?,
+        b"high_min:" => lists.high_min = Some(frames("high_min", value)?),
+        b"high_max:" => lists.high_max = Some(frames("high_max", value)?),
+        b"vm" => {
+            let value = words(text).nth(3).unwrap_or_default();
+            lists.threshold = Some(number::number("vm stats threshold", value)?);
+        }
+        _ => {}
+    }
+    Ok(())
 }

@@ -1,0 +1,68 @@
+//! The kernel's text formats, written byte for byte, so that what reads the kernel's tables reads
+//! ours.
+//!
+//! Each table has a module with the pieces it is made of, from plain data: a memory that runs and
+//! the recorded tables of another machine are printed by the same code. Nothing is gathered first:
+//! a piece is a row or a zone, and whoever writes a table calls them in the order that the module
+//! tells. What is printed is what Linux 6.18 prints; it pads the CPU lists of `zoneinfo` wider than
+//! 6.12 does, and says more of them. Readers go by key, not by column, and understand both.
+
+pub mod buddyinfo;
+pub mod extfrag;
+pub mod pagetypeinfo;
+pub mod zoneinfo;
+
+use core::fmt;
+
+/// Columns of tables by order: the kernel's largest block has order 10.
+pub const COLUMNS: usize = 11;
+
+/// A zone as the tables name it. `Display` prints `Node 0, zone   Normal`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneName<'a> {
+    /// The node it is on.
+    pub node: u32,
+    /// `DMA`, `DMA32`, `Normal`, `Movable`.
+    pub zone: &'a str,
+}
+
+impl fmt::Display for ZoneName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node {}, zone {:>8}", self.node, self.zone)
+    }
+}
+
+/// Free blocks by order, as the kernel's tables show them: blocks beyond order 10 count as so many
+/// blocks of order 10.
+#[must_use]
+pub fn columns(blocks: &[u64]) -> [u64; COLUMNS] {
+    let mut columns = [0u64; COLUMNS];
+    for (order, &count) in blocks.iter().enumerate() {
+        let at = order.min(COLUMNS - 1);
+        let parts = 1u64.checked_shl((order - at) as u32).unwrap_or(u64::MAX);
+        columns[at] = columns[at].saturating_add(count.saturating_mul(parts));
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_blocks_are_folded_into_the_last_column() {
+        let mut blocks = [0; 19];
+        blocks[3] = 7;
+        blocks[9] = 2;
+        blocks[10] = 1;
+        blocks[11] = 1;
+        blocks[18] = 1;
+        let mut expected = [0; COLUMNS];
+        expected[3] = 7;
+        expected[9] = 2;
+        expected[10] = 1 + 2 + 256;
+        assert_eq!(columns(&blocks), expected);
+        assert_eq!(columns(&[5]), [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(columns(&[1; 100])[10], u64::MAX);
+    }
+}
