@@ -4,7 +4,7 @@ use super::CpuPages;
 use crate::{
     buddy::{Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
-    observe::{Corruption, Event},
+    observe::{Corruption, Event, Finding},
     platform::{CpuId, Platform},
     tuning::Tuning,
     zone::{Watermark, Zone},
@@ -57,11 +57,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         refusals
     }
 
-    /// Cuts an allocated block into two of `half`.
-    pub(crate) fn split_head(&self, frame: u32, half: Order) {
-        self.zone.with(self.platform, |buddy| buddy.split_head(frame, half));
-    }
-
     /// Takes exactly one block out of the zone.
     pub(crate) fn take_specific(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let taken = self.zone.take_specific(self.platform, frame, order, of);
@@ -69,6 +64,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         if taken {
             self.pages.counters.zone_allocs.add(1);
             self.pages.counters.pgalloc.add(order.frames());
+            self.handed_out(frame, order);
         }
         taken
     }
@@ -81,6 +77,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         wanted: Order,
         migratetype: MigrateType,
     ) -> Option<u32> {
+        self.retire(frame, order).ok()?;
         let mut capture = Capture { order: wanted, migratetype, taken: None };
         let refusals = self.zone.give_or_capture(self.platform, frame, order, &mut capture);
         self.count_lock(order.frames());
@@ -90,7 +87,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             counters.zone_frees.add(1);
             counters.pgfree.add(order.frames());
         }
-        if capture.taken.is_some() {
+        if let Some(captured) = capture.taken {
+            self.handed_out(captured, wanted);
             counters.zone_allocs.add(1);
             counters.pgalloc.add(wanted.frames());
         }
@@ -110,7 +108,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.platform.corruption(&Corruption {
             pfn: self.pfn(frame),
             order,
-            error: why.into(),
+            what: Finding::BadFree(why.into()),
             count: refusals.count,
         });
     }

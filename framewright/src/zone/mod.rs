@@ -17,6 +17,7 @@ use crate::{
         Refusals, Want,
     },
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    hardening::States,
     platform::{self, Cost, Line, Platform, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
@@ -43,6 +44,8 @@ pub(crate) struct Place<'m> {
 pub(crate) struct Zone<'m, P: Platform> {
     buddy: SpinLock<P, Buddy<'m>>,
     types: &'m [AtomicU8],
+    /// What is allocated, if hardening keeps track of it frame by frame.
+    states: Option<States<'m>>,
     place: Place<'m>,
     pageblocks: Address<Pageblock>,
     managed: AtomicU64,
@@ -55,7 +58,12 @@ pub(crate) struct Zone<'m, P: Platform> {
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// A zone over `buddy`. Its watermarks are all 0 at first.
-    pub(crate) fn new(buddy: Buddy<'m>, types: &'m [AtomicU8], place: Place<'m>) -> Self {
+    pub(crate) fn new(
+        buddy: Buddy<'m>,
+        types: &'m [AtomicU8],
+        states: Option<States<'m>>,
+        place: Place<'m>,
+    ) -> Self {
         let free = buddy.free_frames();
         Self {
             pageblocks: buddy.address(),
@@ -63,6 +71,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             classes: AtomicU64::new(buddy.classes()),
             buddy: SpinLock::new(buddy),
             types,
+            states,
             place,
             managed: AtomicU64::new(free),
             marks: Marks::new(),
@@ -104,6 +113,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     #[inline(always)]
     pub(crate) fn type_number(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed)
+    }
+
+    /// What is allocated, frame by frame: at [`Hardening::Paranoid`](crate::tuning::Hardening).
+    #[inline(always)]
+    pub(crate) fn states(&self) -> Option<States<'m>> {
+        self.states
     }
 
     /// The first frame that is not a hole, and the frames from there to the last such.
