@@ -38,6 +38,10 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Choices of a setup at the highest level of hardening. They are the last ones, so that
+    /// the numbers of older setups keep their meaning.
+    pub const PARANOID: u32 = 3 << 30;
+
     /// The ranges of the map.
     pub fn map(&self) -> Vec<MemoryRange> {
         let (mut at, mut left) = (self.base, FRAMES_MAX);
@@ -83,8 +87,7 @@ impl Setup {
             tuning.set(path, value).unwrap_or_else(|error| panic!("{error}"));
             at += bits;
         }
-        // Last, so that the numbers of older setups keep their meaning.
-        if self.choice(at, 2) == 3 {
+        if self.choices & Self::PARANOID == Self::PARANOID {
             tuning.hardening = Hardening::Paranoid;
         }
         tuning
