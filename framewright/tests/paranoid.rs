@@ -10,7 +10,13 @@ use framewright::{
     observe::{Corruption, Finding},
     tuning::{Auto, Hardening},
 };
-use support::machine::{Machine, Metadata, cpu, order, raw};
+use proptest::{collection::vec, prelude::*};
+use support::{
+    machine::{Machine, Metadata, cpu, order, raw},
+    setup::Setup,
+    steps::{Action, Step},
+    world,
+};
 
 /// Two pageblocks with a hole between: frames 0x400 to 0x600 and 0x700 to 0x900.
 const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
@@ -475,4 +481,39 @@ fn the_layout_names_the_price() {
         config.tuning.hardening = Hardening::Checked;
         assert_eq!(parts(config), [0, 0]);
     });
+}
+
+// ---- at random --------------------------------------------------------------------------------
+
+/// Every other step is a bad free.
+fn step() -> impl Strategy<Value = Step> {
+    let right = any::<u8>().prop_map(Action::by_number);
+    let wrong = prop_oneof![
+        Just(Action::FreeTwice),
+        Just(Action::FreeWrongOrder),
+        Just(Action::FreeAnywhere)
+    ];
+    let numbers = (any::<u8>(), 0u8..10, any::<u8>(), any::<u16>());
+    (prop_oneof![right, wrong], numbers).prop_map(|(action, (cpu, order, flags, pick))| Step {
+        action,
+        cpu,
+        order,
+        flags,
+        pick,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The world asks for each bad free whether it was refused at the call.
+    #[test]
+    fn every_bad_free_is_refused_at_once(
+        lengths in vec((any::<u16>(), any::<u16>()), 1..4),
+        (cpus, choices) in (any::<u8>(), any::<u32>()),
+        steps in vec(step(), 1..150),
+    ) {
+        let choices = choices | Setup::PARANOID;
+        world::run(&Setup { base: 700, ranges: lengths, cpus, choices }, &steps);
+    }
 }

@@ -1,20 +1,25 @@
-//! Hardening `paranoid` over real memory: writes through stale pointers are found.
+//! Hardening `paranoid` on real threads and over real memory: of two frees that race one is
+//! refused, and writes through stale pointers are found.
 
 use framewright::{
-    Block, Config, CpuToken, Layout, Memory, MigrateType, Order, Request,
+    Block, Config, CpuToken, FreeError, Layout, Memory, MigrateType, Order, Request,
     frame::FRAME_SIZE,
     observe::{Corruption, Finding},
     tuning::{Auto, Hardening},
 };
 use framewright_host::{HostMachine, Metadata};
-use std::sync::atomic::Ordering::Relaxed;
+use std::{
+    sync::{Barrier, Mutex, atomic::Ordering::Relaxed},
+    thread,
+};
 
 const FRAMES: u64 = 1024;
+const CPUS: u16 = 2;
 
 type Token<'a, 'm> = CpuToken<'a, 'm, HostMachine>;
 
-fn on_memory(test: impl FnOnce(&Memory<'_, HostMachine>, &mut Token<'_, '_>)) {
-    let machine = HostMachine::builder().frames(FRAMES).build().unwrap();
+fn on_memory(test: impl FnOnce(&Memory<'_, HostMachine>)) {
+    let machine = HostMachine::builder().frames(FRAMES).cpus(CPUS).build().unwrap();
     let map = [machine.frames().into()];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
@@ -22,8 +27,14 @@ fn on_memory(test: impl FnOnce(&Memory<'_, HostMachine>, &mut Token<'_, '_>)) {
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
-    let me = memory.platform().register().unwrap();
-    test(&memory, &mut memory.cpu(me.id()).unwrap());
+    test(&memory);
+}
+
+fn on_cpu(test: impl FnOnce(&Memory<'_, HostMachine>, &mut Token<'_, '_>)) {
+    on_memory(|memory| {
+        let me = memory.platform().register().unwrap();
+        test(memory, &mut memory.cpu(me.id()).unwrap());
+    });
 }
 
 /// Takes all memory and gives it back.
@@ -37,7 +48,7 @@ fn look_at_everything(memory: &Memory<'_, HostMachine>, token: &mut Token<'_, '_
 
 #[test]
 fn a_write_after_the_free_is_found_with_frame_and_offset() {
-    on_memory(|memory, token| {
+    on_cpu(|memory, token| {
         let request = Request::new(Order::new(3).unwrap(), MigrateType::Unmovable);
         let block = token.alloc(request).unwrap();
         let (pfn, order) = (block.pfn(), block.order());
@@ -58,7 +69,7 @@ fn a_write_after_the_free_is_found_with_frame_and_offset() {
 
 #[test]
 fn a_write_beyond_the_end_of_a_block_is_found() {
-    on_memory(|memory, token| {
+    on_cpu(|memory, token| {
         // All frames are poisoned by a first round.
         look_at_everything(memory, token);
         memory.drain_all();
@@ -77,7 +88,7 @@ fn a_write_beyond_the_end_of_a_block_is_found() {
 
 #[test]
 fn what_owners_write_is_no_damage_and_zeroed_frames_are_zero() {
-    on_memory(|memory, token| {
+    on_cpu(|memory, token| {
         for round in 0..3 {
             let request = Request::new(Order::new(2).unwrap(), MigrateType::Movable).zeroed();
             let blocks: Vec<_> = std::iter::from_fn(|| token.alloc(request).ok()).collect();
@@ -88,5 +99,50 @@ fn what_owners_write_is_no_damage_and_zeroed_frames_are_zero() {
             }
         }
         assert_eq!(memory.platform().first_corruption(), None);
+    });
+}
+
+#[test]
+fn of_two_frees_that_race_one_is_refused() {
+    const ROUNDS: usize = 200;
+    const BLOCKS: usize = 64;
+    let meet = Barrier::new(CPUS.into());
+    on_memory(|memory| {
+        let racer = |is_first: bool, taken: &Mutex<Vec<_>>| {
+            let me = memory.platform().register().unwrap();
+            let mut token = memory.cpu(me.id()).unwrap();
+            let mut won = 0;
+            for round in 0..ROUNDS {
+                if is_first {
+                    let order = Order::new((round % 4) as u8).unwrap();
+                    let request = Request::new(order, MigrateType::Movable);
+                    let blocks = (0..BLOCKS).map(|_| token.alloc(request).unwrap().into_raw());
+                    *taken.lock().unwrap() = blocks.collect::<Vec<_>>();
+                }
+                meet.wait();
+                let blocks = taken.lock().unwrap().clone();
+                meet.wait();
+                for (pfn, order) in blocks {
+                    // SAFETY: none for whoever comes second; that is what the level is for.
+                    match unsafe { token.free_raw(pfn, order) } {
+                        Ok(()) => won += 1,
+                        Err(error) => assert_eq!(error, FreeError::AlreadyFree),
+                    }
+                }
+                meet.wait();
+            }
+            won
+        };
+        let taken = Mutex::new(Vec::new());
+        let won = thread::scope(|scope| {
+            let other = scope.spawn(|| racer(false, &taken));
+            [racer(true, &taken), other.join().unwrap()]
+        });
+        println!("won: {won:?}");
+        assert_eq!(won.iter().sum::<usize>(), ROUNDS * BLOCKS);
+        assert_eq!(memory.platform().corruptions(), (ROUNDS * BLOCKS) as u64);
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_eq!(memory.free(), FRAMES);
     });
 }
