@@ -5,11 +5,12 @@
 //! * **States** ([`States`]): a byte per frame says whether an allocated block starts there, and
 //!   of which order. A free first takes the block's mark away with one compare-exchange, so a
 //!   bad one (twice, in part, of another order, from the inside, of a frame that waits on a list)
-//!   is refused at the call and has changed nothing, and of two that race one is refused.
+//!   is refused at the call and has changed nothing, and of two that race one is refused. Also a
+//!   `Block` is refused that somebody has freed raw behind its owner's back.
 //! * **Poison** ([`poison_word`]): frames are overwritten when they are freed and looked at before
 //!   they are handed out again, so a write through a stale pointer is found and reported with
-//!   frame and offset. A free frame thereby guards its neighbours: who writes beyond the end of
-//!   a block is found as well.
+//!   frame and offset. A free frame thereby guards its neighbours: a write beyond the end of a
+//!   block that hits one is found as well. There are no guard frames besides.
 //! * **Quarantine** ([`Quarantine`]): what a CPU frees waits until others were freed after it, so
 //!   that a stale pointer meets poison for longer. It is given back when memory runs short, and
 //!   by whatever drains the lists of the CPU.

@@ -24,7 +24,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// A block that has just left the zone goes to a user: what was written into it while it was
     /// free is found now.
     #[inline]
-    pub(super) fn handed_out(&self, frame: u32, order: Order) {
+    pub(crate) fn handed_out(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
             self.look_for_damage(states, frame, order);
             states.own(frame, order);
@@ -33,7 +33,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// A user's block is about to go back: at paranoid it stops being one, unless it is none.
     #[inline]
-    pub(super) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
+    pub(crate) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
         let Some(states) = self.zone.states() else { return Ok(()) };
         states.disown(frame, order).map_err(|why| self.refuse(frame, order, why))?;
         if self.tuning.paranoid.poison {
@@ -102,7 +102,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     /// Puts a block that is free into quarantine; those that have waited long enough go to the
-    /// zone. `false`: it does not wait.
+    /// zone. `false`: it does not wait, because it is too large, its pageblock is isolated, or a
+    /// drainer is inside.
     fn withhold(&self, frame: u32, order: Order) -> bool {
         let mut leaving = Bundles::new();
         let withheld = self.pages.as_owner(|lists| {
