@@ -148,7 +148,7 @@ fn everything_came_home(memory: &Memory<'_, HostMachine>) {
     assert_eq!(zone.held_by_cpus, 0);
     assert_eq!(zone.free, FRAMES);
     assert_eq!(memory.largest_free_order(), Some(Order::PAGEBLOCK));
-    assert_eq!(memory.block_counts().free_of_order(Order::PAGEBLOCK), PAGEBLOCKS);
+    assert_eq!(memory.block_counts().yields(Order::PAGEBLOCK), PAGEBLOCKS);
 }
 
 fn number(variable: &str) -> Option<u64> {

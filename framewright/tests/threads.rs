@@ -126,5 +126,5 @@ fn owners_are_drained_at_work() {
     memory.drain_all();
     memory.check().unwrap();
     assert_eq!(memory.zone().free, FRAMES as u64);
-    assert_eq!(memory.block_counts().free_of_order(Order::PAGEBLOCK), FRAMES as u64 / 512);
+    assert_eq!(memory.block_counts().yields(Order::PAGEBLOCK), FRAMES as u64 / 512);
 }

@@ -7,7 +7,7 @@ use core::{
 
 use super::{Config, InitError, Planes, carve::Carver, planes::PlaneArrays};
 use crate::{
-    buddy::{Buddy, MigrateType, Pageblock},
+    buddy::{Buddy, Gigablock, MigrateType, Pageblock},
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::OwnerLock,
@@ -29,6 +29,7 @@ pub struct Layout {
 /// The arrays in a metadata buffer.
 pub(super) struct Parts<'m> {
     pub(super) pageblocks: &'m mut [Pageblock],
+    pub(super) gigablocks: &'m mut [Gigablock],
     pub(super) types: &'m [AtomicU8],
     pub(super) ranges: &'m [[u32; 2]],
     pub(super) sets: &'m mut [u64],
@@ -91,8 +92,9 @@ impl Layout {
         let sets = self.cpus * BundleStore::set_words(self.slots);
         [
             Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
+            Part::new::<Gigablock>("gigablocks", self.gigablocks(), false),
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
-            Part::new::<u64>("pageblock sets", Buddy::set_words(self.pageblocks), false),
+            Part::new::<u64>("pageblock sets", Buddy::set_words(self.base, self.pageblocks), false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
@@ -118,6 +120,11 @@ impl Layout {
     #[must_use]
     pub fn cpu_list_bytes(&self) -> usize {
         self.parts().filter(|part| part.per_cpu).map(|part| part.bytes).sum()
+    }
+
+    /// Gigablocks that the pageblocks lie in.
+    fn gigablocks(&self) -> usize {
+        Buddy::gigablocks(self.base, self.pageblocks)
     }
 
     /// Entries of a plane.
@@ -162,8 +169,9 @@ impl Layout {
         let movable = MigrateType::Movable as u8;
         Ok(Parts {
             pageblocks: carver.array(self.pageblocks, |_| Pageblock::empty()).ok_or(too_small)?,
+            gigablocks: carver.array(self.gigablocks(), |_| Gigablock::empty()).ok_or(too_small)?,
             types: carver.array(self.pageblocks, |_| AtomicU8::new(movable)).ok_or(too_small)?,
-            sets: carver.array(Buddy::set_words(self.pageblocks), |_| 0).ok_or(too_small)?,
+            sets: carver.array(Buddy::set_words(self.base, self.pageblocks), |_| 0).ok_or(too_small)?,
             ranges: carver.array(self.ranges, range).ok_or(too_small)?,
             planes: PlaneArrays {
                 owners: carver

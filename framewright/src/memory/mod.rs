@@ -78,7 +78,15 @@ impl<'m, P: Platform> Memory<'m, P> {
             .or(|| u32::try_from(default_min_free(managed)).unwrap_or(u32::MAX));
         let marks = Marks::new(managed, u64::from(min), tuning.zone.watermark_scale);
         let checked = tuning.hardening == Hardening::Checked;
-        let buddy = Buddy::new(parts.pageblocks, parts.types, parts.ranges, parts.sets, checked);
+        let buddy = Buddy::new(
+            layout.base(),
+            parts.pageblocks,
+            parts.gigablocks,
+            parts.types,
+            parts.ranges,
+            parts.sets,
+            checked,
+        );
         let zone = Zone::new(buddy, parts.types, parts.ranges, layout.base(), managed, marks);
         let planes = parts.planes;
         let cpus = parts.lists.cpus(owner_lock);

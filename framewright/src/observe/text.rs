@@ -22,7 +22,7 @@ pub(crate) fn write_buddyinfo(
 ) -> fmt::Result {
     write!(out, "Node {node}, zone {zone:>8} ")?;
     for order in 0..COLUMNS as u8 {
-        let blocks = Order::new(order).map_or(0, |order| counts.free_of_order(order));
+        let blocks = Order::new(order).map_or(0, |order| counts.free_as_kernel(order, None));
         write!(out, "{blocks:>6} ")?;
     }
     writeln!(out)
@@ -45,8 +45,8 @@ pub(crate) fn write_pagetypeinfo(
     writeln!(out)?;
     for of in MigrateType::all() {
         write!(out, "Node {node:>4}, zone {zone:>8}, type {:>12} ", of.name())?;
-        for order in 0..COLUMNS {
-            let blocks = counts.free[of as usize].get(order).copied().unwrap_or(0);
+        for order in 0..COLUMNS as u8 {
+            let blocks = Order::new(order).map_or(0, |at| counts.free_as_kernel(at, Some(of)));
             let prefix = if blocks >= COUNT_CAP { ">" } else { "" };
             write!(out, "{prefix}{:>6} ", blocks.min(COUNT_CAP))?;
         }
@@ -76,10 +76,12 @@ mod tests {
         counts.free[1][0] = 1204;
         counts.free[0][0] = 3;
         counts.free[1][9] = 214;
+        counts.free[1][10] = 1;
+        counts.free[2][12] = 2;
         let mut text = String::new();
         write_buddyinfo(&mut text, 0, "Normal", &counts).unwrap();
         let expected = "Node 0, zone   Normal   1207      0      0      0      0      0      0      \
-                        0      0    214      0 \n";
+                        0      0    214      9 \n";
         assert_eq!(text, expected);
     }
 
