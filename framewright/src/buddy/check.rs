@@ -1,7 +1,12 @@
 //! Invariants and statistics that look at every pageblock.
 
-use super::{Buddy, MigrateType, fragmentation_index, lists::FREE, unusable_index};
-use crate::frame::Order;
+use super::{
+    ABSENT, Buddy, MigrateType, PARTIAL, fragmentation_index, lists::FREE, unusable_index,
+};
+use crate::{
+    frame::{Order, PAGEBLOCK_ORDER},
+    sync::Ordering,
+};
 
 /// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,7 +73,7 @@ impl Buddy<'_> {
         let mut counts = BlockCounts::default();
         for (index, block) in self.blocks.iter().enumerate() {
             let of = self.type_of(index as u32);
-            counts.pageblocks[of as usize] += 1;
+            counts.pageblocks[of as usize] += u64::from(!self.is_absent(index as u32));
             // Whole pageblocks that mix are counted with the blocks that they form.
             let whole = block.is_free() && of.mixes();
             if whole || self.lists.gigablocks.is_folded(index as u32) {
@@ -140,8 +145,19 @@ impl Buddy<'_> {
         Ok(())
     }
 
-    /// Whether `frame` is not in the memory map.
+    /// Whether pageblock `index` is not there.
+    fn is_absent(&self, index: u32) -> bool {
+        self.types[index as usize].load(Ordering::Relaxed) == ABSENT
+    }
+
+    /// Whether `frame` is not in the memory map, or is not there.
     pub(crate) fn is_hole(&self, frame: u32) -> bool {
+        let number = self.types.get((frame >> PAGEBLOCK_ORDER) as usize);
+        match number.map(|number| number.load(Ordering::Relaxed)) {
+            None | Some(ABSENT) => return true,
+            Some(number) if number & PARTIAL == 0 => return false,
+            Some(_) => {}
+        }
         !self.ranges.iter().any(|range| (range[0]..range[1]).contains(&frame))
     }
 }

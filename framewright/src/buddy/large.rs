@@ -12,7 +12,6 @@ use super::{
 use crate::{
     frame::{Order, PAGEBLOCK_ORDER},
     set::bits,
-    sync::Ordering,
 };
 
 impl Buddy<'_> {
@@ -38,17 +37,32 @@ impl Buddy<'_> {
     pub(super) fn take_large_at(&mut self, place: u32, order: Order, to: MigrateType) {
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             for of in MigrateType::REQUESTABLE {
-                let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
-                if mine == 0 {
-                    continue;
-                }
-                self.fold(leaf, mine, of);
+                let mine = self.fold_those(leaf, mask, of);
                 if of != to {
                     self.set_types(leaf, mine, to);
                 }
             }
         }
         self.lists.gigablocks.join(place, order);
+    }
+
+    /// As [`Buddy::take_large_at`], but every pageblock keeps its type.
+    pub(super) fn take_unchanged(&mut self, place: u32, order: Order) {
+        for (leaf, mask) in spans(place..place + order.pageblocks()) {
+            for of in MigrateType::REQUESTABLE {
+                self.fold_those(leaf, mask, of);
+            }
+        }
+        self.lists.gigablocks.join(place, order);
+    }
+
+    /// Folds the free pageblocks of one type among the places of `mask`; returns which.
+    fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
+        let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
+        if mine != 0 {
+            self.fold(leaf, mine, of);
+        }
+        mine
     }
 
     /// Gives back a block of an order above 9.
@@ -63,7 +77,8 @@ impl Buddy<'_> {
         }
     }
 
-    fn give_large_at(&mut self, index: u32, order: Order) {
+    /// Gives back the allocated block of `order` that starts with pageblock `index`.
+    pub(super) fn give_large_at(&mut self, index: u32, order: Order) {
         let place = self.lists.gigablocks.place(index);
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             let mut rest = mask;
@@ -86,8 +101,7 @@ impl Buddy<'_> {
     /// Changes the types of folded pageblocks.
     fn set_types(&self, leaf: u32, mask: u64, to: MigrateType) {
         for bit in bits(mask) {
-            let index = self.lists.gigablocks.index(leaf * 64 + bit);
-            self.types[index as usize].store(to as u8, Ordering::Relaxed);
+            self.set_type(self.lists.gigablocks.index(leaf * 64 + bit), to);
         }
     }
 }
