@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use framewright::{FrameRange, Order, Pfn};
+use framewright::{MemoryRange, Order, Pfn};
 
 const PAGEBLOCK: u64 = 512;
 
@@ -26,10 +26,10 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub fn new(map: &[FrameRange]) -> Self {
-        let base = map[0].start().get() / PAGEBLOCK * PAGEBLOCK;
-        let end = map[map.len() - 1].end().get().next_multiple_of(PAGEBLOCK);
-        let in_map = |pfn| map.iter().any(|range| range.contains(Pfn::new(pfn)));
+    pub fn new(map: &[MemoryRange]) -> Self {
+        let base = map[0].frames.start().get() / PAGEBLOCK * PAGEBLOCK;
+        let end = map[map.len() - 1].frames.end().get().next_multiple_of(PAGEBLOCK);
+        let in_map = |pfn| map.iter().any(|range| range.frames.contains(Pfn::new(pfn)));
         let frames = (base..end).map(|pfn| if in_map(pfn) { Frame::Spare } else { Frame::Hole });
         Self { base, frames: frames.collect(), isolated: BTreeSet::new() }
     }
@@ -119,8 +119,7 @@ impl Oracle {
         }
         let mut order = PAGEBLOCK.ilog2() as usize;
         while order + 1 < Order::COUNT && !isolated {
-            let has_buddy =
-                |block: &&u64| block.is_multiple_of(2) && whole.contains(&(**block + 1));
+            let has_buddy = |block: &&u64| **block % 2 == 0 && whole.contains(&(**block + 1));
             let pairs: BTreeSet<_> =
                 whole.iter().filter(has_buddy).map(|block| block / 2).collect();
             counts[order] += (whole.len() - 2 * pairs.len()) as u64;
