@@ -8,7 +8,7 @@ use crate::frame::Order;
 pub struct BlockCounts {
     /// Maximal free blocks, by migratetype and order.
     pub free: [[u64; Order::COUNT]; MigrateType::COUNT],
-    /// Pageblocks by migratetype.
+    /// Pageblocks by migratetype, those that are nothing but holes left out.
     pub pageblocks: [u64; MigrateType::COUNT],
 }
 
@@ -59,6 +59,9 @@ impl Buddy<'_> {
     pub(crate) fn counts(&self) -> BlockCounts {
         let mut counts = BlockCounts::default();
         for (index, block) in self.blocks.iter().enumerate() {
+            if block.present == 0 {
+                continue;
+            }
             let of = self.type_of(index as u32) as usize;
             counts.pageblocks[of] += 1;
             if self.folded.contains(index as u32) {

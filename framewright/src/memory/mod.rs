@@ -10,6 +10,7 @@ mod cpus;
 mod info;
 mod isolation;
 mod layout;
+mod mobility;
 mod planes;
 mod text;
 mod zones;
