@@ -13,7 +13,7 @@ use crate::{
 pub struct BlockCounts {
     /// Maximal free blocks, by migratetype and order.
     pub free: [[u64; Order::COUNT]; MigrateType::COUNT],
-    /// Pageblocks by migratetype.
+    /// Pageblocks by migratetype, those that are nothing but holes left out.
     pub pageblocks: [u64; MigrateType::COUNT],
 }
 
@@ -72,8 +72,11 @@ impl Buddy<'_> {
     pub(crate) fn counts(&self) -> BlockCounts {
         let mut counts = BlockCounts::default();
         for (index, block) in self.blocks.iter().enumerate() {
+            if block.present == 0 {
+                continue;
+            }
             let of = self.type_of(index as u32);
-            counts.pageblocks[of as usize] += u64::from(!self.is_absent(index as u32));
+            counts.pageblocks[of as usize] += 1;
             // Whole pageblocks that mix are counted with the blocks that they form.
             let whole = block.is_free() && of.mixes();
             if whole || self.lists.gigablocks.is_folded(index as u32) {
@@ -143,11 +146,6 @@ impl Buddy<'_> {
             return Err(("a gigablock contradicts a pageblock", index));
         }
         Ok(())
-    }
-
-    /// Whether pageblock `index` is not there.
-    fn is_absent(&self, index: u32) -> bool {
-        self.types[index as usize].load(Ordering::Relaxed) == ABSENT
     }
 
     /// Whether `frame` is not in the memory map, or is not there.

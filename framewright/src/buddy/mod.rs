@@ -194,6 +194,15 @@ impl<'m> Buddy<'m> {
         self.lists.link(self.blocks, index, to);
     }
 
+    /// Gives a pageblock to a type that requests may name; `false` if it is isolated.
+    pub(crate) fn set_aside(&mut self, index: u32, to: MigrateType) -> bool {
+        let isolated = self.type_of(index) == MigrateType::Isolate;
+        if !isolated {
+            self.retag(index, to);
+        }
+        !isolated
+    }
+
     /// Puts a pageblock whose map has changed on the list it now belongs on.
     #[inline(always)]
     fn settle(&mut self, index: u32, of: MigrateType) {

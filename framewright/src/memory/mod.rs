@@ -12,6 +12,7 @@ mod hotplug;
 mod info;
 mod isolation;
 mod layout;
+mod mobility;
 mod planes;
 mod text;
 mod withhold;
