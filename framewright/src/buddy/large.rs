@@ -9,7 +9,10 @@
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, Refusals, gigablock::spans, take::Want,
 };
-use crate::frame::{Order, PAGEBLOCK_ORDER};
+use crate::{
+    frame::{Order, PAGEBLOCK_ORDER},
+    set::bits,
+};
 
 impl Buddy<'_> {
     /// Takes blocks of an order above 9, as many as are wanted and there. Returns the first
@@ -80,35 +83,25 @@ impl Buddy<'_> {
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             let mut rest = mask;
             while rest != 0 {
-                let of =
-                    self.type_of(self.lists.gigablocks.index(leaf * 64 + rest.trailing_zeros()));
-                let alike = self.places_of(leaf, rest, of);
+                let of = self.type_at(leaf * 64 + rest.trailing_zeros());
+                let alike = bits(rest)
+                    .filter(|bit| self.type_at(leaf * 64 + bit) == of)
+                    .fold(0, |mask, bit| mask | 1 << bit);
                 self.give_pageblocks(leaf, alike, of);
                 rest &= !alike;
             }
         }
     }
 
-    /// The places of `mask` in `leaf` whose pageblocks are of a type.
-    fn places_of(&self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
-        let mut alike = 0;
-        let mut rest = mask;
-        while rest != 0 {
-            let bit = rest.trailing_zeros();
-            rest &= rest - 1;
-            let is_alike = self.type_of(self.lists.gigablocks.index(leaf * 64 + bit)) == of;
-            alike |= u64::from(is_alike) << bit;
-        }
-        alike
+    /// The type of the pageblock at a place.
+    fn type_at(&self, place: u32) -> MigrateType {
+        self.type_of(self.lists.gigablocks.index(place))
     }
 
     /// Changes the types of folded pageblocks.
     fn set_types(&self, leaf: u32, mask: u64, to: MigrateType) {
-        let mut rest = mask;
-        while rest != 0 {
-            let index = self.lists.gigablocks.index(leaf * 64 + rest.trailing_zeros());
-            rest &= rest - 1;
-            self.set_type(index, to);
+        for bit in bits(mask) {
+            self.set_type(self.lists.gigablocks.index(leaf * 64 + bit), to);
         }
     }
 }

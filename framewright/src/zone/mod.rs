@@ -193,9 +193,10 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Asks for the metadata of bundles that are about to be given, before the lock is taken.
+    /// Whole pageblocks come and go without a look at theirs.
     #[inline]
     pub(crate) fn prefetch(&self, bundles: &[Bundle]) {
-        for bundle in bundles {
+        for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             self.pageblocks.prefetch(bundle.pageblock());
         }
     }
