@@ -43,7 +43,7 @@ pub mod sync;
 pub mod tuning;
 mod zone;
 
-pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
+pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request, Shortage};
 pub use frame::{Block, FrameRange, Order, Pfn};
 pub use memory::{
     Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, Planes,

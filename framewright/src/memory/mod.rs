@@ -19,6 +19,7 @@ use core::{mem::MaybeUninit, num::NonZeroUsize};
 use planes::PlaneArrays;
 
 use crate::{
+    alloc::Judge,
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
@@ -52,6 +53,8 @@ pub struct Memory<'m, P: Platform> {
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
+    /// Who has the embedder judge that nothing helps.
+    judge: Judge,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -93,6 +96,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             planes: parts.planes,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
+            judge: Judge::new(),
         };
         memory.set_watermarks();
         memory.size_new_lists();
@@ -128,6 +132,10 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         block.belongs_to(self.tag)
+    }
+
+    pub(crate) fn judge(&self) -> &Judge {
+        &self.judge
     }
 
     #[inline(always)]
