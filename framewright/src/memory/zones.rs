@@ -48,12 +48,6 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Says that memory came or went.
-    #[cfg(test)]
-    pub(crate) fn note_change(&self) {
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-
     /// The zones that requests of a CPU try first: for any kind, and for at most
     /// [`ZoneKind::Normal`].
     pub(crate) fn homes(&self, cpu: CpuId) -> (Home<'m>, Option<Home<'m>>) {

@@ -27,7 +27,7 @@ fn compactions(memory: &'static Scripted, request: Request) -> [usize; 3] {
         .map(|priority| calls.iter().filter(|&&call| call == Call::Compact(priority)).count())
 }
 
-const PLENTY: Answers = Answers { reclaimable: |_| Some(u64::MAX), ..HELPLESS };
+const PLENTY: Answers = Answers { reclaimable: |_, _| Some(u64::MAX), ..HELPLESS };
 
 // ---- reclaim ----------------------------------------------------------------------------------
 
@@ -56,8 +56,8 @@ fn progress_starts_the_count_anew() {
 fn nothing_left_to_reclaim_ends_it_at_once() {
     assert_eq!(reclaims(full(HELPLESS), page()), 1);
     // One more frame would do.
-    assert_eq!(reclaims(full(Answers { reclaimable: |_| Some(1), ..HELPLESS }), page()), 17);
-    let memory = full(Answers { reclaimable: |_| Some(9), ..HELPLESS });
+    assert_eq!(reclaims(full(Answers { reclaimable: |_, _| Some(1), ..HELPLESS }), page()), 17);
+    let memory = full(Answers { reclaimable: |_, _| Some(9), ..HELPLESS });
     memory.platform().hoard(page().urgent().no_wait());
     let short = MIN - memory.free();
     assert!(short > 9);
@@ -74,7 +74,7 @@ fn memory_that_is_too_scattered_is_not_reclaimed_for_ever() {
 
 #[test]
 fn where_nobody_counts_progress_decides() {
-    let reclaimable = |_: &_| None;
+    let reclaimable = |_: &_, _| None;
     assert_eq!(reclaims(full(Answers { reclaimable, ..HELPLESS }), page()), 1);
     let reclaim = |_: &_, round| u64::from(round < 40);
     assert_eq!(reclaims(full(Answers { reclaim, reclaimable, ..HELPLESS }), page()), 41);
@@ -132,7 +132,7 @@ fn compaction_that_lacks_room_is_asked_again_if_reclaim_can_make_it() {
     assert_eq!(compactions(fragmented(SKIPS), movable(2)), [0, 6, 0], "there is room as it is");
     // Twice the block above min, which is all there is: less than 9 frames more do not help.
     let full_with = |reclaimable| full(Answers { reclaimable, ..SKIPS });
-    assert_eq!(compactions(full_with(|_| Some(0)), movable(2)), [0, 1, 0]);
+    assert_eq!(compactions(full_with(|_, _| Some(0)), movable(2)), [0, 1, 0]);
     // A frame in four of what is left counts.
     let seen = |reclaimable| {
         let memory = full_with(reclaimable);
@@ -142,6 +142,6 @@ fn compaction_that_lacks_room_is_asked_again_if_reclaim_can_make_it() {
         assert_eq!(memory.free(), MIN);
         compactions(memory, movable(2))
     };
-    assert_eq!(seen(|_| Some(35)), [0, 1, 0]);
-    assert_eq!(seen(|_| Some(36)), [0, 6, 0]);
+    assert_eq!(seen(|_, _| Some(35)), [0, 1, 0]);
+    assert_eq!(seen(|_, _| Some(36)), [0, 6, 0]);
 }

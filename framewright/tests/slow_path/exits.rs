@@ -41,7 +41,7 @@ fn background_reclaim_is_woken_once_per_node_and_round() {
 
 #[test]
 fn every_round_wakes_again() {
-    let memory = full(Answers { reclaimable: |_| Some(u64::MAX), ..HELPLESS });
+    let memory = full(Answers { reclaimable: |_, _| Some(u64::MAX), ..HELPLESS });
     assert!(memory.cpu(CpuId::new(0)).unwrap().alloc(page()).is_err());
     let calls = memory.platform().take_all_calls();
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();
@@ -158,7 +158,7 @@ fn without_progress_lists_are_drained_once() {
             }
             0
         },
-        reclaimable: |_| Some(u64::MAX),
+        reclaimable: |_, _| Some(u64::MAX),
         ..HELPLESS
     });
     let (result, _) = ask(memory, page());

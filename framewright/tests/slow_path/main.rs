@@ -3,6 +3,7 @@
 
 mod boost;
 mod bounds;
+mod changes;
 mod exits;
 mod reserves;
 mod script;

@@ -32,7 +32,7 @@ pub(crate) enum Call {
 pub(crate) struct Answers {
     pub(crate) background: bool,
     pub(crate) reclaim: fn(&Script, usize) -> u64,
-    pub(crate) reclaimable: fn(&Script) -> Option<u64>,
+    pub(crate) reclaimable: fn(&Script, ZoneId) -> Option<u64>,
     pub(crate) compact: fn(&Script, usize, &mut Captured) -> Compacted,
     pub(crate) judge: fn(&Script, usize) -> Verdict,
     pub(crate) wait: fn(&Script, usize),
@@ -42,7 +42,7 @@ pub(crate) struct Answers {
 pub(crate) const HELPLESS: Answers = Answers {
     background: false,
     reclaim: |_, _| 0,
-    reclaimable: |_| Some(0),
+    reclaimable: |_, _| Some(0),
     compact: |_, _, _| Compacted::Complete,
     judge: |_, _| Verdict::GiveUp,
     wait: |_, _| (),
@@ -160,8 +160,8 @@ impl Relief for Script {
         (self.answers.reclaim)(self, before)
     }
 
-    fn reclaimable(&self, _: ZoneId) -> Option<u64> {
-        (self.answers.reclaimable)(self)
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        (self.answers.reclaimable)(self, zone)
     }
 
     fn compact(&self, _: &Need, priority: CompactPriority, out: &mut Captured) -> Compacted {

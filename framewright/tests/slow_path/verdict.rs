@@ -7,7 +7,7 @@ use framewright::{
 };
 
 use crate::script::{
-    Answers, Call, HELPLESS, MIN, ask, full, memory_of, movable, order, page, range,
+    Answers, Call, HELPLESS, MIN, Script, ask, full, memory_of, movable, order, page, range,
 };
 
 #[test]
@@ -56,7 +56,7 @@ fn it_is_told_whom_nobody_should_be_killed_for() {
 
 #[test]
 fn what_it_frees_serves_the_request() {
-    let judge = |script: &crate::script::Script, before| {
+    let judge = |script: &Script, before| {
         assert!(before < 3);
         if before == 2 {
             script.release(100);
@@ -73,41 +73,36 @@ fn what_it_frees_serves_the_request() {
 #[test]
 fn a_retry_starts_the_rounds_anew() {
     let judge = |_: &_, before| if before == 0 { Verdict::Retry } else { Verdict::GiveUp };
-    let memory = full(Answers { judge, reclaimable: |_| Some(u64::MAX), ..HELPLESS });
+    let memory = full(Answers { judge, reclaimable: |_, _| Some(u64::MAX), ..HELPLESS });
     let (result, _) = ask(memory, page());
     assert_eq!(result.unwrap_err().shortage().unwrap().rounds, 34);
 }
 
 #[test]
 fn memory_that_turns_up_last_is_looked_for_above_high() {
-    // What is asked last before the verdict frees something, unseen.
-    let high = |frames: fn(&crate::script::Script) -> u64| {
-        let memory = full(Answers {
-            reclaimable: match frames(full(HELPLESS).platform()) {
-                0 => |script| {
-                    let zone = script.memory().zone(ZoneId::default()).unwrap();
-                    script.release(zone.high - zone.free);
-                    Some(0)
-                },
-                _ => |script| {
-                    let zone = script.memory().zone(ZoneId::default()).unwrap();
-                    script.release(zone.high - zone.free + 1);
-                    Some(0)
-                },
-            },
-            compact: |_, _, _| Compacted::Unavailable,
-            ..HELPLESS
+    /// While the lower zone is asked for, the upper one, which was asked before, gets `more`
+    /// frames above its high watermark.
+    fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
+        let upper = script.memory().zones().nth(1).unwrap();
+        if asked != upper.id {
+            let first = upper.start.get();
+            script.release_where(|pfn| (first..first + upper.high + more).contains(&pfn.get()));
+        }
+        Some(0)
+    }
+    let map = [range(0, 1024, 0, ZoneKind::Dma32), range(1024, 1024, 0, ZoneKind::Normal)];
+    let asks = |reclaimable| {
+        let memory = memory_of(&map, Answers { reclaimable, ..HELPLESS }, |tuning| {
+            tuning.zone.min_free = Auto::Fixed(64);
         });
-        // Order 9: it would not be served by what turned up, were it not for order 0 below.
-        ask(memory, page())
+        memory.platform().hoard(page().inside_relief());
+        memory.platform().take_calls();
+        let (result, calls) = ask(memory, page());
+        (result.is_ok(), calls)
     };
-    // Reclaim has hope again at once where min is what counts.
-    let (result, calls) = high(|_| 0);
-    assert!(result.is_ok());
-    assert_eq!(calls, [Call::Reclaim(32)]);
-    let (result, calls) = high(|_| 1);
-    assert!(result.is_ok());
-    assert_eq!(calls, [Call::Reclaim(32)]);
+    let [reclaim, judge] = [Call::Reclaim(32), Call::Judge(None)];
+    assert_eq!(asks(|script, zone| turns_up(script, zone, 0)), (false, vec![reclaim, judge]));
+    assert_eq!(asks(|script, zone| turns_up(script, zone, 1)), (true, vec![reclaim]));
 }
 
 #[test]

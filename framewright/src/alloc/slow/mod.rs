@@ -27,8 +27,6 @@
 //! elsewhere that would do.
 
 mod retry;
-#[cfg(test)]
-mod tests;
 mod verdict;
 
 use super::{AllocError, Request, Shortage};
