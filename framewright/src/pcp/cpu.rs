@@ -2,12 +2,12 @@
 
 use super::CpuPages;
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
     observe::{Corruption, Event, Finding},
     platform::{CpuId, Platform},
     tuning::Tuning,
-    zone::{Watermark, Zone},
+    zone::{Access, Mixed, Rights, Watermark, Zone},
 };
 
 /// Everything an operation on the lists of one CPU for one zone needs.
@@ -153,23 +153,27 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         });
     }
 
-    /// Counts and traces what a take under the zone lock did.
+    /// Counts and traces what a take under the zone lock did, and wakes who is to know.
     pub(super) fn account_take(
         &self,
         want: &Want,
         taken: &Bundles,
-        fallback: Option<Fallback>,
-        percpu_refill: bool,
+        mixed: Option<Mixed>,
+        access: Access,
     ) {
         self.count_lock(taken.frames());
         if P::TRACING {
+            let percpu_refill = want.blocks > 1;
             for (pfn, order) in self.blocks_of(taken.as_slice()) {
                 let migratetype = want.migratetype;
                 let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
                 self.platform.trace(self.id, &event);
             }
         }
-        let Some(fallback) = fallback else { return };
+        let Some(Mixed { fallback, boosted }) = mixed else { return };
+        if boosted && access.rights.has(Rights::WAKE) {
+            self.platform.relief().wake(self.zone.node(), Order::ZERO, access.highest);
+        }
         let counters = &self.pages.counters;
         let counter = if fallback.claimed { &counters.claims } else { &counters.steals };
         counter.add(1);
