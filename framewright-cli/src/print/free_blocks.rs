@@ -5,27 +5,37 @@ use framewright_lab::report::{Report, Style, Table};
 
 use super::bold;
 
-/// The zones when the recording began.
+/// The zones, and what of them was on CPU lists.
 pub(super) fn zones(replay: &ReplayReport, style: Style) -> String {
     let header = [
         "",
         "frames",
-        "free",
-        "on CPU lists",
-        "recorded kernel\non CPU lists",
         "min",
         "low",
         "high",
+        "start: on\nCPU lists",
+        "recorded\nkernel",
+        "end: on\nCPU lists",
+        "recorded\nkernel",
     ];
     let mut table = Table::new(header, style);
     for zone in &replay.zones {
-        let [min, low, high] = zone.watermarks;
-        let (free, held) = (zone.free.start.frames(), zone.held_at_start);
-        let figures = [zone.managed, free, held, zone.kernel_held_at_start, min, low, high];
+        let ([min, low, high], held) = (zone.watermarks, &zone.held);
+        let figures = [
+            Some(zone.managed),
+            Some(min),
+            Some(low),
+            Some(high),
+            Some(held.start),
+            held.kernel_start,
+            Some(held.end),
+            held.kernel_end,
+        ];
         let name = format!("node {} {}", zone.node, zone.zone);
-        table.plain_row(std::iter::once(name).chain(figures.map(|figure| figure.to_string())));
+        let shown = |figure: Option<u64>| figure.map_or("-".to_owned(), |value| value.to_string());
+        table.plain_row(std::iter::once(name).chain(figures.map(shown)));
     }
-    format!("{}\n{table}", bold("zones at the start", style))
+    format!("{}\n{table}", bold("zones", style))
 }
 
 /// Free blocks by order, over all zones, as in `/proc/buddyinfo`.

@@ -4,11 +4,11 @@ use std::mem::MaybeUninit;
 
 use framewright::observe::CpuStats;
 use framewright::{
-    Config, CpuId, InitError, Layout, Memory, MemoryRange, MigrateType, Order, Request, Tuning,
-    ZoneKind,
+    Config, InitError, Layout, Memory, MemoryRange, Order, Request, Tuning, ZoneKind,
 };
 
 use super::Tables;
+use super::beginning::{Beginning, stats};
 use super::census::pageblock;
 use super::error::ReplayError;
 use super::free::{FreeMemory, FreeReport};
@@ -16,19 +16,16 @@ use super::kernel::{KernelActivity, KernelCounter};
 use super::ledger::{Freed, Ledger, parts};
 use super::machine::Machine;
 use super::map::{self, PageblockMap};
-use super::plan::{Plan, ZonePlan};
+use super::plan::{MOST_FRAMES, Plan, ZonePlan};
 use super::recording::Recording;
-use super::report::{
-    Activity, Balance, CpuReport, Logical, MachineReport, ReplayReport, Sample, ZoneReport,
-};
+use super::report::{Activity, Balance, CpuReport, Logical, MachineReport, ReplayReport, Sample};
+use super::request::{highest, request};
 use super::serial::Serial;
 use super::stand_ins::StandIns;
 use super::start;
 use super::survey::Survey;
 use crate::trace::{Event, GfpFlags, Record, Snapshot};
 
-/// The largest machine: 4 TiB. Its metadata is a few hundred MiB.
-const MOST_FRAMES: u64 = 1 << 30;
 /// How many samples are taken over a recording.
 const SAMPLES: u64 = 200;
 /// How often progress is told, in events.
@@ -87,59 +84,6 @@ fn memory_map(plan: &Plan, maps: &[Vec<PageblockMap>]) -> Vec<MemoryRange> {
 fn aligned<'b>(buffer: &'b mut [MaybeUninit<u8>], layout: &Layout) -> &'b mut [MaybeUninit<u8>] {
     let skip = buffer.as_ptr().align_offset(layout.align());
     buffer.get_mut(skip..).unwrap_or_default()
-}
-
-/// The state when the recording began.
-struct Beginning {
-    stats: Vec<CpuStats>,
-    in_use: u64,
-    held: u64,
-    zones: Vec<ZoneReport>,
-}
-
-impl Beginning {
-    fn of(machine: &Machine<'_, '_>, plan: &Plan, tables: &Tables) -> Self {
-        let zones = plan.zones.iter().filter_map(|zone| begin_zone(machine, zone, tables));
-        Self {
-            stats: stats(machine),
-            in_use: machine.in_use(),
-            held: machine.memory().held_by_cpus(),
-            zones: zones.collect(),
-        }
-    }
-}
-
-/// A zone when the recording began.
-fn begin_zone(machine: &Machine<'_, '_>, plan: &ZonePlan, tables: &Tables) -> Option<ZoneReport> {
-    let memory = machine.memory();
-    let info = memory.zone(machine.id_of(plan)?)?;
-    Some(ZoneReport {
-        node: info.node.get(),
-        zone: info.kind.name(),
-        managed: info.managed,
-        watermarks: [info.min, info.low, info.high],
-        held_at_start: info.held_by_cpus,
-        kernel_held_at_start: plan.cpus.iter().map(|lists| lists.count).sum(),
-        free: FreeReport {
-            start: FreeMemory::ours(&memory.block_counts(info.id)),
-            kernel_start: tables.before.as_ref().and_then(|tables| kernels(tables, plan)),
-            kernel_end: tables.after.as_ref().and_then(|tables| kernels(tables, plan)),
-            end: FreeMemory::default(),
-        },
-    })
-}
-
-/// What a snapshot says is free in a zone.
-fn kernels(tables: &Snapshot, plan: &ZonePlan) -> Option<FreeMemory> {
-    let is = |node: u16, name: &str| node == u16::from(plan.node.get()) && name == plan.kind.name();
-    let zone = tables.zones.iter().find(|zone| is(zone.node, &zone.name))?;
-    FreeMemory::of_zone(zone)
-}
-
-/// The counters of all CPUs.
-fn stats(machine: &Machine<'_, '_>) -> Vec<CpuStats> {
-    let cpus = (0..machine.cpus()).map(CpuId::new);
-    cpus.map(|cpu| machine.memory().cpu_stats(cpu).unwrap_or_default()).collect()
 }
 
 /// What is free in all zones.
@@ -309,7 +253,7 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
 
     fn report(
         self,
-        mut begin: Beginning,
+        begin: Beginning,
         after: Option<&Snapshot>,
         metadata_bytes: u64,
     ) -> ReplayReport {
@@ -325,13 +269,12 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
             cpus.push(CpuReport { cpu, ours, kernel: *kernel.activity() });
         }
         let memory = self.machine.memory();
-        for (zone, plan) in begin.zones.iter_mut().zip(&self.plan.zones) {
-            let counts = self.machine.id_of(plan).map(|id| memory.block_counts(id));
-            zone.free.end = counts.as_ref().map(FreeMemory::ours).unwrap_or_default();
+        let (in_use, held) = (begin.in_use, begin.held);
+        let zones = begin.end(&self.machine, self.plan);
+        let mut free = FreeReport::default();
+        for (index, zone) in zones.iter().enumerate() {
+            if index == 0 { free = zone.free.clone() } else { free.add(&zone.free) }
         }
-        let mut zones = begin.zones.iter();
-        let mut free = zones.next().map(|zone| zone.free.clone()).unwrap_or_default();
-        zones.for_each(|zone| free.add(&zone.free));
         ReplayReport {
             file: self.survey.file.clone(),
             events: self.survey.events,
@@ -342,58 +285,18 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
                 cpus: self.machine.cpus(),
                 metadata_bytes,
                 from_snapshot: self.plan.from_snapshot,
-                in_use_at_start: begin.in_use,
-                held_at_start: begin.held,
-                kernel_held_at_start: begin.zones.iter().map(|z| z.kernel_held_at_start).sum(),
+                in_use_at_start: in_use,
+                held_at_start: held,
             },
             logical: self.logical,
-            balance: Balance::new(begin.in_use, self.machine.in_use(), &self.logical),
+            balance: Balance::new(in_use, self.machine.in_use(), &self.logical),
             total: Activity::between(&first, &last),
             kernel_total,
             cpus,
             free,
-            zones: begin.zones,
+            zones,
             ends_early: after.is_some() && self.survey.ends_early(),
             samples: self.samples,
         }
     }
-}
-
-/// The highest kind of zone that a recorded caller could use.
-fn highest(gfp: GfpFlags) -> ZoneKind {
-    if gfp.contains(GfpFlags::DMA) {
-        ZoneKind::Dma
-    } else if gfp.contains(GfpFlags::DMA32) {
-        ZoneKind::Dma32
-    } else if gfp.contains(GfpFlags::HIGHMEM | GfpFlags::MOVABLE) {
-        ZoneKind::Movable
-    } else {
-        ZoneKind::Normal
-    }
-}
-
-/// What the recorded caller asked for, in our words.
-///
-/// `__GFP_NOFAIL` becomes *retry, may fail*: with one thread there is nobody to wait for.
-fn request(order: Order, migratetype: u8, gfp: GfpFlags) -> Request {
-    let of = MigrateType::from_number(migratetype).filter(|of| of.is_requestable());
-    let mut request = Request::new(order, of.unwrap_or(MigrateType::Movable));
-    let wants = |flag| gfp.contains(flag);
-    let waits = wants(GfpFlags::DIRECT_RECLAIM);
-    request = match (wants(GfpFlags::HIGH) || wants(GfpFlags::MEMALLOC), waits) {
-        (true, false) => request.atomic(),
-        (true, true) => request.urgent(),
-        (false, false) => request.no_wait(),
-        (false, true) => request,
-    };
-    if wants(GfpFlags::ZERO) {
-        request = request.zeroed();
-    }
-    if wants(GfpFlags::NORETRY) {
-        request = request.no_retry();
-    }
-    if wants(GfpFlags::RETRY_MAYFAIL) || wants(GfpFlags::NOFAIL) {
-        request = request.retry_may_fail();
-    }
-    request
 }

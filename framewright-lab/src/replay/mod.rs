@@ -36,13 +36,17 @@
 //! | `serial`    | the platform: one thread, no frames, recorded time              |
 //! | `machine`   | a memory and the tokens of its CPUs                             |
 //! | `start`     | brings a machine into the planned state                         |
+//! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use that the recording did not see allocated          |
+//! | `request`   | what a recorded caller asked for                                |
 //! | `ledger`    | which recorded block is which of ours                           |
 //! | `engine`    | second reading: event by event                                  |
 //! | `kernel`    | what the recorded kernel itself did, counted                    |
+//! | `beginning` | the state when the recording began, to compare the end with     |
 //! | `free`      | free blocks by order, ours and the kernel's                     |
 //! | `report`    | the result                                                      |
 
+mod beginning;
 mod census;
 mod engine;
 mod error;
@@ -50,11 +54,13 @@ mod free;
 mod kernel;
 mod layout;
 mod ledger;
+mod lists;
 mod machine;
 mod map;
 mod plan;
 mod recording;
 mod report;
+mod request;
 mod reserves;
 mod serial;
 mod stand_ins;
@@ -66,7 +72,8 @@ pub use free::{Blocks, FreeMemory, FreeReport, SHOWN_ORDERS};
 pub use kernel::KernelActivity;
 pub use recording::Recording;
 pub use report::{
-    Activity, Balance, CpuReport, Logical, MachineReport, ReplayReport, Sample, ZoneReport,
+    Activity, Balance, CpuReport, HeldReport, Logical, MachineReport, ReplayReport, Sample,
+    ZoneReport,
 };
 pub use survey::Survey;
 

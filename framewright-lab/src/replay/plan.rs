@@ -17,6 +17,8 @@ pub(super) const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 pub(super) const SMALL_ORDERS: usize = PAGEBLOCK_ORDER as usize;
 /// Migratetypes that pageblocks may have.
 pub(super) const TYPES: usize = MigrateType::REQUESTABLE.len();
+/// The largest machine: 4 TiB. Its metadata is a few hundred MiB.
+pub(super) const MOST_FRAMES: u64 = 1 << 30;
 /// Spare frames of a machine that no snapshot describes: 256 MiB.
 const ROOM_WITHOUT_SNAPSHOT: u64 = 1 << 16;
 
@@ -145,7 +147,9 @@ impl Plan {
         let ends = self.zones.iter().map(|zone| zone.first + zone.spanned);
         let starts = self.zones.iter().skip(1).map(|zone| zone.first);
         let roomy = self.zones.iter().all(|zone| zone.spanned >= zone.pageblocks);
-        if roomy && ends.zip(starts).all(|(end, start)| end <= start) {
+        let spanned = self.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.spanned));
+        let affordable = spanned <= MOST_FRAMES / PAGEBLOCK;
+        if roomy && affordable && ends.zip(starts).all(|(end, start)| end <= start) {
             return;
         }
         let mut first = 0u64;
@@ -220,7 +224,8 @@ impl ZonePlan {
         let small = types.iter().map(TypePlan::small_frames).fold(0, u64::saturating_add);
         let holes = pageblocks.saturating_mul(PAGEBLOCK) - zone.managed;
         let needed = small.saturating_add(holes).saturating_add(zone.held_by_cpus());
-        let consistent = pageblocks <= zone.managed.max(zone.present).div_ceil(PAGEBLOCK) + 1
+        let most = zone.managed.max(zone.present).max(zone.spanned);
+        let consistent = pageblocks <= most.div_ceil(PAGEBLOCK) + 1
             && types.iter().all(fits)
             && needed <= used.saturating_mul(PAGEBLOCK);
         let plan = Self { types, pageblocks, ..Self::untyped(node, kind, zone.managed, 0) };

@@ -57,8 +57,6 @@ pub struct MachineReport {
     pub in_use_at_start: u64,
     /// Frames on CPU lists when the recording began.
     pub held_at_start: u64,
-    /// What the kernel had on them.
-    pub kernel_held_at_start: u64,
 }
 
 /// One zone.
@@ -72,12 +70,23 @@ pub struct ZoneReport {
     pub managed: u64,
     /// Watermarks *min*, *low* and *high*.
     pub watermarks: [u64; 3],
-    /// Frames on CPU lists when the recording began.
-    pub held_at_start: u64,
-    /// What the kernel had on them.
-    pub kernel_held_at_start: u64,
+    /// Frames on its CPU lists.
+    pub held: HeldReport,
     /// Its free memory.
     pub free: FreeReport,
+}
+
+/// Frames on the CPU lists of a zone, when the recording began and when it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HeldReport {
+    /// Ours at the beginning.
+    pub start: u64,
+    /// Ours at the end.
+    pub end: u64,
+    /// The kernel's at the beginning, where there is a snapshot.
+    pub kernel_start: Option<u64>,
+    /// The kernel's at the end, where there is a snapshot of that.
+    pub kernel_end: Option<u64>,
 }
 
 /// What was replayed, and what could not be taken literally.
