@@ -1,5 +1,6 @@
 //! Reports as text.
 
+mod free_blocks;
 mod micro;
 mod page_fault;
 mod replay;
