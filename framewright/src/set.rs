@@ -78,7 +78,7 @@ impl<'m> NumberSet<'m> {
 
     /// Removes the numbers 64 x `leaf` + i for every bit i of `mask`.
     #[inline(always)]
-    fn remove_word(&mut self, leaf: u32, mask: u64) {
+    pub(crate) fn remove_word(&mut self, leaf: u32, mask: u64) {
         let mut at = leaf as usize;
         self.words[at] &= !mask;
         if self.words[at] != 0 {
@@ -94,13 +94,22 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Removes some of the lowest numbers, up to `count` of them, that share a word, and
-    /// returns them as [`NumberSet::insert_word`] takes them.
-    pub(crate) fn take_word(&mut self, count: u32) -> Option<(u32, u64)> {
-        self.take_word_at(u32::MAX, count)
+    /// Some of the lowest numbers, up to `count` of them, that share a word, as
+    /// [`NumberSet::insert_word`] takes them.
+    #[inline(always)]
+    pub(crate) fn lowest_word(&self, count: u32) -> Option<(u32, u64)> {
+        let leaf = self.first()? / 64;
+        Some((leaf, lowest(self.word(leaf), count)))
     }
 
-    /// As [`NumberSet::take_word`], but of the word `leaf` if that has any.
+    /// The numbers 64 x `leaf` + i, as bits i.
+    #[inline(always)]
+    pub(crate) fn word(&self, leaf: u32) -> u64 {
+        self.words[leaf as usize]
+    }
+
+    /// Removes some of the lowest numbers, up to `count` of them, that share a word: the word
+    /// `leaf` if that has any. Returns them as [`NumberSet::insert_word`] takes them.
     pub(crate) fn take_word_at(&mut self, leaf: u32, count: u32) -> Option<(u32, u64)> {
         let leaves = if self.levels > 1 { self.starts[1] } else { 1 };
         let here = (leaf as usize) < leaves && self.words[leaf as usize] != 0;
@@ -131,6 +140,17 @@ impl<'m> NumberSet<'m> {
     pub(crate) fn is_empty(&self) -> bool {
         self.words[self.starts[self.levels - 1]] == 0
     }
+}
+
+/// The numbers of the set bits of `mask`, ascending.
+#[inline(always)]
+pub(crate) fn bits(mask: u64) -> impl Iterator<Item = u32> {
+    let mut rest = mask;
+    core::iter::from_fn(move || {
+        let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+        rest &= rest - 1;
+        Some(bit)
+    })
 }
 
 /// The lowest `count` set bits of `mask`.
@@ -173,6 +193,11 @@ mod tests {
                 assert_eq!(set.is_empty(), oracle.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn bits_are_numbered_from_the_lowest() {
+        assert!(bits(1 << 63 | 0b101).eq([0, 2, 63]));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
     sync::{AtomicBool, Ordering},
     tuning::Hardening,
-    zone::{NodeId, Watermark, ZoneId},
+    zone::{NodeId, ZoneId},
 };
 
 /// What a memory knows of a CPU as a whole.
@@ -270,9 +270,11 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
     }
 
-    /// The lists of all CPUs for a zone, for people to read.
-    pub(super) fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
-        (0..).zip(self.cpus).map(move |(id, state)| {
+    /// The lists of all CPUs for a zone, for people to read; none if there is no such zone.
+    pub fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
+        let exists = zone.index() < self.zones.len();
+        let cpus = (0..).zip(self.cpus).filter(move |_| exists);
+        cpus.map(move |(id, state)| {
             let online = state.is_online();
             let sizing = if online { self.sizing(zone) } else { Sizing::disabled() };
             let pages = self.lists_of(zone, CpuId::new(id));
@@ -336,7 +338,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         let online = || self.cpus.iter().filter(|cpu| cpu.is_online());
         let near = online().filter(|cpu| cpu.node == zone.node()).count();
         let sharing = if near == 0 { online().count() } else { near } as u32;
-        let low = zone.marks().get(Watermark::Low);
+        let low = zone.marks().levels().low;
         Sizing::new(&self.tuning.pcp, zone.managed(), low, sharing, slots)
     }
 

@@ -4,14 +4,19 @@
 //! embedder gave it. It is shared by reference between CPUs; what a CPU does with it goes
 //! through that CPU's [`CpuToken`].
 
+mod balloon;
 mod carve;
 mod config;
 mod cpus;
+mod hotplug;
 mod info;
 mod isolation;
 mod layout;
+mod mobility;
 mod planes;
+mod ranges;
 mod text;
+mod withhold;
 mod zones;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
@@ -19,20 +24,24 @@ use core::{mem::MaybeUninit, num::NonZeroUsize};
 use planes::PlaneArrays;
 
 use crate::{
+    alloc::Judge,
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
-    sync::AtomicU32,
+    sync::{AtomicBool, AtomicU32},
     tuning::{OwnerChoice, Tuning},
     zone::{Zone, Zonelists},
 };
 
+pub use balloon::OrderTooSmall;
 pub use config::{Config, InitError, MemoryRange, Presence};
 pub use cpus::CpuError;
+pub use hotplug::HotplugError;
 pub use info::{Violation, ZoneInfo};
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
 pub use planes::Planes;
+pub use ranges::{Contiguous, RangeError};
 pub(crate) use zones::Home;
 
 /// A memory and its allocator.
@@ -52,6 +61,10 @@ pub struct Memory<'m, P: Platform> {
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
+    /// Who has the embedder judge that nothing helps.
+    judge: Judge,
+    /// Whether memory is coming or going.
+    changing: AtomicBool,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -93,6 +106,8 @@ impl<'m, P: Platform> Memory<'m, P> {
             planes: parts.planes,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
+            judge: Judge::new(),
+            changing: AtomicBool::new(false),
         };
         memory.set_watermarks();
         memory.size_new_lists();
@@ -128,6 +143,10 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         block.belongs_to(self.tag)
+    }
+
+    pub(crate) fn judge(&self) -> &Judge {
+        &self.judge
     }
 
     #[inline(always)]

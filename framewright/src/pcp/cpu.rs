@@ -2,12 +2,12 @@
 
 use super::CpuPages;
 use crate::{
-    buddy::{Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
     observe::{Corruption, Event, Finding},
     platform::{CpuId, Platform},
     tuning::Tuning,
-    zone::{Watermark, Zone},
+    zone::{Access, Mixed, Rights, Watermark, Zone},
 };
 
 /// Everything an operation on the lists of one CPU for one zone needs.
@@ -35,7 +35,47 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// The frame number of a zone-relative frame.
     pub(crate) fn pfn(&self, frame: u32) -> Pfn {
-        self.zone.base().offset(u64::from(frame))
+        self.zone.pfn(frame)
+    }
+
+    /// Takes the frames from `start` to `end` if all are free.
+    pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
+        let taken = self.zone.with(self.platform, |buddy| buddy.take_range(start, end, of));
+        let frames = if taken { u64::from(end - start) } else { 0 };
+        self.count_lock(frames);
+        self.pages.counters.pgalloc.add(frames);
+        if taken {
+            self.range_handed_out(start, end);
+        }
+        taken
+    }
+
+    /// Gives back such frames, or a part of them.
+    pub(crate) fn give_range(&self, start: u32, end: u32) {
+        if self.retire_range(start, end).is_err() {
+            return;
+        }
+        let refusals = self.zone.with(self.platform, |buddy| buddy.give_range(start, end));
+        let frames = u64::from(end - start);
+        self.count_lock(frames);
+        self.report(refusals);
+        self.pages.counters.pgfree.add(frames - refusals.frames);
+    }
+
+    /// Takes a free block of `order` in a gigablock that was not reported as free yet.
+    pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
+        let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
+        let frame = self.zone.with(self.platform, take)?;
+        self.pages.counters.pgalloc.add(order.frames());
+        self.lent(frame, order);
+        Some(frame)
+    }
+
+    /// Gives such a block back; it counts as reported until it is used.
+    pub(crate) fn give_reported(&self, frame: u32, order: Order) {
+        self.returned(frame, order);
+        self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
+        self.pages.counters.pgfree.add(order.frames());
     }
 
     /// Gives bundles to the zone under one lock hold, counts, and reports what was refused.
@@ -113,23 +153,27 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         });
     }
 
-    /// Counts and traces what a take under the zone lock did.
+    /// Counts and traces what a take under the zone lock did, and wakes who is to know.
     pub(super) fn account_take(
         &self,
         want: &Want,
         taken: &Bundles,
-        fallback: Option<Fallback>,
-        percpu_refill: bool,
+        mixed: Option<Mixed>,
+        access: Access,
     ) {
         self.count_lock(taken.frames());
         if P::TRACING {
+            let percpu_refill = want.blocks > 1;
             for (pfn, order) in self.blocks_of(taken.as_slice()) {
                 let migratetype = want.migratetype;
                 let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
                 self.platform.trace(self.id, &event);
             }
         }
-        let Some(fallback) = fallback else { return };
+        let Some(Mixed { fallback, boosted }) = mixed else { return };
+        if boosted && access.rights.has(Rights::WAKE) {
+            self.platform.relief().wake(self.zone.node(), Order::ZERO, access.highest);
+        }
         let counters = &self.pages.counters;
         let counter = if fallback.claimed { &counters.claims } else { &counters.steals };
         counter.add(1);

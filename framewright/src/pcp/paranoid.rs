@@ -43,6 +43,37 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         Ok(())
     }
 
+    /// As [`Cpu::handed_out`] for a range, in which every frame is a block.
+    pub(super) fn range_handed_out(&self, start: u32, end: u32) {
+        if self.zone.states().is_some() {
+            (start..end).for_each(|frame| self.handed_out(frame, Order::ZERO));
+        }
+    }
+
+    /// As [`Cpu::retire`] for a part of a range.
+    pub(super) fn retire_range(&self, start: u32, end: u32) -> Result<(), Refusals> {
+        match self.zone.states() {
+            Some(_) => (start..end).try_for_each(|frame| self.retire(frame, Order::ZERO)),
+            None => Ok(()),
+        }
+    }
+
+    /// A free block is out of the zone while a lender is told of it, who may let go of what is in
+    /// it: poison is not looked for any more.
+    pub(super) fn lent(&self, frame: u32, order: Order) {
+        if let Some(states) = self.zone.states() {
+            states.take_poisoned(frame, order).for_each(drop);
+            states.own(frame, order);
+        }
+    }
+
+    /// Such a block is about to go back. Nobody else has it, so nothing can be wrong with it.
+    pub(super) fn returned(&self, frame: u32, order: Order) {
+        if let Some(states) = self.zone.states() {
+            let _ = states.disown(frame, order);
+        }
+    }
+
     /// Frees a block past the rings: to the quarantine if there is one, else to the zone.
     pub(super) fn free_past_rings(&self, frame: u32, order: Order) -> Refusals {
         if let Err(refusals) = self.retire(frame, order) {

@@ -105,13 +105,27 @@ impl Oracle {
     // ---- free blocks, if nothing is on the lists of CPUs --------------------------------------
 
     /// How many maximal free blocks of each order there are, merged as far as possible, in
-    /// pageblocks that are isolated or not.
+    /// pageblocks that are isolated (which never merge with one another) or not.
     pub fn blocks(&self, isolated: bool) -> [u64; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
+        let mut whole = BTreeSet::new();
         for pageblock in self.pageblocks().filter(|p| self.is_isolated(*p) == isolated) {
-            let start = (pageblock - self.base) as usize;
-            count_blocks(&self.frames[start..start + PAGEBLOCK as usize], &mut counts);
+            if self.count_in(pageblock, Frame::Spare) == PAGEBLOCK {
+                whole.insert(pageblock / PAGEBLOCK);
+            } else {
+                let start = (pageblock - self.base) as usize;
+                count_blocks(&self.frames[start..start + PAGEBLOCK as usize], &mut counts);
+            }
         }
+        let mut order = PAGEBLOCK.ilog2() as usize;
+        while order + 1 < Order::COUNT && !isolated {
+            let has_buddy = |block: &&u64| **block % 2 == 0 && whole.contains(&(**block + 1));
+            let pairs: BTreeSet<_> =
+                whole.iter().filter(has_buddy).map(|block| block / 2).collect();
+            counts[order] += (whole.len() - 2 * pairs.len()) as u64;
+            (whole, order) = (pairs, order + 1);
+        }
+        counts[order] += whole.len() as u64;
         counts
     }
 

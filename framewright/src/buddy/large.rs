@@ -1,0 +1,107 @@
+//! Blocks larger than a pageblock.
+//!
+//! They are folded pageblocks that belong together, taken and given as words of the maps of a
+//! gigablock. A free one may consist of pageblocks of several types (of those that requests
+//! may name); they all get the type of who takes it, which is a claim like any other. What
+//! happens to single pageblocks of an allocated one, isolation above all, only changes their
+//! types: on the way back each goes to the lists of its own.
+
+use super::{
+    Buddy, Bundle, Bundles, Fallback, MigrateType, Refusals, gigablock::spans, take::Want,
+};
+use crate::{
+    frame::{Order, PAGEBLOCK_ORDER},
+    set::bits,
+};
+
+impl Buddy<'_> {
+    /// Takes blocks of an order above 9, as many as are wanted and there. Returns the first
+    /// fallback.
+    pub(super) fn take_large(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+        let mut fallback = None;
+        while out.blocks() < want.blocks && !out.is_full() {
+            let Some((place, found_order)) = self.lists.gigablocks.find(want.order) else { break };
+            let pageblock = self.lists.gigablocks.index(place);
+            let from = self.type_of(pageblock);
+            self.take_large_at(place, want.order, want.migratetype);
+            if from != want.migratetype {
+                let claim = Fallback { pageblock, from, found_order, claimed: true };
+                fallback = fallback.or(Some(claim));
+            }
+            out.push(Bundle::of(pageblock << PAGEBLOCK_ORDER, want.order));
+        }
+        fallback
+    }
+
+    /// Takes the free block of `order` at `place` for requests of type `to`.
+    pub(super) fn take_large_at(&mut self, place: u32, order: Order, to: MigrateType) {
+        for (leaf, mask) in spans(place..place + order.pageblocks()) {
+            for of in MigrateType::REQUESTABLE {
+                let mine = self.fold_those(leaf, mask, of);
+                if of != to {
+                    self.set_types(leaf, mine, to);
+                }
+            }
+        }
+        self.lists.gigablocks.join(place, order);
+    }
+
+    /// As [`Buddy::take_large_at`], but every pageblock keeps its type.
+    pub(super) fn take_unchanged(&mut self, place: u32, order: Order) {
+        for (leaf, mask) in spans(place..place + order.pageblocks()) {
+            for of in MigrateType::REQUESTABLE {
+                self.fold_those(leaf, mask, of);
+            }
+        }
+        self.lists.gigablocks.join(place, order);
+    }
+
+    /// Folds the free pageblocks of one type among the places of `mask`; returns which.
+    fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
+        let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
+        if mine != 0 {
+            self.fold(leaf, mine, of);
+        }
+        mine
+    }
+
+    /// Gives back a block of an order above 9.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_large(&mut self, bundle: Bundle, refusals: &mut Refusals) {
+        for frame in bundle.frames() {
+            match self.judge(frame, bundle.order) {
+                Ok(()) => self.give_large_at(frame >> PAGEBLOCK_ORDER, bundle.order),
+                Err(why) => refusals.add(frame, bundle.order, why),
+            }
+        }
+    }
+
+    /// Gives back the allocated block of `order` that starts with pageblock `index`.
+    pub(super) fn give_large_at(&mut self, index: u32, order: Order) {
+        let place = self.lists.gigablocks.place(index);
+        for (leaf, mask) in spans(place..place + order.pageblocks()) {
+            let mut rest = mask;
+            while rest != 0 {
+                let of = self.type_at(leaf * 64 + rest.trailing_zeros());
+                let alike = bits(rest)
+                    .filter(|bit| self.type_at(leaf * 64 + bit) == of)
+                    .fold(0, |mask, bit| mask | 1 << bit);
+                self.give_pageblocks(leaf, alike, of);
+                rest &= !alike;
+            }
+        }
+    }
+
+    /// The type of the pageblock at a place.
+    fn type_at(&self, place: u32) -> MigrateType {
+        self.type_of(self.lists.gigablocks.index(place))
+    }
+
+    /// Changes the types of folded pageblocks.
+    fn set_types(&self, leaf: u32, mask: u64, to: MigrateType) {
+        for bit in bits(mask) {
+            self.set_type(self.lists.gigablocks.index(leaf * 64 + bit), to);
+        }
+    }
+}
