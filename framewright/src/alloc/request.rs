@@ -202,6 +202,12 @@ impl Request {
         self.nodes.contains(node) && (!self.has(THIS_NODE) || node.get() == preferred.get())
     }
 
+    /// Whether it can use the preferred node only.
+    #[inline(always)]
+    pub(super) const fn stays_on_node(self) -> bool {
+        self.has(THIS_NODE)
+    }
+
     /// What it may take at first.
     pub(super) const fn first_access(self) -> Access {
         Access::above(Watermark::Low, self.highest())

@@ -102,16 +102,21 @@ fn attempt<P: Platform>(
         let first = *preferred.get_or_insert(at);
         match take(&at, request, access) {
             Ok(frame) => {
-                if at.zone.node() != first.zone.node() {
-                    at.pages.counters.numa_miss.add(1);
-                    first.pages.counters.numa_foreign.add(1);
-                }
+                count_miss(&first, &at);
                 return Ok(at.pfn(frame));
             }
             Err(why) => error = graver(error, why),
         }
     }
     Err(error)
+}
+
+/// Counts a request that preferred the zone `first` and was served by the zone `at`.
+pub(super) fn count_miss<P: Platform>(first: &Cpu<'_, '_, P>, at: &Cpu<'_, '_, P>) {
+    if at.zone.node() != first.zone.node() {
+        at.pages.counters.numa_miss.add(1);
+        first.pages.counters.numa_foreign.add(1);
+    }
 }
 
 /// Of the reasons of two zones, the one that says more about why all failed: where one has

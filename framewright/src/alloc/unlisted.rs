@@ -3,7 +3,7 @@
 //! Code that may run on top of a CPU's owner (an interrupt or NMI handler) cannot have that
 //! CPU's token, and must not touch its lists. It goes to the zone directly, and never waits.
 
-use super::{AllocError, Request};
+use super::{AllocError, Request, slow};
 use crate::{
     buddy::Bundle,
     frame::{Block, Pfn},
@@ -17,8 +17,8 @@ const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// Allocates a block from the zones, past the lists of all CPUs, without waiting; prefers
-    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked; so an NMI handler may call it only if it cannot have
-    /// interrupted a holder.
+    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked;
+    /// so an NMI handler may call it only if it cannot have interrupted a holder.
     ///
     /// # Errors
     ///
@@ -59,11 +59,16 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     fn take_unlisted(&self, request: Request) -> Result<Pfn, AllocError> {
+        let mut preferred = None;
         let mut error = AllocError::NoZone;
         for at in self.candidates(ACCOUNT, request) {
+            let first = *preferred.get_or_insert(at);
             let (order, of) = (request.order(), request.migratetype());
             match at.alloc_from_zone(order, of, request.last_access()) {
-                Ok(frame) => return Ok(at.pfn(frame)),
+                Ok(frame) => {
+                    slow::count_miss(&first, &at);
+                    return Ok(at.pfn(frame));
+                }
                 Err(why) => error = why,
             }
         }
