@@ -147,8 +147,8 @@ fn everything_came_home(memory: &Memory<'_, HostMachine>) {
     assert_eq!(stats.pgalloc, stats.pgfree);
     assert_eq!(zone.held_by_cpus, 0);
     assert_eq!(zone.free, FRAMES);
-    assert_eq!(memory.largest_free_order(), Some(Order::PAGEBLOCK));
-    assert_eq!(memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK), PAGEBLOCKS);
+    assert_eq!(memory.largest_free_order(), Order::new(FRAMES.ilog2() as u8));
+    assert_eq!(memory.block_counts(ZoneId::default()).yields(Order::PAGEBLOCK), PAGEBLOCKS);
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -78,7 +78,7 @@ impl<'m> NumberSet<'m> {
 
     /// Removes the numbers 64 x `leaf` + i for every bit i of `mask`.
     #[inline(always)]
-    fn remove_word(&mut self, leaf: u32, mask: u64) {
+    pub(crate) fn remove_word(&mut self, leaf: u32, mask: u64) {
         let mut at = leaf as usize;
         self.words[at] &= !mask;
         if self.words[at] != 0 {
@@ -94,13 +94,22 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Removes some of the lowest numbers, up to `count` of them, that share a word, and
-    /// returns them as [`NumberSet::insert_word`] takes them.
-    pub(crate) fn take_word(&mut self, count: u32) -> Option<(u32, u64)> {
-        self.take_word_at(u32::MAX, count)
+    /// Some of the lowest numbers, up to `count` of them, that share a word, as
+    /// [`NumberSet::insert_word`] takes them.
+    #[inline(always)]
+    pub(crate) fn lowest_word(&self, count: u32) -> Option<(u32, u64)> {
+        let leaf = self.first()? / 64;
+        Some((leaf, lowest(self.word(leaf), count)))
     }
 
-    /// As [`NumberSet::take_word`], but of the word `leaf` if that has any.
+    /// The numbers 64 x `leaf` + i, as bits i.
+    #[inline(always)]
+    pub(crate) fn word(&self, leaf: u32) -> u64 {
+        self.words[leaf as usize]
+    }
+
+    /// Removes some of the lowest numbers, up to `count` of them, that share a word: the word
+    /// `leaf` if that has any. Returns them as [`NumberSet::insert_word`] takes them.
     pub(crate) fn take_word_at(&mut self, leaf: u32, count: u32) -> Option<(u32, u64)> {
         let leaves = if self.levels > 1 { self.starts[1] } else { 1 };
         let here = (leaf as usize) < leaves && self.words[leaf as usize] != 0;

@@ -97,7 +97,7 @@ fn an_isolated_pageblock_is_fetched_home_and_withheld() {
         }
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!(memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK), 2);
+        assert_eq!(memory.block_counts(ZoneId::default()).yields(Order::PAGEBLOCK), 2);
     });
 }
 

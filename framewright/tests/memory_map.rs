@@ -79,7 +79,7 @@ fn holes_are_nobodys() {
         assert_eq!(unsafe { token.free_raw(hole, Order::ZERO) }, Err(FreeError::NotOurs));
         // SAFETY: as above.
         assert!(unsafe { token.adopt(hole, Order::ZERO) }.is_err());
-        assert_eq!(memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK), 2);
+        assert_eq!(memory.block_counts(ZoneId::default()).yields(Order::PAGEBLOCK), 2);
     });
 }
 

@@ -27,7 +27,7 @@ fn one_zone() -> impl Strategy<Value = Topology> {
     (base(), stretches(3), 1usize..=4).prop_map(|(base, mut stretches, cpus)| {
         stretches.iter_mut().for_each(|stretch| stretch.place = 0);
         let (cpus, distances) = (vec![0; cpus], Vec::new());
-        Topology { base, stretches, nodes: 0, cpus, distances, apart: false }
+        Topology { base, stretches, nodes: 0, cpus, distances, unit: 0, apart: true }
     })
 }
 
@@ -42,6 +42,7 @@ fn many_zones() -> impl Strategy<Value = Topology> {
             nodes,
             cpus,
             distances,
+            unit: 0,
             apart: true,
         },
     )
@@ -51,33 +52,59 @@ fn setups(topologies: impl Strategy<Value = Topology>) -> impl Strategy<Value = 
     (topologies, any::<u32>()).prop_map(|(topology, choices)| Setup { topology, choices })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+/// Of several GiB, with blocks of all orders.
+fn large_zones() -> impl Strategy<Value = Topology> {
+    let zones = |mut topology: Topology| {
+        topology.stretches.truncate(4);
+        Topology { unit: 255, ..topology }
+    };
+    prop_oneof![one_zone().prop_map(zones), many_zones().prop_map(zones)]
+}
+
+fn steps(orders: u8, most: usize) -> impl Strategy<Value = Vec<Step>> {
     let action = any::<u8>().prop_map(Action::by_number);
-    let order = prop_oneof![0u8..10, 0u8..4, Just(0)];
+    let order = prop_oneof![0..orders, 0u8..4, Just(0)];
     // Half of the requests say nothing about nodes.
     let flags = prop_oneof![any::<u8>(), 0u8..64];
     let step = (action, any::<u8>(), order, flags, any::<u16>());
     let step =
         step.prop_map(|(action, cpu, order, flags, pick)| Step { action, cpu, order, flags, pick });
-    vec(step, 1..150)
+    vec(step, 1..most)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        // More with PROPTEST_CASES.
-        cases: ProptestConfig::default().cases.max(1000),
+/// More with PROPTEST_CASES.
+fn cases(least: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases: ProptestConfig::default().cases.max(1000) * least / 1000,
         // Failures are printed in full; what is worth keeping becomes a regression test.
         failure_persistence: None,
         ..ProptestConfig::default()
-    })]
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
 
     #[test]
-    fn one_zone_agrees_with_the_oracle(setup in setups(one_zone()), steps in steps()) {
+    fn one_zone_agrees_with_the_oracle(setup in setups(one_zone()), steps in steps(13, 150)) {
         run(&setup, &steps);
     }
+}
+
+proptest! {
+    #![proptest_config(cases(700))]
 
     #[test]
-    fn many_zones_agree_with_the_oracle(setup in setups(many_zones()), steps in steps()) {
+    fn many_zones_agree_with_the_oracle(setup in setups(many_zones()), steps in steps(13, 150)) {
+        run(&setup, &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    #[test]
+    fn large_zones_agree_with_the_oracle(setup in setups(large_zones()), steps in steps(19, 40)) {
         run(&setup, &steps);
     }
 }

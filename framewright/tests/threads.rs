@@ -127,7 +127,7 @@ fn owners_are_drained_at_work() {
     memory.check().unwrap();
     assert_eq!(memory.free(), FRAMES as u64);
     assert_eq!(
-        memory.block_counts(ZoneId::default()).free_of_order(Order::PAGEBLOCK),
+        memory.block_counts(ZoneId::default()).yields(Order::PAGEBLOCK),
         FRAMES as u64 / 512
     );
 }

@@ -205,24 +205,25 @@ impl Activity {
     }
 }
 
+/// Orders that are told apart: up to a pageblock.
+const ORDERS: usize = Order::PAGEBLOCK.get() as usize + 1;
+
 /// Free memory at one moment; what is on CPU lists is not free.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FreeMemory {
     /// Free blocks by order, up to a pageblock; larger ones count as so many pageblocks.
-    pub blocks: [u64; Order::COUNT],
+    pub blocks: [u64; ORDERS],
     /// The same by migratetype, for the types that requests may name.
-    pub by_type: BTreeMap<&'static str, [u64; Order::COUNT]>,
+    pub by_type: BTreeMap<&'static str, [u64; ORDERS]>,
 }
 
 impl FreeMemory {
     /// Ours.
     pub(super) fn ours(counts: &BlockCounts) -> Self {
-        let by_type = MigrateType::REQUESTABLE.map(|of| (of.name(), counts.free[of as usize]));
-        let mut blocks = [0; Order::COUNT];
-        for (sum, order) in blocks.iter_mut().zip(Order::all()) {
-            *sum = counts.free_of_order(order);
-        }
-        Self { blocks, by_type: by_type.into() }
+        let by_type = MigrateType::REQUESTABLE
+            .map(|of| (of.name(), to_pageblocks(&counts.free[of as usize])));
+        let blocks = Order::all().map(|order| counts.free_of_order(order)).collect::<Vec<_>>();
+        Self { blocks: to_pageblocks(&blocks), by_type: by_type.into() }
     }
 
     /// The kernel's; none if the snapshot has no buddyinfo.
@@ -264,11 +265,11 @@ impl FreeMemory {
     }
 }
 
-/// Counts a kernel's larger blocks as pageblocks.
-fn to_pageblocks(blocks: &[u64]) -> [u64; Order::COUNT] {
-    let mut ours = [0u64; Order::COUNT];
+/// Counts larger blocks as pageblocks.
+fn to_pageblocks(blocks: &[u64]) -> [u64; ORDERS] {
+    let mut ours = [0u64; ORDERS];
     for (order, &count) in blocks.iter().enumerate() {
-        let at = order.min(Order::COUNT - 1);
+        let at = order.min(ORDERS - 1);
         ours[at] = ours[at].saturating_add(count.saturating_mul(1 << (order - at).min(63)));
     }
     ours

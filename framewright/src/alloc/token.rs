@@ -229,14 +229,14 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// way. `frame` counts from the first zone's base.
     #[inline(never)]
     fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let of_normal = self.normal.map(|normal| (normal, normal.frame(self.pfn_of(frame))));
-        for (home, frame) in [Some((self.home, frame)), of_normal].into_iter().flatten() {
-            let of = home.type_of(frame);
-            if let Some(list) = of.and_then(|of| ListIndex::freeing_simply(order, of))
-                && home.pages.push(list, frame, || home.type_of(frame) == of)
-            {
-                return None;
-            }
+        if push_simply(&self.home, frame, order) {
+            return None;
+        }
+        if let Some(normal) = &self.normal
+            && normal.id != self.home.id
+            && push_simply(normal, normal.frame(self.pfn_of(frame)), order)
+        {
+            return None;
         }
         self.free_slowly(frame, order)
     }
@@ -306,6 +306,14 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
         block
     }
+}
+
+/// Puts a block on the list that it goes to if nothing else has to be decided.
+#[inline(always)]
+fn push_simply(home: &Home<'_>, frame: u32, order: Order) -> bool {
+    let of = home.type_of(frame);
+    of.and_then(|of| ListIndex::freeing_simply(order, of))
+        .is_some_and(|list| home.pages.push(list, frame, || home.type_of(frame) == of))
 }
 
 impl<P: Platform> Drop for CpuToken<'_, '_, P> {

@@ -1,6 +1,6 @@
 //! Invariants and statistics that look at every pageblock.
 
-use super::{Buddy, MigrateType, fragmentation_index, unusable_index};
+use super::{Buddy, MigrateType, fragmentation_index, lists::FREE, unusable_index};
 use crate::frame::Order;
 
 /// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.
@@ -17,6 +17,13 @@ impl BlockCounts {
     #[must_use]
     pub fn free_of_order(&self, order: Order) -> u64 {
         self.free.iter().map(|orders| orders[usize::from(order.get())]).sum()
+    }
+
+    /// Blocks of `order` that could be taken, if larger ones were split for them.
+    #[must_use]
+    pub fn yields(&self, order: Order) -> u64 {
+        let larger = Order::all().filter(|&at| at >= order);
+        larger.map(|at| self.free_of_order(at) << (at.get() - order.get())).sum()
     }
 
     /// Free frames, over all types and orders.
@@ -55,18 +62,26 @@ impl BlockCounts {
 }
 
 impl Buddy<'_> {
-    /// Counts free blocks and pageblocks.
+    /// Counts free blocks and pageblocks. A block of pageblocks of several types counts for the
+    /// type of its first.
     pub(crate) fn counts(&self) -> BlockCounts {
         let mut counts = BlockCounts::default();
         for (index, block) in self.blocks.iter().enumerate() {
-            let of = self.type_of(index as u32) as usize;
-            counts.pageblocks[of] += 1;
-            if self.folded.contains(index as u32) {
+            let of = self.type_of(index as u32);
+            counts.pageblocks[of as usize] += 1;
+            // Whole pageblocks that mix are counted with the blocks that they form.
+            let whole = block.is_free() && of.mixes();
+            if whole || self.lists.gigablocks.is_folded(index as u32) {
                 continue;
             }
-            for (order, blocks) in block.count_blocks().into_iter().enumerate() {
-                counts.free[of][order] += u64::from(blocks);
+            let blocks = block.levels.count_blocks(&block.map);
+            for (count, blocks) in counts.free[of as usize].iter_mut().zip(blocks) {
+                *count += u64::from(blocks);
             }
+        }
+        for (place, order) in self.lists.gigablocks.free_blocks() {
+            let of = self.type_of(self.lists.gigablocks.index(place));
+            counts.free[of as usize][usize::from(order.get())] += 1;
         }
         counts
     }
@@ -79,16 +94,18 @@ impl Buddy<'_> {
             if !block.is_consistent() {
                 return Err(("the header of a pageblock contradicts its map", index as u32));
             }
-            let of = self.type_of(index as u32);
-            if self.folded.contains(index as u32) {
-                if !block.is_free() {
-                    return Err(("a folded pageblock does not look free", index as u32));
+            let index = index as u32;
+            let of = self.type_of(index);
+            let folded = self.lists.gigablocks.is_folded(index);
+            self.check_whole(index, block.is_free() && !folded, of)?;
+            if folded {
+                if !block.is_free() || block.class != FREE {
+                    return Err(("a folded pageblock does not look free", index));
                 }
                 continue;
             }
-            let proper = if of.listed().is_some() { block.proper_class() } else { block.class };
-            if block.class != proper {
-                return Err(("a pageblock is on the wrong list", index as u32));
+            if of.listed().is_some() && block.class != block.proper_class() {
+                return Err(("a pageblock is on the wrong list", index));
             }
             free[of as usize] += u64::from(block.free);
             listed[of as usize] += usize::from(block.free > 0);
@@ -100,6 +117,25 @@ impl Buddy<'_> {
         }
         if free != self.free {
             return Err(("free frames per type do not add up", 0));
+        }
+        self.lists.gigablocks.check()
+    }
+
+    /// Whether a pageblock is in exactly the sets it belongs in, free as a `whole` or not.
+    fn check_whole(
+        &self,
+        index: u32,
+        whole: bool,
+        of: MigrateType,
+    ) -> Result<(), (&'static str, u32)> {
+        let gigablocks = &self.lists.gigablocks;
+        for list in 0..MigrateType::LISTED {
+            if gigablocks.is_listed(list, index) != (whole && of.listed() == Some(list)) {
+                return Err(("a pageblock is in the wrong set of free ones", index));
+            }
+        }
+        if gigablocks.is_free(gigablocks.place(index), Order::PAGEBLOCK) != (whole && of.mixes()) {
+            return Err(("a gigablock contradicts a pageblock", index));
         }
         Ok(())
     }

@@ -1,53 +1,99 @@
-//! Folded pageblocks: those that are allocated as one block.
+//! Folded pageblocks: those that are allocated as one block, or as a part of a larger one.
 //!
 //! While a pageblock is one block, free or allocated, nothing in its map or header is worth
-//! looking at. So taking and giving it moves one bit between two sets and leaves map and header
-//! as they are: those of a free pageblock. A pageblock whose bit is in the set of folded ones
-//! is allocated whatever they say; it is *unfolded*, its map and header written out, before
-//! anything else happens to it.
+//! looking at. So taking and giving it moves bits between words of its gigablock, for up to 64
+//! neighbours at once, and leaves map and header as they are: those of a free pageblock. A
+//! pageblock whose bit says folded is allocated whatever they say; it is *unfolded*, its map
+//! and header written out, before it is allocated in smaller blocks.
 
-use super::{Buddy, MigrateType, WORDS_SHIFT, bundle::Bundle, bundle::Bundles, take::Want};
-use crate::frame::{Order, PAGEBLOCK_FRAMES};
+use super::{
+    Buddy, MigrateType, WORDS_SHIFT, bundle::Bundle, bundle::Bundles, lists::FREE, take::Want,
+};
+use crate::{
+    frame::{Order, PAGEBLOCK_FRAMES},
+    sync::Ordering,
+};
 
 impl Buddy<'_> {
     /// Takes free pageblocks of the wanted type, as many as are wanted and there.
     pub(super) fn take_pageblocks(&mut self, want: Want, out: &mut Bundles) {
         let of = want.migratetype;
+        let Some(list) = of.listed() else { return };
         while out.blocks() < want.blocks && !out.is_full() {
             let missing = (want.blocks - out.blocks()).min(out.room());
-            let Some((leaf, mut mask)) = self.lists.take_free_pageblocks(of, missing) else {
+            let Some((leaf, mask)) = self.lists.gigablocks.lowest_free(list, missing) else {
                 return;
             };
-            self.folded.insert_word(leaf, mask);
-            self.free[of as usize] -= u64::from(mask.count_ones()) * PAGEBLOCK_FRAMES as u64;
-            while mask != 0 {
-                let index = leaf * 64 + mask.trailing_zeros();
-                mask &= mask - 1;
+            self.fold(leaf, mask, of);
+            let mut rest = mask;
+            while rest != 0 {
+                let index = self.lists.gigablocks.index(leaf * 64 + rest.trailing_zeros());
+                rest &= rest - 1;
                 out.push(Bundle { word: index << WORDS_SHIFT, heads: 1, order: Order::PAGEBLOCK });
             }
         }
     }
 
-    /// Gives back a pageblock that is folded; `false` if it is not.
-    pub(super) fn give_folded(&mut self, bundle: Bundle) -> bool {
-        let index = bundle.pageblock();
-        if !self.folded.contains(index) || bundle != Bundle::of(bundle.word * 64, Order::PAGEBLOCK)
-        {
-            return false;
-        }
-        let of = self.type_of(index);
-        self.folded.remove(index);
-        self.free[of as usize] += PAGEBLOCK_FRAMES as u64;
-        self.lists.give_free_pageblock(index, of);
-        true
+    /// Takes pageblocks that are free as a whole and of type `of`, as one block each.
+    #[inline(always)]
+    pub(super) fn fold(&mut self, leaf: u32, mask: u64, of: MigrateType) {
+        self.lists.remove_free(leaf, mask, of);
+        self.lists.gigablocks.fold(leaf, mask);
+        self.free[of as usize] -= frames(mask);
     }
 
-    /// Writes out map and header of a pageblock if it is folded.
+    /// Makes folded pageblocks of type `of` free.
+    #[inline(always)]
+    pub(super) fn give_pageblocks(&mut self, leaf: u32, mask: u64, of: MigrateType) {
+        self.lists.gigablocks.unfold(leaf, mask);
+        self.lists.insert_free(leaf, mask, of);
+        self.free[of as usize] += frames(mask);
+    }
+
+    /// Gives back the leading bundles that are pageblocks allocated as one block each and
+    /// neighbours of one type. Returns how many those are: none if the first is not like that.
+    pub(super) fn give_folded(&mut self, bundles: &[Bundle]) -> usize {
+        let Some(first) = bundles.first() else { return 0 };
+        let leaf = self.lists.gigablocks.place(first.pageblock()) / 64;
+        let folded = self.lists.gigablocks.folded_alone(leaf);
+        let number = self.types[first.pageblock() as usize].load(Ordering::Relaxed);
+        let mut mask = 0;
+        let mut given = 0;
+        for bundle in bundles {
+            let place = self.lists.gigablocks.place(bundle.pageblock());
+            let bit = 1 << (place % 64);
+            if place / 64 != leaf
+                || folded & !mask & bit == 0
+                || *bundle != Bundle::of(bundle.pageblock() << WORDS_SHIFT << 6, Order::PAGEBLOCK)
+                || self.types[bundle.pageblock() as usize].load(Ordering::Relaxed) != number
+            {
+                break;
+            }
+            mask |= bit;
+            given += 1;
+        }
+        if given > 0 {
+            self.give_pageblocks(leaf, mask, self.type_of(first.pageblock()));
+        }
+        given
+    }
+
+    /// Writes out map and header of pageblock `index`, which is a block of its own if it is
+    /// folded.
     pub(super) fn unfold(&mut self, index: u32) {
-        if self.folded.contains(index) {
-            self.folded.remove(index);
-            let movable = self.type_of(index) == MigrateType::Movable;
-            self.blocks[index as usize].take_whole(movable, self.checked);
+        if self.lists.gigablocks.is_folded(index) {
+            let place = self.lists.gigablocks.place(index);
+            self.lists.gigablocks.unfold(place / 64, 1 << (place % 64));
+            let movable = self.home_type(index) == MigrateType::Movable;
+            let block = &mut self.blocks[index as usize];
+            debug_assert_eq!(block.class, FREE, "a folded pageblock looks free");
+            block.take_whole(movable, self.checked);
         }
     }
+}
+
+/// Frames in as many pageblocks as `mask` has bits.
+#[inline(always)]
+fn frames(mask: u64) -> u64 {
+    u64::from(mask.count_ones()) * PAGEBLOCK_FRAMES as u64
 }

@@ -1,8 +1,9 @@
 //! Giving frames back.
 
 use super::{
-    Buddy, Bundle, MigrateType,
-    pageblock::{Pageblock, WORDS},
+    Buddy, Bundle, FRAMES, MigrateType,
+    levels::WORDS,
+    pageblock::Pageblock,
     word::{self, WORD_ORDER},
     words_of,
 };
@@ -60,10 +61,16 @@ impl Buddy<'_> {
     pub(crate) fn give_bundles(&mut self, bundles: &[Bundle]) -> Refusals {
         let mut refusals = Refusals::default();
         let mut run: Option<(u32, MigrateType)> = None;
-        for &bundle in bundles {
-            if bundle.order == Order::PAGEBLOCK && self.give_folded(bundle) {
-                continue;
+        let mut at = 0;
+        while let Some(&bundle) = bundles.get(at) {
+            if bundle.order >= Order::PAGEBLOCK {
+                let given = self.give_whole(&bundles[at..], &mut refusals);
+                if given > 0 {
+                    at += given;
+                    continue;
+                }
             }
+            at += 1;
             let index = bundle.pageblock();
             let of = match run {
                 Some((previous, of)) if previous == index => of,
@@ -84,6 +91,18 @@ impl Buddy<'_> {
         refusals
     }
 
+    /// Gives back the leading bundles as far as they are folded pageblocks or larger blocks.
+    /// Returns how many.
+    fn give_whole(&mut self, bundles: &[Bundle], refusals: &mut Refusals) -> usize {
+        match bundles.first() {
+            Some(&bundle) if bundle.order > Order::PAGEBLOCK => {
+                self.give_large(bundle, refusals);
+                1
+            }
+            _ => self.give_folded(bundles),
+        }
+    }
+
     /// Gives back one block, which `capture` may keep.
     pub(crate) fn give_or_capture(
         &mut self,
@@ -95,18 +114,26 @@ impl Buddy<'_> {
         let index = frame >> PAGEBLOCK_ORDER;
         let of = self.type_of(index);
         let wanted = capture.order;
-        let head = frame & !(wanted.frames() as u32 - 1);
         let suits = of != MigrateType::Isolate
-            && (wanted == Order::PAGEBLOCK
+            && (wanted >= Order::PAGEBLOCK
                 || of != MigrateType::Movable
                 || capture.migratetype == MigrateType::Movable);
         if capture.taken.is_none() && refusals.count == 0 && order <= wanted && suits {
-            let movable = capture.migratetype == MigrateType::Movable;
-            if self.take_specific(head, wanted, movable) {
-                capture.taken = Some(head);
-            }
+            capture.taken = self
+                .align_down(frame, wanted)
+                .filter(|&head| self.take_specific(head, wanted, capture.migratetype));
         }
         refusals
+    }
+
+    /// First frame of the aligned block of `order` around `frame`; `None` if that starts in
+    /// front of the zone.
+    fn align_down(&self, frame: u32, order: Order) -> Option<u32> {
+        if order <= Order::PAGEBLOCK {
+            return Some(frame & !(order.frames() as u32 - 1));
+        }
+        let first = self.lists.gigablocks.align_down(frame >> PAGEBLOCK_ORDER, order)?;
+        Some(first << PAGEBLOCK_ORDER)
     }
 
     #[inline(always)]
@@ -171,10 +198,11 @@ impl Buddy<'_> {
     /// Whether the maps know an allocated block of exactly `order` at `frame`.
     pub(crate) fn judge(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         let index = frame >> PAGEBLOCK_ORDER;
-        if self.folded.contains(index) {
-            return match (frame as usize % PAGEBLOCK_FRAMES, order) {
-                (0, Order::PAGEBLOCK) => Ok(()),
-                (0, _) => Err(Refusal::WrongOrder),
+        if self.lists.gigablocks.is_folded(index) {
+            let starts = frame % FRAMES == 0;
+            return match self.lists.gigablocks.allocated_order(index) {
+                Some(is) if starts && is == order => Ok(()),
+                Some(_) if starts => Err(Refusal::WrongOrder),
                 _ => Err(Refusal::NotAllocated),
             };
         }
@@ -184,13 +212,16 @@ impl Buddy<'_> {
         let is_free = |at: usize| block.map[at / 64] >> (at % 64) & 1 == 1;
         let is_head = |at: usize| block.heads[at / 64] >> (at % 64) & 1 == 1;
         let start = in_block(frame);
-        let rest = start + 1..start + size as usize;
         if is_free(start) {
             return Err(Refusal::AlreadyFree);
         }
         if !is_head(start) {
             return Err(Refusal::NotAllocated);
         }
+        if order > Order::PAGEBLOCK {
+            return Err(Refusal::WrongOrder);
+        }
+        let rest = start + 1..start + size as usize;
         if rest.clone().any(is_free) || rest.clone().any(is_head) {
             return Err(Refusal::WrongOrder);
         }
@@ -204,10 +235,14 @@ impl Buddy<'_> {
 
     /// Cuts the allocated block at `frame` into two of `half`.
     pub(crate) fn split_head(&mut self, frame: u32, half: Order) {
+        let second = frame + half.frames() as u32;
+        if half >= Order::PAGEBLOCK {
+            self.lists.gigablocks.part(second >> PAGEBLOCK_ORDER);
+            return;
+        }
         let index = frame >> PAGEBLOCK_ORDER;
         self.unfold(index);
         if self.checked {
-            let second = frame + half.frames() as u32;
             let block = &mut self.blocks[index as usize];
             block.heads[second as usize % PAGEBLOCK_FRAMES / 64] |= 1 << (second % 64);
         }

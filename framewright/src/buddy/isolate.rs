@@ -3,8 +3,12 @@
 //! An isolated pageblock is on no list and its free frames count nowhere, but frames freed into
 //! it still merge. Frames of it that sit on per-CPU lists come home when those are drained,
 //! because the type is read again under the zone lock.
+//!
+//! A pageblock that is allocated as a whole, or inside a larger block, stays folded: isolation
+//! changes its type, and the type decides where it goes when it is freed.
 
 use super::{Buddy, MigrateType};
+use crate::frame::PAGEBLOCK_FRAMES;
 
 /// Why a pageblock could not be isolated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,21 +26,29 @@ impl Buddy<'_> {
         if from == MigrateType::Isolate {
             return Err(IsolationRefused::AlreadyIsolated);
         }
-        self.unfold(index);
-        let block = &mut self.blocks[index as usize];
-        if block.pinned > 0 {
-            return Err(IsolationRefused::Pinned(block.pinned));
+        let pinned = self.pinned(index);
+        if pinned > 0 {
+            return Err(IsolationRefused::Pinned(pinned));
         }
-        block.type_before_isolation = from as u8;
+        self.blocks[index as usize].type_before_isolation = from as u8;
         self.retag(index, MigrateType::Isolate);
         Ok(())
+    }
+
+    /// Frames in pageblock `index` that cannot move.
+    fn pinned(&self, index: u32) -> u16 {
+        let folded = self.lists.gigablocks.is_folded(index);
+        match self.home_type(index) {
+            MigrateType::Movable if folded => 0,
+            _ if folded => PAGEBLOCK_FRAMES as u16,
+            _ => self.blocks[index as usize].pinned,
+        }
     }
 
     /// Makes pageblock `index` allocatable again, with the type it had.
     pub(crate) fn undo_isolate(&mut self, index: u32) {
         if self.type_of(index) == MigrateType::Isolate {
-            let before = self.blocks[index as usize].type_before_isolation;
-            self.retag(index, MigrateType::from_number(before).unwrap_or(MigrateType::Movable));
+            self.retag(index, self.home_type(index));
         }
     }
 }

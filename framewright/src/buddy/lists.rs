@@ -3,16 +3,18 @@
 //! A pageblock with free frames is on exactly one list: that of its migratetype, of the order
 //! of its largest free block, and of its fullness quartile. One bit per list says whether it is
 //! non-empty, so the smallest sufficient order, fullest pageblocks first, is one find-first-set.
+//! Those that are free as a whole are not chained but in the sets of [`Gigablocks`].
 
 use super::{
     MigrateType,
+    gigablocks::Gigablocks,
     pageblock::{NIL, Pageblock, UNLISTED},
 };
-use crate::{frame::Order, set::NumberSet};
+use crate::frame::{Order, PAGEBLOCK_ORDER};
 
 /// Quartiles of fullness per order.
 pub(super) const QUARTILES: u8 = 4;
-const CLASSES: usize = Order::COUNT * QUARTILES as usize;
+const CLASSES: usize = (PAGEBLOCK_ORDER + 1) as usize * QUARTILES as usize;
 
 /// Which lists to look at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,21 +29,44 @@ pub(super) enum Room {
 const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
 
 /// The class of pageblocks that are free as a whole: highest order, emptiest quartile.
-const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
+pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
+
+/// Which classes are not empty: four bits per order up to 9, from order 10 on one bit each for
+/// gigablocks whose largest free block has the order. One word, so that it can be published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Classes(pub(crate) u64);
+
+impl Classes {
+    /// Whether there is a free block of at least `order`.
+    #[inline(always)]
+    pub(crate) const fn offer(self, order: Order) -> bool {
+        let first = if order.get() <= PAGEBLOCK_ORDER {
+            order.get() as usize * QUARTILES as usize
+        } else {
+            CLASSES + (order.get() - PAGEBLOCK_ORDER - 1) as usize
+        };
+        self.0 >> first != 0
+    }
+
+    /// The order of the largest free block.
+    pub(crate) fn largest(self) -> Option<Order> {
+        Order::all().rev().find(|&order| self.offer(order))
+    }
+}
 
 pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
-    /// Instead of lists of class [`FREE`].
-    free: [NumberSet<'m>; MigrateType::LISTED],
+    /// Instead of lists of class [`FREE`], and for everything larger.
+    pub(super) gigablocks: Gigablocks<'m>,
 }
 
 impl<'m> Lists<'m> {
-    pub(super) fn new(free: [NumberSet<'m>; MigrateType::LISTED]) -> Self {
+    pub(super) fn new(gigablocks: Gigablocks<'m>) -> Self {
         Self {
             heads: [[NIL; CLASSES]; MigrateType::LISTED],
             nonempty: [0; MigrateType::LISTED],
-            free,
+            gigablocks,
         }
     }
 
@@ -63,35 +88,31 @@ impl<'m> Lists<'m> {
     /// A pageblock of a class that is not empty.
     #[inline(always)]
     fn head(&self, list: usize, class: u8) -> Option<u32> {
-        if class == FREE { self.free[list].first() } else { Some(self.heads[list][class as usize]) }
+        if class == FREE {
+            self.gigablocks.first_free(list)
+        } else {
+            Some(self.heads[list][class as usize])
+        }
     }
 
-    /// Takes up to `count` neighbouring pageblocks that are free as a whole off the lists,
-    /// without touching them: 64 x the first number + i for every bit i of the second.
+    /// Puts pageblocks that are free as a whole on the lists, without touching them: those at
+    /// the places of `mask` in `leaf`.
     #[inline(always)]
-    pub(super) fn take_free_pageblocks(
-        &mut self,
-        of: MigrateType,
-        count: u32,
-    ) -> Option<(u32, u64)> {
-        let list = of.listed()?;
-        let taken = self.free[list].take_word(count)?;
-        self.nonempty[list] &= !(u64::from(self.free[list].is_empty()) << FREE);
-        Some(taken)
-    }
-
-    /// Puts a pageblock that is free as a whole on the lists, without touching it.
-    #[inline(always)]
-    pub(super) fn give_free_pageblock(&mut self, index: u32, of: MigrateType) {
+    pub(super) fn insert_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
-            self.free[list].insert(index);
+            self.gigablocks.insert(leaf, mask, of);
             self.nonempty[list] |= 1 << FREE;
         }
     }
 
-    fn remove_free(&mut self, list: usize, index: u32) {
-        self.free[list].remove(index);
-        self.nonempty[list] &= !(u64::from(self.free[list].is_empty()) << FREE);
+    /// Takes pageblocks that are free as a whole off the lists, without touching them.
+    #[inline(always)]
+    pub(super) fn remove_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
+        if let Some(list) = of.listed() {
+            self.gigablocks.remove(leaf, mask, of);
+            let empty = self.gigablocks.has_none_free(list);
+            self.nonempty[list] &= !(u64::from(empty) << FREE);
+        }
     }
 
     /// The emptiest pageblock of `migratetype` whose largest free block has exactly `order`.
@@ -102,23 +123,25 @@ impl<'m> Lists<'m> {
         self.head(list, order * QUARTILES + quartile)
     }
 
-    /// The non-empty classes of all types together: four bits per order.
+    /// What there is of all types together.
     #[inline(always)]
-    pub(super) fn classes(&self) -> u64 {
-        self.nonempty.iter().fold(0, |all, list| all | list)
+    pub(super) fn classes(&self) -> Classes {
+        let pageblocks = self.nonempty.iter().fold(0, |all, list| all | list);
+        Classes(pageblocks | self.gigablocks.orders() << CLASSES)
     }
 
     /// Takes pageblock `index` off its list, if it is on one.
     pub(super) fn unlink(&mut self, blocks: &mut [Pageblock], index: u32, of: MigrateType) {
         let block = &mut blocks[index as usize];
         let (class, previous, next) = (block.class, block.previous, block.next);
+        block.class = UNLISTED;
         let Some(list) = of.listed() else { return };
         if class == UNLISTED {
             return;
         }
-        block.class = UNLISTED;
         if class == FREE {
-            self.remove_free(list, index);
+            let place = self.gigablocks.place(index);
+            self.remove_free(place / 64, 1 << (place % 64), of);
             return;
         }
         if next != NIL {
@@ -142,7 +165,8 @@ impl<'m> Lists<'m> {
         }
         if class == FREE {
             blocks[index as usize].class = FREE;
-            self.give_free_pageblock(index, of);
+            let place = self.gigablocks.place(index);
+            self.insert_free(place / 64, 1 << (place % 64), of);
             return;
         }
         let head = &mut self.heads[list][usize::from(class)];
@@ -159,8 +183,8 @@ impl<'m> Lists<'m> {
     /// (invariant I2, the part between pageblocks).
     pub(super) fn count_listed(&self, blocks: &[Pageblock], of: MigrateType) -> Option<usize> {
         let list = of.listed()?;
-        let free = (0..blocks.len() as u32).filter(|&index| self.free[list].contains(index));
-        let mut count = free.count();
+        let is_free = |&index: &u32| self.gigablocks.is_listed(list, index);
+        let mut count = (0..blocks.len() as u32).filter(is_free).count();
         if (count > 0) != (self.nonempty[list] >> FREE & 1 == 1) {
             return None;
         }

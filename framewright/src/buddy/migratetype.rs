@@ -68,6 +68,13 @@ impl MigrateType {
         (self as u8) < 3
     }
 
+    /// Whether a free pageblock of this type may form one larger block with free pageblocks of
+    /// other such types.
+    #[inline(always)]
+    pub(crate) const fn mixes(self) -> bool {
+        self.is_requestable()
+    }
+
     /// Where else to look when a type has run out, best first.
     pub(crate) const fn fallbacks(self) -> &'static [MigrateType] {
         match self {

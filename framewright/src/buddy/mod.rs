@@ -6,6 +6,10 @@
 //! hold *pageblocks*, by migratetype, order of the largest free block, and fullness, fullest
 //! first: what is empty stays empty, and huge pages stay available.
 //!
+//! One level up the same again: a gigablock maps which of 512 pageblocks are free as a whole,
+//! so that blocks up to 1 GiB exist without being merged either. Pageblocks that are allocated
+//! whole, alone or in larger blocks, are known to their gigablock only.
+//!
 //! Frames enter and leave as [`Bundle`]s, a word of the map and a mask of block heads in it, so
 //! that the zone lock is held per batch and never per frame. Everything that can be chosen
 //! outside the lock is: bundles arrive grouped.
@@ -23,8 +27,12 @@ mod check;
 mod extfrag;
 mod fallback;
 mod folded;
+mod gigablock;
+mod gigablocks;
 mod give;
 mod isolate;
+mod large;
+mod levels;
 mod lists;
 mod migratetype;
 mod pageblock;
@@ -32,8 +40,7 @@ mod take;
 mod word;
 
 use crate::{
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
-    set::NumberSet,
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     sync::{Address, AtomicU8, Ordering},
 };
 
@@ -42,16 +49,22 @@ pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
 pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
+pub(crate) use gigablock::Gigablock;
 pub(crate) use give::{Capture, Refusal, Refusals};
 pub(crate) use isolate::IsolationRefused;
+pub(crate) use lists::Classes;
 pub use migratetype::MigrateType;
 pub(crate) use pageblock::Pageblock;
 pub(crate) use take::Want;
 
+use gigablocks::Gigablocks;
 use lists::Lists;
 
 /// Words of the map per pageblock, as a shift.
 const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
+
+/// Frames in a pageblock, as zone-relative numbers are typed.
+const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
 pub struct Buddy<'m> {
@@ -60,8 +73,6 @@ pub struct Buddy<'m> {
     /// First frame and end of each range of the memory map, ascending: what is not a hole.
     ranges: &'m [[u32; 2]],
     lists: Lists<'m>,
-    /// Pageblocks that are allocated as one block.
-    folded: NumberSet<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
     /// Whether heads of allocated blocks are kept and frees checked against them.
@@ -69,26 +80,31 @@ pub struct Buddy<'m> {
 }
 
 impl<'m> Buddy<'m> {
-    /// Words that the sets of a zone of `pageblocks` pageblocks need.
-    pub(crate) const fn set_words(pageblocks: usize) -> usize {
-        (MigrateType::LISTED + 1) * NumberSet::words(pageblocks)
+    /// Gigablocks that a zone of `pageblocks` pageblocks from frame `base` on touches.
+    pub(crate) fn gigablocks(base: Pfn, pageblocks: usize) -> usize {
+        Gigablocks::count(base, pageblocks)
     }
 
-    /// A zone of as many pageblocks as `blocks`, its frames in `ranges` free, the rest holes.
-    /// `sets` are as many zeroes as [`Buddy::set_words`] says.
+    /// Words that the sets of such a zone need.
+    pub(crate) fn set_words(base: Pfn, pageblocks: usize) -> usize {
+        Gigablocks::set_words(base, pageblocks)
+    }
+
+    /// A zone of as many pageblocks as `blocks`, the first at `base`, its frames in `ranges`
+    /// free, the rest holes. `gigablocks` are empty ones, `sets` zeroes, as many as
+    /// [`Buddy::gigablocks`] and [`Buddy::set_words`] say.
     pub(crate) fn new(
+        base: Pfn,
         blocks: &'m mut [Pageblock],
+        gigablocks: &'m mut [Gigablock],
         types: &'m [AtomicU8],
         ranges: &'m [[u32; 2]],
         sets: &'m mut [u64],
         checked: bool,
     ) -> Self {
-        let bound = blocks.len();
-        let mut words = sets.chunks_exact_mut(NumberSet::words(bound));
-        let mut set = || NumberSet::new(words.next().unwrap_or_default(), bound);
-        let (lists, folded) = (Lists::new(core::array::from_fn(|_| set())), set());
+        let lists = Lists::new(Gigablocks::new(base, gigablocks, sets));
         let free = [0; MigrateType::COUNT];
-        let mut buddy = Self { blocks, types, ranges, lists, folded, free, checked };
+        let mut buddy = Self { blocks, types, ranges, lists, free, checked };
         for &[start, end] in ranges {
             buddy.add_frames(start, end);
         }
@@ -103,12 +119,8 @@ impl<'m> Buddy<'m> {
             let stop = end.min((index + 1) << PAGEBLOCK_ORDER);
             self.lists.unlink(self.blocks, index, self.type_of(index));
             let block = &mut self.blocks[index as usize];
-            for frame in at..stop {
-                let i = frame as usize % PAGEBLOCK_FRAMES / 64;
-                block.map[i] |= 1 << (frame % 64);
-            }
-            for i in 0..pageblock::WORDS {
-                block.set_word(i, block.map[i]);
+            for (i, mask) in gigablock::spans(at % FRAMES..at % FRAMES + (stop - at)) {
+                block.set_word(i as usize, block.map[i as usize] | mask);
             }
             let frames = (stop - at) as u16;
             block.free += frames;
@@ -130,9 +142,8 @@ impl<'m> Buddy<'m> {
         self.free[..MigrateType::LISTED].iter().sum()
     }
 
-    /// The non-empty classes of all types: bits 4k to 4k+3 belong to pageblocks whose largest
-    /// free block has order k.
-    pub(crate) fn classes(&self) -> u64 {
+    /// Which free blocks there are, of all types together.
+    pub(crate) fn classes(&self) -> Classes {
         self.lists.classes()
     }
 
@@ -143,8 +154,24 @@ impl<'m> Buddy<'m> {
             .unwrap_or(MigrateType::Isolate)
     }
 
+    /// The type of a pageblock, or the one that it returns to if it is isolated.
+    fn home_type(&self, index: u32) -> MigrateType {
+        match self.type_of(index) {
+            MigrateType::Isolate => {
+                let before = self.blocks[index as usize].type_before_isolation;
+                MigrateType::from_number(before).unwrap_or(MigrateType::Movable)
+            }
+            of => of,
+        }
+    }
+
     /// Moves a pageblock with all its free frames to another type.
     fn retag(&mut self, index: u32, to: MigrateType) {
+        if self.lists.gigablocks.is_folded(index) {
+            // None of its frames is free, whatever its header says.
+            self.types[index as usize].store(to as u8, Ordering::Relaxed);
+            return;
+        }
         let from = self.type_of(index);
         let free = u64::from(self.blocks[index as usize].free);
         self.lists.unlink(self.blocks, index, from);

@@ -2,8 +2,9 @@
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, WORDS_SHIFT,
+    levels::WORDS,
     lists::Room,
-    pageblock::{NIL, Pageblock, WORDS},
+    pageblock::{NIL, Pageblock},
     word::{self, WORD_ORDER},
     words_of,
 };
@@ -37,11 +38,11 @@ impl Buddy<'_> {
     /// less than a full one.
     #[inline(never)]
     pub(crate) fn take_bundles(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+        if want.order >= Order::PAGEBLOCK {
+            return self.take_whole(want, out);
+        }
         let mut fallback = None;
         let mut visits = 0;
-        if want.order == Order::PAGEBLOCK {
-            self.take_pageblocks(want, out);
-        }
         while out.blocks() < want.blocks && !out.is_full() {
             let index = match self.choose(&want, visits, want.blocks - out.blocks()) {
                 Some(index) => index,
@@ -71,6 +72,21 @@ impl Buddy<'_> {
         fallback
     }
 
+    /// [`Buddy::take_bundles`] for blocks of one or more pageblocks.
+    fn take_whole(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+        if want.order > Order::PAGEBLOCK {
+            return self.take_large(want, out);
+        }
+        self.take_pageblocks(want, out);
+        if !out.is_empty() {
+            return None;
+        }
+        let fallback = self.fall_back(want.order, want.migratetype)?;
+        debug_assert!(fallback.claimed, "a pageblock that is all free is worth claiming");
+        self.take_pageblocks(want, out);
+        Some(fallback)
+    }
+
     /// Asks for the pageblock that is likely to be next, while this one is worked on.
     #[inline(always)]
     fn prefetch_next(&self, index: u32) {
@@ -94,11 +110,20 @@ impl Buddy<'_> {
         self.lists.first(want.migratetype, order, Room::Any)
     }
 
-    /// Takes the block of `order` at `frame` and no other. `false` if it is not free as a whole.
-    pub(crate) fn take_specific(&mut self, frame: u32, order: Order, movable: bool) -> bool {
+    /// Takes the block of `order` at `frame` for a request of type `to`, and no other. `false`
+    /// if it is not free as a whole.
+    pub(crate) fn take_specific(&mut self, frame: u32, order: Order, to: MigrateType) -> bool {
         let index = frame >> PAGEBLOCK_ORDER;
-        if index as usize >= self.blocks.len() || self.folded.contains(index) {
+        if index as usize >= self.blocks.len() || self.lists.gigablocks.is_folded(index) {
             return false;
+        }
+        if order > Order::PAGEBLOCK {
+            let place = self.lists.gigablocks.place(index);
+            let free = self.lists.gigablocks.is_free(place, order);
+            if free {
+                self.take_large_at(place, order, to);
+            }
+            return free;
         }
         let of = self.type_of(index);
         let block = &mut self.blocks[index as usize];
@@ -120,7 +145,7 @@ impl Buddy<'_> {
         if self.checked {
             block.heads[first] |= heads;
         }
-        block.book_taken(order.frames() as u16, movable);
+        block.book_taken(order.frames() as u16, to == MigrateType::Movable);
         self.free[of as usize] -= order.frames();
         self.settle(index, of);
         true
@@ -132,8 +157,8 @@ impl Buddy<'_> {
 fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out: &mut Bundles) {
     let movable = want.migratetype == MigrateType::Movable;
     let order = want.order.get();
-    if order > WORD_ORDER {
-        let Some(first) = block.best_words(order) else { return };
+    if order >= WORD_ORDER {
+        let Some(first) = block.levels.best_words(order) else { return };
         block.set_words(first, words_of(want.order), false);
         finish(block, index, first, 1, want.order, movable, checked, out);
         return;
@@ -142,7 +167,8 @@ fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out:
     while out.blocks() < want.blocks && !out.is_full() {
         // A batch of single frames empties the pageblock in ascending order; a few larger
         // blocks look for the word where they break up least.
-        let word = if order == 0 { block.next_word(from, order) } else { block.best_word(order) };
+        let levels = &block.levels;
+        let word = if order == 0 { levels.next_word(from, order) } else { levels.best_word(order) };
         let Some(i) = word else { return };
         let missing = want.blocks - out.blocks();
         let heads = pick(block.map[i], order, missing, want.at_most - out.blocks());

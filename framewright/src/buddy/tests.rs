@@ -12,8 +12,21 @@ fn buddy(pageblocks: usize) -> Buddy<'static> {
 }
 
 fn over(blocks: Vec<Pageblock>, types: Vec<AtomicU8>, ranges: Vec<[u32; 2]>) -> Buddy<'static> {
-    let sets = std::vec![0; Buddy::set_words(blocks.len())].leak();
-    Buddy::new(Box::leak(blocks.into_boxed_slice()), types.leak(), ranges.leak(), sets, true)
+    at(Pfn::new(0), blocks, types, ranges)
+}
+
+/// A buddy whose first pageblock is at `base`.
+fn at(
+    base: Pfn,
+    blocks: Vec<Pageblock>,
+    types: Vec<AtomicU8>,
+    ranges: Vec<[u32; 2]>,
+) -> Buddy<'static> {
+    let sets = std::vec![0; Buddy::set_words(base, blocks.len())].leak();
+    let gigablocks = (0..Buddy::gigablocks(base, blocks.len())).map(|_| Gigablock::empty());
+    let gigablocks = Box::leak(gigablocks.collect::<Vec<_>>().into_boxed_slice());
+    let blocks = Box::leak(blocks.into_boxed_slice());
+    Buddy::new(base, blocks, gigablocks, types.leak(), ranges.leak(), sets, true)
 }
 
 fn order(value: u8) -> Order {
@@ -48,7 +61,7 @@ fn every_order_is_taken_aligned_and_merges_back() {
         assert_eq!(frames[0] % (1 << value), 0);
         assert_eq!(buddy.free_frames(), 1024 - (1 << value));
         assert_eq!(give(&mut buddy, frames[0], value), Refusals::default());
-        assert_eq!(buddy.counts().free_of_order(order(9)), 2, "order {value}");
+        assert_eq!(buddy.counts().free_of_order(order(10)), 1, "order {value}");
     }
 }
 
@@ -117,7 +130,7 @@ fn movable_requests_do_not_claim_for_small_blocks() {
     buddy.retag(0, MigrateType::Unmovable);
     // Leave single free frames only, more than half of them: nothing of order 4.
     for frame in 0..512 {
-        assert!(buddy.take_specific(frame, order(0), false));
+        assert!(buddy.take_specific(frame, order(0), MigrateType::Unmovable));
     }
     for frame in (0..512).step_by(2) {
         give(&mut buddy, frame, 0);
@@ -163,22 +176,22 @@ fn a_specific_block_is_taken_or_refused_whole() {
     for value in 0..=9 {
         let mut buddy = buddy(2);
         let frame = 512 + (512 - (1 << value));
-        assert!(buddy.take_specific(frame, order(value), true));
-        assert!(!buddy.take_specific(frame, order(value), true));
+        assert!(buddy.take_specific(frame, order(value), MOVABLE));
+        assert!(!buddy.take_specific(frame, order(value), MOVABLE));
         buddy.check().unwrap();
         assert_eq!(give(&mut buddy, frame, value), Refusals::default());
-        buddy.take_specific(frame, order(0), true);
-        assert!(!buddy.take_specific(512, order(9), true));
+        buddy.take_specific(frame, order(0), MOVABLE);
+        assert!(!buddy.take_specific(512, order(9), MOVABLE));
         buddy.check().unwrap();
     }
-    assert!(!buddy(1).take_specific(512, order(0), true), "outside the zone");
+    assert!(!buddy(1).take_specific(512, order(0), MOVABLE), "outside the zone");
 }
 
 #[test]
 fn a_merge_is_captured_when_it_completes_the_order() {
     let mut buddy = buddy(1);
     for frame in 0..4 {
-        assert!(buddy.take_specific(frame, order(0), true));
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
     }
     let mut capture = Capture { order: order(2), migratetype: MOVABLE, taken: None };
     for frame in [1, 3, 0] {
@@ -242,7 +255,7 @@ fn one_bad_block_of_a_bundle_is_refused_alone() {
 fn a_checkerboard_refill_visits_few_pageblocks() {
     let mut buddy = buddy(64);
     for frame in (0..64 * 512).step_by(2) {
-        assert!(buddy.take_specific(frame, order(0), true));
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
     }
     let (frames, _) = take(&mut buddy, want(0, MOVABLE, 63));
     let mut pageblocks: Vec<u32> = frames.iter().map(|frame| frame / 512).collect();

@@ -6,7 +6,7 @@ use super::PAGEBLOCK_ORDER;
 
 /// The size of a block: 2^order frames.
 ///
-/// Orders reach from 0 (one frame) to [`Order::PAGEBLOCK`] (one pageblock).
+/// Orders reach from 0 (one frame) over [`Order::PAGEBLOCK`] (2 MiB) to [`Order::MAX`] (1 GiB).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Order(u8);
@@ -14,15 +14,17 @@ pub struct Order(u8);
 impl Order {
     /// One frame.
     pub const ZERO: Order = Order(0);
-    /// One pageblock, the largest block the allocator hands out.
+    /// One pageblock.
     pub const PAGEBLOCK: Order = Order(PAGEBLOCK_ORDER);
+    /// 512 pageblocks: the largest block the allocator hands out, and the largest page there is.
+    pub const MAX: Order = Order(2 * PAGEBLOCK_ORDER);
     /// How many orders there are.
-    pub const COUNT: usize = PAGEBLOCK_ORDER as usize + 1;
+    pub const COUNT: usize = Order::MAX.0 as usize + 1;
 
-    /// The order `value`, or `None` above [`Order::PAGEBLOCK`].
+    /// The order `value`, or `None` above [`Order::MAX`].
     #[must_use]
     pub const fn new(value: u8) -> Option<Self> {
-        if value <= PAGEBLOCK_ORDER { Some(Self(value)) } else { None }
+        if value <= Order::MAX.0 { Some(Self(value)) } else { None }
     }
 
     /// The order in the low byte of a word that was made from a valid order.
@@ -43,9 +45,15 @@ impl Order {
         1 << self.0
     }
 
+    /// Pageblocks in a block of this order, which is at least [`Order::PAGEBLOCK`].
+    #[inline(always)]
+    pub(crate) const fn pageblocks(self) -> u32 {
+        1 << (self.0 - PAGEBLOCK_ORDER)
+    }
+
     /// All orders, smallest first.
     pub fn all() -> impl DoubleEndedIterator<Item = Order> + Clone {
-        (0..=PAGEBLOCK_ORDER).map(Order)
+        (0..=Order::MAX.0).map(Order)
     }
 }
 
@@ -66,10 +74,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_end_at_a_pageblock() {
+    fn orders_end_at_a_gibibyte() {
         assert_eq!(Order::new(9), Some(Order::PAGEBLOCK));
-        assert_eq!(Order::new(10), None);
+        assert_eq!(Order::new(18), Some(Order::MAX));
+        assert_eq!(Order::new(19), None);
         assert_eq!(Order::all().count(), Order::COUNT);
         assert_eq!(Order::PAGEBLOCK.frames(), 512);
+        assert_eq!(Order::MAX.pageblocks(), 512);
     }
 }

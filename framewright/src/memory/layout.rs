@@ -9,7 +9,7 @@ use super::{
     Config, InitError, Planes, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
 };
 use crate::{
-    buddy::{Buddy, MigrateType, Pageblock},
+    buddy::{Buddy, Gigablock, MigrateType, Pageblock},
     frame::PAGEBLOCK_FRAMES,
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::{CpuId, OwnerLock, Platform},
@@ -27,6 +27,7 @@ pub struct Layout {
     /// Bytes and alignment of a zone: its lock is the machine's.
     zone: (usize, usize),
     pageblocks: usize,
+    gigablocks: usize,
     set_words: usize,
     ranges: usize,
     cpus: usize,
@@ -51,6 +52,7 @@ impl Layout {
             zones: 0,
             zone: (size_of::<Zone<'_, P>>(), align_of::<Zone<'_, P>>()),
             pageblocks: 0,
+            gigablocks: 0,
             set_words: 0,
             ranges: 0,
             cpus: usize::from(config.cpus),
@@ -61,7 +63,8 @@ impl Layout {
         for zone in config.zones() {
             layout.zones += 1;
             layout.pageblocks += zone.pageblocks;
-            layout.set_words += Buddy::set_words(zone.pageblocks);
+            layout.gigablocks += Buddy::gigablocks(zone.base, zone.pageblocks);
+            layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
             layout.ranges += zone.ranges;
             let slots = slots_of(config, zone);
             layout.slots += slots;
@@ -89,6 +92,7 @@ impl Layout {
             Part::of_bytes("zones", self.zones * self.zone.0),
             Part::new::<ZoneId>("zonelists", rows, false),
             Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
+            Part::new::<Gigablock>("gigablocks", self.gigablocks, false),
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
             Part::new::<u64>("pageblock sets", self.set_words, false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
@@ -193,6 +197,7 @@ fn carve_parts<'m, P: Platform>(
 /// The arrays of all zones, of which each takes its part off the front.
 struct ZoneArrays<'m> {
     pageblocks: &'m mut [Pageblock],
+    gigablocks: &'m mut [Gigablock],
     types: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
@@ -206,6 +211,7 @@ impl<'m> ZoneArrays<'m> {
         let mut map = config.zones().flat_map(|zone| config.ranges_of(zone));
         Some(Self {
             pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
+            gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
             types: carver.array(layout.pageblocks, |_| AtomicU8::new(movable))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
@@ -218,10 +224,13 @@ impl<'m> ZoneArrays<'m> {
         let count = spec.pageblocks;
         let pageblocks = self.pageblocks.split_off_mut(..count).unwrap_or_default();
         let types = self.types.split_off(..count).unwrap_or_default();
-        let sets = self.sets.split_off_mut(..Buddy::set_words(count)).unwrap_or_default();
+        let gigablocks = Buddy::gigablocks(spec.base, count);
+        let gigablocks = self.gigablocks.split_off_mut(..gigablocks).unwrap_or_default();
+        let set_words = Buddy::set_words(spec.base, count);
+        let sets = self.sets.split_off_mut(..set_words).unwrap_or_default();
         let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
         let checked = config.tuning.hardening == Hardening::Checked;
-        let buddy = Buddy::new(pageblocks, types, ranges, sets, checked);
+        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, checked);
         let planes_at = self.planes_at;
         self.planes_at += count * PAGEBLOCK_FRAMES;
         let place = Place { node: spec.node, kind: spec.kind, base: spec.base, ranges, planes_at };

@@ -13,8 +13,8 @@ mod zonelist;
 use crate::{
     alloc::AllocError,
     buddy::{
-        Buddy, Bundle, Bundles, Capture, Fallback, IsolationRefused, MigrateType, Pageblock,
-        Refusals, Want,
+        Buddy, Bundle, Bundles, Capture, Classes, Fallback, IsolationRefused, MigrateType,
+        Pageblock, Refusals, Want,
     },
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
     platform::{self, Cost, Line, Platform, Site},
@@ -49,7 +49,7 @@ pub(crate) struct Zone<'m, P: Platform> {
     marks: Marks,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
-    /// Published under the lock: non-empty classes of the buddy, four bits per order.
+    /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         Self {
             pageblocks: buddy.address(),
             free: AtomicU64::new(free),
-            classes: AtomicU64::new(buddy.classes()),
+            classes: AtomicU64::new(buddy.classes().0),
             buddy: SpinLock::new(buddy),
             types,
             place,
@@ -154,16 +154,15 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// The order of the largest free block. Lockless.
     pub(crate) fn largest_free_order(&self) -> Option<Order> {
-        let classes = self.classes.load(Ordering::Relaxed);
-        classes.checked_ilog2().and_then(|class| Order::new((class / 4) as u8))
+        Classes(self.classes.load(Ordering::Relaxed)).largest()
     }
 
     /// Whether a request may take 2^order frames now: enough stays free, and a block of the
     /// order seems to be there. Lockless.
     pub(crate) fn may_take(&self, order: Order, access: Access) -> bool {
         let allowed = self.marks.allowance(self.free(), access);
-        let classes = self.classes.load(Ordering::Relaxed);
-        allowed >= order.frames() as i64 && classes >> (4 * order.get()) != 0
+        let classes = Classes(self.classes.load(Ordering::Relaxed));
+        allowed >= order.frames() as i64 && classes.offer(order)
     }
 
     /// Why [`Zone::may_take`] said no.
@@ -211,8 +210,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         order: Order,
         of: MigrateType,
     ) -> bool {
-        let movable = of == MigrateType::Movable;
-        self.with(platform, |buddy| buddy.take_specific(frame, order, movable))
+        self.with(platform, |buddy| buddy.take_specific(frame, order, of))
     }
 
     /// Gives back blocks.
@@ -268,7 +266,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.buddy.with(platform, |buddy| {
             let result = f(buddy);
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
-            self.classes.store(buddy.classes(), Ordering::Relaxed);
+            self.classes.store(buddy.classes().0, Ordering::Relaxed);
             result
         })
     }

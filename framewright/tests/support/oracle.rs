@@ -41,6 +41,13 @@ impl Oracle {
         self.zone_of(pfn).is_some_and(|zone| self.zones[zone].all(pfn, order, what))
     }
 
+    /// Whether all frames of a block are spare, and isolation does not cut it up.
+    pub fn is_one_block(&self, pfn: Pfn, order: Order) -> bool {
+        let is_cut = |i: u64| order > Order::PAGEBLOCK && self.is_isolated(pfn.offset(i));
+        let mut pageblocks = (0..order.frames()).step_by(512);
+        self.all(pfn, order, Frame::Spare) && !pageblocks.any(is_cut)
+    }
+
     /// A block was handed out: by which zone.
     pub fn take(&mut self, pfn: Pfn, order: Order) -> usize {
         assert!(pfn.is_aligned(order), "{order:?} at {pfn} is not aligned");

@@ -95,7 +95,7 @@ impl Step {
     }
 
     pub fn order(self) -> Order {
-        Order::new(self.order % 10).unwrap_or(Order::ZERO)
+        Order::new(self.order % Order::COUNT as u8).unwrap_or(Order::ZERO)
     }
 
     pub fn migratetype(self) -> MigrateType {

@@ -7,16 +7,17 @@
 use framewright::{FrameRange, MemoryRange, NodeId, Pfn, ZoneKind};
 
 const PAGEBLOCK: u64 = 512;
-/// Frames a map may have.
-const FRAMES_MAX: u64 = 12 * PAGEBLOCK;
+/// Units that a map may have.
+const UNITS_MAX: u64 = 12 * PAGEBLOCK;
 /// Distances between nodes that are tried: few, so that some are equal.
 const DISTANCES: [u8; 8] = [20, 20, 20, 10, 11, 21, 32, 255];
 
 /// A stretch of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Frames between it and the one before.
+    /// Units between it and the one before.
     pub gap: u16,
+    /// In units.
     pub length: u16,
     /// Node, kind and shape, a few bits each.
     pub place: u8,
@@ -34,10 +35,10 @@ impl Stretch {
     }
 
     /// Its first frame and end, at `at` or behind.
-    fn frames(self, at: u64, left: u64) -> (u64, u64) {
+    fn frames(self, at: u64, left: u64, unit: u64) -> (u64, u64) {
         let (gap, length) = (u64::from(self.gap % 700), u64::from(self.length));
-        let start = at + gap;
-        let clamp = |frames: u64| frames.clamp(1, left.max(1));
+        let start = at + gap * unit;
+        let clamp = |units: u64| (units * unit).clamp(1, left.max(1));
         match self.place >> 5 & 3 {
             0 => (start, start + clamp(length % 1600)),
             // A few frames.
@@ -66,6 +67,8 @@ pub struct Topology {
     pub cpus: Vec<u8>,
     /// What the table of distances repeats. None: no table.
     pub distances: Vec<u8>,
+    /// Frames in a unit of gaps and lengths, less one.
+    pub unit: u8,
     /// Whether zones keep off one another's pageblocks.
     pub apart: bool,
 }
@@ -77,7 +80,8 @@ impl Topology {
 
     /// The memory map.
     pub fn map(&self) -> Vec<MemoryRange> {
-        let (mut at, mut left) = (self.base, FRAMES_MAX);
+        let unit = u64::from(self.unit) + 1;
+        let (mut at, mut left) = (self.base, UNITS_MAX * unit);
         let mut map: Vec<MemoryRange> = Vec::new();
         for stretch in &self.stretches {
             let (mut node, mut kind) = (stretch.node(self.nodes()), stretch.kind());
@@ -90,7 +94,7 @@ impl Topology {
                     at = at.next_multiple_of(PAGEBLOCK);
                 }
             }
-            let (start, end) = stretch.frames(at, left);
+            let (start, end) = stretch.frames(at, left, unit);
             if left == 0 {
                 break;
             }

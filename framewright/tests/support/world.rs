@@ -161,7 +161,7 @@ impl<'a, 'm> World<'a, 'm> {
         let order = step.order();
         let pfn = self.oracle.some_frame(step.pick).align_down(order);
         let by = self.online_cpu(step);
-        let spare = self.oracle.all(pfn, order, Frame::Spare);
+        let spare = self.oracle.is_one_block(pfn, order);
         let held = self.memory.held_by_cpus();
         match self.token(step).alloc_at(pfn, order, step.migratetype()) {
             Some(block) => {

@@ -51,7 +51,9 @@ impl ZoneTruth {
 
     /// Whether all frames of a block are `what`.
     pub fn all(&self, pfn: Pfn, order: Order, what: Frame) -> bool {
-        (0..order.frames()).all(|i| self.at(pfn.get() + i) == what)
+        let start = pfn.get().checked_sub(self.base).map(|start| start as usize);
+        let frames = start.and_then(|start| self.frames.get(start..)?.get(..order.frames() as usize));
+        frames.is_some_and(|frames| frames.iter().all(|frame| *frame == what))
     }
 
     pub fn set(&mut self, pfn: Pfn, order: Order, to: Frame) {
@@ -79,8 +81,12 @@ impl ZoneTruth {
         self.span().step_by(PAGEBLOCK as usize)
     }
 
+    fn frames_of(&self, pageblock: u64) -> &[Frame] {
+        &self.frames[(pageblock - self.base) as usize..][..PAGEBLOCK as usize]
+    }
+
     pub fn count_in(&self, pageblock: u64, what: Frame) -> u64 {
-        (0..PAGEBLOCK).filter(|i| self.at(pageblock + i) == what).count() as u64
+        self.frames_of(pageblock).iter().filter(|frame| **frame == what).count() as u64
     }
 
     pub fn isolate(&mut self, pageblock: u64) {
@@ -108,13 +114,27 @@ impl ZoneTruth {
     }
 
     /// How many maximal free blocks of each order there are, merged as far as possible, in
-    /// pageblocks that are isolated or not.
+    /// pageblocks that are isolated (which never merge with one another) or not.
     pub fn blocks(&self, isolated: bool) -> [u64; Order::COUNT] {
         let mut counts = [0; Order::COUNT];
+        let mut whole = BTreeSet::new();
         for pageblock in self.pageblocks().filter(|p| self.is_isolated(*p) == isolated) {
-            let start = (pageblock - self.base) as usize;
-            count_blocks(&self.frames[start..start + PAGEBLOCK as usize], &mut counts);
+            let frames = self.frames_of(pageblock);
+            if frames.iter().all(|frame| *frame == Frame::Spare) {
+                whole.insert(pageblock / PAGEBLOCK);
+            } else {
+                count_blocks(frames, &mut counts);
+            }
         }
+        let mut order = PAGEBLOCK.ilog2() as usize;
+        while order + 1 < Order::COUNT && !isolated {
+            let has_buddy = |block: &&u64| **block % 2 == 0 && whole.contains(&(**block + 1));
+            let pairs: BTreeSet<_> =
+                whole.iter().filter(has_buddy).map(|block| block / 2).collect();
+            counts[order] += (whole.len() - 2 * pairs.len()) as u64;
+            (whole, order) = (pairs, order + 1);
+        }
+        counts[order] += whole.len() as u64;
         counts
     }
 

@@ -1,0 +1,201 @@
+//! One gigablock: 512 pageblocks (1 GiB), and which of them are whole blocks.
+//!
+//! A gigablock is to pageblocks what a pageblock is to frames: a map of the free ones, from
+//! which blocks of orders 10 to 18 are read off. Only pageblocks of types that may share a block
+//! are in that map, so two free buddies of equal order are never apart.
+//!
+//! Allocated blocks of orders from 9 up are known here alone (see [`folded`](super::folded)):
+//! a bit says that a pageblock belongs to one, another that it continues the block of the
+//! pageblock before it.
+
+use super::{
+    levels::{Levels, MAP_ORDER, WORDS},
+    word::{self, WORD_ORDER},
+};
+
+/// Pageblocks in a gigablock.
+pub(crate) const PAGEBLOCKS: u32 = 64 * WORDS as u32;
+
+/// What is known of 64 neighbouring pageblocks: one bit each.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Leaf {
+    /// Free as a whole, and of a type whose free pageblocks may share a block.
+    pub(super) free: u64,
+    /// Allocated, as one block or as part of a larger one.
+    pub(super) folded: u64,
+    /// Folded, and continues the block of the pageblock before it.
+    pub(super) tails: u64,
+    /// Free, and reported as free to whoever lends the memory.
+    pub(super) reported: u64,
+}
+
+/// Metadata of 1 GiB of frames, beyond that of its pageblocks. Protected by the zone lock.
+#[repr(C, align(64))]
+pub(crate) struct Gigablock {
+    pub(super) leaves: [Leaf; WORDS],
+    /// What blocks the free pageblocks form.
+    levels: Levels,
+}
+
+impl Gigablock {
+    /// A gigablock without free pageblocks.
+    pub(crate) fn empty() -> Self {
+        Self { leaves: [Leaf::default(); WORDS], levels: Levels::NOTHING_FREE }
+    }
+
+    /// 0 if no pageblock is free as a whole, otherwise 1 + the binary logarithm of the
+    /// pageblocks in the largest free block.
+    #[inline(always)]
+    pub(super) fn level(&self) -> u8 {
+        self.levels.whole()
+    }
+
+    /// Brings the levels up to date after the free pageblocks of leaf `i` changed.
+    #[inline(always)]
+    pub(super) fn refresh(&mut self, i: usize) {
+        self.levels.set(i, self.leaves[i].free);
+    }
+
+    /// First pageblock of a free block of 2^`doublings` pageblocks, in as small a block as
+    /// there is.
+    pub(super) fn best_block(&self, doublings: u8) -> Option<u32> {
+        if doublings >= WORD_ORDER {
+            return self.levels.best_words(doublings).map(|i| 64 * i as u32);
+        }
+        let i = self.levels.best_word(doublings)?;
+        word::best_run(self.leaves[i].free, doublings).map(|bit| 64 * i as u32 + bit)
+    }
+
+    /// Whether the aligned 2^`doublings` pageblocks around pageblock `at` are all free.
+    fn is_free_around(&self, at: u32, doublings: u8) -> bool {
+        let first = at & !((1 << doublings) - 1);
+        spans(first..first + (1 << doublings))
+            .all(|(leaf, mask)| self.leaves[leaf as usize].free & mask == mask)
+    }
+
+    /// The maximal free block around pageblock `at`, as its logarithm in pageblocks; `None` if
+    /// that is not free.
+    pub(super) fn doublings_around(&self, at: u32) -> Option<u8> {
+        (0..=MAP_ORDER).take_while(|&doublings| self.is_free_around(at, doublings)).last()
+    }
+
+    /// The maximal free blocks, ascending: first pageblock and logarithm.
+    pub(super) fn free_blocks(&self) -> impl Iterator<Item = (u32, u8)> {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            at = self.next_free(at)?;
+            // What lies below is not free or in a block of its own, so a block starts here.
+            let block = (at, self.doublings_around(at)?);
+            at += 1 << block.1;
+            Some(block)
+        })
+    }
+
+    /// The first free pageblock at or behind `from`.
+    fn next_free(&self, from: u32) -> Option<u32> {
+        spans(from..PAGEBLOCKS).find_map(|(leaf, mask)| {
+            let free = self.leaves[leaf as usize].free & mask;
+            (free != 0).then(|| 64 * leaf + free.trailing_zeros())
+        })
+    }
+
+    /// Pageblocks of the allocated block that starts with pageblock `at`.
+    pub(super) fn allocated_from(&self, at: u32) -> u32 {
+        let continues = |&at: &u32| self.leaves[at as usize / 64].tails >> (at % 64) & 1 == 1;
+        1 + (at + 1..PAGEBLOCKS).take_while(continues).count() as u32
+    }
+
+    /// Whether the levels agree with the leaves, and folded pageblocks with one another.
+    pub(super) fn is_consistent(&self) -> bool {
+        let agree = self.levels.agree_with(self.leaves.map(|leaf| leaf.free));
+        let exclusive = self.leaves.iter().all(|leaf| {
+            leaf.free & leaf.folded == 0
+                && leaf.tails & !leaf.folded == 0
+                && leaf.reported & !leaf.free == 0
+        });
+        let is_set = |at: u32, pick: fn(&Leaf) -> u64| {
+            pick(&self.leaves[at as usize / 64]) >> (at % 64) & 1 == 1
+        };
+        let heads = (0..PAGEBLOCKS)
+            .filter(|&at| is_set(at, |leaf| leaf.folded) && !is_set(at, |leaf| leaf.tails));
+        let tails: u32 = self.leaves.iter().map(|leaf| leaf.tails.count_ones()).sum();
+        let mut followed = 0;
+        let aligned = heads.into_iter().all(|at| {
+            let pageblocks = self.allocated_from(at);
+            followed += pageblocks - 1;
+            pageblocks.is_power_of_two() && at.is_multiple_of(pageblocks)
+        });
+        agree && exclusive && aligned && followed == tails
+    }
+}
+
+/// Neighbouring pageblocks, 64 at a time: leaf number and mask. `pageblocks` is not empty.
+pub(super) fn spans(pageblocks: core::ops::Range<u32>) -> impl Iterator<Item = (u32, u64)> {
+    let (start, end) = (pageblocks.start, pageblocks.end);
+    (start / 64..end.div_ceil(64)).map(move |leaf| {
+        let from = start.saturating_sub(64 * leaf);
+        let to = (end - 64 * leaf).min(64);
+        (leaf, !0 << from & !0 >> (64 - to))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free(pageblocks: &[core::ops::Range<u32>]) -> Gigablock {
+        let mut gigablock = Gigablock::empty();
+        for (leaf, mask) in pageblocks.iter().cloned().flat_map(spans) {
+            gigablock.leaves[leaf as usize].free |= mask;
+            gigablock.refresh(leaf as usize);
+        }
+        gigablock
+    }
+
+    #[test]
+    fn spans_cover_a_range_once() {
+        for (start, end) in [(0, 1), (3, 64), (63, 65), (10, 500), (0, 512), (64, 128)] {
+            let mut covered = 0;
+            for (leaf, mask) in spans(start..end) {
+                for bit in (0..64).filter(|bit| mask >> bit & 1 == 1) {
+                    assert!((start..end).contains(&(64 * leaf + bit)));
+                    covered += 1;
+                }
+            }
+            assert_eq!(covered, end - start);
+        }
+    }
+
+    #[test]
+    fn blocks_are_maximal_and_aligned() {
+        let gigablock = free(&[3..8, 64..256, 511..512]);
+        let blocks: std::vec::Vec<_> = gigablock.free_blocks().collect();
+        assert_eq!(blocks, [(3, 0), (4, 2), (64, 6), (128, 7), (511, 0)]);
+        assert_eq!(gigablock.level(), 8);
+        assert!(gigablock.is_consistent());
+    }
+
+    #[test]
+    fn a_block_is_taken_from_the_smallest_that_fits() {
+        let gigablock = free(&[0..32, 80..84, 128..256, 448..512]);
+        for (doublings, best) in [(1, 80), (2, 80), (3, 0), (5, 0), (6, 448), (7, 128)] {
+            assert_eq!(gigablock.best_block(doublings), Some(best), "{doublings}");
+        }
+        assert_eq!(gigablock.best_block(8), None);
+    }
+
+    #[test]
+    fn the_length_of_an_allocated_block_is_read_off_its_tails() {
+        let mut gigablock = Gigablock::empty();
+        for (leaf, mask) in spans(0..256) {
+            gigablock.leaves[leaf as usize].folded = mask;
+            gigablock.leaves[leaf as usize].tails = mask;
+        }
+        gigablock.leaves[0].tails ^= 0b10_0011;
+        assert_eq!(gigablock.allocated_from(0), 1);
+        assert!(!gigablock.is_consistent(), "a block of 4 pageblocks at 1");
+        gigablock.leaves[0].tails = !1;
+        assert_eq!(gigablock.allocated_from(0), 256);
+        assert!(gigablock.is_consistent());
+    }
+}

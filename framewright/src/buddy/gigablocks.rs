@@ -1,0 +1,303 @@
+//! The pageblocks of a zone that are whole blocks: free as a whole, or allocated as one block.
+//!
+//! Free ones are in a set by migratetype, from which blocks of order 9 are taken 64 at a time,
+//! and in the map of their [`Gigablock`], from which larger blocks are read off. Gigablocks are
+//! in sets by their largest free block, so that the smallest sufficient one is found by a
+//! find-first-set, however large the zone.
+//!
+//! Larger blocks are aligned to *physical* addresses. So pageblocks are named by their *place*
+//! here: counted from the zone's first frame rounded down to a gigablock. Places in front of the
+//! zone are never free.
+
+use super::{
+    MigrateType,
+    gigablock::{Gigablock, Leaf, PAGEBLOCKS, spans},
+    levels::WORDS,
+};
+use crate::{
+    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    set::NumberSet,
+};
+
+/// Orders above that of a pageblock.
+pub(super) const LARGE_ORDERS: usize = Order::COUNT - 1 - PAGEBLOCK_ORDER as usize;
+
+pub(super) struct Gigablocks<'m> {
+    blocks: &'m mut [Gigablock],
+    /// The place of the zone's first pageblock.
+    skew: u32,
+    /// By migratetype: the places of the pageblocks that are free as a whole.
+    free: [NumberSet<'m>; MigrateType::LISTED],
+    /// By order from 10 on: the gigablocks whose largest free block has it.
+    by_order: [NumberSet<'m>; LARGE_ORDERS],
+    /// Bit k: the set of order 10 + k is not empty.
+    orders: u64,
+}
+
+impl<'m> Gigablocks<'m> {
+    /// How many gigablocks a zone of `pageblocks` pageblocks from frame `base` on touches.
+    pub(super) fn count(base: Pfn, pageblocks: usize) -> usize {
+        (skew(base) as usize + pageblocks).div_ceil(PAGEBLOCKS as usize)
+    }
+
+    /// Words that the sets of such a zone need.
+    pub(super) fn set_words(base: Pfn, pageblocks: usize) -> usize {
+        let gigablocks = Self::count(base, pageblocks);
+        MigrateType::LISTED * NumberSet::words(gigablocks * PAGEBLOCKS as usize)
+            + LARGE_ORDERS * NumberSet::words(gigablocks)
+    }
+
+    /// Nothing free. `blocks` and the zeroes `words` are as many as the zone needs.
+    pub(super) fn new(base: Pfn, blocks: &'m mut [Gigablock], words: &'m mut [u64]) -> Self {
+        let count = blocks.len();
+        let mut words = words;
+        let mut set = |bound: usize| {
+            let (words_of_set, rest) =
+                core::mem::take(&mut words).split_at_mut(NumberSet::words(bound));
+            words = rest;
+            NumberSet::new(words_of_set, bound)
+        };
+        Self {
+            blocks,
+            skew: skew(base),
+            free: core::array::from_fn(|_| set(count * PAGEBLOCKS as usize)),
+            by_order: core::array::from_fn(|_| set(count)),
+            orders: 0,
+        }
+    }
+
+    /// The place of pageblock `index` of the zone.
+    #[inline(always)]
+    pub(super) fn place(&self, index: u32) -> u32 {
+        self.skew + index
+    }
+
+    /// The pageblock of the zone at `place`.
+    #[inline(always)]
+    pub(super) fn index(&self, place: u32) -> u32 {
+        place - self.skew
+    }
+
+    /// The first pageblock of the aligned block of `order` (at least 9) that pageblock `index`
+    /// lies in; `None` if that starts in front of the zone.
+    pub(super) fn align_down(&self, index: u32, order: Order) -> Option<u32> {
+        (self.place(index) & !(order.pageblocks() - 1)).checked_sub(self.skew)
+    }
+
+    #[inline(always)]
+    pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
+        &self.blocks[leaf as usize / WORDS].leaves[leaf as usize % WORDS]
+    }
+
+    #[inline(always)]
+    fn leaf_mut(&mut self, leaf: u32) -> &mut Leaf {
+        &mut self.blocks[leaf as usize / WORDS].leaves[leaf as usize % WORDS]
+    }
+
+    // ---- free pageblocks ----------------------------------------------------------------------
+
+    /// The lowest pageblock of a type that is free as a whole.
+    #[inline(always)]
+    pub(super) fn first_free(&self, list: usize) -> Option<u32> {
+        self.free[list].first().map(|place| self.index(place))
+    }
+
+    /// Whether a type has no pageblock that is free as a whole.
+    #[inline(always)]
+    pub(super) fn has_none_free(&self, list: usize) -> bool {
+        self.free[list].is_empty()
+    }
+
+    /// Whether pageblock `index` is among the free ones of a type.
+    pub(super) fn is_listed(&self, list: usize, index: u32) -> bool {
+        self.free[list].contains(self.place(index))
+    }
+
+    /// Adds places that are free as a whole: bits of `mask` in `leaf`.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, leaf: u32, mask: u64, of: MigrateType) {
+        let Some(list) = of.listed() else { return };
+        self.free[list].insert_word(leaf, mask);
+        if of.mixes() {
+            self.leaf_mut(leaf).free |= mask;
+            self.refresh(leaf);
+        }
+    }
+
+    /// Removes places that are free as a whole.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, leaf: u32, mask: u64, of: MigrateType) {
+        let Some(list) = of.listed() else { return };
+        self.free[list].remove_word(leaf, mask);
+        if of.mixes() {
+            let leaf_bits = self.leaf_mut(leaf);
+            leaf_bits.free &= !mask;
+            leaf_bits.reported &= !mask;
+            self.refresh(leaf);
+        }
+    }
+
+    /// Up to `count` of a type's lowest free places that share a leaf.
+    #[inline(always)]
+    pub(super) fn lowest_free(&self, list: usize, count: u32) -> Option<(u32, u64)> {
+        self.free[list].lowest_word(count)
+    }
+
+    /// Those free places of `mask` that are of a type.
+    pub(super) fn free_of(&self, list: usize, leaf: u32, mask: u64) -> u64 {
+        self.free[list].word(leaf) & mask
+    }
+
+    /// Puts right what depends on the free pageblocks of a leaf.
+    #[inline(always)]
+    fn refresh(&mut self, leaf: u32) {
+        let gigablock = &mut self.blocks[leaf as usize / WORDS];
+        let before = gigablock.level();
+        gigablock.refresh(leaf as usize % WORDS);
+        let after = gigablock.level();
+        if before != after {
+            self.reindex(leaf / WORDS as u32, before, after);
+        }
+    }
+
+    /// Moves a gigablock to the set of its new level.
+    fn reindex(&mut self, gigablock: u32, before: u8, after: u8) {
+        if let Some(i) = before.checked_sub(2) {
+            let set = &mut self.by_order[usize::from(i)];
+            set.remove(gigablock);
+            self.orders &= !(u64::from(set.is_empty()) << i);
+        }
+        if let Some(i) = after.checked_sub(2) {
+            self.by_order[usize::from(i)].insert(gigablock);
+            self.orders |= 1 << i;
+        }
+    }
+
+    // ---- large blocks -------------------------------------------------------------------------
+
+    /// Bit k: a free block of order 10 + k, but none larger in the same gigablock, exists.
+    #[inline(always)]
+    pub(super) fn orders(&self) -> u64 {
+        self.orders
+    }
+
+    /// The place of a free block of `order` (above 9), and the order of the maximal free block
+    /// that it is in: as small as there is, in the gigablock with the least beyond it.
+    pub(super) fn find(&self, order: Order) -> Option<(u32, Order)> {
+        let doublings = order.get() - PAGEBLOCK_ORDER;
+        let sufficient = self.orders & !0 << (doublings - 1);
+        let set = self.by_order.get(sufficient.trailing_zeros() as usize)?;
+        let number = set.first()?;
+        let gigablock = &self.blocks[number as usize];
+        let at = gigablock.best_block(doublings)?;
+        let found = PAGEBLOCK_ORDER + gigablock.doublings_around(at)?;
+        Some((number * PAGEBLOCKS + at, Order::new(found)?))
+    }
+
+    /// Whether the pageblocks of the aligned block of `order` at `place` are all free.
+    pub(super) fn is_free(&self, place: u32, order: Order) -> bool {
+        (place + order.pageblocks()).div_ceil(PAGEBLOCKS) as usize <= self.blocks.len()
+            && spans(place..place + order.pageblocks())
+                .all(|(leaf, mask)| self.leaf(leaf).free & mask == mask)
+    }
+
+    /// The maximal free blocks: place and order.
+    pub(super) fn free_blocks(&self) -> impl Iterator<Item = (u32, Order)> {
+        self.blocks.iter().enumerate().flat_map(|(number, gigablock)| {
+            gigablock.free_blocks().filter_map(move |(at, doublings)| {
+                let order = Order::new(PAGEBLOCK_ORDER + doublings)?;
+                Some((number as u32 * PAGEBLOCKS + at, order))
+            })
+        })
+    }
+
+    // ---- allocated blocks ---------------------------------------------------------------------
+
+    /// Whether pageblock `index` is allocated as one block or as a part of one.
+    #[inline(always)]
+    pub(super) fn is_folded(&self, index: u32) -> bool {
+        let place = self.place(index);
+        let gigablock = self.blocks.get((place / PAGEBLOCKS) as usize);
+        gigablock.is_some_and(|block| {
+            block.leaves[(place % PAGEBLOCKS / 64) as usize].folded >> (place % 64) & 1 == 1
+        })
+    }
+
+    /// The order of the allocated block that starts with pageblock `index`, if one does.
+    pub(super) fn allocated_order(&self, index: u32) -> Option<Order> {
+        let place = self.place(index);
+        if !self.is_folded(index) || self.leaf(place / 64).tails >> (place % 64) & 1 == 1 {
+            return None;
+        }
+        let gigablock = &self.blocks[(place / PAGEBLOCKS) as usize];
+        let pageblocks = gigablock.allocated_from(place % PAGEBLOCKS);
+        Order::new(PAGEBLOCK_ORDER + pageblocks.ilog2() as u8)
+    }
+
+    /// The places of a leaf that are allocated as one block of order 9 each.
+    #[inline(always)]
+    pub(super) fn folded_alone(&self, leaf: u32) -> u64 {
+        let gigablock = &self.blocks[leaf as usize / WORDS];
+        let i = leaf as usize % WORDS;
+        let tails = gigablock.leaves[i].tails;
+        let behind = gigablock.leaves.get(i + 1).map_or(0, |next| next.tails);
+        gigablock.leaves[i].folded & !(tails | tails >> 1 | behind << 63)
+    }
+
+    /// Marks places as allocated, each as one block.
+    #[inline(always)]
+    pub(super) fn fold(&mut self, leaf: u32, mask: u64) {
+        self.leaf_mut(leaf).folded |= mask;
+    }
+
+    /// Joins the folded pageblocks of the aligned block of `order` at `place` into one.
+    pub(super) fn join(&mut self, place: u32, order: Order) {
+        if order > Order::PAGEBLOCK {
+            for (leaf, mask) in spans(place + 1..place + order.pageblocks()) {
+                self.leaf_mut(leaf).tails |= mask;
+            }
+        }
+    }
+
+    /// Makes pageblock `index` begin a block of its own, if it continues one.
+    pub(super) fn part(&mut self, index: u32) {
+        let place = self.place(index);
+        self.leaf_mut(place / 64).tails &= !(1 << (place % 64));
+    }
+
+    /// Marks places as no longer allocated in blocks of order 9 and up.
+    #[inline(always)]
+    pub(super) fn unfold(&mut self, leaf: u32, mask: u64) {
+        let leaf = self.leaf_mut(leaf);
+        leaf.folded &= !mask;
+        leaf.tails &= !mask;
+    }
+
+    // ---- invariants ---------------------------------------------------------------------------
+
+    /// Tests every gigablock and the sets they are in; the number says which is wrong.
+    pub(super) fn check(&self) -> Result<(), (&'static str, u32)> {
+        for (number, gigablock) in self.blocks.iter().enumerate() {
+            let number = number as u32;
+            if !gigablock.is_consistent() {
+                return Err(("the header of a gigablock contradicts its maps", number));
+            }
+            for (i, set) in self.by_order.iter().enumerate() {
+                if set.contains(number) != (usize::from(gigablock.level()) == i + 2) {
+                    return Err(("a gigablock is in the wrong set", number));
+                }
+            }
+        }
+        for (i, set) in self.by_order.iter().enumerate() {
+            if set.is_empty() != (self.orders >> i & 1 == 0) {
+                return Err(("the orders of gigablocks are damaged", i as u32));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pageblocks between the start of a gigablock and frame `base` in it.
+fn skew(base: Pfn) -> u32 {
+    ((base.get() >> PAGEBLOCK_ORDER) % u64::from(PAGEBLOCKS)) as u32
+}

@@ -1,0 +1,190 @@
+//! Arithmetic on a map of 512 bits, 1 = free: which blocks it has, in condensed form.
+//!
+//! A *level* is "0 for nothing free, otherwise 1 + the order of the largest free block". The
+//! level of each word and of the whole are kept beside the map, so that a search looks at 8
+//! bytes instead of 64. The same arithmetic serves the frames of a pageblock and, one step up,
+//! the pageblocks of a gigablock.
+
+use super::word::{self, WORD_ORDER};
+
+/// Words of a map.
+pub(crate) const WORDS: usize = 8;
+
+/// The order of a whole map: 2^9 bits.
+pub(super) const MAP_ORDER: u8 = 9;
+
+/// The levels of a map of 512 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Levels {
+    words: [u8; WORDS],
+    whole: u8,
+}
+
+impl Levels {
+    /// Those of a map of zeroes.
+    pub(super) const NOTHING_FREE: Levels = Levels { words: [0; WORDS], whole: 0 };
+
+    const ALL_FREE: Levels = Levels { words: [WORD_ORDER + 1; WORDS], whole: MAP_ORDER + 1 };
+
+    /// Those of this map.
+    pub(super) fn of(map: [u64; WORDS]) -> Self {
+        let words = map.map(word::level);
+        Self { words, whole: whole(&words) }
+    }
+
+    /// The level of the whole map.
+    #[inline(always)]
+    pub(super) fn whole(&self) -> u8 {
+        self.whole
+    }
+
+    /// Word `i` of the map is `word` now.
+    #[inline(always)]
+    pub(super) fn set(&mut self, i: usize, word: u64) {
+        let level = word::level(word);
+        if self.words[i] != level {
+            self.words[i] = level;
+            self.whole = whole(&self.words);
+        }
+    }
+
+    /// `count` words of the map from word `first` are all ones or all zeroes now.
+    pub(super) fn fill(&mut self, first: usize, count: usize, free: bool) {
+        let uniform = if free { Self::ALL_FREE } else { Self::NOTHING_FREE };
+        if count == WORDS {
+            *self = uniform;
+            return;
+        }
+        self.words[first..first + count].copy_from_slice(&uniform.words[..count]);
+        self.whole = whole(&self.words);
+    }
+
+    /// The word that holds a free block of `order` (at most 5) and the least beyond it.
+    pub(super) fn best_word(&self, order: u8) -> Option<usize> {
+        (0..WORDS).filter(|&i| self.words[i] > order).min_by_key(|&i| self.words[i])
+    }
+
+    /// The first word at or behind `from` with a free block of `order` (at most 6).
+    #[inline(always)]
+    pub(super) fn next_word(&self, from: usize, order: u8) -> Option<usize> {
+        (from..WORDS).find(|&i| self.words[i] > order)
+    }
+
+    /// The first word of a free block of `order` (6 to 9), in as small a block as there is.
+    pub(super) fn best_words(&self, order: u8) -> Option<usize> {
+        let full = u64::from(full_words(&self.words));
+        word::best_run(full, order - WORD_ORDER).map(|i| i as usize)
+    }
+
+    /// Number of maximal blocks of each order in `map`, whose levels these are.
+    pub(super) fn count_blocks(&self, map: &[u64; WORDS]) -> [u32; MAP_ORDER as usize + 1] {
+        let mut counts = [0; MAP_ORDER as usize + 1];
+        for &word in map.iter().filter(|&&word| word != !0) {
+            for (order, count) in word::count_blocks(word).into_iter().enumerate() {
+                counts[order] += count;
+            }
+        }
+        let full = word::count_blocks(u64::from(full_words(&self.words)));
+        for (count, words) in counts[usize::from(WORD_ORDER)..].iter_mut().zip(full) {
+            *count += words;
+        }
+        counts
+    }
+
+    /// Whether these are the levels of `map`.
+    pub(super) fn agree_with(&self, map: [u64; WORDS]) -> bool {
+        let proper = Self::of(map);
+        self.words == proper.words && self.whole == proper.whole
+    }
+}
+
+/// Bit i: word i is free from end to end.
+#[inline(always)]
+fn full_words(levels: &[u8; WORDS]) -> u8 {
+    let mut full = 0;
+    for (i, &level) in levels.iter().enumerate() {
+        full |= u8::from(level > WORD_ORDER) << i;
+    }
+    full
+}
+
+/// The level of a map whose words have these levels.
+#[inline(always)]
+fn whole(levels: &[u8; WORDS]) -> u8 {
+    let largest = levels.iter().copied().max().unwrap_or(0);
+    if largest <= WORD_ORDER {
+        return largest;
+    }
+    let full = full_words(levels);
+    let pairs = full & full >> 1 & 0x55;
+    let quads = pairs & pairs >> 2 & 0x11;
+    match (full, quads, pairs) {
+        (u8::MAX, _, _) => MAP_ORDER + 1,
+        (_, 1.., _) => MAP_ORDER,
+        (_, _, 1..) => MAP_ORDER - 1,
+        _ => WORD_ORDER + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map of which these words are ones.
+    fn with_full_words(full: u8) -> [u64; WORDS] {
+        core::array::from_fn(|i| u64::from(full >> i & 1).wrapping_neg())
+    }
+
+    #[test]
+    fn the_whole_level_follows_the_full_words() {
+        for (full, order) in [
+            (0b1, 6),
+            (0b110, 6),
+            (0b11, 7),
+            (0b1111, 8),
+            (0b1111_0000, 8),
+            (0b11_1100, 7),
+            (255, 9),
+        ] {
+            assert_eq!(Levels::of(with_full_words(full)).whole(), 1 + order, "{full:b}");
+        }
+        assert_eq!(Levels::of([0; WORDS]).whole(), 0);
+    }
+
+    #[test]
+    fn changes_one_by_one_lead_to_the_same_levels() {
+        for full in 0..=u8::MAX {
+            let map = with_full_words(full);
+            let mut levels = Levels::NOTHING_FREE;
+            for (i, &word) in map.iter().enumerate() {
+                levels.set(i, word);
+            }
+            assert!(levels.agree_with(map));
+            levels.fill(2, 2, true);
+            assert!(levels.agree_with(with_full_words(full | 0b1100)));
+            levels.fill(0, WORDS, false);
+            assert!(levels.agree_with([0; WORDS]));
+        }
+    }
+
+    #[test]
+    fn large_blocks_are_found_in_the_smallest_that_fits() {
+        let best = |full, order| Levels::of(with_full_words(full)).best_words(order);
+        assert_eq!(best(0b1100_1111, 7), Some(6));
+        assert_eq!(best(0b0000_1111, 7), Some(0));
+        assert_eq!(best(0b1111_0011, 8), Some(4));
+        assert_eq!(best(0b0110_0110, 7), None);
+        assert_eq!(best(255, 9), Some(0));
+        assert_eq!(best(0b1101_1111, 6), Some(4));
+    }
+
+    #[test]
+    fn blocks_of_all_orders_are_counted_once() {
+        for full in 0..=u8::MAX {
+            let map = with_full_words(full);
+            let counts = Levels::of(map).count_blocks(&map);
+            let bits: u32 = counts.iter().enumerate().map(|(k, n)| n << k).sum();
+            assert_eq!(bits, full.count_ones() * 64);
+        }
+    }
+}
