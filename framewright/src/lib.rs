@@ -44,10 +44,10 @@ pub mod tuning;
 mod zone;
 
 pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
-pub use frame::{Block, FrameRange, Order, Pfn};
+pub use frame::{Block, Extent, FrameRange, Order, Pfn};
 pub use memory::{
-    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, Planes,
-    Presence, Violation, ZoneInfo,
+    Config, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout, Memory,
+    MemoryRange, OrderTooSmall, Planes, Presence, Violation, ZoneInfo,
 };
 pub use platform::{CpuId, Platform};
 pub use tuning::Tuning;

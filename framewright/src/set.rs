@@ -142,6 +142,17 @@ impl<'m> NumberSet<'m> {
     }
 }
 
+/// The numbers of the set bits of `mask`, ascending.
+#[inline(always)]
+pub(crate) fn bits(mask: u64) -> impl Iterator<Item = u32> {
+    let mut rest = mask;
+    core::iter::from_fn(move || {
+        let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+        rest &= rest - 1;
+        Some(bit)
+    })
+}
+
 /// The lowest `count` set bits of `mask`.
 #[inline(always)]
 pub(crate) fn lowest(mask: u64, count: u32) -> u64 {
@@ -182,6 +193,11 @@ mod tests {
                 assert_eq!(set.is_empty(), oracle.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn bits_are_numbered_from_the_lowest() {
+        assert!(bits(1 << 63 | 0b101).eq([0, 2, 63]));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod bulk;
 mod error;
+mod largest;
 mod request;
 mod slow;
 mod token;

@@ -62,6 +62,13 @@ impl Request {
         Self { what, nodes: NodeMask::ALL }
     }
 
+    /// The same for blocks of another order.
+    #[must_use]
+    pub const fn of_order(mut self, order: Order) -> Self {
+        self.what = self.what & !(0x1f << ORDER) | (order.get() as u32) << ORDER;
+        self
+    }
+
     /// Can use zones up to `highest` only: devices that reach only low addresses.
     #[must_use]
     pub const fn zone(mut self, highest: ZoneKind) -> Self {

@@ -1,14 +1,19 @@
 //! Invariants and statistics that look at every pageblock.
 
-use super::{Buddy, MigrateType, fragmentation_index, lists::FREE, unusable_index};
-use crate::frame::Order;
+use super::{
+    ABSENT, Buddy, MigrateType, PARTIAL, fragmentation_index, lists::FREE, unusable_index,
+};
+use crate::{
+    frame::{Order, PAGEBLOCK_ORDER},
+    sync::Ordering,
+};
 
 /// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BlockCounts {
     /// Maximal free blocks, by migratetype and order.
     pub free: [[u64; Order::COUNT]; MigrateType::COUNT],
-    /// Pageblocks by migratetype.
+    /// Pageblocks by migratetype, those that are nothing but holes left out.
     pub pageblocks: [u64; MigrateType::COUNT],
 }
 
@@ -67,6 +72,9 @@ impl Buddy<'_> {
     pub(crate) fn counts(&self) -> BlockCounts {
         let mut counts = BlockCounts::default();
         for (index, block) in self.blocks.iter().enumerate() {
+            if block.present == 0 {
+                continue;
+            }
             let of = self.type_of(index as u32);
             counts.pageblocks[of as usize] += 1;
             // Whole pageblocks that mix are counted with the blocks that they form.
@@ -140,8 +148,14 @@ impl Buddy<'_> {
         Ok(())
     }
 
-    /// Whether `frame` is not in the memory map.
+    /// Whether `frame` is not in the memory map, or is not there.
     pub(crate) fn is_hole(&self, frame: u32) -> bool {
+        let number = self.types.get((frame >> PAGEBLOCK_ORDER) as usize);
+        match number.map(|number| number.load(Ordering::Relaxed)) {
+            None | Some(ABSENT) => return true,
+            Some(number) if number & PARTIAL == 0 => return false,
+            Some(_) => {}
+        }
         !self.ranges.iter().any(|range| (range[0]..range[1]).contains(&frame))
     }
 }

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES},
+    set::bits,
     sync::Ordering,
 };
 
@@ -25,10 +26,8 @@ impl Buddy<'_> {
                 return;
             };
             self.fold(leaf, mask, of);
-            let mut rest = mask;
-            while rest != 0 {
-                let index = self.lists.gigablocks.index(leaf * 64 + rest.trailing_zeros());
-                rest &= rest - 1;
+            for bit in bits(mask) {
+                let index = self.lists.gigablocks.index(leaf * 64 + bit);
                 out.push(Bundle { word: index << WORDS_SHIFT, heads: 1, order: Order::PAGEBLOCK });
             }
         }

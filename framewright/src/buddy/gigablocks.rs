@@ -201,6 +201,27 @@ impl<'m> Gigablocks<'m> {
                 .all(|(leaf, mask)| self.leaf(leaf).free & mask == mask)
     }
 
+    // ---- reported ones ------------------------------------------------------------------------
+
+    /// The place of the first free block of `order` in a gigablock that is not marked as
+    /// reported as a whole.
+    pub(super) fn unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
+        let block = self.blocks.get(gigablock as usize)?;
+        let size = order.pageblocks();
+        let is = |at: u32, pick: fn(&Leaf) -> u64| {
+            spans(at..at + size).all(|(i, mask)| pick(&block.leaves[i as usize]) & mask == mask)
+        };
+        let mut starts = (0..PAGEBLOCKS).step_by(size as usize);
+        let found = starts.find(|&at| is(at, |leaf| leaf.free) && !is(at, |leaf| leaf.reported))?;
+        Some(gigablock * PAGEBLOCKS + found)
+    }
+
+    /// Marks free places as reported, as far as they are in the map.
+    pub(super) fn mark_reported(&mut self, leaf: u32, mask: u64) {
+        let leaf = self.leaf_mut(leaf);
+        leaf.reported |= mask & leaf.free;
+    }
+
     /// The maximal free blocks: place and order.
     pub(super) fn free_blocks(&self) -> impl Iterator<Item = (u32, Order)> {
         self.blocks.iter().enumerate().flat_map(|(number, gigablock)| {

@@ -128,7 +128,7 @@ impl Buddy<'_> {
 
     /// First frame of the aligned block of `order` around `frame`; `None` if that starts in
     /// front of the zone.
-    fn align_down(&self, frame: u32, order: Order) -> Option<u32> {
+    pub(super) fn align_down(&self, frame: u32, order: Order) -> Option<u32> {
         if order <= Order::PAGEBLOCK {
             return Some(frame & !(order.frames() as u32 - 1));
         }
@@ -199,7 +199,7 @@ impl Buddy<'_> {
     pub(crate) fn judge(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         let index = frame >> PAGEBLOCK_ORDER;
         if self.lists.gigablocks.is_folded(index) {
-            let starts = frame % FRAMES == 0;
+            let starts = frame.is_multiple_of(FRAMES);
             return match self.lists.gigablocks.allocated_order(index) {
                 Some(is) if starts && is == order => Ok(()),
                 Some(_) if starts => Err(Refusal::WrongOrder),

@@ -20,15 +20,20 @@ pub(crate) enum IsolationRefused {
 }
 
 impl Buddy<'_> {
-    /// Withholds pageblock `index`.
+    /// Withholds pageblock `index`, if what it holds can move.
     pub(crate) fn isolate(&mut self, index: u32) -> Result<(), IsolationRefused> {
+        let pinned = self.pinned(index);
+        if pinned > 0 && self.type_of(index) != MigrateType::Isolate {
+            return Err(IsolationRefused::Pinned(pinned));
+        }
+        self.isolate_pinned(index)
+    }
+
+    /// Withholds pageblock `index`, whatever it holds.
+    pub(crate) fn isolate_pinned(&mut self, index: u32) -> Result<(), IsolationRefused> {
         let from = self.type_of(index);
         if from == MigrateType::Isolate {
             return Err(IsolationRefused::AlreadyIsolated);
-        }
-        let pinned = self.pinned(index);
-        if pinned > 0 {
-            return Err(IsolationRefused::Pinned(pinned));
         }
         self.blocks[index as usize].type_before_isolation = from as u8;
         self.retag(index, MigrateType::Isolate);

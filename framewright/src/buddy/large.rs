@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     frame::{Order, PAGEBLOCK_ORDER},
-    sync::Ordering,
+    set::bits,
 };
 
 impl Buddy<'_> {
@@ -37,17 +37,32 @@ impl Buddy<'_> {
     pub(super) fn take_large_at(&mut self, place: u32, order: Order, to: MigrateType) {
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             for of in MigrateType::REQUESTABLE {
-                let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
-                if mine == 0 {
-                    continue;
-                }
-                self.fold(leaf, mine, of);
+                let mine = self.fold_those(leaf, mask, of);
                 if of != to {
                     self.set_types(leaf, mine, to);
                 }
             }
         }
         self.lists.gigablocks.join(place, order);
+    }
+
+    /// As [`Buddy::take_large_at`], but every pageblock keeps its type.
+    pub(super) fn take_unchanged(&mut self, place: u32, order: Order) {
+        for (leaf, mask) in spans(place..place + order.pageblocks()) {
+            for of in MigrateType::REQUESTABLE {
+                self.fold_those(leaf, mask, of);
+            }
+        }
+        self.lists.gigablocks.join(place, order);
+    }
+
+    /// Folds the free pageblocks of one type among the places of `mask`; returns which.
+    fn fold_those(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
+        let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
+        if mine != 0 {
+            self.fold(leaf, mine, of);
+        }
+        mine
     }
 
     /// Gives back a block of an order above 9.
@@ -62,40 +77,31 @@ impl Buddy<'_> {
         }
     }
 
-    fn give_large_at(&mut self, index: u32, order: Order) {
+    /// Gives back the allocated block of `order` that starts with pageblock `index`.
+    pub(super) fn give_large_at(&mut self, index: u32, order: Order) {
         let place = self.lists.gigablocks.place(index);
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
             let mut rest = mask;
             while rest != 0 {
-                let of =
-                    self.type_of(self.lists.gigablocks.index(leaf * 64 + rest.trailing_zeros()));
-                let alike = self.places_of(leaf, rest, of);
+                let of = self.type_at(leaf * 64 + rest.trailing_zeros());
+                let alike = bits(rest)
+                    .filter(|bit| self.type_at(leaf * 64 + bit) == of)
+                    .fold(0, |mask, bit| mask | 1 << bit);
                 self.give_pageblocks(leaf, alike, of);
                 rest &= !alike;
             }
         }
     }
 
-    /// The places of `mask` in `leaf` whose pageblocks are of a type.
-    fn places_of(&self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
-        let mut alike = 0;
-        let mut rest = mask;
-        while rest != 0 {
-            let bit = rest.trailing_zeros();
-            rest &= rest - 1;
-            let is_alike = self.type_of(self.lists.gigablocks.index(leaf * 64 + bit)) == of;
-            alike |= u64::from(is_alike) << bit;
-        }
-        alike
+    /// The type of the pageblock at a place.
+    fn type_at(&self, place: u32) -> MigrateType {
+        self.type_of(self.lists.gigablocks.index(place))
     }
 
     /// Changes the types of folded pageblocks.
     fn set_types(&self, leaf: u32, mask: u64, to: MigrateType) {
-        let mut rest = mask;
-        while rest != 0 {
-            let index = self.lists.gigablocks.index(leaf * 64 + rest.trailing_zeros());
-            rest &= rest - 1;
-            self.types[index as usize].store(to as u8, Ordering::Relaxed);
+        for bit in bits(mask) {
+            self.set_type(self.lists.gigablocks.index(leaf * 64 + bit), to);
         }
     }
 }

@@ -30,12 +30,15 @@ mod folded;
 mod gigablock;
 mod gigablocks;
 mod give;
+mod hotplug;
+mod in_use;
 mod isolate;
 mod large;
 mod levels;
 mod lists;
 mod migratetype;
 mod pageblock;
+mod report;
 mod take;
 mod word;
 
@@ -54,6 +57,7 @@ pub(crate) use give::{Capture, Refusal, Refusals};
 pub(crate) use isolate::IsolationRefused;
 pub(crate) use lists::Classes;
 pub use migratetype::MigrateType;
+pub(crate) use migratetype::{ABSENT, PARTIAL};
 pub(crate) use pageblock::Pageblock;
 pub(crate) use take::Want;
 
@@ -125,7 +129,9 @@ impl<'m> Buddy<'m> {
             let frames = (stop - at) as u16;
             block.free += frames;
             block.present += frames;
-            let of = self.type_of(index);
+            let partial = if block.present < FRAMES as u16 { PARTIAL } else { 0 };
+            let of = MigrateType::Movable;
+            self.types[index as usize].store(of as u8 | partial, Ordering::Relaxed);
             self.free[of as usize] += u64::from(frames);
             self.lists.link(self.blocks, index, of);
             at = stop;
@@ -147,11 +153,18 @@ impl<'m> Buddy<'m> {
         self.lists.classes()
     }
 
-    /// The type of a pageblock, read under the lock.
+    /// The type of a pageblock, read under the lock. Those that are not there count as isolated:
+    /// nothing is taken from them.
     #[inline(always)]
     fn type_of(&self, index: u32) -> MigrateType {
-        MigrateType::from_number(self.types[index as usize].load(Ordering::Relaxed))
-            .unwrap_or(MigrateType::Isolate)
+        let number = self.types[index as usize].load(Ordering::Relaxed) & !PARTIAL;
+        MigrateType::from_number(number).unwrap_or(MigrateType::Isolate)
+    }
+
+    fn set_type(&self, index: u32, to: MigrateType) {
+        let number = &self.types[index as usize];
+        let partial = number.load(Ordering::Relaxed) & PARTIAL;
+        number.store(to as u8 | partial, Ordering::Relaxed);
     }
 
     /// The type of a pageblock, or the one that it returns to if it is isolated.
@@ -169,16 +182,25 @@ impl<'m> Buddy<'m> {
     fn retag(&mut self, index: u32, to: MigrateType) {
         if self.lists.gigablocks.is_folded(index) {
             // None of its frames is free, whatever its header says.
-            self.types[index as usize].store(to as u8, Ordering::Relaxed);
+            self.set_type(index, to);
             return;
         }
         let from = self.type_of(index);
         let free = u64::from(self.blocks[index as usize].free);
         self.lists.unlink(self.blocks, index, from);
-        self.types[index as usize].store(to as u8, Ordering::Relaxed);
+        self.set_type(index, to);
         self.free[from as usize] -= free;
         self.free[to as usize] += free;
         self.lists.link(self.blocks, index, to);
+    }
+
+    /// Gives a pageblock to a type that requests may name; `false` if it is isolated.
+    pub(crate) fn set_aside(&mut self, index: u32, to: MigrateType) -> bool {
+        let isolated = self.type_of(index) == MigrateType::Isolate;
+        if !isolated {
+            self.retag(index, to);
+        }
+        !isolated
     }
 
     /// Puts a pageblock whose map has changed on the list it now belongs on.

@@ -7,12 +7,14 @@
 //! an order for a count.
 
 mod block;
+mod extent;
 mod order;
 mod pfn;
 mod range;
 
 pub use block::Block;
 pub(crate) use block::MemoryTag;
+pub use extent::Extent;
 pub use order::Order;
 pub use pfn::Pfn;
 pub use range::FrameRange;

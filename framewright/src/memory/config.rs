@@ -86,6 +86,8 @@ pub(super) struct ZoneSpec {
     pub(super) pageblocks: usize,
     /// Ranges that are present.
     pub(super) ranges: usize,
+    /// Ranges that may come later.
+    pub(super) absent: usize,
     /// Frames, with those that may come later.
     pub(super) frames: u64,
 }
@@ -146,6 +148,7 @@ impl<'c> Config<'c> {
             base: first.frames.start().align_down(Order::PAGEBLOCK),
             pageblocks: 0,
             ranges: 0,
+            absent: 0,
             frames: 0,
         };
         let mut end = 0;
@@ -153,15 +156,20 @@ impl<'c> Config<'c> {
             end = range.frames.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
             spec.frames += range.frames.frames();
             spec.ranges += usize::from(range.is_present());
+            spec.absent += usize::from(!range.is_present());
         }
         spec.pageblocks = ((end - spec.base.get()) >> PAGEBLOCK_ORDER) as usize;
         Some(spec)
     }
 
-    /// The ranges of a zone that are present, relative to its base.
+    /// The ranges of a zone, relative to its base: those that are present, then the others.
     pub(super) fn ranges_of(&self, zone: ZoneSpec) -> impl Iterator<Item = [u32; 2]> {
+        self.those_of(zone, Presence::Present).chain(self.those_of(zone, Presence::Absent))
+    }
+
+    fn those_of(&self, zone: ZoneSpec, presence: Presence) -> impl Iterator<Item = [u32; 2]> {
         let of_zone = move |range: &&MemoryRange| {
-            range.node == zone.node && range.zone == zone.kind && range.is_present()
+            range.node == zone.node && range.zone == zone.kind && range.presence == presence
         };
         let frame = move |pfn: Pfn| (pfn.get() - zone.base.get()) as u32;
         self.memory

@@ -269,9 +269,11 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
     }
 
-    /// The lists of all CPUs for a zone, for people to read.
-    pub(super) fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
-        (0..).zip(self.cpus).map(move |(id, state)| {
+    /// The lists of all CPUs for a zone, for people to read; none if there is no such zone.
+    pub fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
+        let exists = zone.index() < self.zones.len();
+        let cpus = (0..).zip(self.cpus).filter(move |_| exists);
+        cpus.map(move |(id, state)| {
             let online = state.is_online();
             let sizing = if online { self.sizing(zone) } else { Sizing::disabled() };
             let pages = self.lists_of(zone, CpuId::new(id));

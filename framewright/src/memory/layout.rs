@@ -9,7 +9,7 @@ use super::{
     Config, InitError, Planes, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
 };
 use crate::{
-    buddy::{Buddy, Gigablock, MigrateType, Pageblock},
+    buddy::{ABSENT, Buddy, Gigablock, Pageblock},
     frame::PAGEBLOCK_FRAMES,
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::{CpuId, OwnerLock, Platform},
@@ -65,7 +65,7 @@ impl Layout {
             layout.pageblocks += zone.pageblocks;
             layout.gigablocks += Buddy::gigablocks(zone.base, zone.pageblocks);
             layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
-            layout.ranges += zone.ranges;
+            layout.ranges += zone.ranges + zone.absent;
             let slots = slots_of(config, zone);
             layout.slots += slots;
             layout.slot_sets += BundleStore::set_words(slots);
@@ -207,12 +207,11 @@ struct ZoneArrays<'m> {
 
 impl<'m> ZoneArrays<'m> {
     fn carve(layout: &Layout, config: &Config<'_>, carver: &mut Carver<'m>) -> Option<Self> {
-        let movable = MigrateType::Movable as u8;
         let mut map = config.zones().flat_map(|zone| config.ranges_of(zone));
         Some(Self {
             pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
             gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
-            types: carver.array(layout.pageblocks, |_| AtomicU8::new(movable))?,
+            types: carver.array(layout.pageblocks, |_| AtomicU8::new(ABSENT))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
             planes_at: 0,
@@ -229,11 +228,13 @@ impl<'m> ZoneArrays<'m> {
         let set_words = Buddy::set_words(spec.base, count);
         let sets = self.sets.split_off_mut(..set_words).unwrap_or_default();
         let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
+        let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
         let checked = config.tuning.hardening == Hardening::Checked;
         let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, checked);
         let planes_at = self.planes_at;
         self.planes_at += count * PAGEBLOCK_FRAMES;
-        let place = Place { node: spec.node, kind: spec.kind, base: spec.base, ranges, planes_at };
+        let (node, kind, base) = (spec.node, spec.kind, spec.base);
+        let place = Place { node, kind, base, ranges, absent, planes_at };
         Zone::new(buddy, types, place)
     }
 }

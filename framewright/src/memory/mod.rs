@@ -4,14 +4,18 @@
 //! embedder gave it. It is shared by reference between CPUs; what a CPU does with it goes
 //! through that CPU's [`CpuToken`].
 
+mod balloon;
 mod carve;
 mod config;
 mod cpus;
+mod hotplug;
 mod info;
 mod isolation;
 mod layout;
+mod mobility;
 mod planes;
 mod text;
+mod withhold;
 mod zones;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
@@ -22,13 +26,15 @@ use crate::{
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
-    sync::AtomicU32,
+    sync::{AtomicBool, AtomicU32},
     tuning::{OwnerChoice, Tuning},
     zone::{Zone, Zonelists},
 };
 
+pub use balloon::OrderTooSmall;
 pub use config::{Config, InitError, MemoryRange, Presence};
 pub use cpus::CpuError;
+pub use hotplug::HotplugError;
 pub use info::{Violation, ZoneInfo};
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
@@ -52,6 +58,8 @@ pub struct Memory<'m, P: Platform> {
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
+    /// Whether memory is coming or going.
+    changing: AtomicBool,
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -93,6 +101,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             planes: parts.planes,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
+            changing: AtomicBool::new(false),
         };
         memory.set_watermarks();
         memory.size_new_lists();

@@ -2,7 +2,7 @@
 
 use super::CpuPages;
 use crate::{
-    buddy::{Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
     observe::{Corruption, Event},
     platform::{CpuId, Platform},
@@ -35,7 +35,21 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// The frame number of a zone-relative frame.
     pub(crate) fn pfn(&self, frame: u32) -> Pfn {
-        self.zone.base().offset(u64::from(frame))
+        self.zone.pfn(frame)
+    }
+
+    /// Takes a free block of `order` in a gigablock that was not reported as free yet.
+    pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
+        let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
+        let frame = self.zone.with(self.platform, take)?;
+        self.pages.counters.pgalloc.add(order.frames());
+        Some(frame)
+    }
+
+    /// Gives such a block back; it counts as reported until it is used.
+    pub(crate) fn give_reported(&self, frame: u32, order: Order) {
+        self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
+        self.pages.counters.pgfree.add(order.frames());
     }
 
     /// Gives bundles to the zone under one lock hold, counts, and reports what was refused.

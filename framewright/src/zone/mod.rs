@@ -10,13 +10,15 @@ mod topology;
 mod watermark;
 mod zonelist;
 
+use core::ops::Range;
+
 use crate::{
     alloc::AllocError,
     buddy::{
-        Buddy, Bundle, Bundles, Capture, Classes, Fallback, IsolationRefused, MigrateType,
-        Pageblock, Refusals, Want,
+        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, Fallback, IsolationRefused, MigrateType,
+        PARTIAL, Pageblock, Refusals, Want,
     },
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::{self, Cost, Line, Platform, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
@@ -33,8 +35,11 @@ pub(crate) struct Place<'m> {
     pub(crate) kind: ZoneKind,
     /// First frame of its first pageblock: what its frame numbers count from.
     pub(crate) base: Pfn,
-    /// First frame and end of each range of the memory map, ascending, relative to the base.
+    /// First frame and end of each range of the memory map that is present from the start,
+    /// ascending, relative to the base.
     pub(crate) ranges: &'m [[u32; 2]],
+    /// The same of those that may come later: whole pageblocks.
+    pub(crate) absent: &'m [[u32; 2]],
     /// Frames of the zones before it, holes included: where its entries start in the planes.
     pub(crate) planes_at: usize,
 }
@@ -78,6 +83,16 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.place.kind
     }
 
+    /// The frame numbered `frame`.
+    pub(crate) fn pfn(&self, frame: u32) -> Pfn {
+        self.base().offset(u64::from(frame))
+    }
+
+    /// Gigablocks that it touches.
+    pub(crate) fn gigablocks(&self) -> u32 {
+        Buddy::gigablocks(self.base(), self.types.len()) as u32
+    }
+
     /// Whether it has memory for requests that can use kinds up to `highest`.
     pub(crate) fn serves(&self, highest: ZoneKind) -> bool {
         self.kind() <= highest && self.managed() > 0
@@ -103,7 +118,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// The number of the type of a frame's pageblock, with the precision of [`Zone::types`].
     #[inline(always)]
     pub(crate) fn type_number(&self, frame: u32) -> u8 {
-        self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed)
+        self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
     }
 
     /// The first frame that is not a hole, and the frames from there to the last such.
@@ -129,25 +144,59 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
-        let frame = u32::try_from(pfn.get().checked_sub(self.place.base.get())?).ok()?;
+        let frame = u32::try_from(pfn.get().checked_sub(self.base().get())?).ok()?;
         let end = frame.checked_add(order.frames() as u32)?;
-        let first =
-            self.place.ranges.iter().position(|&[start, stop]| start <= frame && frame < stop)?;
-        // Ranges may touch; then a block may span several.
-        let mut stop = self.place.ranges[first][1];
-        for &[next_start, next_stop] in &self.place.ranges[first + 1..] {
-            if stop >= end || next_start != stop {
-                break;
-            }
-            stop = next_stop;
-        }
-        (end <= stop).then_some(frame)
+        self.has_all(frame, end).then_some(frame)
+    }
+
+    /// Whether all frames from `start` to `end` are in the zone, and there.
+    pub(crate) fn has_all(&self, start: u32, end: u32) -> bool {
+        pageblocks(start, end).all(|block| match self.types.get(block as usize) {
+            None => false,
+            Some(number) => match number.load(Ordering::Relaxed) {
+                ABSENT => false,
+                number if number & PARTIAL == 0 => true,
+                _ => covers(self.place.ranges, clip(block, start, end)),
+            },
+        })
+    }
+
+    /// Whether none of a pageblock's frames is there.
+    pub(crate) fn is_absent(&self, block: u32) -> bool {
+        self.types.get(block as usize).is_none_or(|of| of.load(Ordering::Relaxed) == ABSENT)
+    }
+
+    /// The numbers of the pageblocks in `range`, of whole ones, if the memory map names them all
+    /// for this zone, as present or absent.
+    pub(crate) fn named_pageblocks(&self, range: FrameRange) -> Option<Range<u32>> {
+        let (start, end) = self.clip(range)?;
+        let whole = u64::from(end - start) == range.frames();
+        let named = |block| {
+            let frames = clip(block, start, end);
+            covers(self.place.ranges, frames) || covers(self.place.absent, frames)
+        };
+        let blocks = pageblocks(start, end);
+        (whole && blocks.clone().all(named)).then_some(blocks)
+    }
+
+    /// The part of `range` that lies between the zone's first and last pageblock, as numbers of
+    /// frames; `None` if there is none.
+    pub(crate) fn clip(&self, range: FrameRange) -> Option<(u32, u32)> {
+        let from_base = |pfn: Pfn| pfn.get().saturating_sub(self.base().get());
+        let (start, end) = (from_base(range.start()), from_base(range.end()).min(self.spanned()));
+        (start < end).then_some((start as u32, end as u32))
+    }
+
+    /// Frames from its first pageblock to its last, holes included.
+    pub(crate) fn spanned(&self) -> u64 {
+        (self.types.len() << PAGEBLOCK_ORDER) as u64
     }
 
     /// Asks for the metadata of bundles that are about to be given, before the lock is taken.
+    /// Whole pageblocks come and go without a look at theirs.
     #[inline]
     pub(crate) fn prefetch(&self, bundles: &[Bundle]) {
-        for bundle in bundles {
+        for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             self.pageblocks.prefetch(bundle.pageblock());
         }
     }
@@ -250,9 +299,29 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.with(platform, |buddy| buddy.give_or_capture(frame, order, capture))
     }
 
+    /// Adds absent pageblocks, free and movable.
+    pub(crate) fn add_pageblocks(&self, platform: &P, blocks: Range<u32>) {
+        let frames = (blocks.len() << PAGEBLOCK_ORDER) as u64;
+        self.with(platform, |buddy| blocks.for_each(|block| buddy.add_pageblock(block)));
+        self.managed.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Removes isolated pageblocks that are free as a whole; returns how many were.
+    pub(crate) fn remove_pageblocks(&self, platform: &P, blocks: Range<u32>) -> usize {
+        let removed = self
+            .with(platform, |buddy| blocks.filter(|&block| buddy.remove_pageblock(block)).count());
+        self.managed.fetch_sub((removed << PAGEBLOCK_ORDER) as u64, Ordering::Relaxed);
+        removed
+    }
+
     /// Withholds a pageblock from allocation.
     pub(crate) fn isolate(&self, platform: &P, pageblock: u32) -> Result<(), IsolationRefused> {
         self.with(platform, |buddy| buddy.isolate(pageblock))
+    }
+
+    /// As [`Zone::isolate`], whatever the pageblock holds.
+    pub(crate) fn isolate_pinned(&self, platform: &P, block: u32) -> Result<(), IsolationRefused> {
+        self.with(platform, |buddy| buddy.isolate_pinned(block))
     }
 
     /// Undoes [`Zone::isolate`].
@@ -270,6 +339,28 @@ impl<'m, P: Platform> Zone<'m, P> {
             result
         })
     }
+}
+
+/// The pageblocks that frames `start` to `end` lie in.
+pub(crate) fn pageblocks(start: u32, end: u32) -> Range<u32> {
+    start >> PAGEBLOCK_ORDER..end.div_ceil(PAGEBLOCK_FRAMES as u32)
+}
+
+/// The part of frames `start` to `end` that lies in a pageblock.
+pub(crate) fn clip(block: u32, start: u32, end: u32) -> (u32, u32) {
+    let first = block << PAGEBLOCK_ORDER;
+    (start.max(first), end.min(first + PAGEBLOCK_FRAMES as u32))
+}
+
+/// Whether the frames from the first to the second number are all in `ranges`, which may touch.
+fn covers(ranges: &[[u32; 2]], (start, end): (u32, u32)) -> bool {
+    let mut covered = start;
+    for &[first, stop] in ranges {
+        if first <= covered && covered < stop {
+            covered = stop;
+        }
+    }
+    covered >= end
 }
 
 /// Tells a simulator what moving these bundles under the zone lock touches and costs.

@@ -2,6 +2,10 @@ use std::{boxed::Box, vec::Vec};
 
 use super::*;
 
+mod large;
+mod model;
+mod random;
+
 /// A buddy over `pageblocks` pageblocks of free movable frames.
 fn buddy(pageblocks: usize) -> Buddy<'static> {
     let blocks = (0..pageblocks).map(|_| Pageblock::empty()).collect::<Vec<_>>();

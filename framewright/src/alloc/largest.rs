@@ -1,0 +1,27 @@
+//! The largest blocks first: for balloons.
+
+use super::{AllocError, CpuToken, Request};
+use crate::{
+    frame::{Block, Order},
+    platform::Platform,
+};
+
+impl<'m, P: Platform> CpuToken<'_, 'm, P> {
+    /// Allocates a block as large as there is one, up to the order of `request`, without waiting
+    /// for any. A balloon that is inflated like this leaves the rest of memory as whole as it
+    /// can, and its owner's books short.
+    ///
+    /// # Errors
+    ///
+    /// Why not even a single frame could be had.
+    pub fn alloc_largest(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
+        let request = request.no_wait();
+        let largest = self.memory().largest_free_order().unwrap_or_default().min(request.order());
+        let mut orders = Order::all().filter(|&order| order <= largest).rev();
+        let found = orders.find_map(|order| self.alloc(request.of_order(order)).ok());
+        match found {
+            Some(block) => Ok(block),
+            None => self.alloc(request.of_order(Order::ZERO)),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Pageblocks that come and go.
+//!
+//! A zone has room for every pageblock that may ever be there. One that is not has the type
+//! [`ABSENT`], no frames, and is on no list. It comes as a whole and free; it goes after it was
+//! isolated, so that nobody takes of it, and only if all of it is free.
+
+use super::{ABSENT, Buddy, FRAMES, MigrateType, Pageblock};
+use crate::{frame::PAGEBLOCK_ORDER, sync::Ordering};
+
+impl Buddy<'_> {
+    /// Adds pageblock `index`, which is absent.
+    pub(crate) fn add_pageblock(&mut self, index: u32) {
+        self.add_frames(index << PAGEBLOCK_ORDER, (index + 1) << PAGEBLOCK_ORDER);
+    }
+
+    /// Removes pageblock `index`, which is isolated; `false` if not all of it is free.
+    pub(crate) fn remove_pageblock(&mut self, index: u32) -> bool {
+        let block = &mut self.blocks[index as usize];
+        let isolated = MigrateType::Isolate as u8;
+        let number = self.types[index as usize].load(Ordering::Relaxed);
+        if number != isolated || !block.is_free() || self.lists.gigablocks.is_folded(index) {
+            return false;
+        }
+        *block = Pageblock::empty();
+        self.types[index as usize].store(ABSENT, Ordering::Relaxed);
+        self.free[usize::from(isolated)] -= u64::from(FRAMES);
+        true
+    }
+}

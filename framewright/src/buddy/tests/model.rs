@@ -1,0 +1,119 @@
+//! The truth about every frame, kept in the most naive way, beside a buddy.
+
+use super::*;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Frame {
+    Hole,
+    Free,
+    Used,
+}
+
+pub(super) struct Model {
+    pub(super) buddy: Buddy<'static>,
+    /// Place of the first pageblock in its gigablock.
+    skew: u32,
+    pub(super) frames: Vec<Frame>,
+    /// Blocks that were taken: first frame and order.
+    pub(super) held: Vec<(u32, u8)>,
+}
+
+impl Model {
+    pub(super) fn new(skew: u32, pageblocks: u32, ranges: &[[u32; 2]]) -> Self {
+        let mut frames = std::vec![Frame::Hole; (pageblocks * FRAMES) as usize];
+        for range in ranges {
+            frames[range[0] as usize..range[1] as usize].fill(Frame::Free);
+        }
+        let blocks = (0..pageblocks).map(|_| Pageblock::empty()).collect();
+        let types = (0..pageblocks).map(|_| AtomicU8::new(MOVABLE as u8)).collect();
+        let base = Pfn::new(Order::MAX.frames() + u64::from(skew * FRAMES));
+        let buddy = at(base, blocks, types, ranges.to_vec());
+        Self { buddy, skew, frames, held: Vec::new() }
+    }
+
+    pub(super) fn pageblocks(&self) -> u32 {
+        self.frames.len() as u32 / FRAMES
+    }
+
+    pub(super) fn slice(&mut self, frame: u32, frames: u32) -> &mut [Frame] {
+        &mut self.frames[frame as usize..(frame + frames) as usize]
+    }
+
+    /// Frames become used that must all be free.
+    pub(super) fn use_frames(&mut self, frame: u32, frames: u32) {
+        let slice = self.slice(frame, frames);
+        assert!(slice.iter().all(|&frame| frame == Frame::Free), "handed out twice: {frame}");
+        slice.fill(Frame::Used);
+    }
+
+    /// A block was taken.
+    pub(super) fn hold(&mut self, frame: u32, order: u8) {
+        let physical = u64::from(self.skew * FRAMES) + u64::from(frame);
+        assert_eq!(physical % (1 << order), 0, "misaligned: {frame} of order {order}");
+        self.use_frames(frame, 1 << order);
+        self.held.push((frame, order));
+    }
+
+    /// A block goes back.
+    pub(super) fn give(&mut self, frame: u32, order: u8) {
+        self.slice(frame, 1 << order).fill(Frame::Free);
+        assert_eq!(give_unchecked(&mut self.buddy, frame, order).count, 0);
+    }
+
+    /// Free blocks by order: within pageblocks by halving, above by pairing.
+    fn blocks(&self) -> [u64; Order::COUNT] {
+        let mut counts = [0; Order::COUNT];
+        let mut whole = Vec::new();
+        for (index, frames) in self.frames.chunks(FRAMES as usize).enumerate() {
+            let index = index as u32;
+            let all_free = frames.iter().all(|&frame| frame == Frame::Free);
+            if all_free && self.buddy.type_of(index).mixes() {
+                whole.push(index + self.skew);
+            } else {
+                count_blocks(frames, &mut counts);
+            }
+        }
+        for order in Order::all().skip(9) {
+            let has_buddy = |place: u32| whole.binary_search(&(place ^ 1)).is_ok();
+            let merges = |&place: &u32| order < Order::MAX && has_buddy(place);
+            let (paired, alone): (Vec<u32>, Vec<u32>) = whole.iter().partition(|p| merges(p));
+            counts[usize::from(order.get())] += alone.len() as u64;
+            whole = paired.iter().filter(|&place| place % 2 == 0).map(|place| place / 2).collect();
+        }
+        counts
+    }
+
+    /// Compares everything.
+    pub(super) fn check(&self) {
+        self.buddy.check().unwrap();
+        let expected = self.blocks();
+        let counts = self.buddy.counts();
+        let counted: Vec<u64> = Order::all().map(|order| counts.free_of_order(order)).collect();
+        assert_eq!(counted, expected);
+        let listed = |index: u32| self.buddy.type_of(index).listed().is_some();
+        let free = |index: u32| {
+            let frames = &self.frames[(index * FRAMES) as usize..][..FRAMES as usize];
+            frames.iter().filter(|&&frame| frame == Frame::Free).count() as u64
+        };
+        let indices = 0..self.pageblocks();
+        let sum: u64 = indices.filter(|&index| listed(index)).map(free).sum();
+        assert_eq!(self.buddy.free_frames(), sum);
+    }
+}
+
+fn give_unchecked(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {
+    buddy.give_bundles(&[Bundle::of(frame, super::order(order))])
+}
+
+/// Counts a whole of free frames as one block, anything else by halves.
+fn count_blocks(frames: &[Frame], counts: &mut [u64; Order::COUNT]) {
+    let free = frames.iter().filter(|&&frame| frame == Frame::Free).count();
+    if free == frames.len() {
+        counts[free.ilog2() as usize] += 1;
+    } else if free > 0 {
+        let (low, high) = frames.split_at(frames.len() / 2);
+        count_blocks(low, counts);
+        count_blocks(high, counts);
+    }
+}

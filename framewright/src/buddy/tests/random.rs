@@ -1,0 +1,142 @@
+//! Random sequences of everything a buddy can do, beside a naive model.
+
+use super::{
+    model::{Frame, Model},
+    *,
+};
+
+/// A small generator: the sequences must be the same everywhere.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) % u64::from(bound)) as u32
+    }
+
+    /// A type that may be requested, movable more often than others.
+    fn migratetype(&mut self) -> MigrateType {
+        match self.below(4) {
+            0 => MigrateType::Unmovable,
+            1 => MigrateType::Reclaimable,
+            _ => MOVABLE,
+        }
+    }
+}
+
+fn take_some(model: &mut Model, random: &mut Random) {
+    let order = random.below(19) as u8;
+    let blocks = if random.below(2) == 0 { 1 } else { 1 + random.below(40) };
+    let wanted = want(order, random.migratetype(), blocks);
+    let largest = model.buddy.classes().largest();
+    let mut out = Bundles::new();
+    model.buddy.take_bundles(wanted, &mut out);
+    let frames: Vec<u32> = out.as_slice().iter().flat_map(|bundle| bundle.frames()).collect();
+    assert_eq!(frames.is_empty(), largest < Some(super::order(order)), "order {order}");
+    for frame in frames {
+        model.hold(frame, order);
+    }
+}
+
+fn give_one(model: &mut Model, random: &mut Random) {
+    if !model.held.is_empty() {
+        let (frame, order) = model.held.swap_remove(random.below(model.held.len() as u32) as usize);
+        model.give(frame, order);
+    }
+}
+
+fn split_one(model: &mut Model, random: &mut Random) {
+    if model.held.is_empty() {
+        return;
+    }
+    let i = random.below(model.held.len() as u32) as usize;
+    let (frame, order) = model.held[i];
+    if let Some(half) = order.checked_sub(1) {
+        model.buddy.split_head(frame, super::order(half));
+        model.held[i] = (frame, half);
+        model.held.push((frame + (1 << half), half));
+    }
+}
+
+fn give_wrongly(model: &mut Model, random: &mut Random) {
+    let order = random.below(19) as u8;
+    let frame = random.below(model.frames.len() as u32) & !((1u32 << order) - 1);
+    let in_zone = frame as usize + (1 << order) <= model.frames.len();
+    if in_zone && !model.held.contains(&(frame, order)) {
+        let refusals = model.buddy.give_bundles(&[Bundle::of(frame, super::order(order))]);
+        assert_eq!(refusals.count, 1, "{frame} of order {order}");
+    }
+}
+
+fn take_one_place(model: &mut Model, random: &mut Random) {
+    let order = random.below(19);
+    let pageblock = random.below(model.pageblocks());
+    let frame = match super::order(order as u8) {
+        large if large > Order::PAGEBLOCK => {
+            match model.buddy.align_down(pageblock * FRAMES, large) {
+                Some(frame) => frame,
+                None => return,
+            }
+        }
+        _ => (pageblock * FRAMES + random.below(FRAMES)) & !((1 << order) - 1),
+    };
+    let of = random.migratetype();
+    if model.buddy.take_specific(frame, super::order(order as u8), of) {
+        model.hold(frame, order as u8);
+    } else if order <= 9 {
+        let frames = model.slice(frame, 1 << order);
+        assert!(frames.iter().any(|&frame| frame != Frame::Free), "{frame} of order {order}");
+    }
+}
+
+fn isolate_one(model: &mut Model, random: &mut Random) {
+    let index = random.below(model.pageblocks());
+    if model.buddy.type_of(index) == MigrateType::Isolate {
+        model.buddy.undo_isolate(index);
+    } else {
+        let _ = model.buddy.isolate(index);
+    }
+}
+
+fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
+    let mut random = Random(seed);
+    let mut model = Model::new(skew, pageblocks, ranges);
+    model.check();
+    for step in 0..steps {
+        match random.below(16) {
+            0..5 => take_some(&mut model, &mut random),
+            5..11 => give_one(&mut model, &mut random),
+            11 => split_one(&mut model, &mut random),
+            12 => give_wrongly(&mut model, &mut random),
+            13 => take_one_place(&mut model, &mut random),
+            _ => isolate_one(&mut model, &mut random),
+        }
+        if step % 8 == 0 || cfg!(miri) {
+            model.check();
+        }
+    }
+    for index in 0..pageblocks {
+        model.buddy.undo_isolate(index);
+    }
+    while let Some((frame, order)) = model.held.pop() {
+        model.give(frame, order);
+    }
+    model.check();
+}
+
+const STEPS: u32 = if cfg!(miri) { 20 } else { 1500 };
+
+#[test]
+fn a_small_zone_agrees_with_the_model() {
+    for seed in 0..if cfg!(miri) { 1 } else { 4 } {
+        run(seed, 3, 9, &[[0, 9 * 512]], STEPS);
+        run(seed, 511, 7, &[[100, 1300], [1536, 7 * 512 - 1]], STEPS);
+    }
+}
+
+#[test]
+fn a_zone_of_several_gigablocks_agrees_with_the_model() {
+    let whole = if cfg!(miri) { 70 } else { 512 + 40 + 33 };
+    run(11, 472, whole, &[[0, whole * 512]], STEPS);
+    run(12, 0, whole, &[[0, 64 * 512], [65 * 512, whole * 512 - 77]], STEPS);
+}

@@ -1,0 +1,164 @@
+//! Memory that comes and goes.
+//!
+//! The memory map names what may ever come ([`Presence::Absent`](super::Presence)), so that its
+//! metadata has a place from the start. Whole pageblocks are added and removed. Added frames are
+//! free as whole pageblocks, which are broken into last: there is no need to put them at the end
+//! of anything. Removing withholds the pageblocks, brings home what CPU lists hold of them, and
+//! answers *busy* with the frames in the way unless all are free then.
+//!
+//! Afterwards the watermarks and the bounds of CPU lists follow the new size, and requests in the
+//! slow path learn by the memory's generation that looking again may be worth while. One change
+//! at a time: others wait through the wait hook.
+
+use core::{fmt, ops::Range};
+
+use super::Memory;
+use crate::{
+    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    platform::{Platform, Wait},
+    sync::Ordering,
+    zone::ZoneId,
+};
+
+/// Pageblocks that are added or removed under one hold of the zone lock.
+const STRETCH: u32 = 64;
+
+/// Why memory could not be added or removed. Nothing has changed then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HotplugError {
+    /// The range does not consist of whole pageblocks, or is empty.
+    NotWhole,
+    /// The memory map has no such memory in one zone.
+    NotInMap,
+    /// Part of what shall be added is there already.
+    Present {
+        /// The first frame of the first such pageblock.
+        at: Pfn,
+    },
+    /// Part of what shall be removed is not there.
+    Absent {
+        /// The first frame of the first such pageblock.
+        at: Pfn,
+    },
+    /// Somebody withholds a pageblock of what shall be removed.
+    Isolated {
+        /// Its first frame.
+        at: Pfn,
+    },
+    /// Frames of what shall be removed are in use.
+    Busy {
+        /// How many.
+        frames: u64,
+    },
+}
+
+impl fmt::Display for HotplugError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HotplugError::NotWhole => {
+                write!(f, "the range is not made of whole pageblocks of {PAGEBLOCK_FRAMES} frames")
+            }
+            HotplugError::NotInMap => f.write_str("the memory map has no such memory in one zone"),
+            HotplugError::Present { at } => {
+                write!(f, "the pageblock at frame {at} is there already")
+            }
+            HotplugError::Absent { at } => write!(f, "the pageblock at frame {at} is not there"),
+            HotplugError::Isolated { at } => {
+                write!(f, "the pageblock at frame {at} is isolated by somebody else")
+            }
+            HotplugError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
+        }
+    }
+}
+
+impl core::error::Error for HotplugError {}
+
+impl<P: Platform> Memory<'_, P> {
+    /// Adds memory that the memory map names and that is absent, free and movable.
+    ///
+    /// # Errors
+    ///
+    /// It is not whole pageblocks of the map's, or part of it is present.
+    pub fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
+        self.one_at_a_time(|| {
+            let (id, blocks) = self.whole_pageblocks(range)?;
+            let zone = &self.zones[id.index()];
+            if let Some(block) = blocks.clone().find(|&block| !zone.is_absent(block)) {
+                return Err(HotplugError::Present { at: zone.pfn(block << PAGEBLOCK_ORDER) });
+            }
+            for some in stretches(blocks) {
+                zone.add_pageblocks(&self.platform, some);
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes memory: nothing of it will be handed out any more.
+    ///
+    /// # Errors
+    ///
+    /// [`HotplugError::Busy`] if frames are in use: `in_the_way` was told which.
+    pub fn remove_memory(
+        &self,
+        range: FrameRange,
+        in_the_way: &mut dyn FnMut(FrameRange),
+    ) -> Result<(), HotplugError> {
+        self.one_at_a_time(|| {
+            let (id, blocks) = self.whole_pageblocks(range)?;
+            let zone = &self.zones[id.index()];
+            if let Some(block) = blocks.clone().find(|&block| zone.is_absent(block)) {
+                return Err(HotplugError::Absent { at: zone.pfn(block << PAGEBLOCK_ORDER) });
+            }
+            let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
+            self.withhold(id, start, end).map_err(|at| HotplugError::Isolated { at })?;
+            let busy = self.report_in_use(id, start, end, in_the_way);
+            if busy > 0 {
+                self.release(id, start, end);
+                return Err(HotplugError::Busy { frames: busy });
+            }
+            // Nobody can allocate from what is withheld, so all of it is free and stays so.
+            for some in stretches(blocks) {
+                zone.remove_pageblocks(&self.platform, some);
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs a change of the memory map when no other is running, and what follows from it.
+    fn one_at_a_time(
+        &self,
+        change: impl FnOnce() -> Result<(), HotplugError>,
+    ) -> Result<(), HotplugError> {
+        let mut spins = 0;
+        while self.changing.swap(true, Ordering::Acquire) {
+            self.platform.wait(Wait::Lock, spins);
+            spins = spins.saturating_add(1);
+        }
+        let result = change();
+        if result.is_ok() {
+            self.set_watermarks();
+            self.resize_lists();
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        self.changing.store(false, Ordering::Release);
+        result
+    }
+
+    /// The zone of a range of whole pageblocks that the map names, and their numbers in it.
+    fn whole_pageblocks(&self, range: FrameRange) -> Result<(ZoneId, Range<u32>), HotplugError> {
+        let whole = |pfn: Pfn| pfn.is_aligned(Order::PAGEBLOCK);
+        if range.frames() == 0 || !whole(range.start()) || !whole(range.end()) {
+            return Err(HotplugError::NotWhole);
+        }
+        let mut zones = self.zones.iter().enumerate();
+        zones
+            .find_map(|(i, zone)| Some((ZoneId::new(i), zone.named_pageblocks(range)?)))
+            .ok_or(HotplugError::NotInMap)
+    }
+}
+
+/// Pageblocks, a bounded number at a time.
+fn stretches(blocks: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+    let end = blocks.end;
+    blocks.step_by(STRETCH as usize).map(move |at| at..end.min(at + STRETCH))
+}

@@ -1,0 +1,190 @@
+//! Memory that comes and goes, and what a hypervisor is told.
+
+#![cfg(not(feature = "loom"))]
+
+mod support;
+
+use framewright::{
+    Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
+    NodeId, Order, OrderTooSmall, Pfn, Request, ZoneId, ZoneKind, tuning::Auto,
+};
+use support::machine::{Machine, Metadata};
+
+const MOVABLE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+const PAGEBLOCK: u64 = 512;
+
+fn range(start: u64, end: u64) -> FrameRange {
+    FrameRange::new(Pfn::new(start * PAGEBLOCK), Pfn::new(end * PAGEBLOCK)).unwrap()
+}
+
+/// Pageblocks 0 to 8 are there, 8 to 24 may come.
+fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
+    let map = [
+        range(0, 8).into(),
+        MemoryRange::new(range(8, 24), NodeId::default(), ZoneKind::Normal).absent(),
+    ];
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    test(&memory);
+    memory.drain_all();
+    memory.check().unwrap();
+}
+
+fn all<'m>(memory: &Memory<'m, Machine>) -> Vec<Block<'m>> {
+    let mut token = memory.cpu(CpuId::new(0)).unwrap();
+    core::iter::from_fn(|| token.alloc(MOVABLE).ok()).collect()
+}
+
+fn free_all<'m>(memory: &Memory<'m, Machine>, blocks: Vec<Block<'m>>) {
+    let mut token = memory.cpu(CpuId::new(0)).unwrap();
+    blocks.into_iter().for_each(|block| token.free(block).unwrap());
+}
+
+#[test]
+fn memory_that_may_come_is_not_there() {
+    on_memory(|memory| {
+        assert_eq!(memory.managed(), 8 * PAGEBLOCK);
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let absent = Pfn::new(9 * PAGEBLOCK);
+        assert!(token.alloc_at(absent, Order::ZERO, MigrateType::Movable).is_none());
+        // SAFETY: nothing is freed: the call is refused.
+        assert!(unsafe { token.free_raw(absent, Order::ZERO) }.is_err());
+        drop(token);
+        let blocks = all(memory);
+        assert_eq!(blocks.len() as u64, 8 * PAGEBLOCK);
+        free_all(memory, blocks);
+    });
+}
+
+#[test]
+fn what_is_added_is_used_and_what_is_free_can_go() {
+    on_memory(|memory| {
+        memory.add_memory(range(10, 14)).unwrap();
+        assert_eq!(memory.managed(), 12 * PAGEBLOCK);
+        memory.check().unwrap();
+        let blocks = all(memory);
+        assert_eq!(blocks.len() as u64, 12 * PAGEBLOCK);
+        free_all(memory, blocks);
+        // What was there from the start may go as well, and come back.
+        for gone in [range(11, 13), range(0, 4)] {
+            memory.remove_memory(gone, &mut |_| panic!("nothing is in the way")).unwrap();
+        }
+        assert_eq!(memory.managed(), 6 * PAGEBLOCK);
+        let blocks = all(memory);
+        assert_eq!(blocks.len() as u64, 6 * PAGEBLOCK);
+        assert!(blocks.iter().all(|b| !range(0, 4).contains(b.pfn())));
+        free_all(memory, blocks);
+        memory.add_memory(range(0, 4)).unwrap();
+        memory.drain_all();
+        assert_eq!(memory.free(), 10 * PAGEBLOCK);
+    });
+}
+
+#[test]
+fn what_is_in_use_stays_and_is_named() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(CpuId::new(1)).unwrap();
+        let at = Pfn::new(2 * PAGEBLOCK + 64);
+        let held = token.alloc_at(at, Order::new(3).unwrap(), MigrateType::Unmovable).unwrap();
+        let free_before = memory.free();
+        let mut named = Vec::new();
+        let refused = memory.remove_memory(range(1, 5), &mut |frames| named.push(frames));
+        assert_eq!(refused, Err(HotplugError::Busy { frames: 8 }));
+        assert_eq!(named, [FrameRange::new(at, at.offset(8)).unwrap()]);
+        assert_eq!(memory.free(), free_before);
+        memory.check().unwrap();
+        token.free(held).unwrap();
+        memory.remove_memory(range(1, 5), &mut |_| ()).unwrap();
+    });
+}
+
+#[test]
+fn large_blocks_form_across_what_was_added() {
+    on_memory(|memory| {
+        memory.add_memory(range(8, 16)).unwrap();
+        assert_eq!(memory.largest_free_order(), Order::new(13));
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let request = Request::new(Order::new(13).unwrap(), MigrateType::Movable);
+        let block = token.alloc(request).unwrap();
+        let refused = memory.remove_memory(range(8, 9), &mut |_| ());
+        assert_eq!(refused, Err(HotplugError::Busy { frames: PAGEBLOCK }));
+        token.free(block).unwrap();
+    });
+}
+
+#[test]
+fn wrong_ranges_are_told_apart() {
+    on_memory(|memory| {
+        let frames = |a, b| FrameRange::new(Pfn::new(a), Pfn::new(b)).unwrap();
+        let at = |block| Pfn::new(block * PAGEBLOCK);
+        assert_eq!(memory.add_memory(frames(4096, 5000)), Err(HotplugError::NotWhole));
+        assert_eq!(memory.add_memory(range(9, 9)), Err(HotplugError::NotWhole));
+        assert_eq!(memory.add_memory(range(20, 25)), Err(HotplugError::NotInMap));
+        assert_eq!(memory.add_memory(range(7, 9)), Err(HotplugError::Present { at: at(7) }));
+        let remove = |range| memory.remove_memory(range, &mut |_| ());
+        assert_eq!(remove(range(7, 9)), Err(HotplugError::Absent { at: at(8) }));
+        let isolated = memory.isolate(at(6)).unwrap();
+        assert_eq!(remove(range(5, 7)), Err(HotplugError::Isolated { at: at(6) }));
+        memory.undo_isolate(isolated).unwrap();
+        remove(range(5, 7)).unwrap();
+    });
+}
+
+#[test]
+fn watermarks_follow_what_is_there() {
+    let map = [
+        range(0, 8).into(),
+        MemoryRange::new(range(8, 512), NodeId::default(), ZoneKind::Normal).absent(),
+    ];
+    let config = Config::new(&map, 1);
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    let min = || memory.zone(ZoneId::default()).unwrap().min;
+    let before = min();
+    memory.add_memory(range(8, 512)).unwrap();
+    let with = min();
+    assert!(with > 4 * before, "{before} {with}");
+    memory.remove_memory(range(8, 512), &mut |_| ()).unwrap();
+    assert_eq!(min(), before);
+}
+
+#[test]
+fn free_blocks_are_reported_once() {
+    on_memory(|memory| {
+        let report = |order: Order| {
+            let mut reported = Vec::new();
+            let frames = memory.report_free(order, &mut |frames| {
+                memory.check().unwrap();
+                reported.push(frames);
+            });
+            assert_eq!(frames.unwrap(), reported.iter().map(|r| r.frames()).sum::<u64>());
+            reported
+        };
+        assert_eq!(memory.report_free(Order::ZERO, &mut |_| ()), Err(OrderTooSmall));
+        let two = Order::new(10).unwrap();
+        assert_eq!(report(two).len(), 4);
+        assert_eq!(report(two), []);
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let block = token.alloc_at(Pfn::new(3 * PAGEBLOCK), Order::ZERO, MigrateType::Movable);
+        assert_eq!(report(two), []);
+        token.free(block.unwrap()).unwrap();
+        token.drain();
+        assert_eq!(report(two), [range(2, 4)]);
+    });
+}
+
+#[test]
+fn a_balloon_takes_the_largest_first() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let hole = token.alloc_at(Pfn::new(5), Order::ZERO, MigrateType::Movable).unwrap();
+        let up_to = Request::new(Order::MAX, MigrateType::Movable);
+        let balloon: Vec<_> = core::iter::from_fn(|| token.alloc_largest(up_to).ok()).collect();
+        let orders: Vec<_> = balloon.iter().map(|block| block.order().get()).collect();
+        assert_eq!(orders, [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        balloon.into_iter().for_each(|block| token.free(block).unwrap());
+        token.free(hole).unwrap();
+    });
+}
