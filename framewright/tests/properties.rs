@@ -27,7 +27,7 @@ fn one_zone() -> impl Strategy<Value = Topology> {
     (base(), stretches(3), 1usize..=4).prop_map(|(base, mut stretches, cpus)| {
         stretches.iter_mut().for_each(|stretch| stretch.place = 0);
         let (cpus, distances) = (vec![0; cpus], Vec::new());
-        Topology { base, stretches, nodes: 0, cpus, distances, unit: 0, apart: true }
+        Topology { base, stretches, nodes: 0, cpus, distances, unit: 0 }
     })
 }
 
@@ -43,7 +43,6 @@ fn many_zones() -> impl Strategy<Value = Topology> {
             cpus,
             distances,
             unit: 0,
-            apart: true,
         },
     )
 }

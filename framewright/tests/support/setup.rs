@@ -95,7 +95,7 @@ impl Setup {
             place: byte(),
         });
         let stretches = stretches.collect();
-        let topology = Topology { base, stretches, nodes, cpus, distances, unit: 0, apart: true };
+        let topology = Topology { base, stretches, nodes, cpus, distances, unit: 0 };
         (Self { topology, choices }, bytes.as_slice())
     }
 }

@@ -69,8 +69,6 @@ pub struct Topology {
     pub distances: Vec<u8>,
     /// Frames in a unit of gaps and lengths, less one.
     pub unit: u8,
-    /// Whether zones keep off one another's pageblocks.
-    pub apart: bool,
 }
 
 impl Topology {
@@ -84,16 +82,7 @@ impl Topology {
         let (mut at, mut left) = (self.base, UNITS_MAX * unit);
         let mut map: Vec<MemoryRange> = Vec::new();
         for stretch in &self.stretches {
-            let (mut node, mut kind) = (stretch.node(self.nodes()), stretch.kind());
-            if let Some(last) = map.last().filter(|_| self.apart) {
-                let here = |range: &MemoryRange| (range.node, range.zone) == (node, kind);
-                if map.iter().any(here) {
-                    // Coming back would enclose what lies between.
-                    (node, kind) = (last.node, last.zone);
-                } else {
-                    at = at.next_multiple_of(PAGEBLOCK);
-                }
-            }
+            let (node, kind) = (stretch.node(self.nodes()), stretch.kind());
             let (start, end) = stretch.frames(at, left, unit);
             if left == 0 {
                 break;

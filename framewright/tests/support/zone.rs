@@ -52,7 +52,8 @@ impl ZoneTruth {
     /// Whether all frames of a block are `what`.
     pub fn all(&self, pfn: Pfn, order: Order, what: Frame) -> bool {
         let start = pfn.get().checked_sub(self.base).map(|start| start as usize);
-        let frames = start.and_then(|start| self.frames.get(start..)?.get(..order.frames() as usize));
+        let frames =
+            start.and_then(|start| self.frames.get(start..)?.get(..order.frames() as usize));
         frames.is_some_and(|frames| frames.iter().all(|frame| *frame == what))
     }
 
