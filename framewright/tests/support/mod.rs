@@ -14,6 +14,8 @@
 //! | `world`    | runs steps on a memory and the oracle at once                          |
 //! | `verdict`  | whether the two agree                                                  |
 //! | `abuse`    | frees that must be refused                                             |
+//! | `hotplug`  | memory that comes and goes                                             |
+//! | `balloon`  | the largest blocks first, and reports of what is free                  |
 //!
 //! Setups and steps are plain numbers so that a property test can shrink them and a fuzzer can
 //! read them from bytes: every number means something, none is refused.
@@ -21,6 +23,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 pub mod abuse;
+pub mod balloon;
+pub mod hotplug;
 pub mod machine;
 pub mod marks;
 pub mod oracle;

@@ -23,6 +23,12 @@ pub enum Action {
     Drain,
     DrainCpu,
     DrainAll,
+    /// As large as there is one.
+    AllocLargest,
+    ReportFree,
+    AddMemory,
+    RemoveMemory,
+    SetAside,
     Isolate,
     UndoIsolate,
     Offline,
@@ -33,7 +39,7 @@ pub enum Action {
 }
 
 /// How often each action is tried.
-const WEIGHTS: [(Action, u8); 22] = [
+const WEIGHTS: [(Action, u8); 27] = [
     (Action::Alloc, 5),
     (Action::AllocCold, 3),
     (Action::AllocMany, 4),
@@ -49,6 +55,11 @@ const WEIGHTS: [(Action, u8); 22] = [
     (Action::Drain, 1),
     (Action::DrainCpu, 1),
     (Action::DrainAll, 1),
+    (Action::AllocLargest, 1),
+    (Action::ReportFree, 1),
+    (Action::AddMemory, 2),
+    (Action::RemoveMemory, 2),
+    (Action::SetAside, 1),
     (Action::Isolate, 1),
     (Action::UndoIsolate, 1),
     (Action::Offline, 1),
@@ -123,6 +134,20 @@ impl Step {
             2 => min - min / 2 - (min - min / 2) / 4,
             _ => min,
         }
+    }
+
+    /// With another order.
+    pub fn of_order(self, order: Order) -> Self {
+        Self { order: order.get(), ..self }
+    }
+
+    /// As the request is treated if it may not wait.
+    pub fn without_waiting(self) -> Self {
+        let how = match self.flags >> 3 & 7 {
+            1 | 2 => 2,
+            _ => 0,
+        };
+        Self { flags: self.flags & !(7 << 3) | how << 3, ..self }
     }
 
     /// Where the request's frames may be.

@@ -24,37 +24,32 @@ impl Numa {
         }
     }
 
-    fn plus(self, other: &Self) -> Self {
-        Self {
-            hit: self.hit + other.hit,
-            miss: self.miss + other.miss,
-            foreign: self.foreign + other.foreign,
-            local: self.local + other.local,
-            other: self.other + other.other,
-        }
+    /// What is known of it even if the preferred zone is not.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let all = |numa: &Self| (numa.hit + numa.miss, numa.local, numa.other);
+        all(self) == all(other)
     }
 }
 
-/// The counters of all zones on all CPUs.
+/// The counters of every zone, and those of every CPU.
 pub struct Tally {
-    cpus: usize,
-    of: Vec<Numa>,
+    pub zones: Vec<Numa>,
+    pub cpus: Vec<Numa>,
+    /// CPUs that may not know yet which zone is nearest now.
+    pub stale: Vec<bool>,
+    /// Whether one of those was served, by the zone that was nearest before, perhaps.
+    pub unsure: bool,
 }
 
 impl Tally {
     pub fn new(zones: usize, cpus: usize) -> Self {
-        Self { cpus, of: vec![Numa::default(); zones * cpus] }
+        let numa = |count| vec![Numa::default(); count];
+        Self { zones: numa(zones), cpus: numa(cpus), stale: vec![false; cpus], unsure: false }
     }
 
-    pub fn at(&mut self, zone: usize, cpu: usize) -> &mut Numa {
-        &mut self.of[zone * self.cpus + cpu]
-    }
-
-    pub fn of_zone(&self, zone: usize) -> Numa {
-        self.of[zone * self.cpus..][..self.cpus].iter().fold(Numa::default(), Numa::plus)
-    }
-
-    pub fn of_cpu(&self, cpu: usize) -> Numa {
-        self.of.iter().skip(cpu).step_by(self.cpus).fold(Numa::default(), Numa::plus)
+    /// Counts in a zone on a CPU.
+    pub fn count(&mut self, zone: usize, cpu: usize, count: impl Fn(&mut Numa)) {
+        count(&mut self.zones[zone]);
+        count(&mut self.cpus[cpu]);
     }
 }

@@ -1,10 +1,10 @@
 //! Nodes, CPUs and zones from plain numbers.
 //!
 //! Ranges of memory lie behind one another, with and without gaps, each on a node and of a kind.
-//! So zones may have holes, be smaller than a pageblock, share a pageblock with the next, and
+//! So zones may have holes, be absent in part or as a whole, be smaller than a pageblock, share a pageblock with the next, and
 //! lie within one another; nodes may be without memory, or without CPUs.
 
-use framewright::{FrameRange, MemoryRange, NodeId, Pfn, ZoneKind};
+use framewright::{FrameRange, MemoryRange, NodeId, Pfn, Presence, ZoneKind};
 
 const PAGEBLOCK: u64 = 512;
 /// Units that a map may have.
@@ -19,7 +19,7 @@ pub struct Stretch {
     pub gap: u16,
     /// In units.
     pub length: u16,
-    /// Node, kind and shape, a few bits each.
+    /// Node, kind, shape and presence, a few bits each.
     pub place: u8,
 }
 
@@ -32,6 +32,11 @@ impl Stretch {
         const KINDS: [ZoneKind; 4] =
             [ZoneKind::Normal, ZoneKind::Movable, ZoneKind::Dma32, ZoneKind::Dma];
         KINDS[usize::from(self.place >> 3 & 3)]
+    }
+
+    /// Whether it comes later: only whole pageblocks can.
+    fn is_absent(self) -> bool {
+        self.place >> 5 == 7
     }
 
     /// Its first frame and end, at `at` or behind.
@@ -88,11 +93,13 @@ impl Topology {
                 break;
             }
             left = left.saturating_sub(end - start);
-            map.push(MemoryRange::new(range(start, end), node, kind));
+            let range = MemoryRange::new(range(start, end), node, kind);
+            map.push(if stretch.is_absent() { range.absent() } else { range });
             at = end;
         }
-        if map.is_empty() {
-            map.push(range(self.base, self.base + 600).into());
+        if map.iter().all(|range| range.presence == Presence::Absent) {
+            // Something has to be there.
+            map.push(range(at, at + 600).into());
         }
         map
     }

@@ -1,5 +1,7 @@
 //! A memory and its oracle, and what the steps do to both.
 
+use std::collections::BTreeSet;
+
 use framewright::{
     Block, CpuToken, IsolateError, IsolatedBlock, Layout, Memory, Order, Pfn, Request, ZoneId,
     tuning::Hardening,
@@ -54,6 +56,8 @@ pub struct World<'a, 'm> {
     pub(super) isolated: Vec<(IsolatedBlock<'m>, usize)>,
     /// Freed last.
     pub(super) freed: Vec<(Pfn, Order)>,
+    /// First frames of pageblocks that were reported as free and not used since.
+    pub(super) reported: BTreeSet<Pfn>,
     pub(super) checked: bool,
 }
 
@@ -74,6 +78,7 @@ impl<'a, 'm> World<'a, 'm> {
             blocks: Vec::new(),
             isolated: Vec::new(),
             freed: Vec::new(),
+            reported: BTreeSet::new(),
             checked: memory.tuning().hardening == Hardening::Checked,
         }
     }
@@ -99,6 +104,11 @@ impl<'a, 'm> World<'a, 'm> {
             Action::Drain => self.token(step).drain(),
             Action::DrainCpu => self.memory.drain_cpu(cpu(self.cpu_of(step))).unwrap(),
             Action::DrainAll => self.drain_all(),
+            Action::AllocLargest => self.alloc_largest(step),
+            Action::ReportFree => self.report_free(step),
+            Action::AddMemory => self.add_memory(step),
+            Action::RemoveMemory => self.remove_memory(step),
+            Action::SetAside => self.set_aside(step),
             Action::Isolate => self.isolate(step),
             Action::UndoIsolate => self.undo_isolate(step),
             Action::Offline => self.offline(step),
@@ -117,6 +127,10 @@ impl<'a, 'm> World<'a, 'm> {
         let by = self.online_cpu(step);
         let eligible = self.eligible(step, by, request);
         let foretold = self.is_cold().then(|| self.foretell(step, &eligible));
+        if self.is_cold() {
+            // With nothing at hand it will look up where to go.
+            self.tally.stale[usize::from(by)] = false;
+        }
         let before = self.zone_traffic();
         let result = self.token(step).alloc(request);
         let cleared = self.memory.platform().take_cleared();
@@ -190,12 +204,20 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
+    /// Its pageblocks are in use.
+    fn forget_reports(&mut self, block: &Block<'m>) {
+        let first = block.pfn().align_down(Order::PAGEBLOCK);
+        let last = block.pfn().offset(block.order().frames() - 1);
+        self.reported.retain(|pageblock| !(first..=last).contains(pageblock));
+    }
+
     /// Takes note of a block that a request was served with, which could use `eligible` zones.
     pub(super) fn own(&mut self, block: Block<'m>, by: u16, eligible: &[usize]) -> usize {
         assert!(!self.oracle.is_isolated(block.pfn()), "withheld, yet handed out");
         let zone = self.oracle.take(block.pfn(), block.order());
         assert!(eligible.contains(&zone), "served by zone {zone}; could use {eligible:?} only");
         self.count(zone, by, eligible[0]);
+        self.forget_reports(&block);
         self.blocks.push(block);
         zone
     }
@@ -204,6 +226,7 @@ impl<'a, 'm> World<'a, 'm> {
     fn own_named(&mut self, block: Block<'m>, by: u16, zone: usize) {
         assert_eq!(self.oracle.take(block.pfn(), block.order()), zone);
         self.count(zone, by, zone);
+        self.forget_reports(&block);
         self.blocks.push(block);
     }
 
@@ -323,6 +346,15 @@ impl<'a, 'm> World<'a, 'm> {
                 let used = zone.count_in(pageblock, Frame::Used);
                 assert!(u64::from(frames) <= used + held, "{frames} pinned, {used} used");
             }
+        }
+    }
+
+    fn set_aside(&mut self, step: Step) {
+        let (pfn, to) = (self.oracle.some_frame(step.pick), step.migratetype());
+        let can = self.oracle.zone_of(pfn).is_some() && !self.oracle.is_isolated(pfn);
+        assert_eq!(self.memory.set_pageblock_type(pfn, to), can);
+        if can {
+            assert_eq!(self.memory.pageblock_type(pfn), Some(to));
         }
     }
 

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use framewright::{MemoryRange, NodeId, Order, Pfn, ZoneKind};
+use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, Presence, ZoneKind};
 
 const PAGEBLOCK: u64 = 512;
 
 /// What a frame is, as far as its user knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// Not of the zone.
+    /// Not of the zone, or not there.
     Hole,
     /// Free in the zone, or on the lists of a CPU.
     Spare,
@@ -23,6 +23,8 @@ pub struct ZoneTruth {
     pub kind: ZoneKind,
     base: u64,
     frames: Vec<Frame>,
+    /// Whether a frame is of the zone, there or not.
+    named: Vec<bool>,
     /// First frames of isolated pageblocks.
     isolated: BTreeSet<u64>,
 }
@@ -36,11 +38,15 @@ impl ZoneTruth {
         let base = first.start().get() / PAGEBLOCK * PAGEBLOCK;
         let end = last.end().get().next_multiple_of(PAGEBLOCK);
         let mut frames = vec![Frame::Hole; (end - base) as usize];
-        for range in of_zone().map(|range| range.frames) {
-            let indices = range.start().get() - base..range.end().get() - base;
-            frames[indices.start as usize..indices.end as usize].fill(Frame::Spare);
+        let mut named = vec![false; frames.len()];
+        for range in of_zone() {
+            let (start, end) = (range.frames.start().get() - base, range.frames.end().get() - base);
+            named[start as usize..end as usize].fill(true);
+            if range.presence == Presence::Present {
+                frames[start as usize..end as usize].fill(Frame::Spare);
+            }
         }
-        Self { node, kind, base, frames, isolated: BTreeSet::new() }
+        Self { node, kind, base, frames, named, isolated: BTreeSet::new() }
     }
 
     /// What the frame is; outside of everything is a hole.
@@ -60,6 +66,18 @@ impl ZoneTruth {
     pub fn set(&mut self, pfn: Pfn, order: Order, to: Frame) {
         let start = (pfn.get() - self.base) as usize;
         self.frames[start..start + order.frames() as usize].fill(to);
+    }
+
+    pub fn fill(&mut self, range: FrameRange, to: Frame) {
+        let (start, end) = (range.start().get() - self.base, range.end().get() - self.base);
+        self.frames[start as usize..end as usize].fill(to);
+    }
+
+    /// Whether all frames are of the zone, there or not.
+    pub fn names(&self, range: FrameRange) -> bool {
+        let start = range.start().get().checked_sub(self.base).map(|start| start as usize);
+        let named = start.and_then(|start| self.named.get(start..)?.get(..range.frames() as usize));
+        named.is_some_and(|named| named.iter().all(|named| *named))
     }
 
     pub fn count(&self, what: Frame) -> u64 {
