@@ -38,7 +38,9 @@ mod levels;
 mod lists;
 mod migratetype;
 mod pageblock;
+mod range;
 mod report;
+mod search;
 mod take;
 mod word;
 
@@ -59,6 +61,7 @@ pub(crate) use lists::Classes;
 pub use migratetype::MigrateType;
 pub(crate) use migratetype::{ABSENT, PARTIAL};
 pub(crate) use pageblock::Pageblock;
+pub(crate) use search::{FreeRun, RunWanted};
 pub(crate) use take::Want;
 
 use gigablocks::Gigablocks;
@@ -72,6 +75,8 @@ const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
 pub struct Buddy<'m> {
+    /// First frame of the first pageblock.
+    base: Pfn,
     blocks: &'m mut [Pageblock],
     types: &'m [AtomicU8],
     /// First frame and end of each range of the memory map, ascending: what is not a hole.
@@ -108,7 +113,7 @@ impl<'m> Buddy<'m> {
     ) -> Self {
         let lists = Lists::new(Gigablocks::new(base, gigablocks, sets));
         let free = [0; MigrateType::COUNT];
-        let mut buddy = Self { blocks, types, ranges, lists, free, checked };
+        let mut buddy = Self { base, blocks, types, ranges, lists, free, checked };
         for &[start, end] in ranges {
             buddy.add_frames(start, end);
         }

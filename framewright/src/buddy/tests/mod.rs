@@ -5,6 +5,7 @@ use super::*;
 mod large;
 mod model;
 mod random;
+mod ranges;
 
 /// A buddy over `pageblocks` pageblocks of free movable frames.
 fn buddy(pageblocks: usize) -> Buddy<'static> {

@@ -17,6 +17,8 @@ pub(super) struct Model {
     pub(super) frames: Vec<Frame>,
     /// Blocks that were taken: first frame and order.
     pub(super) held: Vec<(u32, u8)>,
+    /// Ranges that were taken: first frame and end.
+    pub(super) ranges: Vec<(u32, u32)>,
 }
 
 impl Model {
@@ -29,7 +31,7 @@ impl Model {
         let types = (0..pageblocks).map(|_| AtomicU8::new(MOVABLE as u8)).collect();
         let base = Pfn::new(Order::MAX.frames() + u64::from(skew * FRAMES));
         let buddy = at(base, blocks, types, ranges.to_vec());
-        Self { buddy, skew, frames, held: Vec::new() }
+        Self { buddy, skew, frames, held: Vec::new(), ranges: Vec::new() }
     }
 
     pub(super) fn pageblocks(&self) -> u32 {
@@ -59,6 +61,39 @@ impl Model {
     pub(super) fn give(&mut self, frame: u32, order: u8) {
         self.slice(frame, 1 << order).fill(Frame::Free);
         assert_eq!(give_unchecked(&mut self.buddy, frame, order).count, 0);
+    }
+
+    /// Takes a range if it is free, which the buddy must know.
+    pub(super) fn take_range(&mut self, start: u32, end: u32, to: MigrateType) {
+        let free = self.slice(start, end - start).iter().all(|&frame| frame == Frame::Free);
+        assert_eq!(self.buddy.take_range(start, end, to), free, "{start}..{end}");
+        if free {
+            self.use_frames(start, end - start);
+            self.ranges.push((start, end));
+        }
+    }
+
+    /// Gives back a part of a range.
+    pub(super) fn give_range(&mut self, start: u32, end: u32) {
+        self.slice(start, end - start).fill(Frame::Free);
+        assert_eq!(self.buddy.give_range(start, end), Refusals::default(), "{start}..{end}");
+    }
+
+    /// The first run that a search must find.
+    pub(super) fn find_run(&self, want: RunWanted, from: u32) -> Option<u32> {
+        let base = u64::from(self.skew * FRAMES);
+        let mut run = 0;
+        for frame in from..want.to {
+            let usable = self.buddy.type_of(frame / FRAMES).mixes();
+            run = if usable && self.frames[frame as usize] == Frame::Free { run + 1 } else { 0 };
+            if run >= want.frames {
+                let start = frame + 1 - want.frames;
+                if (base + u64::from(start)).is_multiple_of(want.align) {
+                    return Some(start);
+                }
+            }
+        }
+        None
     }
 
     /// Free blocks by order: within pageblocks by halving, above by pairing.

@@ -62,7 +62,9 @@ fn give_wrongly(model: &mut Model, random: &mut Random) {
     let order = random.below(19) as u8;
     let frame = random.below(model.frames.len() as u32) & !((1u32 << order) - 1);
     let in_zone = frame as usize + (1 << order) <= model.frames.len();
-    if in_zone && !model.held.contains(&(frame, order)) {
+    // A range consists of single frames and pageblocks, which might go back one by one.
+    let in_range = model.ranges.iter().any(|range| (range.0..range.1).contains(&frame));
+    if in_zone && !in_range && !model.held.contains(&(frame, order)) {
         let refusals = model.buddy.give_bundles(&[Bundle::of(frame, super::order(order))]);
         assert_eq!(refusals.count, 1, "{frame} of order {order}");
     }
@@ -98,17 +100,69 @@ fn isolate_one(model: &mut Model, random: &mut Random) {
     }
 }
 
+/// A range of any length that is not longer than the zone.
+fn some_range(model: &Model, random: &mut Random) -> (u32, u32) {
+    let all = model.frames.len() as u32;
+    let start = random.below(all);
+    let longest = [70, 3 * FRAMES, 80 * FRAMES][random.below(3) as usize].min(all - start);
+    let end = start + 1 + random.below(longest);
+    match random.below(3) {
+        0 => (start, end),
+        _ => (start / FRAMES * FRAMES, end.next_multiple_of(FRAMES)),
+    }
+}
+
+fn take_a_range(model: &mut Model, random: &mut Random) {
+    let (start, end) = some_range(model, random);
+    model.take_range(start, end, random.migratetype());
+}
+
+fn give_a_range(model: &mut Model, random: &mut Random) {
+    if model.ranges.is_empty() {
+        return;
+    }
+    let i = random.below(model.ranges.len() as u32) as usize;
+    let (start, end) = model.ranges.swap_remove(i);
+    let cut = start + random.below(end - start + 1);
+    let (given, rest) = match random.below(2) {
+        0 => ((start, cut), (cut, end)),
+        _ => ((cut, end), (start, cut)),
+    };
+    model.give_range(given.0, given.1);
+    if rest.0 < rest.1 {
+        model.ranges.push(rest);
+    }
+}
+
+fn search(model: &mut Model, random: &mut Random) {
+    let (start, end) = some_range(model, random);
+    let frames = end - start;
+    let (from, to) = (random.below(start + 1), model.frames.len() as u32 - random.below(700));
+    let align = 1 << random.below(if frames < FRAMES { 8 } else { 13 });
+    let want = RunWanted { frames, align, to };
+    let budget = 1 + random.below(40);
+    let mut found = model.buddy.find_free_run(want, from, budget);
+    while let FreeRun::Continue(next) = found {
+        found = model.buddy.find_free_run(want, next, budget);
+    }
+    let expected = model.find_run(want, from).map_or(FreeRun::None, FreeRun::Found);
+    assert_eq!(found, expected, "{want:?} from {from}");
+}
+
 fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
     let mut random = Random(seed);
     let mut model = Model::new(skew, pageblocks, ranges);
     model.check();
     for step in 0..steps {
-        match random.below(16) {
+        match random.below(20) {
             0..5 => take_some(&mut model, &mut random),
             5..11 => give_one(&mut model, &mut random),
             11 => split_one(&mut model, &mut random),
             12 => give_wrongly(&mut model, &mut random),
             13 => take_one_place(&mut model, &mut random),
+            14 => take_a_range(&mut model, &mut random),
+            15..17 => give_a_range(&mut model, &mut random),
+            17 => search(&mut model, &mut random),
             _ => isolate_one(&mut model, &mut random),
         }
         if step % 8 == 0 || cfg!(miri) {
@@ -120,6 +174,9 @@ fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
     }
     while let Some((frame, order)) = model.held.pop() {
         model.give(frame, order);
+    }
+    while let Some((start, end)) = model.ranges.pop() {
+        model.give_range(start, end);
     }
     model.check();
 }

@@ -1,0 +1,129 @@
+//! Finding a run of free frames, of any length and alignment.
+//!
+//! The search walks *stretches*, neighbours that are all free or all not, and remembers where
+//! the free run began that reaches the place it is at. A run that must contain a whole pageblock
+//! is searched in the maps of gigablocks: of the pageblocks that are not free as a whole only
+//! the two beside such stretches are looked at. It is done in steps, so that the lock can be
+//! dropped between them; frames that were free may not be any more when it is held again.
+
+use super::{Buddy, FRAMES, gigablock::spans, levels::WORDS};
+use crate::frame::PAGEBLOCK_ORDER;
+
+/// What to look for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunWanted {
+    /// How many frames.
+    pub(crate) frames: u32,
+    /// A power of two that the physical number of the first is a multiple of.
+    pub(crate) align: u64,
+    /// Where to stop: the run ends here at the latest.
+    pub(crate) to: u32,
+}
+
+/// How far one step of the search came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FreeRun {
+    /// A run starts at this frame.
+    Found(u32),
+    /// None so far: go on from this frame.
+    Continue(u32),
+    /// There is none.
+    None,
+}
+
+/// A run of so many frames contains a whole pageblock wherever it starts.
+const CONTAINS_WHOLE: u32 = 2 * FRAMES - 1;
+
+impl Buddy<'_> {
+    /// Looks for a run from frame `from` on, in pageblocks of types that requests may name;
+    /// gives up for now after `budget` stretches, each at most 64 pageblocks, that were too short
+    /// or not free.
+    pub(crate) fn find_free_run(&self, want: RunWanted, from: u32, budget: u32) -> FreeRun {
+        let end = (self.blocks.len() as u64) << PAGEBLOCK_ORDER;
+        let to = u64::from(want.to).min(end) as u32;
+        let mut left = budget.max(1);
+        let mut run = from;
+        let mut at = from;
+        while at < to {
+            // Not inside of a run, however long it is: it would be walked again.
+            if run == at {
+                if left == 0 {
+                    return FreeRun::Continue(at);
+                }
+                left -= 1;
+            }
+            let (stop, free) = self.stretch(at, want.frames >= CONTAINS_WHOLE);
+            at = stop;
+            if !free {
+                run = stop;
+            } else if let Some(start) = self.fits(&want, run, at.min(to)) {
+                return FreeRun::Found(start);
+            }
+        }
+        FreeRun::None
+    }
+
+    /// Where in the free run from `run` to `end` the wanted one may start.
+    fn fits(&self, want: &RunWanted, run: u32, end: u32) -> Option<u32> {
+        let base = self.base.get();
+        let start = (base + u64::from(run)).next_multiple_of(want.align) - base;
+        (start + u64::from(want.frames) <= u64::from(end)).then_some(start as u32)
+    }
+
+    /// The end of a stretch that starts at frame `at`, and whether it is free. If a `whole`
+    /// pageblock is wanted, free frames that have none beside them count as not free.
+    fn stretch(&self, at: u32, whole: bool) -> (u32, bool) {
+        let index = at >> PAGEBLOCK_ORDER;
+        let place = self.lists.gigablocks.place(index);
+        let free_from_here = self.lists.gigablocks.leaf(place / 64).free >> (place % 64);
+        let first_behind = |pageblocks: u32| (index + pageblocks) << PAGEBLOCK_ORDER;
+        if free_from_here & 1 == 1 {
+            return (first_behind(free_from_here.trailing_ones()), true);
+        }
+        let next = first_behind(1);
+        if self.type_of(index).mixes() && !self.lists.gigablocks.is_folded(index) {
+            let map = &self.blocks[index as usize].map;
+            let offset = at % FRAMES;
+            if map[(offset / 64) as usize] >> (offset % 64) & 1 == 1 {
+                return (next - FRAMES + first_bit(map, offset, false), true);
+            }
+            if !whole {
+                return (next - FRAMES + first_bit(map, offset, true), false);
+            }
+        }
+        if !whole {
+            return (next, false);
+        }
+        // The last pageblock before one that is free as a whole, or before the next leaf.
+        let others = free_from_here.trailing_zeros().min(64 - place % 64);
+        if others > 1 { (first_behind(others - 1), false) } else { (self.suffix(index, at), false) }
+    }
+
+    /// Where the free frames begin that reach the end of pageblock `index`, at or behind frame
+    /// `at`, which is not free.
+    fn suffix(&self, index: u32, at: u32) -> u32 {
+        let end = (index + 1) << PAGEBLOCK_ORDER;
+        if !self.type_of(index).mixes() || self.lists.gigablocks.is_folded(index) {
+            return end;
+        }
+        let map = &self.blocks[index as usize].map;
+        let mut free = 0;
+        for word in map.iter().rev() {
+            free += word.leading_ones();
+            if *word != !0 {
+                break;
+            }
+        }
+        (end - free).max(at + 1)
+    }
+}
+
+/// The first bit at or behind `from` that is set or not, or the end of the map.
+fn first_bit(map: &[u64; WORDS], from: u32, set: bool) -> u32 {
+    spans(from..FRAMES)
+        .find_map(|(i, mask)| {
+            let word = if set { map[i as usize] } else { !map[i as usize] } & mask;
+            (word != 0).then(|| 64 * i + word.trailing_zeros())
+        })
+        .unwrap_or(FRAMES)
+}

@@ -1,0 +1,102 @@
+//! Given ranges, and searching for them.
+
+use super::*;
+
+#[test]
+fn a_range_is_taken_whole_or_not_at_all() {
+    let mut buddy = buddy(8);
+    assert!(buddy.take_specific(1000, order(0), MOVABLE));
+    let free = buddy.free_frames();
+    assert!(!buddy.take_range(300, 3000, MOVABLE));
+    assert!(!buddy.take_range(7 * 512, 9 * 512, MOVABLE), "the zone ends");
+    assert_eq!(buddy.free_frames(), free);
+    assert!(buddy.take_range(1001, 3000, MOVABLE));
+    buddy.check().unwrap();
+    assert_eq!(buddy.free_frames(), free - 1999);
+    assert!(!buddy.take_range(2999, 3001, MOVABLE));
+}
+
+#[test]
+fn a_range_comes_back_in_any_parts() {
+    let mut buddy = buddy(8);
+    assert!(buddy.take_range(100, 3500, MOVABLE));
+    for (start, end) in [(600, 601), (100, 600), (2000, 3500), (601, 1500), (1500, 2000)] {
+        assert_eq!(buddy.give_range(start, end), Refusals::default(), "{start}..{end}");
+        buddy.check().unwrap();
+        let again = buddy.give_range(start, end);
+        assert!(again.count > 0, "{start}..{end} is free already");
+    }
+    assert_eq!(buddy.counts().free_of_order(order(12)), 1);
+}
+
+#[test]
+fn a_range_in_isolated_pageblocks_goes_to_its_user() {
+    let mut buddy = buddy(8);
+    for index in 2..5 {
+        buddy.isolate(index).unwrap();
+    }
+    assert!(buddy.take_range(1100, 2560, MigrateType::Unmovable));
+    buddy.check().unwrap();
+    for index in 2..5 {
+        buddy.undo_isolate(index);
+    }
+    buddy.check().unwrap();
+    assert_eq!(buddy.free_frames(), 8 * 512 - 1460);
+    assert_eq!(buddy.type_of(3), MigrateType::Unmovable);
+    assert_eq!(buddy.isolate(3), Err(IsolationRefused::Pinned(512)));
+    assert_eq!(buddy.isolate(2), Err(IsolationRefused::Pinned(512 - (1100 - 1024))));
+    assert_eq!(buddy.give_range(1100, 2560), Refusals::default());
+    buddy.check().unwrap();
+    assert_eq!(buddy.free_frames(), 8 * 512);
+}
+
+#[test]
+fn a_range_that_is_part_of_a_block_is_refused() {
+    let mut buddy = buddy(16);
+    let (blocks, _) = take(&mut buddy, want(11, MOVABLE, 1));
+    let free = buddy.free_frames();
+    assert!(buddy.give_range(blocks[0] + 512, blocks[0] + 1024).count > 0);
+    assert!(buddy.give_range(blocks[0] + 100, blocks[0] + 200).count > 0);
+    buddy.check().unwrap();
+    assert_eq!(buddy.free_frames(), free);
+}
+
+#[test]
+fn a_run_is_found_across_pageblocks_of_any_fullness() {
+    let mut buddy = buddy(300);
+    let all = 300 * 512;
+    for frame in [512 * 3 - 10, 512 * 70 + 3, 512 * 200] {
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
+    }
+    let find = |buddy: &Buddy<'_>, frames, align, from| {
+        buddy.find_free_run(RunWanted { frames, align, to: all }, from, 1000)
+    };
+    assert_eq!(find(&buddy, 5, 1, 512 * 3 - 10), FreeRun::Found(512 * 3 - 9));
+    assert_eq!(find(&buddy, 67 * 512 + 9 + 3, 1, 0), FreeRun::Found(512 * 3 - 9));
+    assert_eq!(find(&buddy, 67 * 512 + 9 + 4, 1, 0), FreeRun::Found(512 * 70 + 4));
+    assert_eq!(find(&buddy, 64 * 512, 64 * 512, 0), FreeRun::Found(128 * 512));
+    assert_eq!(find(&buddy, 130 * 512, 1, 0), FreeRun::None);
+}
+
+#[test]
+fn a_search_goes_on_where_it_stopped() {
+    let mut buddy = buddy(64);
+    for index in 0..60 {
+        assert!(buddy.take_specific(index * 512 + 7, order(0), MOVABLE));
+    }
+    let want = RunWanted { frames: 600, align: 1, to: 64 * 512 };
+    let mut steps = 0;
+    let mut from = 0;
+    let found = loop {
+        match buddy.find_free_run(want, from, 4) {
+            FreeRun::Continue(next) => {
+                assert!(next > from);
+                from = next;
+                steps += 1;
+            }
+            end => break end,
+        }
+    };
+    assert_eq!(found, FreeRun::Found(59 * 512 + 8));
+    assert!(steps > 10, "{steps}");
+}
