@@ -251,7 +251,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         if out.is_empty() { Err(AllocError::NoBlockOfOrder(want.order)) } else { Ok(fallback) }
     }
 
-    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole.
+    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole, or
+    /// withheld: whoever withholds frames relies on what is free staying free.
     pub(crate) fn take_specific(
         &self,
         platform: &P,
@@ -259,7 +260,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         order: Order,
         of: MigrateType,
     ) -> bool {
-        self.with(platform, |buddy| buddy.take_specific(frame, order, of))
+        self.with(platform, |buddy| {
+            let withheld = self.type_number(frame) == MigrateType::Isolate as u8;
+            !withheld && buddy.take_specific(frame, order, of)
+        })
     }
 
     /// Gives back blocks.

@@ -41,11 +41,10 @@ impl Oracle {
         self.zone_of(pfn).is_some_and(|zone| self.zones[zone].all(pfn, order, what))
     }
 
-    /// Whether all frames of a block are spare, and isolation does not cut it up.
-    pub fn is_one_block(&self, pfn: Pfn, order: Order) -> bool {
-        let is_cut = |i: u64| order > Order::PAGEBLOCK && self.is_isolated(pfn.offset(i));
+    /// Whether all frames of a block are spare, and none is withheld.
+    pub fn can_be_had(&self, pfn: Pfn, order: Order) -> bool {
         let mut pageblocks = (0..order.frames()).step_by(512);
-        self.all(pfn, order, Frame::Spare) && !pageblocks.any(is_cut)
+        self.all(pfn, order, Frame::Spare) && !pageblocks.any(|i| self.is_isolated(pfn.offset(i)))
     }
 
     /// A block was handed out: by which zone.

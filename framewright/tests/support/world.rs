@@ -175,11 +175,12 @@ impl<'a, 'm> World<'a, 'm> {
         let order = step.order();
         let pfn = self.oracle.some_frame(step.pick).align_down(order);
         let by = self.online_cpu(step);
-        let spare = self.oracle.is_one_block(pfn, order);
+        let spare = self.oracle.can_be_had(pfn, order);
         let held = self.memory.held_by_cpus();
         match self.token(step).alloc_at(pfn, order, step.migratetype()) {
             Some(block) => {
                 assert_eq!((block.pfn(), block.order()), (pfn, order));
+                assert!(spare, "{order:?} at {pfn} was not to be had");
                 let zone = self.oracle.zone_of(pfn).expect("a zone of its own");
                 self.own_named(block, by, zone);
             }
