@@ -46,8 +46,8 @@ mod zone;
 pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
 pub use frame::{Block, Extent, FrameRange, Order, Pfn};
 pub use memory::{
-    Config, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout, Memory,
-    MemoryRange, OrderTooSmall, Planes, Presence, Violation, ZoneInfo,
+    Config, Contiguous, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout,
+    Memory, MemoryRange, OrderTooSmall, Planes, Presence, RangeError, Violation, ZoneInfo,
 };
 pub use platform::{CpuId, Platform};
 pub use tuning::Tuning;

@@ -38,6 +38,24 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.zone.pfn(frame)
     }
 
+    /// Takes the frames from `start` to `end` if all are free.
+    pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
+        let taken = self.zone.with(self.platform, |buddy| buddy.take_range(start, end, of));
+        let frames = if taken { u64::from(end - start) } else { 0 };
+        self.count_lock(frames);
+        self.pages.counters.pgalloc.add(frames);
+        taken
+    }
+
+    /// Gives back such frames, or a part of them.
+    pub(crate) fn give_range(&self, start: u32, end: u32) {
+        let refusals = self.zone.with(self.platform, |buddy| buddy.give_range(start, end));
+        let frames = u64::from(end - start);
+        self.count_lock(frames);
+        self.report(refusals);
+        self.pages.counters.pgfree.add(frames - refusals.frames);
+    }
+
     /// Takes a free block of `order` in a gigablock that was not reported as free yet.
     pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
