@@ -260,10 +260,16 @@ impl<'m, P: Platform> Zone<'m, P> {
         order: Order,
         of: MigrateType,
     ) -> bool {
+        let end = frame + order.frames() as u32;
         self.with(platform, |buddy| {
-            let withheld = self.type_number(frame) == MigrateType::Isolate as u8;
-            !withheld && buddy.take_specific(frame, order, of)
+            !self.withholds_any(frame, end) && buddy.take_specific(frame, order, of)
         })
+    }
+
+    /// Whether somebody withholds any of the frames from `start` to `end`: exact under the lock.
+    pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
+        pageblocks(start, end)
+            .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
 
     /// Gives back blocks.

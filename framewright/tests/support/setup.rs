@@ -82,7 +82,7 @@ impl Setup {
     pub fn from_bytes(bytes: &[u8]) -> (Self, &[u8]) {
         let mut bytes = bytes.iter();
         let mut byte = || bytes.next().copied().unwrap_or(0);
-        let mut word = |byte: &mut dyn FnMut() -> u8| u16::from(byte()) << 8 | u16::from(byte());
+        let word = |byte: &mut dyn FnMut() -> u8| u16::from(byte()) << 8 | u16::from(byte());
         let choices = u32::from(word(&mut byte)) << 16 | u32::from(word(&mut byte));
         let base = u64::from(word(&mut byte));
         let (nodes, cpus, distances) = (byte(), byte() % 4 + 1, byte() % 16);
