@@ -72,9 +72,9 @@ fn steps(orders: u8, most: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// More with PROPTEST_CASES.
-fn cases(least: u32) -> ProptestConfig {
+fn cases(of_a_thousand: u32) -> ProptestConfig {
     ProptestConfig {
-        cases: ProptestConfig::default().cases.max(1000) * least / 1000,
+        cases: ProptestConfig::default().cases.max(1000) * of_a_thousand / 1000,
         // Failures are printed in full; what is worth keeping becomes a regression test.
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -82,7 +82,7 @@ fn cases(least: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(1000))]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn one_zone_agrees_with_the_oracle(setup in setups(one_zone()), steps in steps(13, 150)) {
@@ -91,7 +91,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(700))]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn many_zones_agree_with_the_oracle(setup in setups(many_zones()), steps in steps(13, 150)) {
@@ -100,7 +100,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(60))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn large_zones_agree_with_the_oracle(setup in setups(large_zones()), steps in steps(19, 40)) {

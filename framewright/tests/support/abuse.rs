@@ -24,7 +24,10 @@ impl World<'_, '_> {
 
     pub(super) fn free_anywhere(&mut self, step: Step) {
         let (pfn, order) = (self.oracle.some_frame(step.pick), step.order());
-        let is_right = self.blocks.iter().any(|b| b.pfn() == pfn && b.order() == order);
+        // Of an extent every part may be freed.
+        let in_extent = self.extents.iter().any(|extent| extent.range().contains(pfn));
+        let is_right =
+            in_extent || self.blocks.iter().any(|b| b.pfn() == pfn && b.order() == order);
         if !is_right {
             self.abuse(step, pfn, order);
         }

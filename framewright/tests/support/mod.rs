@@ -14,6 +14,7 @@
 //! | `world`    | runs steps on a memory and the oracle at once                          |
 //! | `verdict`  | whether the two agree                                                  |
 //! | `abuse`    | frees that must be refused                                             |
+//! | `extents`  | given ranges, and contiguous runs of any length                        |
 //! | `hotplug`  | memory that comes and goes                                             |
 //! | `balloon`  | the largest blocks first, and reports of what is free                  |
 //!
@@ -24,6 +25,7 @@
 
 pub mod abuse;
 pub mod balloon;
+pub mod extents;
 pub mod hotplug;
 pub mod machine;
 pub mod marks;

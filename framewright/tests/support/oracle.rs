@@ -1,6 +1,6 @@
 //! The truth about all zones.
 
-use framewright::{MemoryRange, NodeId, Order, Pfn, ZoneKind};
+use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, ZoneKind};
 
 use super::zone::{Frame, ZoneTruth};
 
@@ -57,6 +57,21 @@ impl Oracle {
         }
         self.zones[zone].set(pfn, order, Frame::Used);
         zone
+    }
+
+    /// A range was handed out: by which zone.
+    pub fn take_range(&mut self, range: FrameRange) -> usize {
+        let zone = self.zone_of(range.start()).expect("it exists");
+        let frames = self.zones[zone].slice(range).expect("it is of one zone");
+        assert!(frames.iter().all(|frame| *frame == Frame::Spare), "{range:?} was handed out");
+        self.zones[zone].fill(range, Frame::Used);
+        zone
+    }
+
+    /// A range was given back.
+    pub fn release_range(&mut self, range: FrameRange) {
+        let zone = self.zone_of(range.start()).expect("it exists");
+        self.zones[zone].fill(range, Frame::Spare);
     }
 
     /// A block was given back.

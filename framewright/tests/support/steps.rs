@@ -26,6 +26,9 @@ pub enum Action {
     /// As large as there is one.
     AllocLargest,
     ReportFree,
+    AllocRange,
+    AllocContiguous,
+    FreeExtent,
     AddMemory,
     RemoveMemory,
     SetAside,
@@ -39,7 +42,7 @@ pub enum Action {
 }
 
 /// How often each action is tried.
-const WEIGHTS: [(Action, u8); 27] = [
+const WEIGHTS: [(Action, u8); 30] = [
     (Action::Alloc, 5),
     (Action::AllocCold, 3),
     (Action::AllocMany, 4),
@@ -57,6 +60,9 @@ const WEIGHTS: [(Action, u8); 27] = [
     (Action::DrainAll, 1),
     (Action::AllocLargest, 1),
     (Action::ReportFree, 1),
+    (Action::AllocRange, 2),
+    (Action::AllocContiguous, 2),
+    (Action::FreeExtent, 3),
     (Action::AddMemory, 2),
     (Action::RemoveMemory, 2),
     (Action::SetAside, 1),
@@ -134,6 +140,12 @@ impl Step {
             2 => min - min / 2 - (min - min / 2) / 4,
             _ => min,
         }
+    }
+
+    /// Frames of a range, at times many.
+    pub fn frames(self) -> u64 {
+        let frames = u64::from(self.cpu);
+        frames * frames / 20 << (6 * (self.flags >> 5 & 1))
     }
 
     /// With another order.

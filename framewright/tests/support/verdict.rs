@@ -207,6 +207,9 @@ impl World<'_, '_> {
         while let Some(last) = self.isolated.len().checked_sub(1) {
             self.step(Step::simple(Action::UndoIsolate, last as u16));
         }
+        while !self.extents.is_empty() {
+            self.step(Step::simple(Action::FreeExtent, 0));
+        }
         while !self.blocks.is_empty() {
             self.step(Step::simple(Action::Free, 0));
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use framewright::{
-    Block, CpuToken, IsolateError, IsolatedBlock, Layout, Memory, Order, Pfn, Request, ZoneId,
-    tuning::Hardening,
+    Block, CpuToken, Extent, IsolateError, IsolatedBlock, Layout, Memory, Order, Pfn, Request,
+    ZoneId, tuning::Hardening,
 };
 
 use super::{
@@ -52,6 +52,7 @@ pub struct World<'a, 'm> {
     /// None: offline.
     pub(super) tokens: Vec<Option<CpuToken<'a, 'm, Machine>>>,
     pub(super) blocks: Vec<Block<'m>>,
+    pub(super) extents: Vec<Extent<'m>>,
     /// With the number of their zone.
     pub(super) isolated: Vec<(IsolatedBlock<'m>, usize)>,
     /// Freed last.
@@ -76,6 +77,7 @@ impl<'a, 'm> World<'a, 'm> {
             ids,
             tokens,
             blocks: Vec::new(),
+            extents: Vec::new(),
             isolated: Vec::new(),
             freed: Vec::new(),
             reported: BTreeSet::new(),
@@ -106,6 +108,9 @@ impl<'a, 'm> World<'a, 'm> {
             Action::DrainAll => self.drain_all(),
             Action::AllocLargest => self.alloc_largest(step),
             Action::ReportFree => self.report_free(step),
+            Action::AllocRange => self.alloc_range(step),
+            Action::AllocContiguous => self.alloc_contiguous(step),
+            Action::FreeExtent => self.free_extent(step),
             Action::AddMemory => self.add_memory(step),
             Action::RemoveMemory => self.remove_memory(step),
             Action::SetAside => self.set_aside(step),

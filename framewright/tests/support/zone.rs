@@ -57,20 +57,23 @@ impl ZoneTruth {
 
     /// Whether all frames of a block are `what`.
     pub fn all(&self, pfn: Pfn, order: Order, what: Frame) -> bool {
-        let start = pfn.get().checked_sub(self.base).map(|start| start as usize);
-        let frames =
-            start.and_then(|start| self.frames.get(start..)?.get(..order.frames() as usize));
-        frames.is_some_and(|frames| frames.iter().all(|frame| *frame == what))
+        let range = FrameRange::new(pfn, pfn.offset(order.frames())).expect("a range");
+        self.slice(range).is_some_and(|frames| frames.iter().all(|frame| *frame == what))
     }
 
     pub fn set(&mut self, pfn: Pfn, order: Order, to: Frame) {
-        let start = (pfn.get() - self.base) as usize;
-        self.frames[start..start + order.frames() as usize].fill(to);
+        self.fill(FrameRange::new(pfn, pfn.offset(order.frames())).expect("a range"), to);
     }
 
     pub fn fill(&mut self, range: FrameRange, to: Frame) {
         let (start, end) = (range.start().get() - self.base, range.end().get() - self.base);
         self.frames[start as usize..end as usize].fill(to);
+    }
+
+    /// What the frames are, if all lie between the zone's first and last pageblock.
+    pub fn slice(&self, range: FrameRange) -> Option<&[Frame]> {
+        let start = range.start().get().checked_sub(self.base)? as usize;
+        self.frames.get(start..)?.get(..range.frames() as usize)
     }
 
     /// Whether all frames are of the zone, there or not.
