@@ -1,6 +1,7 @@
 //! Placeholder.
 
 pub mod micro;
+pub mod record;
 pub mod replay;
 pub mod report;
 pub mod trace;

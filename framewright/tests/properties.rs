@@ -104,6 +104,7 @@ proptest! {
 
     #[test]
     fn large_zones_agree_with_the_oracle(setup in setups(large_zones()), steps in steps(19, 40)) {
-        run(&setup, &steps);
+        // Paranoia takes too long where blocks are that large.
+        run(&Setup { choices: setup.choices & !Setup::PARANOID, ..setup }, &steps);
     }
 }

@@ -2,11 +2,13 @@
 
 mod micro;
 mod page_fault;
+mod record;
 mod replay;
 mod report;
 mod tuning;
 
 pub(crate) use micro::micro;
 pub(crate) use page_fault::page_fault;
+pub(crate) use record::{Ended, record};
 pub(crate) use replay::replay;
 pub(crate) use tuning::tuning;

@@ -1,7 +1,9 @@
 //! Reports as text.
 
+mod free_blocks;
 mod micro;
 mod page_fault;
+mod record;
 mod replay;
 mod report;
 mod tuning;
@@ -11,6 +13,7 @@ use framewright_lab::report::Style;
 
 pub(crate) use micro::{instructions, micro};
 pub(crate) use page_fault::page_fault;
+pub(crate) use record::{lost, record};
 pub(crate) use replay::replay;
 pub(crate) use tuning::tuning;
 

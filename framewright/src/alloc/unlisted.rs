@@ -5,11 +5,11 @@
 
 use super::{AllocError, Request, slow};
 use crate::{
-    buddy::Bundle,
     frame::{Block, Pfn},
     memory::Memory,
     observe::Event,
     platform::{CpuId, Platform},
+    zone::Access,
 };
 
 /// Whose counters such operations appear under.
@@ -17,8 +17,10 @@ const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// Allocates a block from the zones, past the lists of all CPUs, without waiting; prefers
-    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked;
-    /// so an NMI handler may call it only if it cannot have interrupted a holder.
+    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked,
+    /// so an NMI handler may call it only if it cannot have interrupted a holder; and
+    /// [wakes](crate::platform::Relief::wake) who reclaims in the background, unless the request
+    /// says not to.
     ///
     /// # Errors
     ///
@@ -53,23 +55,30 @@ impl<'m, P: Platform> Memory<'m, P> {
             self.platform().trace(ACCOUNT, &Event::PageFree { pfn, order });
         }
         if let Some((zone, frame)) = self.find(pfn, order) {
-            self.context(zone, ACCOUNT).free_to_zone(Bundle::of(frame, order));
+            self.context(zone, ACCOUNT).free_to_zone(frame, order);
         }
         Ok(())
     }
 
     fn take_unlisted(&self, request: Request) -> Result<Pfn, AllocError> {
+        if let Ok(pfn) = self.walk_unlisted(request, request.first_access()) {
+            return Ok(pfn);
+        }
+        slow::wake(self, ACCOUNT, request);
+        self.walk_unlisted(request, request.last_access())
+    }
+
+    fn walk_unlisted(&self, request: Request, access: Access) -> Result<Pfn, AllocError> {
         let mut preferred = None;
         let mut error = AllocError::NoZone;
-        for at in self.candidates(ACCOUNT, request) {
+        for (id, at) in self.candidates(ACCOUNT, request) {
             let first = *preferred.get_or_insert(at);
-            let (order, of) = (request.order(), request.migratetype());
-            match at.alloc_from_zone(order, of, request.last_access()) {
+            match at.alloc_from_zone(request.order(), request.migratetype(), access) {
                 Ok(frame) => {
                     slow::count_miss(&first, &at);
                     return Ok(at.pfn(frame));
                 }
-                Err(why) => error = why,
+                Err(refused) => error = error.or_graver(refused, id, request.order(), access),
             }
         }
         Err(error)

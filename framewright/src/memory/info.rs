@@ -29,7 +29,9 @@ pub struct ZoneInfo {
     pub free: u64,
     /// Frames on CPU lists.
     pub held_by_cpus: u64,
-    /// The min watermark.
+    /// What the watermarks are raised by for now: see [`Memory::lower_boost`].
+    pub boost: u64,
+    /// The min watermark. This and the others are as in force, with the boost.
     pub min: u64,
     /// The low watermark.
     pub low: u64,
@@ -69,7 +71,7 @@ impl<P: Platform> Memory<'_, P> {
     #[must_use]
     pub fn zone(&self, id: ZoneId) -> Option<ZoneInfo> {
         let zone = self.zones.get(id.index())?;
-        let levels = zone.marks().levels();
+        let (levels, boost) = (zone.marks().levels(), zone.marks().boost());
         Some(ZoneInfo {
             id,
             node: zone.node(),
@@ -79,10 +81,11 @@ impl<P: Platform> Memory<'_, P> {
             managed: zone.managed(),
             free: zone.free(),
             held_by_cpus: self.held_of(id),
-            min: levels.min,
-            low: levels.low,
-            high: levels.high,
-            promo: levels.promo,
+            boost,
+            min: levels.min + boost,
+            low: levels.low + boost,
+            high: levels.high + boost,
+            promo: levels.promo + boost,
             protection: zone.marks().protection(),
         })
     }
@@ -119,7 +122,8 @@ impl<P: Platform> Memory<'_, P> {
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
     /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
-    /// I9). Walks every pageblock.
+    /// I9), also by the states that [`Hardening::Paranoid`](crate::tuning::Hardening) keeps.
+    /// Walks every pageblock.
     ///
     /// # Errors
     ///
@@ -144,6 +148,12 @@ impl<P: Platform> Memory<'_, P> {
                 at: sum,
             });
         }
-        Ok(())
+        match zone.states().map(|states| states.owned_frames()) {
+            Some(owned) if owned != used => Err(Violation {
+                what: "frames marked as allocated do not add up to those allocated",
+                at: owned,
+            }),
+            _ => Ok(()),
+        }
     }
 }

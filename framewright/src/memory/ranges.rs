@@ -189,7 +189,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     fn find_contiguous(&self, wanted: &Contiguous) -> Option<Extent<'m>> {
-        self.candidates(ACCOUNT, wanted.request).find_map(|cpu| self.find_in_zone(&cpu, wanted))
+        let mut zones = self.candidates(ACCOUNT, wanted.request);
+        zones.find_map(|(_, cpu)| self.find_in_zone(&cpu, wanted))
     }
 
     fn find_in_zone(&self, cpu: &Cpu<'_, 'm, P>, wanted: &Contiguous) -> Option<Extent<'m>> {

@@ -144,8 +144,20 @@ counters! {
     refused_frees,
     /// Frames of such blocks that a list had accepted before the zone refused them.
     refused_frames,
-    /// Requests that entered the slow path (vmstat `allocstall` counts those that waited).
+    /// Frames that were written to while they were free, found when they were handed out again.
+    damaged_frames,
+    /// Requests that entered the slow path.
     slow_paths,
+    /// Rounds of reclaim that requests waited for (vmstat `allocstall`).
+    allocstall,
+    /// Rounds of compaction that requests waited for (vmstat `compact_stall`).
+    compact_stall,
+    /// Those after which the request was served (vmstat `compact_success`).
+    compact_success,
+    /// Those after which it was not (vmstat `compact_fail`).
+    compact_fail,
+    /// Times the embedder was told that nothing helps.
+    out_of_memory,
     /// Requests that failed.
     failures,
 }

@@ -2,12 +2,12 @@
 
 use super::CpuPages;
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
-    observe::{Corruption, Event},
+    observe::{Corruption, Event, Finding},
     platform::{CpuId, Platform},
     tuning::Tuning,
-    zone::{Watermark, Zone},
+    zone::{Access, Mixed, Rights, Watermark, Zone},
 };
 
 /// Everything an operation on the lists of one CPU for one zone needs.
@@ -60,11 +60,17 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         let frames = if taken { u64::from(end - start) } else { 0 };
         self.count_lock(frames);
         self.pages.counters.pgalloc.add(frames);
+        if taken {
+            self.range_handed_out(start, end);
+        }
         taken
     }
 
     /// Gives back such frames, or a part of them.
     pub(crate) fn give_range(&self, start: u32, end: u32) {
+        if self.retire_range(start, end).is_err() {
+            return;
+        }
         let refusals = self.zone.with(self.platform, |buddy| buddy.give_range(start, end));
         let frames = u64::from(end - start);
         self.count_lock(frames);
@@ -77,11 +83,13 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;
         self.pages.counters.pgalloc.add(order.frames());
+        self.lent(frame, order);
         Some(frame)
     }
 
     /// Gives such a block back; it counts as reported until it is used.
     pub(crate) fn give_reported(&self, frame: u32, order: Order) {
+        self.returned(frame, order);
         self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
         self.pages.counters.pgfree.add(order.frames());
     }
@@ -105,11 +113,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         refusals
     }
 
-    /// Cuts an allocated block into two of `half`.
-    pub(crate) fn split_head(&self, frame: u32, half: Order) {
-        self.zone.with(self.platform, |buddy| buddy.split_head(frame, half));
-    }
-
     /// Takes exactly one block out of the zone.
     pub(crate) fn take_specific(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let taken = self.zone.take_specific(self.platform, frame, order, of);
@@ -117,6 +120,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         if taken {
             self.pages.counters.zone_allocs.add(1);
             self.pages.counters.pgalloc.add(order.frames());
+            self.handed_out(frame, order);
         }
         taken
     }
@@ -129,6 +133,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         wanted: Order,
         migratetype: MigrateType,
     ) -> Option<u32> {
+        self.retire(frame, order).ok()?;
         let mut capture = Capture { order: wanted, migratetype, taken: None };
         let refusals = self.zone.give_or_capture(self.platform, frame, order, &mut capture);
         self.count_lock(order.frames());
@@ -138,7 +143,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             counters.zone_frees.add(1);
             counters.pgfree.add(order.frames());
         }
-        if capture.taken.is_some() {
+        if let Some(captured) = capture.taken {
+            self.handed_out(captured, wanted);
             counters.zone_allocs.add(1);
             counters.pgalloc.add(wanted.frames());
         }
@@ -158,28 +164,32 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.platform.corruption(&Corruption {
             pfn: self.pfn(frame),
             order,
-            error: why.into(),
+            what: Finding::BadFree(why.into()),
             count: refusals.count,
         });
     }
 
-    /// Counts and traces what a take under the zone lock did.
+    /// Counts and traces what a take under the zone lock did, and wakes who is to know.
     pub(super) fn account_take(
         &self,
         want: &Want,
         taken: &Bundles,
-        fallback: Option<Fallback>,
-        percpu_refill: bool,
+        mixed: Option<Mixed>,
+        access: Access,
     ) {
         self.count_lock(taken.frames());
         if P::TRACING {
+            let percpu_refill = want.blocks > 1;
             for (pfn, order) in self.blocks_of(taken.as_slice()) {
                 let migratetype = want.migratetype;
                 let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
                 self.platform.trace(self.id, &event);
             }
         }
-        let Some(fallback) = fallback else { return };
+        let Some(Mixed { fallback, boosted }) = mixed else { return };
+        if boosted && access.rights.has(Rights::WAKE) {
+            self.platform.relief().wake(self.zone.node(), Order::ZERO, access.highest);
+        }
         let counters = &self.pages.counters;
         let counter = if fallback.claimed { &counters.claims } else { &counters.steals };
         counter.add(1);

@@ -13,19 +13,19 @@ mod zonelist;
 use core::ops::Range;
 
 use crate::{
-    alloc::AllocError,
     buddy::{
         ABSENT, Buddy, Bundle, Bundles, Capture, Classes, Fallback, IsolationRefused, MigrateType,
         PARTIAL, Pageblock, Refusals, Want,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    hardening::States,
     platform::{self, Cost, Line, Platform, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
-pub(crate) use watermark::{Access, Depth, MarkRules, Marks, default_min_free};
+pub(crate) use watermark::{Access, MarkRules, Marks, Refused, Rights, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 
 /// What a zone is called, and where its frames lie.
@@ -44,10 +44,20 @@ pub(crate) struct Place<'m> {
     pub(crate) planes_at: usize,
 }
 
+/// A request was served from a pageblock of another type.
+#[derive(Clone, Copy)]
+pub(crate) struct Mixed {
+    pub(crate) fallback: Fallback,
+    /// The watermarks are boosted for it: background reclaim is to be woken.
+    pub(crate) boosted: bool,
+}
+
 /// One zone.
 pub(crate) struct Zone<'m, P: Platform> {
     buddy: SpinLock<P, Buddy<'m>>,
     types: &'m [AtomicU8],
+    /// What is allocated, if hardening keeps track of it frame by frame.
+    states: Option<States<'m>>,
     place: Place<'m>,
     pageblocks: Address<Pageblock>,
     managed: AtomicU64,
@@ -60,7 +70,12 @@ pub(crate) struct Zone<'m, P: Platform> {
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// A zone over `buddy`. Its watermarks are all 0 at first.
-    pub(crate) fn new(buddy: Buddy<'m>, types: &'m [AtomicU8], place: Place<'m>) -> Self {
+    pub(crate) fn new(
+        buddy: Buddy<'m>,
+        types: &'m [AtomicU8],
+        states: Option<States<'m>>,
+        place: Place<'m>,
+    ) -> Self {
         let free = buddy.free_frames();
         Self {
             pageblocks: buddy.address(),
@@ -68,6 +83,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             classes: AtomicU64::new(buddy.classes().0),
             buddy: SpinLock::new(buddy),
             types,
+            states,
             place,
             managed: AtomicU64::new(free),
             marks: Marks::new(),
@@ -119,6 +135,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     #[inline(always)]
     pub(crate) fn type_number(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
+    }
+
+    /// What is allocated, frame by frame: at [`Hardening::Paranoid`](crate::tuning::Hardening).
+    #[inline(always)]
+    pub(crate) fn states(&self) -> Option<States<'m>> {
+        self.states
     }
 
     /// The first frame that is not a hole, and the frames from there to the last such.
@@ -215,12 +237,36 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Why [`Zone::may_take`] said no.
-    pub(crate) fn refusal(&self, order: Order, access: Access) -> AllocError {
+    pub(crate) fn refusal(&self, order: Order, access: Access) -> Refused {
         if self.marks.allowance(self.free(), access) < order.frames() as i64 {
-            AllocError::BelowWatermark(access.watermark())
+            Refused::BelowWatermark
         } else {
-            AllocError::NoBlockOfOrder(order)
+            Refused::NoBlockOfOrder
         }
+    }
+
+    /// Whether [`Zone::may_take`] would say yes if `more` frames were free as well.
+    pub(crate) fn could_take(&self, order: Order, access: Access, more: u64) -> bool {
+        let allowed = self.marks.allowance(self.free_with(more), access);
+        let classes = Classes(self.classes.load(Ordering::Relaxed));
+        allowed >= order.frames() as i64 && classes.offer(order)
+    }
+
+    /// Whether `access` could leave room for compaction to move frames into while it forms a
+    /// block of `order`, if `more` frames were free as well: twice the block, above the mark.
+    pub(crate) fn could_compact(&self, order: Order, access: Access, more: u64) -> bool {
+        let allowed = self.marks.allowance(self.free_with(more), access);
+        allowed > 2 * order.frames() as i64
+    }
+
+    /// Free frames and what else might be; not more than can be reckoned with.
+    fn free_with(&self, more: u64) -> u64 {
+        self.free().saturating_add(more).min(i64::MAX as u64)
+    }
+
+    /// Takes up to `by` frames off the boost of the watermarks.
+    pub(crate) fn lower_boost(&self, platform: &P, by: u64) {
+        self.with(platform, |_| self.marks.lower_boost(by));
     }
 
     /// Takes up to `want.blocks` blocks, appended to `out`, as far as `access` allows.
@@ -233,22 +279,30 @@ impl<'m, P: Platform> Zone<'m, P> {
         mut want: Want,
         access: Access,
         out: &mut Bundles,
-    ) -> Result<Option<Fallback>, AllocError> {
+    ) -> Result<Option<Mixed>, Refused> {
         if platform.force(Site::Refill) {
-            return Err(AllocError::NoBlockOfOrder(want.order));
+            return Err(Refused::NoBlockOfOrder);
         }
-        let fallback = self.with(platform, |buddy| {
+        let mixed = self.with(platform, |buddy| {
             let allowed = self.marks.allowance(buddy.free_frames(), access) >> want.order.get();
             if allowed < 1 {
-                return Err(AllocError::BelowWatermark(access.watermark()));
+                return Err(Refused::BelowWatermark);
             }
             want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
             want.blocks = want.blocks.min(want.at_most);
             let fallback = buddy.take_bundles(want, out);
             charge(platform, Cost::TakeFrames, out.as_slice());
-            Ok(fallback)
+            Ok(fallback.map(|fallback| self.mixed(fallback)))
         })?;
-        if out.is_empty() { Err(AllocError::NoBlockOfOrder(want.order)) } else { Ok(fallback) }
+        if out.is_empty() { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
+    }
+
+    /// What a fallback does to the watermarks: when less than a pageblock was found, types were
+    /// mixed, and the zone shall have more free from now on. Under the lock.
+    #[cold]
+    fn mixed(&self, fallback: Fallback) -> Mixed {
+        let mixes = fallback.found_order < Order::PAGEBLOCK;
+        Mixed { fallback, boosted: mixes && self.marks.raise_boost() }
     }
 
     /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole, or

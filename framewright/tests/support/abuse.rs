@@ -1,4 +1,4 @@
-//! Frees that must be refused, at `checked`.
+//! Frees that must be refused, at `checked` and `paranoid`.
 
 use framewright::{FreeError, Order, Pfn};
 
@@ -33,12 +33,13 @@ impl World<'_, '_> {
         }
     }
 
-    /// A raw free that must be refused, at once or when it reaches the zone.
+    /// A raw free that must be refused: at once, or at `checked` when it reaches the zone.
     fn abuse(&mut self, step: Step, pfn: Pfn, order: Order) {
         self.memory.platform().take_reports();
         // SAFETY: there is no excuse, but at `checked` the library says it will notice; and
         // these frames exist in arithmetic only.
         let result = unsafe { self.token(step).free_raw(pfn, order) };
+        assert!(!self.paranoid || result.is_err(), "{order:?} at {pfn} was not refused at once");
         self.drain_all();
         let reports = self.memory.platform().take_reports();
         if !pfn.is_aligned(order) {

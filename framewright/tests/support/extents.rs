@@ -122,9 +122,7 @@ impl<'m> World<'_, 'm> {
     fn own_extent(&mut self, extent: Extent<'m>) -> usize {
         let range = extent.range();
         let zone = self.oracle.take_range(range);
-        self.reported.retain(|pageblock| {
-            pageblock.offset(512) <= range.start() || range.end() <= *pageblock
-        });
+        self.use_frames(range.start(), range.frames());
         self.extents.push(extent);
         zone
     }

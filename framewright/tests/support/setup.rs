@@ -1,6 +1,6 @@
 //! A topology with settings, from plain numbers.
 
-use framewright::{Config, MemoryRange, NodeId, Tuning, platform::OwnerLock};
+use framewright::{Config, MemoryRange, NodeId, Tuning, platform::OwnerLock, tuning::Hardening};
 
 use super::topology::{Stretch, Topology};
 
@@ -21,6 +21,8 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zone.reserve_ratio.dma32", &["256", "9"]),
     ("zone.reserve_ratio.normal", &["32", "0"]),
     ("zone.watermark_scale", &["10", "300"]),
+    ("hardening.quarantine", &["256", "0", "1", "20"]),
+    ("hardening.poison", &["on", "off"]),
 ];
 
 /// A memory to make.
@@ -51,6 +53,9 @@ impl Parts {
 }
 
 impl Setup {
+    /// Choices of a setup at the highest level of hardening.
+    pub const PARANOID: u32 = 3 << 30;
+
     pub fn parts(&self) -> Parts {
         let (map, cpu_nodes) = (self.topology.map(), self.topology.cpu_nodes());
         let distances = self.topology.table(&map, &cpu_nodes);
@@ -74,6 +79,9 @@ impl Setup {
             let value = values[self.choice(at, bits)];
             tuning.set(path, value).unwrap_or_else(|error| panic!("{error}"));
             at += bits;
+        }
+        if self.choices & Self::PARANOID == Self::PARANOID {
+            tuning.hardening = Hardening::Paranoid;
         }
         tuning
     }

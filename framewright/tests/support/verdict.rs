@@ -16,6 +16,15 @@ use super::{
     zone::{Frame, ZoneTruth},
 };
 
+/// Why no zone serves a request: of those that it may use one had memory enough but no block, or
+/// else the last one had too little.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    NoZone,
+    NoBlock(usize),
+    TooLittle(usize),
+}
+
 impl World<'_, '_> {
     // ---- where requests go --------------------------------------------------------------------
 
@@ -32,7 +41,7 @@ impl World<'_, '_> {
 
     /// What happens to a request that finds nothing on the lists of any CPU: the first zone that
     /// stays above low serves it, else the first that keeps what the request must leave.
-    pub(super) fn foretell(&self, step: Step, eligible: &[usize]) -> Result<usize, AllocError> {
+    pub(super) fn foretell(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
         let order = step.order();
         let has_block = |zone: &&usize| self.oracle.zones[**zone].has_block(order);
         for keep in [Self::first_reserve, Self::last_reserve] {
@@ -41,28 +50,46 @@ impl World<'_, '_> {
                 return Ok(*zone);
             }
         }
-        let enough = |&zone: &usize| self.leaves(zone, order, self.last_reserve(step, zone));
-        Err(match eligible {
-            [] => AllocError::NoZone,
-            zones if zones.iter().any(enough) => AllocError::NoBlockOfOrder(order),
-            _ => AllocError::BelowWatermark(Watermark::Min),
-        })
+        let mut last_try = eligible.iter();
+        let enough = |zone: &usize| self.leaves(*zone, order, self.last_reserve(step, *zone));
+        match last_try.clone().find(|zone| enough(zone)).or(last_try.next_back()) {
+            None => Err(Refusal::NoZone),
+            Some(zone) if enough(zone) => Err(Refusal::NoBlock(*zone)),
+            Some(zone) => Err(Refusal::TooLittle(*zone)),
+        }
+    }
+
+    /// Why a request was refused, as far as it can be foretold.
+    pub(super) fn why(&self, step: Step, error: AllocError) -> Refusal {
+        let Some(shortage) = error.shortage() else {
+            assert_eq!(error, AllocError::NoZone);
+            return Refusal::NoZone;
+        };
+        assert_eq!((shortage.order, shortage.mark), (step.order(), Watermark::Min));
+        assert_eq!(shortage.rounds > 0, step.request().may_wait());
+        match error {
+            AllocError::BelowWatermark(_) => Refusal::TooLittle(shortage.zone.index()),
+            _ => Refusal::NoBlock(shortage.zone.index()),
+        }
     }
 
     /// The zone that serves a request past the lists, whatever is on them.
     pub(super) fn foretell_unlisted(&self, step: Step, eligible: &[usize]) -> Option<usize> {
-        eligible.iter().copied().find(|&zone| self.can_serve(step, zone))
+        [Self::first_reserve, Self::last_reserve].into_iter().find_map(|keep| {
+            let serves =
+                |zone: &usize| self.can_serve(step.order(), *zone, keep(self, step, *zone));
+            eligible.iter().copied().find(serves)
+        })
     }
 
-    /// Whether a zone, without what CPUs hold of it, has what the request wants and may take.
-    fn can_serve(&self, step: Step, zone: usize) -> bool {
-        let order = step.order();
+    /// Whether a zone, without what CPUs hold of it, has a block of an order to spare.
+    fn can_serve(&self, order: Order, zone: usize, reserve: u64) -> bool {
         let counts = self.memory.block_counts(self.ids[zone]);
         let isolated = counts.free[MigrateType::Isolate as usize];
         let has_block = Order::all()
             .filter(|larger| *larger >= order)
             .any(|larger| counts.free_of_order(larger) > isolated[usize::from(larger.get())]);
-        has_block && self.leaves(zone, order, self.last_reserve(step, zone))
+        has_block && self.leaves(zone, order, reserve)
     }
 
     /// Whether a zone keeps `reserve` frames when a block of it is taken.
@@ -130,9 +157,11 @@ impl World<'_, '_> {
             assert!(self.is_cold(), "{request:?} was refused while CPUs hold free frames");
         }
         if self.is_cold() {
-            assert_eq!(self.foretell(step, eligible), Err(error), "{request:?} of {eligible:?}");
+            let why = self.why(step, error);
+            assert_eq!(self.foretell(step, eligible), Err(why), "{request:?} of {eligible:?}");
         }
-        let able = eligible.iter().find(|zone| self.can_serve(step, **zone));
+        let serves = |zone: usize| self.last_reserve(step, zone);
+        let able = eligible.iter().find(|z| self.can_serve(step.order(), **z, serves(**z)));
         assert_eq!(able, None, "{request:?} was refused by a zone that could serve it: {error}");
     }
 

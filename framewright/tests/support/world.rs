@@ -59,7 +59,8 @@ pub struct World<'a, 'm> {
     pub(super) freed: Vec<(Pfn, Order)>,
     /// First frames of pageblocks that were reported as free and not used since.
     pub(super) reported: BTreeSet<Pfn>,
-    pub(super) checked: bool,
+    checked: bool,
+    pub(super) paranoid: bool,
 }
 
 impl<'a, 'm> World<'a, 'm> {
@@ -81,7 +82,8 @@ impl<'a, 'm> World<'a, 'm> {
             isolated: Vec::new(),
             freed: Vec::new(),
             reported: BTreeSet::new(),
-            checked: memory.tuning().hardening == Hardening::Checked,
+            checked: memory.tuning().hardening != Hardening::Off,
+            paranoid: memory.tuning().hardening == Hardening::Paranoid,
         }
     }
 
@@ -155,7 +157,8 @@ impl<'a, 'm> World<'a, 'm> {
             Err(error) => {
                 assert!(cleared.is_empty());
                 if let Some(foretold) = foretold {
-                    assert_eq!(foretold, Err(error), "{request:?} of {eligible:?}");
+                    let why = self.why(step, error);
+                    assert_eq!(foretold, Err(why), "{request:?} of {eligible:?}");
                 }
                 self.check_refusal(step, &eligible, error);
             }
@@ -210,11 +213,19 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
-    /// Its pageblocks are in use.
-    fn forget_reports(&mut self, block: &Block<'m>) {
-        let first = block.pfn().align_down(Order::PAGEBLOCK);
-        let last = block.pfn().offset(block.order().frames() - 1);
-        self.reported.retain(|pageblock| !(first..=last).contains(pageblock));
+    fn use_block(&mut self, block: Block<'m>) {
+        self.use_frames(block.pfn(), block.order().frames());
+        self.blocks.push(block);
+    }
+
+    /// Their pageblocks are not reported as free any more.
+    pub(super) fn use_frames(&mut self, first: Pfn, frames: u64) {
+        let pageblocks = first.align_down(Order::PAGEBLOCK)..first.offset(frames);
+        self.reported.retain(|pageblock| !pageblocks.contains(pageblock));
+        if self.paranoid {
+            // What an owner writes is not taken for damage later.
+            (0..frames).for_each(|i| self.memory.platform().write(first.offset(i), Order::ZERO, 1));
+        }
     }
 
     /// Takes note of a block that a request was served with, which could use `eligible` zones.
@@ -223,8 +234,7 @@ impl<'a, 'm> World<'a, 'm> {
         let zone = self.oracle.take(block.pfn(), block.order());
         assert!(eligible.contains(&zone), "served by zone {zone}; could use {eligible:?} only");
         self.count(zone, by, eligible[0]);
-        self.forget_reports(&block);
-        self.blocks.push(block);
+        self.use_block(block);
         zone
     }
 
@@ -232,8 +242,7 @@ impl<'a, 'm> World<'a, 'm> {
     fn own_named(&mut self, block: Block<'m>, by: u16, zone: usize) {
         assert_eq!(self.oracle.take(block.pfn(), block.order()), zone);
         self.count(zone, by, zone);
-        self.forget_reports(&block);
-        self.blocks.push(block);
+        self.use_block(block);
     }
 
     // ---- freeing ----------------------------------------------------------------------------

@@ -255,9 +255,10 @@ fn snapshots_are_found_beside_recordings() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("a.before"), GOOD).unwrap();
     for name in ["a.txt.zst", "a.txt", "a.zst", "a"] {
-        assert_eq!(beside(&folder.join(name)), Some(folder.join("a.before")), "{name}");
+        assert_eq!(beside(&folder.join(name), "before"), Some(folder.join("a.before")), "{name}");
     }
-    assert_eq!(beside(&folder.join("b.txt.zst")), None);
-    assert_eq!(beside(&folder.join("a.log")), None);
+    assert_eq!(beside(&folder.join("a.txt"), "after"), None);
+    assert_eq!(beside(&folder.join("b.txt.zst"), "before"), None);
+    assert_eq!(beside(&folder.join("a.log"), "before"), None);
     std::fs::remove_dir_all(&folder).unwrap();
 }
