@@ -3,7 +3,7 @@
 use super::{ListIndex, cpu::Cpu};
 use crate::{
     alloc::AllocError,
-    buddy::{Bundle, Bundles, MigrateType, Want},
+    buddy::{Bundle, Bundles, MigrateType, Reserve, Want},
     frame::Order,
     platform::{self, Line, Platform, Site},
     zone::Access,
@@ -96,7 +96,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
             return Err(self.zone.refusal(order, access));
         }
         let visits = self.tuning.zone.refill_pageblocks;
-        let want = Want { order, migratetype, blocks, at_most, visits };
+        let reserve = Reserve::None;
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve };
         let fallback = match self.zone.take(self.platform, want, access, taken) {
             Ok(fallback) => fallback,
             Err(error) => {
