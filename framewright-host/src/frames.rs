@@ -3,12 +3,12 @@
 //! Frames are to a program what memory is to a machine: whoever has the number can write. So
 //! their contents are words that any thread may load and store, atomically and without order;
 //! two threads that wrongly use one frame find each other's values in it, which is a bug to be
-//! found by verifying, but never undefined behaviour. Clearing is a sequence of word stores as
-//! well, on x86-64 a string instruction, which is a third faster.
+//! found by verifying, but never undefined behaviour. Clearing and poisoning are sequences of word
+//! stores as well, on x86-64 a string instruction, which is a third faster.
 
 #![allow(unsafe_code)]
 
-use framewright::{FrameRange, Order, Pfn, frame::FRAME_SIZE};
+use framewright::{FrameRange, Order, Pfn, frame::FRAME_SIZE, platform::poison_word};
 use std::{
     fmt,
     ptr::NonNull,
@@ -68,7 +68,23 @@ impl Frames {
     }
 
     pub(crate) fn clear(&self, pfn: Pfn, order: Order) {
-        clear(self.words(pfn, order));
+        store_all(self.words(pfn, order), 0);
+    }
+
+    /// Fills every frame with the word that is its own.
+    pub(crate) fn poison(&self, pfn: Pfn, order: Order) {
+        for pfn in (0..order.frames()).map(|i| pfn.offset(i)) {
+            store_all(self.words(pfn, Order::ZERO), poison_word(pfn));
+        }
+    }
+
+    /// The first byte of a frame that is not what [`Frames::poison`] wrote.
+    pub(crate) fn first_damage(&self, pfn: Pfn) -> Option<usize> {
+        let words = self.words(pfn, Order::ZERO).iter().map(|word| word.load(Relaxed));
+        let mut differences = words.map(|found| found ^ poison_word(pfn)).enumerate();
+        let (index, difference) = differences.find(|(_, difference)| *difference != 0)?;
+        let bytes = difference.to_ne_bytes();
+        Some(index * size_of::<u64>() + bytes.iter().position(|byte| *byte != 0)?)
     }
 
     pub(crate) fn copy(&self, to: Pfn, from: Pfn) {
@@ -104,8 +120,8 @@ impl Frames {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn clear(words: &[AtomicU64]) {
-    // SAFETY: stores a zero into each of the words and nowhere else; the direction flag is
+fn store_all(words: &[AtomicU64], value: u64) {
+    // SAFETY: stores the value into each of the words and nowhere else; the direction flag is
     // clear, as the calling convention demands. The words may be written through a shared
     // reference because they are atomic.
     unsafe {
@@ -113,16 +129,16 @@ fn clear(words: &[AtomicU64]) {
             "rep stosq",
             inout("rcx") words.len() => _,
             inout("rdi") words.as_ptr() => _,
-            in("rax") 0_u64,
+            in("rax") value,
             options(nostack, preserves_flags)
         );
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn clear(words: &[AtomicU64]) {
+fn store_all(words: &[AtomicU64], value: u64) {
     for word in words {
-        word.store(0, Relaxed);
+        word.store(value, Relaxed);
     }
 }
 
@@ -201,6 +217,21 @@ mod tests {
         let expected = Mismatch { pfn: pfn(5), word: 3, found: 99, expected: 7 + 512 + 3 };
         assert_eq!(mismatch, expected);
         assert!(mismatch.to_string().starts_with("word 3 of frame 0x405 holds 0x63"));
+    }
+
+    #[test]
+    fn poison_is_a_frames_own_and_shows_the_first_byte_that_changed() {
+        let frames = frames();
+        frames.poison(pfn(2), order(1));
+        assert_eq!((frames.first_damage(pfn(2)), frames.first_damage(pfn(3))), (None, None));
+        assert_eq!(frames.first_damage(pfn(1)), Some(0), "this one was never poisoned");
+        let word = &frames.words(pfn(3), Order::ZERO)[7];
+        let mut bytes = word.load(Relaxed).to_ne_bytes();
+        bytes[5] ^= 1;
+        word.store(u64::from_ne_bytes(bytes), Relaxed);
+        assert_eq!(frames.first_damage(pfn(3)), Some(7 * 8 + 5));
+        frames.copy(pfn(3), pfn(2));
+        assert!(frames.first_damage(pfn(3)).is_some(), "the contents of another frame");
     }
 
     #[test]

@@ -196,6 +196,14 @@ unsafe impl Platform for HostMachine {
         self.frames.copy(to, from);
     }
 
+    fn poison(&self, pfn: Pfn, order: Order) {
+        self.frames.poison(pfn, order);
+    }
+
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        self.frames.first_damage(pfn)
+    }
+
     fn now(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
     }
@@ -231,6 +239,8 @@ mod tests {
             HostMachine::builder().frames(512).backing(Backing::MetadataOnly).build().unwrap();
         machine.clear(Pfn::new(0), Order::PAGEBLOCK);
         machine.copy(Pfn::new(1), Pfn::new(0));
+        machine.poison(Pfn::new(0), Order::PAGEBLOCK);
+        assert_eq!(machine.verify_poison(Pfn::new(1)), None);
         assert!(!machine.has_memory());
         assert_eq!(machine.pointer(Pfn::new(0), Order::ZERO), None);
     }

@@ -18,7 +18,7 @@ mod stress {
 use framewright::{
     Config, Layout, Memory, Order, Tuning, ZoneId,
     platform::OwnerLock,
-    tuning::{BulkFree, HighOrderDrain},
+    tuning::{BulkFree, Hardening, HighOrderDrain},
 };
 use framewright_host::{HostMachine, Metadata, PageSize};
 use std::{
@@ -46,35 +46,42 @@ struct Setting {
     membarrier: bool,
     bulk_free: BulkFree,
     high_order_drain: HighOrderDrain,
+    hardening: Hardening,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            workers: 2,
+            membarrier: true,
+            bulk_free: BulkFree::ChooseBeforeLock,
+            high_order_drain: HighOrderDrain::SecondConsecutive,
+            hardening: Hardening::Checked,
+        }
+    }
 }
 
 #[test]
 fn two_workers_biased() {
-    stress(&Setting {
-        workers: 2,
-        membarrier: true,
-        bulk_free: BulkFree::ChooseBeforeLock,
-        high_order_drain: HighOrderDrain::SecondConsecutive,
-    });
+    stress(&Setting::default());
 }
 
 #[test]
 fn eight_workers_biased() {
     stress(&Setting {
         workers: 8,
-        membarrier: true,
         bulk_free: BulkFree::ChooseUnderLock,
         high_order_drain: HighOrderDrain::EveryFree,
+        ..Setting::default()
     });
 }
 
 #[test]
 fn two_workers_trylock() {
     stress(&Setting {
-        workers: 2,
         membarrier: false,
         bulk_free: BulkFree::ChooseUnderLock,
-        high_order_drain: HighOrderDrain::SecondConsecutive,
+        ..Setting::default()
     });
 }
 
@@ -83,8 +90,24 @@ fn eight_workers_trylock() {
     stress(&Setting {
         workers: 8,
         membarrier: false,
-        bulk_free: BulkFree::ChooseBeforeLock,
         high_order_drain: HighOrderDrain::EveryFree,
+        ..Setting::default()
+    });
+}
+
+#[test]
+fn four_paranoid_workers_biased() {
+    stress(&Setting { workers: 4, hardening: Hardening::Paranoid, ..Setting::default() });
+}
+
+#[test]
+fn four_paranoid_workers_trylock() {
+    stress(&Setting {
+        workers: 4,
+        membarrier: false,
+        bulk_free: BulkFree::ChooseUnderLock,
+        hardening: Hardening::Paranoid,
+        ..Setting::default()
     });
 }
 
@@ -99,6 +122,7 @@ fn stress(setting: &Setting) {
     let mut tuning = Tuning::default();
     tuning.pcp.bulk_free = setting.bulk_free;
     tuning.pcp.high_order_drain = setting.high_order_drain;
+    tuning.hardening = setting.hardening;
     let config = Config { tuning, ..Config::new(&map, setting.workers) };
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes(), PageSize::Small).unwrap();

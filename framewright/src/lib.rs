@@ -19,7 +19,8 @@
 //! ```
 //!
 //! Beside them: [`platform`] (the machine below), `sync` (every atomic), [`tuning`] (every
-//! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction).
+//! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction),
+//! `hardening` (what the highest level of it adds).
 //!
 //! Lock order, outermost first: the embedder's own locks, the lists of a CPU, the zone.
 //! Nothing of the embedder is called under the latter two, but for the wait hook of the zone lock
@@ -34,6 +35,7 @@ extern crate std;
 mod alloc;
 pub mod buddy;
 pub mod frame;
+mod hardening;
 mod memory;
 pub mod observe;
 mod pcp;
@@ -46,8 +48,8 @@ mod zone;
 pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
 pub use frame::{Block, Extent, FrameRange, Order, Pfn};
 pub use memory::{
-    Config, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout, Memory,
-    MemoryRange, OrderTooSmall, Planes, Presence, Violation, ZoneInfo,
+    Config, Contiguous, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout,
+    Memory, MemoryRange, OrderTooSmall, Planes, Presence, RangeError, Violation, ZoneInfo,
 };
 pub use platform::{CpuId, Platform};
 pub use tuning::Tuning;

@@ -7,6 +7,7 @@ mod support;
 use framewright::{
     Block, Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
     Request, ZoneId,
+    observe::Finding,
     tuning::{Auto, Hardening},
 };
 use support::machine::{Machine, Metadata, cpu, order};
@@ -80,7 +81,8 @@ fn refused(
         (Err(error), _) => Refused::AtOnce(error),
         (Ok(()), [report]) => {
             assert_eq!((report.pfn, report.order, report.count), (pfn, order(of_order), 1));
-            Refused::Later(report.error)
+            let Finding::BadFree(error) = report.what else { panic!("{report}") };
+            Refused::Later(error)
         }
         (Ok(()), reports) => panic!("one report was expected: {reports:?}"),
     }

@@ -215,7 +215,7 @@ impl Request {
     }
 
     /// What it may take when the low watermark stood in its way.
-    pub(super) const fn last_access(self) -> Access {
+    pub(crate) const fn last_access(self) -> Access {
         let depth = match (self.has(URGENT), self.has(NO_WAIT)) {
             (true, true) => Depth::Atomic,
             (true, false) => Depth::HalfOfMin,

@@ -1,8 +1,8 @@
 //! The slow path: what to do when the lists of the CPU had nothing.
 //!
 //! 1. Lists and zone, above the low watermark. This is where refills happen.
-//! 2. Wake background reclaim; again, above the min watermark or with the request's rights to
-//!    reserves.
+//! 2. Wake background reclaim; give back what this CPU has in quarantine; again, above the min
+//!    watermark or with the request's rights to reserves.
 //! 3. If the request may wait: bring home what all CPUs hold; again.
 //! 4. Compact and reclaim through [`Relief`](crate::platform::Relief), within bounds; again
 //!    after each.
@@ -58,6 +58,7 @@ fn with_relief<P: Platform>(
     let access = request.last_access();
     let relief = memory.platform().relief();
     relief.wake(request.order());
+    memory.end_quarantine(cpu);
     let mut result = attempt(memory, cpu, request, access);
     if result.is_ok() || !request.may_wait() {
         return result;
@@ -130,7 +131,7 @@ pub(super) fn take<P: Platform>(
     access: Access,
 ) -> Result<u32, AllocError> {
     match request.list() {
-        Some(list) => cpu.alloc(list, access),
-        None => cpu.alloc_from_zone(request.order(), request.migratetype(), access),
+        Some(list) if cpu.has_lists() => cpu.alloc(list, access),
+        _ => cpu.alloc_from_zone(request.order(), request.migratetype(), access),
     }
 }

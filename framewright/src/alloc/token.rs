@@ -103,7 +103,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// What is wrong with it, as far as that can be told at once; nothing was changed then.
     /// Under [`Hardening::Checked`](crate::tuning::Hardening::Checked) a bad free that was
     /// accepted onto a list is refused when it reaches the zone, and reported through
-    /// [`Platform::corruption`].
+    /// [`Platform::corruption`]. Under [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid)
+    /// every bad free is refused at once, and reported unless the frames are of no block at all.
     ///
     /// # Safety
     ///
@@ -122,14 +123,16 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// The frames are not of this memory, or the block cannot start there.
+    /// The frames are not of this memory, or the block cannot start there. Under
+    /// [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) also: nobody has such a block.
     ///
     /// # Safety
     ///
     /// The caller owns the frames as a block of this memory and order.
     #[allow(unsafe_code)]
     pub unsafe fn adopt(&self, pfn: Pfn, order: Order) -> Result<Block<'m>, FreeError> {
-        self.memory.locate(pfn, order)?;
+        let (zone, frame) = self.memory.locate(pfn, order)?;
+        self.memory.context(zone, self.id).expect_block(frame, order)?;
         Ok(Block::new(self.tag, pfn, order))
     }
 
@@ -148,7 +151,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// A block of order 0, or of another memory, is given back.
+    /// A block of order 0, or of another memory, is given back; under
+    /// [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) also one that somebody has
+    /// freed raw, which is reported.
     pub fn split(&mut self, block: Block<'m>) -> Result<(Block<'m>, Block<'m>), Block<'m>> {
         let Some(half) = block.order().get().checked_sub(1).and_then(Order::new) else {
             return Err(block);
@@ -156,9 +161,11 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         if !block.belongs_to(self.tag) {
             return Err(block);
         }
-        let (pfn, order) = block.into_raw();
-        if let Some((zone, frame)) = self.memory.find(pfn, order) {
-            self.memory.context(zone, self.id).split_head(frame, half);
+        let (pfn, order) = (block.pfn(), block.order());
+        if let Some((zone, frame)) = self.memory.find(pfn, order)
+            && self.memory.context(zone, self.id).split_block(frame, order, half).is_err()
+        {
+            return Err(block);
         }
         let upper = pfn.offset(half.frames());
         Ok((Block::new(self.tag, pfn, half), Block::new(self.tag, upper, half)))

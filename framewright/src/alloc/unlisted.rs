@@ -5,7 +5,6 @@
 
 use super::{AllocError, Request};
 use crate::{
-    buddy::Bundle,
     frame::{Block, Pfn},
     memory::Memory,
     observe::Event,
@@ -53,7 +52,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             self.platform().trace(ACCOUNT, &Event::PageFree { pfn, order });
         }
         if let Some((zone, frame)) = self.find(pfn, order) {
-            self.context(zone, ACCOUNT).free_to_zone(Bundle::of(frame, order));
+            self.context(zone, ACCOUNT).free_to_zone(frame, order);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::Planes;
 use crate::{
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::CpuId,
-    tuning::Tuning,
+    tuning::{Hardening, Tuning},
     zone::{NodeId, ZoneKind},
 };
 
@@ -122,6 +122,11 @@ impl<'c> Config<'c> {
     pub(super) fn cpus_near(&self, node: NodeId) -> u64 {
         let near = (0..self.cpus).filter(|&cpu| self.node_of(CpuId::new(cpu)) == node).count();
         if near == 0 { u64::from(self.cpus) } else { near as u64 }
+    }
+
+    /// Whether the zones keep track of every frame.
+    pub(super) fn is_paranoid(&self) -> bool {
+        self.tuning.hardening == Hardening::Paranoid
     }
 
     /// Frames present from the start.

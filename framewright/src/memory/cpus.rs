@@ -12,6 +12,7 @@ use crate::{
     pcp::{Cpu, CpuPages, Lists, Sizing},
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
     sync::{AtomicBool, Ordering},
+    tuning::Hardening,
     zone::{NodeId, Watermark, ZoneId},
 };
 
@@ -289,6 +290,16 @@ impl<'m, P: Platform> Memory<'m, P> {
         })
     }
 
+    /// Gives back what a CPU keeps from being handed out again, if hardening has it do so. For
+    /// the CPU's owner.
+    pub(crate) fn end_quarantine(&self, id: CpuId) {
+        if self.tuning.hardening == Hardening::Paranoid {
+            for cpu in self.contexts(id).filter(|cpu| cpu.pages.held() > 0) {
+                cpu.drain(DrainReason::Local);
+            }
+        }
+    }
+
     fn state(&self, id: CpuId) -> Result<&'m CpuState, CpuError> {
         self.cpus.get(id.index()).ok_or(CpuError::NoSuchCpu(id))
     }
@@ -319,6 +330,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// How long the lists of one CPU for a zone may grow: the CPUs of the zone's node share it,
     /// or all CPUs if that has none.
     fn sizing(&self, zone: ZoneId) -> Sizing {
+        if self.tuning.hardening == Hardening::Paranoid {
+            return Sizing::disabled();
+        }
         let slots = self.lists_of(zone, CpuId::new(0)).slots();
         let zone = &self.zones[zone.index()];
         let online = || self.cpus.iter().filter(|cpu| cpu.is_online());

@@ -119,7 +119,8 @@ impl<P: Platform> Memory<'_, P> {
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
     /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
-    /// I9). Walks every pageblock.
+    /// I9), also by the states that [`Hardening::Paranoid`](crate::tuning::Hardening) keeps.
+    /// Walks every pageblock.
     ///
     /// # Errors
     ///
@@ -144,6 +145,12 @@ impl<P: Platform> Memory<'_, P> {
                 at: sum,
             });
         }
-        Ok(())
+        match zone.states().map(|states| states.owned_frames()) {
+            Some(owned) if owned != used => Err(Violation {
+                what: "frames marked as allocated do not add up to those allocated",
+                at: owned,
+            }),
+            _ => Ok(()),
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     buddy::{ABSENT, Buddy, Gigablock, Pageblock},
     frame::PAGEBLOCK_FRAMES,
+    hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::{CpuId, OwnerLock, Platform},
     sync::{AtomicU8, AtomicU32},
@@ -36,6 +37,10 @@ pub struct Layout {
     /// Words of their sets.
     slot_sets: usize,
     planes: Planes,
+    /// Whether the zones keep states of their frames.
+    states: bool,
+    /// Slots of the quarantine of a CPU for a zone.
+    quarantine: usize,
 }
 
 impl Layout {
@@ -59,6 +64,8 @@ impl Layout {
             slots: 0,
             slot_sets: 0,
             planes: config.planes,
+            states: config.is_paranoid(),
+            quarantine: quarantine_of(config),
         };
         for zone in config.zones() {
             layout.zones += 1;
@@ -98,10 +105,12 @@ impl Layout {
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
+            Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
             Part::new::<CpuState>("CPUs", self.cpus, true),
             Part::new::<CpuPages<'_>>("CPU lists", self.cpus * self.zones, true),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
+            Part::new::<Waiting>("quarantine", self.waiting(), true).optional(),
         ]
         .into_iter()
     }
@@ -128,6 +137,11 @@ impl Layout {
         if wanted { self.pageblocks * PAGEBLOCK_FRAMES } else { 0 }
     }
 
+    /// Blocks that may wait in quarantine, over all CPUs and zones.
+    fn waiting(&self) -> usize {
+        self.cpus * self.zones * self.quarantine
+    }
+
     /// Whether `buffer` will do.
     pub(super) fn accepts(&self, buffer: &[MaybeUninit<u8>]) -> Result<(), InitError> {
         if buffer.len() < self.bytes() {
@@ -146,7 +160,16 @@ impl Layout {
 
 /// Slots in the store of a CPU for a zone.
 pub(super) fn slots_of(config: &Config<'_>, zone: ZoneSpec) -> usize {
+    if config.is_paranoid() {
+        // Nothing is ever stored.
+        return bundle_slots(&config.tuning.pcp, 0, 1).min(64);
+    }
     bundle_slots(&config.tuning.pcp, zone.frames, config.cpus_near(zone.node))
+}
+
+/// Slots in the quarantine of a CPU for a zone.
+fn quarantine_of(config: &Config<'_>) -> usize {
+    if config.is_paranoid() { config.tuning.paranoid.quarantine as usize } else { 0 }
 }
 
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].
@@ -199,6 +222,8 @@ struct ZoneArrays<'m> {
     pageblocks: &'m mut [Pageblock],
     gigablocks: &'m mut [Gigablock],
     types: &'m [AtomicU8],
+    /// Empty unless the zones keep states.
+    states: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
     /// Entries of the planes that zones have taken.
@@ -212,6 +237,7 @@ impl<'m> ZoneArrays<'m> {
             pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
             gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
             types: carver.array(layout.pageblocks, |_| AtomicU8::new(ABSENT))?,
+            states: carver.array(layout.plane(layout.states), |_| AtomicU8::new(0))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
             planes_at: 0,
@@ -229,13 +255,14 @@ impl<'m> ZoneArrays<'m> {
         let sets = self.sets.split_off_mut(..set_words).unwrap_or_default();
         let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
         let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
-        let checked = config.tuning.hardening == Hardening::Checked;
+        let checked = config.tuning.hardening != Hardening::Off;
         let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, checked);
         let planes_at = self.planes_at;
         self.planes_at += count * PAGEBLOCK_FRAMES;
         let (node, kind, base) = (spec.node, spec.kind, spec.base);
         let place = Place { node, kind, base, ranges, absent, planes_at };
-        Zone::new(buddy, types, place)
+        let states = self.states.split_off(..count * PAGEBLOCK_FRAMES);
+        Zone::new(buddy, types, states.map(|bytes| States::new(bytes, spec.base)), place)
     }
 }
 
@@ -247,6 +274,7 @@ fn carve_lists<'m>(
 ) -> Option<&'m [CpuPages<'m>]> {
     let mut slots: &mut [Slot] = carver.array(layout.cpus * layout.slots, |_| Slot::default())?;
     let mut sets: &mut [u64] = carver.array(layout.cpus * layout.slot_sets, |_| 0)?;
+    let mut waiting: &mut [Waiting] = carver.array(layout.waiting(), |_| Waiting::default())?;
     let cpus = layout.cpus;
     let mut of_zones =
         config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
@@ -255,7 +283,9 @@ fn carve_lists<'m>(
         // The arrays were sized by the same sums.
         let slots = slots.split_off_mut(..count).unwrap_or_default();
         let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
-        CpuPages::new(owner_lock, Lists::new(BundleStore::new(slots, sets)))
+        let waiting = waiting.split_off_mut(..layout.quarantine).unwrap_or_default();
+        let lists = Lists::new(BundleStore::new(slots, sets), Quarantine::new(waiting));
+        CpuPages::new(owner_lock, lists)
     })?;
     Some(lists)
 }

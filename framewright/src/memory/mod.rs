@@ -14,6 +14,7 @@ mod isolation;
 mod layout;
 mod mobility;
 mod planes;
+mod ranges;
 mod text;
 mod withhold;
 mod zones;
@@ -39,6 +40,7 @@ pub use info::{Violation, ZoneInfo};
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
 pub use planes::Planes;
+pub use ranges::{Contiguous, RangeError};
 pub(crate) use zones::Home;
 
 /// A memory and its allocator.

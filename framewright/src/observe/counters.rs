@@ -144,6 +144,8 @@ counters! {
     refused_frees,
     /// Frames of such blocks that a list had accepted before the zone refused them.
     refused_frames,
+    /// Frames that were written to while they were free, found when they were handed out again.
+    damaged_frames,
     /// Requests that entered the slow path (vmstat `allocstall` counts those that waited).
     slow_paths,
     /// Requests that failed.

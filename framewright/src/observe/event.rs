@@ -117,24 +117,50 @@ impl fmt::Display for Event {
     }
 }
 
-/// What hardening found: a free that contradicts the maps. It went no further.
+/// What hardening found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corruption {
     /// The first frame concerned.
     pub pfn: Pfn,
-    /// The order it was freed with.
+    /// The order of the block that was freed or is about to be handed out.
     pub order: Order,
-    /// What is wrong with it.
-    pub error: FreeError,
-    /// Blocks refused in the same batch, this one included.
+    /// What is wrong.
+    pub what: Finding,
+    /// Blocks refused in the same batch, or damaged frames of the same block, this one included.
     pub count: u32,
+}
+
+/// What is wrong with the memory that a [`Corruption`] names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// It was freed and must not be. The free went no further.
+    BadFree(FreeError),
+    /// Somebody wrote to the frame while it was free: through a stale pointer, or beyond the end
+    /// of a block. It is handed out all the same.
+    WrittenWhileFree {
+        /// The first byte of the frame that is not what it should be, to the precision of the
+        /// machine.
+        offset: usize,
+    },
 }
 
 impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bad free of pfn {} order {}: {}", self.pfn, self.order, self.error)?;
-        if self.count > 1 {
-            write!(f, " (and {} more in the batch)", self.count - 1)?;
+        let Self { pfn, order, what, count } = self;
+        let more = count.saturating_sub(1);
+        match what {
+            Finding::BadFree(error) => {
+                write!(f, "bad free of pfn {pfn} order {order}: {error}")?;
+                if more > 0 {
+                    write!(f, " (and {more} more in the batch)")?;
+                }
+            }
+            Finding::WrittenWhileFree { offset } => {
+                write!(f, "pfn {pfn} was written to at byte {offset:#x} while it was free")?;
+                if more > 0 {
+                    write!(f, " (and {more} more frames of the block of order {order})")?;
+                }
+            }
         }
         Ok(())
     }
@@ -144,6 +170,17 @@ impl fmt::Display for Corruption {
 mod tests {
     use super::*;
     use std::string::ToString;
+
+    #[test]
+    fn corruption_says_what_where_and_how_much() {
+        let report =
+            |what, count| Corruption { pfn: Pfn::new(0x40), order: Order::ZERO, what, count };
+        let text = report(Finding::BadFree(FreeError::AlreadyFree), 3).to_string();
+        assert!(text.starts_with("bad free of pfn 0x40 order 0:"), "{text}");
+        assert!(text.ends_with("(and 2 more in the batch)"), "{text}");
+        let text = report(Finding::WrittenWhileFree { offset: 24 }, 1).to_string();
+        assert_eq!(text, "pfn 0x40 was written to at byte 0x18 while it was free");
+    }
 
     #[test]
     fn bodies_read_like_the_kernels() {

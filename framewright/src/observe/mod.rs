@@ -13,4 +13,4 @@ pub mod text;
 
 pub(crate) use counters::CpuCounters;
 pub use counters::{CpuStats, DrainReason};
-pub use event::{Corruption, Event};
+pub use event::{Corruption, Event, Finding};

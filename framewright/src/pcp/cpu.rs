@@ -4,7 +4,7 @@ use super::CpuPages;
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
-    observe::{Corruption, Event},
+    observe::{Corruption, Event, Finding},
     platform::{CpuId, Platform},
     tuning::Tuning,
     zone::{Watermark, Zone},
@@ -38,16 +38,42 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.zone.pfn(frame)
     }
 
+    /// Takes the frames from `start` to `end` if all are free.
+    pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
+        let taken = self.zone.with(self.platform, |buddy| buddy.take_range(start, end, of));
+        let frames = if taken { u64::from(end - start) } else { 0 };
+        self.count_lock(frames);
+        self.pages.counters.pgalloc.add(frames);
+        if taken {
+            self.range_handed_out(start, end);
+        }
+        taken
+    }
+
+    /// Gives back such frames, or a part of them.
+    pub(crate) fn give_range(&self, start: u32, end: u32) {
+        if self.retire_range(start, end).is_err() {
+            return;
+        }
+        let refusals = self.zone.with(self.platform, |buddy| buddy.give_range(start, end));
+        let frames = u64::from(end - start);
+        self.count_lock(frames);
+        self.report(refusals);
+        self.pages.counters.pgfree.add(frames - refusals.frames);
+    }
+
     /// Takes a free block of `order` in a gigablock that was not reported as free yet.
     pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;
         self.pages.counters.pgalloc.add(order.frames());
+        self.lent(frame, order);
         Some(frame)
     }
 
     /// Gives such a block back; it counts as reported until it is used.
     pub(crate) fn give_reported(&self, frame: u32, order: Order) {
+        self.returned(frame, order);
         self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
         self.pages.counters.pgfree.add(order.frames());
     }
@@ -71,11 +97,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         refusals
     }
 
-    /// Cuts an allocated block into two of `half`.
-    pub(crate) fn split_head(&self, frame: u32, half: Order) {
-        self.zone.with(self.platform, |buddy| buddy.split_head(frame, half));
-    }
-
     /// Takes exactly one block out of the zone.
     pub(crate) fn take_specific(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let taken = self.zone.take_specific(self.platform, frame, order, of);
@@ -83,6 +104,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         if taken {
             self.pages.counters.zone_allocs.add(1);
             self.pages.counters.pgalloc.add(order.frames());
+            self.handed_out(frame, order);
         }
         taken
     }
@@ -95,6 +117,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         wanted: Order,
         migratetype: MigrateType,
     ) -> Option<u32> {
+        self.retire(frame, order).ok()?;
         let mut capture = Capture { order: wanted, migratetype, taken: None };
         let refusals = self.zone.give_or_capture(self.platform, frame, order, &mut capture);
         self.count_lock(order.frames());
@@ -104,7 +127,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             counters.zone_frees.add(1);
             counters.pgfree.add(order.frames());
         }
-        if capture.taken.is_some() {
+        if let Some(captured) = capture.taken {
+            self.handed_out(captured, wanted);
             counters.zone_allocs.add(1);
             counters.pgalloc.add(wanted.frames());
         }
@@ -124,7 +148,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.platform.corruption(&Corruption {
             pfn: self.pfn(frame),
             order,
-            error: why.into(),
+            what: Finding::BadFree(why.into()),
             count: refusals.count,
         });
     }

@@ -51,7 +51,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             Some((list, due))
         });
         let Some(Some((list, due))) = pushed else {
-            return self.free_to_zone(Bundle::of(frame, order));
+            return self.free_past_rings(frame, order);
         };
         if !leaving.is_empty() {
             self.count_drain(DrainReason::Capacity, leaving.frames());
@@ -64,10 +64,18 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     /// Frees a block to the zone, past the lists.
-    pub(crate) fn free_to_zone(&self, block: Bundle) -> Refusals {
-        let frames = block.frame_count();
+    pub(crate) fn free_to_zone(&self, frame: u32, order: Order) -> Refusals {
+        match self.retire(frame, order) {
+            Ok(()) => self.give_one(frame, order),
+            Err(refusals) => refusals,
+        }
+    }
+
+    /// Gives a block that was freed just now to the zone.
+    pub(super) fn give_one(&self, frame: u32, order: Order) -> Refusals {
+        let frames = order.frames();
         self.count_lock(frames);
-        let refusals = self.zone.give(self.platform, &[block]);
+        let refusals = self.zone.give(self.platform, &[Bundle::of(frame, order)]);
         self.report(refusals);
         if refusals.count == 0 {
             self.pages.counters.zone_frees.add(1);

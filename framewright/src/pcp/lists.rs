@@ -11,20 +11,22 @@ use super::{
 use crate::{
     buddy::{Bundle, Bundles},
     frame::Order,
+    hardening::Quarantine,
 };
 
 pub(crate) struct Lists<'m> {
     rings: [[u32; RING]; ListIndex::COUNT],
     store: BundleStore<'m>,
-    /// Frames in the store.
+    pub(super) quarantine: Quarantine<'m>,
+    /// Frames in the store and in quarantine.
     stored: u64,
     pub(super) sizing: Sizing,
 }
 
 impl<'m> Lists<'m> {
-    pub(crate) fn new(store: BundleStore<'m>) -> Self {
+    pub(crate) fn new(store: BundleStore<'m>, quarantine: Quarantine<'m>) -> Self {
         let rings = [[0; RING]; ListIndex::COUNT];
-        Self { rings, store, stored: 0, sizing: Sizing::disabled() }
+        Self { rings, store, quarantine, stored: 0, sizing: Sizing::disabled() }
     }
 
     /// Slots of the store.
@@ -135,7 +137,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the
-    /// rings, beginning with `list`. Stops when `leaving` is full. Returns the frames moved.
+    /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full. Returns the frames moved.
     pub(super) fn gather(
         &mut self,
         pages: &CpuPages<'m>,
@@ -153,7 +155,8 @@ impl<'m> Lists<'m> {
         moved
     }
 
-    /// One bundle to part with: of the store, beginning with `list`; else of the rings.
+    /// One bundle to part with: of the store, beginning with `list`; else of the rings; else
+    /// from quarantine.
     pub(super) fn choose(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<Bundle> {
         if list.order() == Order::PAGEBLOCK
             && let Some(bundle) = self.choose_from_ring(pages, list)
@@ -168,7 +171,8 @@ impl<'m> Lists<'m> {
             self.set_stored(pages, self.stored - bundle.frame_count());
             return Some(bundle);
         }
-        list_order(list).find_map(|list| self.choose_from_ring(pages, list))
+        let of_ring = list_order(list).find_map(|list| self.choose_from_ring(pages, list));
+        of_ring.or_else(|| self.release(pages))
     }
 
     /// The coldest block of a ring, with those of its word that follow it.
@@ -216,12 +220,12 @@ impl<'m> Lists<'m> {
         self.set_stored(pages, stored);
     }
 
-    /// Frames in the store.
+    /// Frames in the store and in quarantine.
     pub(super) fn stored(&self) -> u64 {
         self.stored
     }
 
-    fn set_stored(&mut self, pages: &CpuPages<'m>, frames: u64) {
+    pub(super) fn set_stored(&mut self, pages: &CpuPages<'m>, frames: u64) {
         self.stored = frames;
         pages.set_stored(frames);
     }

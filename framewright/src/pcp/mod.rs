@@ -13,6 +13,9 @@
 //! Only when the store has nothing, or the CPU holds more than it should, is the zone asked,
 //! and then for a batch, which crosses the zone lock as bundles.
 //!
+//! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
+//! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).
+//!
 //! Who may touch what: the hot fields of [`CpuPages`] are written by whoever the owner protocol
 //! ([`owner`]) admits, and may be read by anyone; the [`Lists`] behind them are only for who is
 //! admitted. Nothing of the embedder runs while somebody is inside, but for the wait of the zone
@@ -32,6 +35,7 @@ mod owner_loom;
 #[cfg(all(test, feature = "tso"))]
 mod owner_tso;
 mod pages;
+mod paranoid;
 mod refill;
 mod sizing;
 mod store;

@@ -17,6 +17,12 @@ enum Answer {
 }
 
 impl<P: Platform> Cpu<'_, '_, P> {
+    /// Whether allocations may use the lists of the CPU at all.
+    #[inline]
+    pub(crate) fn has_lists(&self) -> bool {
+        self.zone.states().is_none()
+    }
+
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
     pub(crate) fn alloc(&self, list: ListIndex, access: Access) -> Result<u32, AllocError> {
         self.platform.point(Site::EnterLists);
@@ -81,6 +87,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let frame = taken.pop_lowest().ok_or(AllocError::NoBlockOfOrder(order))?;
         self.pages.counters.zone_allocs.add(1);
         self.pages.counters.pgalloc.add(order.frames());
+        self.handed_out(frame, order);
         Ok(frame)
     }
 

@@ -27,6 +27,7 @@ use crate::{
     sync::RawLock,
 };
 
+pub use crate::hardening::poison_word;
 pub use hooks::{Access, Cost, Line, Site};
 pub use relief::{NoRelief, Progress, Relief};
 
@@ -128,6 +129,20 @@ pub unsafe trait Platform: Sized + Sync {
     fn clear(&self, pfn: Pfn, order: Order);
     /// Copies one frame. The caller owns both.
     fn copy(&self, to: Pfn, from: Pfn);
+    /// Fills the 2^order frames from `pfn`, which nobody owns, with a pattern that
+    /// [`Platform::verify_poison`] knows; each with its own ([`poison_word`] is made for this).
+    /// Does nothing where frames have no contents.
+    fn poison(&self, pfn: Pfn, order: Order) {
+        let _ = (pfn, order);
+    }
+
+    /// The first byte of the frame, which nobody owns, that is not what [`Platform::poison`]
+    /// wrote; to the precision that the machine looks with. `None` if all are.
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        let _ = pfn;
+        None
+    }
+
     /// A monotonic clock, in nanoseconds.
     fn now(&self) -> u64;
 

@@ -171,10 +171,29 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "hardening",
         default: "checked",
-        range: "off, checked",
-        meaning: "how much raw frees are checked",
+        range: "off, checked, paranoid",
+        meaning: "how much raw frees are checked; paranoid refuses every bad one at the call, \
+                  has a byte per frame and no per-CPU lists",
         source: "Framewright",
         field: |t| Field::Hardening(&mut t.hardening),
+    },
+    Key {
+        path: "hardening.poison",
+        default: "on",
+        range: "on, off",
+        meaning: "at paranoid, whether free frames are filled with a pattern that is looked at \
+                  before they are handed out again",
+        source: "Linux: page_poison=1",
+        field: |t| Field::Switch(&mut t.paranoid.poison),
+    },
+    Key {
+        path: "hardening.quarantine",
+        default: "256",
+        range: "0 to 65536 frames",
+        meaning: "at paranoid, frames of a zone that a CPU freed last and that are not handed \
+                  out again, unless memory runs short; larger blocks do not wait",
+        source: "Framewright; a megabyte",
+        field: |t| Field::number(&mut t.paranoid.quarantine, 0, 65536),
     },
     Key {
         path: "owner_lock",
@@ -202,6 +221,7 @@ pub(super) enum Field<'t> {
     BulkFree(&'t mut BulkFree),
     HighOrderDrain(&'t mut HighOrderDrain),
     Hardening(&'t mut Hardening),
+    Switch(&'t mut bool),
     OwnerChoice(&'t mut OwnerChoice),
 }
 
@@ -231,8 +251,9 @@ const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
     ("second-consecutive", HighOrderDrain::SecondConsecutive),
     ("every-free", HighOrderDrain::EveryFree),
 ];
-const HARDENING: [(&str, Hardening); 2] =
-    [("checked", Hardening::Checked), ("off", Hardening::Off)];
+const HARDENING: [(&str, Hardening); 3] =
+    [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 const OWNER_CHOICE: [(&str, OwnerChoice); 3] = [
     ("auto", OwnerChoice::Auto),
     ("biased", OwnerChoice::Fixed(OwnerLock::Biased)),
@@ -263,6 +284,7 @@ impl<'t> Field<'t> {
             Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
             Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
             Field::Hardening(field) => *field = choose(&HARDENING, value)?,
+            Field::Switch(field) => *field = choose(&SWITCH, value)?,
             Field::OwnerChoice(field) => *field = choose(&OWNER_CHOICE, value)?,
         }
         Ok(())
@@ -287,6 +309,7 @@ impl<'t> Field<'t> {
             Field::BulkFree(field) => word(&BULK_FREE, *field),
             Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
             Field::Hardening(field) => word(&HARDENING, *field),
+            Field::Switch(field) => word(&SWITCH, *field),
             Field::OwnerChoice(field) => word(&OWNER_CHOICE, *field),
         }
     }

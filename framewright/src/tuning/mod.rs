@@ -64,6 +64,10 @@ pub enum Hardening {
     /// frame reaches the zone; the bad free goes no further and is reported.
     #[default]
     Checked,
+    /// As checked, and a byte per frame tells every bad free at the call; free frames are
+    /// poisoned and wait before they are handed out again ([`ParanoidTuning`]). Every
+    /// allocation and free goes to the zone.
+    Paranoid,
 }
 
 /// Choice of the owner protocol of the per-CPU lists.
@@ -155,6 +159,24 @@ impl Default for AllocTuning {
     }
 }
 
+/// What [`Hardening::Paranoid`] does beside checking frees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParanoidTuning {
+    /// Whether frames are filled with a pattern when they are freed, and looked at before they
+    /// are handed out again. Needs a machine that can
+    /// ([`Platform::poison`](crate::Platform::poison)).
+    pub poison: bool,
+    /// Frames that a CPU has freed in each zone and keeps from being handed out again, until
+    /// others are freed or memory runs short. Larger blocks do not wait. 0: none.
+    pub quarantine: u32,
+}
+
+impl Default for ParanoidTuning {
+    fn default() -> Self {
+        Self { poison: true, quarantine: 256 }
+    }
+}
+
 /// All settings of a memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tuning {
@@ -166,6 +188,8 @@ pub struct Tuning {
     pub alloc: AllocTuning,
     /// Checks of raw frees.
     pub hardening: Hardening,
+    /// What the highest level of it does besides.
+    pub paranoid: ParanoidTuning,
     /// Owner protocol of the per-CPU lists.
     pub owner_lock: OwnerChoice,
 }

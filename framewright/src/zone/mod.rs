@@ -19,6 +19,7 @@ use crate::{
         PARTIAL, Pageblock, Refusals, Want,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    hardening::States,
     platform::{self, Cost, Line, Platform, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
@@ -48,6 +49,8 @@ pub(crate) struct Place<'m> {
 pub(crate) struct Zone<'m, P: Platform> {
     buddy: SpinLock<P, Buddy<'m>>,
     types: &'m [AtomicU8],
+    /// What is allocated, if hardening keeps track of it frame by frame.
+    states: Option<States<'m>>,
     place: Place<'m>,
     pageblocks: Address<Pageblock>,
     managed: AtomicU64,
@@ -60,7 +63,12 @@ pub(crate) struct Zone<'m, P: Platform> {
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// A zone over `buddy`. Its watermarks are all 0 at first.
-    pub(crate) fn new(buddy: Buddy<'m>, types: &'m [AtomicU8], place: Place<'m>) -> Self {
+    pub(crate) fn new(
+        buddy: Buddy<'m>,
+        types: &'m [AtomicU8],
+        states: Option<States<'m>>,
+        place: Place<'m>,
+    ) -> Self {
         let free = buddy.free_frames();
         Self {
             pageblocks: buddy.address(),
@@ -68,6 +76,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             classes: AtomicU64::new(buddy.classes().0),
             buddy: SpinLock::new(buddy),
             types,
+            states,
             place,
             managed: AtomicU64::new(free),
             marks: Marks::new(),
@@ -119,6 +128,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     #[inline(always)]
     pub(crate) fn type_number(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
+    }
+
+    /// What is allocated, frame by frame: at [`Hardening::Paranoid`](crate::tuning::Hardening).
+    #[inline(always)]
+    pub(crate) fn states(&self) -> Option<States<'m>> {
+        self.states
     }
 
     /// The first frame that is not a hole, and the frames from there to the last such.

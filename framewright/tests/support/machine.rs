@@ -1,6 +1,7 @@
 //! A machine of one thread, which plays all CPUs in turn.
 
 use std::{
+    collections::HashMap,
     mem::MaybeUninit,
     sync::{
         Mutex,
@@ -11,7 +12,7 @@ use std::{
 use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Wait, poison_word},
     sync::SpinFlag,
 };
 
@@ -24,6 +25,8 @@ pub struct Machine {
     pub owner_lock: OwnerLock,
     reports: Mutex<Vec<Corruption>>,
     cleared: Mutex<Vec<(Pfn, Order)>>,
+    /// What was written into each frame last.
+    contents: Mutex<HashMap<Pfn, u64>>,
     masked: AtomicU32,
 }
 
@@ -40,6 +43,16 @@ impl Machine {
     /// What was cleared since the last call.
     pub fn take_cleared(&self) -> Vec<(Pfn, Order)> {
         std::mem::take(&mut self.cleared.lock().unwrap())
+    }
+
+    /// Writes into all frames of a block, whoever owns them.
+    pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
+        self.fill(pfn, order, |_| value);
+    }
+
+    fn fill(&self, pfn: Pfn, order: Order, value: impl Fn(Pfn) -> u64) {
+        let frames = (0..order.frames()).map(|i| pfn.offset(i));
+        self.contents.lock().unwrap().extend(frames.map(|pfn| (pfn, value(pfn))));
     }
 
     fn assert_no_lock(&self) {
@@ -76,6 +89,17 @@ unsafe impl Platform for Machine {
     fn clear(&self, pfn: Pfn, order: Order) {
         self.assert_no_lock();
         self.cleared.lock().unwrap().push((pfn, order));
+        self.write(pfn, order, 0);
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        self.assert_no_lock();
+        self.fill(pfn, order, poison_word);
+    }
+
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        self.assert_no_lock();
+        (self.contents.lock().unwrap().get(&pfn) != Some(&poison_word(pfn))).then_some(0)
     }
 
     fn copy(&self, _to: Pfn, _from: Pfn) {}

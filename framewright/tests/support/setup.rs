@@ -1,6 +1,8 @@
 //! Memory maps and settings from plain numbers.
 
-use framewright::{Config, FrameRange, MemoryRange, Pfn, Tuning, platform::OwnerLock};
+use framewright::{
+    Config, FrameRange, MemoryRange, Pfn, Tuning, platform::OwnerLock, tuning::Hardening,
+};
 
 /// Frames a map may have.
 const FRAMES_MAX: u64 = 6 * 512;
@@ -18,6 +20,8 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zone.refill_pageblocks", &["4", "1"]),
     ("pcp.cache_frames", &["0", "4096"]),
     ("pcp.scale_max", &["5", "0"]),
+    ("hardening.quarantine", &["256", "0", "1", "20"]),
+    ("hardening.poison", &["on", "off"]),
 ];
 
 /// A memory to make.
@@ -34,6 +38,10 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Choices of a setup at the highest level of hardening. They are the last ones, so that
+    /// the numbers of older setups keep their meaning.
+    pub const PARANOID: u32 = 3 << 30;
+
     /// The ranges of the map.
     pub fn map(&self) -> Vec<MemoryRange> {
         let (mut at, mut left) = (self.base, FRAMES_MAX);
@@ -78,6 +86,9 @@ impl Setup {
             let value = values[self.choice(at, bits)];
             tuning.set(path, value).unwrap_or_else(|error| panic!("{error}"));
             at += bits;
+        }
+        if self.choices & Self::PARANOID == Self::PARANOID {
+            tuning.hardening = Hardening::Paranoid;
         }
         tuning
     }

@@ -97,7 +97,7 @@ impl World<'_, '_> {
         assert_eq!(self.memory.free(), self.oracle.managed());
     }
 
-    // ---- abuse, at `checked` ------------------------------------------------------------------
+    // ---- abuse, at `checked` and `paranoid` --------------------------------------------------
 
     pub(super) fn free_twice(&mut self, step: Step) {
         let Some(i) = usize::from(step.pick).checked_rem(self.freed.len()) else { return };
@@ -126,12 +126,13 @@ impl World<'_, '_> {
         }
     }
 
-    /// A raw free that must be refused, at once or when it reaches the zone.
+    /// A raw free that must be refused: at once, or at `checked` when it reaches the zone.
     fn abuse(&mut self, step: Step, pfn: Pfn, order: Order) {
         self.memory.platform().take_reports();
         // SAFETY: there is no excuse, but at `checked` the library says it will notice; and
         // these frames exist in arithmetic only.
         let result = unsafe { self.token(step).free_raw(pfn, order) };
+        assert!(!self.paranoid || result.is_err(), "{order:?} at {pfn} was not refused at once");
         self.drain_all();
         let reports = self.memory.platform().take_reports();
         let in_map = (0..order.frames()).all(|i| self.oracle.at(pfn.get() + i) != Frame::Hole);

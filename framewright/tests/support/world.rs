@@ -46,6 +46,7 @@ pub struct World<'a, 'm> {
     /// Freed last.
     pub(super) freed: Vec<(Pfn, Order)>,
     checked: bool,
+    pub(super) paranoid: bool,
 }
 
 impl<'a, 'm> World<'a, 'm> {
@@ -58,7 +59,8 @@ impl<'a, 'm> World<'a, 'm> {
             blocks: Vec::new(),
             isolated: Vec::new(),
             freed: Vec::new(),
-            checked: memory.tuning().hardening == Hardening::Checked,
+            checked: memory.tuning().hardening != Hardening::Off,
+            paranoid: memory.tuning().hardening == Hardening::Paranoid,
         }
     }
 
@@ -143,6 +145,10 @@ impl<'a, 'm> World<'a, 'm> {
 
     fn own(&mut self, block: Block<'m>) {
         self.oracle.take(block.pfn(), block.order());
+        if self.paranoid {
+            // What an owner writes is not taken for damage later.
+            self.memory.platform().write(block.pfn(), block.order(), 1);
+        }
         self.blocks.push(block);
     }
 

@@ -1,0 +1,32 @@
+//! What [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) adds to the allocator.
+//!
+//! Three things, each a plain data structure here; `pcp/paranoid.rs` puts them to use:
+//!
+//! * **States** ([`States`]): a byte per frame says whether an allocated block starts there, and
+//!   of which order. A free first takes the block's mark away with one compare-exchange, so a
+//!   bad one (twice, in part, of another order, from the inside, of a frame that waits on a list)
+//!   is refused at the call and has changed nothing, and of two that race one is refused.
+//! * **Poison** ([`poison_word`]): frames are overwritten when they are freed and looked at before
+//!   they are handed out again, so a write through a stale pointer is found and reported with
+//!   frame and offset. A free frame thereby guards its neighbours: who writes beyond the end of
+//!   a block is found as well.
+//! * **Quarantine** ([`Quarantine`]): what a CPU frees waits until others were freed after it, so
+//!   that a stale pointer meets poison for longer. It is given back when memory runs short, and
+//!   by whatever drains the lists of the CPU.
+//!
+//! **The price is not on anybody else's hot path.** At paranoid the rings of all CPUs have limit
+//! 0, so every push and pop takes the way of a CPU whose lists are switched off, which is cold at
+//! the other levels. Allocations go to the zone one by one. The zone keeps its own map of heads
+//! besides, as at `checked`: two sets of books.
+//!
+//! Invariants: a byte says *block* exactly where an allocated block starts, with its order; the
+//! orders in a zone's bytes add up to the frames in use ([`Memory::check`](crate::Memory::check)
+//! tests this). Frames in quarantine carry no mark and count as held by their CPU.
+
+mod poison;
+mod quarantine;
+mod states;
+
+pub use poison::poison_word;
+pub(crate) use quarantine::{Quarantine, Waiting};
+pub(crate) use states::States;

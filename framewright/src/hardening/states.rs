@@ -1,0 +1,210 @@
+//! A byte per frame: which blocks are allocated, and which free frames are poisoned.
+//!
+//! Only the byte of a block's first frame says that the block is allocated, so that taking and
+//! giving a block changes one byte whatever its order. Whether some other frame lies inside an
+//! allocated block follows from the bytes of the heads it could belong to: one per order.
+
+use crate::{
+    buddy::Refusal,
+    frame::{Order, Pfn},
+    sync::{AtomicU8, Ordering},
+};
+
+/// No block starts here.
+const NONE: u8 = 0;
+/// An allocated block starts here; its order is in the low bits.
+const HEAD: u8 = 0x80;
+/// The frame is free and filled with poison.
+const POISONED: u8 = 0x40;
+/// The block that starts here is being split: it cannot be freed just now.
+const SPLITTING: u8 = 0x20;
+
+/// The states of the frames of one zone, by their numbers in it.
+#[derive(Clone, Copy)]
+pub(crate) struct States<'m> {
+    bytes: &'m [AtomicU8],
+    /// What the numbers count from.
+    base: Pfn,
+}
+
+impl<'m> States<'m> {
+    /// States in `bytes`, which are zeroes: nothing is allocated. The zone starts at `base`.
+    pub(crate) fn new(bytes: &'m [AtomicU8], base: Pfn) -> Self {
+        Self { bytes, base }
+    }
+
+    /// A block is handed out: it starts at `frame`. The caller has just taken it from the zone.
+    pub(crate) fn own(&self, frame: u32, order: Order) {
+        self.at(frame).store(head(order), Ordering::Release);
+    }
+
+    /// A block is freed. Whoever gets `Ok` is the only one, and owns the frames until they are
+    /// given on.
+    pub(crate) fn disown(&self, frame: u32, order: Order) -> Result<(), Refusal> {
+        self.change(frame, head(order), NONE)
+    }
+
+    /// Whether a block of exactly `order` starts at `frame`.
+    pub(crate) fn expect(&self, frame: u32, order: Order) -> Result<(), Refusal> {
+        match self.at(frame).load(Ordering::Acquire) {
+            found if found == head(order) => Ok(()),
+            found => Err(self.refusal(frame, found)),
+        }
+    }
+
+    /// A block is about to be split: nobody can free it until [`States::split`].
+    pub(crate) fn begin_split(&self, frame: u32, order: Order) -> Result<(), Refusal> {
+        self.change(frame, head(order), SPLITTING)
+    }
+
+    /// The block at `frame` is two blocks of `half` now.
+    pub(crate) fn split(&self, frame: u32, half: Order) {
+        self.own(frame + half.frames() as u32, half);
+        self.own(frame, half);
+    }
+
+    /// The frames of a block that nobody owns are filled with poison.
+    pub(crate) fn mark_poisoned(&self, frame: u32, order: Order) {
+        for byte in self.block(frame, order) {
+            byte.store(POISONED, Ordering::Relaxed);
+        }
+    }
+
+    /// The frames of a block that has left the zone which should still hold poison; they no
+    /// longer count as poisoned.
+    pub(crate) fn take_poisoned(&self, frame: u32, order: Order) -> impl Iterator<Item = u32> {
+        (frame..).zip(self.block(frame, order)).filter_map(|(frame, byte)| {
+            let is_poisoned = byte.load(Ordering::Relaxed) == POISONED;
+            is_poisoned.then(|| byte.store(NONE, Ordering::Relaxed)).map(|()| frame)
+        })
+    }
+
+    /// Frames of all allocated blocks.
+    pub(crate) fn owned_frames(&self) -> u64 {
+        let bytes = self.bytes.iter().map(|byte| byte.load(Ordering::Relaxed));
+        bytes.filter_map(order_of).map(Order::frames).sum()
+    }
+
+    fn at(&self, frame: u32) -> &AtomicU8 {
+        &self.bytes[frame as usize]
+    }
+
+    fn block(&self, frame: u32, order: Order) -> &[AtomicU8] {
+        &self.bytes[frame as usize..][..order.frames() as usize]
+    }
+
+    fn change(&self, frame: u32, from: u8, to: u8) -> Result<(), Refusal> {
+        let changed =
+            self.at(frame).compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        changed.map(|_| ()).map_err(|found| self.refusal(frame, found))
+    }
+
+    /// What is wrong with a free at a frame whose byte is `found`.
+    #[cold]
+    fn refusal(&self, frame: u32, found: u8) -> Refusal {
+        if found == SPLITTING || order_of(found).is_some() {
+            return Refusal::WrongOrder;
+        }
+        let pfn = self.base.offset(u64::from(frame));
+        let inside = |order: Order| {
+            // Blocks are aligned among all frames, zones only to pageblocks.
+            let behind = (pfn.get() - pfn.align_down(order).get()) as u32;
+            let head = frame.checked_sub(behind).map(|head| self.at(head).load(Ordering::Relaxed));
+            head.and_then(order_of).is_some_and(|block| u64::from(behind) < block.frames())
+        };
+        if Order::all().any(inside) { Refusal::NotAllocated } else { Refusal::AlreadyFree }
+    }
+}
+
+/// What the byte of the first frame of an allocated block is.
+fn head(order: Order) -> u8 {
+    HEAD | order.get()
+}
+
+/// The order of the block that starts at a frame with this byte, if one does.
+fn order_of(byte: u8) -> Option<Order> {
+    (byte & HEAD != 0).then(|| Order::new(byte & !HEAD))?
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn order(value: u8) -> Order {
+        Order::new(value).unwrap()
+    }
+
+    fn with_states(test: impl FnOnce(States<'_>)) {
+        let bytes: Vec<AtomicU8> = (0..1024).map(|_| AtomicU8::new(0)).collect();
+        test(States::new(&bytes, Pfn::new(0x600)));
+    }
+
+    #[test]
+    fn only_the_block_that_was_handed_out_can_be_freed_and_only_once() {
+        with_states(|states| {
+            states.own(512, order(9));
+            states.own(16, order(3));
+            for (frame, of, why) in [
+                (512, 8, Refusal::WrongOrder),
+                (16, 4, Refusal::WrongOrder),
+                (16, 0, Refusal::WrongOrder),
+                (1023, 0, Refusal::NotAllocated),
+                (768, 8, Refusal::NotAllocated),
+                (20, 2, Refusal::NotAllocated),
+                (24, 3, Refusal::AlreadyFree),
+                (0, 9, Refusal::AlreadyFree),
+            ] {
+                assert_eq!(states.disown(frame, order(of)), Err(why), "{frame} {of}");
+                assert_eq!(states.expect(frame, order(of)), Err(why), "{frame} {of}");
+            }
+            assert_eq!(states.owned_frames(), 512 + 8);
+            assert_eq!(states.expect(16, order(3)), Ok(()));
+            assert_eq!(states.disown(16, order(3)), Ok(()));
+            assert_eq!(states.disown(16, order(3)), Err(Refusal::AlreadyFree));
+        });
+    }
+
+    #[test]
+    fn while_a_block_is_split_it_cannot_be_freed() {
+        with_states(|states| {
+            states.own(8, order(1));
+            assert_eq!(states.begin_split(8, order(1)), Ok(()));
+            assert_eq!(states.disown(8, order(1)), Err(Refusal::WrongOrder));
+            assert_eq!(states.begin_split(8, order(1)), Err(Refusal::WrongOrder));
+            states.split(8, order(0));
+            assert_eq!(states.disown(9, order(0)), Ok(()));
+            assert_eq!(states.disown(8, order(0)), Ok(()));
+            assert_eq!(states.owned_frames(), 0);
+        });
+    }
+
+    #[test]
+    fn poison_is_looked_at_once() {
+        with_states(|states| {
+            states.mark_poisoned(4, order(1));
+            assert!(states.take_poisoned(0, order(3)).eq([4, 5]));
+            assert_eq!(states.take_poisoned(0, order(3)).count(), 0);
+            states.mark_poisoned(4, order(1));
+            assert_eq!(states.disown(4, order(1)), Err(Refusal::AlreadyFree));
+        });
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests {
+    use super::*;
+    use loom::{sync::Arc, thread};
+
+    #[test]
+    fn loom_of_two_frees_that_race_one_is_refused() {
+        loom::model(|| {
+            let bytes = Arc::new([AtomicU8::new(head(Order::ZERO))]);
+            let free = |bytes: &[AtomicU8]| States::new(bytes, Pfn::new(0)).disown(0, Order::ZERO);
+            let other = Arc::clone(&bytes);
+            let theirs = thread::spawn(move || free(&other[..]));
+            let ours = free(&bytes[..]);
+            assert_ne!(ours.is_ok(), theirs.join().unwrap().is_ok());
+        });
+    }
+}

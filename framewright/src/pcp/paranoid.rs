@@ -1,0 +1,184 @@
+//! Where [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) takes part: whenever a block
+//! comes from the zone or goes back to it.
+//!
+//! Whoever takes frames from the zone for a user calls [`Cpu::handed_out`]; whoever gives a
+//! user's block back calls [`Cpu::retire`] first. Both do nothing at the other levels, where the
+//! zone has no states. Filling and looking at frames happens outside of locks and lists: it is
+//! the embedder's code.
+//!
+//! The quarantine stands behind the lists of the CPU, as the store does, and obeys the same
+//! protocol: its frames are *held*, drains reach it, and a block of an isolated pageblock does
+//! not enter it.
+
+use super::{Lists, cpu::Cpu, pages::CpuPages};
+use crate::{
+    alloc::FreeError,
+    buddy::{Bundle, Bundles, MigrateType, Refusal, Refusals},
+    frame::{Order, PAGEBLOCK_FRAMES},
+    hardening::{States, Waiting},
+    observe::{Corruption, Finding},
+    platform::Platform,
+};
+
+impl<'m, P: Platform> Cpu<'_, 'm, P> {
+    /// A block that has just left the zone goes to a user: what was written into it while it was
+    /// free is found now.
+    #[inline]
+    pub(super) fn handed_out(&self, frame: u32, order: Order) {
+        if let Some(states) = self.zone.states() {
+            self.look_for_damage(states, frame, order);
+            states.own(frame, order);
+        }
+    }
+
+    /// A user's block is about to go back: at paranoid it stops being one, unless it is none.
+    #[inline]
+    pub(super) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
+        let Some(states) = self.zone.states() else { return Ok(()) };
+        states.disown(frame, order).map_err(|why| self.refuse(frame, order, why))?;
+        if self.tuning.paranoid.poison {
+            self.platform.poison(self.pfn(frame), order);
+            states.mark_poisoned(frame, order);
+        }
+        Ok(())
+    }
+
+    /// As [`Cpu::handed_out`] for a range, in which every frame is a block.
+    pub(super) fn range_handed_out(&self, start: u32, end: u32) {
+        if self.zone.states().is_some() {
+            (start..end).for_each(|frame| self.handed_out(frame, Order::ZERO));
+        }
+    }
+
+    /// As [`Cpu::retire`] for a part of a range.
+    pub(super) fn retire_range(&self, start: u32, end: u32) -> Result<(), Refusals> {
+        match self.zone.states() {
+            Some(_) => (start..end).try_for_each(|frame| self.retire(frame, Order::ZERO)),
+            None => Ok(()),
+        }
+    }
+
+    /// A free block is out of the zone while a lender is told of it, who may let go of what is in
+    /// it: poison is not looked for any more.
+    pub(super) fn lent(&self, frame: u32, order: Order) {
+        if let Some(states) = self.zone.states() {
+            states.take_poisoned(frame, order).for_each(drop);
+            states.own(frame, order);
+        }
+    }
+
+    /// Such a block is about to go back. Nobody else has it, so nothing can be wrong with it.
+    pub(super) fn returned(&self, frame: u32, order: Order) {
+        if let Some(states) = self.zone.states() {
+            let _ = states.disown(frame, order);
+        }
+    }
+
+    /// Frees a block past the rings: to the quarantine if there is one, else to the zone.
+    pub(super) fn free_past_rings(&self, frame: u32, order: Order) -> Refusals {
+        if let Err(refusals) = self.retire(frame, order) {
+            return refusals;
+        }
+        if self.zone.states().is_some() && self.withhold(frame, order) {
+            return Refusals::default();
+        }
+        self.give_one(frame, order)
+    }
+
+    /// Whether a user has a block of exactly `order` at `frame`, as far as is known.
+    pub(crate) fn expect_block(&self, frame: u32, order: Order) -> Result<(), FreeError> {
+        self.zone.states().map_or(Ok(()), |states| Ok(states.expect(frame, order)?))
+    }
+
+    /// Cuts a user's block into two of `half`. At paranoid it has to be one.
+    pub(crate) fn split_block(
+        &self,
+        frame: u32,
+        order: Order,
+        half: Order,
+    ) -> Result<(), Refusals> {
+        let states = self.zone.states();
+        if let Some(states) = states {
+            states.begin_split(frame, order).map_err(|why| self.refuse(frame, order, why))?;
+        }
+        self.zone.with(self.platform, |buddy| buddy.split_head(frame, half));
+        if let Some(states) = states {
+            states.split(frame, half);
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, frame: u32, order: Order, why: Refusal) -> Refusals {
+        let mut refusals = Refusals::default();
+        refusals.add(frame, order, why);
+        self.report(refusals);
+        refusals
+    }
+
+    /// Reports the frames of a block that do not hold the poison they should.
+    fn look_for_damage(&self, states: States<'_>, frame: u32, order: Order) {
+        let mut first = None;
+        let mut count = 0;
+        for frame in states.take_poisoned(frame, order) {
+            if let Some(offset) = self.platform.verify_poison(self.pfn(frame)) {
+                first.get_or_insert((self.pfn(frame), offset));
+                count += 1;
+            }
+        }
+        if let Some((pfn, offset)) = first {
+            self.pages.counters.damaged_frames.add(u64::from(count));
+            let what = Finding::WrittenWhileFree { offset };
+            self.platform.corruption(&Corruption { pfn, order, what, count });
+        }
+    }
+
+    /// Puts a block that is free into quarantine; those that have waited long enough go to the
+    /// zone. `false`: it does not wait.
+    fn withhold(&self, frame: u32, order: Order) -> bool {
+        let mut leaving = Bundles::new();
+        let withheld = self.pages.as_owner(|lists| {
+            // Read inside: whoever isolates a pageblock waits until no owner is.
+            let stays = !self.is_isolated(frame, order)
+                && lists.withhold(self.pages, Waiting { frame, order }, &mut leaving);
+            if stays {
+                self.pages.counters.pgfree.add(order.frames());
+            }
+            stays
+        });
+        self.give(&leaving);
+        withheld.unwrap_or(false)
+    }
+
+    /// Whether a pageblock that the block has frames of is isolated.
+    fn is_isolated(&self, frame: u32, order: Order) -> bool {
+        let isolated = MigrateType::Isolate as u8;
+        let last = frame + (order.frames() - 1) as u32;
+        (frame..=last).step_by(PAGEBLOCK_FRAMES).any(|at| self.zone.type_number(at) == isolated)
+    }
+}
+
+impl<'m> Lists<'m> {
+    /// Puts a block into quarantine and moves what has to make room for it to `leaving`, which
+    /// is empty. `false`: blocks of its order do not wait.
+    fn withhold(&mut self, pages: &CpuPages<'m>, block: Waiting, leaving: &mut Bundles) -> bool {
+        if !self.quarantine.admits(block.order) {
+            return false;
+        }
+        while self.quarantine.is_crowded(block.order) && !leaving.is_full() {
+            let Some(bundle) = self.release(pages) else { break };
+            leaving.push(bundle);
+        }
+        let admitted = self.quarantine.push(block);
+        if admitted {
+            self.set_stored(pages, self.stored() + block.order.frames());
+        }
+        admitted
+    }
+
+    /// Takes the block that has waited longest out of quarantine.
+    pub(super) fn release(&mut self, pages: &CpuPages<'m>) -> Option<Bundle> {
+        let Waiting { frame, order } = self.quarantine.pop()?;
+        self.set_stored(pages, self.stored() - order.frames());
+        Some(Bundle::of(frame, order))
+    }
+}
