@@ -8,6 +8,11 @@ use super::{ABSENT, Buddy, FRAMES, MigrateType, Pageblock};
 use crate::{frame::PAGEBLOCK_ORDER, sync::Ordering};
 
 impl Buddy<'_> {
+    /// Whether pageblock `index` is not there.
+    pub(super) fn is_absent(&self, index: u32) -> bool {
+        self.types[index as usize].load(Ordering::Relaxed) == ABSENT
+    }
+
     /// Adds pageblock `index`, which is absent.
     pub(crate) fn add_pageblock(&mut self, index: u32) {
         self.add_frames(index << PAGEBLOCK_ORDER, (index + 1) << PAGEBLOCK_ORDER);

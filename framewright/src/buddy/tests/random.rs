@@ -96,11 +96,13 @@ fn take_one_place(model: &mut Model, random: &mut Random) {
 
 fn isolate_one(model: &mut Model, random: &mut Random) {
     let index = random.below(model.pageblocks());
+    let absent = model.buddy.is_absent(index);
     if model.buddy.type_of(index) == MigrateType::Isolate {
         model.buddy.undo_isolate(index);
     } else {
         let _ = model.buddy.isolate(index);
     }
+    assert_eq!(model.buddy.is_absent(index), absent, "isolation brings and removes nothing");
 }
 
 /// A range of any length that is not longer than the zone.
@@ -164,12 +166,29 @@ fn reserve_some(model: &mut Model, random: &mut Random) {
     }
 }
 
+/// Reports what is free, and sees that each block is reported once.
+fn report(model: &mut Model, random: &mut Random) {
+    let order = super::order(9 + random.below(5) as u8);
+    let free = model.buddy.free_frames();
+    for gigablock in 0..model.pageblocks().div_ceil(512) + 1 {
+        let mut last = None;
+        while let Some(frame) = model.buddy.take_unreported(gigablock, order) {
+            assert!(Some(frame) > last, "{frame} was reported before");
+            last = Some(frame);
+            let frames = model.slice(frame, order.frames() as u32);
+            assert!(frames.iter().all(|&frame| frame == Frame::Free));
+            model.buddy.give_reported(frame, order);
+        }
+    }
+    assert_eq!(model.buddy.free_frames(), free);
+}
+
 fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
     let mut random = Random(seed);
     let mut model = Model::new(skew, pageblocks, ranges);
     model.check();
     for step in 0..steps {
-        match random.below(22) {
+        match random.below(26) {
             0..5 => take_some(&mut model, &mut random),
             5..11 => give_one(&mut model, &mut random),
             11 => split_one(&mut model, &mut random),
@@ -178,7 +197,9 @@ fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
             14 => take_a_range(&mut model, &mut random),
             15..17 => give_a_range(&mut model, &mut random),
             17..19 => reserve_some(&mut model, &mut random),
-            19 => search(&mut model, &mut random),
+            19 => report(&mut model, &mut random),
+            20..23 => model.plug(random.below(pageblocks)),
+            23 => search(&mut model, &mut random),
             _ => isolate_one(&mut model, &mut random),
         }
         if step % 8 == 0 || cfg!(miri) {
