@@ -72,7 +72,10 @@ impl<'m, P: Platform> Memory<'m, P> {
         let mut error = AllocError::NoZone;
         for (id, at) in self.candidates(ACCOUNT, request) {
             match at.alloc_from_zone(request.order(), request.migratetype(), access) {
-                Ok(frame) => return Ok(at.pfn(frame)),
+                Ok(frame) => {
+                    slow::reserve(&at, request, frame);
+                    return Ok(at.pfn(frame));
+                }
                 Err(refused) => error = error.or_graver(refused, id, request.order(), access),
             }
         }
