@@ -2,7 +2,7 @@
 
 use super::{ListIndex, cpu::Cpu};
 use crate::{
-    buddy::{Bundle, Bundles, MigrateType, Reserve, Want},
+    buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Line, Platform, Site},
     zone::{Access, Refused},
