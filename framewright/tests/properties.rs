@@ -104,7 +104,9 @@ proptest! {
 
     #[test]
     fn large_zones_agree_with_the_oracle(setup in setups(large_zones()), steps in steps(19, 40)) {
-        // Paranoia takes too long where blocks are that large.
+        // Paranoia takes too long where blocks are that large; and the oracle knows nothing of the
+        // high-atomic reserve, which smaller zones do not have.
+        let steps: Vec<Step> = steps.into_iter().map(Step::not_urgent).collect();
         run(&Setup { choices: setup.choices & !Setup::PARANOID, ..setup }, &steps);
     }
 }

@@ -315,12 +315,23 @@ impl Request {
 
     /// What it may take when the low watermark stood in its way.
     pub(super) const fn slow_access(self) -> Access {
+        if self.has(WITHOUT_RESERVES) {
+            return self.access(Watermark::Min, Rights::NONE);
+        }
         let single = self.order().get() == 0;
-        let urgent = Rights::RESERVE
+        let rights = Rights::NONE
+            .with_if(self.has(URGENT), Rights::RESERVE)
+            .with_if(self.has(URGENT) && single, Rights::PAST_BOOST)
             .with_if(self.has(NO_WAIT), Rights::NO_WAIT)
-            .with_if(single, Rights::PAST_BOOST);
-        let entitled = self.has(URGENT) && !self.has(WITHOUT_RESERVES);
-        self.access(Watermark::Min, Rights::NONE.with_if(entitled, urgent))
+            .with_if(self.is_high_atomic(), Rights::HIGH_ATOMIC);
+        self.access(Watermark::Min, rights)
+    }
+
+    /// Whether it is what the high-atomic reserve is for.
+    #[inline]
+    pub(super) const fn is_high_atomic(self) -> bool {
+        let atomic = self.has(URGENT) && self.has(NO_WAIT) && !self.has(WITHOUT_RESERVES);
+        atomic && self.order().get() > 0
     }
 
     /// What it may take in the end: some have a right to more of the reserve than urgency gives.

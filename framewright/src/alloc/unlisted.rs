@@ -76,6 +76,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             match at.alloc_from_zone(request.order(), request.migratetype(), access) {
                 Ok(frame) => {
                     slow::count_miss(&first, &at);
+                    slow::reserve(&at, request, frame);
                     return Ok(at.pfn(frame));
                 }
                 Err(refused) => error = error.or_graver(refused, id, request.order(), access),

@@ -162,6 +162,14 @@ impl Step {
         Self { flags: self.flags & !(7 << 3) | how << 3, ..self }
     }
 
+    /// Without rights to reserves.
+    pub fn not_urgent(self) -> Self {
+        match self.flags >> 3 & 7 {
+            1 | 2 => Self { flags: self.flags & !(7 << 3), ..self },
+            _ => self,
+        }
+    }
+
     /// Where the request's frames may be.
     pub fn placement(self) -> Placement {
         let wanted = node((self.pick >> 5 & 7) as u8);

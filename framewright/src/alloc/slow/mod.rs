@@ -8,10 +8,11 @@
 //!    about) begin with a short round of compaction.
 //! 4. Who has a right to more of the reserve uses it: who frees memory, who was told to end.
 //!    Requests that cannot wait, or come from inside relief, end here.
-//! 5. Reclaim; if it freed something but others took it, or the first time, everything that all
-//!    CPUs hold comes home. Then compaction. After each the zones are walked.
-//! 6. [`retry`] decides whether another round from 2 on has a point. If not, the embedder
-//!    [judges](verdict).
+//! 5. Reclaim; if it freed something but others took it, a pageblock of the high-atomic reserve
+//!    is given up; then, or the first time, everything that all CPUs hold comes home. Then
+//!    compaction. After each the zones are walked.
+//! 6. [`retry`] decides whether another round from 2 on has a point. If not, what is left of the
+//!    [reserve](highatomic) makes one; else the embedder [judges](verdict).
 //! 7. A request that never fails may use half of the reserve; then it waits through the wait
 //!    hook, and goes on with 2.
 //!
@@ -26,11 +27,13 @@
 //! A node mask and [`Request::this_node`] bind to the end: who gave them knows of no memory
 //! elsewhere that would do.
 
+mod highatomic;
 mod retry;
 mod verdict;
 
 use super::{AllocError, Request, Shortage};
 use crate::{
+    buddy::Reserve,
     frame::{Order, Pfn},
     memory::Memory,
     pcp::Cpu,
@@ -38,6 +41,7 @@ use crate::{
     zone::{Access, Refused, ZoneId},
 };
 
+pub(super) use highatomic::reserve;
 pub(crate) use verdict::Judge;
 
 /// Frames that one round of reclaim is asked for, at least.
@@ -95,10 +99,14 @@ pub(super) fn take<P: Platform>(
     request: Request,
     access: Access,
 ) -> Result<u32, Refused> {
-    match request.list() {
-        Some(list) if cpu.has_lists() => cpu.alloc(list, access),
-        _ => cpu.alloc_from_zone(request.order(), request.migratetype(), access),
-    }
+    // What comes from the high-atomic reserve is for this request, not for a list.
+    let listed = access.reserve() == Reserve::None && cpu.has_lists();
+    let frame = match request.list() {
+        Some(list) if listed => cpu.alloc(list, access)?,
+        _ => cpu.alloc_from_zone(request.order(), request.migratetype(), access)?,
+    };
+    reserve(cpu, request, frame);
+    Ok(frame)
 }
 
 /// Wakes who reclaims in the background, once on every node that the request can use.
@@ -307,7 +315,9 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         }
         // Without progress it is done once: no request fails while lists are full of free frames,
         // but rounds that achieve nothing leave the lists in peace.
-        if !self.progressed && self.drained {
+        if self.progressed {
+            self.unreserve(false);
+        } else if self.drained {
             return None;
         }
         self.drained = true;
