@@ -258,7 +258,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         stats
     }
 
-    /// Frames on the lists of all CPUs, possibly stale.
+    /// Frames on the lists of all CPUs, in quarantine included; possibly stale.
     #[must_use]
     pub fn held_by_cpus(&self) -> u64 {
         self.lists.iter().map(CpuPages::held).sum()

@@ -27,7 +27,7 @@ pub struct ZoneInfo {
     pub managed: u64,
     /// Free frames in the zone. Those on CPU lists and in isolated pageblocks are not counted.
     pub free: u64,
-    /// Frames on CPU lists.
+    /// Frames on CPU lists, in quarantine included.
     pub held_by_cpus: u64,
     /// What the watermarks are raised by for now: see [`Memory::lower_boost`].
     pub boost: u64,

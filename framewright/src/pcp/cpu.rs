@@ -45,16 +45,25 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.count_lock(frames);
         self.pages.counters.pgalloc.add(frames);
         if taken {
-            self.range_handed_out(start, end);
+            self.extent_handed_out(start, end);
         }
         taken
     }
 
     /// Gives back such frames, or a part of them.
     pub(crate) fn give_range(&self, start: u32, end: u32) {
-        if self.retire_range(start, end).is_err() {
-            return;
+        let mut from = start;
+        while from < end {
+            let stop = self.retire_extent(from, end);
+            if from < stop {
+                self.give_retired(from, stop);
+            }
+            // What was refused is not ours to give.
+            from = stop.saturating_add(1);
         }
+    }
+
+    fn give_retired(&self, start: u32, end: u32) {
         let refusals = self.zone.with(self.platform, |buddy| buddy.give_range(start, end));
         let frames = u64::from(end - start);
         self.count_lock(frames);

@@ -306,6 +306,11 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Adds absent pageblocks, free and movable.
     pub(crate) fn add_pageblocks(&self, platform: &P, blocks: Range<u32>) {
         let frames = (blocks.len() << PAGEBLOCK_ORDER) as u64;
+        if let Some(states) = self.states {
+            // Poison from before they went is not in them any more.
+            let first = blocks.start << PAGEBLOCK_ORDER;
+            states.take_poisoned(first..first + frames as u32).for_each(drop);
+        }
         self.with(platform, |buddy| blocks.for_each(|block| buddy.add_pageblock(block)));
         self.managed.fetch_add(frames, Ordering::Relaxed);
     }

@@ -67,6 +67,7 @@ fn text_is_what_the_kernel_prints() {
         cpus: cpus.len(),
         lost: Lost::default(),
         elapsed: Duration::ZERO,
+        leftover: None,
     };
     let destination = Destination::claim(&folder.path().join("a"), false).unwrap();
     let files = destination.files();
@@ -109,6 +110,7 @@ fn the_running_kernel_is_recorded_and_left_as_it_was() {
     assert!(instance.is_dir());
     Command::new("true").status().unwrap();
     let capture = session.stop().unwrap();
+    assert!(capture.leftover().is_none());
     assert!(!instance.exists());
     let summary = capture.write(destination, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(summary.events > 10, "{summary:?}");
