@@ -1,12 +1,13 @@
 //! Requests.
 
+mod access;
 mod gfp;
 
 use super::MigrateType;
 use crate::{
     frame::Order,
     pcp::ListIndex,
-    zone::{Access, NodeId, NodeMask, Rights, Watermark, ZoneKind},
+    zone::{NodeId, NodeMask, ZoneKind},
 };
 
 /// What is wanted: an order, a mobility, and how hard to try.
@@ -306,57 +307,6 @@ impl Request {
     #[inline(always)]
     pub(super) const fn stays_on_node(self) -> bool {
         self.has(THIS_NODE)
-    }
-
-    /// What it may take at first.
-    pub(super) const fn first_access(self) -> Access {
-        self.access(Watermark::Low, Rights::NONE)
-    }
-
-    /// What it may take when the low watermark stood in its way.
-    pub(super) const fn slow_access(self) -> Access {
-        if self.has(WITHOUT_RESERVES) {
-            return self.access(Watermark::Min, Rights::NONE);
-        }
-        let single = self.order().get() == 0;
-        let rights = Rights::NONE
-            .with_if(self.has(URGENT), Rights::RESERVE)
-            .with_if(self.has(URGENT) && single, Rights::PAST_BOOST)
-            .with_if(self.has(NO_WAIT), Rights::NO_WAIT)
-            .with_if(self.is_high_atomic(), Rights::HIGH_ATOMIC);
-        self.access(Watermark::Min, rights)
-    }
-
-    /// Whether it is what the high-atomic reserve is for.
-    #[inline]
-    pub(super) const fn is_high_atomic(self) -> bool {
-        let atomic = self.has(URGENT) && self.has(NO_WAIT) && !self.has(WITHOUT_RESERVES);
-        atomic && self.order().get() > 0
-    }
-
-    /// What it may take in the end: some have a right to more of the reserve than urgency gives.
-    pub(crate) const fn last_access(self) -> Access {
-        if self.ignores_watermarks() {
-            self.access(Watermark::Min, Rights::ALL)
-        } else if self.has(VICTIM) && !self.has(WITHOUT_RESERVES) {
-            self.access(Watermark::Min, Rights::VICTIM)
-        } else {
-            self.slow_access()
-        }
-    }
-
-    /// What it may take if it never fails, and would otherwise wait.
-    pub(super) const fn no_fail_access(self) -> Access {
-        self.access(Watermark::Min, Rights::RESERVE)
-    }
-
-    pub(super) const fn ignores_watermarks(self) -> bool {
-        self.has(IGNORING_WATERMARKS | INSIDE_RELIEF) && !self.has(WITHOUT_RESERVES)
-    }
-
-    const fn access(self, mark: Watermark, rights: Rights) -> Access {
-        let rights = rights.with_if(self.may_wake(), Rights::WAKE);
-        Access { mark, rights, highest: self.highest() }
     }
 
     /// Which of the zones that a CPU has at hand it tries first.
