@@ -36,6 +36,8 @@ fn comparable(line: &str) -> String {
 fn text_is_what_the_kernel_prints() {
     let Some(tracefs) = tracefs() else { return };
     let path = tracefs.path("instances/framewright-test");
+    // A test that was killed may have left it.
+    let _ = fs::remove_dir(&path);
     let instance = Instance::create(&tracefs.files, path, 8 << 20).unwrap();
     let mut formats = Vec::new();
     for event in RECORDED {
