@@ -15,6 +15,7 @@ use support::{
     machine::{Machine, Metadata, cpu, order, raw},
     setup::Setup,
     steps::{Action, Step},
+    topology::{Stretch, Topology},
     world,
 };
 
@@ -587,11 +588,15 @@ proptest! {
     /// The world asks for each bad free whether it was refused at the call.
     #[test]
     fn every_bad_free_is_refused_at_once(
-        lengths in vec((any::<u16>(), any::<u16>()), 1..4),
-        (cpus, choices) in (any::<u8>(), any::<u32>()),
+        topology in (vec((any::<u16>(), any::<u16>(), any::<u8>()), 1..4), vec(0u8..2, 1..4)),
+        choices in any::<u32>(),
         steps in vec(step(), 1..150),
     ) {
-        let choices = choices | Setup::PARANOID;
-        world::run(&Setup { base: 700, ranges: lengths, cpus, choices }, &steps);
+        let (stretches, cpus) = topology;
+        let stretch = |(gap, length, place)| Stretch { gap, length, place };
+        let stretches = stretches.into_iter().map(stretch).collect();
+        let (distances, choices) = (Vec::new(), choices | Setup::PARANOID);
+        let topology = Topology { base: 700, stretches, nodes: 1, cpus, distances, unit: 0 };
+        world::run(&Setup { topology, choices }, &steps);
     }
 }

@@ -4,8 +4,15 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 6] =
-    [&[], &["run"], &["run", "page-fault"], &["run", "alloc-micro"], &["replay"], &["tuning"]];
+const COMMANDS: [&[&str]; 7] = [
+    &[],
+    &["run"],
+    &["run", "page-fault"],
+    &["run", "alloc-micro"],
+    &["replay"],
+    &["record"],
+    &["tuning"],
+];
 
 fn help(command: &[&str]) -> String {
     stdout_of(&[command, &["--help"]].concat())
@@ -32,7 +39,10 @@ fn every_example_is_understood() {
         // An explanation stands behind the command, two blanks away. Asking for help besides
         // has the arguments before it checked and nothing run.
         let command = example.split("  ").next().unwrap_or_default();
-        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let mut args: Vec<&str> = command.split(' ').collect();
+        // What stands behind `--` is for another program.
+        let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
+        args.insert(end, "--help");
         framewright(&args).assert().success();
     }
 }

@@ -171,7 +171,7 @@ fn a_replay_begins_and_ends_beside_the_tables() {
     let assert = framewright(&["replay", &path]).assert().success().stderr("");
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     for line in
-        ["node 0 DMA32   4096", "node 0 Normal  8192", "end    recorded kernel", "(NAME.after)"]
+        ["node 0 DMA32     4096", "node 0 Normal    8192", "end    recorded kernel", "(NAME.after)"]
     {
         assert!(text.contains(line), "{line} is missing in {text}");
     }

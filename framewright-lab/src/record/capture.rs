@@ -36,6 +36,7 @@ pub struct Capture {
     pub(super) cpus: usize,
     pub(super) lost: Lost,
     pub(super) elapsed: Duration,
+    pub(super) leftover: Option<String>,
 }
 
 /// What a recording is like.
@@ -54,6 +55,13 @@ pub struct Summary {
 }
 
 impl Capture {
+    /// The tracing instance that could not be removed, and why, should that be so: somebody else
+    /// looks into it. Tracing in it has ended all the same.
+    #[must_use]
+    pub fn leftover(&self) -> Option<&str> {
+        self.leftover.as_deref()
+    }
+
     /// Writes it to `destination`; `progress` is told which part is done, 0 to 1, and may give
     /// the recording up.
     ///
@@ -68,7 +76,7 @@ impl Capture {
         let events = self.reels.iter().map(|reel| reel.events).sum();
         let path = destination.files().text;
         let folder = destination.folder().to_owned();
-        let fail = |reason: io::Error| RecordError::output(&path, reason);
+        let fail = |reason: io::Error| RecordError::output(&path, &reason);
         let mut writer = Writer {
             formats: self.formats.iter().map(|format| (format.id, format)).collect(),
             pid: common(&self.formats, "common_pid"),

@@ -14,11 +14,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::error::RecordError;
+use super::files::has_no_buffer;
 use super::page::Layout;
 use super::spool::{Spool, SpoolWriter};
 
-/// How long a reader sleeps when its buffer is empty. A buffer of 64 MiB lasts for twenty times
-/// as long on the busiest CPU.
+/// How long a reader sleeps when its buffer is empty. A buffer of 64 MiB lasts for half a second
+/// on a CPU that does nothing but allocate and free.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How far a recording is.
@@ -159,6 +160,7 @@ impl Reader {
                 Ok(0) => return Ok(()),
                 Ok(read) => self.keep(read)?,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if has_no_buffer(&error) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(reason) => {
                     let file = format!("per_cpu/cpu{}/trace_pipe_raw", self.source.cpu);

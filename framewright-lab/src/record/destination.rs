@@ -74,16 +74,16 @@ impl Destination {
     /// Gives the files their names.
     pub(super) fn finish(mut self, before: &str, after: &str) -> Result<(), RecordError> {
         let part = self.part_path();
-        let fail = |reason| RecordError::output(&part, reason);
+        let fail = |reason| RecordError::output(&part, &reason);
         self.part.sync_all().map_err(fail)?;
         let files = self.files();
         let before = self.table(BEFORE, before)?;
         let after = self.table(AFTER, after)?;
         for (file, path) in [(before, files.before), (after, files.after)] {
-            file.persist(&path).map_err(|error| RecordError::output(&path, error.error))?;
+            file.persist(&path).map_err(|error| RecordError::output(&path, &error.error))?;
         }
         let text = files.text;
-        fs::rename(&part, &text).map_err(|reason| RecordError::output(&text, reason))?;
+        fs::rename(&part, &text).map_err(|reason| RecordError::output(&text, &reason))?;
         self.finished = true;
         // The names shall outlive a crash too; a folder that cannot be flushed loses no data.
         let _ = File::open(self.folder()).and_then(|folder| folder.sync_all());
@@ -102,7 +102,7 @@ impl Destination {
                 file.as_file().sync_all()?;
                 Ok(file)
             });
-        written.map_err(|reason| RecordError::output(&with(&self.name, ending), reason.kind()))
+        written.map_err(|reason| RecordError::output(&with(&self.name, ending), &reason.kind()))
     }
 
     fn part_path(&self) -> PathBuf {
@@ -153,7 +153,7 @@ fn with(name: &Path, ending: &str) -> PathBuf {
 fn may_replace(path: &Path, force: bool) -> Result<(), RecordError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(RecordError::output(path, error)),
+        Err(error) => Err(RecordError::output(path, &error)),
         Ok(found) if found.is_symlink() => Err(RecordError::output(
             path,
             "it is a symbolic link; name what it leads to, or something else, with -o",
@@ -172,7 +172,7 @@ fn may_replace(path: &Path, force: bool) -> Result<(), RecordError> {
 
 /// Opens and locks the part, and makes it empty.
 fn lock_part(path: &Path) -> Result<File, RecordError> {
-    let fail = |reason| RecordError::output(path, reason);
+    let fail = |reason| RecordError::output(path, &reason);
     loop {
         let file = OpenOptions::new()
             .write(true)

@@ -1,5 +1,6 @@
 //! What can keep a recording from being made, said with what was wrong and what to do.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,12 @@ pub enum RecordError {
     /// The kernel lets root alone trace.
     #[error("cannot record: tracing the kernel needs root; run it as `sudo framewright record …`")]
     NotRoot,
+    /// The kernel does not even let root trace.
+    #[error(
+        "cannot record: the kernel refuses it, though this is root: it is locked down (see \
+         /sys/kernel/security/lockdown), or this is a container without CAP_SYS_ADMIN"
+    )]
+    Locked,
     /// The kernel cannot trace.
     #[error("cannot record: {0}")]
     NoTracefs(String),
@@ -83,12 +90,17 @@ impl RecordError {
     /// What the system said when `what` was done with `file`; a refusal means one thing.
     pub(super) fn kernel(what: &'static str, file: &Path, reason: io::Error) -> Self {
         match reason.kind() {
-            io::ErrorKind::PermissionDenied => Self::NotRoot,
+            io::ErrorKind::PermissionDenied => Self::refused(),
             _ => Self::Kernel { what, file: file.to_owned(), reason },
         }
     }
 
-    pub(super) fn output(file: &Path, reason: impl ToString) -> Self {
+    /// The kernel refused.
+    pub(super) fn refused() -> Self {
+        if rustix::process::geteuid().is_root() { Self::Locked } else { Self::NotRoot }
+    }
+
+    pub(super) fn output(file: &Path, reason: &(impl fmt::Display + ?Sized)) -> Self {
         Self::Output { file: file.to_owned(), reason: reason.to_string() }
     }
 }

@@ -49,6 +49,11 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
+/// Whether `error` is what the kernel says of a CPU that was never started: it has no buffer.
+pub(super) fn has_no_buffer(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENODEV)
+}
+
 /// The kernel's own tracefs.
 pub(super) struct Kernel;
 

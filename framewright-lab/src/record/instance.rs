@@ -45,7 +45,7 @@ impl Instance {
         let size = instance.path("buffer_size_kb");
         let kib = buffer.div_ceil(1024).to_string();
         let no_buffer = |reason: io::Error| match reason.kind() {
-            io::ErrorKind::PermissionDenied => RecordError::NotRoot,
+            io::ErrorKind::PermissionDenied => RecordError::refused(),
             _ => RecordError::Buffer { bytes: buffer, reason },
         };
         instance.files.write(&size, &kib).map_err(no_buffer)?;
@@ -78,10 +78,12 @@ impl Instance {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Takes it down. Nothing in it may be open any more.
-    pub(super) fn remove(mut self) -> Result<(), RecordError> {
+    /// Takes it down. Nothing in it may be open any more. Fails in words if it is still there.
+    pub(super) fn remove(mut self) -> Result<(), String> {
         let removed = self.take_down();
-        removed.map_err(|reason| RecordError::kernel("removing the instance", &self.path, reason))
+        removed.map_err(|reason| {
+            format!("the tracing instance '{}' could not be removed: {reason}", self.path.display())
+        })
     }
 
     fn set(&self, name: &str, value: &str) -> Result<(), RecordError> {

@@ -123,12 +123,14 @@ impl Session {
         let mut lost = Lost::default();
         for cpu in &self.cpus {
             let stats = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
-            let stats = files::read(&stats)
-                .map_err(|reason| RecordError::kernel("reading", &stats, reason))?;
-            lost.add(Lost::parse(&stats));
+            match files::read(&stats) {
+                Ok(stats) => lost.add(Lost::parse(&stats)),
+                Err(error) if files::has_no_buffer(&error) => {}
+                Err(reason) => return Err(RecordError::kernel("reading", &stats, reason)),
+            }
         }
-        self.instance.remove()?;
         Ok(Capture {
+            leftover: self.instance.remove().err(),
             reels,
             layout: self.layout,
             formats: self.formats,

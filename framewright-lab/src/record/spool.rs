@@ -7,7 +7,7 @@ use std::path::Path;
 
 use zstd::stream::{read::Decoder, write::Encoder};
 
-/// Fast: it is done beside the work that is recorded, and leaves a quarter of it to write.
+/// Fast: it is done beside the work that is recorded, and saves that work page cache.
 const LEVEL: i32 = 1;
 
 /// A spool that grows.

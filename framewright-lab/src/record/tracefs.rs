@@ -42,7 +42,7 @@ impl Tracefs {
             match fs::metadata(root.join("instances")) {
                 Ok(_) => return Ok(Self { root, files: Arc::new(Kernel), _mount: None }),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    return Err(RecordError::NotRoot);
+                    return Err(RecordError::refused());
                 }
                 Err(_) => {}
             }
@@ -74,14 +74,16 @@ impl Tracefs {
     }
 
     /// Removes instances that recorders left which were killed, and names them. The kernel does not
-    /// let go of one that is in use.
+    /// let go of one that is in use. To be called before a recording is started.
     pub fn remove_stale(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let stale = names.filter(|name| {
             // One that has just been made is not in use yet, but its maker lives.
             let maker = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
-            maker.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+            let lives = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
+            // This process has made none so far: its number was another's.
+            maker.is_some_and(|pid| pid == std::process::id() || !lives(pid))
         });
         stale
             .filter(|name| {
@@ -115,7 +117,7 @@ fn mount() -> Result<OwnedFd, Errno> {
 
 fn cannot_mount(error: Errno) -> RecordError {
     match error {
-        Errno::PERM | Errno::ACCESS => RecordError::NotRoot,
+        Errno::PERM | Errno::ACCESS => RecordError::refused(),
         Errno::NODEV => RecordError::NoTracefs(
             "this kernel has no tracefs; it needs CONFIG_FTRACE and CONFIG_EVENT_TRACING".into(),
         ),
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn what_keeps_from_mounting_is_one_sentence() {
         for (errno, hint) in [
-            (Errno::PERM, "needs root"),
+            (Errno::PERM, "root"),
             (Errno::NODEV, "has no tracefs"),
             (Errno::NOSYS, "mount it with `mount -t tracefs"),
         ] {

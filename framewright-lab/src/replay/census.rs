@@ -55,7 +55,7 @@ impl Census {
         match record.event {
             Event::Alloc { pfn, order, migratetype, .. } => {
                 if has_lists(order) {
-                    self.from_list(record.cpu, pfn, order);
+                    self.leaves_list(record.cpu, pfn, order);
                 }
                 self.name(pfn, order, false);
                 // Requests of one type may be served from pageblocks of another: a guess.
@@ -63,7 +63,7 @@ impl Census {
             }
             Event::Free { pfn, order } => self.name(pfn, order, true),
             Event::PcpuDrain { pfn, order, migratetype } => {
-                self.from_list(record.cpu, pfn, order);
+                self.leaves_list(record.cpu, pfn, order);
                 self.name(pfn, order, false);
                 // This one names the pageblock's own type.
                 self.pageblocks.entry(pageblock(pfn)).or_default().of = Some(migratetype);
@@ -75,7 +75,7 @@ impl Census {
     }
 
     /// A block has left the lists of a CPU: if it was never named, it was there from the beginning.
-    fn from_list(&mut self, cpu: u16, pfn: u64, order: u8) {
+    fn leaves_list(&mut self, cpu: u16, pfn: u64, order: u8) {
         let block = self.pageblocks.entry(pageblock(pfn)).or_default();
         let at = (pfn % PAGEBLOCK) as usize;
         if block.seen[at / 64] >> (at % 64) & 1 == 0 {

@@ -153,8 +153,9 @@ fn arrange(plan: &ZonePlan, used: [Vec<Used>; TYPES]) -> Vec<PageblockMap> {
     let mut taken =
         |number| used.next().map(|(of, used)| PageblockMap { number, of, used: Some(used) });
     let numbers = numbers(plan);
-    let buddies =
-        |at: usize| numbers[at] % 2 == 0 && numbers.get(at + 1) == Some(&(numbers[at] + 1));
+    let buddies = |at: usize| {
+        numbers[at].is_multiple_of(2) && numbers.get(at + 1) == Some(&(numbers[at] + 1))
+    };
     let mut units = units(plan, (0..numbers.len()).filter(|&at| buddies(at)).count() as u64);
     let mut map = Vec::with_capacity(numbers.len());
     let mut at = 0;
@@ -274,7 +275,10 @@ Node 0, zone   DMA32            1            5
         let free: Vec<u64> =
             map.iter().filter(|block| block.used.is_none()).map(|block| block.number).collect();
         assert_eq!(free.len(), 3);
-        assert!(free.windows(2).any(|two| two[0] % 2 == 0 && two[1] == two[0] + 1), "{free:?}");
+        assert!(
+            free.windows(2).any(|two| two[0].is_multiple_of(2) && two[1] == two[0] + 1),
+            "{free:?}"
+        );
         let frames: u64 = ranges(&map).iter().map(|range| range.frames()).sum();
         assert_eq!(frames, 2816, "what is not managed is a hole");
         assert_eq!(ranges(&map).len(), 3, "in one piece: {:?}", ranges(&map));

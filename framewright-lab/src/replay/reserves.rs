@@ -59,7 +59,7 @@ fn reserve_ratio(zone: &Zone, snapshot: &Snapshot) -> Option<u32> {
         sum = sum.saturating_add(higher.managed);
         // The largest sum is divided with the least rounding.
         if higher.managed > 0 {
-            best = Some(if kept == 0 { 0 } else { sum / kept });
+            best = Some(sum.checked_div(kept).unwrap_or(0));
         }
     }
     u32::try_from(best?).ok().filter(|&ratio| ratio <= 1_000_000)

@@ -1,12 +1,13 @@
 //! Requests.
 
+mod access;
 mod gfp;
 
 use super::MigrateType;
 use crate::{
     frame::Order,
     pcp::ListIndex,
-    zone::{Access, NodeId, NodeMask, Rights, Watermark, ZoneKind},
+    zone::{NodeId, NodeMask, ZoneKind},
 };
 
 /// What is wanted: an order, a mobility, and how hard to try.
@@ -302,44 +303,10 @@ impl Request {
         self.nodes.contains(node) && (!self.has(THIS_NODE) || node.get() == preferred.get())
     }
 
-    /// What it may take at first.
-    pub(super) const fn first_access(self) -> Access {
-        self.access(Watermark::Low, Rights::NONE)
-    }
-
-    /// What it may take when the low watermark stood in its way.
-    pub(super) const fn slow_access(self) -> Access {
-        let single = self.order().get() == 0;
-        let urgent = Rights::RESERVE
-            .with_if(self.has(NO_WAIT), Rights::NO_WAIT)
-            .with_if(single, Rights::PAST_BOOST);
-        let entitled = self.has(URGENT) && !self.has(WITHOUT_RESERVES);
-        self.access(Watermark::Min, Rights::NONE.with_if(entitled, urgent))
-    }
-
-    /// What it may take in the end: some have a right to more of the reserve than urgency gives.
-    pub(crate) const fn last_access(self) -> Access {
-        if self.ignores_watermarks() {
-            self.access(Watermark::Min, Rights::ALL)
-        } else if self.has(VICTIM) && !self.has(WITHOUT_RESERVES) {
-            self.access(Watermark::Min, Rights::VICTIM)
-        } else {
-            self.slow_access()
-        }
-    }
-
-    /// What it may take if it never fails, and would otherwise wait.
-    pub(super) const fn no_fail_access(self) -> Access {
-        self.access(Watermark::Min, Rights::RESERVE)
-    }
-
-    pub(super) const fn ignores_watermarks(self) -> bool {
-        self.has(IGNORING_WATERMARKS | INSIDE_RELIEF) && !self.has(WITHOUT_RESERVES)
-    }
-
-    const fn access(self, mark: Watermark, rights: Rights) -> Access {
-        let rights = rights.with_if(self.may_wake(), Rights::WAKE);
-        Access { mark, rights, highest: self.highest() }
+    /// Whether it can use the preferred node only.
+    #[inline(always)]
+    pub(super) const fn stays_on_node(self) -> bool {
+        self.has(THIS_NODE)
     }
 
     /// Which of the zones that a CPU has at hand it tries first.

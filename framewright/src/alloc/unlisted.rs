@@ -69,10 +69,16 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     fn walk_unlisted(&self, request: Request, access: Access) -> Result<Pfn, AllocError> {
+        let mut preferred = None;
         let mut error = AllocError::NoZone;
         for (id, at) in self.candidates(ACCOUNT, request) {
+            let first = *preferred.get_or_insert(at);
             match at.alloc_from_zone(request.order(), request.migratetype(), access) {
-                Ok(frame) => return Ok(at.pfn(frame)),
+                Ok(frame) => {
+                    slow::count_miss(&first, &at);
+                    slow::reserve(&at, request, frame);
+                    return Ok(at.pfn(frame));
+                }
                 Err(refused) => error = error.or_graver(refused, id, request.order(), access),
             }
         }

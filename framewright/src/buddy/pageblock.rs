@@ -64,6 +64,12 @@ impl Pageblock {
         Order::new(self.levels.whole().wrapping_sub(1))
     }
 
+    /// The most frames that a run of free ones inside it may have: with one more it would contain
+    /// a larger aligned block than the largest there is.
+    pub(super) fn longest_run(&self) -> u32 {
+        (2 << self.levels.whole()) - 2
+    }
+
     /// Whether every frame of the pageblock is free.
     #[inline(always)]
     pub(super) fn is_free(&self) -> bool {

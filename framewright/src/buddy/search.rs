@@ -3,8 +3,10 @@
 //! The search walks *stretches*, neighbours that are all free or all not, and remembers where
 //! the free run began that reaches the place it is at. A run that must contain a whole pageblock
 //! is searched in the maps of gigablocks: of the pageblocks that are not free as a whole only
-//! the two beside such stretches are looked at. It is done in steps, so that the lock can be
-//! dropped between them; frames that were free may not be any more when it is held again.
+//! the two beside such stretches are looked at. Of a pageblock whose header says that no run
+//! inside it can be long enough, only the free frames at its two ends matter. The search is done
+//! in steps, so that the lock can be dropped between them; frames that were free may not be any
+//! more when it is held again.
 
 use super::{Buddy, FRAMES, gigablock::spans, levels::WORDS};
 use crate::frame::PAGEBLOCK_ORDER;
@@ -52,7 +54,7 @@ impl Buddy<'_> {
                 }
                 left -= 1;
             }
-            let (stop, free) = self.stretch(at, want.frames >= CONTAINS_WHOLE);
+            let (stop, free) = self.stretch(at, want.frames);
             at = stop;
             if !free {
                 run = stop;
@@ -70,9 +72,9 @@ impl Buddy<'_> {
         (start + u64::from(want.frames) <= u64::from(end)).then_some(start as u32)
     }
 
-    /// The end of a stretch that starts at frame `at`, and whether it is free. If a `whole`
-    /// pageblock is wanted, free frames that have none beside them count as not free.
-    fn stretch(&self, at: u32, whole: bool) -> (u32, bool) {
+    /// The end of a stretch that starts at frame `at`, and whether it is free. Free frames that
+    /// cannot be part of a run of `frames` count as not free.
+    fn stretch(&self, at: u32, frames: u32) -> (u32, bool) {
         let index = at >> PAGEBLOCK_ORDER;
         let place = self.lists.gigablocks.place(index);
         let free_from_here = self.lists.gigablocks.leaf(place / 64).free >> (place % 64);
@@ -82,17 +84,17 @@ impl Buddy<'_> {
         }
         let next = first_behind(1);
         if self.type_of(index).mixes() && !self.lists.gigablocks.is_folded(index) {
-            let map = &self.blocks[index as usize].map;
-            let offset = at % FRAMES;
+            let block = &self.blocks[index as usize];
+            let (map, offset) = (&block.map, at % FRAMES);
             if map[(offset / 64) as usize] >> (offset % 64) & 1 == 1 {
                 return (next - FRAMES + first_bit(map, offset, false), true);
             }
-            if !whole {
+            if block.longest_run() >= frames {
                 return (next - FRAMES + first_bit(map, offset, true), false);
             }
         }
-        if !whole {
-            return (next, false);
+        if frames < CONTAINS_WHOLE {
+            return (self.suffix(index, at), false);
         }
         // The last pageblock before one that is free as a whole, or before the next leaf.
         let others = free_from_here.trailing_zeros().min(64 - place % 64);

@@ -18,6 +18,8 @@ pub(crate) struct Home<'m> {
     pub(crate) pages: &'m CpuPages<'m>,
     pub(crate) types: &'m [AtomicU8],
     pub(crate) base: u64,
+    /// Whether it is on the CPU's own node.
+    pub(crate) near: bool,
 }
 
 impl Home<'_> {
@@ -62,7 +64,13 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     fn home(&self, id: ZoneId, cpu: CpuId) -> Home<'m> {
         let zone = &self.zones[id.index()];
-        Home { id, pages: self.lists_of(id, cpu), types: zone.types(), base: zone.base().get() }
+        Home {
+            id,
+            pages: self.lists_of(id, cpu),
+            types: zone.types(),
+            base: zone.base().get(),
+            near: zone.node() == self.node_of(cpu),
+        }
     }
 
     /// The zones that a request may use, best first, as seen from `cpu`. Zones without memory

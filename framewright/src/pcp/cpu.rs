@@ -38,9 +38,25 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.zone.pfn(frame)
     }
 
-    /// Takes the frames from `start` to `end` if all are free.
+    /// Takes the frames from `start` to `end` if all are free, and none is withheld.
     pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
-        let taken = self.zone.with(self.platform, |buddy| buddy.take_range(start, end, of));
+        self.take_range_if(start, end, of, || !self.zone.withholds_any(start, end))
+    }
+
+    /// As [`Cpu::take_range`], for who withholds the frames.
+    pub(crate) fn take_withheld(&self, start: u32, end: u32, of: MigrateType) -> bool {
+        self.take_range_if(start, end, of, || true)
+    }
+
+    fn take_range_if(
+        &self,
+        start: u32,
+        end: u32,
+        of: MigrateType,
+        may: impl FnOnce() -> bool,
+    ) -> bool {
+        let taken =
+            self.zone.with(self.platform, |buddy| may() && buddy.take_range(start, end, of));
         let frames = if taken { u64::from(end - start) } else { 0 };
         self.count_lock(frames);
         self.pages.counters.pgalloc.add(frames);

@@ -102,7 +102,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
             return Err(self.zone.refusal(order, access));
         }
         let visits = self.tuning.zone.refill_pageblocks;
-        let want = Want { order, migratetype, blocks, at_most, visits };
+        let reserve = access.reserve();
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve };
         let mixed = match self.zone.take(self.platform, want, access, taken) {
             Ok(mixed) => mixed,
             Err(error) => {

@@ -74,7 +74,7 @@ pub enum Wait {
     Lock,
     /// The owner of per-CPU lists to leave them: short.
     Owner,
-    /// Memory, on behalf of a request that may not fail: long.
+    /// Memory, on behalf of a request between two rounds of relief, or that may not fail: long.
     Memory,
 }
 

@@ -6,6 +6,8 @@
 //! one critical section. The watermark decision itself is made again under the lock, so that it
 //! is exact.
 
+mod access;
+mod pressure;
 mod topology;
 mod watermark;
 mod zonelist;
@@ -14,8 +16,8 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, Fallback, IsolationRefused, MigrateType,
-        PARTIAL, Pageblock, Refusals, Want,
+        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, IsolationRefused, MigrateType, PARTIAL,
+        Pageblock, Refusals, Want,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
@@ -23,9 +25,11 @@ use crate::{
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
+pub(crate) use access::{Access, Refused, Rights};
+pub(crate) use pressure::Mixed;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
-pub(crate) use watermark::{Access, MarkRules, Marks, Refused, Rights, default_min_free};
+pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 
 /// What a zone is called, and where its frames lie.
@@ -44,14 +48,6 @@ pub(crate) struct Place<'m> {
     pub(crate) planes_at: usize,
 }
 
-/// A request was served from a pageblock of another type.
-#[derive(Clone, Copy)]
-pub(crate) struct Mixed {
-    pub(crate) fallback: Fallback,
-    /// The watermarks are boosted for it: background reclaim is to be woken.
-    pub(crate) boosted: bool,
-}
-
 /// One zone.
 pub(crate) struct Zone<'m, P: Platform> {
     buddy: SpinLock<P, Buddy<'m>>,
@@ -64,6 +60,8 @@ pub(crate) struct Zone<'m, P: Platform> {
     marks: Marks,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
+    /// Published under the lock: how much of that is in the high-atomic reserve.
+    free_reserved: AtomicU64,
     /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
 }
@@ -80,6 +78,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         Self {
             pageblocks: buddy.address(),
             free: AtomicU64::new(free),
+            free_reserved: AtomicU64::new(0),
             classes: AtomicU64::new(buddy.classes().0),
             buddy: SpinLock::new(buddy),
             types,
@@ -228,47 +227,6 @@ impl<'m, P: Platform> Zone<'m, P> {
         Classes(self.classes.load(Ordering::Relaxed)).largest()
     }
 
-    /// Whether a request may take 2^order frames now: enough stays free, and a block of the
-    /// order seems to be there. Lockless.
-    pub(crate) fn may_take(&self, order: Order, access: Access) -> bool {
-        let allowed = self.marks.allowance(self.free(), access);
-        let classes = Classes(self.classes.load(Ordering::Relaxed));
-        allowed >= order.frames() as i64 && classes.offer(order)
-    }
-
-    /// Why [`Zone::may_take`] said no.
-    pub(crate) fn refusal(&self, order: Order, access: Access) -> Refused {
-        if self.marks.allowance(self.free(), access) < order.frames() as i64 {
-            Refused::BelowWatermark
-        } else {
-            Refused::NoBlockOfOrder
-        }
-    }
-
-    /// Whether [`Zone::may_take`] would say yes if `more` frames were free as well.
-    pub(crate) fn could_take(&self, order: Order, access: Access, more: u64) -> bool {
-        let allowed = self.marks.allowance(self.free_with(more), access);
-        let classes = Classes(self.classes.load(Ordering::Relaxed));
-        allowed >= order.frames() as i64 && classes.offer(order)
-    }
-
-    /// Whether `access` could leave room for compaction to move frames into while it forms a
-    /// block of `order`, if `more` frames were free as well: twice the block, above the mark.
-    pub(crate) fn could_compact(&self, order: Order, access: Access, more: u64) -> bool {
-        let allowed = self.marks.allowance(self.free_with(more), access);
-        allowed > 2 * order.frames() as i64
-    }
-
-    /// Free frames and what else might be; not more than can be reckoned with.
-    fn free_with(&self, more: u64) -> u64 {
-        self.free().saturating_add(more).min(i64::MAX as u64)
-    }
-
-    /// Takes up to `by` frames off the boost of the watermarks.
-    pub(crate) fn lower_boost(&self, platform: &P, by: u64) {
-        self.with(platform, |_| self.marks.lower_boost(by));
-    }
-
     /// Takes up to `want.blocks` blocks, appended to `out`, as far as `access` allows.
     ///
     /// The watermark is tested under the lock: after the call no fewer frames are free than
@@ -284,7 +242,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             return Err(Refused::NoBlockOfOrder);
         }
         let mixed = self.with(platform, |buddy| {
-            let allowed = self.marks.allowance(buddy.free_frames(), access) >> want.order.get();
+            let allowed = self.allowance(buddy, access) >> want.order.get();
             if allowed < 1 {
                 return Err(Refused::BelowWatermark);
             }
@@ -297,15 +255,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         if out.is_empty() { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
     }
 
-    /// What a fallback does to the watermarks: when less than a pageblock was found, types were
-    /// mixed, and the zone shall have more free from now on. Under the lock.
-    #[cold]
-    fn mixed(&self, fallback: Fallback) -> Mixed {
-        let mixes = fallback.found_order < Order::PAGEBLOCK;
-        Mixed { fallback, boosted: mixes && self.marks.raise_boost() }
-    }
-
-    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole.
+    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole, or
+    /// withheld: whoever withholds frames relies on what is free staying free.
     pub(crate) fn take_specific(
         &self,
         platform: &P,
@@ -313,7 +264,16 @@ impl<'m, P: Platform> Zone<'m, P> {
         order: Order,
         of: MigrateType,
     ) -> bool {
-        self.with(platform, |buddy| buddy.take_specific(frame, order, of))
+        let end = frame + order.frames() as u32;
+        self.with(platform, |buddy| {
+            !self.withholds_any(frame, end) && buddy.take_specific(frame, order, of)
+        })
+    }
+
+    /// Whether somebody withholds any of the frames from `start` to `end`: exact under the lock.
+    pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
+        pageblocks(start, end)
+            .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
 
     /// Gives back blocks.
@@ -394,6 +354,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.buddy.with(platform, |buddy| {
             let result = f(buddy);
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
+            self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
             result
         })

@@ -14,7 +14,7 @@
 
 use core::fmt;
 
-use super::ZoneKind;
+use super::{Access, Rights, ZoneKind};
 use crate::{
     frame::PAGEBLOCK_FRAMES,
     sync::{AtomicU64, Ordering},
@@ -39,72 +39,6 @@ impl fmt::Display for Watermark {
             Watermark::High => "high",
         })
     }
-}
-
-/// What entitles a request to go below a mark, or to go about it otherwise: a set of flags, as
-/// the field has them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rights(u8);
-
-impl Rights {
-    /// None.
-    pub(crate) const NONE: Rights = Rights(0);
-    /// To half of the mark: urgent requests.
-    pub(crate) const RESERVE: Rights = Rights(1);
-    /// A quarter less of what [`Rights::RESERVE`] leaves: urgent requests that cannot wait.
-    pub(crate) const NO_WAIT: Rights = Rights(1 << 1);
-    /// To half of what is left then: who was told to die and needs memory to do so.
-    pub(crate) const VICTIM: Rights = Rights(1 << 2);
-    /// To the last frame: who is about to free more than it takes.
-    pub(crate) const ALL: Rights = Rights(1 << 3);
-    /// To the min watermark without its boost, where [`Rights::RESERVE`] goes with it: single
-    /// frames, which fragment nothing.
-    pub(crate) const PAST_BOOST: Rights = Rights(1 << 4);
-    /// Background reclaim may be woken on its behalf.
-    pub(crate) const WAKE: Rights = Rights(1 << 5);
-
-    /// Flags that change how deep it may go.
-    const DEEPER: Rights = Rights(0b1_1111);
-
-    pub(crate) const fn with(self, more: Rights) -> Self {
-        Self(self.0 | more.0)
-    }
-
-    /// `more` too, if `on`.
-    pub(crate) const fn with_if(self, on: bool, more: Rights) -> Self {
-        if on { self.with(more) } else { self }
-    }
-
-    /// Whether any of `any` is among them.
-    pub(crate) const fn has(self, any: Rights) -> bool {
-        self.0 & any.0 != 0
-    }
-}
-
-/// What a request may use of a zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Access {
-    /// The mark it is measured against.
-    pub(crate) mark: Watermark,
-    pub(crate) rights: Rights,
-    /// The highest kind of zone it could use: lower zones keep more back from it.
-    pub(crate) highest: ZoneKind,
-}
-
-impl Access {
-    /// Everything above a mark.
-    pub(crate) const fn above(mark: Watermark, highest: ZoneKind) -> Self {
-        Self { mark, rights: Rights::NONE, highest }
-    }
-}
-
-/// Why a zone does not serve a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refused {
-    /// Too little would be left free.
-    BelowWatermark,
-    /// No free block is large enough.
-    NoBlockOfOrder,
 }
 
 /// Watermarks as plain numbers, in frames.

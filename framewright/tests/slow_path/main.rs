@@ -5,6 +5,7 @@ mod boost;
 mod bounds;
 mod changes;
 mod exits;
+mod high_atomic;
 mod reserves;
 mod script;
 mod verdict;

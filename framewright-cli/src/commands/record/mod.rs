@@ -43,8 +43,12 @@ pub(crate) fn record(args: &RecordArgs) -> Result<Outcome, Failure> {
     let capture = session.stop();
     let command = command.map(|command| command.wait(signal, &signals));
 
+    let capture = capture.map_err(Failure::bad_input)?;
+    if let Some(leftover) = capture.leftover() {
+        output::warn(format_args!("{leftover}; the next recording tries again"));
+    }
     let files = destination.files();
-    let summary = write(capture.map_err(Failure::bad_input)?, destination, &signals)?;
+    let summary = write(capture, destination, &signals)?;
     let said = print::record(&files, &summary, command.as_ref(), output::style_of_errors());
     anstream::eprint!("{said}");
     if summary.lost.total() > 0 {
@@ -96,7 +100,7 @@ fn write(
     let mut line = Progress::new("writing");
     let text = destination.files().text;
     // Whoever pressed Ctrl-C twice to end the recording wants it all the same.
-    while signals.wait(Duration::ZERO).is_some() {}
+    signals.forget();
     let written = capture.write(destination, &mut |done| {
         line.step(0, 1, done);
         match signals.wait(Duration::ZERO) {

@@ -27,6 +27,11 @@ impl Signals {
         Ok(Self(receiver))
     }
 
+    /// Forgets those that came so far.
+    pub(super) fn forget(&self) {
+        while self.0.try_recv().is_ok() {}
+    }
+
     /// Waits for a signal that asks to end something; a child that ended cuts the wait short.
     pub(super) fn wait(&self, timeout: Duration) -> Option<i32> {
         self.0.recv_timeout(timeout).ok().filter(|&signal| signal != SIGCHLD)

@@ -22,7 +22,7 @@ enum Kind {
 }
 
 impl Field {
-    /// Reads `field:int order;	offset:16;	size:4;	signed:1;`; other lines are no fields.
+    /// Reads `field:int order; offset:16; size:4; signed:1;` (there, tabs); other lines are no fields.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut parts = line.trim().split(';').map(str::trim);
         let declaration = parts.next()?.strip_prefix("field:")?;

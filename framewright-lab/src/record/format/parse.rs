@@ -65,25 +65,33 @@ impl<'t> Parser<'t> {
     }
 
     pub(super) fn expression(&mut self) -> Option<Expr> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
+        self.nested(Self::conditional)
+    }
+
+    /// Goes one level deeper, if that is not too deep.
+    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Option<Expr>) -> Option<Expr> {
+        if self.depth == DEEPEST {
             return None;
         }
-        let condition = self.binary(0)?;
-        let expression = if self.take("?").is_some() {
-            let yes = self.expression()?;
-            self.take(":")?;
-            let no = self.expression()?;
-            match condition {
-                Expr::Number(0) => no,
-                Expr::Number(_) => yes,
-                _ => Expr::If(condition.into(), yes.into(), no.into()),
-            }
-        } else {
-            condition
-        };
+        self.depth += 1;
+        let expression = parse(self);
         self.depth -= 1;
-        Some(expression)
+        expression
+    }
+
+    fn conditional(&mut self) -> Option<Expr> {
+        let condition = self.binary(0)?;
+        if self.take("?").is_none() {
+            return Some(condition);
+        }
+        let yes = self.expression()?;
+        self.take(":")?;
+        let no = self.expression()?;
+        Some(match condition {
+            Expr::Number(0) => no,
+            Expr::Number(_) => yes,
+            _ => Expr::If(condition.into(), yes.into(), no.into()),
+        })
     }
 
     fn binary(&mut self, level: usize) -> Option<Expr> {
@@ -104,13 +112,13 @@ impl<'t> Parser<'t> {
     fn unary(&mut self) -> Option<Expr> {
         for (text, sign) in [("-", Unary::Minus), ("~", Unary::Complement), ("!", Unary::Not)] {
             if self.take(text).is_some() {
-                return Some(match self.unary()? {
+                return Some(match self.nested(Self::unary)? {
                     Expr::Number(number) => Expr::Number(sign.apply(number)),
                     of => Expr::Unary(sign, of.into()),
                 });
             }
         }
-        if self.take_cast().is_some() { self.unary() } else { self.primary() }
+        if self.take_cast().is_some() { self.nested(Self::unary) } else { self.primary() }
     }
 
     /// `(unsigned long)`, `(struct page *)`: names and stars alone in brackets, before an operand.

@@ -10,6 +10,9 @@ use super::parse::Parser;
 /// What an address is printed as.
 const HIDDEN: &[u8] = b"(____ptrval____)";
 
+/// No column is wider.
+const WIDEST: usize = 1024;
+
 /// A print format: pieces of text, each followed by a value.
 #[derive(Debug)]
 pub(super) struct Print {
@@ -73,6 +76,10 @@ impl Conversion {
         let (flags, text) = text.split_at(flags);
         let width = text.find(|c: char| !c.is_ascii_digit())?;
         let (width, text) = text.split_at(width);
+        let width = if width.is_empty() { 0 } else { width.parse().ok()? };
+        if width > WIDEST {
+            return None;
+        }
         let size = text.find(|c| !"hlz".contains(c))?;
         let (size, text) = text.split_at(size);
         let kind = *text.as_bytes().first()?;
@@ -92,7 +99,7 @@ impl Conversion {
             left: flags.contains('-'),
             zeros: flags.contains('0'),
             prefix: flags.contains('#'),
-            width: width.parse().unwrap_or(0),
+            width,
             bits,
             kind,
         };

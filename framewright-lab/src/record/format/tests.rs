@@ -95,6 +95,7 @@ fn what_is_not_understood_is_listed_by_field() {
         r#""%d %d", REC->pfn"#,
         r#""%d", REC->pfn, REC->order"#,
         r#""%q", REC->pfn"#,
+        r#""%99999999d", REC->pfn"#,
         r#""%d", ({ int x; x; })"#,
         "",
     ] {
@@ -106,8 +107,14 @@ fn what_is_not_understood_is_listed_by_field() {
             "pfn=16 order=2 gfp_flags=192 migratetype=1"
         );
     }
-    let deep = format!("print fmt: \"%d\", {}1{}", "(".repeat(9999), ")".repeat(9999));
-    assert!(Format::parse(&format!("name: x\nID: 1\n{deep}\n")).unwrap().print.is_none());
+    for deep in [
+        format!("{}1{}", "(".repeat(9999), ")".repeat(9999)),
+        format!("{}1", "-".repeat(99_999)),
+        format!("{}1", "(int)".repeat(99_999)),
+    ] {
+        let text = format!("name: x\nID: 1\nprint fmt: \"%d\", {deep}\n");
+        assert!(Format::parse(&text).unwrap().print.is_none());
+    }
     assert!(Format::parse("name: x\n").is_none());
 }
 

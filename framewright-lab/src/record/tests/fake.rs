@@ -134,9 +134,9 @@ impl Fake {
 }
 
 impl Watched {
-    fn log(&self, step: String) -> io::Result<()> {
-        let fails = self.failing.as_ref().filter(|(failing, _)| *failing == step);
-        self.log.lock().unwrap().push(step.clone());
+    fn log(&self, step: &str) -> io::Result<()> {
+        let fails = self.failing.as_ref().filter(|(failing, _)| failing == step);
+        self.log.lock().unwrap().push(step.to_owned());
         fails.map_or(Ok(()), |(_, kind)| Err((*kind).into()))
     }
 
@@ -151,22 +151,22 @@ impl Watched {
 
 impl Files for Watched {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.log("make".to_owned())?;
+        self.log("make")?;
         copy(&self.template, path)
     }
 
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
-        self.log("remove".to_owned())?;
+        self.log("remove")?;
         fs::remove_dir_all(path)
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        self.log(format!("{}={text}", self.short(path)))?;
+        self.log(&format!("{}={text}", self.short(path)))?;
         Kernel.write(path, text)
     }
 
     fn open(&self, path: &Path) -> io::Result<File> {
-        self.log(format!("open {}", self.short(path)))?;
+        self.log(&format!("open {}", self.short(path)))?;
         Kernel.open(path)
     }
 }
@@ -177,9 +177,9 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         let entry = entry?;
         let to = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?
+            copy(&entry.path(), &to)?;
         } else {
-            fs::copy(entry.path(), to).map(drop)?
+            fs::copy(entry.path(), to)?;
         }
     }
     Ok(())

@@ -36,6 +36,8 @@ fn comparable(line: &str) -> String {
 fn text_is_what_the_kernel_prints() {
     let Some(tracefs) = tracefs() else { return };
     let path = tracefs.path("instances/framewright-test");
+    // A test that was killed may have left it.
+    let _ = fs::remove_dir(&path);
     let instance = Instance::create(&tracefs.files, path, 8 << 20).unwrap();
     let mut formats = Vec::new();
     for event in RECORDED {
@@ -67,6 +69,7 @@ fn text_is_what_the_kernel_prints() {
         cpus: cpus.len(),
         lost: Lost::default(),
         elapsed: Duration::ZERO,
+        leftover: None,
     };
     let destination = Destination::claim(&folder.path().join("a"), false).unwrap();
     let files = destination.files();
@@ -109,6 +112,7 @@ fn the_running_kernel_is_recorded_and_left_as_it_was() {
     assert!(instance.is_dir());
     Command::new("true").status().unwrap();
     let capture = session.stop().unwrap();
+    assert!(capture.leftover().is_none());
     assert!(!instance.exists());
     let summary = capture.write(destination, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(summary.events > 10, "{summary:?}");

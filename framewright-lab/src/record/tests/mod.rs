@@ -106,6 +106,15 @@ fn whatever_fails_the_instance_goes() {
 }
 
 #[test]
+fn an_instance_that_somebody_else_uses_costs_no_recording() {
+    let fake = Fake::failing("remove");
+    let folder = tempfile::tempdir().unwrap();
+    let capture = fake.session(folder.path()).unwrap().stop_with(&fake.proc()).unwrap();
+    let leftover = capture.leftover().unwrap();
+    assert!(leftover.contains("framewright-") && leftover.contains("removed"), "{leftover}");
+}
+
+#[test]
 fn a_session_that_is_dropped_goes_too() {
     let fake = Fake::new();
     let folder = tempfile::tempdir().unwrap();
@@ -127,11 +136,8 @@ fn events_that_a_kernel_lacks_are_left_out_unless_nothing_is_left() {
 
 #[test]
 fn refusals_are_one_sentence() {
-    for (step, hint) in [
-        ("make", "needs root"),
-        ("buffer_size_kb=256", "needs root"),
-        ("tracing_on=1", "needs root"),
-    ] {
+    for (step, hint) in [("make", "root"), ("buffer_size_kb=256", "root"), ("tracing_on=1", "root")]
+    {
         let error = record(&Fake::refusing(step)).unwrap_err().to_string();
         assert!(error.contains(hint) && !error.contains('\n'), "{step}: {error}");
     }
@@ -144,10 +150,17 @@ fn instances_of_the_dead_are_removed_and_those_of_the_living_are_not() {
     let fake = Fake::new();
     // No process has that number: it is beyond the largest that Linux gives.
     fake.plant("framewright-4194305");
-    fake.plant(&format!("framewright-{}", std::process::id()));
+    // Process numbers come again: this one has made none yet.
+    let own = format!("framewright-{}", std::process::id());
+    fake.plant(&own);
+    fake.plant("framewright-1");
     fake.plant("framewright-mine");
     fake.plant("somebody-4194305");
-    assert_eq!(fake.tracefs().remove_stale(), ["framewright-4194305"]);
+    let mut removed = fake.tracefs().remove_stale();
+    removed.sort();
+    let mut expected = ["framewright-4194305".to_owned(), own];
+    expected.sort();
+    assert_eq!(removed, expected);
     assert_eq!(fake.instances().len(), 3);
 }
 

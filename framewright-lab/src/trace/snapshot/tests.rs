@@ -177,8 +177,7 @@ fn recorded_tables_are_written_as_the_kernel_wrote_them() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
     // Further tables can be named, of machines that are not shipped.
     let more = std::env::var_os("FRAMEWRIGHT_SNAPSHOTS");
-    let more: Vec<PathBuf> =
-        more.iter().flat_map(std::env::split_paths).map(PathBuf::from).collect();
+    let more: Vec<PathBuf> = more.iter().flat_map(std::env::split_paths).collect();
     for path in [&[folder.join("sockets.before")], &more[..]].concat() {
         let file = path.display();
         let text = std::fs::read_to_string(&path).unwrap();

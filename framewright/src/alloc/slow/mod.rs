@@ -8,10 +8,11 @@
 //!    about) begin with a short round of compaction.
 //! 4. Who has a right to more of the reserve uses it: who frees memory, who was told to end.
 //!    Requests that cannot wait, or come from inside relief, end here.
-//! 5. Reclaim; if it freed something but others took it, or the first time, everything that all
-//!    CPUs hold comes home. Then compaction. After each the zones are walked.
-//! 6. [`retry`] decides whether another round from 2 on has a point. If not, the embedder
-//!    [judges](verdict).
+//! 5. Reclaim; if it freed something but others took it, a pageblock of the high-atomic reserve
+//!    is given up; then, or the first time, everything that all CPUs hold comes home. Then
+//!    compaction. After each the zones are walked.
+//! 6. [`retry`] decides whether another round from 2 on has a point. If not, what is left of the
+//!    [reserve](highatomic) makes one; else the embedder [judges](verdict).
 //! 7. A request that never fails may use half of the reserve; then it waits through the wait
 //!    hook, and goes on with 2.
 //!
@@ -26,19 +27,24 @@
 //! A node mask and [`Request::this_node`] bind to the end: who gave them knows of no memory
 //! elsewhere that would do.
 
+mod highatomic;
 mod retry;
 mod verdict;
+mod walk;
 
-use super::{AllocError, Request, Shortage};
+use super::{AllocError, Request};
 use crate::{
     frame::{Order, Pfn},
     memory::Memory,
     pcp::Cpu,
     platform::{Captured, CompactPriority, Compacted, CpuId, Need, Platform, Relief, Wait},
-    zone::{Access, Refused, ZoneId},
+    zone::{Access, ZoneId},
 };
 
+pub(super) use highatomic::reserve;
 pub(crate) use verdict::Judge;
+use walk::walk;
+pub(super) use walk::{count_miss, take, wake};
 
 /// Frames that one round of reclaim is asked for, at least.
 const RECLAIM_FRAMES: u64 = 32;
@@ -56,77 +62,6 @@ pub(super) fn alloc<P: Platform>(
     match walk(memory, cpu, request, request.first_access()) {
         Ok(pfn) => Ok(pfn),
         Err(error) => Slow::new(memory, cpu, request, generation, error)?.run(),
-    }
-}
-
-/// One walk of the zones that the request may use, each with the CPU's lists for it.
-fn walk<P: Platform>(
-    memory: &Memory<'_, P>,
-    cpu: CpuId,
-    request: Request,
-    access: Access,
-) -> Result<Pfn, AllocError> {
-    let mut preferred = None;
-    let mut error = AllocError::NoZone;
-    for (id, at) in memory.candidates(cpu, request) {
-        let first = *preferred.get_or_insert(at);
-        match take(&at, request, access) {
-            Ok(frame) => {
-                if at.zone.node() != first.zone.node() {
-                    at.pages.counters.numa_miss.add(1);
-                    first.pages.counters.numa_foreign.add(1);
-                }
-                return Ok(at.pfn(frame));
-            }
-            Err(refused) => error = error.or_graver(refused, id, request.order(), access),
-        }
-    }
-    Err(error)
-}
-
-/// One try of a zone and the CPU's lists for it.
-pub(super) fn take<P: Platform>(
-    cpu: &Cpu<'_, '_, P>,
-    request: Request,
-    access: Access,
-) -> Result<u32, Refused> {
-    match request.list() {
-        Some(list) if cpu.has_lists() => cpu.alloc(list, access),
-        _ => cpu.alloc_from_zone(request.order(), request.migratetype(), access),
-    }
-}
-
-/// Wakes who reclaims in the background, once on every node that the request can use.
-pub(super) fn wake<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, request: Request) {
-    if !request.may_wake() {
-        return;
-    }
-    let relief = memory.platform().relief();
-    let mut woken = None;
-    // The zones of a node follow one another.
-    for (_, at) in memory.candidates(cpu, request) {
-        let node = at.zone.node();
-        if woken != Some(node) {
-            relief.wake(node, request.order(), request.highest());
-            woken = Some(node);
-        }
-    }
-}
-
-impl AllocError {
-    /// Of the reasons of all zones so far and of the next, the one that says more about why all
-    /// refused: where one has memory enough, the want of a block is to blame.
-    pub(super) fn or_graver(
-        self,
-        refused: Refused,
-        zone: ZoneId,
-        order: Order,
-        access: Access,
-    ) -> Self {
-        match self {
-            AllocError::NoBlockOfOrder(_) => self,
-            _ => Self::new(refused, Shortage { zone, order, mark: access.mark, rounds: 0 }),
-        }
     }
 }
 
@@ -302,7 +237,9 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         }
         // Without progress it is done once: no request fails while lists are full of free frames,
         // but rounds that achieve nothing leave the lists in peace.
-        if !self.progressed && self.drained {
+        if self.progressed {
+            self.unreserve(false);
+        } else if self.drained {
             return None;
         }
         self.drained = true;

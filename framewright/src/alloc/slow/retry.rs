@@ -40,7 +40,8 @@ impl<P: Platform> Slow<'_, '_, P> {
         } else {
             self.idle += 1;
         }
-        self.idle <= self.memory.tuning().alloc.retries && self.reclaim_could_do()
+        let is_early = self.idle <= self.memory.tuning().alloc.retries;
+        is_early && self.reclaim_could_do() || self.unreserve(true)
     }
 
     fn reclaim_could_do(&self) -> bool {

@@ -100,3 +100,40 @@ fn a_search_goes_on_where_it_stopped() {
     assert_eq!(found, FreeRun::Found(59 * 512 + 8));
     assert!(steps > 10, "{steps}");
 }
+
+#[test]
+fn short_runs_are_not_walked_where_a_long_one_is_wanted() {
+    let mut buddy = buddy(64);
+    for frame in (0..60 * 512).step_by(2) {
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
+    }
+    let search = |frames, budget| {
+        let want = RunWanted { frames, align: 1, to: 61 * 512 - 100 };
+        buddy.find_free_run(want, 0, budget)
+    };
+    // A look at the beginning, the inside and the end of each pageblock is enough.
+    assert_eq!(search(512, 3 * 64), FreeRun::None);
+    assert_eq!(search(413, 3 * 64), FreeRun::Found(60 * 512 - 1));
+    assert!(matches!(search(2, 3 * 64), FreeRun::Continue(_)), "runs of one may be two");
+}
+
+#[test]
+fn a_search_finds_the_lowest_run_there_is() {
+    const ALL: u32 = 16 * 512;
+    for clear in [3, 30, 300, 2000] {
+        let mut buddy = buddy(16);
+        let mut random = u64::from(clear);
+        let mut taken = std::vec![false; ALL as usize];
+        for _ in 0..ALL / clear {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let frame = (random >> 33) as u32 % ALL;
+            taken[frame as usize] |= buddy.take_specific(frame, order(0), MOVABLE);
+        }
+        for frames in [1, 2, 7, 8, 60, 127, 200, 511, 512, 700, 1022, 1023, 3000] {
+            let lowest = (0..=ALL - frames)
+                .find(|&at| taken[at as usize..(at + frames) as usize].iter().all(|&taken| !taken));
+            let found = buddy.find_free_run(RunWanted { frames, align: 1, to: ALL }, 0, u32::MAX);
+            assert_eq!(found, lowest.map_or(FreeRun::None, FreeRun::Found), "{clear}, {frames}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Part four: runs of any length, found or refused.
+//!
+//! Two half-full zones that make the search long. In the one every frame was allocated, one by
+//! one, and half of them freed at random: there are two million runs of free frames, and none is
+//! of any use. In the other half of the pageblocks are free, every other one, so that there is no
+//! run of two; only at the far end of the zone lies a long one, which is found last. No length is
+//! refused by a look at the counters alone: ten times as much is free.
+//!
+//! The frames have nothing behind them, so that the search cannot look at frames. That it does
+//! not walk through their maps either shows in what it takes per pageblock: less than any walk
+//! over 512 frames could.
+
+use framewright::{Block, Contiguous, MigrateType, Order, Pfn, RangeError, frame::PAGEBLOCK_FRAMES};
+use std::time::{Duration, Instant};
+
+use super::{
+    LargeMemory, LargeMemoryError,
+    error::promise,
+    machine::{Books, Cpu, Machine, free, movable, range},
+    plan::{GIB, size},
+    samples::{Samples, Topic, Value, percentile},
+};
+
+pub(super) const TOPIC: Topic = Topic {
+    title: "contiguous memory",
+    note: "a half-full zone; scattered: half of all frames are free, at random, and nothing is\n\
+           found; alternate: every other pageblock is free, and a long run at the far end",
+};
+
+/// The columns: runs that are refused, and runs that are found.
+pub(super) const COLUMNS: [&str; 2] = ["scattered", "alternate"];
+
+/// Lengths, in frames.
+const LENGTHS: [u64; 4] = [512, 16_384, 76_801, GIB];
+
+/// How often each is asked for per round.
+const REPEATS: usize = 5;
+
+/// A given range.
+const GIVEN: u64 = 16_384;
+
+/// The rows of runs that are looked for, in a zone of a plan.
+pub(super) fn rows(plan: &LargeMemory) -> impl Iterator<Item = String> {
+    lengths(plan).map(size)
+}
+
+fn lengths(plan: &LargeMemory) -> impl Iterator<Item = u64> {
+    let longest = plan.half_full / 8;
+    LENGTHS.into_iter().filter(move |length| *length <= longest)
+}
+
+pub(super) fn measure(
+    plan: &LargeMemory,
+    round: u64,
+    samples: &mut Samples,
+) -> Result<(), LargeMemoryError> {
+    let machine = || Machine::one_zone(plan.half_full).without_reserve();
+    machine().boot(Books::Untouched, |cpu, _| {
+        let blocks = scatter(plan, cpu, round)?;
+        search(plan, cpu, COLUMNS[0], Expected::Refused, samples)?;
+        blocks.into_iter().try_for_each(|block| free(cpu, block))
+    })?;
+    machine().boot(Books::Untouched, |cpu, _| {
+        let (blocks, far_end) = alternate(plan, cpu)?;
+        search(plan, cpu, COLUMNS[1], Expected::From(far_end), samples)?;
+        blocks.into_iter().try_for_each(|block| free(cpu, block))
+    })
+}
+
+/// Allocates every frame and frees half of them, at random.
+fn scatter<'m>(
+    plan: &LargeMemory,
+    cpu: &mut Cpu<'_, 'm>,
+    round: u64,
+) -> Result<Vec<Block<'m>>, LargeMemoryError> {
+    let mut blocks = fill(cpu, plan.half_full, Order::ZERO)?;
+    fastrand::Rng::with_seed(round).shuffle(&mut blocks);
+    let kept = blocks.split_off(blocks.len() / 2);
+    blocks.into_iter().try_for_each(|block| free(cpu, block))?;
+    cpu.drain();
+    Ok(kept)
+}
+
+/// Allocates every pageblock and frees half of them: a run of the longest length at the far end,
+/// every other one of the rest, none at the near end. Returns the first frame of the run.
+fn alternate<'m>(
+    plan: &LargeMemory,
+    cpu: &mut Cpu<'_, 'm>,
+) -> Result<(Vec<Block<'m>>, Pfn), LargeMemoryError> {
+    let mut blocks = fill(cpu, plan.half_full / PAGEBLOCK_FRAMES as u64, Order::PAGEBLOCK)?;
+    blocks.sort_unstable_by_key(Block::pfn);
+    let run = lengths(plan).max().unwrap_or(0).div_ceil(PAGEBLOCK_FRAMES as u64) as usize;
+    let far_end = blocks.len() - run;
+    let first = blocks[far_end].pfn();
+    let mut kept = Vec::new();
+    for (index, block) in blocks.into_iter().enumerate() {
+        if index >= far_end || (index >= run && index % 2 == 0) {
+            free(cpu, block)?;
+        } else {
+            kept.push(block);
+        }
+    }
+    cpu.drain();
+    Ok((kept, first))
+}
+
+/// Allocates `count` blocks: all that there are.
+fn fill<'m>(
+    cpu: &mut Cpu<'_, 'm>,
+    count: u64,
+    order: Order,
+) -> Result<Vec<Block<'m>>, LargeMemoryError> {
+    let what = "a zone without reserve cannot be filled";
+    let block = |_| {
+        cpu.alloc(movable(order)).map_err(|reason| LargeMemoryError::Alloc { what, reason })
+    };
+    (0..count).map(block).collect()
+}
+
+/// What a search has to end in.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// Nothing.
+    Refused,
+    /// A run that begins here, unless it fits into one pageblock.
+    From(Pfn),
+}
+
+fn search(
+    plan: &LargeMemory,
+    cpu: &Cpu<'_, '_>,
+    column: &str,
+    expected: Expected,
+    samples: &mut Samples,
+) -> Result<(), LargeMemoryError> {
+    let pageblocks = plan.half_full / PAGEBLOCK_FRAMES as u64;
+    for length in lengths(plan) {
+        let mut times = Vec::with_capacity(REPEATS);
+        for _ in 0..REPEATS {
+            times.push(ask(cpu, length, expected)?);
+        }
+        let Some(time) = percentile(&mut times, 50) else { continue };
+        samples.add(TOPIC, column, size(length), Value::time(time));
+        if length > PAGEBLOCK_FRAMES as u64 {
+            let each = time.as_nanos() as f64 / pageblocks as f64;
+            samples.add(TOPIC, column, format!("{} per pageblock", size(length)), Value::Nanos(each));
+        }
+    }
+    let time = given(plan, cpu, expected)?;
+    samples.add(TOPIC, column, format!("{} given", size(GIVEN)), Value::time(time));
+    Ok(())
+}
+
+/// Looks for a run of `length` frames; gives it back if there is one.
+fn ask(
+    cpu: &Cpu<'_, '_>,
+    length: u64,
+    expected: Expected,
+) -> Result<Duration, LargeMemoryError> {
+    let memory = cpu.memory();
+    let wanted = Contiguous::new(length, MigrateType::Movable);
+    let started = Instant::now();
+    let answer = memory.alloc_contiguous(&wanted);
+    let took = started.elapsed();
+    match (answer, expected) {
+        (Err(RangeError::NotFound), Expected::Refused) => Ok(took),
+        (Ok(extent), Expected::From(far_end)) => {
+            let start = extent.range().start();
+            let right = length <= PAGEBLOCK_FRAMES as u64 || start == far_end;
+            promise(right, || format!("{length} frames at {start}, not at {far_end}"))?;
+            let back = memory.free_extent(extent);
+            promise(back.is_ok(), || format!("{length} frames were not taken back"))?;
+            Ok(took)
+        }
+        (answer, _) => {
+            let answer = answer.map(|extent| extent.range());
+            Err(LargeMemoryError::Wrong(format!("a run of {length} frames: {answer:?}")))
+        }
+    }
+}
+
+/// Asks for the last frames of the zone, whether they are free or not.
+fn given(
+    plan: &LargeMemory,
+    cpu: &Cpu<'_, '_>,
+    expected: Expected,
+) -> Result<Duration, LargeMemoryError> {
+    let memory = cpu.memory();
+    let last = range(plan.half_full - GIVEN, plan.half_full);
+    let mut in_use = 0;
+    let started = Instant::now();
+    let mut in_the_way = |frames: framewright::FrameRange| in_use += frames.frames();
+    let answer = memory.alloc_range(last, MigrateType::Movable, &mut in_the_way);
+    let took = started.elapsed();
+    match (answer, expected) {
+        (Err(RangeError::Busy { frames }), Expected::Refused) if frames == in_use => Ok(took),
+        (Ok(extent), Expected::From(_)) => {
+            let back = memory.free_extent(extent);
+            promise(back.is_ok(), || "a given range was not taken back".to_owned())?;
+            Ok(took)
+        }
+        (answer, _) => {
+            let answer = answer.map(|extent| extent.range());
+            Err(LargeMemoryError::Wrong(format!("the range {last}: {answer:?}")))
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Part two: memory that comes and goes.
+//!
+//! The memory of the last node (on a machine of one node the upper half) is absent at first. It
+//! is added and removed as a whole, and GiB by GiB, as firmware and hypervisors name it. Between
+//! the two, one frame of it is in use: removing answers *busy*, with that frame.
+
+use framewright::{FrameRange, HotplugError, Order, Pfn, frame::FRAME_SIZE};
+
+use super::{
+    LargeMemory, LargeMemoryError,
+    error::promise,
+    machine::{Books, Cpu, Machine, free, movable, number, range, share},
+    plan::GIB,
+    samples::{Samples, Topic, Value},
+};
+use crate::clock::thread_time;
+
+pub(super) const TOPIC: Topic = Topic {
+    title: "memory that comes and goes",
+    note: "the memory of the last node, at once and GiB by GiB; refused: removing all of it while\n\
+           one frame is in use",
+};
+
+/// The column that the goal is about.
+pub(super) const AT_ONCE: &str = "at once";
+const BY_GIB: &str = "GiB by GiB";
+/// The row that the goal is about.
+pub(super) const ADD: &str = "add";
+const REMOVE: &str = "remove";
+const REFUSED: &str = "refused";
+
+pub(super) fn measure(
+    plan: &LargeMemory,
+    _round: u64,
+    samples: &mut Samples,
+) -> Result<(), LargeMemoryError> {
+    let last = share(plan, plan.nodes - 1);
+    let (start, end) = (last.start().get(), last.end().get());
+    let middle = start + last.frames() / 2 / GIB * GIB;
+    let part = if plan.nodes > 1 { last } else { range(middle, end) };
+    let machine = Machine::whole(plan).without(part);
+    machine.boot(Books::Untouched, |cpu, _| {
+        add(cpu, part, part.frames(), AT_ONCE, samples)?;
+        refuse(plan, cpu, part, samples)?;
+        remove(cpu, part, part.frames(), AT_ONCE, samples)?;
+        add(cpu, part, GIB, BY_GIB, samples)?;
+        remove(cpu, part, GIB, BY_GIB, samples)
+    })
+}
+
+/// Adds all of `part`, `step` frames at a time.
+fn add(
+    cpu: &Cpu<'_, '_>,
+    part: FrameRange,
+    step: u64,
+    column: &str,
+    samples: &mut Samples,
+) -> Result<(), LargeMemoryError> {
+    let before = thread_time();
+    for piece in pieces(part, step) {
+        cpu.memory().add_memory(piece)?;
+    }
+    let took = thread_time() - before;
+    samples.add(TOPIC, column, ADD, Value::rate(bytes(part), took));
+    Ok(())
+}
+
+/// Removes all of `part`, `step` frames at a time.
+fn remove(
+    cpu: &Cpu<'_, '_>,
+    part: FrameRange,
+    step: u64,
+    column: &str,
+    samples: &mut Samples,
+) -> Result<(), LargeMemoryError> {
+    let before = thread_time();
+    for piece in pieces(part, step) {
+        cpu.memory().remove_memory(piece, &mut |_| ())?;
+    }
+    let took = thread_time() - before;
+    samples.add(TOPIC, column, REMOVE, Value::rate(bytes(part), took));
+    Ok(())
+}
+
+/// Asks for all of `part` while one frame of it is in use.
+fn refuse(
+    plan: &LargeMemory,
+    cpu: &mut Cpu<'_, '_>,
+    part: FrameRange,
+    samples: &mut Samples,
+) -> Result<(), LargeMemoryError> {
+    let block = frame_of(plan, cpu, part)?;
+    let used = block.pfn();
+    let mut named: Vec<(Pfn, u64)> = Vec::new();
+    let before = thread_time();
+    let answer = cpu
+        .memory()
+        .remove_memory(part, &mut |frames| named.push((frames.start(), frames.frames())));
+    let took = thread_time() - before;
+    promise(answer == Err(HotplugError::Busy { frames: 1 }), || {
+        format!("removing memory with one frame in use ended in {answer:?}")
+    })?;
+    promise(named == [(used, 1)], || format!("frame {used} was in the way, named was {named:?}"))?;
+    free(cpu, block)?;
+    samples.add(TOPIC, AT_ONCE, REFUSED, Value::time(took));
+    Ok(())
+}
+
+/// A frame of `part`: on a machine of one node, one behind all others.
+fn frame_of<'m>(
+    plan: &LargeMemory,
+    cpu: &mut Cpu<'_, 'm>,
+    part: FrameRange,
+) -> Result<framewright::Block<'m>, LargeMemoryError> {
+    let migratetype = framewright::MigrateType::Movable;
+    if let Some(block) = cpu.alloc_at(part.start(), Order::ZERO, migratetype) {
+        return Ok(block);
+    }
+    let request = movable(Order::ZERO).on_node(number(plan.nodes - 1)).this_node();
+    cpu.alloc(request)
+        .map_err(|reason| LargeMemoryError::Alloc { what: "new memory has no frame", reason })
+}
+
+fn pieces(part: FrameRange, step: u64) -> impl Iterator<Item = FrameRange> {
+    let (start, end) = (part.start().get(), part.end().get());
+    (start..end).step_by(step as usize).map(move |at| range(at, end.min(at + step)))
+}
+
+fn bytes(part: FrameRange) -> u64 {
+    part.frames() * FRAME_SIZE as u64
+}

@@ -1,0 +1,193 @@
+//! Memories over frames that are numbers, and the books that they are kept in.
+
+use framewright::{
+    Block, Config, CpuToken, FrameRange, InitError, Layout, Memory, MemoryRange, MigrateType,
+    NodeId, Order, Pfn, Request, Tuning, ZoneKind, tuning::Auto,
+};
+use framewright_host::{Backing, HostMachine, Metadata, PageSize};
+use std::{mem::MaybeUninit, time::Duration};
+
+use super::{LargeMemory, LargeMemoryError, plan::GIB};
+use crate::clock::thread_time;
+
+/// What part bodies work with: CPU 0 of a memory.
+pub(super) type Cpu<'a, 'm> = CpuToken<'a, 'm, HostMachine>;
+
+/// The end of what devices with 24 address bits reach: 16 MiB.
+const DMA_END: u64 = GIB / 64;
+/// The end of what devices with 32 address bits reach: 4 GiB.
+const DMA32_END: u64 = 4 * GIB;
+
+/// In what state the buffer for the books is when the memory is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Books {
+    /// Fresh from the kernel: every page of 4 KiB is faulted in at its first touch.
+    Untouched,
+    /// As fresh, on transparent huge pages where the kernel has them.
+    HugePages,
+    /// Written to before.
+    Touched,
+}
+
+/// A machine on paper.
+pub(super) struct Machine {
+    map: Vec<MemoryRange>,
+    cpu_nodes: Vec<NodeId>,
+    tuning: Tuning,
+}
+
+impl Machine {
+    /// The whole machine of a plan: its nodes with equal shares, the zones of the first as on a
+    /// PC, where devices reach only the lowest addresses.
+    pub(super) fn whole(plan: &LargeMemory) -> Self {
+        let map = (0..plan.nodes).flat_map(|node| zones_of(share(plan, node), number(node)));
+        let per_node = (plan.cpus / u16::from(plan.nodes)).max(1);
+        let node_of = |cpu| number(u8::try_from(cpu / per_node).unwrap_or(0).min(plan.nodes - 1));
+        Self {
+            map: map.collect(),
+            cpu_nodes: (0..plan.cpus).map(node_of).collect(),
+            tuning: Tuning::default(),
+        }
+    }
+
+    /// One zone of `frames` frames, with one CPU.
+    pub(super) fn one_zone(frames: u64) -> Self {
+        Self {
+            map: vec![range(0, frames).into()],
+            cpu_nodes: vec![NodeId::default()],
+            tuning: Tuning::default(),
+        }
+    }
+
+    /// The same with all of its memory for everyone, down to the last frame.
+    pub(super) fn without_reserve(mut self) -> Self {
+        self.tuning.zone.min_free = Auto::Fixed(0);
+        self.tuning.zone.watermark_scale = 1;
+        self
+    }
+
+    /// The same with what lies in `range` absent, as a whole zone or a part at its end.
+    pub(super) fn without(mut self, absent: FrameRange) -> Self {
+        let cut = |stretch: MemoryRange| {
+            let (frames, at) = (stretch.frames, absent.start().get());
+            if frames.end() <= absent.start() {
+                return vec![stretch];
+            }
+            let part = |start: u64, end: u64| MemoryRange { frames: range(start, end), ..stretch };
+            let start = frames.start().get();
+            let mut parts = vec![part(at.max(start), frames.end().get()).absent()];
+            if start < at {
+                parts.insert(0, part(start, at));
+            }
+            parts
+        };
+        self.map = self.map.into_iter().flat_map(cut).collect();
+        self
+    }
+
+    /// What its books need.
+    pub(super) fn layout(&self) -> Result<Layout, LargeMemoryError> {
+        Layout::new::<HostMachine>(&self.config()).map_err(|reason| self.refused(reason))
+    }
+
+    /// Makes the memory, and has `work` done as its CPU 0. `work` is told the CPU time that
+    /// making it took.
+    pub(super) fn boot<R>(
+        &self,
+        books: Books,
+        work: impl FnOnce(&mut Cpu<'_, '_>, Duration) -> Result<R, LargeMemoryError>,
+    ) -> Result<R, LargeMemoryError> {
+        let machine = HostMachine::builder()
+            .frames(self.frames())
+            .cpus(self.cpu_nodes.len() as u16)
+            .backing(Backing::MetadataOnly)
+            .build()?;
+        let mut buffer = buffer(&self.layout()?, books)?;
+        let before = thread_time();
+        let memory = Memory::new(machine, &self.config(), buffer.as_mut())
+            .map_err(|reason| self.refused(reason))?;
+        let took = thread_time() - before;
+        let registered = memory.platform().register()?;
+        let mut cpu = memory.cpu(registered.id())?;
+        let result = work(&mut cpu, took)?;
+        drop(cpu);
+        memory.drain_all();
+        memory.check()?;
+        Ok(result)
+    }
+
+    fn config(&self) -> Config<'_> {
+        let cpus = self.cpu_nodes.len() as u16;
+        let (cpu_nodes, tuning) = (&self.cpu_nodes[..], self.tuning);
+        Config { cpu_nodes, tuning, ..Config::new(&self.map, cpus) }
+    }
+
+    fn frames(&self) -> u64 {
+        self.map.last().map_or(0, |range| range.frames.end().get())
+    }
+
+    fn refused(&self, reason: InitError) -> LargeMemoryError {
+        LargeMemoryError::Init { frames: self.frames(), reason }
+    }
+}
+
+fn buffer(layout: &Layout, books: Books) -> Result<Metadata, LargeMemoryError> {
+    let pages = match books {
+        Books::HugePages => PageSize::Transparent,
+        Books::Untouched | Books::Touched => PageSize::Small,
+    };
+    let mut buffer = Metadata::new(layout.bytes(), pages)?;
+    if books == Books::Touched {
+        buffer.as_mut().fill(MaybeUninit::new(0));
+    }
+    Ok(buffer)
+}
+
+/// The frames of a node: whole GiB, but for the last, which has the rest.
+pub(super) fn share(plan: &LargeMemory, node: u8) -> FrameRange {
+    let each = plan.frames / u64::from(plan.nodes) / GIB * GIB;
+    let last = node + 1 == plan.nodes;
+    let start = u64::from(node) * each;
+    range(start, if last { plan.frames } else { start + each })
+}
+
+/// The zones of a node: what kind a frame is of, its address decides.
+fn zones_of(frames: FrameRange, node: NodeId) -> impl Iterator<Item = MemoryRange> {
+    let ends = [
+        (ZoneKind::Dma, 0, DMA_END),
+        (ZoneKind::Dma32, DMA_END, DMA32_END),
+        (ZoneKind::Normal, DMA32_END, u64::MAX),
+    ];
+    ends.into_iter().filter_map(move |(kind, low, high)| {
+        let (start, end) = (frames.start().get().max(low), frames.end().get().min(high));
+        (start < end).then(|| MemoryRange::new(range(start, end), node, kind))
+    })
+}
+
+/// The frames from `start` to `end`.
+pub(super) fn range(start: u64, end: u64) -> FrameRange {
+    FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("ascending")
+}
+
+/// Node `node`, of which the plan has made sure that it can be.
+pub(super) fn number(node: u8) -> NodeId {
+    NodeId::new(node).expect("plans have nodes that there can be")
+}
+
+/// The order of a number.
+pub(super) fn order(order: u8) -> Order {
+    Order::new(order).expect("an order that there is")
+}
+
+/// A movable block of an order, wherever there is one; no waiting.
+pub(super) const fn movable(order: Order) -> Request {
+    Request::new(order, MigrateType::Movable).no_wait()
+}
+
+/// Frees a block of the same memory.
+pub(super) fn free<'m>(cpu: &mut Cpu<'_, 'm>, block: Block<'m>) -> Result<(), LargeMemoryError> {
+    let foreign = |block: Block<'m>| {
+        LargeMemoryError::Wrong(format!("the block at frame {} was not taken back", block.pfn()))
+    };
+    cpu.free(block).map_err(foreign)
+}

@@ -1,0 +1,165 @@
+//! Part three: blocks of 4 MiB to 1 GiB, in zones of several sizes.
+//!
+//! What a block costs must not depend on how large the zone is: neither in a *fresh* zone, nor in
+//! a *full* one, where the only block that can be had may lie anywhere. A zone is full when one
+//! more block would leave less than its low watermark; then random blocks are freed, and
+//! allocated again.
+
+use fastrand::Rng;
+use framewright::{Block, Order, ZoneId};
+use std::time::{Duration, Instant};
+
+use super::{
+    LargeMemory, LargeMemoryError,
+    error::promise,
+    machine::{Books, Cpu, Machine, free, movable, order},
+    plan::size,
+    samples::{Samples, Topic, Value, percentile},
+};
+
+pub(super) const TOPIC: Topic = Topic {
+    title: "large blocks",
+    note: "1 GiB: all that there are, each timed, from a zone that nobody has used (before the first,\n\
+           neither code nor books are in the caches); fresh: allocate some, free them, in order;\n\
+           full: free one at random, allocate it again",
+};
+
+/// The rows of blocks of the largest order, from a zone that nobody has used: the first, then the
+/// median and 99th percentile of all others.
+pub(super) const LARGEST: [&str; 3] = ["1 GiB, first", "1 GiB, median", "1 GiB, 99 %"];
+
+/// The orders that are measured.
+pub(super) const ORDERS: std::ops::RangeInclusive<u8> = 10..=18;
+
+/// In what state a zone is, and what is done to it.
+pub(super) const FRESH: [&str; 2] = ["fresh alloc", "fresh free"];
+pub(super) const FULL: [&str; 2] = ["full alloc", "full free"];
+
+/// The row of an order and one of these.
+pub(super) fn row(order: u8, what: &str) -> String {
+    format!("o{order} {what}")
+}
+
+pub(super) fn measure(
+    plan: &LargeMemory,
+    round: u64,
+    samples: &mut Samples,
+) -> Result<(), LargeMemoryError> {
+    for frames in plan.zones {
+        let column = size(frames);
+        let mut add = |row: &str, time: Option<Duration>| {
+            let time = time.map(Value::time);
+            time.into_iter().for_each(|time| samples.add(TOPIC, &column, row, time));
+        };
+        Machine::one_zone(frames).boot(Books::Untouched, |cpu, _| {
+            for (row, time) in LARGEST.into_iter().zip(largest(cpu)?) {
+                add(row, time);
+            }
+            for number in ORDERS {
+                let order = order(number);
+                let (alloc, free) = fresh(plan, cpu, order)?;
+                add(&row(number, FRESH[0]), alloc);
+                add(&row(number, FRESH[1]), free);
+            }
+            for number in ORDERS {
+                let mut random = Rng::with_seed(round << 8 | u64::from(number));
+                let (alloc, free) = full(plan, cpu, order(number), &mut random)?;
+                add(&row(number, FULL[0]), alloc);
+                add(&row(number, FULL[1]), free);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Allocates every block of the largest order that a zone nobody has used has room for: the time
+/// that the first takes, then the median and the 99th percentile of the others.
+fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], LargeMemoryError> {
+    let mut blocks = Vec::with_capacity(room(cpu, Order::MAX) as usize);
+    let mut times = Vec::with_capacity(blocks.capacity());
+    // The first look at the clock after so much else is slow itself.
+    let _ = Instant::now();
+    for _ in 0..blocks.capacity() {
+        let started = Instant::now();
+        let block = cpu.alloc(movable(Order::MAX));
+        times.push(started.elapsed());
+        blocks.push(block.map_err(ample)?);
+    }
+    free_all(cpu, blocks)?;
+    let first = times.first().copied();
+    let others = times.get_mut(1..).unwrap_or_default();
+    Ok([first, percentile(others, 50), percentile(others, 99)])
+}
+
+/// Allocates blocks of an order and frees them in the same order, again and again: as many in
+/// every zone as fit into half of the smallest, so that zones differ in size alone.
+fn fresh(
+    plan: &LargeMemory,
+    cpu: &mut Cpu<'_, '_>,
+    order: Order,
+) -> Result<(Option<Duration>, Option<Duration>), LargeMemoryError> {
+    let count = (plan.zones[0] / 2 / order.frames()).min(room(cpu, order)).min(1024) as usize;
+    if count == 0 {
+        return Ok((None, None));
+    }
+    let mut blocks = Vec::with_capacity(count);
+    let (mut allocs, mut frees) = (Vec::new(), Vec::new());
+    for _ in 0..plan.operations.div_ceil(count as u64).max(3) {
+        let started = Instant::now();
+        for _ in 0..count {
+            blocks.push(cpu.alloc(movable(order)).map_err(ample)?);
+        }
+        allocs.push(started.elapsed() / count as u32);
+        let started = Instant::now();
+        for block in blocks.drain(..) {
+            free(cpu, block)?;
+        }
+        frees.push(started.elapsed() / count as u32);
+    }
+    Ok((percentile(&mut allocs, 50), percentile(&mut frees, 50)))
+}
+
+/// Fills the zone with blocks of an order, then frees one at random and allocates it again, many
+/// times.
+fn full(
+    plan: &LargeMemory,
+    cpu: &mut Cpu<'_, '_>,
+    order: Order,
+    random: &mut Rng,
+) -> Result<(Option<Duration>, Option<Duration>), LargeMemoryError> {
+    let mut blocks = Vec::new();
+    for _ in 0..room(cpu, order) {
+        blocks.push(cpu.alloc(movable(order)).map_err(ample)?);
+    }
+    promise(room(cpu, order) == 0, || "a full zone has room".to_owned())?;
+    let (mut allocs, mut frees) = (Vec::new(), Vec::new());
+    if !blocks.is_empty() {
+        for _ in 0..plan.operations {
+            let block = blocks.swap_remove(random.usize(..blocks.len()));
+            let started = Instant::now();
+            free(cpu, block)?;
+            frees.push(started.elapsed());
+            let started = Instant::now();
+            let block = cpu.alloc(movable(order));
+            allocs.push(started.elapsed());
+            blocks.push(block.map_err(ample)?);
+        }
+    }
+    free_all(cpu, blocks)?;
+    Ok((percentile(&mut allocs, 50), percentile(&mut frees, 50)))
+}
+
+fn free_all<'m>(cpu: &mut Cpu<'_, 'm>, blocks: Vec<Block<'m>>) -> Result<(), LargeMemoryError> {
+    blocks.into_iter().try_for_each(|block| free(cpu, block))
+}
+
+/// How many blocks of an order the only zone has above its low watermark.
+fn room(cpu: &Cpu<'_, '_>, order: Order) -> u64 {
+    let zone = cpu.memory().zone(ZoneId::default());
+    zone.map_or(0, |zone| zone.free.saturating_sub(zone.low) / order.frames())
+}
+
+fn ample(reason: framewright::AllocError) -> LargeMemoryError {
+    LargeMemoryError::Alloc { what: "a zone with room has no large block", reason }
+}
