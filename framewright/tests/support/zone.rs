@@ -151,7 +151,7 @@ impl ZoneTruth {
         let mut order = PAGEBLOCK.ilog2() as usize;
         while order + 1 < Order::COUNT && !isolated {
             let has_buddy =
-                |block: &&u64| block.is_multiple_of(2) && whole.contains(&(**block + 1));
+                |block: &&u64| (**block).is_multiple_of(2) && whole.contains(&(**block + 1));
             let pairs: BTreeSet<_> =
                 whole.iter().filter(has_buddy).map(|block| block / 2).collect();
             counts[order] += (whole.len() - 2 * pairs.len()) as u64;
