@@ -106,7 +106,7 @@ fn a_run_that_was_found_may_be_withheld_before_it_is_taken() {
             memory.free_extent(extent).unwrap();
         },
         |memory| {
-            let _withheld = memory.isolate(Pfn::new(0)).unwrap();
+            let _stays = memory.isolate(Pfn::new(0)).unwrap();
         },
     );
 }
