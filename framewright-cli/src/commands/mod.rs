@@ -1,11 +1,13 @@
 //! The commands, one file each: do the work, make the report, print it.
 
+mod large_memory;
 mod micro;
 mod page_fault;
 mod replay;
 mod report;
 mod tuning;
 
+pub(crate) use large_memory::large_memory;
 pub(crate) use micro::micro;
 pub(crate) use page_fault::page_fault;
 pub(crate) use replay::replay;

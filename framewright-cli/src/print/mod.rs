@@ -1,5 +1,6 @@
 //! Reports as text.
 
+mod large_memory;
 mod micro;
 mod page_fault;
 mod replay;
@@ -9,6 +10,7 @@ mod tuning;
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
+pub(crate) use large_memory::large_memory;
 pub(crate) use micro::{instructions, micro};
 pub(crate) use page_fault::page_fault;
 pub(crate) use replay::replay;

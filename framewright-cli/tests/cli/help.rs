@@ -4,8 +4,15 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 6] =
-    [&[], &["run"], &["run", "page-fault"], &["run", "alloc-micro"], &["replay"], &["tuning"]];
+const COMMANDS: [&[&str]; 7] = [
+    &[],
+    &["run"],
+    &["run", "page-fault"],
+    &["run", "alloc-micro"],
+    &["run", "large-memory"],
+    &["replay"],
+    &["tuning"],
+];
 
 fn help(command: &[&str]) -> String {
     stdout_of(&[command, &["--help"]].concat())
