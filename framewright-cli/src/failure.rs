@@ -9,6 +9,8 @@ pub(crate) enum Outcome {
     Fine,
     /// The work was done and a check did not hold.
     CheckFailed,
+    /// The work was done, and the command that was given for it ended with this code.
+    CommandFailed(u8),
 }
 
 impl Outcome {

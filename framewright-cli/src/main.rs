@@ -10,7 +10,8 @@
 //! | `interrupt` | Ctrl-C                                                             |
 //! | `failure`   | what ends the program early, and with which exit code              |
 //!
-//! Exit codes: 0 fine, 1 a check failed, 2 bad input. Standard output carries results alone;
+//! Exit codes: 0 fine, 1 a check failed, 2 bad input; `record` passes on that of a command which
+//! failed. Standard output carries results alone;
 //! warnings, errors and progress go to standard error.
 
 mod args;
@@ -33,10 +34,14 @@ const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    interrupt::install();
+    // A recording that is interrupted ends in its own way.
+    if !matches!(args.command, Command::Record(_)) {
+        interrupt::install();
+    }
     match run(args.command) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::CheckFailed) => ExitCode::from(CHECK_FAILED),
+        Ok(Outcome::CommandFailed(code)) => ExitCode::from(code),
         Err(failure) => {
             anstream::eprintln!("error: {failure}");
             ExitCode::from(match failure {
@@ -53,6 +58,7 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
         Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),
+        Command::Record(args) => commands::record(&args),
         Command::Tuning(args) => commands::tuning(&args),
     }
 }

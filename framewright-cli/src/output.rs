@@ -1,6 +1,6 @@
 //! Results to where they go: text to standard output, the report to its file.
 
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
@@ -12,6 +12,14 @@ use crate::interrupt;
 /// Colour on a terminal that can show it, unless `NO_COLOR` asks for none.
 pub(crate) fn style() -> Style {
     match AutoStream::choice(&stdout()) {
+        ColorChoice::Never => Style::Plain,
+        _ => Style::Coloured,
+    }
+}
+
+/// The same for what is said on standard error.
+pub(crate) fn style_of_errors() -> Style {
+    match AutoStream::choice(&stderr()) {
         ColorChoice::Never => Style::Plain,
         _ => Style::Coloured,
     }
@@ -43,6 +51,11 @@ pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Fail
 /// Says on standard error what a user should know and a result does not carry.
 pub(crate) fn warn(message: impl std::fmt::Display) {
     anstream::eprintln!("warning: {message}");
+}
+
+/// Says on standard error what a user may want to know, and need not act upon.
+pub(crate) fn note(message: impl std::fmt::Display) {
+    anstream::eprintln!("note: {message}");
 }
 
 /// How the command ends, with a sentence on standard error for every check that did not hold.

@@ -45,7 +45,7 @@ pub mod sync;
 pub mod tuning;
 mod zone;
 
-pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request};
+pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request, Shortage};
 pub use frame::{Block, Extent, FrameRange, Order, Pfn};
 pub use memory::{
     Config, Contiguous, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout,

@@ -44,9 +44,12 @@ unsafe impl Platform for Machine {
     }
 }
 
+/// A pageblock, whole: of others the owner's short way keeps off.
+const FRAMES: u64 = 512;
+
 /// A small memory that lives as long as the process.
 fn memory() -> &'static Memory<'static, Machine> {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap().into()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
@@ -57,11 +60,23 @@ fn memory() -> &'static Memory<'static, Machine> {
     Box::leak(Box::new(Memory::new(Machine, &config, &mut buffer[start..]).unwrap()))
 }
 
+/// Words of the stack of a model thread: what loom gives the first one is too little for the slow
+/// path without optimisation.
+const STACK: usize = 1 << 15;
+
+fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> thread::JoinHandle<R> {
+    thread::Builder::new().stack_size(STACK).spawn(body).unwrap()
+}
+
 fn explore(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    let body = std::sync::Arc::new(body);
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
-    builder.check(body);
+    builder.check(move || {
+        let body = std::sync::Arc::clone(&body);
+        spawn(move || body()).join().unwrap();
+    });
 }
 
 /// What the owner of a CPU does, watched by loom.
@@ -85,7 +100,7 @@ fn a_cpu_has_one_owner_at_a_time_and_hands_over_all_it_did() {
             u32::from(token.is_ok())
         };
         let its_work = Arc::clone(&work);
-        let other = thread::spawn(move || own(&its_work));
+        let other = spawn(move || own(&its_work));
         let claims = own(&work) + other.join().unwrap();
         // SAFETY: the other thread has ended.
         work.0.with(|done| assert_eq!(unsafe { *done }, claims));
@@ -98,7 +113,7 @@ fn counters_only_grow_while_others_read_them() {
     explore(2, || {
         let memory = memory();
         let block = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
-        let owner = thread::spawn(move || {
+        let owner = spawn(move || {
             let mut token = memory.cpu(CPU).unwrap();
             // SAFETY: it was a block until `into_raw`.
             unsafe { token.free_raw(block.0, block.1) }.unwrap();
@@ -116,7 +131,7 @@ fn an_owner_can_be_drained_at_work() {
     explore(2, || {
         let memory = memory();
         let block = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
-        let owner = thread::spawn(move || {
+        let owner = spawn(move || {
             let mut token = memory.cpu(CPU).unwrap();
             // SAFETY: it was a block until `into_raw`.
             unsafe { token.free_raw(block.0, block.1) }.unwrap();
@@ -125,6 +140,6 @@ fn an_owner_can_be_drained_at_work() {
         owner.join().unwrap();
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!(memory.free(), 64);
+        assert_eq!(memory.free(), FRAMES);
     });
 }

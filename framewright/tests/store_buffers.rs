@@ -50,9 +50,12 @@ unsafe impl Platform for Machine {
     }
 }
 
+/// A pageblock, whole: of others the owner's short way keeps off.
+const FRAMES: u64 = 512;
+
 /// A memory that lives as long as the process: executions are many, but it is small.
 fn memory(machine: Machine) -> &'static Memory<'static, Machine> {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(64)).unwrap().into()];
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
@@ -80,7 +83,7 @@ fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
         owner.join();
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!(memory.free(), 63);
+        assert_eq!(memory.free(), FRAMES - 1);
     }
 }
 
@@ -120,8 +123,49 @@ fn isolation_waits_for_owners_at_work() {
             assert_eq!(memory.held_by_cpus(), 0, "a frame of the pageblock was left behind");
             memory.undo_isolate(isolated).unwrap();
             memory.check().unwrap();
-            assert_eq!(memory.free(), 64);
+            assert_eq!(memory.free(), FRAMES);
         });
         println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
     }
+}
+
+/// The owner frees a frame, and takes one, while its memory is being removed. Either that is
+/// refused, or nothing of it is left with the owner.
+fn removed_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
+    move || {
+        let memory = memory(Machine { kind, barriers });
+        let page = Request::new(Order::ZERO, MigrateType::Movable);
+        let block = memory.cpu(CpuId::new(0)).unwrap().alloc(page).map(Block::into_raw);
+        let (pfn, order) = block.unwrap();
+        let owner = tso::spawn(move || {
+            let mut token = memory.cpu(CpuId::new(0)).unwrap();
+            // SAFETY: it was a block until `into_raw`.
+            unsafe { token.free_raw(pfn, order) }.unwrap();
+            if let Ok(block) = token.alloc(page) {
+                token.free(block).unwrap();
+            }
+        });
+        let all = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
+        let removed = memory.remove_memory(all, &mut |_| ()).is_ok();
+        owner.join();
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_eq!(memory.free(), memory.managed());
+        assert_eq!(memory.free(), if removed { 0 } else { FRAMES });
+    }
+}
+
+#[test]
+fn memory_is_removed_from_under_an_owner_at_work() {
+    for kind in [OwnerLock::Biased, OwnerLock::Trylock] {
+        let explored = Explorer::new().random(1).executions(4000).run(removed_at_work(kind, true));
+        println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+}
+
+#[test]
+fn without_remote_barriers_it_is_not() {
+    let explored =
+        Explorer::new().random(1).executions(4000).run(removed_at_work(OwnerLock::Biased, false));
+    println!("{}", explored.expect_err("the mutant must be found"));
 }

@@ -42,6 +42,10 @@ fn exhaust(memory: &Memory<'_, Machine>, request: Request) -> (u64, AllocError, 
     }
 }
 
+fn is_below_min(error: AllocError) -> bool {
+    matches!(error, AllocError::BelowWatermark(short) if short.mark == Watermark::Min)
+}
+
 fn movable(of_order: u8) -> Request {
     Request::new(order(of_order), MigrateType::Movable)
 }
@@ -97,7 +101,7 @@ fn ordinary_requests_stop_exactly_at_min() {
         |memory| {
             let (count, error, zone) = exhaust(memory, movable(0));
             assert_eq!(count, 4096 - 300);
-            assert_eq!(error, AllocError::BelowWatermark(Watermark::Min));
+            assert!(is_below_min(error), "{error}");
             assert_eq!((zone.free, zone.held_by_cpus), (300, 0));
         },
     );
@@ -151,7 +155,7 @@ fn a_reserve_above_all_memory_refuses_everything() {
                     [movable(of_order), movable(of_order).urgent(), movable(of_order).atomic()]
                 {
                     let (count, error, _) = exhaust(memory, request);
-                    assert_eq!((count, error), (0, AllocError::BelowWatermark(Watermark::Min)));
+                    assert!(count == 0 && is_below_min(error), "{count}, {error}");
                 }
             }
         },
@@ -185,7 +189,8 @@ fn fragmented_memory_is_told_from_little_memory() {
             {
                 token.free(block.take().unwrap()).unwrap();
             }
-            assert_eq!(token.alloc(movable(1)).unwrap_err(), AllocError::NoBlockOfOrder(order(1)));
+            let error = token.alloc(movable(1)).unwrap_err();
+            assert!(matches!(error, AllocError::NoBlockOfOrder(short) if short.order == order(1)));
             assert_eq!(memory.free(), 512);
             token.free_bulk(&mut blocks);
             assert!(token.alloc(movable(9)).map(framewright::Block::into_raw).is_ok());

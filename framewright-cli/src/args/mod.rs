@@ -1,6 +1,7 @@
 //! The command line as types. What is wrong with a value is found here, before any work.
 
 mod machine;
+mod record;
 mod setting;
 mod size;
 
@@ -10,6 +11,7 @@ use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use framewright_lab::micro::instructions::Workload;
 
 pub(crate) use machine::Machine;
+pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
 
@@ -28,6 +30,8 @@ Examples:
       What a real kernel asked of its page allocator, asked of this one.
   framewright replay recordings/sockets.txt.zst --vs pcp.high_order_drain=every-free
       The same twice, side by side: percentages are gains over the first column.
+  framewright record -- make
+      What the kernel under your feet is asked while a command runs, to replay it.
   framewright run page-fault --machine host:2
       Two CPUs touch 128 MiB each, give it back, and again.
   framewright tuning pcp
@@ -43,6 +47,9 @@ pub(crate) enum Command {
     /// Replay a recording of a real kernel's page allocations
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Record what the running kernel's page allocator does
+    #[command(after_help = record::EXAMPLES)]
+    Record(RecordArgs),
     /// List the settings: default, range, meaning, source
     #[command(after_help = TUNING_EXAMPLES)]
     Tuning(TuningArgs),

@@ -3,6 +3,7 @@
 mod large_memory;
 mod micro;
 mod page_fault;
+mod record;
 mod replay;
 mod report;
 mod tuning;
@@ -10,5 +11,6 @@ mod tuning;
 pub(crate) use large_memory::large_memory;
 pub(crate) use micro::micro;
 pub(crate) use page_fault::page_fault;
+pub(crate) use record::{Ended, record};
 pub(crate) use replay::replay;
 pub(crate) use tuning::tuning;

@@ -1,8 +1,10 @@
 //! Reports as text.
 
+mod free_blocks;
 mod large_memory;
 mod micro;
 mod page_fault;
+mod record;
 mod replay;
 mod report;
 mod tuning;
@@ -13,6 +15,7 @@ use framewright_lab::report::Style;
 pub(crate) use large_memory::large_memory;
 pub(crate) use micro::{instructions, micro};
 pub(crate) use page_fault::page_fault;
+pub(crate) use record::{lost, record};
 pub(crate) use replay::replay;
 pub(crate) use tuning::tuning;
 

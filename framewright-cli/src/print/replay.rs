@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use framewright_lab::replay::{Activity, CpuReport, FreeMemory, KernelActivity, ReplayReport};
+use framewright_lab::replay::{Activity, CpuReport, KernelActivity, ReplayReport};
 use framewright_lab::report::{
     Comparison, HEADER_NOTE, Report, Run, Style, Table, cpu_metric, decimal,
 };
 
-use super::{FRAME_BYTES, bold, report as common};
+use super::{FRAME_BYTES, bold, free_blocks, report as common};
 
 /// The lines of the summary, in order; drains by reason follow their sum.
 const SUMMARY: [&str; 20] = [
@@ -62,7 +62,8 @@ pub(crate) fn replay(report: &Report, replays: &[ReplayReport], style: Style) ->
     for part in [
         summary(report, style),
         per_cpu(report, replays, style),
-        free_blocks(report, replays, style),
+        free_blocks::zones(first, style),
+        free_blocks::by_order(report, replays, style),
         common::series(report, style),
         common::checks(report, style),
     ] {
@@ -204,26 +205,4 @@ fn left_out(idle: usize) -> String {
         1 => " (1 idle CPU left out)".to_owned(),
         _ => format!(" ({idle} idle CPUs left out)"),
     }
-}
-
-/// Free blocks by order, as in `/proc/buddyinfo`.
-fn free_blocks(report: &Report, replays: &[ReplayReport], style: Style) -> String {
-    let Some(first) = replays.first() else { return String::new() };
-    let orders: Vec<String> =
-        (0..first.free_at_start.blocks.len()).map(|order| format!("order {order}")).collect();
-    let header = std::iter::once("").chain(orders.iter().map(String::as_str));
-    let mut table = Table::new(header, style);
-    let mut row = |name: String, free: &FreeMemory| {
-        table.plain_row(std::iter::once(name).chain(free.blocks.map(|blocks| blocks.to_string())));
-    };
-    if let (Some(free), Some(kernel)) = (&first.kernel_free_at_start, report.runs.last()) {
-        row(format!("start  {}", kernel.label), free);
-    }
-    for (run, replay) in report.runs.iter().zip(replays) {
-        row(format!("start  {}", run.label), &replay.free_at_start);
-    }
-    for (run, replay) in report.runs.iter().zip(replays) {
-        row(format!("end    {}", run.label), &replay.free_at_end);
-    }
-    format!("{}\n{table}", bold("free blocks", style))
 }

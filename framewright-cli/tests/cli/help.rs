@@ -4,13 +4,14 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &[],
     &["run"],
     &["run", "page-fault"],
     &["run", "alloc-micro"],
     &["run", "large-memory"],
     &["replay"],
+    &["record"],
     &["tuning"],
 ];
 
@@ -39,7 +40,10 @@ fn every_example_is_understood() {
         // An explanation stands behind the command, two blanks away. Asking for help besides
         // has the arguments before it checked and nothing run.
         let command = example.split("  ").next().unwrap_or_default();
-        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let mut args: Vec<&str> = command.split(' ').collect();
+        // What stands behind `--` is for another program.
+        let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
+        args.insert(end, "--help");
         framewright(&args).assert().success();
     }
 }

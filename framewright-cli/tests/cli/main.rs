@@ -3,6 +3,7 @@
 mod bad_input;
 mod help;
 mod output;
+mod record;
 mod replay;
 mod run;
 mod tuning;

@@ -124,6 +124,100 @@ fn a_small_recording_without_tables_replays_with_a_warning() {
     assert_eq!(metric(&report["runs"][0], "unmatched frees"), 0.0);
 }
 
+/// The tables of a machine with two zones.
+const TABLES: &str = "\
+# zoneinfo
+Node 0, zone    DMA32
+  pages free     2048
+        min      8
+        low      10
+        high     12
+        spanned  4096
+        managed  4096
+        protection: (0, 64)
+  start_pfn:           0
+Node 0, zone   Normal
+  pages free     6144
+        min      16
+        low      20
+        high     24
+        spanned  8192
+        managed  8192
+        protection: (0, 0)
+  pagesets
+    cpu: 0
+              count:    3
+  start_pfn:           4096
+# buddyinfo
+Node 0, zone    DMA32      0      0      0      0      0      0      0      0      0      0      2 \n\
+Node 0, zone   Normal      0      0      0      0      0      0      0      0      0      0      6 \n\
+# pagetypeinfo
+Page block order: 9
+Node    0, zone    DMA32, type      Movable      0      0      0      0      0      0      0      0      0      0      2 \n\
+Node    0, zone   Normal, type      Movable      0      0      0      0      0      0      0      0      0      0      6 \n\
+Number of blocks type      Movable
+Node 0, zone    DMA32            8
+Node 0, zone   Normal           16
+# vmstat
+nr_unstable 0
+";
+
+#[test]
+fn a_replay_begins_and_ends_beside_the_tables() {
+    let (folder, path) = recording(RECORDING);
+    fs::write(folder.path().join("recording.before"), TABLES).unwrap();
+    fs::write(folder.path().join("recording.after"), TABLES.replace("     6 \n", "     5 \n"))
+        .unwrap();
+    let assert = framewright(&["replay", &path]).assert().success().stderr("");
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    for line in
+        ["node 0 DMA32     4096", "node 0 Normal    8192", "end    recorded kernel", "(NAME.after)"]
+    {
+        assert!(text.contains(line), "{line} is missing in {text}");
+    }
+    let report = report(&["replay", &path]);
+    let (ours, kernel) = (&report["runs"][0], &report["runs"][1]);
+    for name in ["free blocks at start, order 10", "node 0 Normal: free blocks at start, order 10"]
+    {
+        assert_eq!(metric(ours, name), metric(kernel, name), "{name}");
+    }
+    assert_eq!(metric(kernel, "free blocks at end, order 10"), 7.0);
+    let beyond = metric(ours, "free blocks at end beyond the kernel's, order 10");
+    assert_eq!(beyond, metric(ours, "free blocks at end, order 10") - 7.0);
+}
+
+#[test]
+fn what_a_cut_snapshot_lacks_is_named() {
+    for (section, lacking) in [
+        ("# buddyinfo", "pagetypeinfo"),
+        ("# pagetypeinfo", "pagetypeinfo"),
+        ("# vmstat", "vmstat"),
+    ] {
+        let (folder, path) = recording(RECORDING);
+        let cut = TABLES.split(section).next().unwrap();
+        fs::write(folder.path().join("recording.before"), cut).unwrap();
+        framewright(&["replay", &path]).assert().success().stderr(
+            predicate::str::contains("recording.before: section `# ")
+                .and(predicate::str::contains(format!("`# {lacking}` is missing"))),
+        );
+    }
+    let (folder, path) = recording(RECORDING);
+    fs::write(folder.path().join("recording.before"), &TABLES[..40]).unwrap();
+    framewright(&["replay", &path])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("expected /proc/zoneinfo behind a line `# zoneinfo`"));
+}
+
+#[test]
+fn tables_from_the_end_of_a_cut_recording_are_called_later() {
+    let (folder, path) = recording(RECORDING.replace("3/3", "9/9"));
+    fs::write(folder.path().join("recording.before"), TABLES).unwrap();
+    fs::write(folder.path().join("recording.after"), TABLES).unwrap();
+    let text = stdout_of(&["replay", &path]);
+    assert!(text.contains("are of a later time"), "{text}");
+}
+
 #[test]
 fn a_shortened_recording_replays_with_a_warning() {
     let (_folder, path) = recording(RECORDING.replace("3/3", "9/9"));

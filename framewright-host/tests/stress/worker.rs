@@ -1,7 +1,8 @@
 //! A worker: random operations, every frame written and verified.
 
 use framewright::{
-    AllocError, Block, CpuError, CpuId, CpuToken, Memory, MigrateType, Order, Request,
+    AllocError, Block, CpuError, CpuId, CpuToken, Memory, MigrateType, NodeId, Order, Request,
+    ZoneKind,
     frame::{FRAME_SIZE, PAGEBLOCK_FRAMES},
 };
 use framewright_host::HostMachine;
@@ -30,6 +31,8 @@ pub(crate) struct Worker<'a, 'm> {
     memory: &'a Memory<'m, HostMachine>,
     cpu: CpuId,
     random: fastrand::Rng,
+    /// Nodes that have memory.
+    nodes: Vec<NodeId>,
     /// Never the same twice, nor another worker's.
     next_value: u64,
     held: Vec<Held<'m>>,
@@ -51,6 +54,7 @@ impl<'a, 'm> Worker<'a, 'm> {
             memory,
             cpu: CpuId::new(number),
             random: fastrand::Rng::with_seed(seed << 16 | u64::from(number)),
+            nodes: memory.zones().map(|zone| zone.node).collect(),
             next_value: (u64::from(number) + 1) << 48,
             held: Vec::new(),
             others,
@@ -145,6 +149,11 @@ impl<'a, 'm> Worker<'a, 'm> {
         let of = TYPES[self.random.usize(0..TYPES.len())];
         let request = Request::new(Order::new(order).unwrap(), of);
         let request = if self.random.bool() { request.zeroed() } else { request };
+        let request = match self.random.u32(0..8) {
+            0 => request.on_node(self.nodes[self.random.usize(..self.nodes.len())]),
+            1 => request.zone(ZoneKind::Normal),
+            _ => request,
+        };
         match self.random.u32(0..8) {
             0 => request.atomic(),
             1 => request.no_wait(),

@@ -4,27 +4,28 @@ use std::mem::MaybeUninit;
 
 use framewright::observe::CpuStats;
 use framewright::{
-    Config, CpuId, FrameRange, InitError, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
-    Request, Tuning, ZoneId,
+    Config, InitError, Layout, Memory, MemoryRange, Order, Request, Tuning, ZoneKind,
 };
 
+use super::Tables;
+use super::beginning::{Beginning, stats};
+use super::census::pageblock;
 use super::error::ReplayError;
+use super::free::{FreeMemory, FreeReport};
 use super::kernel::{KernelActivity, KernelCounter};
 use super::ledger::{Freed, Ledger, parts};
 use super::machine::Machine;
-use super::plan::Plan;
+use super::map::{self, PageblockMap};
+use super::plan::{MOST_FRAMES, Plan, ZonePlan};
 use super::recording::Recording;
-use super::report::{
-    Activity, Balance, CpuReport, FreeMemory, Logical, MachineReport, ReplayReport, Sample,
-};
+use super::report::{Activity, Balance, CpuReport, Logical, MachineReport, ReplayReport, Sample};
+use super::request::{highest, request};
 use super::serial::Serial;
 use super::stand_ins::StandIns;
 use super::start;
 use super::survey::Survey;
 use crate::trace::{Event, GfpFlags, Record, Snapshot};
 
-/// The largest machine: 4 TiB. Its metadata is a few hundred MiB.
-const MOST_FRAMES: u64 = 1 << 30;
 /// How many samples are taken over a recording.
 const SAMPLES: u64 = 200;
 /// How often progress is told, in events.
@@ -35,23 +36,22 @@ pub(super) fn replay(
     recording: &Recording,
     survey: &Survey,
     plan: &Plan,
-    snapshot: Option<&Snapshot>,
+    tables: &Tables,
     tuning: &Tuning,
     progress: &mut dyn FnMut(f64),
 ) -> Result<ReplayReport, ReplayError> {
-    if plan.frames > MOST_FRAMES {
+    let frames = plan.managed();
+    if frames > MOST_FRAMES {
         let file = survey.file.clone();
-        return Err(ReplayError::TooLarge { file, frames: plan.frames, limit: MOST_FRAMES });
+        return Err(ReplayError::TooLarge { file, frames, limit: MOST_FRAMES });
     }
     let setup = |error: InitError| ReplayError::Setup {
-        frames: plan.frames,
+        frames,
         cpus: plan.cpus,
         reason: error.to_string(),
     };
-    let ranges: Vec<MemoryRange> = FrameRange::new(Pfn::new(0), Pfn::new(plan.frames))
-        .into_iter()
-        .map(MemoryRange::from)
-        .collect();
+    let maps = map::map(plan, &survey.census);
+    let ranges = memory_map(plan, &maps);
     let config = Config { tuning: *tuning, ..Config::new(&ranges, plan.cpus) };
     let layout = Layout::new::<Serial>(&config).map_err(setup)?;
     let mut buffer = Vec::with_capacity(layout.bytes() + layout.align());
@@ -59,14 +59,25 @@ pub(super) fn replay(
     let memory = Memory::new(Serial::default(), &config, metadata).map_err(setup)?;
 
     let mut machine = Machine::new(&memory, plan.cpus)?;
-    let stand_ins = start::prepare(&mut machine, plan);
-    let mut engine = Engine::new(machine, stand_ins, survey);
-    let begin = Beginning::of(&engine.machine, plan, snapshot);
+    let stand_ins = start::prepare(&mut machine, plan, &maps, &survey.census);
+    drop(maps);
+    let mut engine = Engine::new(machine, stand_ins, survey, plan);
+    let begin = Beginning::of(&engine.machine, plan, tables);
     engine.run(recording, progress)?;
     memory
         .check()
         .map_err(|violation| ReplayError::Violation { violation: violation.to_string() })?;
-    Ok(engine.report(begin, layout.bytes() as u64))
+    Ok(engine.report(begin, tables.after.as_ref(), layout.bytes() as u64))
+}
+
+/// The frames of all zones.
+fn memory_map(plan: &Plan, maps: &[Vec<PageblockMap>]) -> Vec<MemoryRange> {
+    let zones = plan.zones.iter().zip(maps);
+    let ranges = zones.flat_map(|(zone, map)| {
+        let of_zone = |frames| MemoryRange::new(frames, zone.node, zone.kind);
+        map::ranges(map).into_iter().map(of_zone)
+    });
+    ranges.collect()
 }
 
 /// The part of `buffer` that begins where metadata may.
@@ -75,33 +86,13 @@ fn aligned<'b>(buffer: &'b mut [MaybeUninit<u8>], layout: &Layout) -> &'b mut [M
     buffer.get_mut(skip..).unwrap_or_default()
 }
 
-/// The state when the recording began.
-struct Beginning {
-    stats: Vec<CpuStats>,
-    in_use: u64,
-    held: u64,
-    free: FreeMemory,
-    kernel_free: Option<FreeMemory>,
-    from_snapshot: bool,
-}
-
-impl Beginning {
-    fn of(machine: &Machine<'_, '_>, plan: &Plan, snapshot: Option<&Snapshot>) -> Self {
-        Self {
-            stats: stats(machine),
-            in_use: machine.in_use(),
-            held: machine.memory().held_by_cpus(),
-            free: FreeMemory::ours(&machine.memory().block_counts(ZoneId::default())),
-            kernel_free: snapshot.and_then(FreeMemory::kernels),
-            from_snapshot: plan.from_snapshot,
-        }
+/// What is free in all zones.
+fn all_free(machine: &Machine<'_, '_>) -> FreeMemory {
+    let mut sum = FreeMemory::default();
+    for zone in machine.memory().zones() {
+        sum.add(&FreeMemory::ours(&machine.memory().block_counts(zone.id)));
     }
-}
-
-/// The counters of all CPUs.
-fn stats(machine: &Machine<'_, '_>) -> Vec<CpuStats> {
-    let cpus = (0..machine.cpus()).map(CpuId::new);
-    cpus.map(|cpu| machine.memory().cpu_stats(cpu).unwrap_or_default()).collect()
+    sum
 }
 
 struct Engine<'a, 'm, 's> {
@@ -109,6 +100,7 @@ struct Engine<'a, 'm, 's> {
     stand_ins: StandIns<'m>,
     ledger: Ledger<'m>,
     survey: &'s Survey,
+    plan: &'s Plan,
     logical: Logical,
     kernel: Vec<KernelCounter>,
     samples: Vec<Sample>,
@@ -117,13 +109,19 @@ struct Engine<'a, 'm, 's> {
 }
 
 impl<'a, 'm, 's> Engine<'a, 'm, 's> {
-    fn new(machine: Machine<'a, 'm>, stand_ins: StandIns<'m>, survey: &'s Survey) -> Self {
+    fn new(
+        machine: Machine<'a, 'm>,
+        stand_ins: StandIns<'m>,
+        survey: &'s Survey,
+        plan: &'s Plan,
+    ) -> Self {
         Self {
             kernel: vec![KernelCounter::default(); usize::from(machine.cpus())],
             machine,
             stand_ins,
             ledger: Ledger::default(),
             survey,
+            plan,
             logical: Logical::default(),
             samples: Vec::new(),
             freed: Freed::default(),
@@ -166,8 +164,9 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
         match record.event {
             Event::Alloc { pfn, order, migratetype, gfp } => {
                 self.logical.allocs += 1;
+                let highest = self.highest(pfn, gfp);
                 for (pfn, order) in parts(pfn, order) {
-                    self.alloc(record.cpu, pfn, request(order, migratetype, gfp));
+                    self.alloc(record.cpu, pfn, request(order, migratetype, gfp).zone(highest));
                 }
             }
             Event::Free { pfn, order } => {
@@ -182,6 +181,16 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
             // What the kernel's own lists and zone did is counted, not repeated: ours do their own.
             _ => {}
         }
+    }
+
+    /// The highest kind of zone to request for a recorded allocation: what the caller could use, but
+    /// none above the one that the kernel took.
+    fn highest(&self, pfn: u64, gfp: GfpFlags) -> ZoneKind {
+        let zones = &self.plan.zones;
+        let (zone, highest) = (&zones[self.plan.zone_of(pfn)], highest(gfp));
+        let above = |other: &ZonePlan| other.kind > zone.kind && other.kind <= highest;
+        let passed_over = zones.iter().any(|other| other.node == zone.node && above(other));
+        if passed_over { zone.kind } else { highest.max(zone.kind) }
     }
 
     fn alloc(&mut self, cpu: u16, pfn: u64, request: Request) {
@@ -209,8 +218,10 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
         for (pfn, order) in freed.unseen.drain(..) {
             self.logical.stand_in_frees += 1;
             let known = freed.blocks.len();
-            let types = &self.survey.types;
-            self.stand_ins.take(&mut self.machine, pfn, order, types, &mut freed.blocks);
+            let recorded = self.survey.census.pageblocks.get(&pageblock(pfn));
+            let of = recorded.and_then(|recorded| recorded.of);
+            let zone = self.plan.zone_of(pfn);
+            self.stand_ins.take(&mut self.machine, zone, pfn, order, of, &mut freed.blocks);
             let frames: u64 = freed.blocks[known..].iter().map(|b| b.order().frames()).sum();
             self.logical.stand_in_frames += frames;
             self.logical.unmatched_frames += order.frames() - frames;
@@ -228,32 +239,42 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
 
     fn sample(&mut self, nanos: u64) {
         let memory = self.machine.memory();
-        let zone = memory.zone(ZoneId::default()).unwrap();
-        let free = FreeMemory::ours(&memory.block_counts(ZoneId::default()));
+        let free = all_free(&self.machine);
         self.samples.push(Sample {
             seconds: nanos.saturating_sub(self.survey.first_nanos) as f64 / 1e9,
             in_use: self.machine.in_use(),
-            free: zone.free,
-            held_by_cpus: zone.held_by_cpus,
-            largest_order: free.largest_order(),
+            free: memory.free(),
+            held_by_cpus: memory.held_by_cpus(),
+            largest_order: memory.largest_free_order().map(Order::get),
             unusable_pageblock: free.unusable_index(Order::PAGEBLOCK),
             unusable_order_3: free.unusable_index(Order::new(3).unwrap_or(Order::PAGEBLOCK)),
         });
     }
 
-    fn report(self, begin: Beginning, metadata_bytes: u64) -> ReplayReport {
-        let (mut before, mut after) = (CpuStats::default(), CpuStats::default());
+    fn report(
+        self,
+        begin: Beginning,
+        after: Option<&Snapshot>,
+        metadata_bytes: u64,
+    ) -> ReplayReport {
+        let (mut first, mut last) = (CpuStats::default(), CpuStats::default());
         let mut kernel_total = KernelActivity::default();
         let mut cpus = Vec::new();
         let counters = begin.stats.iter().zip(stats(&self.machine)).zip(&self.kernel);
-        for (cpu, ((first, last), kernel)) in (0..).zip(counters) {
-            before += *first;
-            after += last;
+        for (cpu, ((before, after), kernel)) in (0..).zip(counters) {
+            first += *before;
+            last += after;
             kernel_total += kernel.activity();
-            let ours = Activity::between(first, &last);
+            let ours = Activity::between(before, &after);
             cpus.push(CpuReport { cpu, ours, kernel: *kernel.activity() });
         }
         let memory = self.machine.memory();
+        let (in_use, held) = (begin.in_use, begin.held);
+        let zones = begin.end(&self.machine, self.plan);
+        let mut free = FreeReport::default();
+        for (index, zone) in zones.iter().enumerate() {
+            if index == 0 { free = zone.free.clone() } else { free.add(&zone.free) }
+        }
         ReplayReport {
             file: self.survey.file.clone(),
             events: self.survey.events,
@@ -263,45 +284,19 @@ impl<'a, 'm, 's> Engine<'a, 'm, 's> {
                 frames: memory.managed(),
                 cpus: self.machine.cpus(),
                 metadata_bytes,
-                from_snapshot: begin.from_snapshot,
-                in_use_at_start: begin.in_use,
-                held_at_start: begin.held,
+                from_snapshot: self.plan.from_snapshot,
+                in_use_at_start: in_use,
+                held_at_start: held,
             },
             logical: self.logical,
-            balance: Balance::new(begin.in_use, self.machine.in_use(), &self.logical),
-            total: Activity::between(&before, &after),
+            balance: Balance::new(in_use, self.machine.in_use(), &self.logical),
+            total: Activity::between(&first, &last),
             kernel_total,
             cpus,
-            free_at_start: begin.free,
-            free_at_end: FreeMemory::ours(&memory.block_counts(ZoneId::default())),
-            kernel_free_at_start: begin.kernel_free,
+            free,
+            zones,
+            ends_early: after.is_some() && self.survey.ends_early(),
             samples: self.samples,
         }
     }
-}
-
-/// What the recorded caller asked for, in our words.
-///
-/// `__GFP_NOFAIL` becomes *retry, may fail*: with one thread there is nobody to wait for.
-fn request(order: Order, migratetype: u8, gfp: GfpFlags) -> Request {
-    let of = MigrateType::from_number(migratetype).filter(|of| of.is_requestable());
-    let mut request = Request::new(order, of.unwrap_or(MigrateType::Movable));
-    let wants = |flag| gfp.contains(flag);
-    let waits = wants(GfpFlags::DIRECT_RECLAIM);
-    request = match (wants(GfpFlags::HIGH) || wants(GfpFlags::MEMALLOC), waits) {
-        (true, false) => request.atomic(),
-        (true, true) => request.urgent(),
-        (false, false) => request.no_wait(),
-        (false, true) => request,
-    };
-    if wants(GfpFlags::ZERO) {
-        request = request.zeroed();
-    }
-    if wants(GfpFlags::NORETRY) {
-        request = request.no_retry();
-    }
-    if wants(GfpFlags::RETRY_MAYFAIL) || wants(GfpFlags::NOFAIL) {
-        request = request.retry_may_fail();
-    }
-    request
 }

@@ -18,6 +18,17 @@ pub enum ReplayError {
         /// The most there can be.
         limit: u64,
     },
+    /// The snapshot has a zone that a memory cannot have.
+    #[error(
+        "node {node}, zone {zone}: a memory has nodes below 64, and on each the zones DMA, DMA32, \
+         Normal and Movable"
+    )]
+    Zone {
+        /// Its node.
+        node: u16,
+        /// Its name.
+        zone: String,
+    },
     /// The allocator cannot be set up with these settings.
     #[error("cannot set up a memory of {frames} frames and {cpus} CPUs: {reason}")]
     Setup {

@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
+use super::census::has_lists;
 use crate::trace::Event;
 
 /// A kernel CPU's activity, as far as its events tell. Blocks unless it says frames.
@@ -89,11 +90,6 @@ impl AddAssign<&KernelActivity> for KernelActivity {
 pub(super) struct KernelCounter {
     activity: KernelActivity,
     run: Run,
-}
-
-/// Whether the kernel keeps blocks of this order on per-CPU lists: the small ones, and huge pages.
-fn has_lists(order: u8) -> bool {
-    order <= 3 || order == framewright::frame::PAGEBLOCK_ORDER
 }
 
 /// Which kind of run the CPU is in.

@@ -1,51 +1,105 @@
-//! Where free blocks of given orders fit into a pageblock that is in use otherwise.
+//! Where free blocks of given orders fit into a pageblock that is not wholly free.
 //!
 //! Two free buddies of one order would merge into a block of the next, so each free block needs a
-//! buddy that is at least partly in use.
+//! buddy that is at least partly not free. What is not free is in use, or a *hole*: a frame that the
+//! recorded kernel kept for itself and that no allocator manages.
 
 use super::plan::{PAGEBLOCK, SMALL_ORDERS};
 
-/// The frames of one pageblock: which shall be free.
-#[derive(Clone, Debug)]
+/// A bit for each frame of a pageblock.
+pub(super) type Map = [u64; PAGEBLOCK as usize / 64];
+
+/// The frames of one pageblock: which shall be free, and which are not there.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
-    free: [bool; PAGEBLOCK as usize],
+    free: Map,
+    holes: Map,
 }
 
 impl Layout {
-    /// Places as many of the `wanted` blocks (counts by order) as fit, and takes them off `wanted`.
-    /// At least one frame stays in use.
-    pub(super) fn new(wanted: &mut [u64; SMALL_ORDERS]) -> Self {
-        let mut layout = Self { free: [false; PAGEBLOCK as usize] };
+    /// Places as many of the `wanted` blocks (counts by order) as fit beside frames `taken`, and
+    /// takes them off `wanted`. At least one frame is not free afterwards.
+    pub(super) fn place(&mut self, wanted: &mut [u64; SMALL_ORDERS], taken: &Map) {
         // The largest first: what is left between them serves the small ones.
         for order in (0..SMALL_ORDERS).rev() {
             let size = 1 << order;
             let mut at = 0;
-            while wanted[order] > 0 && at < layout.free.len() {
-                if layout.fits(at, size) {
-                    layout.free[at..at + size].fill(true);
+            while wanted[order] > 0 && at < PAGEBLOCK as usize {
+                if is_clear(taken, at, size) && self.fits(at, size) {
+                    fill(&mut self.free, at, size);
                     wanted[order] -= 1;
                 }
                 at += size;
             }
         }
-        layout
     }
 
     fn fits(&self, at: usize, size: usize) -> bool {
-        let buddy = at ^ size;
-        let merges = self.free[buddy..buddy + size].iter().all(|&free| free);
-        !merges && !self.free[at..at + size].iter().any(|&free| free)
+        self.is_used(at, size) && !self.is_free(at ^ size, size)
+    }
+
+    /// Makes frames that are not free a hole.
+    pub(super) fn punch(&mut self, at: usize, size: usize) {
+        (at..at + size).for_each(|frame| fill(&mut self.holes, frame, 1));
     }
 
     /// Is every one of these frames free?
     pub(super) fn is_free(&self, at: usize, size: usize) -> bool {
-        self.free[at..at + size].iter().all(|&free| free)
+        is_set(&self.free, at, size)
     }
 
     /// Is none of these frames free?
     pub(super) fn is_used(&self, at: usize, size: usize) -> bool {
-        !self.free[at..at + size].iter().any(|&free| free)
+        is_clear(&self.free, at, size)
     }
+
+    /// Are all of these frames there?
+    pub(super) fn is_present(&self, at: usize, size: usize) -> bool {
+        is_clear(&self.holes, at, size)
+    }
+
+    /// Runs of frames that are not free: where each begins, and its length.
+    pub(super) fn used_runs(&self) -> impl Iterator<Item = (usize, usize)> {
+        runs(move |frame| self.is_used(frame, 1))
+    }
+
+    /// Runs of frames that are there.
+    pub(super) fn present_runs(&self) -> impl Iterator<Item = (usize, usize)> {
+        runs(move |frame| self.is_present(frame, 1))
+    }
+}
+
+/// Runs of frames for which `holds` holds.
+fn runs(holds: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let size = PAGEBLOCK as usize;
+        let start = (at..size).find(|&frame| holds(frame))?;
+        at = (start..size).find(|&frame| !holds(frame)).unwrap_or(size);
+        Some((start, at - start))
+    })
+}
+
+/// The words that an aligned block touches, and its bits in each.
+fn words(at: usize, size: usize) -> (std::ops::Range<usize>, u64) {
+    let mask = if size < 64 { ((1 << size) - 1) << (at % 64) } else { u64::MAX };
+    (at / 64..(at + size).div_ceil(64), mask)
+}
+
+fn is_set(map: &Map, at: usize, size: usize) -> bool {
+    let (words, mask) = words(at, size);
+    map[words].iter().all(|word| word & mask == mask)
+}
+
+fn is_clear(map: &Map, at: usize, size: usize) -> bool {
+    let (words, mask) = words(at, size);
+    map[words].iter().all(|word| word & mask == 0)
+}
+
+/// Sets the bits of an aligned block.
+pub(super) fn fill(map: &mut Map, at: usize, size: usize) {
+    let (words, mask) = words(at, size);
+    map[words].iter_mut().for_each(|word| *word |= mask);
 }
 
 #[cfg(test)]
@@ -64,35 +118,50 @@ mod tests {
         }
     }
 
-    fn check(wanted: [u64; SMALL_ORDERS]) -> [u64; SMALL_ORDERS] {
+    fn check(wanted: [u64; SMALL_ORDERS], taken: &Map) -> [u64; SMALL_ORDERS] {
         let mut left = wanted;
-        let layout = Layout::new(&mut left);
+        let mut layout = Layout::default();
+        layout.place(&mut left, taken);
         let mut counts = [0; SMALL_ORDERS];
         assert!(!layout.is_free(0, PAGEBLOCK as usize));
         merged(&layout, 0, SMALL_ORDERS, &mut counts);
         for order in 0..SMALL_ORDERS {
             assert_eq!(counts[order] + left[order], wanted[order], "order {order}");
         }
+        assert!(layout.free.iter().zip(taken).all(|(free, taken)| free & taken == 0));
         left
     }
 
     #[test]
     fn one_of_each_order_leaves_one_frame_in_use() {
-        assert_eq!(check([1; SMALL_ORDERS]), [0; SMALL_ORDERS]);
+        assert_eq!(check([1; SMALL_ORDERS], &Map::default()), [0; SMALL_ORDERS]);
     }
 
     #[test]
     fn buddies_are_never_both_free() {
-        assert_eq!(check([0, 0, 0, 0, 0, 0, 0, 0, 2]), [0, 0, 0, 0, 0, 0, 0, 0, 1]);
-        assert_eq!(check([300, 0, 0, 0, 0, 0, 0, 0, 0])[0], 300 - 256);
+        let none = Map::default();
+        assert_eq!(check([0, 0, 0, 0, 0, 0, 0, 0, 2], &none), [0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(check([300, 0, 0, 0, 0, 0, 0, 0, 0], &none)[0], 300 - 256);
+    }
+
+    #[test]
+    fn holes_are_neither_free_nor_there() {
+        let mut layout = Layout::default();
+        layout.place(&mut [0, 0, 0, 0, 0, 0, 0, 0, 1], &Map::default());
+        layout.punch(300, 12);
+        assert_eq!(layout.used_runs().collect::<Vec<_>>(), [(256, 256)]);
+        assert_eq!(layout.present_runs().collect::<Vec<_>>(), [(0, 300), (312, 200)]);
+        assert!(layout.is_present(288, 8) && !layout.is_present(296, 8));
     }
 
     proptest! {
         #[test]
         fn what_is_placed_is_what_a_buddy_system_sees(
-            wanted in prop::array::uniform9(0u64..40)
+            wanted in prop::array::uniform9(0u64..40),
+            taken in prop::array::uniform8(0u64..1 << 20)
         ) {
-            check(wanted);
+            check(wanted, &Map::default());
+            check(wanted, &taken);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A memory and the tokens of all its CPUs.
 
-use framewright::{Block, CpuId, CpuToken, Memory, Request, ZoneId};
+use framewright::{Block, CpuId, CpuToken, Memory, MigrateType, Order, Pfn, Request, ZoneId};
 
 use super::error::ReplayError;
+use super::plan::ZonePlan;
 use super::serial::Serial;
 
 /// All CPUs of one memory, in one hand.
@@ -37,8 +38,23 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     /// Frames in use: managed, neither free nor on a CPU's list.
     pub(super) fn in_use(&self) -> u64 {
-        let zone = self.memory.zone(ZoneId::default()).unwrap();
-        zone.managed - zone.free - zone.held_by_cpus
+        self.memory.managed() - self.memory.free() - self.memory.held_by_cpus()
+    }
+
+    /// Our zone for a planned one.
+    pub(super) fn id_of(&self, zone: &ZonePlan) -> Option<ZoneId> {
+        let mut zones = self.memory.zones();
+        zones.find(|of| (of.node, of.kind) == (zone.node, zone.kind)).map(|of| of.id)
+    }
+
+    /// Allocates exactly this block, if it is free in its zone.
+    pub(super) fn alloc_at(
+        &mut self,
+        pfn: Pfn,
+        order: Order,
+        of: MigrateType,
+    ) -> Option<Block<'m>> {
+        self.cpus[0].alloc_at(pfn, order, of)
     }
 
     /// Allocates on `cpu`.

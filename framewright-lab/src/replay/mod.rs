@@ -6,62 +6,89 @@
 //! behind it, only the allocator's own metadata.
 //!
 //! It replays *logical* allocations. A recorded frame number only says which allocation a free ends;
-//! where a block lies is our allocator's choice. Four things need care:
+//! where a block lies is our allocator's choice. Five things need care:
 //!
 //! * **Frees of what was never seen allocated.** The machine was running before the recording began,
 //!   so up to half of the frees end allocations from before. Each frees a *stand-in*: a block
 //!   of the same order of memory that the snapshot shows in use.
-//! * **The beginning.** Where there is a snapshot, memory begins as it shows it: as many frames in use
-//!   and on CPU lists, and the same free blocks by migratetype and order, so that fragmentation
-//!   begins where the kernel's did. Without one, a [survey](Survey) of the recording tells how much
-//!   memory it needs.
+//! * **The beginning.** Where there is a snapshot, memory begins as it shows it: the same zones with
+//!   the same reserves, as many frames in use and on CPU lists, and the same free blocks by zone,
+//!   migratetype and order, so that fragmentation begins where the kernel's did. Without one, a
+//!   [survey](Survey) of the recording tells how much memory it needs.
+//! * **Zones.** A recorded frame number tells which zone the kernel took: ours takes the same.
 //! * **Frees that the recording does not show.** The kernel allocates a frame that is still allocated
 //!   by the recording: it was freed unseen, and is freed here first.
 //! * **Parts and unions.** A block may be freed in parts, and parts as one block; the ledger splits.
 //!
 //! What no stand-in can explain is counted as *unmatched*. At the end the frames in use are compared
-//! with the recording's own arithmetic: start + allocated - freed.
+//! with the recording's own arithmetic, start + allocated - freed; and free blocks with the snapshot
+//! from the end, if there is one.
 //!
 //! | module      | job                                                             |
 //! |-------------|-----------------------------------------------------------------|
 //! | `recording` | a recording that can be read more than once                     |
 //! | `survey`    | first reading: is it sound, how many CPUs, how much memory      |
-//! | `plan`      | the machine to build: size, CPUs, what is in use, what is free  |
+//! | `census`    | where the frames it names were when it began                    |
+//! | `plan`      | the machine to build: zones, CPUs, what is in use, what is free |
+//! | `reserves`  | the settings that give its zones their watermarks               |
+//! | `layout`    | where free blocks of given orders fit in a pageblock            |
+//! | `map`       | where each pageblock of a zone lies, and its layout             |
 //! | `serial`    | the platform: one thread, no frames, recorded time              |
 //! | `machine`   | a memory and the tokens of its CPUs                             |
 //! | `start`     | brings a machine into the planned state                         |
-//! | `layout`    | where free blocks of given orders fit in a pageblock            |
+//! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use that the recording did not see allocated          |
+//! | `request`   | what a recorded caller asked for                                |
 //! | `ledger`    | which recorded block is which of ours                           |
 //! | `engine`    | second reading: event by event                                  |
 //! | `kernel`    | what the recorded kernel itself did, counted                    |
+//! | `beginning` | the state when the recording began, to compare the end with     |
+//! | `free`      | free blocks by order, ours and the kernel's                     |
 //! | `report`    | the result                                                      |
 
+mod beginning;
+mod census;
 mod engine;
 mod error;
+mod free;
 mod kernel;
 mod layout;
 mod ledger;
+mod lists;
 mod machine;
+mod map;
 mod plan;
 mod recording;
 mod report;
+mod request;
+mod reserves;
 mod serial;
 mod stand_ins;
 mod start;
 mod survey;
 
 pub use error::ReplayError;
+pub use free::{Blocks, FreeMemory, FreeReport, SHOWN_ORDERS};
 pub use kernel::KernelActivity;
 pub use recording::Recording;
 pub use report::{
-    Activity, Balance, CpuReport, FreeMemory, Logical, MachineReport, ReplayReport, Sample,
+    Activity, Balance, CpuReport, HeldReport, Logical, MachineReport, ReplayReport, Sample,
+    ZoneReport,
 };
 pub use survey::Survey;
 
 use framewright::Tuning;
 
 use crate::trace::Snapshot;
+
+/// The kernel's own tables.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// From when the recording began: the replay begins in that state.
+    pub before: Option<Snapshot>,
+    /// From when it ended: the state at the end is compared with it.
+    pub after: Option<Snapshot>,
+}
 
 /// Replays `recording` with the settings `tuning`.
 ///
@@ -74,15 +101,17 @@ use crate::trace::Snapshot;
 pub fn run(
     recording: &Recording,
     survey: &Survey,
-    snapshot: Option<&Snapshot>,
+    tables: &Tables,
     tuning: &Tuning,
     progress: &mut dyn FnMut(f64),
 ) -> Result<ReplayReport, ReplayError> {
-    let plan = match snapshot {
-        Some(snapshot) => plan::Plan::from_snapshot(snapshot, survey),
-        None => plan::Plan::from_survey(survey),
+    let (plan, tuning) = match &tables.before {
+        Some(snapshot) => {
+            (plan::Plan::from_snapshot(snapshot, survey)?, reserves::recorded(tuning, snapshot))
+        }
+        None => (plan::Plan::from_survey(survey), *tuning),
     };
-    engine::replay(recording, survey, &plan, snapshot, tuning, progress)
+    engine::replay(recording, survey, &plan, tables, &tuning, progress)
 }
 
 #[cfg(test)]

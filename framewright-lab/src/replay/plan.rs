@@ -1,69 +1,117 @@
-//! The machine to build: how large, how many CPUs, what is in use at the beginning, what is free.
+//! The machine to build: its zones, its CPUs, and the state in which the recording began.
+//!
+//! All of it follows from the snapshot; without one, from what the recording needs at least.
 
-use framewright::MigrateType;
 use framewright::frame::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use framewright::{MigrateType, NodeId, ZoneKind};
 
+use super::census::Held;
+use super::error::ReplayError;
 use super::survey::Survey;
 use crate::trace::Snapshot;
+use crate::trace::snapshot::Zone;
 
 /// Frames in a pageblock.
 pub(super) const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 /// Orders below a pageblock.
 pub(super) const SMALL_ORDERS: usize = PAGEBLOCK_ORDER as usize;
+/// Migratetypes that pageblocks may have.
+pub(super) const TYPES: usize = MigrateType::REQUESTABLE.len();
+/// The largest machine: 4 TiB. Its metadata is a few hundred MiB.
+pub(super) const MOST_FRAMES: u64 = 1 << 30;
 /// Spare frames of a machine that no snapshot describes: 256 MiB.
 const ROOM_WITHOUT_SNAPSHOT: u64 = 1 << 16;
 
 /// The machine and its state at the beginning.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Frames that the allocator shall manage.
-    pub(super) frames: u64,
+    /// The zones that have memory, ascending.
+    pub(super) zones: Vec<ZonePlan>,
     /// CPUs.
     pub(super) cpus: u16,
-    /// Frames in use when the recording begins.
-    pub(super) in_use: u64,
-    /// Frames on each CPU's lists when the recording begins.
-    pub(super) held: Vec<u64>,
-    /// Pageblocks with frames in use, by migratetype.
-    pub(super) types: [TypePlan; MigrateType::REQUESTABLE.len()],
     /// A snapshot tells all this; otherwise it is what the recording needs at least.
     pub(super) from_snapshot: bool,
 }
 
-/// The pageblocks of one migratetype that are not wholly free.
+/// A zone and its state at the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ZonePlan {
+    pub(super) node: NodeId,
+    pub(super) kind: ZoneKind,
+    /// Recorded frames of the zone: the first, and the end.
+    pub(super) recorded: [u64; 2],
+    /// Number of its first pageblock.
+    pub(super) first: u64,
+    /// Pageblocks from the first to the last.
+    pub(super) spanned: u64,
+    /// Pageblocks that have frames.
+    pub(super) pageblocks: u64,
+    /// Frames that the allocator manages: those that the recorded kernel kept for itself are holes.
+    pub(super) managed: u64,
+    /// Pageblocks by migratetype.
+    pub(super) types: [TypePlan; TYPES],
+    /// The lists of each CPU.
+    pub(super) cpus: Vec<ListsPlan>,
+}
+
+/// The pageblocks of one migratetype.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TypePlan {
-    /// How many there are.
-    pub(super) pageblocks: u64,
-    /// Free blocks in them, by order.
+    /// How many are not wholly free.
+    pub(super) used: u64,
+    /// Free blocks in those, by order.
     pub(super) free_blocks: [u64; SMALL_ORDERS],
+    /// How many are free, and have a buddy that is not.
+    pub(super) singles: u64,
+    /// Pairs of buddies that are free.
+    pub(super) pairs: u64,
+}
+
+/// The lists of a CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListsPlan {
+    /// Frames on them.
+    pub(super) count: u64,
+    /// Frames that they were allowed to hold.
+    pub(super) high: u64,
+    /// Blocks that are known to have been on them; fewer than `count` tells.
+    pub(super) known: Vec<Held>,
 }
 
 impl TypePlan {
-    fn free_frames(&self) -> u64 {
-        (0..).zip(self.free_blocks).map(|(order, blocks): (u32, u64)| blocks << order).sum()
+    fn free_pageblocks(&self) -> u64 {
+        self.pairs.saturating_mul(2).saturating_add(self.singles)
+    }
+
+    /// Frames of free blocks in pageblocks that are not wholly free.
+    fn small_frames(&self) -> u64 {
+        let blocks = (0..).zip(self.free_blocks);
+        blocks.fold(0, |sum, (order, blocks): (u32, u64)| {
+            sum.saturating_add(blocks.saturating_mul(1 << order))
+        })
     }
 }
 
 impl Plan {
     /// The machine that the recording was made on.
-    pub(super) fn from_snapshot(snapshot: &Snapshot, survey: &Survey) -> Self {
-        let mut held = vec![0; usize::from(survey.cpus)];
-        for lists in snapshot.zones.iter().flat_map(|zone| &zone.cpus) {
-            // A CPU of the snapshot that the recording does not know was idle all the time.
-            let cpu = usize::from(lists.cpu).min(held.len() - 1);
-            held[cpu] += lists.count;
+    ///
+    /// # Errors
+    /// A zone with memory is of a kind, or on a node, that a memory cannot have.
+    pub(super) fn from_snapshot(snapshot: &Snapshot, survey: &Survey) -> Result<Self, ReplayError> {
+        let order = snapshot.pageblock_order.unwrap_or(PAGEBLOCK_ORDER);
+        let zones = snapshot.zones.iter().filter(|zone| zone.managed > 0);
+        let zones: Result<Vec<_>, _> =
+            zones.map(|zone| ZonePlan::of(zone, order, survey.cpus)).collect();
+        let mut plan = Self { zones: zones?, cpus: survey.cpus, from_snapshot: true };
+        plan.place();
+        for &held in &survey.census.held {
+            let zone = plan.zone_of(held.pfn);
+            let cpus = &mut plan.zones[zone].cpus;
+            if let Some(lists) = cpus.get_mut(usize::from(held.cpu)) {
+                lists.know(held);
+            }
         }
-        let mut plan = Self {
-            frames: snapshot.managed(),
-            cpus: survey.cpus,
-            in_use: snapshot.in_use(),
-            held,
-            types: planted(snapshot),
-            from_snapshot: true,
-        };
-        plan.fit();
-        plan
+        Ok(plan)
     }
 
     /// A machine that is large enough for the recording: stand-ins for every free whose allocation
@@ -71,70 +119,181 @@ impl Plan {
     pub(super) fn from_survey(survey: &Survey) -> Self {
         let in_use = survey.unseen_frames;
         let peak = in_use.saturating_add_signed(survey.peak);
-        let mut plan = Self {
-            frames: (peak + peak / 4 + ROOM_WITHOUT_SNAPSHOT).next_multiple_of(PAGEBLOCK),
-            cpus: survey.cpus,
-            in_use,
-            held: vec![0; usize::from(survey.cpus)],
-            types: Default::default(),
-            from_snapshot: false,
-        };
-        plan.fit();
+        let frames = (peak + peak / 4 + ROOM_WITHOUT_SNAPSHOT).next_multiple_of(PAGEBLOCK);
+        let mut zone = ZonePlan::untyped(NodeId::default(), ZoneKind::Normal, frames, in_use);
+        zone.recorded = [0, u64::MAX];
+        zone.cpus = vec![ListsPlan::default(); usize::from(survey.cpus)];
+        let mut plan = Self { zones: vec![zone], cpus: survey.cpus, from_snapshot: false };
+        plan.place();
         plan
     }
 
-    /// Frames that are not free: in use, or on a CPU's lists.
-    pub(super) fn taken(&self) -> u64 {
-        self.in_use + self.held.iter().sum::<u64>()
+    /// Frames that all zones manage.
+    pub(super) fn managed(&self) -> u64 {
+        self.zones.iter().fold(0, |sum, zone| sum.saturating_add(zone.managed))
     }
 
-    /// Makes the pageblocks hold exactly the frames taken and the free blocks among them.
-    ///
-    /// A snapshot's pageblocks include frames that the kernel keeps for itself and that no allocator
-    /// manages; they are left out here, and movable pageblocks, the most numerous, give way.
-    fn fit(&mut self) {
-        let free = || self.types.iter().map(TypePlan::free_frames).fold(0, u64::saturating_add);
-        if self.taken().saturating_add(free()) > self.frames {
-            // The tables contradict each other; zoneinfo is the one that is needed.
-            self.types = Default::default();
+    /// Which zone a recorded frame is of. Where that is not known, the largest will do.
+    pub(super) fn zone_of(&self, pfn: u64) -> usize {
+        let holds = |zone: &ZonePlan| (zone.recorded[0]..zone.recorded[1]).contains(&pfn);
+        let known = self.zones.iter().position(holds);
+        let largest = (0..self.zones.len()).max_by_key(|&zone| self.zones[zone].managed);
+        known.or(largest).unwrap_or(0)
+    }
+
+    /// Leaves the zones where they were recorded, if they have room there and in between;
+    /// otherwise puts them one behind the other.
+    fn place(&mut self) {
+        let ends = self.zones.iter().map(|zone| zone.first + zone.spanned);
+        let starts = self.zones.iter().skip(1).map(|zone| zone.first);
+        let roomy = self.zones.iter().all(|zone| zone.spanned >= zone.pageblocks);
+        let spanned = self.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.spanned));
+        let affordable = spanned <= MOST_FRAMES / PAGEBLOCK;
+        if roomy && affordable && ends.zip(starts).all(|(end, start)| end <= start) {
+            return;
         }
-        let free = self.types.iter().map(TypePlan::free_frames).sum::<u64>();
-        let needed = (self.taken() + free).div_ceil(PAGEBLOCK);
-        let [unmovable, movable, reclaimable] = &mut self.types;
-        let least = |plan: &TypePlan| plan.free_frames().div_ceil(PAGEBLOCK);
-        let mut left = needed.saturating_sub(least(movable));
-        for plan in [unmovable, reclaimable] {
-            plan.pageblocks = plan.pageblocks.min(left).max(least(plan));
-            left = left.saturating_sub(plan.pageblocks);
+        let mut first = 0u64;
+        for zone in &mut self.zones {
+            (zone.first, zone.spanned) = (first, zone.pageblocks);
+            // Pairs of buddies stay pairs.
+            first = first.saturating_add(zone.pageblocks).next_multiple_of(2);
         }
-        let others = self.types[0].pageblocks + self.types[2].pageblocks;
-        self.types[1].pageblocks = needed.saturating_sub(others).max(least(&self.types[1]));
     }
 }
 
-/// What the snapshot's pagetypeinfo says. Counts that the kernel capped, and a snapshot without the
-/// table, plan no free blocks: everything in use is then in whole pageblocks.
-fn planted(snapshot: &Snapshot) -> [TypePlan; MigrateType::REQUESTABLE.len()] {
-    let mut plans = <[TypePlan; MigrateType::REQUESTABLE.len()]>::default();
-    let lists = || snapshot.zones.iter().flat_map(|zone| &zone.types);
-    if lists().any(|lists| lists.capped) {
-        return plans;
+impl ZonePlan {
+    /// A zone as the snapshot shows it; `pageblock_order` is the recorded machine's.
+    fn of(zone: &Zone, pageblock_order: u8, cpus: u16) -> Result<Self, ReplayError> {
+        let kind = ZoneKind::ALL.into_iter().find(|kind| kind.name() == zone.name);
+        let node = u8::try_from(zone.node).ok().and_then(NodeId::new);
+        let Some((kind, node)) = kind.zip(node) else {
+            return Err(ReplayError::Zone { node: zone.node, zone: zone.name.clone() });
+        };
+        let taken = zone.managed - zone.free;
+        let planned = Self::typed(node, kind, zone, pageblock_order);
+        let mut plan = planned.unwrap_or_else(|| Self::untyped(node, kind, zone.managed, taken));
+        if let Some(start) = zone.start_pfn
+            && zone.spanned > 0
+        {
+            let end = start.saturating_add(zone.spanned);
+            plan.recorded = [start, end];
+            plan.first = start / PAGEBLOCK;
+            plan.spanned = end.div_ceil(PAGEBLOCK) - plan.first;
+        }
+        plan.cpus = vec![ListsPlan::default(); usize::from(cpus)];
+        for recorded in &zone.cpus {
+            // A CPU of the snapshot that the recording does not know was idle all the time.
+            let cpu = usize::from(recorded.cpu.min(cpus - 1));
+            plan.cpus[cpu].count += recorded.count;
+            plan.cpus[cpu].high = plan.cpus[cpu].high.max(recorded.high);
+        }
+        Ok(plan)
     }
-    for lists in lists() {
+
+    /// A zone of which only sizes are known: what is free is in as large blocks as it can be.
+    fn untyped(node: NodeId, kind: ZoneKind, managed: u64, taken: u64) -> Self {
+        let pageblocks = managed.div_ceil(PAGEBLOCK);
+        let holes = pageblocks.saturating_mul(PAGEBLOCK) - managed;
+        let used = (taken + holes).div_ceil(PAGEBLOCK);
+        let rest = used.saturating_mul(PAGEBLOCK) - holes - taken;
+        let free = pageblocks - used;
+        let movable = TypePlan {
+            used,
+            free_blocks: std::array::from_fn(|order| rest >> order & 1),
+            singles: free % 2,
+            pairs: free / 2,
+        };
+        let mut types = [TypePlan::default(); TYPES];
+        types[MigrateType::Movable as usize] = movable;
+        let (recorded, first, spanned, cpus) = ([0, 0], 0, 0, Vec::new());
+        Self { node, kind, recorded, first, spanned, pageblocks, managed, types, cpus }
+    }
+
+    /// A zone with what buddyinfo and pagetypeinfo say of it; none if they are missing, or
+    /// contradict zoneinfo, which is the table that is needed.
+    fn typed(node: NodeId, kind: ZoneKind, zone: &Zone, pageblock_order: u8) -> Option<Self> {
+        let mut types = planted(zone, pageblock_order)?;
+        let whole = types.iter().map(TypePlan::free_pageblocks).fold(0, u64::saturating_add);
+        let used: u64 = types.iter().map(|plan| plan.used).fold(0, u64::saturating_add);
+        let pageblocks = whole.saturating_add(used).max(zone.managed.div_ceil(PAGEBLOCK));
+        let movable = &mut types[MigrateType::Movable as usize];
+        movable.used += pageblocks - whole.saturating_add(used).min(pageblocks);
+        let used = pageblocks - whole;
+        // What is not free is in use, on CPU lists, or not the allocator's.
+        let fits = |plan: &TypePlan| plan.small_frames() <= plan.used.saturating_mul(PAGEBLOCK);
+        let small = types.iter().map(TypePlan::small_frames).fold(0, u64::saturating_add);
+        let holes = pageblocks.saturating_mul(PAGEBLOCK) - zone.managed;
+        let needed = small.saturating_add(holes).saturating_add(zone.held_by_cpus());
+        let most = zone.managed.max(zone.present).max(zone.spanned);
+        let consistent = pageblocks <= most.div_ceil(PAGEBLOCK) + 1
+            && types.iter().all(fits)
+            && needed <= used.saturating_mul(PAGEBLOCK);
+        let plan = Self { types, pageblocks, ..Self::untyped(node, kind, zone.managed, 0) };
+        consistent.then_some(plan)
+    }
+}
+
+impl ListsPlan {
+    /// Notes a block that was on these lists, as far as the snapshot's count goes.
+    fn know(&mut self, held: Held) {
+        let known: u64 = self.known.iter().map(|held| 1 << held.order).sum();
+        if known + (1 << held.order) <= self.count {
+            self.known.push(held);
+        }
+    }
+}
+
+/// What the tables say of a zone's pageblocks, in ours; none without pagetypeinfo.
+fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
+    if zone.types.is_empty() {
+        return None;
+    }
+    let mut plans = [TypePlan::default(); TYPES];
+    let uncapped = uncapped(zone);
+    for (lists, free_blocks) in zone.types.iter().zip(uncapped) {
         let plan = match lists.name.as_str() {
             "Unmovable" => &mut plans[MigrateType::Unmovable as usize],
             "Reclaimable" => &mut plans[MigrateType::Reclaimable as usize],
             // CMA and the reserves hold movable memory, if any.
             _ => &mut plans[MigrateType::Movable as usize],
         };
-        let mut wholly_free = 0;
-        for (order, &blocks) in lists.free_blocks.iter().enumerate() {
-            match plan.free_blocks.get_mut(order) {
-                Some(small) => *small += blocks,
-                None => wholly_free += blocks << (order - SMALL_ORDERS),
+        let mut whole = 0;
+        for (order, &blocks) in free_blocks.iter().enumerate() {
+            match order.checked_sub(SMALL_ORDERS) {
+                None => plan.free_blocks[order] += blocks,
+                Some(0) => {
+                    plan.singles += blocks;
+                    whole += blocks;
+                }
+                Some(beyond) => {
+                    plan.pairs += blocks << (beyond - 1);
+                    whole += blocks << beyond;
+                }
             }
         }
-        plan.pageblocks += lists.pageblocks.saturating_sub(wholly_free);
+        let pageblocks = match i32::from(pageblock_order) - i32::from(PAGEBLOCK_ORDER) {
+            larger @ 0.. => lists.pageblocks.saturating_mul(1 << larger),
+            smaller => lists.pageblocks >> -smaller,
+        };
+        plan.used = plan.used.saturating_add(pageblocks.saturating_sub(whole));
     }
-    plans
+    Some(plans)
 }
+
+/// Free blocks of each type by order. The kernel stops counting a list at 100,000; where it did,
+/// buddyinfo tells what is missing, unless two types were capped at the same order.
+fn uncapped(zone: &Zone) -> Vec<Vec<u64>> {
+    let mut types: Vec<Vec<u64>> = zone.types.iter().map(|of| of.free_blocks.clone()).collect();
+    for (order, &all) in zone.free_blocks.iter().enumerate() {
+        let at = |blocks: &[u64]| blocks.get(order).copied().unwrap_or(0);
+        let sum = types.iter().fold(0u64, |sum, blocks| sum.saturating_add(at(blocks)));
+        let capped = zone.types.iter().position(|of| of.capped && at(&of.free_blocks) >= CAP);
+        if let Some(of) = capped {
+            types[of][order] += all.saturating_sub(sum);
+        }
+    }
+    types
+}
+
+/// Where the kernel stops counting a free list.
+const CAP: u64 = 100_000;

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use framewright::buddy::BlockCounts;
 use framewright::observe::{CpuStats, DrainReason};
-use framewright::{MigrateType, Order};
 use serde::Serialize;
 
+use super::free::FreeReport;
 use super::kernel::KernelActivity;
-use crate::trace::Snapshot;
 
 /// Everything that a replay found out. Counts cover the replay alone: what it took to bring the
 /// machine into its beginning state is left out.
@@ -34,12 +32,12 @@ pub struct ReplayReport {
     pub kernel_total: KernelActivity,
     /// Both, for each CPU.
     pub cpus: Vec<CpuReport>,
-    /// Our free memory when the recording began.
-    pub free_at_start: FreeMemory,
-    /// Our free memory at the end.
-    pub free_at_end: FreeMemory,
-    /// The kernel's free memory when the recording began, from the snapshot.
-    pub kernel_free_at_start: Option<FreeMemory>,
+    /// Free memory at the beginning and at the end, over all zones.
+    pub free: FreeReport,
+    /// The zones.
+    pub zones: Vec<ZoneReport>,
+    /// The recording was cut: the kernel's tables from the end are of a later moment.
+    pub ends_early: bool,
     /// Our memory over time.
     pub samples: Vec<Sample>,
 }
@@ -59,6 +57,36 @@ pub struct MachineReport {
     pub in_use_at_start: u64,
     /// Frames on CPU lists when the recording began.
     pub held_at_start: u64,
+}
+
+/// One zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ZoneReport {
+    /// Its node.
+    pub node: u8,
+    /// Its kind.
+    pub zone: &'static str,
+    /// Frames managed.
+    pub managed: u64,
+    /// Watermarks *min*, *low* and *high*.
+    pub watermarks: [u64; 3],
+    /// Frames on its CPU lists.
+    pub held: HeldReport,
+    /// Its free memory.
+    pub free: FreeReport,
+}
+
+/// Frames on the CPU lists of a zone, when the recording began and when it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HeldReport {
+    /// Ours at the beginning.
+    pub start: u64,
+    /// Ours at the end.
+    pub end: u64,
+    /// The kernel's at the beginning, where there is a snapshot.
+    pub kernel_start: Option<u64>,
+    /// The kernel's at the end, where there is a snapshot of that.
+    pub kernel_end: Option<u64>,
 }
 
 /// What was replayed, and what could not be taken literally.
@@ -203,76 +231,6 @@ impl Activity {
     pub fn hit_percent(&self) -> f64 {
         100.0 * self.list_hits as f64 / (self.list_hits + self.list_misses).max(1) as f64
     }
-}
-
-/// Orders that are told apart: up to a pageblock.
-const ORDERS: usize = Order::PAGEBLOCK.get() as usize + 1;
-
-/// Free memory at one moment; what is on CPU lists is not free.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct FreeMemory {
-    /// Free blocks by order, up to a pageblock; larger ones count as so many pageblocks.
-    pub blocks: [u64; ORDERS],
-    /// The same by migratetype, for the types that requests may name.
-    pub by_type: BTreeMap<&'static str, [u64; ORDERS]>,
-}
-
-impl FreeMemory {
-    /// Ours.
-    pub(super) fn ours(counts: &BlockCounts) -> Self {
-        let by_type = MigrateType::REQUESTABLE
-            .map(|of| (of.name(), to_pageblocks(&counts.free[of as usize])));
-        let blocks = Order::all().map(|order| counts.free_of_order(order)).collect::<Vec<_>>();
-        Self { blocks: to_pageblocks(&blocks), by_type: by_type.into() }
-    }
-
-    /// The kernel's; none if the snapshot has no buddyinfo.
-    pub(super) fn kernels(snapshot: &Snapshot) -> Option<Self> {
-        let blocks = snapshot.free_blocks();
-        let by_type = MigrateType::REQUESTABLE
-            .map(|of| (of.name(), to_pageblocks(&snapshot.free_blocks_of(of.name()))));
-        (!blocks.is_empty())
-            .then(|| Self { blocks: to_pageblocks(&blocks), by_type: by_type.into() })
-    }
-
-    /// Free frames.
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames_from(Order::ZERO)
-    }
-
-    /// Order of the largest free block.
-    #[must_use]
-    pub fn largest_order(&self) -> Option<u8> {
-        self.blocks.iter().rposition(|&blocks| blocks > 0).map(|order| order as u8)
-    }
-
-    /// The unusable-free index for `order`, in thousandths: which share of the free memory lies in
-    /// blocks that are too small for it. Nothing free is 1000.
-    #[must_use]
-    pub fn unusable_index(&self, order: Order) -> u64 {
-        match self.frames() {
-            0 => 1000,
-            free => (free - self.frames_from(order)) * 1000 / free,
-        }
-    }
-
-    fn frames_from(&self, least: Order) -> u64 {
-        let from = Order::all().zip(self.blocks).filter(|(order, _)| *order >= least);
-        from.fold(0, |sum, (order, blocks)| {
-            sum.saturating_add(blocks.saturating_mul(order.frames()))
-        })
-    }
-}
-
-/// Counts larger blocks as pageblocks.
-fn to_pageblocks(blocks: &[u64]) -> [u64; ORDERS] {
-    let mut ours = [0u64; ORDERS];
-    for (order, &count) in blocks.iter().enumerate() {
-        let at = order.min(ORDERS - 1);
-        ours[at] = ours[at].saturating_add(count.saturating_mul(1 << (order - at).min(63)));
-    }
-    ours
 }
 
 /// Our memory at one moment of the recording.

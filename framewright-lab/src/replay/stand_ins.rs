@@ -2,85 +2,125 @@
 //!
 //! A free whose allocation was not seen ends one of *these* allocations. Which one matters to
 //! fragmentation: neighbours in the recorded machine should be neighbours here. So each recorded
-//! pageblock is given a pageblock of ours, of the same migratetype where the recording tells it, and
-//! a free takes the frames at the same offset if they are in use. If not (our pageblock's free frames
-//! lie elsewhere than the recorded one's), any block of that order does.
+//! pageblock is given a pageblock of ours, of the same zone and of the same migratetype where the
+//! recording tells it, and a free takes the frames at the same offset if they are in use. If not (our
+//! pageblock's free frames lie elsewhere than the recorded one's), any block of that order does.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use framewright::{Block, MigrateType, Order};
 
+use super::census::pageblock;
 use super::machine::Machine;
-use super::plan::PAGEBLOCK;
-use super::survey::pageblock;
+use super::map::type_of;
+use super::plan::{PAGEBLOCK, TYPES};
 
 /// Memory in use that no recorded allocation explains.
 #[derive(Default)]
 pub(super) struct StandIns<'m> {
     places: Vec<Place<'m>>,
-    /// Places that stand in for no recorded pageblock yet, by migratetype.
-    unassigned: [Vec<usize>; MigrateType::REQUESTABLE.len()],
+    /// By zone.
+    pools: Vec<Pool>,
     /// Which place stands in for a recorded pageblock.
     assigned: HashMap<u64, usize>,
+}
+
+/// What is in use of one of our pageblocks, ascending.
+struct Place<'m> {
+    zone: usize,
+    /// The number of the pageblock; places are ascending.
+    number: u64,
+    blocks: Vec<Block<'m>>,
+}
+
+/// The places of one zone.
+#[derive(Default)]
+struct Pool {
+    places: Range<usize>,
+    /// Places that stand in for no recorded pageblock yet, by migratetype.
+    unassigned: [Vec<usize>; TYPES],
     /// Blocks by order, over all places.
     blocks: [u64; Order::COUNT],
     /// Where the search for just any block goes on.
     cursor: usize,
 }
 
-/// What is in use of one of our pageblocks, ascending.
-#[derive(Default)]
-struct Place<'m> {
-    blocks: Vec<Block<'m>>,
-}
-
 impl<'m> StandIns<'m> {
-    /// Adds a pageblock's blocks in use.
-    pub(super) fn add(&mut self, of: MigrateType, mut blocks: Vec<Block<'m>>) {
-        blocks.sort_by_key(Block::pfn);
-        for block in &blocks {
-            self.blocks[usize::from(block.order().get())] += 1;
+    /// Adds what is in use of pageblock `number`, and which recorded pageblock it stands in for, if
+    /// that is known. Pageblocks come ascending, zones one after the other.
+    pub(super) fn add(
+        &mut self,
+        (zone, number): (usize, u64),
+        of: MigrateType,
+        recorded: Option<u64>,
+        mut blocks: Vec<Block<'m>>,
+    ) {
+        let place = self.places.len();
+        while self.pools.len() <= zone {
+            self.pools.push(Pool { places: place..place, cursor: place, ..Pool::default() });
         }
-        self.unassigned[of as usize].push(self.places.len());
-        self.places.push(Place { blocks });
+        let pool = &mut self.pools[zone];
+        pool.places.end = place + 1;
+        for block in &blocks {
+            pool.blocks[usize::from(block.order().get())] += 1;
+        }
+        match recorded {
+            Some(recorded) => _ = self.assigned.insert(recorded, place),
+            None => pool.unassigned[of as usize].push(place),
+        }
+        blocks.sort_by_key(Block::pfn);
+        self.places.push(Place { zone, number, blocks });
+    }
+
+    /// Takes back a block that was taken.
+    pub(super) fn put_back(&mut self, block: Block<'m>) {
+        let number = pageblock(block.pfn().get());
+        let Ok(place) = self.places.binary_search_by_key(&number, |place| place.number) else {
+            unreachable!("it came from one of the places");
+        };
+        let Place { zone, blocks, .. } = &mut self.places[place];
+        self.pools[*zone].blocks[usize::from(block.order().get())] += 1;
+        let at = blocks.partition_point(|other| other.pfn() < block.pfn());
+        blocks.insert(at, block);
     }
 
     /// Hands out the places in the order in which they were added.
     pub(super) fn seal(&mut self) {
-        for places in &mut self.unassigned {
+        for places in self.pools.iter_mut().flat_map(|pool| &mut pool.unassigned) {
             places.reverse();
         }
     }
 
-    /// Takes what stands in for the recorded block at `pfn`, at most a pageblock: 2^order frames in
-    /// one or more blocks, fewer only if there is nothing left.
+    /// Takes what stands in for the recorded block at `pfn` of a zone, at most a pageblock: 2^order
+    /// frames in one or more blocks, fewer only if there is nothing left. `of` is the migratetype of
+    /// the recorded pageblock, where the recording tells it.
     pub(super) fn take(
         &mut self,
         machine: &mut Machine<'_, 'm>,
+        zone: usize,
         pfn: u64,
         order: Order,
-        types: &HashMap<u64, u8>,
+        of: Option<u8>,
         taken: &mut Vec<Block<'m>>,
     ) {
-        let recorded = pageblock(pfn);
-        if let Some(place) = self.place_of(recorded, types.get(&recorded).copied())
+        if let Some(place) = self.place_of(zone, pageblock(pfn), of)
             && self.take_at(machine, place, pfn % PAGEBLOCK, order, taken)
         {
             return;
         }
-        self.take_any(machine, order, taken);
+        self.take_any(machine, zone, order, taken);
     }
 
     /// The place that stands in for a recorded pageblock.
-    fn place_of(&mut self, recorded: u64, of: Option<u8>) -> Option<usize> {
+    fn place_of(&mut self, zone: usize, recorded: u64, of: Option<u8>) -> Option<usize> {
         if let Some(&place) = self.assigned.get(&recorded) {
             return Some(place);
         }
-        let wanted = of.and_then(MigrateType::from_number).filter(|of| of.is_requestable());
-        let wanted = wanted.unwrap_or(MigrateType::Movable) as usize;
-        let place = self.unassigned[wanted].pop().or_else(|| {
+        let pool = self.pools.get_mut(zone)?;
+        let place = pool.unassigned[type_of(of)].pop().or_else(|| {
             // Most pageblocks are movable, so that is where spare ones are.
-            [1, 2, 0].into_iter().find_map(|other: usize| self.unassigned[other].pop())
+            [1, 2, 0].into_iter().find_map(|other: usize| pool.unassigned[other].pop())
         })?;
         self.assigned.insert(recorded, place);
         Some(place)
@@ -104,8 +144,9 @@ impl<'m> StandIns<'m> {
             return false;
         }
         if frames == order.frames() {
-            for block in self.places[place].blocks.drain(first..last) {
-                self.blocks[usize::from(block.order().get())] -= 1;
+            let Place { zone, blocks, .. } = &mut self.places[place];
+            for block in blocks.drain(first..last) {
+                self.pools[*zone].blocks[usize::from(block.order().get())] -= 1;
                 taken.push(block);
             }
             return true;
@@ -123,12 +164,13 @@ impl<'m> StandIns<'m> {
         offset: u64,
         order: Order,
     ) -> Block<'m> {
-        let blocks = &mut self.places[place].blocks;
+        let Place { zone, blocks, .. } = &mut self.places[place];
+        let counts = &mut self.pools[*zone].blocks;
         let mut block = blocks.remove(index);
-        self.blocks[usize::from(block.order().get())] -= 1;
+        counts[usize::from(block.order().get())] -= 1;
         while block.order() > order {
             let (low, high) = machine.split(block);
-            self.blocks[usize::from(low.order().get())] += 1;
+            counts[usize::from(low.order().get())] += 1;
             // The half that is not wanted stays, on its side of the hole.
             let wants_high = start(&high) <= offset;
             let (wanted, other) = if wants_high { (high, low) } else { (low, high) };
@@ -139,34 +181,51 @@ impl<'m> StandIns<'m> {
         block
     }
 
-    /// Takes 2^order frames from anywhere: one block if there is one, else smaller ones.
+    /// Takes 2^order frames from anywhere, of the zone as long as it has any: one block if there is
+    /// one, else smaller ones.
     pub(super) fn take_any(
         &mut self,
         machine: &mut Machine<'_, 'm>,
+        zone: usize,
         order: Order,
         taken: &mut Vec<Block<'m>>,
     ) {
-        if self.blocks[usize::from(order.get())..].iter().any(|&blocks| blocks > 0) {
-            let (place, index) = self.find(order);
+        let has = |zone: &usize, order: Order| {
+            let blocks = self.pools.get(*zone).map(|pool| &pool.blocks);
+            blocks.is_some_and(|blocks| {
+                blocks[usize::from(order.get())..].iter().any(|&blocks| blocks > 0)
+            })
+        };
+        let with_any = |zone: &usize| has(zone, Order::ZERO);
+        let Some(zone) = [zone].into_iter().chain(0..self.pools.len()).find(with_any) else {
+            return;
+        };
+        if has(&zone, order) {
+            let (place, index) = self.find(zone, order);
             let offset = start(&self.places[place].blocks[index]);
             taken.push(self.carve(machine, place, index, offset, order));
         } else if let Some(half) = order.get().checked_sub(1).and_then(Order::new) {
-            self.take_any(machine, half, taken);
-            self.take_any(machine, half, taken);
+            self.take_any(machine, zone, half, taken);
+            self.take_any(machine, zone, half, taken);
         }
     }
 
-    /// The next place with a block of at least `order`, and its smallest such block. There is one.
-    fn find(&mut self, order: Order) -> (usize, usize) {
+    /// The next place of a zone with a block of at least `order`, and its smallest such block. There
+    /// is one.
+    fn find(&mut self, zone: usize, order: Order) -> (usize, usize) {
+        let pool = &mut self.pools[zone];
         loop {
-            let blocks = self.places[self.cursor].blocks.iter().enumerate();
+            let blocks = self.places[pool.cursor].blocks.iter().enumerate();
             let smallest = blocks
                 .filter(|(_, block)| block.order() >= order)
                 .min_by_key(|(_, block)| block.order());
             if let Some((index, _)) = smallest {
-                return (self.cursor, index);
+                return (pool.cursor, index);
             }
-            self.cursor = (self.cursor + 1) % self.places.len();
+            pool.cursor += 1;
+            if pool.cursor == pool.places.end {
+                pool.cursor = pool.places.start;
+            }
         }
     }
 }
@@ -195,7 +254,8 @@ mod tests {
         let mut stand_ins = StandIns::default();
         for &of in types {
             let block = machine.alloc(0, Request::new(Order::PAGEBLOCK, MigrateType::Movable));
-            stand_ins.add(of, block.into_iter().collect());
+            let number = block.as_ref().map_or(0, |block| pageblock(block.pfn().get()));
+            stand_ins.add((0, number), of, None, block.into_iter().collect());
         }
         stand_ins.seal();
         stand_ins
@@ -209,8 +269,8 @@ mod tests {
         order: Option<Order>,
     ) -> Vec<(u64, u8)> {
         let mut taken = Vec::new();
-        let types = HashMap::from([(1000, MigrateType::Unmovable as u8)]);
-        stand_ins.take(machine, pfn, order.unwrap(), &types, &mut taken);
+        let of = (pageblock(pfn) == 1000).then_some(MigrateType::Unmovable as u8);
+        stand_ins.take(machine, 0, pfn, order.unwrap(), of, &mut taken);
         let names = taken.iter().map(|b| (b.pfn().get(), b.order().get())).collect();
         for block in taken {
             machine.free(0, block);
@@ -262,7 +322,7 @@ mod tests {
                 .sum();
             // Smaller pieces, once there are no larger ones; nothing is lost, nothing invented.
             assert_eq!(rest, 512 - 1 - 8 - 8);
-            assert_eq!(stand_ins.blocks, [0; Order::COUNT]);
+            assert_eq!(stand_ins.pools[0].blocks, [0; Order::COUNT]);
             assert!(take(&mut stand_ins, machine, 0, Some(Order::ZERO)).is_empty());
         });
     }

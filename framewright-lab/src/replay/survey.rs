@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::census::Census;
 use super::error::ReplayError;
 use super::recording::Recording;
 use crate::trace::{Event, Record, Warning};
@@ -33,8 +34,8 @@ pub struct Survey {
     pub unseen_frames: u64,
     /// The most frames in use at once, counting from 0 at the beginning.
     pub(super) peak: i64,
-    /// Migratetype of a recorded pageblock, in the kernel's numbering, where an event tells it.
-    pub(super) types: HashMap<u64, u8>,
+    /// Where the frames it names were at the beginning.
+    pub(super) census: Census,
 }
 
 impl Survey {
@@ -62,8 +63,20 @@ impl Survey {
             warnings: reader.warnings(),
             unseen_frames: tally.unseen_frames,
             peak: tally.peak,
-            types: tally.types,
+            census: tally.census,
         })
+    }
+
+    /// The recording ends before the kernel stopped recording: part of it was cut off.
+    #[must_use]
+    pub fn ends_early(&self) -> bool {
+        let cut = |warning: &Warning| {
+            matches!(
+                warning,
+                Warning::Shortened { .. } | Warning::CutStream | Warning::CutLine { .. }
+            )
+        };
+        self.warnings.iter().any(cut)
     }
 
     /// How long the recording lasted, in seconds.
@@ -83,7 +96,7 @@ struct Tally {
     unseen_frames: u64,
     balance: i64,
     peak: i64,
-    types: HashMap<u64, u8>,
+    census: Census,
 }
 
 impl Tally {
@@ -91,12 +104,12 @@ impl Tally {
         self.cpus = self.cpus.max(record.cpu + 1);
         self.first_nanos.get_or_insert(record.nanos);
         self.last_nanos = self.last_nanos.max(record.nanos);
+        self.census.add(record);
         match record.event {
-            Event::Alloc { pfn, order, migratetype, .. } => {
+            Event::Alloc { pfn, order, .. } => {
                 self.live.insert(pfn, order);
                 self.balance += 1 << order;
                 self.peak = self.peak.max(self.balance);
-                self.types.entry(pageblock(pfn)).or_insert(migratetype);
             }
             Event::Free { pfn, order } => {
                 // Parts of larger blocks count as unseen too, which only makes the machine roomier.
@@ -105,16 +118,7 @@ impl Tally {
                 }
                 self.balance -= 1 << order;
             }
-            // This one names the pageblock's own type, not a request's.
-            Event::PcpuDrain { pfn, migratetype, .. } => {
-                self.types.insert(pageblock(pfn), migratetype);
-            }
             _ => {}
         }
     }
-}
-
-/// The pageblock of a recorded frame.
-pub(super) fn pageblock(pfn: u64) -> u64 {
-    pfn >> framewright::frame::PAGEBLOCK_ORDER
 }

@@ -7,7 +7,7 @@ use std::ops::BitOr;
 
 /// What a recorded allocation asked for, as far as it matters to an allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GfpFlags(u8);
+pub struct GfpFlags(u16);
 
 impl GfpFlags {
     /// No wish at all: may not wait, may not dig into reserves.
@@ -26,6 +26,14 @@ impl GfpFlags {
     pub const NOFAIL: Self = Self(1 << 5);
     /// May use all of the reserve: the allocation will free memory.
     pub const MEMALLOC: Self = Self(1 << 6);
+    /// Only memory below 16 MiB will do.
+    pub const DMA: Self = Self(1 << 7);
+    /// Only memory below 4 GiB will do.
+    pub const DMA32: Self = Self(1 << 8);
+    /// Memory that the kernel does not map will do.
+    pub const HIGHMEM: Self = Self(1 << 9);
+    /// The contents can be moved.
+    pub const MOVABLE: Self = Self(1 << 10);
 
     /// Are all flags of `other` set?
     #[must_use]
@@ -44,23 +52,28 @@ impl GfpFlags {
     }
 
     fn named(name: &[u8]) -> Self {
+        let user = Self::DIRECT_RECLAIM | Self::HIGHMEM;
         match name {
             b"GFP_KERNEL"
             | b"GFP_KERNEL_ACCOUNT"
-            | b"GFP_HIGHUSER_MOVABLE"
-            | b"GFP_HIGHUSER"
             | b"GFP_USER"
             | b"GFP_NOFS"
             | b"GFP_NOIO"
-            | b"GFP_TRANSHUGE"
             | b"__GFP_RECLAIM"
             | b"__GFP_DIRECT_RECLAIM" => Self::DIRECT_RECLAIM,
+            b"GFP_HIGHUSER" => user,
+            b"GFP_HIGHUSER_MOVABLE" | b"GFP_TRANSHUGE" => user | Self::MOVABLE,
+            b"GFP_TRANSHUGE_LIGHT" => Self::HIGHMEM | Self::MOVABLE,
             b"GFP_ATOMIC" | b"__GFP_HIGH" => Self::HIGH,
             b"__GFP_ZERO" => Self::ZERO,
             b"__GFP_NORETRY" => Self::NORETRY,
             b"__GFP_RETRY_MAYFAIL" => Self::RETRY_MAYFAIL,
             b"__GFP_NOFAIL" => Self::NOFAIL,
             b"__GFP_MEMALLOC" => Self::MEMALLOC,
+            b"GFP_DMA" | b"__GFP_DMA" => Self::DMA,
+            b"GFP_DMA32" | b"__GFP_DMA32" => Self::DMA32,
+            b"__GFP_HIGHMEM" => Self::HIGHMEM,
+            b"__GFP_MOVABLE" => Self::MOVABLE,
             _ => Self::NONE,
         }
     }
@@ -81,17 +94,27 @@ mod tests {
     #[test]
     fn composite_names_and_single_bits_add_up() {
         let flags = GfpFlags::parse(b"GFP_NOFS|__GFP_HIGHMEM|__GFP_ZERO|__GFP_NORETRY|0x80");
-        assert_eq!(flags, GfpFlags::DIRECT_RECLAIM | GfpFlags::ZERO | GfpFlags::NORETRY);
+        let wishes = GfpFlags::DIRECT_RECLAIM | GfpFlags::ZERO | GfpFlags::NORETRY;
+        assert_eq!(flags, wishes | GfpFlags::HIGHMEM);
         assert!(flags.contains(GfpFlags::ZERO));
         assert!(!flags.contains(GfpFlags::NOFAIL));
     }
 
     #[test]
     fn who_cannot_wait_has_no_direct_reclaim() {
-        for text in [&b"GFP_NOWAIT|__GFP_COMP"[..], b"none", b"", b"GFP_TRANSHUGE_LIGHT", b"0x100"]
-        {
+        for text in [&b"GFP_NOWAIT|__GFP_COMP"[..], b"none", b"", b"0x100"] {
             assert_eq!(GfpFlags::parse(text), GfpFlags::NONE, "{text:?}");
         }
+        let light = GfpFlags::parse(b"GFP_TRANSHUGE_LIGHT");
+        assert_eq!(light, GfpFlags::HIGHMEM | GfpFlags::MOVABLE);
         assert_eq!(GfpFlags::parse(b"GFP_ATOMIC"), GfpFlags::HIGH);
+    }
+
+    #[test]
+    fn zones_are_told_by_composites_and_bits() {
+        assert_eq!(GfpFlags::parse(b"GFP_DMA32"), GfpFlags::DMA32);
+        let user = GfpFlags::parse(b"GFP_HIGHUSER_MOVABLE|__GFP_ZERO");
+        assert!(user.contains(GfpFlags::HIGHMEM | GfpFlags::MOVABLE));
+        assert!(!GfpFlags::parse(b"GFP_USER").contains(GfpFlags::HIGHMEM));
     }
 }

@@ -172,7 +172,30 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// The kernel's tables, shortened, with some bytes changed.
+fn damaged_tables() -> impl Strategy<Value = Vec<u8>> {
+    let good = include_bytes!("../../../fuzz/seeds/recordings/snapshot.before");
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
+    (edits, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(edits, end, cut)| {
+        let mut bytes = good.to_vec();
+        for (at, byte) in edits {
+            // Mostly what has a meaning there.
+            let at = at.index(bytes.len());
+            bytes[at] = *b" \t\n0159,:#>-_xN".get(usize::from(byte) % 16).unwrap_or(&byte);
+        }
+        if cut {
+            bytes.truncate(end.index(bytes.len()));
+        }
+        bytes
+    })
+}
+
 proptest! {
+    #[test]
+    fn damaged_tables_never_panic(bytes in damaged_tables()) {
+        fuzz::read_everything(&bytes);
+    }
+
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {
         fuzz::read_everything(&bytes);

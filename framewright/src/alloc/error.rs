@@ -5,37 +5,82 @@ use core::fmt;
 use crate::{
     buddy::{MigrateType, Refusal},
     frame::Order,
-    zone::Watermark,
+    zone::{Refused, Watermark, ZoneId},
 };
 
 /// Why an allocation was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocError {
-    /// Serving it would leave less than this watermark free.
-    BelowWatermark(Watermark),
-    /// There is enough free memory, but no free block of this order: it is fragmented.
-    NoBlockOfOrder(Order),
+    /// Serving it would leave less free than the request must leave.
+    BelowWatermark(Shortage),
+    /// There is enough free memory, but no free block of the order: it is fragmented.
+    NoBlockOfOrder(Shortage),
     /// Requests may not ask for this type.
     NotRequestable(MigrateType),
     /// No zone with memory is among those that the request can use.
     NoZone,
 }
 
+/// What was short, and what was done about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub struct Shortage {
+    /// The zone that says most about why all refused: the first that had memory enough but no
+    /// block, or else the last one tried.
+    pub zone: ZoneId,
+    /// The order wanted.
+    pub order: Order,
+    /// The watermark that the request was measured against at last.
+    pub mark: Watermark,
+    /// Rounds of relief that it has waited for; 0 if it cannot wait.
+    pub rounds: u16,
+}
+
+// A block or an error is to travel in two registers.
+const _: () = assert!(size_of::<AllocError>() <= 8);
+
+impl AllocError {
+    /// What was short, if that is why.
+    #[must_use]
+    pub const fn shortage(&self) -> Option<Shortage> {
+        match self {
+            AllocError::BelowWatermark(shortage) | AllocError::NoBlockOfOrder(shortage) => {
+                Some(*shortage)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn new(refused: Refused, shortage: Shortage) -> Self {
+        match refused {
+            Refused::BelowWatermark => AllocError::BelowWatermark(shortage),
+            Refused::NoBlockOfOrder => AllocError::NoBlockOfOrder(shortage),
+        }
+    }
+}
+
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AllocError::BelowWatermark(mark) => {
-                write!(f, "out of memory: the request would dip below the {mark} watermark")
-            }
-            AllocError::NoBlockOfOrder(order) => {
-                write!(f, "no free block of order {order}: free memory is too fragmented")
+            AllocError::BelowWatermark(Shortage { order, mark, .. }) => write!(
+                f,
+                "out of memory: a request of order {order} would dip below the {mark} watermark"
+            )?,
+            AllocError::NoBlockOfOrder(Shortage { order, .. }) => {
+                write!(f, "no free block of order {order}: free memory is too fragmented")?;
             }
             AllocError::NotRequestable(of) => {
-                write!(f, "requests may not ask for {of} memory")
+                write!(f, "requests may not ask for {of} memory")?;
             }
-            AllocError::NoZone => {
-                f.write_str("no zone has memory that the request could use: see its zone and nodes")
+            AllocError::NoZone => f.write_str(
+                "no zone has memory that the request could use: see its zone and nodes",
+            )?,
+        }
+        match self.shortage() {
+            Some(Shortage { rounds, .. }) if rounds > 0 => {
+                write!(f, ", after {rounds} rounds of relief")
             }
+            _ => Ok(()),
         }
     }
 }

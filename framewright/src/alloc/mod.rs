@@ -2,9 +2,9 @@
 //!
 //! The fast path is a pop from the lists of this CPU, and a free is a push: no lock, no atomic
 //! read-modify-write ([`token`]). Everything else is behind one cold door: refills
-//! (`crate::pcp`), the zone directly for orders without lists, and the slow path, which drains
-//! all CPUs, asks the embedder for relief, retries within bounds, and dips into reserves if the
-//! request may ([`slow`]).
+//! (`crate::pcp`), the zone directly for orders without lists, and the slow path, which asks the
+//! embedder for relief, dips into reserves if the request may, drains all CPUs, retries within
+//! bounds, and has the embedder judge in the end ([`slow`]).
 
 mod bulk;
 mod error;
@@ -15,6 +15,7 @@ mod token;
 mod unlisted;
 
 pub use crate::buddy::MigrateType;
-pub use error::{AllocError, FreeError};
+pub use error::{AllocError, FreeError, Shortage};
 pub use request::Request;
+pub(crate) use slow::Judge;
 pub use token::CpuToken;

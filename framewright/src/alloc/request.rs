@@ -1,12 +1,13 @@
 //! Requests.
 
-use core::fmt;
+mod access;
+mod gfp;
 
 use super::MigrateType;
 use crate::{
     frame::Order,
     pcp::ListIndex,
-    zone::{Access, Depth, NodeId, NodeMask, Watermark, ZoneKind},
+    zone::{NodeId, NodeMask, ZoneKind},
 };
 
 /// What is wanted: an order, a mobility, and how hard to try.
@@ -42,6 +43,13 @@ const RETRY_MAYFAIL: u32 = 1 << 21;
 const NO_FAIL: u32 = 1 << 22;
 const THIS_NODE: u32 = 1 << 23;
 const SOME_NODES: u32 = 1 << 24;
+const IGNORING_WATERMARKS: u32 = 1 << 25;
+const INSIDE_RELIEF: u32 = 1 << 26;
+const WITHOUT_RESERVES: u32 = 1 << 27;
+const VICTIM: u32 = 1 << 28;
+const NO_IO: u32 = 1 << 29;
+const NO_FS: u32 = 1 << 30;
+const NO_WAKE: u32 = 1 << 31;
 
 /// Orders above this are costly: nobody waits long for them.
 const COSTLY_ORDER: u8 = 3;
@@ -120,7 +128,7 @@ impl Request {
         self.with(NO_WAIT)
     }
 
-    /// One round of compaction and reclaim, no more.
+    /// One round of reclaim and compaction, no more: it would rather do without than wait long.
     #[must_use]
     pub const fn no_retry(self) -> Self {
         self.with(NO_RETRY)
@@ -136,6 +144,51 @@ impl Request {
     #[must_use]
     pub const fn no_fail(self) -> Self {
         self.with(NO_FAIL)
+    }
+
+    /// May use the whole reserve: who is about to free more than it takes, soon.
+    #[must_use]
+    pub const fn ignoring_watermarks(self) -> Self {
+        self.with(IGNORING_WATERMARKS)
+    }
+
+    /// Comes from inside [`Relief`](crate::platform::Relief), or from anybody whom reclaim waits
+    /// for: may use the whole reserve, and never asks for relief itself, which would not end.
+    #[must_use]
+    pub const fn inside_relief(self) -> Self {
+        self.with(INSIDE_RELIEF)
+    }
+
+    /// May not use any reserve, whatever else it says.
+    #[must_use]
+    pub const fn without_reserves(self) -> Self {
+        self.with(WITHOUT_RESERVES)
+    }
+
+    /// Comes from who was told to end so that its memory becomes free: may use half of the
+    /// reserve for it, and does not wait long.
+    #[must_use]
+    pub const fn victim(self) -> Self {
+        self.with(VICTIM)
+    }
+
+    /// Relief for it may start no I/O: the caller holds what I/O would wait for. Implies
+    /// [`Request::no_fs`].
+    #[must_use]
+    pub const fn no_io(self) -> Self {
+        self.with(NO_IO | NO_FS)
+    }
+
+    /// Relief for it may not call into file systems: the caller is one.
+    #[must_use]
+    pub const fn no_fs(self) -> Self {
+        self.with(NO_FS)
+    }
+
+    /// Does not wake background reclaim.
+    #[must_use]
+    pub const fn no_wake(self) -> Self {
+        self.with(NO_WAKE)
     }
 
     const fn with(mut self, flag: u32) -> Self {
@@ -179,13 +232,54 @@ impl Request {
         !self.has(NO_WAIT)
     }
 
-    pub(super) const fn may_retry(self) -> bool {
-        let costly = self.order().get() > COSTLY_ORDER;
-        self.may_wait() && !self.has(NO_RETRY) && (!costly || self.has(RETRY_MAYFAIL))
+    /// Whether relief for it may start I/O.
+    #[must_use]
+    pub const fn may_io(self) -> bool {
+        !self.has(NO_IO)
+    }
+
+    /// Whether relief for it may call into file systems.
+    #[must_use]
+    pub const fn may_fs(self) -> bool {
+        !self.has(NO_FS)
+    }
+
+    /// Whether it comes from who was told to end.
+    #[must_use]
+    pub const fn is_victim(self) -> bool {
+        self.has(VICTIM)
+    }
+
+    /// Whether nobody waits long for its order.
+    #[must_use]
+    pub const fn is_costly(self) -> bool {
+        self.order().get() > COSTLY_ORDER
+    }
+
+    /// Whether one round of relief is all it waits for.
+    pub(super) const fn tries_once(self) -> bool {
+        self.has(NO_RETRY)
+    }
+
+    pub(super) const fn may_fail_late(self) -> bool {
+        self.has(RETRY_MAYFAIL)
     }
 
     pub(super) const fn never_fails(self) -> bool {
         self.has(NO_FAIL) && self.may_wait()
+    }
+
+    /// Whether relief may be asked to help it.
+    pub(super) const fn may_ask_for_relief(self) -> bool {
+        self.may_wait() && !self.has(INSIDE_RELIEF)
+    }
+
+    pub(super) const fn wants_one_node(self) -> bool {
+        self.has(THIS_NODE)
+    }
+
+    pub(super) const fn may_wake(self) -> bool {
+        !self.has(NO_WAKE | INSIDE_RELIEF)
     }
 
     /// The highest kind of zone it can use.
@@ -209,19 +303,10 @@ impl Request {
         self.nodes.contains(node) && (!self.has(THIS_NODE) || node.get() == preferred.get())
     }
 
-    /// What it may take at first.
-    pub(super) const fn first_access(self) -> Access {
-        Access::above(Watermark::Low, self.highest())
-    }
-
-    /// What it may take when the low watermark stood in its way.
-    pub(crate) const fn last_access(self) -> Access {
-        let depth = match (self.has(URGENT), self.has(NO_WAIT)) {
-            (true, true) => Depth::Atomic,
-            (true, false) => Depth::HalfOfMin,
-            (false, _) => Depth::Above(Watermark::Min),
-        };
-        Access { depth, highest: self.highest() }
+    /// Whether it can use the preferred node only.
+    #[inline(always)]
+    pub(super) const fn stays_on_node(self) -> bool {
+        self.has(THIS_NODE)
     }
 
     /// Which of the zones that a CPU has at hand it tries first.
@@ -251,42 +336,4 @@ pub(super) enum FirstZone {
     OfNormal,
     /// Another one: the zones have to be walked.
     Elsewhere,
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Request({:?}, {}, {self})", self.order(), self.migratetype())
-    }
-}
-
-/// The flags as the kernel would name them (`gfp_flags` of its trace events).
-impl fmt::Display for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.migratetype(), self.has(URGENT), self.has(NO_WAIT)) {
-            (_, true, true) => "GFP_ATOMIC",
-            (_, false, true) => "GFP_NOWAIT",
-            (MigrateType::Movable, ..) => "GFP_HIGHUSER_MOVABLE",
-            (MigrateType::Reclaimable, ..) => "GFP_KERNEL|__GFP_RECLAIMABLE",
-            _ => "GFP_KERNEL",
-        })?;
-        match self.highest() {
-            ZoneKind::Dma => f.write_str("|GFP_DMA")?,
-            ZoneKind::Dma32 => f.write_str("|GFP_DMA32")?,
-            ZoneKind::Normal | ZoneKind::Movable => {}
-        }
-        let urgent_only = self.has(URGENT) && !self.has(NO_WAIT);
-        for (on, name) in [
-            (urgent_only, "|__GFP_HIGH"),
-            (self.has(RETRY_MAYFAIL), "|__GFP_RETRY_MAYFAIL"),
-            (self.has(NO_FAIL), "|__GFP_NOFAIL"),
-            (self.has(NO_RETRY), "|__GFP_NORETRY"),
-            (self.has(ZEROED), "|__GFP_ZERO"),
-            (self.has(THIS_NODE), "|__GFP_THISNODE"),
-        ] {
-            if on {
-                f.write_str(name)?;
-            }
-        }
-        Ok(())
-    }
 }

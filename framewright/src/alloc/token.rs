@@ -67,11 +67,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// The zone that the request tries first, if that is one of those at hand.
     #[inline(always)]
     fn home_for(&self, request: Request) -> Option<&Home<'m>> {
-        match request.first_zone() {
+        let home = match request.first_zone() {
             FirstZone::OfAny => Some(&self.home),
             FirstZone::OfNormal => self.normal.as_ref(),
             FirstZone::Elsewhere => None,
-        }
+        };
+        // The nearest zone is on another node if the CPU's own has none that serves.
+        home.filter(|home| home.near || !request.stays_on_node())
     }
 
     /// Takes a block off the lists for the zone that the request tries first.

@@ -3,12 +3,13 @@
 //! Code that may run on top of a CPU's owner (an interrupt or NMI handler) cannot have that
 //! CPU's token, and must not touch its lists. It goes to the zone directly, and never waits.
 
-use super::{AllocError, Request};
+use super::{AllocError, Request, slow};
 use crate::{
     frame::{Block, Pfn},
     memory::Memory,
     observe::Event,
     platform::{CpuId, Platform},
+    zone::Access,
 };
 
 /// Whose counters such operations appear under.
@@ -16,8 +17,10 @@ const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// Allocates a block from the zones, past the lists of all CPUs, without waiting; prefers
-    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked; so an NMI handler may call it only if it cannot have
-    /// interrupted a holder.
+    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked,
+    /// so an NMI handler may call it only if it cannot have interrupted a holder; and
+    /// [wakes](crate::platform::Relief::wake) who reclaims in the background, unless the request
+    /// says not to.
     ///
     /// # Errors
     ///
@@ -58,12 +61,25 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     fn take_unlisted(&self, request: Request) -> Result<Pfn, AllocError> {
+        if let Ok(pfn) = self.walk_unlisted(request, request.first_access()) {
+            return Ok(pfn);
+        }
+        slow::wake(self, ACCOUNT, request);
+        self.walk_unlisted(request, request.last_access())
+    }
+
+    fn walk_unlisted(&self, request: Request, access: Access) -> Result<Pfn, AllocError> {
+        let mut preferred = None;
         let mut error = AllocError::NoZone;
-        for at in self.candidates(ACCOUNT, request) {
-            let (order, of) = (request.order(), request.migratetype());
-            match at.alloc_from_zone(order, of, request.last_access()) {
-                Ok(frame) => return Ok(at.pfn(frame)),
-                Err(why) => error = why,
+        for (id, at) in self.candidates(ACCOUNT, request) {
+            let first = *preferred.get_or_insert(at);
+            match at.alloc_from_zone(request.order(), request.migratetype(), access) {
+                Ok(frame) => {
+                    slow::count_miss(&first, &at);
+                    slow::reserve(&at, request, frame);
+                    return Ok(at.pfn(frame));
+                }
+                Err(refused) => error = error.or_graver(refused, id, request.order(), access),
             }
         }
         Err(error)

@@ -1,7 +1,7 @@
 //! Invariants and statistics that look at every pageblock.
 
 use super::{
-    ABSENT, Buddy, MigrateType, PARTIAL, fragmentation_index, lists::FREE, unusable_index,
+    ABSENT, Buddy, FRAMES, MigrateType, PARTIAL, fragmentation_index, lists::FREE, unusable_index,
 };
 use crate::{
     frame::{Order, PAGEBLOCK_ORDER},
@@ -125,6 +125,11 @@ impl Buddy<'_> {
         }
         if free != self.free {
             return Err(("free frames per type do not add up", 0));
+        }
+        let indices = 0..self.blocks.len() as u32;
+        let reserved = indices.filter(|&index| self.home_type(index) == MigrateType::HighAtomic);
+        if reserved.count() as u64 * u64::from(FRAMES) != self.highatomic_reserved {
+            return Err(("reserved pageblocks do not add up", 0));
         }
         self.lists.gigablocks.check()
     }

@@ -255,14 +255,12 @@ impl<'m> Gigablocks<'m> {
         Order::new(PAGEBLOCK_ORDER + pageblocks.ilog2() as u8)
     }
 
-    /// The places of a leaf that are allocated as one block of order 9 each.
+    /// The places of a leaf that are allocated as one block of order 9 each. A larger block is
+    /// aligned, so its second place is in the leaf of its first.
     #[inline(always)]
     pub(super) fn folded_alone(&self, leaf: u32) -> u64 {
-        let gigablock = &self.blocks[leaf as usize / WORDS];
-        let i = leaf as usize % WORDS;
-        let tails = gigablock.leaves[i].tails;
-        let behind = gigablock.leaves.get(i + 1).map_or(0, |next| next.tails);
-        gigablock.leaves[i].folded & !(tails | tails >> 1 | behind << 63)
+        let leaf = self.leaf(leaf);
+        leaf.folded & !(leaf.tails | leaf.tails >> 1)
     }
 
     /// Marks places as allocated, each as one block.

@@ -8,6 +8,11 @@ use super::{ABSENT, Buddy, FRAMES, MigrateType, Pageblock};
 use crate::{frame::PAGEBLOCK_ORDER, sync::Ordering};
 
 impl Buddy<'_> {
+    /// Whether pageblock `index` is not there.
+    pub(super) fn is_absent(&self, index: u32) -> bool {
+        self.types[index as usize].load(Ordering::Relaxed) == ABSENT
+    }
+
     /// Adds pageblock `index`, which is absent.
     pub(crate) fn add_pageblock(&mut self, index: u32) {
         self.add_frames(index << PAGEBLOCK_ORDER, (index + 1) << PAGEBLOCK_ORDER);
@@ -15,6 +20,7 @@ impl Buddy<'_> {
 
     /// Removes pageblock `index`, which is isolated; `false` if not all of it is free.
     pub(crate) fn remove_pageblock(&mut self, index: u32) -> bool {
+        let home = self.home_type(index);
         let block = &mut self.blocks[index as usize];
         let isolated = MigrateType::Isolate as u8;
         let number = self.types[index as usize].load(Ordering::Relaxed);
@@ -22,6 +28,7 @@ impl Buddy<'_> {
             return false;
         }
         *block = Pageblock::empty();
+        self.count_reserved(home, MigrateType::Movable);
         self.types[index as usize].store(ABSENT, Ordering::Relaxed);
         self.free[usize::from(isolated)] -= u64::from(FRAMES);
         true

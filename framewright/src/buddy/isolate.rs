@@ -50,9 +50,10 @@ impl Buddy<'_> {
         }
     }
 
-    /// Makes pageblock `index` allocatable again, with the type it had.
+    /// Makes pageblock `index` allocatable again, with the type it had. One that is absent stays
+    /// so: it is not there, which is more than withheld.
     pub(crate) fn undo_isolate(&mut self, index: u32) {
-        if self.type_of(index) == MigrateType::Isolate {
+        if self.type_of(index) == MigrateType::Isolate && !self.is_absent(index) {
             self.retag(index, self.home_type(index));
         }
     }

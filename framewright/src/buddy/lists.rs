@@ -7,7 +7,7 @@
 
 use super::{
     MigrateType,
-    gigablocks::Gigablocks,
+    gigablocks::{Gigablocks, LARGE_ORDERS},
     pageblock::{NIL, Pageblock, UNLISTED},
 };
 use crate::frame::{Order, PAGEBLOCK_ORDER};
@@ -31,13 +31,17 @@ const ROOMY: u64 = 0xeeee_eeee_eeee_eeee;
 /// The class of pageblocks that are free as a whole: highest order, emptiest quartile.
 pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
-/// Which classes are not empty: four bits per order up to 9, from order 10 on one bit each for
-/// gigablocks whose largest free block has the order. One word, so that it can be published.
+/// Which free blocks there are. One word, so that it can be published: four bits per order up
+/// to 9 say which classes are not empty, from order 10 on one bit each which gigablocks there
+/// are, by their largest free block; above that stands the level of the high-atomic reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes(pub(crate) u64);
 
+/// Where the level of the reserve stands.
+const RESERVE: usize = CLASSES + LARGE_ORDERS;
+
 impl Classes {
-    /// Whether there is a free block of at least `order`.
+    /// Whether there is a free block of at least `order` outside of the high-atomic reserve.
     #[inline(always)]
     pub(crate) const fn offer(self, order: Order) -> bool {
         let first = if order.get() <= PAGEBLOCK_ORDER {
@@ -45,12 +49,17 @@ impl Classes {
         } else {
             CLASSES + (order.get() - PAGEBLOCK_ORDER - 1) as usize
         };
-        self.0 >> first != 0
+        (self.0 & ((1 << RESERVE) - 1)) >> first != 0
     }
 
-    /// The order of the largest free block.
+    /// Whether there is one in the reserve.
+    pub(crate) const fn offer_reserved(self, order: Order) -> bool {
+        self.0 >> RESERVE > order.get() as u64
+    }
+
+    /// The order of the largest free block, wherever it is.
     pub(crate) fn largest(self) -> Option<Order> {
-        Order::all().rev().find(|&order| self.offer(order))
+        Order::all().rev().find(|&order| self.offer(order) || self.offer_reserved(order))
     }
 }
 
@@ -126,8 +135,15 @@ impl<'m> Lists<'m> {
     /// What there is of all types together.
     #[inline(always)]
     pub(super) fn classes(&self) -> Classes {
-        let pageblocks = self.nonempty.iter().fold(0, |all, list| all | list);
-        Classes(pageblocks | self.gigablocks.orders() << CLASSES)
+        let [unmovable, movable, reclaimable, reserved] = self.nonempty;
+        let reserve = reserved.checked_ilog2().map_or(0, |class| class / u32::from(QUARTILES) + 1);
+        Classes(
+            unmovable
+                | movable
+                | reclaimable
+                | self.gigablocks.orders() << CLASSES
+                | u64::from(reserve) << RESERVE,
+        )
     }
 
     /// Takes pageblock `index` off its list, if it is on one.

@@ -30,6 +30,7 @@ mod folded;
 mod gigablock;
 mod gigablocks;
 mod give;
+mod highatomic;
 mod hotplug;
 mod in_use;
 mod isolate;
@@ -56,6 +57,7 @@ pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
 pub(crate) use gigablock::Gigablock;
 pub(crate) use give::{Capture, Refusal, Refusals};
+pub(crate) use highatomic::Reserve;
 pub(crate) use isolate::IsolationRefused;
 pub(crate) use lists::Classes;
 pub use migratetype::MigrateType;
@@ -84,6 +86,8 @@ pub struct Buddy<'m> {
     lists: Lists<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
+    /// Frames of pageblocks that are reserved, those that are isolated included.
+    highatomic_reserved: u64,
     /// Whether heads of allocated blocks are kept and frees checked against them.
     checked: bool,
 }
@@ -113,7 +117,9 @@ impl<'m> Buddy<'m> {
     ) -> Self {
         let lists = Lists::new(Gigablocks::new(base, gigablocks, sets));
         let free = [0; MigrateType::COUNT];
-        let mut buddy = Self { base, blocks, types, ranges, lists, free, checked };
+        let highatomic_reserved = 0;
+        let mut buddy =
+            Self { base, blocks, types, ranges, lists, free, highatomic_reserved, checked };
         for &[start, end] in ranges {
             buddy.add_frames(start, end);
         }
@@ -185,12 +191,15 @@ impl<'m> Buddy<'m> {
 
     /// Moves a pageblock with all its free frames to another type.
     fn retag(&mut self, index: u32, to: MigrateType) {
+        let from = self.type_of(index);
+        if from != MigrateType::Isolate && to != MigrateType::Isolate {
+            self.count_reserved(from, to);
+        }
         if self.lists.gigablocks.is_folded(index) {
             // None of its frames is free, whatever its header says.
             self.set_type(index, to);
             return;
         }
-        let from = self.type_of(index);
         let free = u64::from(self.blocks[index as usize].free);
         self.lists.unlink(self.blocks, index, from);
         self.set_type(index, to);

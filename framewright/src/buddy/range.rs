@@ -65,6 +65,7 @@ impl Buddy<'_> {
         let place = self.lists.gigablocks.place(index);
         self.fold(place / 64, 1 << (place % 64), of);
         if of == MigrateType::Isolate {
+            self.count_reserved(self.home_type(index), to);
             self.blocks[index as usize].type_before_isolation = to as u8;
         } else if of.mixes() {
             self.set_type(index, to);

@@ -1,7 +1,7 @@
 //! Taking frames out of the buddy.
 
 use super::{
-    Buddy, Bundle, Bundles, Fallback, MigrateType, WORDS_SHIFT,
+    Buddy, Bundle, Bundles, Fallback, MigrateType, Reserve, WORDS_SHIFT,
     levels::WORDS,
     lists::Room,
     pageblock::{NIL, Pageblock},
@@ -25,6 +25,8 @@ pub(crate) struct Want {
     pub(crate) at_most: u32,
     /// Pageblocks to visit while the zone has roomier ones.
     pub(crate) visits: u32,
+    /// Whether the high-atomic reserve may be used.
+    pub(crate) reserve: Reserve,
 }
 
 /// Whole-word rounding leaves at most this many frames of a word behind.
@@ -32,12 +34,29 @@ const ROUNDING: u32 = 32;
 
 impl Buddy<'_> {
     /// Takes up to `want.blocks` blocks of an order, appending them to `out`, own type first,
-    /// then by fallback. Returns the fallback that was needed, if any.
+    /// then by fallback, and from the reserve when the request says so. Returns the fallback that
+    /// was needed, if any.
     ///
     /// A batch that found anything of its own type does not fall back: a short refill mixes
     /// less than a full one.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn take_bundles(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+        if want.reserve == Reserve::First {
+            self.take_reserved(want, out);
+            if !out.is_empty() {
+                return None;
+            }
+        }
+        let fallback = self.take_ordinary(want, out);
+        if want.reserve == Reserve::Last && out.is_empty() {
+            self.take_reserved(want, out);
+        }
+        fallback
+    }
+
+    /// [`Buddy::take_bundles`] without the reserve.
+    #[inline(never)]
+    pub(super) fn take_ordinary(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
         if want.order >= Order::PAGEBLOCK {
             return self.take_whole(want, out);
         }

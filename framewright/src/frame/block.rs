@@ -22,6 +22,11 @@ impl MemoryTag<'_> {
     pub(crate) fn at(address: NonZeroUsize) -> Self {
         Self(address, PhantomData)
     }
+
+    /// The address, for who compares while the memory is borrowed.
+    pub(crate) fn address(self) -> NonZeroUsize {
+        self.0
+    }
 }
 
 /// 2^order frames, allocated and owned by whoever holds this value.
@@ -59,6 +64,11 @@ impl<'m> Block<'m> {
     #[must_use]
     pub fn order(&self) -> Order {
         Order::from_low_bits(self.packed)
+    }
+
+    /// The address in the tag of its memory.
+    pub(crate) fn memory_address(&self) -> NonZeroUsize {
+        self.memory.address()
     }
 
     /// Frame number and order; the frames stay allocated, and the caller answers for them.

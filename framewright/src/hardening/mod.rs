@@ -3,13 +3,14 @@
 //! Three things, each a plain data structure here; `pcp/paranoid.rs` puts them to use:
 //!
 //! * **States** ([`States`]): a byte per frame says whether an allocated block starts there, and
-//!   of which order. A free first takes the block's mark away with one compare-exchange, so a
+//!   of which order, or whether the frame is part of an extent. A free first takes the block's mark away with one compare-exchange, so a
 //!   bad one (twice, in part, of another order, from the inside, of a frame that waits on a list)
-//!   is refused at the call and has changed nothing, and of two that race one is refused.
+//!   is refused at the call and has changed nothing, and of two that race one is refused. Also a
+//!   `Block` is refused that somebody has freed raw behind its owner's back.
 //! * **Poison** ([`poison_word`]): frames are overwritten when they are freed and looked at before
 //!   they are handed out again, so a write through a stale pointer is found and reported with
-//!   frame and offset. A free frame thereby guards its neighbours: who writes beyond the end of
-//!   a block is found as well.
+//!   frame and offset. A free frame thereby guards its neighbours: a write beyond the end of a
+//!   block that hits one is found as well. There are no guard frames besides.
 //! * **Quarantine** ([`Quarantine`]): what a CPU frees waits until others were freed after it, so
 //!   that a stale pointer meets poison for longer. It is given back when memory runs short, and
 //!   by whatever drains the lists of the CPU.
@@ -19,8 +20,8 @@
 //! the other levels. Allocations go to the zone one by one. The zone keeps its own map of heads
 //! besides, as at `checked`: two sets of books.
 //!
-//! Invariants: a byte says *block* exactly where an allocated block starts, with its order; the
-//! orders in a zone's bytes add up to the frames in use ([`Memory::check`](crate::Memory::check)
+//! Invariants: a byte says *block* exactly where an allocated block starts, with its order; blocks
+//! and extents in a zone's bytes add up to the frames in use ([`Memory::check`](crate::Memory::check)
 //! tests this). Frames in quarantine carry no mark and count as held by their CPU.
 
 mod poison;

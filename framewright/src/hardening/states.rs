@@ -1,8 +1,11 @@
-//! A byte per frame: which blocks are allocated, and which free frames are poisoned.
+//! A byte per frame: which blocks and extents are allocated, and which free frames are poisoned.
 //!
 //! Only the byte of a block's first frame says that the block is allocated, so that taking and
 //! giving a block changes one byte whatever its order. Whether some other frame lies inside an
-//! allocated block follows from the bytes of the heads it could belong to: one per order.
+//! allocated block follows from the bytes of the heads it could belong to: one per order. The
+//! frames of an extent, which can be freed from any to any other, say so one by one.
+
+use core::ops::Range;
 
 use crate::{
     buddy::Refusal,
@@ -16,6 +19,8 @@ const NONE: u8 = 0;
 const HEAD: u8 = 0x80;
 /// The frame is free and filled with poison.
 const POISONED: u8 = 0x40;
+/// The frame belongs to an extent: no block.
+const EXTENT: u8 = 0x10;
 /// The block that starts here is being split: it cannot be freed just now.
 const SPLITTING: u8 = 0x20;
 
@@ -63,34 +68,50 @@ impl<'m> States<'m> {
         self.own(frame, half);
     }
 
-    /// The frames of a block that nobody owns are filled with poison.
-    pub(crate) fn mark_poisoned(&self, frame: u32, order: Order) {
-        for byte in self.block(frame, order) {
+    /// Frames are handed out as an extent. The caller has just taken them from the zone.
+    pub(crate) fn own_extent(&self, frames: Range<u32>) {
+        for byte in self.range(frames) {
+            byte.store(EXTENT, Ordering::Release);
+        }
+    }
+
+    /// A frame of an extent is freed, as in [`States::disown`].
+    pub(crate) fn disown_of_extent(&self, frame: u32) -> Result<(), Refusal> {
+        self.change(frame, EXTENT, NONE)
+    }
+
+    /// Frames that nobody owns are filled with poison.
+    pub(crate) fn mark_poisoned(&self, frames: Range<u32>) {
+        for byte in self.range(frames) {
             byte.store(POISONED, Ordering::Relaxed);
         }
     }
 
-    /// The frames of a block that has left the zone which should still hold poison; they no
-    /// longer count as poisoned.
-    pub(crate) fn take_poisoned(&self, frame: u32, order: Order) -> impl Iterator<Item = u32> {
-        (frame..).zip(self.block(frame, order)).filter_map(|(frame, byte)| {
+    /// Those of some frames that nobody owns which should still hold poison; they no longer count
+    /// as poisoned.
+    pub(crate) fn take_poisoned(&self, frames: Range<u32>) -> impl Iterator<Item = u32> {
+        (frames.start..).zip(self.range(frames)).filter_map(|(frame, byte)| {
             let is_poisoned = byte.load(Ordering::Relaxed) == POISONED;
             is_poisoned.then(|| byte.store(NONE, Ordering::Relaxed)).map(|()| frame)
         })
     }
 
-    /// Frames of all allocated blocks.
+    /// Frames of all allocated blocks and extents.
     pub(crate) fn owned_frames(&self) -> u64 {
         let bytes = self.bytes.iter().map(|byte| byte.load(Ordering::Relaxed));
-        bytes.filter_map(order_of).map(Order::frames).sum()
+        let frames = bytes.map(|byte| match order_of(byte) {
+            Some(order) => order.frames(),
+            None => u64::from(byte == EXTENT),
+        });
+        frames.sum()
     }
 
     fn at(&self, frame: u32) -> &AtomicU8 {
         &self.bytes[frame as usize]
     }
 
-    fn block(&self, frame: u32, order: Order) -> &[AtomicU8] {
-        &self.bytes[frame as usize..][..order.frames() as usize]
+    fn range(&self, frames: Range<u32>) -> &[AtomicU8] {
+        &self.bytes[frames.start as usize..frames.end as usize]
     }
 
     fn change(&self, frame: u32, from: u8, to: u8) -> Result<(), Refusal> {
@@ -104,6 +125,9 @@ impl<'m> States<'m> {
     fn refusal(&self, frame: u32, found: u8) -> Refusal {
         if found == SPLITTING || order_of(found).is_some() {
             return Refusal::WrongOrder;
+        }
+        if found == EXTENT {
+            return Refusal::NotAllocated;
         }
         let pfn = self.base.offset(u64::from(frame));
         let inside = |order: Order| {
@@ -182,11 +206,28 @@ mod tests {
     #[test]
     fn poison_is_looked_at_once() {
         with_states(|states| {
-            states.mark_poisoned(4, order(1));
-            assert!(states.take_poisoned(0, order(3)).eq([4, 5]));
-            assert_eq!(states.take_poisoned(0, order(3)).count(), 0);
-            states.mark_poisoned(4, order(1));
+            states.mark_poisoned(4..6);
+            assert!(states.take_poisoned(0..8).eq([4, 5]));
+            assert_eq!(states.take_poisoned(0..8).count(), 0);
+            states.mark_poisoned(4..6);
             assert_eq!(states.disown(4, order(1)), Err(Refusal::AlreadyFree));
+        });
+    }
+
+    #[test]
+    fn no_frame_of_an_extent_can_be_freed_as_a_block_nor_the_other_way_round() {
+        with_states(|states| {
+            states.own_extent(8..11);
+            states.own(16, order(1));
+            assert_eq!(states.owned_frames(), 3 + 2);
+            for frame in 8..11 {
+                assert_eq!(states.disown(frame, order(0)), Err(Refusal::NotAllocated));
+            }
+            assert_eq!(states.disown_of_extent(16), Err(Refusal::WrongOrder));
+            assert_eq!(states.disown_of_extent(17), Err(Refusal::NotAllocated));
+            assert_eq!(states.disown_of_extent(9), Ok(()));
+            assert_eq!(states.disown_of_extent(9), Err(Refusal::AlreadyFree));
+            assert_eq!(states.owned_frames(), 2 + 2);
         });
     }
 }

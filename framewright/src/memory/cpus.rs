@@ -13,7 +13,7 @@ use crate::{
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
     sync::{AtomicBool, Ordering},
     tuning::Hardening,
-    zone::{NodeId, Watermark, ZoneId},
+    zone::{NodeId, ZoneId},
 };
 
 /// What a memory knows of a CPU as a whole.
@@ -258,7 +258,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         stats
     }
 
-    /// Frames on the lists of all CPUs, possibly stale.
+    /// Frames on the lists of all CPUs, in quarantine included; possibly stale.
     #[must_use]
     pub fn held_by_cpus(&self) -> u64 {
         self.lists.iter().map(CpuPages::held).sum()
@@ -338,7 +338,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         let online = || self.cpus.iter().filter(|cpu| cpu.is_online());
         let near = online().filter(|cpu| cpu.node == zone.node()).count();
         let sharing = if near == 0 { online().count() } else { near } as u32;
-        let low = zone.marks().get(Watermark::Low);
+        let low = zone.marks().levels().low;
         Sizing::new(&self.tuning.pcp, zone.managed(), low, sharing, slots)
     }
 

@@ -27,9 +27,11 @@ pub struct ZoneInfo {
     pub managed: u64,
     /// Free frames in the zone. Those on CPU lists and in isolated pageblocks are not counted.
     pub free: u64,
-    /// Frames on CPU lists.
+    /// Frames on CPU lists, in quarantine included.
     pub held_by_cpus: u64,
-    /// The min watermark.
+    /// What the watermarks are raised by for now: see [`Memory::lower_boost`].
+    pub boost: u64,
+    /// The min watermark. This and the others are as in force, with the boost.
     pub min: u64,
     /// The low watermark.
     pub low: u64,
@@ -69,7 +71,7 @@ impl<P: Platform> Memory<'_, P> {
     #[must_use]
     pub fn zone(&self, id: ZoneId) -> Option<ZoneInfo> {
         let zone = self.zones.get(id.index())?;
-        let levels = zone.marks().levels();
+        let (levels, boost) = (zone.marks().levels(), zone.marks().boost());
         Some(ZoneInfo {
             id,
             node: zone.node(),
@@ -79,10 +81,11 @@ impl<P: Platform> Memory<'_, P> {
             managed: zone.managed(),
             free: zone.free(),
             held_by_cpus: self.held_of(id),
-            min: levels.min,
-            low: levels.low,
-            high: levels.high,
-            promo: levels.promo,
+            boost,
+            min: levels.min + boost,
+            low: levels.low + boost,
+            high: levels.high + boost,
+            promo: levels.promo + boost,
             protection: zone.marks().protection(),
         })
     }

@@ -24,6 +24,7 @@ use core::{mem::MaybeUninit, num::NonZeroUsize};
 use planes::PlaneArrays;
 
 use crate::{
+    alloc::Judge,
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
@@ -60,6 +61,8 @@ pub struct Memory<'m, P: Platform> {
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
+    /// Who has the embedder judge that nothing helps.
+    judge: Judge,
     /// Whether memory is coming or going.
     changing: AtomicBool,
 }
@@ -103,6 +106,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             planes: parts.planes,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
+            judge: Judge::new(),
             changing: AtomicBool::new(false),
         };
         memory.set_watermarks();
@@ -139,6 +143,10 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         block.belongs_to(self.tag)
+    }
+
+    pub(crate) fn judge(&self) -> &Judge {
+        &self.judge
     }
 
     #[inline(always)]

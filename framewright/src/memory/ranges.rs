@@ -138,7 +138,9 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
         let (zone, start, end) = self.locate_range(range)?;
         self.withhold(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
-        let taken = take_run(&self.context(zone, ACCOUNT), start, end, migratetype);
+        let cpu = self.context(zone, ACCOUNT);
+        let take = |from, to| cpu.take_withheld(from, to, migratetype);
+        let taken = take_run(&cpu, start, end, take);
         let busy = if taken { 0 } else { self.report_in_use(zone, start, end, in_the_way) };
         self.release(zone, start, end);
         if taken {
@@ -187,7 +189,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     fn find_contiguous(&self, wanted: &Contiguous) -> Option<Extent<'m>> {
-        self.candidates(ACCOUNT, wanted.request).find_map(|cpu| self.find_in_zone(&cpu, wanted))
+        let mut zones = self.candidates(ACCOUNT, wanted.request);
+        zones.find_map(|(_, cpu)| self.find_in_zone(&cpu, wanted))
     }
 
     fn find_in_zone(&self, cpu: &Cpu<'_, 'm, P>, wanted: &Contiguous) -> Option<Extent<'m>> {
@@ -211,11 +214,12 @@ impl<'m, P: Platform> Memory<'m, P> {
             };
             match zone.with(&self.platform, search) {
                 FreeRun::Found(start) => {
-                    if take_run(cpu, start, start + frames, wanted.request.migratetype()) {
+                    let take = |from, to| cpu.take_range(from, to, wanted.request.migratetype());
+                    if take_run(cpu, start, start + frames, take) {
                         let range = FrameRange::new(zone.pfn(start), zone.pfn(start + frames))?;
                         return Some(Extent::new(self.tag(), range));
                     }
-                    // Somebody took part of it meanwhile.
+                    // Somebody took or withholds part of it meanwhile.
                     from = start + 1;
                 }
                 FreeRun::Continue(next) => from = next,
@@ -239,10 +243,15 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 }
 
-/// Takes frames `start` to `end` if all are free.
-fn take_run<P: Platform>(cpu: &Cpu<'_, '_, P>, start: u32, end: u32, of: MigrateType) -> bool {
+/// Takes frames `start` to `end`, all or none, a stretch at a time.
+fn take_run<P: Platform>(
+    cpu: &Cpu<'_, '_, P>,
+    start: u32,
+    end: u32,
+    take: impl Fn(u32, u32) -> bool,
+) -> bool {
     for (from, to) in stretches(start, end) {
-        if !cpu.take_range(from, to, of) {
+        if !take(from, to) {
             give_run(cpu, start, from);
             return false;
         }

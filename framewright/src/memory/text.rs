@@ -52,7 +52,7 @@ impl<P: Platform> Memory<'_, P> {
             name: name(info),
             node_stats: describe_node.then_some(&[]),
             free: info.free,
-            boost: 0,
+            boost: info.boost,
             min: info.min,
             low: info.low,
             high: info.high,

@@ -18,6 +18,8 @@ pub(crate) struct Home<'m> {
     pub(crate) pages: &'m CpuPages<'m>,
     pub(crate) types: &'m [AtomicU8],
     pub(crate) base: u64,
+    /// Whether it is on the CPU's own node.
+    pub(crate) near: bool,
 }
 
 impl Home<'_> {
@@ -62,7 +64,13 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     fn home(&self, id: ZoneId, cpu: CpuId) -> Home<'m> {
         let zone = &self.zones[id.index()];
-        Home { id, pages: self.lists_of(id, cpu), types: zone.types(), base: zone.base().get() }
+        Home {
+            id,
+            pages: self.lists_of(id, cpu),
+            types: zone.types(),
+            base: zone.base().get(),
+            near: zone.node() == self.node_of(cpu),
+        }
     }
 
     /// The zones that a request may use, best first, as seen from `cpu`. Zones without memory
@@ -71,14 +79,14 @@ impl<'m, P: Platform> Memory<'m, P> {
         &self,
         cpu: CpuId,
         request: Request,
-    ) -> impl Iterator<Item = Cpu<'_, 'm, P>> {
+    ) -> impl Iterator<Item = (ZoneId, Cpu<'_, 'm, P>)> {
         let from = request.node().unwrap_or_else(|| self.node_of(cpu));
         let allowed = move |zone: &Zone<'m, P>| {
             zone.serves(request.highest()) && request.allows(zone.node(), from)
         };
         let list = self.zonelists.of(from).iter();
         list.filter(move |id| allowed(&self.zones[id.index()]))
-            .map(move |&id| self.context(id, cpu))
+            .map(move |&id| (id, self.context(id, cpu)))
     }
 
     /// A zone and a CPU's lists for it.
@@ -119,12 +127,15 @@ impl<'m, P: Platform> Memory<'m, P> {
     pub(super) fn set_watermarks(&self) {
         let lowmem = self.zones.iter().filter(|zone| zone.kind().is_lowmem());
         let lowmem: u64 = lowmem.map(Zone::managed).sum();
+        // Nobody else would ever take a boost down again.
+        let boosts = self.platform.relief().reclaims_in_background();
         let default = || u32::try_from(default_min_free(lowmem)).unwrap_or(u32::MAX);
         let rules = MarkRules {
             min_free: u64::from(self.tuning.zone.min_free.or(default)),
             scale: self.tuning.zone.watermark_scale,
             lowmem,
             ratios: self.tuning.zone.reserve_ratios,
+            boost: if boosts { self.tuning.zone.watermark_boost } else { 0 },
         };
         for zone in self.zones {
             let mut managed = [0; ZoneKind::COUNT];
@@ -132,7 +143,18 @@ impl<'m, P: Platform> Memory<'m, P> {
                 managed[other.kind() as usize] = other.managed();
             }
             let levels = rules.levels(zone.kind(), zone.managed());
-            zone.marks().set(levels, rules.protection(zone.kind(), managed));
+            let limit = rules.boost_limit(zone.managed(), levels);
+            zone.marks().set(levels, limit, rules.protection(zone.kind(), managed));
+        }
+    }
+
+    /// Takes up to `by` frames off the boost of a zone's watermarks; nothing if there is no such
+    /// zone. For whoever reclaims in the background, once the frames that the boost asked for
+    /// ([`ZoneInfo::boost`](super::ZoneInfo::boost) when the work began) have been freed, or
+    /// cannot be.
+    pub fn lower_boost(&self, zone: ZoneId, by: u64) {
+        if let Some(zone) = self.zones.get(zone.index()) {
+            zone.lower_boost(&self.platform, by);
         }
     }
 }

@@ -146,8 +146,18 @@ counters! {
     refused_frames,
     /// Frames that were written to while they were free, found when they were handed out again.
     damaged_frames,
-    /// Requests that entered the slow path (vmstat `allocstall` counts those that waited).
+    /// Requests that entered the slow path.
     slow_paths,
+    /// Rounds of reclaim that requests waited for (vmstat `allocstall`).
+    allocstall,
+    /// Rounds of compaction that requests waited for (vmstat `compact_stall`).
+    compact_stall,
+    /// Those after which the request was served (vmstat `compact_success`).
+    compact_success,
+    /// Those after which it was not (vmstat `compact_fail`).
+    compact_fail,
+    /// Times the embedder was told that nothing helps.
+    out_of_memory,
     /// Requests that failed.
     failures,
 }

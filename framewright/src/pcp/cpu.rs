@@ -2,12 +2,12 @@
 
 use super::CpuPages;
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
     observe::{Corruption, Event, Finding},
     platform::{CpuId, Platform},
     tuning::Tuning,
-    zone::{Watermark, Zone},
+    zone::{Access, Mixed, Rights, Watermark, Zone},
 };
 
 /// Everything an operation on the lists of one CPU for one zone needs.
@@ -38,23 +38,48 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.zone.pfn(frame)
     }
 
-    /// Takes the frames from `start` to `end` if all are free.
+    /// Takes the frames from `start` to `end` if all are free, and none is withheld.
     pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
-        let taken = self.zone.with(self.platform, |buddy| buddy.take_range(start, end, of));
+        self.take_range_if(start, end, of, || !self.zone.withholds_any(start, end))
+    }
+
+    /// As [`Cpu::take_range`], for who withholds the frames.
+    pub(crate) fn take_withheld(&self, start: u32, end: u32, of: MigrateType) -> bool {
+        self.take_range_if(start, end, of, || true)
+    }
+
+    fn take_range_if(
+        &self,
+        start: u32,
+        end: u32,
+        of: MigrateType,
+        may: impl FnOnce() -> bool,
+    ) -> bool {
+        let taken =
+            self.zone.with(self.platform, |buddy| may() && buddy.take_range(start, end, of));
         let frames = if taken { u64::from(end - start) } else { 0 };
         self.count_lock(frames);
         self.pages.counters.pgalloc.add(frames);
         if taken {
-            self.range_handed_out(start, end);
+            self.extent_handed_out(start, end);
         }
         taken
     }
 
     /// Gives back such frames, or a part of them.
     pub(crate) fn give_range(&self, start: u32, end: u32) {
-        if self.retire_range(start, end).is_err() {
-            return;
+        let mut from = start;
+        while from < end {
+            let stop = self.retire_extent(from, end);
+            if from < stop {
+                self.give_retired(from, stop);
+            }
+            // What was refused is not ours to give.
+            from = stop.saturating_add(1);
         }
+    }
+
+    fn give_retired(&self, start: u32, end: u32) {
         let refusals = self.zone.with(self.platform, |buddy| buddy.give_range(start, end));
         let frames = u64::from(end - start);
         self.count_lock(frames);
@@ -153,23 +178,27 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         });
     }
 
-    /// Counts and traces what a take under the zone lock did.
+    /// Counts and traces what a take under the zone lock did, and wakes who is to know.
     pub(super) fn account_take(
         &self,
         want: &Want,
         taken: &Bundles,
-        fallback: Option<Fallback>,
-        percpu_refill: bool,
+        mixed: Option<Mixed>,
+        access: Access,
     ) {
         self.count_lock(taken.frames());
         if P::TRACING {
+            let percpu_refill = want.blocks > 1;
             for (pfn, order) in self.blocks_of(taken.as_slice()) {
                 let migratetype = want.migratetype;
                 let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
                 self.platform.trace(self.id, &event);
             }
         }
-        let Some(fallback) = fallback else { return };
+        let Some(Mixed { fallback, boosted }) = mixed else { return };
+        if boosted && access.rights.has(Rights::WAKE) {
+            self.platform.relief().wake(self.zone.node(), Order::ZERO, access.highest);
+        }
         let counters = &self.pages.counters;
         let counter = if fallback.claimed { &counters.claims } else { &counters.steals };
         counter.add(1);

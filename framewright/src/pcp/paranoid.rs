@@ -10,6 +10,8 @@
 //! protocol: its frames are *held*, drains reach it, and a block of an isolated pageblock does
 //! not enter it.
 
+use core::ops::Range;
+
 use super::{Lists, cpu::Cpu, pages::CpuPages};
 use crate::{
     alloc::FreeError,
@@ -24,45 +26,50 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// A block that has just left the zone goes to a user: what was written into it while it was
     /// free is found now.
     #[inline]
-    pub(super) fn handed_out(&self, frame: u32, order: Order) {
+    pub(crate) fn handed_out(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
-            self.look_for_damage(states, frame, order);
+            self.look_for_damage(states, frames(frame, order), order);
             states.own(frame, order);
         }
     }
 
     /// A user's block is about to go back: at paranoid it stops being one, unless it is none.
     #[inline]
-    pub(super) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
+    pub(crate) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
         let Some(states) = self.zone.states() else { return Ok(()) };
         states.disown(frame, order).map_err(|why| self.refuse(frame, order, why))?;
-        if self.tuning.paranoid.poison {
-            self.platform.poison(self.pfn(frame), order);
-            states.mark_poisoned(frame, order);
-        }
+        self.poison(states, frame, order);
         Ok(())
     }
 
-    /// As [`Cpu::handed_out`] for a range, in which every frame is a block.
-    pub(super) fn range_handed_out(&self, start: u32, end: u32) {
-        if self.zone.states().is_some() {
-            (start..end).for_each(|frame| self.handed_out(frame, Order::ZERO));
+    /// As [`Cpu::handed_out`] for an extent.
+    pub(super) fn extent_handed_out(&self, start: u32, end: u32) {
+        if let Some(states) = self.zone.states() {
+            self.look_for_damage(states, start..end, Order::ZERO);
+            states.own_extent(start..end);
         }
     }
 
-    /// As [`Cpu::retire`] for a part of a range.
-    pub(super) fn retire_range(&self, start: u32, end: u32) -> Result<(), Refusals> {
-        match self.zone.states() {
-            Some(_) => (start..end).try_for_each(|frame| self.retire(frame, Order::ZERO)),
-            None => Ok(()),
+    /// As [`Cpu::retire`] for a part of an extent. Returns up to where it went: the first frame
+    /// that was refused, because it is of no extent any more.
+    pub(super) fn retire_extent(&self, start: u32, end: u32) -> u32 {
+        let Some(states) = self.zone.states() else { return end };
+        let refused = (start..end).find(|&frame| {
+            let disowned = states.disown_of_extent(frame);
+            disowned.map_err(|why| self.refuse(frame, Order::ZERO, why)).is_err()
+        });
+        let stop = refused.unwrap_or(end);
+        for frame in start..stop {
+            self.poison(states, frame, Order::ZERO);
         }
+        stop
     }
 
     /// A free block is out of the zone while a lender is told of it, who may let go of what is in
     /// it: poison is not looked for any more.
     pub(super) fn lent(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
-            states.take_poisoned(frame, order).for_each(drop);
+            states.take_poisoned(frames(frame, order)).for_each(drop);
             states.own(frame, order);
         }
     }
@@ -115,11 +122,20 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         refusals
     }
 
-    /// Reports the frames of a block that do not hold the poison they should.
-    fn look_for_damage(&self, states: States<'_>, frame: u32, order: Order) {
+    /// Fills a block that nobody owns with poison, if it is to be.
+    fn poison(&self, states: States<'_>, frame: u32, order: Order) {
+        if self.tuning.paranoid.poison {
+            self.platform.poison(self.pfn(frame), order);
+            states.mark_poisoned(frames(frame, order));
+        }
+    }
+
+    /// Reports those of some frames that do not hold the poison they should. They are about to
+    /// be handed out as blocks of `order`.
+    fn look_for_damage(&self, states: States<'_>, frames: Range<u32>, order: Order) {
         let mut first = None;
         let mut count = 0;
-        for frame in states.take_poisoned(frame, order) {
+        for frame in states.take_poisoned(frames) {
             if let Some(offset) = self.platform.verify_poison(self.pfn(frame)) {
                 first.get_or_insert((self.pfn(frame), offset));
                 count += 1;
@@ -133,7 +149,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     /// Puts a block that is free into quarantine; those that have waited long enough go to the
-    /// zone. `false`: it does not wait.
+    /// zone. `false`: it does not wait, because it is too large, its pageblock is isolated, or a
+    /// drainer is inside.
     fn withhold(&self, frame: u32, order: Order) -> bool {
         let mut leaving = Bundles::new();
         let withheld = self.pages.as_owner(|lists| {
@@ -155,6 +172,11 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         let last = frame + (order.frames() - 1) as u32;
         (frame..=last).step_by(PAGEBLOCK_FRAMES).any(|at| self.zone.type_number(at) == isolated)
     }
+}
+
+/// The frames of a block.
+fn frames(frame: u32, order: Order) -> Range<u32> {
+    frame..frame + order.frames() as u32
 }
 
 impl<'m> Lists<'m> {

@@ -2,11 +2,10 @@
 
 use super::{ListIndex, cpu::Cpu};
 use crate::{
-    alloc::AllocError,
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Line, Platform, Site},
-    zone::Access,
+    zone::{Access, Refused},
 };
 
 /// What the lists say to a request.
@@ -24,7 +23,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
     }
 
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
-    pub(crate) fn alloc(&self, list: ListIndex, access: Access) -> Result<u32, AllocError> {
+    pub(crate) fn alloc(&self, list: ListIndex, access: Access) -> Result<u32, Refused> {
         self.platform.point(Site::EnterLists);
         self.platform.touch(Line::CpuLists(self.id.get()), platform::Access::Write);
         let answer = self.pages.as_owner(|lists| match lists.pop(self.pages, list) {
@@ -48,14 +47,14 @@ impl<P: Platform> Cpu<'_, '_, P> {
     }
 
     /// Takes a batch from the zone, keeps one block and puts the others on the lists.
-    fn refill(&self, list: ListIndex, blocks: u32, access: Access) -> Result<u32, AllocError> {
+    fn refill(&self, list: ListIndex, blocks: u32, access: Access) -> Result<u32, Refused> {
         let at_most = blocks.saturating_add(64);
         let mut taken = Bundles::new();
         self.take(list.order(), list.migratetype(), (blocks, at_most), access, &mut taken)?;
         let counters = &self.pages.counters;
         counters.refills.add(1);
         counters.refilled_frames.add(taken.frames());
-        let frame = taken.pop_lowest().ok_or(AllocError::NoBlockOfOrder(list.order()))?;
+        let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
         let accepted = self.pages.as_owner(|lists| {
             // Read inside: see `CpuToken::type_of`.
@@ -81,10 +80,10 @@ impl<P: Platform> Cpu<'_, '_, P> {
         order: Order,
         migratetype: MigrateType,
         access: Access,
-    ) -> Result<u32, AllocError> {
+    ) -> Result<u32, Refused> {
         let mut taken = Bundles::new();
         self.take(order, migratetype, (1, 1), access, &mut taken)?;
-        let frame = taken.pop_lowest().ok_or(AllocError::NoBlockOfOrder(order))?;
+        let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
         self.pages.counters.zone_allocs.add(1);
         self.pages.counters.pgalloc.add(order.frames());
         self.handed_out(frame, order);
@@ -98,20 +97,21 @@ impl<P: Platform> Cpu<'_, '_, P> {
         (blocks, at_most): (u32, u32),
         access: Access,
         taken: &mut Bundles,
-    ) -> Result<(), AllocError> {
+    ) -> Result<(), Refused> {
         if !self.zone.may_take(order, access) {
             return Err(self.zone.refusal(order, access));
         }
         let visits = self.tuning.zone.refill_pageblocks;
-        let want = Want { order, migratetype, blocks, at_most, visits };
-        let fallback = match self.zone.take(self.platform, want, access, taken) {
-            Ok(fallback) => fallback,
+        let reserve = access.reserve();
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve };
+        let mixed = match self.zone.take(self.platform, want, access, taken) {
+            Ok(mixed) => mixed,
             Err(error) => {
                 self.count_lock(0);
                 return Err(error);
             }
         };
-        self.account_take(&want, taken, fallback, blocks > 1);
+        self.account_take(&want, taken, mixed, access);
         Ok(())
     }
 }

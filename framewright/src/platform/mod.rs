@@ -29,7 +29,9 @@ use crate::{
 
 pub use crate::hardening::poison_word;
 pub use hooks::{Access, Cost, Line, Site};
-pub use relief::{NoRelief, Progress, Relief};
+pub use relief::{
+    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Spare, Verdict,
+};
 
 /// A CPU of the machine, numbered from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -72,7 +74,7 @@ pub enum Wait {
     Lock,
     /// The owner of per-CPU lists to leave them: short.
     Owner,
-    /// Memory, on behalf of a request that may not fail: long.
+    /// Memory, on behalf of a request between two rounds of relief, or that may not fail: long.
     Memory,
 }
 

@@ -121,6 +121,15 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.zone.watermark_scale, 1, 3000),
     },
     Key {
+        path: "zone.watermark_boost",
+        default: "15000",
+        range: "0 to 100000",
+        meaning: "how far the watermarks of a zone rise after types were mixed in a pageblock, \
+                  in 1/10000 of the high one; 0: not at all",
+        source: "Linux: vm.watermark_boost_factor",
+        field: |t| Field::number(&mut t.zone.watermark_boost, 0, 100_000),
+    },
+    Key {
         path: "zone.reserve_ratio.dma",
         default: "256",
         range: "0 to 1000000",
@@ -163,10 +172,18 @@ pub const KEYS: &[Key] = &[
         path: "alloc.retries",
         default: "16",
         range: "0 to 1000",
-        meaning: "how often a request asks for compaction and reclaim again after they made \
-                  progress; without any it stops at once",
+        meaning: "rounds of reclaim without progress after which a request gives up hope",
         source: "Linux: MAX_RECLAIM_RETRIES",
         field: |t| Field::number(&mut t.alloc.retries, 0, 1000),
+    },
+    Key {
+        path: "alloc.compaction_retries",
+        default: "16",
+        range: "0 to 1000",
+        meaning: "rounds after compaction that formed a block which others took, before it is \
+                  asked to try harder; a quarter of them for costly orders",
+        source: "Linux: MAX_COMPACT_RETRIES",
+        field: |t| Field::number(&mut t.alloc.compaction_retries, 0, 1000),
     },
     Key {
         path: "hardening",

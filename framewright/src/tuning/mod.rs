@@ -128,6 +128,9 @@ pub struct ZoneTuning {
     pub min_free: Auto,
     /// Distance between the watermarks in 1/10000 of the zone.
     pub watermark_scale: u32,
+    /// How far the watermarks rise after types were mixed in a pageblock, in 1/10000 of the high
+    /// one; 0: not at all.
+    pub watermark_boost: u32,
     /// Of a zone of each kind, one frame for every so many of the higher zones of its node is
     /// kept back from requests that could use those; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
@@ -140,6 +143,7 @@ impl Default for ZoneTuning {
         Self {
             min_free: Auto::Auto,
             watermark_scale: 10,
+            watermark_boost: 15_000,
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 4,
         }
@@ -149,13 +153,16 @@ impl Default for ZoneTuning {
 /// The slow path of allocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocTuning {
-    /// How often a request asks for relief again after relief that made progress.
+    /// Rounds of reclaim without progress after which a request gives up hope.
     pub retries: u32,
+    /// Rounds after compaction that formed a block which others took, before it is asked to try
+    /// harder; a quarter of them for costly orders.
+    pub compaction_retries: u32,
 }
 
 impl Default for AllocTuning {
     fn default() -> Self {
-        Self { retries: 16 }
+        Self { retries: 16, compaction_retries: 16 }
     }
 }
 

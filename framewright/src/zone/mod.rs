@@ -6,6 +6,8 @@
 //! one critical section. The watermark decision itself is made again under the lock, so that it
 //! is exact.
 
+mod access;
+mod pressure;
 mod topology;
 mod watermark;
 mod zonelist;
@@ -13,10 +15,9 @@ mod zonelist;
 use core::ops::Range;
 
 use crate::{
-    alloc::AllocError,
     buddy::{
-        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, Fallback, IsolationRefused, MigrateType,
-        PARTIAL, Pageblock, Refusals, Want,
+        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, IsolationRefused, MigrateType, PARTIAL,
+        Pageblock, Refusals, Want,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
@@ -24,9 +25,11 @@ use crate::{
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
+pub(crate) use access::{Access, Refused, Rights};
+pub(crate) use pressure::Mixed;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
-pub(crate) use watermark::{Access, Depth, MarkRules, Marks, default_min_free};
+pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 
 /// What a zone is called, and where its frames lie.
@@ -57,6 +60,8 @@ pub(crate) struct Zone<'m, P: Platform> {
     marks: Marks,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
+    /// Published under the lock: how much of that is in the high-atomic reserve.
+    free_reserved: AtomicU64,
     /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
 }
@@ -73,6 +78,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         Self {
             pageblocks: buddy.address(),
             free: AtomicU64::new(free),
+            free_reserved: AtomicU64::new(0),
             classes: AtomicU64::new(buddy.classes().0),
             buddy: SpinLock::new(buddy),
             types,
@@ -221,23 +227,6 @@ impl<'m, P: Platform> Zone<'m, P> {
         Classes(self.classes.load(Ordering::Relaxed)).largest()
     }
 
-    /// Whether a request may take 2^order frames now: enough stays free, and a block of the
-    /// order seems to be there. Lockless.
-    pub(crate) fn may_take(&self, order: Order, access: Access) -> bool {
-        let allowed = self.marks.allowance(self.free(), access);
-        let classes = Classes(self.classes.load(Ordering::Relaxed));
-        allowed >= order.frames() as i64 && classes.offer(order)
-    }
-
-    /// Why [`Zone::may_take`] said no.
-    pub(crate) fn refusal(&self, order: Order, access: Access) -> AllocError {
-        if self.marks.allowance(self.free(), access) < order.frames() as i64 {
-            AllocError::BelowWatermark(access.watermark())
-        } else {
-            AllocError::NoBlockOfOrder(order)
-        }
-    }
-
     /// Takes up to `want.blocks` blocks, appended to `out`, as far as `access` allows.
     ///
     /// The watermark is tested under the lock: after the call no fewer frames are free than
@@ -248,25 +237,26 @@ impl<'m, P: Platform> Zone<'m, P> {
         mut want: Want,
         access: Access,
         out: &mut Bundles,
-    ) -> Result<Option<Fallback>, AllocError> {
+    ) -> Result<Option<Mixed>, Refused> {
         if platform.force(Site::Refill) {
-            return Err(AllocError::NoBlockOfOrder(want.order));
+            return Err(Refused::NoBlockOfOrder);
         }
-        let fallback = self.with(platform, |buddy| {
-            let allowed = self.marks.allowance(buddy.free_frames(), access) >> want.order.get();
+        let mixed = self.with(platform, |buddy| {
+            let allowed = self.allowance(buddy, access) >> want.order.get();
             if allowed < 1 {
-                return Err(AllocError::BelowWatermark(access.watermark()));
+                return Err(Refused::BelowWatermark);
             }
             want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
             want.blocks = want.blocks.min(want.at_most);
             let fallback = buddy.take_bundles(want, out);
             charge(platform, Cost::TakeFrames, out.as_slice());
-            Ok(fallback)
+            Ok(fallback.map(|fallback| self.mixed(fallback)))
         })?;
-        if out.is_empty() { Err(AllocError::NoBlockOfOrder(want.order)) } else { Ok(fallback) }
+        if out.is_empty() { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
     }
 
-    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole.
+    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole, or
+    /// withheld: whoever withholds frames relies on what is free staying free.
     pub(crate) fn take_specific(
         &self,
         platform: &P,
@@ -274,7 +264,16 @@ impl<'m, P: Platform> Zone<'m, P> {
         order: Order,
         of: MigrateType,
     ) -> bool {
-        self.with(platform, |buddy| buddy.take_specific(frame, order, of))
+        let end = frame + order.frames() as u32;
+        self.with(platform, |buddy| {
+            !self.withholds_any(frame, end) && buddy.take_specific(frame, order, of)
+        })
+    }
+
+    /// Whether somebody withholds any of the frames from `start` to `end`: exact under the lock.
+    pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
+        pageblocks(start, end)
+            .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
 
     /// Gives back blocks.
@@ -317,6 +316,11 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Adds absent pageblocks, free and movable.
     pub(crate) fn add_pageblocks(&self, platform: &P, blocks: Range<u32>) {
         let frames = (blocks.len() << PAGEBLOCK_ORDER) as u64;
+        if let Some(states) = self.states {
+            // Poison from before they went is not in them any more.
+            let first = blocks.start << PAGEBLOCK_ORDER;
+            states.take_poisoned(first..first + frames as u32).for_each(drop);
+        }
         self.with(platform, |buddy| blocks.for_each(|block| buddy.add_pageblock(block)));
         self.managed.fetch_add(frames, Ordering::Relaxed);
     }
@@ -350,6 +354,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.buddy.with(platform, |buddy| {
             let result = f(buddy);
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
+            self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
             result
         })

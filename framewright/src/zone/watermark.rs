@@ -3,11 +3,22 @@
 //! The test is strict and signed: a request for 2^order frames passes if
 //! `free - (2^order - 1) > mark`, which says that at least `mark` frames are free afterwards.
 //! Marks may exceed what is free by far, so the arithmetic must be able to go negative.
+//!
+//! **Rights** let a request go below its mark: half of it, a quarter of that half, half again, or
+//! everything ([`Rights`]). **The boost** raises all marks of a zone for a while, after a request
+//! had to be served from a pageblock of another type: background reclaim then frees more than
+//! usual, so that the next such request finds a pageblock of its own. It is raised under the zone
+//! lock, read without, and taken down by who reclaims in the background; where nobody does
+//! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background)) there
+//! is none.
 
 use core::fmt;
 
-use super::ZoneKind;
-use crate::sync::{AtomicU64, Ordering};
+use super::{Access, Rights, ZoneKind};
+use crate::{
+    frame::PAGEBLOCK_FRAMES,
+    sync::{AtomicU64, Ordering},
+};
 
 /// The marks of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -27,40 +38,6 @@ impl fmt::Display for Watermark {
             Watermark::Low => "low",
             Watermark::High => "high",
         })
-    }
-}
-
-/// How far down a request may go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Depth {
-    /// To a mark.
-    Above(Watermark),
-    /// To half of min: urgent requests.
-    HalfOfMin,
-    /// To three eighths of min: urgent requests that cannot wait.
-    Atomic,
-}
-
-/// What a request may use of a zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Access {
-    pub(crate) depth: Depth,
-    /// The highest kind of zone it could use: lower zones keep more back from it.
-    pub(crate) highest: ZoneKind,
-}
-
-impl Access {
-    /// Everything above a mark.
-    pub(crate) const fn above(mark: Watermark, highest: ZoneKind) -> Self {
-        Self { depth: Depth::Above(mark), highest }
-    }
-
-    /// The mark it is measured against.
-    pub(crate) fn watermark(self) -> Watermark {
-        match self.depth {
-            Depth::Above(mark) => mark,
-            Depth::HalfOfMin | Depth::Atomic => Watermark::Min,
-        }
     }
 }
 
@@ -89,6 +66,10 @@ pub(crate) struct Marks {
     low: AtomicU64,
     high: AtomicU64,
     promo: AtomicU64,
+    /// What all of them are raised by for a while. Written under the zone lock only.
+    boost: AtomicU64,
+    /// How high that may get; 0: never.
+    boost_limit: AtomicU64,
     /// What is kept back from requests that could use a higher zone, by the highest they can.
     protection: [AtomicU64; ZoneKind::COUNT],
 }
@@ -101,17 +82,21 @@ impl Marks {
             low: zero(),
             high: zero(),
             promo: zero(),
+            boost: zero(),
+            boost_limit: zero(),
             protection: core::array::from_fn(|_| zero()),
         }
     }
 
-    /// Replaces them.
-    pub(crate) fn set(&self, levels: Levels, protection: [u64; ZoneKind::COUNT]) {
+    /// Replaces them and ends any boost, which from now on may reach `boost_limit`.
+    pub(crate) fn set(&self, levels: Levels, boost_limit: u64, protection: [u64; ZoneKind::COUNT]) {
         for (mark, to) in [
             (&self.min, levels.min),
             (&self.low, levels.low),
             (&self.high, levels.high),
             (&self.promo, levels.promo),
+            (&self.boost, 0),
+            (&self.boost_limit, boost_limit),
         ] {
             mark.store(to, Ordering::Relaxed);
         }
@@ -120,7 +105,7 @@ impl Marks {
         }
     }
 
-    /// All of them.
+    /// All of them, without the boost.
     pub(crate) fn levels(&self) -> Levels {
         let read = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
         Levels {
@@ -131,13 +116,35 @@ impl Marks {
         }
     }
 
+    /// What they are raised by.
+    pub(crate) fn boost(&self) -> u64 {
+        self.boost.load(Ordering::Relaxed)
+    }
+
+    /// Raises the boost by a pageblock. Says whether there is a boost now. Under the zone lock.
+    pub(crate) fn raise_boost(&self) -> bool {
+        let limit = self.boost_limit.load(Ordering::Relaxed);
+        let boost = (self.boost() + PAGEBLOCK_FRAMES as u64).min(limit);
+        self.boost.store(boost, Ordering::Relaxed);
+        boost > 0
+    }
+
+    /// Takes up to `by` frames off the boost. Under the zone lock.
+    pub(crate) fn lower_boost(&self, by: u64) {
+        self.boost.store(self.boost().saturating_sub(by), Ordering::Relaxed);
+    }
+
     /// What is kept back from requests by the highest zone they can use.
     pub(crate) fn protection(&self) -> [u64; ZoneKind::COUNT] {
         core::array::from_fn(|kind| self.protection[kind].load(Ordering::Relaxed))
     }
 
-    /// The mark itself.
+    /// A mark as it is in force: with the boost.
     pub(crate) fn get(&self, mark: Watermark) -> u64 {
+        self.unboosted(mark) + self.boost()
+    }
+
+    fn unboosted(&self, mark: Watermark) -> u64 {
         let mark = match mark {
             Watermark::Min => &self.min,
             Watermark::Low => &self.low,
@@ -147,17 +154,37 @@ impl Marks {
     }
 
     /// Frames that `access` must leave free.
+    #[inline]
     pub(crate) fn reserve(&self, access: Access) -> i64 {
-        let mark = self.get(access.watermark()) as i64;
-        let mark = match access.depth {
-            Depth::Above(_) => mark,
-            Depth::HalfOfMin => mark - mark / 2,
-            Depth::Atomic => {
-                let half = mark - mark / 2;
-                half - half / 4
+        let mark = self.get(access.mark) as i64;
+        if access.rights.has(Rights::DEEPER) {
+            return self.reserve_with_rights(access);
+        }
+        mark + self.protected(access)
+    }
+
+    #[cold]
+    fn reserve_with_rights(&self, access: Access) -> i64 {
+        let Access { rights, mark, .. } = access;
+        if rights.has(Rights::ALL) {
+            return 0;
+        }
+        let boosted = !rights.has(Rights::PAST_BOOST);
+        let mut left = if boosted { self.get(mark) } else { self.unboosted(mark) } as i64;
+        if rights.has(Rights::RESERVE) {
+            left -= left / 2;
+            if rights.has(Rights::NO_WAIT) {
+                left -= left / 4;
             }
-        };
-        mark + self.protection[access.highest as usize].load(Ordering::Relaxed) as i64
+        }
+        if rights.has(Rights::VICTIM) {
+            left -= left / 2;
+        }
+        left + self.protected(access)
+    }
+
+    fn protected(&self, access: Access) -> i64 {
+        self.protection[access.highest as usize].load(Ordering::Relaxed) as i64
     }
 
     /// Frames that `access` may take from `free`; negative below the mark.
@@ -182,7 +209,13 @@ pub(crate) struct MarkRules {
     pub(crate) lowmem: u64,
     /// Share of the higher zones that each kind keeps back: one in so many frames; 0: none.
     pub(crate) ratios: [u32; ZoneKind::COUNT],
+    /// How far the marks of a zone may be boosted, in 1/10000 of its high watermark; 0: not at
+    /// all.
+    pub(crate) boost: u32,
 }
+
+/// Zones of fewer pageblocks are not boosted: a single step would take too much of them.
+const BOOST_PAGEBLOCKS: u64 = 4;
 
 impl MarkRules {
     /// The marks of a zone.
@@ -196,6 +229,14 @@ impl MarkRules {
             (managed / 1024).clamp(32, 128).min(managed / 4)
         };
         Levels::new(managed, min, self.scale)
+    }
+
+    /// How far the marks of a zone may be boosted: a pageblock at least, if at all.
+    pub(crate) fn boost_limit(&self, managed: u64, levels: Levels) -> u64 {
+        let limit = levels.high.saturating_mul(u64::from(self.boost)) / 10_000;
+        let pageblock = PAGEBLOCK_FRAMES as u64;
+        let too_small = managed < BOOST_PAGEBLOCKS * pageblock;
+        if limit == 0 || too_small { 0 } else { limit.max(pageblock) }
     }
 
     /// What a zone keeps back; `managed` are the sizes of the kinds of its node.
@@ -233,7 +274,7 @@ mod tests {
     fn marks() -> Marks {
         let marks = Marks::new();
         let levels = Levels { min: 1000, low: 1250, high: 1500, promo: 1750 };
-        marks.set(levels, [0, 0, 0, 300]);
+        marks.set(levels, 600, [0, 0, 0, 300]);
         marks
     }
 
@@ -254,12 +295,53 @@ mod tests {
         assert_eq!(marks().allowance(0, above(Watermark::High)), -1500);
     }
 
+    fn reserve(marks: &Marks, rights: Rights) -> i64 {
+        marks.reserve(Access { rights, ..above(Watermark::Min) })
+    }
+
     #[test]
-    fn urgent_requests_dip_below_min() {
-        let reserve = |depth| marks().reserve(Access { depth, highest: ZoneKind::Normal });
-        assert_eq!(reserve(Depth::HalfOfMin), 500);
+    fn rights_reach_below_min() {
+        let reserve = |rights| reserve(&marks(), rights);
+        assert_eq!(reserve(Rights::RESERVE), 500);
         // 37.5 % of min.
-        assert_eq!(reserve(Depth::Atomic), 375);
+        let atomic = Rights::RESERVE.with(Rights::NO_WAIT);
+        assert_eq!(reserve(atomic), 375);
+        assert_eq!(reserve(Rights::NO_WAIT), 1000, "not being able to wait entitles to nothing");
+        assert_eq!(reserve(Rights::VICTIM), 500);
+        assert_eq!(reserve(atomic.with(Rights::VICTIM)), 375 - 187, "halved last");
+        assert_eq!(reserve(Rights::ALL), 0);
+        assert_eq!(reserve(Rights::WAKE), 1000);
+    }
+
+    #[test]
+    fn a_boost_raises_every_mark_up_to_its_limit() {
+        let marks = marks();
+        assert!(marks.raise_boost());
+        assert_eq!((marks.boost(), marks.get(Watermark::Low)), (512, 1762));
+        assert!(marks.raise_boost());
+        assert_eq!(marks.boost(), 600);
+        assert_eq!(reserve(&marks, Rights::NONE), 1600);
+        assert_eq!(reserve(&marks, Rights::RESERVE), 800);
+        assert_eq!(reserve(&marks, Rights::RESERVE.with(Rights::PAST_BOOST)), 500);
+        marks.lower_boost(512);
+        assert_eq!(marks.boost(), 88);
+        marks.lower_boost(512);
+        assert_eq!(marks.boost(), 0);
+    }
+
+    #[test]
+    fn small_zones_are_not_boosted() {
+        let limit = |managed, boost| {
+            let rules = MarkRules { min_free: 0, scale: 0, lowmem: 0, ratios: [0; 4], boost };
+            let levels = Levels { min: 1000, low: 1250, high: 1500, promo: 1750 };
+            rules.boost_limit(managed, levels)
+        };
+        assert_eq!(limit(1 << 20, 15_000), 2250);
+        assert_eq!(limit(1 << 20, 1000), 512, "at least a pageblock");
+        assert_eq!(limit(1 << 20, 6), 0, "rounds to nothing");
+        assert_eq!(limit(2047, 15_000), 0);
+        assert_eq!(limit(2048, 15_000), 2250);
+        assert_eq!(limit(1 << 20, 0), 0);
     }
 
     #[test]
@@ -281,7 +363,7 @@ mod tests {
     #[test]
     fn lower_zones_keep_a_share_of_the_higher_ones() {
         let ratios = [256, 256, 32, 0];
-        let rules = MarkRules { min_free: 1000, scale: 10, lowmem: 1_000_000, ratios };
+        let rules = MarkRules { min_free: 1000, scale: 10, lowmem: 1_000_000, ratios, boost: 0 };
         // A recorded machine: 772,915 frames of DMA32 are 3019 for DMA.
         let managed = [3840, 772_915, 0, 0];
         assert_eq!(rules.protection(ZoneKind::Dma, managed), [0, 3019, 3019, 3019]);
@@ -290,7 +372,8 @@ mod tests {
 
     #[test]
     fn zones_share_the_reserve_by_size() {
-        let rules = MarkRules { min_free: 1000, scale: 1, lowmem: 100_000, ratios: [0; 4] };
+        let ratios = [0; 4];
+        let rules = MarkRules { min_free: 1000, scale: 1, lowmem: 100_000, ratios, boost: 0 };
         assert_eq!(rules.levels(ZoneKind::Normal, 75_000).min, 750);
         assert_eq!(rules.levels(ZoneKind::Movable, 1 << 20).min, 128);
     }

@@ -45,15 +45,15 @@ impl<'c> NodeFacts<'c> {
         let mut order = [0u8; NodeId::LIMIT];
         let mut count = 0;
         let mut left = self.has_memory;
-        let mut distance = None;
+        let mut distance = self.distances.between(from, from);
         while left != 0 {
             let next = self.nearest(from, left);
             left &= !(1 << next);
             let here = self.distances.between(from, next);
-            if next != from && distance != Some(here) {
+            if here != distance {
                 // The first of a group of equally distant nodes bears the load of being first.
                 self.load[next] += 1;
-                distance = Some(here);
+                distance = here;
             }
             order[count] = next as u8;
             count += 1;

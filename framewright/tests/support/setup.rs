@@ -1,11 +1,8 @@
-//! Memory maps and settings from plain numbers.
+//! A topology with settings, from plain numbers.
 
-use framewright::{
-    Config, FrameRange, MemoryRange, Pfn, Tuning, platform::OwnerLock, tuning::Hardening,
-};
+use framewright::{Config, MemoryRange, NodeId, Tuning, platform::OwnerLock, tuning::Hardening};
 
-/// Frames a map may have.
-const FRAMES_MAX: u64 = 6 * 512;
+use super::topology::{Stretch, Topology};
 
 /// Settings that are tried, each with 2^n values.
 const SETTINGS: &[(&str, &[&str])] = &[
@@ -20,6 +17,10 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zone.refill_pageblocks", &["4", "1"]),
     ("pcp.cache_frames", &["0", "4096"]),
     ("pcp.scale_max", &["5", "0"]),
+    ("zone.reserve_ratio.dma", &["256", "3"]),
+    ("zone.reserve_ratio.dma32", &["256", "9"]),
+    ("zone.reserve_ratio.normal", &["32", "0"]),
+    ("zone.watermark_scale", &["10", "300"]),
     ("hardening.quarantine", &["256", "0", "1", "20"]),
     ("hardening.poison", &["on", "off"]),
 ];
@@ -27,46 +28,38 @@ const SETTINGS: &[(&str, &[&str])] = &[
 /// A memory to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// First frame of the map.
-    pub base: u64,
-    /// Gap before and length of each range.
-    pub ranges: Vec<(u16, u16)>,
-    /// Less one.
-    pub cpus: u8,
+    pub topology: Topology,
     /// Settings, a bit or a few each.
     pub choices: u32,
 }
 
+/// What a configuration borrows.
+pub struct Parts {
+    pub map: Vec<MemoryRange>,
+    pub cpu_nodes: Vec<NodeId>,
+    pub distances: Vec<u8>,
+    pub tuning: Tuning,
+}
+
+impl Parts {
+    pub fn config(&self) -> Config<'_> {
+        Config {
+            cpu_nodes: &self.cpu_nodes,
+            distances: &self.distances,
+            tuning: self.tuning,
+            ..Config::new(&self.map, self.cpu_nodes.len() as u16)
+        }
+    }
+}
+
 impl Setup {
-    /// Choices of a setup at the highest level of hardening. They are the last ones, so that
-    /// the numbers of older setups keep their meaning.
+    /// Choices of a setup at the highest level of hardening.
     pub const PARANOID: u32 = 3 << 30;
 
-    /// The ranges of the map.
-    pub fn map(&self) -> Vec<MemoryRange> {
-        let (mut at, mut left) = (self.base, FRAMES_MAX);
-        let mut map = Vec::new();
-        for &(gap, length) in &self.ranges {
-            let start = at + u64::from(gap % 700);
-            let end = start + (u64::from(length) % 1600).clamp(1, left.max(1));
-            if end - start > left {
-                break;
-            }
-            left -= end - start;
-            map.extend(FrameRange::new(Pfn::new(start), Pfn::new(end)).map(MemoryRange::from));
-            at = end;
-        }
-        if map.is_empty() {
-            map.extend(
-                FrameRange::new(Pfn::new(self.base), Pfn::new(self.base + 600))
-                    .map(MemoryRange::from),
-            );
-        }
-        map
-    }
-
-    pub fn config<'c>(&self, map: &'c [MemoryRange]) -> Config<'c> {
-        Config { tuning: self.tuning(), ..Config::new(map, u16::from(self.cpus % 4) + 1) }
+    pub fn parts(&self) -> Parts {
+        let (map, cpu_nodes) = (self.topology.map(), self.topology.cpu_nodes());
+        let distances = self.topology.table(&map, &cpu_nodes);
+        Parts { map, cpu_nodes, distances, tuning: self.tuning() }
     }
 
     /// Takes `bits` of the choices from bit `at`.
@@ -96,13 +89,21 @@ impl Setup {
     /// The setup that some bytes spell; the rest of them is for the steps.
     pub fn from_bytes(bytes: &[u8]) -> (Self, &[u8]) {
         let mut bytes = bytes.iter();
-        let mut next = || u16::from(bytes.next().copied().unwrap_or(0));
-        let mut word = || next() << 8 | next();
-        let choices = u32::from(word()) << 16 | u32::from(word());
-        let base = u64::from(word());
-        let counts = word();
-        let ranges = (0..1 + counts % 4).map(|_| (word(), word())).collect();
-        let setup = Self { base, ranges, cpus: (counts >> 8) as u8, choices };
-        (setup, bytes.as_slice())
+        let mut byte = || bytes.next().copied().unwrap_or(0);
+        let word = |byte: &mut dyn FnMut() -> u8| u16::from(byte()) << 8 | u16::from(byte());
+        let choices = u32::from(word(&mut byte)) << 16 | u32::from(word(&mut byte));
+        let base = u64::from(word(&mut byte));
+        let (nodes, cpus, distances) = (byte(), byte() % 4 + 1, byte() % 16);
+        let cpus = (0..cpus).map(|_| byte()).collect();
+        let distances = (0..distances).map(|_| byte()).collect();
+        let count = byte() % 12 + 1;
+        let stretches = (0..count).map(|_| Stretch {
+            gap: word(&mut byte),
+            length: word(&mut byte),
+            place: byte(),
+        });
+        let stretches = stretches.collect();
+        let topology = Topology { base, stretches, nodes, cpus, distances, unit: 0 };
+        (Self { topology, choices }, bytes.as_slice())
     }
 }

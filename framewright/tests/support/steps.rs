@@ -1,22 +1,37 @@
 //! Operations, made of plain numbers.
 
-use framewright::{MigrateType, Order, Request};
+use framewright::{MigrateType, NodeMask, Order, Request, ZoneKind};
+
+use super::{places::Placement, topology::node};
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     Alloc,
+    /// With nothing on the lists of any CPU: what happens then can be foretold.
+    AllocCold,
     AllocMany,
     AllocAt,
+    AllocUnlisted,
     Free,
     FreeMany,
     FreeRaw,
     FreeCapturing,
+    FreeUnlisted,
     Adopt,
     Split,
     Drain,
     DrainCpu,
     DrainAll,
+    /// As large as there is one.
+    AllocLargest,
+    ReportFree,
+    AllocRange,
+    AllocContiguous,
+    FreeExtent,
+    AddMemory,
+    RemoveMemory,
+    SetAside,
     Isolate,
     UndoIsolate,
     Offline,
@@ -27,19 +42,30 @@ pub enum Action {
 }
 
 /// How often each action is tried.
-const WEIGHTS: [(Action, u8); 19] = [
+const WEIGHTS: [(Action, u8); 30] = [
     (Action::Alloc, 5),
-    (Action::AllocMany, 3),
+    (Action::AllocCold, 3),
+    (Action::AllocMany, 4),
     (Action::AllocAt, 1),
+    (Action::AllocUnlisted, 1),
     (Action::Free, 4),
     (Action::FreeMany, 3),
     (Action::FreeRaw, 2),
     (Action::FreeCapturing, 1),
+    (Action::FreeUnlisted, 1),
     (Action::Adopt, 1),
     (Action::Split, 2),
     (Action::Drain, 1),
     (Action::DrainCpu, 1),
     (Action::DrainAll, 1),
+    (Action::AllocLargest, 1),
+    (Action::ReportFree, 1),
+    (Action::AllocRange, 2),
+    (Action::AllocContiguous, 2),
+    (Action::FreeExtent, 3),
+    (Action::AddMemory, 2),
+    (Action::RemoveMemory, 2),
+    (Action::SetAside, 1),
     (Action::Isolate, 1),
     (Action::UndoIsolate, 1),
     (Action::Offline, 1),
@@ -75,19 +101,25 @@ pub struct Step {
 }
 
 /// Bytes that spell one step.
-const STEP_BYTES: usize = 5;
+const STEP_BYTES: usize = 6;
 /// Steps a fuzzer may ask for, so that one input takes milliseconds.
 const STEPS_MAX: usize = 200;
 
 impl Step {
+    /// A step that leaves everything but `action` and `pick` at its first value.
+    pub fn simple(action: Action, pick: u16) -> Self {
+        Self { action, cpu: 0, order: 0, flags: 0, pick }
+    }
+
     pub fn order(self) -> Order {
-        Order::new(self.order % 10).unwrap_or(Order::ZERO)
+        Order::new(self.order % Order::COUNT as u8).unwrap_or(Order::ZERO)
     }
 
     pub fn migratetype(self) -> MigrateType {
         MigrateType::REQUESTABLE[usize::from(self.flags & 3) % 3]
     }
 
+    /// A request that says nothing about where.
     pub fn request(self) -> Request {
         let request = Request::new(self.order(), self.migratetype());
         let request = if self.flags & 4 == 0 { request } else { request.zeroed() };
@@ -101,14 +133,67 @@ impl Step {
         }
     }
 
+    /// What the request may leave of a mark of `min` frames at the least.
+    pub fn share_of_min(self, min: u64) -> u64 {
+        match self.flags >> 3 & 7 {
+            1 => min - min / 2,
+            2 => min - min / 2 - (min - min / 2) / 4,
+            _ => min,
+        }
+    }
+
+    /// Frames of a range, at times many.
+    pub fn frames(self) -> u64 {
+        let frames = u64::from(self.cpu);
+        frames * frames / 20 << (6 * (self.flags >> 5 & 1))
+    }
+
+    /// With another order.
+    pub fn of_order(self, order: Order) -> Self {
+        Self { order: order.get(), ..self }
+    }
+
+    /// As the request is treated if it may not wait.
+    pub fn without_waiting(self) -> Self {
+        let how = match self.flags >> 3 & 7 {
+            1 | 2 => 2,
+            _ => 0,
+        };
+        Self { flags: self.flags & !(7 << 3) | how << 3, ..self }
+    }
+
+    /// Without rights to reserves.
+    pub fn not_urgent(self) -> Self {
+        match self.flags >> 3 & 7 {
+            1 | 2 => Self { flags: self.flags & !(7 << 3), ..self },
+            _ => self,
+        }
+    }
+
+    /// Where the request's frames may be.
+    pub fn placement(self) -> Placement {
+        let wanted = node((self.pick >> 5 & 7) as u8);
+        let (on_node, this_node) =
+            [(false, false), (true, false), (true, true), (false, true)][self.flags as usize >> 6];
+        let mask = (self.pick >> 8) as u8;
+        let nodes = (0..7).filter(|bit| mask >> bit & 1 == 1).map(node);
+        Placement {
+            highest: ZoneKind::ALL.get(usize::from(self.pick & 7)).copied(),
+            node: on_node.then_some(wanted),
+            this_node,
+            // Half of the requests do not care; the others may like a node that does not exist.
+            nodes: (mask >= 128).then(|| nodes.fold(NodeMask::NONE, NodeMask::with)),
+        }
+    }
+
     /// The steps that some bytes spell.
     pub fn from_bytes(bytes: &[u8]) -> Vec<Self> {
         let step = |b: &[u8]| Self {
             action: Action::by_number(b[0]),
-            cpu: b[0] >> 5,
-            order: b[1],
-            flags: b[2],
-            pick: u16::from_le_bytes([b[3], b[4]]),
+            cpu: b[1],
+            order: b[2],
+            flags: b[3],
+            pick: u16::from_le_bytes([b[4], b[5]]),
         };
         bytes.chunks_exact(STEP_BYTES).take(STEPS_MAX).map(step).collect()
     }

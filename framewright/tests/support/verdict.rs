@@ -1,148 +1,250 @@
 //! Whether what a memory did was right.
 //!
-//! After every step the memory checks itself (I1, I2, I9), frames and counters are balanced
-//! against the oracle, and whenever nothing is on the lists of any CPU the free blocks must be
-//! exactly those that the oracle would merge (I2).
+//! After every step the memory checks itself (I1, I2, I9), frames and counters of every zone are
+//! balanced against the oracle, and whenever nothing is on the lists of any CPU the free blocks
+//! must be exactly those that the oracle would merge (I2). What a request gets then can be
+//! foretold: the zone, or why it is refused.
 
-use framewright::{AllocError, FreeError, MigrateType, Order, Pfn, ZoneId};
+use framewright::{AllocError, MigrateType, Order, Request, Watermark};
 
 use super::{
-    oracle::Frame,
+    machine::cpu,
+    marks::Marks,
     steps::{Action, Step},
+    tally::Numa,
     world::World,
+    zone::{Frame, ZoneTruth},
 };
 
+/// Why no zone serves a request: of those that it may use one had memory enough but no block, or
+/// else the last one had too little.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    NoZone,
+    NoBlock(usize),
+    TooLittle(usize),
+}
+
 impl World<'_, '_> {
-    /// Invariant I4: whoever took from the zone left what it had to leave.
-    pub(super) fn check_watermark(&self, step: Step) {
-        let zone = self.memory.zone(ZoneId::default()).unwrap();
-        assert!(
-            i128::from(zone.free) >= self.reserve(step),
-            "{} frames are free after a request that must leave {}",
-            zone.free,
-            self.reserve(step)
-        );
+    // ---- where requests go --------------------------------------------------------------------
+
+    /// The zones that the step's request may use on a CPU, best first.
+    pub(super) fn eligible(&self, step: Step, by: u16, request: Request) -> Vec<usize> {
+        let near = self.memory.node_of(cpu(by));
+        self.places.eligible(&self.oracle.zones, near, request, step.placement())
     }
 
-    /// Frames that a request must leave free at the least.
-    fn reserve(&self, step: Step) -> i128 {
-        let min = i128::from(self.memory.zone(ZoneId::default()).unwrap().min);
-        match step.flags >> 3 & 7 {
-            1 => min - min / 2,
-            2 => min - min / 2 - (min - min / 2) / 4,
-            _ => min,
+    /// Whether there is nothing on the lists of any CPU.
+    pub(super) fn is_cold(&self) -> bool {
+        self.memory.held_by_cpus() == 0
+    }
+
+    /// What happens to a request that finds nothing on the lists of any CPU: the first zone that
+    /// stays above low serves it, else the first that keeps what the request must leave.
+    pub(super) fn foretell(&self, step: Step, eligible: &[usize]) -> Result<usize, Refusal> {
+        let order = step.order();
+        let has_block = |zone: &&usize| self.oracle.zones[**zone].has_block(order);
+        for keep in [Self::first_reserve, Self::last_reserve] {
+            let enough = |zone: &&usize| self.leaves(**zone, order, keep(self, step, **zone));
+            if let Some(zone) = eligible.iter().filter(enough).find(has_block) {
+                return Ok(*zone);
+            }
+        }
+        let mut last_try = eligible.iter();
+        let enough = |zone: &usize| self.leaves(*zone, order, self.last_reserve(step, *zone));
+        match last_try.clone().find(|zone| enough(zone)).or(last_try.next_back()) {
+            None => Err(Refusal::NoZone),
+            Some(zone) if enough(zone) => Err(Refusal::NoBlock(*zone)),
+            Some(zone) => Err(Refusal::TooLittle(*zone)),
         }
     }
 
-    /// A request that may do everything is refused only if nothing could have served it.
-    pub(super) fn check_refusal(&self, step: Step, error: AllocError) {
-        let request = step.request();
-        if !request.may_wait() {
-            return;
-        }
-        let zone = self.memory.zone(ZoneId::default()).unwrap();
-        assert_eq!(zone.held_by_cpus, 0, "refused while CPUs hold free frames");
-        let too_little =
-            i128::from(zone.free) - i128::from(request.order().frames()) < self.reserve(step);
-        let too_small = !self.oracle.has_block(request.order());
+    /// Why a request was refused, as far as it can be foretold.
+    pub(super) fn why(&self, step: Step, error: AllocError) -> Refusal {
+        let Some(shortage) = error.shortage() else {
+            assert_eq!(error, AllocError::NoZone);
+            return Refusal::NoZone;
+        };
+        assert_eq!((shortage.order, shortage.mark), (step.order(), Watermark::Min));
+        assert_eq!(shortage.rounds > 0, step.request().may_wait());
         match error {
-            AllocError::BelowWatermark(_) => assert!(too_little, "{request:?}: {error}"),
-            AllocError::NoBlockOfOrder(_) => assert!(too_small, "{request:?}: {error}"),
-            AllocError::NotRequestable(_) | AllocError::NoZone => panic!("{request:?}: {error}"),
+            AllocError::BelowWatermark(_) => Refusal::TooLittle(shortage.zone.index()),
+            _ => Refusal::NoBlock(shortage.zone.index()),
         }
     }
 
-    // ---- checks -----------------------------------------------------------------------------
+    /// The zone that serves a request past the lists, whatever is on them.
+    pub(super) fn foretell_unlisted(&self, step: Step, eligible: &[usize]) -> Option<usize> {
+        [Self::first_reserve, Self::last_reserve].into_iter().find_map(|keep| {
+            let serves =
+                |zone: &usize| self.can_serve(step.order(), *zone, keep(self, step, *zone));
+            eligible.iter().copied().find(serves)
+        })
+    }
 
-    pub(super) fn check(&self) {
+    /// Whether a zone, without what CPUs hold of it, has a block of an order to spare.
+    fn can_serve(&self, order: Order, zone: usize, reserve: u64) -> bool {
+        let counts = self.memory.block_counts(self.ids[zone]);
+        let isolated = counts.free[MigrateType::Isolate as usize];
+        let has_block = Order::all()
+            .filter(|larger| *larger >= order)
+            .any(|larger| counts.free_of_order(larger) > isolated[usize::from(larger.get())]);
+        has_block && self.leaves(zone, order, reserve)
+    }
+
+    /// Whether a zone keeps `reserve` frames when a block of it is taken.
+    fn leaves(&self, zone: usize, order: Order, reserve: u64) -> bool {
+        let free = self.memory.zone(self.ids[zone]).unwrap().free;
+        i128::from(free) - i128::from(order.frames()) >= i128::from(reserve)
+    }
+
+    fn marks(&self, zone: usize) -> Marks {
+        Marks::of(&self.memory.zone(self.ids[zone]).unwrap())
+    }
+
+    /// What every request tries to leave free of a zone.
+    fn first_reserve(&self, step: Step, zone: usize) -> u64 {
+        let marks = self.marks(zone);
+        marks.low + marks.protection[self.highest(step)]
+    }
+
+    /// Frames of a zone that a request must leave free at the least.
+    fn last_reserve(&self, step: Step, zone: usize) -> u64 {
+        let marks = self.marks(zone);
+        step.share_of_min(marks.min) + marks.protection[self.highest(step)]
+    }
+
+    fn highest(&self, step: Step) -> usize {
+        step.placement().of(step.request()).highest() as usize
+    }
+
+    /// A request on a CPU was served by a zone; it would have liked another best, or this one.
+    pub(super) fn count(&mut self, zone: usize, by: u16, preferred: usize) {
+        let by_node = self.memory.node_of(cpu(by));
+        let served_by = self.oracle.zones[zone].node;
+        let is_hit = served_by == self.oracle.zones[preferred].node;
+        let by = usize::from(by);
+        self.tally.unsure |= self.tally.stale[by];
+        self.tally.count(zone, by, |counts| {
+            *(if served_by == by_node { &mut counts.local } else { &mut counts.other }) += 1;
+            *(if is_hit { &mut counts.hit } else { &mut counts.miss }) += 1;
+        });
+        if !is_hit {
+            self.tally.count(preferred, by, |counts| counts.foreign += 1);
+        }
+    }
+
+    // ---- after a request ------------------------------------------------------------------------
+
+    /// Blocks and batches that all zones have handed out.
+    pub(super) fn zone_traffic(&self) -> (u64, u64) {
+        let stats = self.memory.stats();
+        (stats.refills, stats.zone_allocs)
+    }
+
+    /// Invariant I4: whoever took from the zone left what it had to leave.
+    pub(super) fn check_watermark(&self, step: Step, zone: usize) {
+        let (free, reserve) =
+            (self.memory.zone(self.ids[zone]).unwrap().free, self.last_reserve(step, zone));
+        assert!(free >= reserve, "{free} frames are free after who must leave {reserve}");
+    }
+
+    /// A request is refused only if no zone could have served it; one that may wait, only after
+    /// everything came home.
+    pub(super) fn check_refusal(&self, step: Step, eligible: &[usize], error: AllocError) {
+        let request = step.request();
+        if request.may_wait() && !eligible.is_empty() {
+            assert!(self.is_cold(), "{request:?} was refused while CPUs hold free frames");
+        }
+        if self.is_cold() {
+            let why = self.why(step, error);
+            assert_eq!(self.foretell(step, eligible), Err(why), "{request:?} of {eligible:?}");
+        }
+        let serves = |zone: usize| self.last_reserve(step, zone);
+        let able = eligible.iter().find(|z| self.can_serve(step.order(), **z, serves(**z)));
+        assert_eq!(able, None, "{request:?} was refused by a zone that could serve it: {error}");
+    }
+
+    // ---- after every step -----------------------------------------------------------------------
+
+    /// Zones and marks are those of the map.
+    pub(super) fn check_marks(&self) {
+        let zones = &self.oracle.zones;
+        for (index, (zone, info)) in zones.iter().zip(self.memory.zones()).enumerate() {
+            assert_eq!((info.node, info.kind), (zone.node, zone.kind));
+            let span = info.start.get()..info.start.get() + info.spanned;
+            assert_eq!(span, zone.span());
+            let expected = Marks::expected(zones, index, self.memory.tuning());
+            assert_eq!(Marks::of(&info), expected, "{info:?}");
+        }
+    }
+
+    pub(super) fn check(&mut self) {
         let memory = self.memory;
         memory.check().unwrap_or_else(|violation| panic!("{violation}"));
-        let (zone, used) =
-            (memory.zone(ZoneId::default()).unwrap(), self.oracle.count(Frame::Used));
-        assert_eq!(zone.managed, self.oracle.managed());
-        let counts = memory.block_counts(ZoneId::default());
-        assert_eq!(counts.free_frames() + zone.held_by_cpus + used, zone.managed, "I1");
-        let stats = memory.stats();
-        assert_eq!(stats.pgalloc - stats.pgfree, used, "I9");
         let reports = memory.platform().take_reports();
         assert!(reports.is_empty(), "nobody did wrong: {reports:?}");
-        if zone.held_by_cpus > 0 {
-            return;
+        for (index, zone) in self.oracle.zones.iter().enumerate() {
+            self.check_zone(index, zone);
         }
-        assert_eq!(zone.free + self.oracle.withheld() + used, zone.managed, "I1");
-        let isolated = counts.free[MigrateType::Isolate as usize];
-        assert_eq!(isolated, self.oracle.blocks(true), "I2, isolated pageblocks");
-        let listed = Order::all().map(|order| counts.free_of_order(order)).zip(isolated);
-        let listed: Vec<u64> = listed.map(|(all, isolated)| all - isolated).collect();
-        let expected = self.oracle.blocks(false);
-        assert_eq!(listed, expected, "I2, unmerged or lost blocks");
-        let largest = Order::all().rev().find(|order| expected[usize::from(order.get())] > 0);
-        assert_eq!(memory.largest_free_order(), largest);
+        self.check_tally();
+        assert_eq!(memory.managed(), self.oracle.managed());
+        if self.is_cold() {
+            assert_eq!(memory.free(), self.oracle.zones.iter().map(ZoneTruth::free).sum::<u64>());
+            let largest =
+                Order::all().rev().find(|o| self.oracle.zones.iter().any(|z| z.has_block(*o)));
+            assert_eq!(memory.largest_free_order(), largest);
+        }
     }
 
-    /// Everything comes back, and all of it merges.
-    pub(super) fn end(mut self) {
-        while let Some(i) = self.isolated.len().checked_sub(1) {
-            let step =
-                Step { action: Action::UndoIsolate, cpu: 0, order: 0, flags: 0, pick: i as u16 };
-            self.step(step);
+    fn check_zone(&self, index: usize, zone: &ZoneTruth) {
+        let info = self.memory.zone(self.ids[index]).unwrap();
+        let counts = self.memory.block_counts(self.ids[index]);
+        let stats = self.memory.zone_stats(self.ids[index]);
+        let used = zone.count(Frame::Used);
+        assert_eq!(info.managed, zone.managed());
+        assert_eq!(counts.free_frames() + info.held_by_cpus + used, info.managed, "I1: {info:?}");
+        assert_eq!(stats.pgalloc - stats.pgfree, used, "I9: {info:?}");
+        if info.held_by_cpus > 0 {
+            return;
         }
-        while let Some(block) = self.disown(0) {
-            let step = Step { action: Action::Free, cpu: 0, order: 0, flags: 0, pick: 0 };
-            self.token(step).free(block).expect("the block is of this memory");
+        assert_eq!(info.free, zone.free(), "I1: {info:?}");
+        let isolated = counts.free[MigrateType::Isolate as usize];
+        assert_eq!(isolated, zone.blocks(true), "I2, isolated pageblocks: {info:?}");
+        let listed = Order::all().map(|order| counts.free_of_order(order)).zip(isolated);
+        let listed: Vec<u64> = listed.map(|(all, isolated)| all - isolated).collect();
+        assert_eq!(listed, zone.blocks(false), "I2, unmerged or lost blocks: {info:?}");
+    }
+
+    fn check_tally(&mut self) {
+        let memory = self.memory;
+        let of_zones = self.ids.iter().map(|id| Numa::of(&memory.zone_stats(*id)));
+        let of_cpus = (0..memory.cpu_count()).map(|i| memory.cpu_stats(cpu(i)).unwrap());
+        let of_cpus = of_cpus.map(|stats| Numa::of(&stats));
+        let expected = self.tally.zones.iter_mut().chain(&mut self.tally.cpus);
+        for (expected, numa) in expected.zip(of_zones.chain(of_cpus)) {
+            if self.tally.unsure && numa.is_like(expected) {
+                *expected = numa;
+            }
+            assert_eq!(numa, *expected, "I9");
+        }
+        self.tally.unsure = false;
+    }
+
+    /// Everything comes back, and all of it merges (I7).
+    pub(super) fn end(mut self) {
+        while let Some(last) = self.isolated.len().checked_sub(1) {
+            self.step(Step::simple(Action::UndoIsolate, last as u16));
+        }
+        while !self.extents.is_empty() {
+            self.step(Step::simple(Action::FreeExtent, 0));
+        }
+        while !self.blocks.is_empty() {
+            self.step(Step::simple(Action::Free, 0));
         }
         self.tokens.clear();
         self.drain_all();
         self.check();
         assert_eq!(self.memory.free(), self.oracle.managed());
-    }
-
-    // ---- abuse, at `checked` and `paranoid` --------------------------------------------------
-
-    pub(super) fn free_twice(&mut self, step: Step) {
-        let Some(i) = usize::from(step.pick).checked_rem(self.freed.len()) else { return };
-        let (pfn, order) = self.freed[i];
-        // Handed out again in the meantime it would be somebody else's, and right.
-        if !(0..order.frames()).any(|i| self.oracle.at(pfn.get() + i) == Frame::Used) {
-            self.abuse(step, pfn, order);
-        }
-    }
-
-    pub(super) fn free_wrong_order(&mut self, step: Step) {
-        let Some(i) = usize::from(step.pick).checked_rem(self.blocks.len()) else { return };
-        let (pfn, order) = (self.blocks[i].pfn(), self.blocks[i].order());
-        if step.order() != order {
-            self.abuse(step, pfn, step.order());
-        }
-    }
-
-    pub(super) fn free_anywhere(&mut self, step: Step) {
-        let first = self.oracle.pageblocks().next().unwrap_or(0);
-        let pfn = Pfn::new((first + u64::from(step.pick) % 4000).saturating_sub(300));
-        let order = step.order();
-        let is_right = self.blocks.iter().any(|b| b.pfn() == pfn && b.order() == order);
-        if !is_right {
-            self.abuse(step, pfn, order);
-        }
-    }
-
-    /// A raw free that must be refused: at once, or at `checked` when it reaches the zone.
-    fn abuse(&mut self, step: Step, pfn: Pfn, order: Order) {
-        self.memory.platform().take_reports();
-        // SAFETY: there is no excuse, but at `checked` the library says it will notice; and
-        // these frames exist in arithmetic only.
-        let result = unsafe { self.token(step).free_raw(pfn, order) };
-        assert!(!self.paranoid || result.is_err(), "{order:?} at {pfn} was not refused at once");
-        self.drain_all();
-        let reports = self.memory.platform().take_reports();
-        let in_map = (0..order.frames()).all(|i| self.oracle.at(pfn.get() + i) != Frame::Hole);
-        if !pfn.is_aligned(order) {
-            assert_eq!(result, Err(FreeError::Misaligned));
-        } else if !in_map {
-            assert_eq!(result, Err(FreeError::NotOurs));
-        } else {
-            let reported: u32 = reports.iter().map(|report| report.count).sum();
-            assert_eq!(reported, 1, "{order:?} at {pfn}: {result:?}, {reports:?}");
-        }
     }
 }

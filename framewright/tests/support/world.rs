@@ -1,15 +1,20 @@
 //! A memory and its oracle, and what the steps do to both.
 
+use std::collections::BTreeSet;
+
 use framewright::{
-    Block, CpuToken, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange, Order, Pfn, Request,
-    tuning::Hardening,
+    Block, CpuToken, Extent, IsolateError, IsolatedBlock, Layout, Memory, Order, Pfn, Request,
+    ZoneId, tuning::Hardening,
 };
 
 use super::{
     machine::{Machine, Metadata, cpu},
-    oracle::{Frame, Oracle},
-    setup::Setup,
+    oracle::Oracle,
+    places::Places,
+    setup::{Parts, Setup},
     steps::{Action, Step},
+    tally::Tally,
+    zone::Frame,
 };
 
 /// Runs what some bytes spell: the door of the fuzzer.
@@ -20,13 +25,14 @@ pub fn run_bytes(bytes: &[u8]) {
 
 /// Runs all of it; panics where memory and oracle disagree.
 pub fn run(setup: &Setup, steps: &[Step]) {
-    let map = setup.map();
-    let config = setup.config(&map);
+    let parts = setup.parts();
+    let config = parts.config();
     let layout = Layout::new::<Machine>(&config).expect("the map is valid");
     let mut metadata = Metadata::new(layout.bytes());
     let machine = Machine::new(setup.owner_lock());
     let memory = Memory::new(machine, &config, metadata.as_mut()).expect("the buffer suffices");
-    let mut world = World::new(&memory, &map);
+    let mut world = World::new(&memory, &parts);
+    world.check_marks();
     world.check();
     for &step in steps {
         world.step(step);
@@ -39,26 +45,43 @@ pub fn run(setup: &Setup, steps: &[Step]) {
 pub struct World<'a, 'm> {
     pub(super) memory: &'a Memory<'m, Machine>,
     pub(super) oracle: Oracle,
+    pub(super) places: Places,
+    pub(super) tally: Tally,
+    /// Names of the zones, in the order of the oracle.
+    pub(super) ids: Vec<ZoneId>,
     /// None: offline.
     pub(super) tokens: Vec<Option<CpuToken<'a, 'm, Machine>>>,
     pub(super) blocks: Vec<Block<'m>>,
-    pub(super) isolated: Vec<IsolatedBlock<'m>>,
+    pub(super) extents: Vec<Extent<'m>>,
+    /// With the number of their zone.
+    pub(super) isolated: Vec<(IsolatedBlock<'m>, usize)>,
     /// Freed last.
     pub(super) freed: Vec<(Pfn, Order)>,
+    /// First frames of pageblocks that were reported as free and not used since.
+    pub(super) reported: BTreeSet<Pfn>,
     checked: bool,
     pub(super) paranoid: bool,
 }
 
 impl<'a, 'm> World<'a, 'm> {
-    fn new(memory: &'a Memory<'m, Machine>, map: &[MemoryRange]) -> Self {
+    pub fn new(memory: &'a Memory<'m, Machine>, parts: &Parts) -> Self {
         let tokens = (0..memory.cpu_count()).map(|i| memory.cpu(cpu(i)).ok()).collect();
+        let oracle = Oracle::new(&parts.map);
+        let places = Places::new(&oracle.zones, parts);
+        let ids: Vec<ZoneId> = memory.zones().map(|zone| zone.id).collect();
+        assert_eq!(ids.len(), oracle.zones.len());
         Self {
             memory,
-            oracle: Oracle::new(map),
+            places,
+            tally: Tally::new(ids.len(), usize::from(memory.cpu_count())),
+            oracle,
+            ids,
             tokens,
             blocks: Vec::new(),
+            extents: Vec::new(),
             isolated: Vec::new(),
             freed: Vec::new(),
+            reported: BTreeSet::new(),
             checked: memory.tuning().hardening != Hardening::Off,
             paranoid: memory.tuning().hardening == Hardening::Paranoid,
         }
@@ -68,17 +91,31 @@ impl<'a, 'm> World<'a, 'm> {
         let pick = usize::from(step.pick);
         match step.action {
             Action::Alloc => self.alloc(step),
+            Action::AllocCold => {
+                self.drain_all();
+                self.alloc(step);
+            }
             Action::AllocMany => self.alloc_many(step, 1 + pick % 200),
             Action::AllocAt => self.alloc_at(step),
+            Action::AllocUnlisted => self.alloc_unlisted(step),
             Action::Free => self.free(step),
             Action::FreeMany => self.free_many(step, 1 + pick % 200),
             Action::FreeRaw => self.free_raw(step),
             Action::FreeCapturing => self.free_capturing(step),
+            Action::FreeUnlisted => self.free_unlisted(step),
             Action::Adopt => self.adopt(step),
             Action::Split => self.split(step),
             Action::Drain => self.token(step).drain(),
             Action::DrainCpu => self.memory.drain_cpu(cpu(self.cpu_of(step))).unwrap(),
             Action::DrainAll => self.drain_all(),
+            Action::AllocLargest => self.alloc_largest(step),
+            Action::ReportFree => self.report_free(step),
+            Action::AllocRange => self.alloc_range(step),
+            Action::AllocContiguous => self.alloc_contiguous(step),
+            Action::FreeExtent => self.free_extent(step),
+            Action::AddMemory => self.add_memory(step),
+            Action::RemoveMemory => self.remove_memory(step),
+            Action::SetAside => self.set_aside(step),
             Action::Isolate => self.isolate(step),
             Action::UndoIsolate => self.undo_isolate(step),
             Action::Offline => self.offline(step),
@@ -93,25 +130,37 @@ impl<'a, 'm> World<'a, 'm> {
     // ---- allocating -------------------------------------------------------------------------
 
     fn alloc(&mut self, step: Step) {
-        let request = step.request();
-        let before = self.memory.stats();
+        let request = step.placement().of(step.request());
+        let by = self.online_cpu(step);
+        let eligible = self.eligible(step, by, request);
+        let foretold = self.is_cold().then(|| self.foretell(step, &eligible));
+        if self.is_cold() {
+            // With nothing at hand it will look up where to go.
+            self.tally.stale[usize::from(by)] = false;
+        }
+        let before = self.zone_traffic();
         let result = self.token(step).alloc(request);
-        let after = self.memory.stats();
         let cleared = self.memory.platform().take_cleared();
         match result {
             Ok(block) => {
                 let expected = request.is_zeroed().then(|| (block.pfn(), block.order()));
                 assert_eq!(cleared, Vec::from_iter(expected));
                 assert_eq!(block.order(), request.order());
-                assert!(!self.oracle.is_isolated(block.pfn().get()), "withheld, yet handed out");
-                self.own(block);
-                if (after.refills, after.zone_allocs) != (before.refills, before.zone_allocs) {
-                    self.check_watermark(step);
+                let zone = self.own(block, by, &eligible);
+                if let Some(foretold) = foretold {
+                    assert_eq!(foretold, Ok(zone), "{request:?} of {eligible:?}");
+                }
+                if before != self.zone_traffic() {
+                    self.check_watermark(step, zone);
                 }
             }
             Err(error) => {
                 assert!(cleared.is_empty());
-                self.check_refusal(step, error);
+                if let Some(foretold) = foretold {
+                    let why = self.why(step, error);
+                    assert_eq!(foretold, Err(why), "{request:?} of {eligible:?}");
+                }
+                self.check_refusal(step, &eligible, error);
             }
         }
     }
@@ -119,37 +168,81 @@ impl<'a, 'm> World<'a, 'm> {
     fn alloc_many(&mut self, step: Step, count: usize) {
         let mut slots: Vec<Option<Block<'m>>> = (0..count).map(|_| None).collect();
         let order = Order::new(step.order % 4).unwrap_or(Order::ZERO);
-        let request = Request::new(order, step.migratetype());
+        let request = step.placement().of(Request::new(order, step.migratetype()));
+        let by = self.online_cpu(step);
+        let eligible = self.eligible(step, by, request);
         let filled = self.token(step).alloc_bulk(request, &mut slots);
         assert_eq!(filled, slots.iter().flatten().count());
-        slots.into_iter().flatten().for_each(|block| self.own(block));
+        for block in slots.into_iter().flatten() {
+            assert_eq!(block.order(), order);
+            self.own(block, by, &eligible);
+        }
     }
 
     fn alloc_at(&mut self, step: Step) {
         let order = step.order();
-        let managed = self.oracle.pageblocks().count() as u64 * 512;
-        let first = self.oracle.pageblocks().next().unwrap_or(0);
-        let frame = u64::from(step.pick) * 37 % managed;
-        let pfn = Pfn::new(first + frame).align_down(order);
-        let of = step.migratetype();
-        let spare = self.oracle.all(pfn, order, Frame::Spare);
+        let pfn = self.oracle.some_frame(step.pick).align_down(order);
+        let by = self.online_cpu(step);
+        let spare = self.oracle.can_be_had(pfn, order);
         let held = self.memory.held_by_cpus();
-        match self.token(step).alloc_at(pfn, order, of) {
+        match self.token(step).alloc_at(pfn, order, step.migratetype()) {
             Some(block) => {
                 assert_eq!((block.pfn(), block.order()), (pfn, order));
-                self.own(block);
+                assert!(spare, "{order:?} at {pfn} was not to be had");
+                let zone = self.oracle.zone_of(pfn).expect("a zone of its own");
+                self.own_named(block, by, zone);
             }
             None => assert!(!spare || held > 0, "{order:?} at {pfn} is free"),
         }
     }
 
-    fn own(&mut self, block: Block<'m>) {
-        self.oracle.take(block.pfn(), block.order());
+    /// Past the lists, under the name of CPU 0.
+    fn alloc_unlisted(&mut self, step: Step) {
+        let request = step.placement().of(step.request());
+        let eligible = self.eligible(step, 0, request);
+        let foretold = self.foretell_unlisted(step, &eligible);
+        let result = self.memory.alloc_unlisted(request);
+        self.memory.platform().take_cleared();
+        match result {
+            Ok(block) => {
+                let zone = self.own(block, 0, &eligible);
+                assert_eq!(foretold, Some(zone), "{request:?} of {eligible:?}");
+                self.check_watermark(step, zone);
+            }
+            Err(_) => assert_eq!(foretold, None, "{request:?} of {eligible:?}"),
+        }
+    }
+
+    fn use_block(&mut self, block: Block<'m>) {
+        self.use_frames(block.pfn(), block.order().frames());
+        self.blocks.push(block);
+    }
+
+    /// Their pageblocks are not reported as free any more.
+    pub(super) fn use_frames(&mut self, first: Pfn, frames: u64) {
+        let pageblocks = first.align_down(Order::PAGEBLOCK)..first.offset(frames);
+        self.reported.retain(|pageblock| !pageblocks.contains(pageblock));
         if self.paranoid {
             // What an owner writes is not taken for damage later.
-            self.memory.platform().write(block.pfn(), block.order(), 1);
+            (0..frames).for_each(|i| self.memory.platform().write(first.offset(i), Order::ZERO, 1));
         }
-        self.blocks.push(block);
+    }
+
+    /// Takes note of a block that a request was served with, which could use `eligible` zones.
+    pub(super) fn own(&mut self, block: Block<'m>, by: u16, eligible: &[usize]) -> usize {
+        assert!(!self.oracle.is_isolated(block.pfn()), "withheld, yet handed out");
+        let zone = self.oracle.take(block.pfn(), block.order());
+        assert!(eligible.contains(&zone), "served by zone {zone}; could use {eligible:?} only");
+        self.count(zone, by, eligible[0]);
+        self.use_block(block);
+        zone
+    }
+
+    /// Takes note of a block that was named by whoever asked for it.
+    fn own_named(&mut self, block: Block<'m>, by: u16, zone: usize) {
+        assert_eq!(self.oracle.take(block.pfn(), block.order()), zone);
+        self.count(zone, by, zone);
+        self.use_block(block);
     }
 
     // ---- freeing ----------------------------------------------------------------------------
@@ -176,10 +269,16 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
+    fn free_unlisted(&mut self, step: Step) {
+        if let Some(block) = self.disown(step.pick) {
+            self.memory.free_unlisted(block).expect("the block is of this memory");
+        }
+    }
+
     fn free_capturing(&mut self, step: Step) {
         let Some(block) = self.disown(step.pick) else { return };
         let (freed, order) = (block.pfn(), block.order());
-        let request = step.request();
+        let (request, by) = (step.request(), self.online_cpu(step));
         let captured = self.token(step).free_capturing(block, request).expect("it is ours");
         let cleared = self.memory.platform().take_cleared();
         let zeroed = captured.iter().filter(|_| request.is_zeroed());
@@ -188,8 +287,9 @@ impl<'a, 'm> World<'a, 'm> {
             let wanted = block.order();
             assert_eq!(wanted, request.order());
             assert!(wanted >= order && freed.align_down(wanted) == block.pfn());
-            assert!(!self.oracle.is_isolated(block.pfn().get()), "withheld, yet captured");
-            self.own(block);
+            assert!(!self.oracle.is_isolated(block.pfn()), "withheld, yet captured");
+            let zone = self.oracle.zone_of(freed).expect("it was allocated");
+            self.own_named(block, by, zone);
         }
     }
 
@@ -243,30 +343,40 @@ impl<'a, 'm> World<'a, 'm> {
     }
 
     fn isolate(&mut self, step: Step) {
-        let pageblocks: Vec<u64> = self.oracle.pageblocks().collect();
-        let pageblock = pageblocks[usize::from(step.pick) % pageblocks.len()];
-        let pfn = pageblock + u64::from(step.pick) % 512;
-        let in_map = self.oracle.at(pfn) != Frame::Hole;
+        let pfn = self.oracle.some_frame(step.pick);
+        let of = self.oracle.zone_of(pfn);
+        let pageblock = pfn.align_down(Order::PAGEBLOCK).get();
         let held = self.memory.held_by_cpus();
-        match self.memory.isolate(Pfn::new(pfn)) {
+        match self.memory.isolate(pfn) {
             Ok(block) => {
-                assert!(in_map && block.range().start().get() == pageblock);
-                self.oracle.isolate(pageblock);
-                self.isolated.push(block);
+                assert_eq!(block.range().start().get(), pageblock);
+                let zone = of.expect("the frame exists");
+                self.oracle.zones[zone].isolate(pageblock);
+                self.isolated.push((block, zone));
             }
-            Err(IsolateError::NotOurs) => assert!(!in_map),
+            Err(IsolateError::NotOurs) => assert_eq!(of, None),
             Err(IsolateError::AlreadyIsolated) => assert!(self.oracle.is_isolated(pfn)),
             Err(IsolateError::Pinned { frames }) => {
-                let used = self.oracle.count_in(pageblock, Frame::Used);
+                let zone = &self.oracle.zones[of.expect("the frame exists")];
+                let used = zone.count_in(pageblock, Frame::Used);
                 assert!(u64::from(frames) <= used + held, "{frames} pinned, {used} used");
             }
         }
     }
 
+    fn set_aside(&mut self, step: Step) {
+        let (pfn, to) = (self.oracle.some_frame(step.pick), step.migratetype());
+        let can = self.oracle.zone_of(pfn).is_some() && !self.oracle.is_isolated(pfn);
+        assert_eq!(self.memory.set_pageblock_type(pfn, to), can);
+        if can {
+            assert_eq!(self.memory.pageblock_type(pfn), Some(to));
+        }
+    }
+
     fn undo_isolate(&mut self, step: Step) {
         if let Some(i) = usize::from(step.pick).checked_rem(self.isolated.len()) {
-            let block = self.isolated.swap_remove(i);
-            self.oracle.undo_isolate(block.range().start().get());
+            let (block, zone) = self.isolated.swap_remove(i);
+            self.oracle.zones[zone].undo_isolate(block.range().start().get());
             self.memory.undo_isolate(block).expect("it is ours");
         }
     }
@@ -295,12 +405,16 @@ impl<'a, 'm> World<'a, 'm> {
         u16::from(step.cpu) % self.memory.cpu_count()
     }
 
-    /// The token of the CPU asked for, or of the first one that is online.
+    /// The CPU asked for, or the first one that is online.
+    pub(super) fn online_cpu(&self, step: Step) -> u16 {
+        let online = |i: &u16| self.tokens[usize::from(*i)].is_some();
+        let i = [self.cpu_of(step)].into_iter().chain(0..self.memory.cpu_count()).find(online);
+        i.expect("a CPU stays online")
+    }
+
+    /// The token of [`World::online_cpu`].
     pub(super) fn token(&mut self, step: Step) -> &mut CpuToken<'a, 'm, Machine> {
-        let wanted = usize::from(self.cpu_of(step));
-        let online = |i: &usize| self.tokens[*i].is_some();
-        let i = [wanted].into_iter().chain(0..self.tokens.len()).find(online);
-        let i = i.expect("a CPU stays online");
+        let i = usize::from(self.online_cpu(step));
         self.tokens[i].as_mut().expect("it is online")
     }
 }

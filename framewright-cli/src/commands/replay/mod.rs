@@ -1,10 +1,16 @@
 //! `framewright replay`: a recording of a real kernel, done again by the library.
 
+mod free;
 mod runs;
 
-use std::{iter, path::Path};
+use std::{
+    iter,
+    path::{Path, PathBuf},
+};
 
-use framewright_lab::replay::{self, Logical, Recording, ReplayError, ReplayReport, Survey};
+use framewright_lab::replay::{
+    self, Logical, Recording, ReplayError, ReplayReport, Survey, Tables,
+};
 use framewright_lab::report::Check;
 use framewright_lab::trace::{Snapshot, snapshot};
 
@@ -19,8 +25,9 @@ const TOLERANCE: f64 = 5.0;
 /// Replays the recording with each side's settings.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let json = args.json.path.as_deref();
-    let tables = snapshot::beside(&args.trace);
-    let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables.as_deref()).collect();
+    let [before, after] = ["before", "after"].map(|which| snapshot::beside(&args.trace, which));
+    let tables = before.as_deref().into_iter().chain(after.as_deref());
+    let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables).collect();
     output::check_json(json, &inputs)?;
     let recording = Recording::open(&args.trace).map_err(Failure::bad_input)?;
     let sides = args.settings.sides();
@@ -32,10 +39,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     for warning in &survey.warnings {
         progress.warn(format_args!("{}: {warning}", survey.file));
     }
-    // The kernel's tables from the moment the recording began.
-    let snapshot =
-        tables.map(|path| Snapshot::open(&path)).transpose().map_err(Failure::bad_input)?;
-    if snapshot.is_none() {
+    let tables = Tables { before: open(before, &progress)?, after: open(after, &progress)? };
+    if tables.before.is_none() {
         progress.warn(format_args!(
             "{}: no kernel tables beside it (NAME.before): the machine is as large as the \
              recording needs, and begins unfragmented",
@@ -46,7 +51,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     for (step, side) in (1..).zip(&sides) {
         progress.say(&format!("replaying: {}", side.label));
         let mut tell = |part| progress.step(step, steps, part);
-        let replayed = replay::run(&recording, &survey, snapshot.as_ref(), &side.tuning, &mut tell);
+        let replayed = replay::run(&recording, &survey, &tables, &side.tuning, &mut tell);
         replays.push(replayed.map_err(failure)?);
     }
     drop(progress);
@@ -63,6 +68,16 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     output::save_json(json, &report)?;
     output::print(&print::replay(&report, &replays, output::style()))?;
     Ok(output::outcome(&report.verdict))
+}
+
+/// The kernel's tables in a file, if there is one. What they lack is said.
+fn open(path: Option<PathBuf>, progress: &Progress) -> Result<Option<Snapshot>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let snapshot = Snapshot::open(&path).map_err(Failure::bad_input)?;
+    for gap in snapshot.gaps() {
+        progress.warn(format_args!("{}: {gap}", path.display()));
+    }
+    Ok(Some(snapshot))
 }
 
 fn failure(error: ReplayError) -> Failure {

@@ -1,5 +1,6 @@
 //! A replay as runs of a report: ours, and the recorded kernel's beside it.
 
+use super::free;
 use framewright_lab::replay::{Activity, KernelActivity, ReplayReport, Sample};
 use framewright_lab::report::{Better, Metric, Point, Run, Unit, cpu_metric};
 use framewright_lab::workloads::Side;
@@ -9,7 +10,7 @@ const HIGHER: Option<Better> = Some(Better::Higher);
 /// The column of the kernel whose work it was.
 const KERNEL: &str = "recorded kernel";
 
-type Figures = Vec<(String, Metric)>;
+pub(super) type Figures = Vec<(String, Metric)>;
 
 /// What the library did with the settings of `side`.
 pub(super) fn ours(side: &Side, replay: &ReplayReport) -> Run {
@@ -17,6 +18,7 @@ pub(super) fn ours(side: &Side, replay: &ReplayReport) -> Run {
     run.settings = side.settings.clone();
     run.metrics.extend(activity(&replay.total));
     run.metrics.extend(outcome(replay));
+    run.metrics.extend(free::ours(replay));
     for cpu in &replay.cpus {
         let figures = activity(&cpu.ours).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
@@ -37,6 +39,7 @@ pub(super) fn ours(side: &Side, replay: &ReplayReport) -> Run {
 pub(super) fn kernel(replay: &ReplayReport) -> Run {
     let mut run = Run { label: KERNEL.to_owned(), ..Run::default() };
     run.metrics.extend(kernel_activity(&replay.kernel_total));
+    run.metrics.extend(free::kernels(replay));
     for cpu in &replay.cpus {
         let figures = kernel_activity(&cpu.kernel).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
@@ -98,7 +101,7 @@ fn outcome(replay: &ReplayReport) -> Figures {
     ]
 }
 
-fn count(name: &str, value: u64, better: Option<Better>) -> (String, Metric) {
+pub(super) fn count(name: &str, value: u64, better: Option<Better>) -> (String, Metric) {
     (name.to_owned(), Metric::once(value as f64, Unit::Count, better))
 }
 

@@ -232,14 +232,15 @@ impl Zone {
     }
 }
 
-/// The snapshot that lies beside a recording: `NAME.before` for `NAME.txt.zst`, `NAME.txt`,
-/// `NAME.zst` or `NAME`.
+/// The snapshot that lies beside a recording: `NAME.before` or `NAME.after` for `NAME.txt.zst`,
+/// `NAME.txt`, `NAME.zst` or `NAME`. `which` is `before` or `after`.
 #[must_use]
-pub fn beside(recording: &Path) -> Option<PathBuf> {
+pub fn beside(recording: &Path, which: &str) -> Option<PathBuf> {
     let mut stem = recording.to_path_buf();
     loop {
         let mut name = stem.file_name()?.to_os_string();
-        name.push(".before");
+        name.push(".");
+        name.push(which);
         let candidate = stem.with_file_name(name);
         if candidate.is_file() {
             return Some(candidate);

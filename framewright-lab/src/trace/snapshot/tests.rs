@@ -177,8 +177,7 @@ fn recorded_tables_are_written_as_the_kernel_wrote_them() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
     // Further tables can be named, of machines that are not shipped.
     let more = std::env::var_os("FRAMEWRIGHT_SNAPSHOTS");
-    let more: Vec<PathBuf> =
-        more.iter().flat_map(std::env::split_paths).map(PathBuf::from).collect();
+    let more: Vec<PathBuf> = more.iter().flat_map(std::env::split_paths).collect();
     for path in [&[folder.join("sockets.before")], &more[..]].concat() {
         let file = path.display();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -255,9 +254,10 @@ fn snapshots_are_found_beside_recordings() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("a.before"), GOOD).unwrap();
     for name in ["a.txt.zst", "a.txt", "a.zst", "a"] {
-        assert_eq!(beside(&folder.join(name)), Some(folder.join("a.before")), "{name}");
+        assert_eq!(beside(&folder.join(name), "before"), Some(folder.join("a.before")), "{name}");
     }
-    assert_eq!(beside(&folder.join("b.txt.zst")), None);
-    assert_eq!(beside(&folder.join("a.log")), None);
+    assert_eq!(beside(&folder.join("a.txt"), "after"), None);
+    assert_eq!(beside(&folder.join("b.txt.zst"), "before"), None);
+    assert_eq!(beside(&folder.join("a.log"), "before"), None);
     std::fs::remove_dir_all(&folder).unwrap();
 }

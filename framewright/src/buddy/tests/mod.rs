@@ -2,6 +2,7 @@ use std::{boxed::Box, vec::Vec};
 
 use super::*;
 
+mod highatomic;
 mod large;
 mod model;
 mod random;
@@ -39,7 +40,8 @@ fn order(value: u8) -> Order {
 }
 
 fn want(order: u8, migratetype: MigrateType, blocks: u32) -> Want {
-    Want { order: self::order(order), migratetype, blocks, at_most: blocks, visits: 4 }
+    let reserve = Reserve::None;
+    Want { order: self::order(order), migratetype, blocks, at_most: blocks, visits: 4, reserve }
 }
 
 fn take(buddy: &mut Buddy<'_>, want: Want) -> (Vec<u32>, Option<Fallback>) {

@@ -79,6 +79,22 @@ impl Model {
         assert_eq!(self.buddy.give_range(start, end), Refusals::default(), "{start}..{end}");
     }
 
+    /// Adds pageblock `index` if it is absent, otherwise removes it if it is isolated and free.
+    pub(super) fn plug(&mut self, index: u32) {
+        let first = index * FRAMES;
+        if self.buddy.is_absent(index) {
+            self.buddy.add_pageblock(index);
+            self.slice(first, FRAMES).fill(Frame::Free);
+            return;
+        }
+        let isolated = self.buddy.type_of(index) == MigrateType::Isolate;
+        let free = self.slice(first, FRAMES).iter().all(|&frame| frame == Frame::Free);
+        assert_eq!(self.buddy.remove_pageblock(index), isolated && free, "{index}");
+        if isolated && free {
+            self.slice(first, FRAMES).fill(Frame::Hole);
+        }
+    }
+
     /// The first run that a search must find.
     pub(super) fn find_run(&self, want: RunWanted, from: u32) -> Option<u32> {
         let base = u64::from(self.skew * FRAMES);

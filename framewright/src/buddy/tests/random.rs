@@ -27,12 +27,15 @@ impl Random {
 fn take_some(model: &mut Model, random: &mut Random) {
     let order = random.below(19) as u8;
     let blocks = if random.below(2) == 0 { 1 } else { 1 + random.below(40) };
-    let wanted = want(order, random.migratetype(), blocks);
-    let largest = model.buddy.classes().largest();
+    let mut wanted = want(order, random.migratetype(), blocks);
+    wanted.reserve = [Reserve::None, Reserve::First, Reserve::Last][random.below(3) as usize];
+    let classes = model.buddy.classes();
+    let at = super::order(order);
+    let reserved = wanted.reserve != Reserve::None && classes.offer_reserved(at);
     let mut out = Bundles::new();
     model.buddy.take_bundles(wanted, &mut out);
     let frames: Vec<u32> = out.as_slice().iter().flat_map(|bundle| bundle.frames()).collect();
-    assert_eq!(frames.is_empty(), largest < Some(super::order(order)), "order {order}");
+    assert_eq!(!frames.is_empty(), classes.offer(at) || reserved, "order {order}");
     for frame in frames {
         model.hold(frame, order);
     }
@@ -93,11 +96,13 @@ fn take_one_place(model: &mut Model, random: &mut Random) {
 
 fn isolate_one(model: &mut Model, random: &mut Random) {
     let index = random.below(model.pageblocks());
+    let absent = model.buddy.is_absent(index);
     if model.buddy.type_of(index) == MigrateType::Isolate {
         model.buddy.undo_isolate(index);
     } else {
         let _ = model.buddy.isolate(index);
     }
+    assert_eq!(model.buddy.is_absent(index), absent, "isolation brings and removes nothing");
 }
 
 /// A range of any length that is not longer than the zone.
@@ -149,12 +154,41 @@ fn search(model: &mut Model, random: &mut Random) {
     assert_eq!(found, expected, "{want:?} from {from}");
 }
 
+fn reserve_some(model: &mut Model, random: &mut Random) {
+    if random.below(3) == 0 {
+        model.buddy.unreserve_highatomic(random.migratetype());
+    } else if !model.held.is_empty() {
+        let (frame, order) = model.held[random.below(model.held.len() as u32) as usize];
+        let limit = u64::from(model.pageblocks() * FRAMES) / 8;
+        let before = model.buddy.highatomic_reserved();
+        let more = model.buddy.reserve_highatomic(frame, super::order(order), limit);
+        assert_eq!(more, model.buddy.highatomic_reserved() > before);
+    }
+}
+
+/// Reports what is free, and sees that each block is reported once.
+fn report(model: &mut Model, random: &mut Random) {
+    let order = super::order(9 + random.below(5) as u8);
+    let free = model.buddy.free_frames();
+    for gigablock in 0..model.pageblocks().div_ceil(512) + 1 {
+        let mut last = None;
+        while let Some(frame) = model.buddy.take_unreported(gigablock, order) {
+            assert!(Some(frame) > last, "{frame} was reported before");
+            last = Some(frame);
+            let frames = model.slice(frame, order.frames() as u32);
+            assert!(frames.iter().all(|&frame| frame == Frame::Free));
+            model.buddy.give_reported(frame, order);
+        }
+    }
+    assert_eq!(model.buddy.free_frames(), free);
+}
+
 fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
     let mut random = Random(seed);
     let mut model = Model::new(skew, pageblocks, ranges);
     model.check();
     for step in 0..steps {
-        match random.below(20) {
+        match random.below(26) {
             0..5 => take_some(&mut model, &mut random),
             5..11 => give_one(&mut model, &mut random),
             11 => split_one(&mut model, &mut random),
@@ -162,7 +196,10 @@ fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
             13 => take_one_place(&mut model, &mut random),
             14 => take_a_range(&mut model, &mut random),
             15..17 => give_a_range(&mut model, &mut random),
-            17 => search(&mut model, &mut random),
+            17..19 => reserve_some(&mut model, &mut random),
+            19 => report(&mut model, &mut random),
+            20..23 => model.plug(random.below(pageblocks)),
+            23 => search(&mut model, &mut random),
             _ => isolate_one(&mut model, &mut random),
         }
         if step % 8 == 0 || cfg!(miri) {
@@ -178,7 +215,9 @@ fn run(seed: u64, skew: u32, pageblocks: u32, ranges: &[[u32; 2]], steps: u32) {
     while let Some((start, end)) = model.ranges.pop() {
         model.give_range(start, end);
     }
+    while model.buddy.unreserve_highatomic(MOVABLE) {}
     model.check();
+    assert_eq!((model.buddy.highatomic_reserved(), model.buddy.highatomic_free()), (0, 0));
 }
 
 const STEPS: u32 = if cfg!(miri) { 20 } else { 1500 };

@@ -1,0 +1,156 @@
+//! Memory that comes and goes, and contiguous memory of any length, while threads allocate.
+//!
+//! Workers as in the stress test allocate, write, verify and free blocks on two nodes with zones
+//! of several kinds, some of which share a pageblock or lie within one another. Meanwhile one
+//! thread removes pageblocks and adds them again, takes given ranges and contiguous runs, reports
+//! what is free, and drains. After each round everything has come home.
+//!
+//! Runs for some seconds; `FRAMEWRIGHT_STRESS_SECONDS` makes each round longer,
+//! `FRAMEWRIGHT_STRESS_SEED` makes other choices.
+
+mod stress {
+    pub(crate) mod landlord;
+    pub(crate) mod worker;
+}
+
+use framewright::{
+    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, NodeId, Pfn, ZoneKind,
+    platform::OwnerLock,
+};
+use framewright_host::{HostMachine, Metadata, PageSize};
+use std::{
+    env,
+    process::exit,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use stress::{
+    landlord::{Deeds, Landlord},
+    worker::Worker,
+};
+
+const PAGEBLOCKS: u64 = 40;
+const ROUNDS: u64 = 3;
+/// How long a round may take beyond its time before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn two_workers_biased() {
+    stress(2, true);
+}
+
+#[test]
+fn four_workers_trylock() {
+    stress(4, false);
+}
+
+fn stress(workers: u16, membarrier: bool) {
+    let machine = HostMachine::builder()
+        .frames(PAGEBLOCKS * 512)
+        .cpus(workers + 1)
+        .membarrier(membarrier)
+        .build()
+        .unwrap();
+    let map = map(machine.frames().start());
+    let cpu_nodes: Vec<NodeId> = (0..=workers).map(|cpu| node(cpu % 2)).collect();
+    let config = Config { cpu_nodes: &cpu_nodes, ..Config::new(&map, workers + 1) };
+    let layout = Layout::new::<HostMachine>(&config).unwrap();
+    let mut metadata = Metadata::new(layout.bytes(), PageSize::Small).unwrap();
+    let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
+    if !membarrier {
+        assert_eq!(memory.owner_lock(), OwnerLock::Trylock);
+    }
+    let start = memory.platform().frames().start();
+    for round in 0..ROUNDS {
+        let deeds = run(&memory, workers, round);
+        println!("{workers} workers, {:?}: {deeds:?}", memory.owner_lock());
+        assert!(deeds.removed > 0 && deeds.runs > 0, "the landlord had no chance: {deeds:?}");
+        everything_came_home(&memory);
+        // From the second round on what was absent at first is there.
+        if round == 0 {
+            memory.add_memory(pageblocks(start, 34, 40)).unwrap();
+        }
+    }
+}
+
+/// Two nodes: a pageblock that two zones share, a zone within another, memory to come.
+fn map(start: Pfn) -> [MemoryRange; 6] {
+    let shared = |from: u64, to: u64| frames(start, 8 * 512 + from, 8 * 512 + to);
+    let normal = ZoneKind::Normal;
+    [
+        MemoryRange::new(frames(start, 0, 8 * 512), node(0), normal),
+        MemoryRange::new(shared(0, 200), node(0), normal),
+        MemoryRange::new(shared(200, 8 * 512), node(0), ZoneKind::Movable),
+        MemoryRange::new(pageblocks(start, 16, 24), node(1), normal),
+        MemoryRange::new(pageblocks(start, 24, 34), node(0), ZoneKind::Movable),
+        MemoryRange::new(pageblocks(start, 34, 40), node(1), ZoneKind::Movable).absent(),
+    ]
+}
+
+fn run(memory: &Memory<'_, HostMachine>, workers: u16, round: u64) -> Deeds {
+    let time = number("FRAMEWRIGHT_STRESS_SECONDS")
+        .map_or(Duration::from_millis(700), Duration::from_secs);
+    let seed = number("FRAMEWRIGHT_STRESS_SEED").unwrap_or(1) + round;
+    let stop = AtomicBool::new(false);
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel()).unzip();
+    let (finished, unfinished) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        for (number, inbox) in receivers.into_iter().enumerate() {
+            let worker = Worker::new(memory, number as u16, seed, senders.clone(), inbox);
+            let (stop, finished) = (&stop, finished.clone());
+            scope.spawn(move || {
+                worker.work(stop);
+                drop(finished);
+            });
+        }
+        drop((senders, finished));
+        let stop = &stop;
+        let landlord = scope.spawn(move || {
+            let cpu = CpuId::new(workers);
+            let _registered = memory.platform().register_as(cpu).unwrap();
+            Landlord::new(memory, cpu, seed).reign(stop)
+        });
+        thread::sleep(time);
+        stop.store(true, Relaxed);
+        if unfinished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("stuck: {PATIENCE:?} after the end some workers have not come back");
+            exit(1);
+        }
+        landlord.join().expect("the landlord found nothing wrong")
+    })
+}
+
+fn everything_came_home(memory: &Memory<'_, HostMachine>) {
+    memory.drain_all();
+    memory.check().unwrap();
+    let stats = memory.stats();
+    assert_eq!(memory.platform().first_corruption(), None);
+    assert_eq!(stats.refused_frees, 0);
+    assert_eq!(stats.pgalloc, stats.pgfree);
+    assert_eq!(memory.held_by_cpus(), 0);
+    for zone in memory.zones() {
+        assert_eq!(zone.free, zone.managed, "{zone:?}");
+    }
+}
+
+fn node(number: u16) -> NodeId {
+    NodeId::new(number as u8).unwrap()
+}
+
+fn frames(start: Pfn, from: u64, to: u64) -> FrameRange {
+    FrameRange::new(start.offset(from), start.offset(to)).unwrap()
+}
+
+fn pageblocks(start: Pfn, from: u64, to: u64) -> FrameRange {
+    frames(start, from * 512, to * 512)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
+}

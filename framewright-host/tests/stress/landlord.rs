@@ -1,0 +1,213 @@
+//! Takes memory away from under the workers, and brings it back.
+//!
+//! What was removed, and what is owned as an extent, is filled with a pattern and verified before
+//! it is given back: a worker that still uses it shows.
+
+use framewright::{
+    Contiguous, CpuId, CpuToken, Extent, FrameRange, HotplugError, Memory, MigrateType, Order, Pfn,
+    RangeError,
+    frame::{FRAME_SIZE, PAGEBLOCK_FRAMES},
+};
+use framewright_host::HostMachine;
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
+const WORDS: usize = FRAME_SIZE / 8;
+/// Pageblocks that are gone at the same time, so that something is left.
+const REMOVED_MAX: usize = 12;
+/// Extents that are owned at the same time.
+const EXTENTS_MAX: usize = 8;
+
+/// What the landlord did, to see that the test tests something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Deeds {
+    pub(crate) removed: u64,
+    pub(crate) busy: u64,
+    pub(crate) ranges: u64,
+    pub(crate) runs: u64,
+    pub(crate) reported: u64,
+}
+
+pub(crate) struct Landlord<'a, 'm> {
+    memory: &'a Memory<'m, HostMachine>,
+    /// For the frames it has removed: they are of no memory.
+    token: CpuToken<'a, 'm, HostMachine>,
+    random: fastrand::Rng,
+    removed: Vec<FrameRange>,
+    extents: Vec<Extent<'m>>,
+    deeds: Deeds,
+}
+
+impl<'a, 'm> Landlord<'a, 'm> {
+    pub(crate) fn new(memory: &'a Memory<'m, HostMachine>, cpu: CpuId, seed: u64) -> Self {
+        Self {
+            memory,
+            token: memory.cpu(cpu).unwrap(),
+            random: fastrand::Rng::with_seed(!seed),
+            removed: Vec::new(),
+            extents: Vec::new(),
+            deeds: Deeds::default(),
+        }
+    }
+
+    /// Reigns until told to stop; then everything is there again and free.
+    pub(crate) fn reign(mut self, stop: &AtomicBool) -> Deeds {
+        while !stop.load(Relaxed) {
+            match self.random.u32(0..16) {
+                0..4 => self.remove(),
+                4..6 => self.add(),
+                6..9 => self.take_range(),
+                9..11 => self.take_run(),
+                11..13 => self.give_extent(),
+                13 => self.memory.drain_all(),
+                14 => self.report_free(),
+                _ => thread::sleep(Duration::from_micros(self.random.u64(0..50))),
+            }
+        }
+        while !self.removed.is_empty() {
+            self.add();
+        }
+        while !self.extents.is_empty() {
+            self.give_extent();
+        }
+        self.deeds
+    }
+
+    // ---- memory that comes and goes -----------------------------------------------------------
+
+    fn remove(&mut self) {
+        if self.removed.len() >= REMOVED_MAX {
+            return self.add();
+        }
+        let range = self.some_pageblock();
+        let mut in_the_way = 0;
+        let result = self.memory.remove_memory(range, &mut |frames| {
+            assert!(range.contains(frames.start()) && frames.end() <= range.end());
+            in_the_way += frames.frames();
+        });
+        match result {
+            Ok(()) => {
+                assert_eq!(in_the_way, 0);
+                self.fill(range);
+                self.removed.push(range);
+                self.deeds.removed += 1;
+            }
+            Err(HotplugError::Busy { frames }) => {
+                assert_eq!(frames, in_the_way);
+                self.deeds.busy += 1;
+            }
+            Err(HotplugError::NotInMap | HotplugError::Absent { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn add(&mut self) {
+        if self.removed.is_empty() {
+            return;
+        }
+        let range = self.removed.swap_remove(self.random.usize(..self.removed.len()));
+        self.verify(range);
+        self.memory.add_memory(range).unwrap();
+    }
+
+    fn some_pageblock(&mut self) -> FrameRange {
+        let frames = self.memory.platform().frames();
+        let pageblock = self.random.u64(0..frames.frames() / PAGEBLOCK);
+        let start = frames.start().offset(pageblock * PAGEBLOCK);
+        FrameRange::new(start, start.offset(PAGEBLOCK)).unwrap()
+    }
+
+    fn report_free(&mut self) {
+        let memory = self.memory;
+        self.deeds.reported += memory.report_free(Order::PAGEBLOCK, &mut |_| ()).unwrap();
+    }
+
+    // ---- extents --------------------------------------------------------------------------------
+
+    fn take_range(&mut self) {
+        let frames = self.memory.platform().frames();
+        let start = frames.start().offset(self.random.u64(0..frames.frames() - 1200));
+        let range = FrameRange::new(start, start.offset(self.random.u64(1..1200))).unwrap();
+        match self.memory.alloc_range(range, MigrateType::Movable, &mut |_| ()) {
+            Ok(extent) => {
+                assert_eq!(extent.range(), range);
+                self.deeds.ranges += 1;
+                self.keep(extent);
+            }
+            // Part of it may have gone, or be in another zone.
+            Err(RangeError::Busy { .. } | RangeError::NotOurs) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn take_run(&mut self) {
+        let wanted = Contiguous::new(self.random.u64(1..1500), MigrateType::Unmovable);
+        match self.memory.alloc_contiguous(&wanted) {
+            Ok(extent) => {
+                self.deeds.runs += 1;
+                self.keep(extent);
+            }
+            Err(RangeError::NotFound) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn keep(&mut self, extent: Extent<'m>) {
+        self.fill(extent.range());
+        self.extents.push(extent);
+        if self.extents.len() > EXTENTS_MAX {
+            self.give_extent();
+        }
+    }
+
+    /// Frees an extent, at times in two parts.
+    fn give_extent(&mut self) {
+        if self.extents.is_empty() {
+            return;
+        }
+        let extent = self.extents.swap_remove(self.random.usize(..self.extents.len()));
+        let range = extent.range();
+        self.verify(range);
+        match extent.split_at(range.start().offset(self.random.u64(0..range.frames() + 1))) {
+            Ok((low, high)) => {
+                self.memory.free_extent(high).unwrap();
+                self.memory.free_extent(low).unwrap();
+            }
+            Err(extent) => self.memory.free_extent(extent).unwrap(),
+        }
+    }
+
+    // ---- frames that nobody else may touch ------------------------------------------------------
+
+    /// Writes a word into every frame.
+    fn fill(&mut self, range: FrameRange) {
+        self.each_frame(range, |pfn, word| word.store(pattern(pfn), Relaxed));
+    }
+
+    fn verify(&mut self, range: FrameRange) {
+        self.each_frame(range, |pfn, word| {
+            let found = word.load(Relaxed);
+            assert_eq!(found, pattern(pfn), "frame {pfn:#x} of {range:?} is not ours alone");
+        });
+    }
+
+    /// Shows some word of every frame of a range.
+    fn each_frame(&mut self, range: FrameRange, f: impl Fn(u64, &AtomicU64)) {
+        let machine = self.memory.platform();
+        for pfn in range.start().get()..range.end().get() {
+            // SAFETY: the frame was removed, or is part of an extent: nobody else uses it.
+            let frame = unsafe { self.token.adopt_unchecked(Pfn::new(pfn), Order::ZERO) };
+            f(pfn, &machine.words(&frame)[pfn as usize % WORDS]);
+            let _ = frame.into_raw();
+        }
+    }
+}
+
+/// What no worker writes.
+fn pattern(pfn: u64) -> u64 {
+    1 << 63 | pfn
+}

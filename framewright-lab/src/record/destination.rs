@@ -1,0 +1,293 @@
+//! Where a recording goes: three files, complete or not there at all.
+//!
+//! The text grows in `NAME.txt.zst.part`, locked for as long as its writer lives. Only when all is
+//! written and on the disk do the files get their names, the text last: where `NAME.txt.zst` is,
+//! the recording is complete. A part that a killed program left is found unlocked and used again.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::error::RecordError;
+
+const TEXT: &str = ".txt.zst";
+const BEFORE: &str = ".before";
+const AFTER: &str = ".after";
+
+/// A name for a recording, claimed until it is written or given up.
+#[derive(Debug)]
+pub struct Destination {
+    name: PathBuf,
+    part: File,
+    finished: bool,
+}
+
+/// The files of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFiles {
+    /// The events.
+    pub text: PathBuf,
+    /// The kernel's tables at the start.
+    pub before: PathBuf,
+    /// The kernel's tables at the end.
+    pub after: PathBuf,
+}
+
+impl Destination {
+    /// Claims `NAME.txt.zst`, `NAME.before` and `NAME.after`. `name` may already end in `.txt.zst`.
+    ///
+    /// # Errors
+    /// One of the files exists and is not to be replaced (`force`), or never can be; another
+    /// recording is being written there; nothing can be written there.
+    pub fn claim(name: &Path, force: bool) -> Result<Self, RecordError> {
+        let name = stem(name)?;
+        for ending in [TEXT, BEFORE, AFTER] {
+            may_replace(&with(&name, ending), force)?;
+        }
+        let path = with(&name, &format!("{TEXT}.part"));
+        let part = lock_part(&path)?;
+        Ok(Self { name, part, finished: false })
+    }
+
+    /// The files that there will be.
+    #[must_use]
+    pub fn files(&self) -> WrittenFiles {
+        let [text, before, after] = [TEXT, BEFORE, AFTER].map(|ending| with(&self.name, ending));
+        WrittenFiles { text, before, after }
+    }
+
+    /// The folder it lies in.
+    pub(super) fn folder(&self) -> &Path {
+        match self.name.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        }
+    }
+
+    /// Where the text is written meanwhile.
+    pub(super) fn part(&mut self) -> &mut File {
+        &mut self.part
+    }
+
+    /// Gives the files their names.
+    pub(super) fn finish(mut self, before: &str, after: &str) -> Result<(), RecordError> {
+        let part = self.part_path();
+        let fail = |reason| RecordError::output(&part, &reason);
+        self.part.sync_all().map_err(fail)?;
+        let files = self.files();
+        let before = self.table(BEFORE, before)?;
+        let after = self.table(AFTER, after)?;
+        for (file, path) in [(before, files.before), (after, files.after)] {
+            file.persist(&path).map_err(|error| RecordError::output(&path, &error.error))?;
+        }
+        let text = files.text;
+        fs::rename(&part, &text).map_err(|reason| RecordError::output(&text, &reason))?;
+        self.finished = true;
+        // The names shall outlive a crash too; a folder that cannot be flushed loses no data.
+        let _ = File::open(self.folder()).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+
+    fn table(&self, ending: &str, text: &str) -> Result<tempfile::NamedTempFile, RecordError> {
+        use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+        let written = tempfile::Builder::new()
+            .prefix(".framewright-")
+            .suffix(ending)
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(self.folder())
+            .and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.as_file().sync_all()?;
+                Ok(file)
+            });
+        written.map_err(|reason| RecordError::output(&with(&self.name, ending), &reason.kind()))
+    }
+
+    fn part_path(&self) -> PathBuf {
+        with(&self.name, &format!("{TEXT}.part"))
+    }
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Its lock is held: it is this process's own.
+            let _ = fs::remove_file(self.part_path());
+        }
+    }
+}
+
+/// What `name` is without the endings that recordings have.
+fn stem(name: &Path) -> Result<PathBuf, RecordError> {
+    let refuse = |reason: &str| Err(RecordError::output(name, reason));
+    let is_folder = name.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let Some(file) = name.file_name().filter(|_| !is_folder) else {
+        return refuse("it names a folder; give the recording the name of a file in it");
+    };
+    match fs::metadata(name) {
+        Ok(found) if found.is_dir() => {
+            return refuse("it is a folder; give the recording the name of a file in it");
+        }
+        Ok(found) if !found.is_file() => {
+            return refuse("it is a device or a pipe; a recording needs a file");
+        }
+        _ => {}
+    }
+    let mut stem = Path::new(file).to_owned();
+    for ending in ["zst", "txt"] {
+        if stem.extension() == Some(OsStr::new(ending)) {
+            stem.set_extension("");
+        }
+    }
+    Ok(name.with_file_name(stem))
+}
+
+fn with(name: &Path, ending: &str) -> PathBuf {
+    let mut file: OsString = name.as_os_str().to_owned();
+    file.push(ending);
+    file.into()
+}
+
+fn may_replace(path: &Path, force: bool) -> Result<(), RecordError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(RecordError::output(path, &error)),
+        Ok(found) if found.is_symlink() => Err(RecordError::output(
+            path,
+            "it is a symbolic link; name what it leads to, or something else, with -o",
+        )),
+        Ok(found) if !found.is_file() => Err(RecordError::output(
+            path,
+            "it is there and no regular file; choose another name with -o",
+        )),
+        Ok(_) if !force => Err(RecordError::output(
+            path,
+            "it exists; choose another name with -o, or replace it with --force",
+        )),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Opens and locks the part, and makes it empty.
+fn lock_part(path: &Path) -> Result<File, RecordError> {
+    let fail = |reason| RecordError::output(path, &reason);
+    loop {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+            .map_err(fail)?;
+        let opened = file.metadata().map_err(fail)?;
+        if !opened.is_file() {
+            return Err(RecordError::output(path, "it is there and no regular file"));
+        }
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(RecordError::output(
+                    path,
+                    "another recording is being written there; choose another name with -o",
+                ));
+            }
+            Err(TryLockError::Error(reason)) => return Err(fail(reason)),
+        }
+        // Its writer may have finished since it was opened: then it is a recording by now.
+        let same = fs::symlink_metadata(path)
+            .is_ok_and(|there| (there.dev(), there.ino()) == (opened.dev(), opened.ino()));
+        if same {
+            file.set_len(0).map_err(fail)?;
+            return Ok(file);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn refused(name: &Path, force: bool) -> String {
+        Destination::claim(name, force).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_three_files_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("a.txt.zst");
+        let mut given_up = Destination::claim(&name, false).unwrap();
+        given_up.part().write_all(b"text").unwrap();
+        assert_eq!(names(folder.path()), ["a.txt.zst.part"]);
+        drop(given_up);
+        assert_eq!(names(folder.path()), [""; 0]);
+
+        let mut kept = Destination::claim(&folder.path().join("a"), false).unwrap();
+        kept.part().write_all(b"text").unwrap();
+        kept.finish("b", "c").unwrap();
+        assert_eq!(names(folder.path()), ["a.after", "a.before", "a.txt.zst"]);
+        assert_eq!(fs::read(&name).unwrap(), b"text");
+    }
+
+    #[test]
+    fn what_exists_stays_until_a_forced_one_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("a");
+        for ending in [TEXT, BEFORE, AFTER] {
+            let file = with(&name, ending);
+            fs::write(&file, "old").unwrap();
+            assert!(refused(&name, false).contains("it exists; choose another name with -o"));
+            let mut new = Destination::claim(&name, true).unwrap();
+            new.part().write_all(b"new").unwrap();
+            assert_eq!(fs::read(&file).unwrap(), b"old");
+            new.finish("b", "c").unwrap();
+            assert_ne!(fs::read(&file).unwrap(), b"old");
+            for ending in [TEXT, BEFORE, AFTER] {
+                fs::remove_file(with(&name, ending)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn one_writer_at_a_time_and_dead_ones_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("a");
+        let first = Destination::claim(&name, false).unwrap();
+        assert!(refused(&name, true).contains("another recording is being written"));
+        drop(first);
+        fs::write(folder.path().join("a.txt.zst.part"), "left by somebody").unwrap();
+        let mut second = Destination::claim(&name, false).unwrap();
+        assert_eq!(second.part().metadata().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn folders_devices_and_links_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("a.before");
+        std::os::unix::fs::symlink("elsewhere", &link).unwrap();
+        fs::create_dir(folder.path().join("b.txt.zst")).unwrap();
+        for (name, hint) in [
+            (folder.path().to_owned(), "it is a folder"),
+            (folder.path().join("new/"), "it names a folder"),
+            ("/dev/null".into(), "it is a device"),
+            ("".into(), "it names a folder"),
+            (folder.path().join("a"), "symbolic link"),
+            (folder.path().join("b"), "no regular file"),
+            (folder.path().join("nowhere/a"), "No such file"),
+        ] {
+            let error = refused(&name, true);
+            assert!(error.contains(hint), "{name:?}: {error}");
+            assert!(error.starts_with("cannot write '"), "{error}");
+        }
+        assert_eq!(names(folder.path()), ["a.before", "b.txt.zst"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! Fields of an event.
+
+use std::io::Write;
+
+/// Some bytes of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::record) struct Field {
+    pub(super) name: String,
+    at: usize,
+    size: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Signed,
+    Unsigned,
+    /// Text up to the first zero.
+    Text,
+    /// An array, or something that lies elsewhere in the event.
+    Other,
+}
+
+impl Field {
+    /// Reads `field:int order; offset:16; size:4; signed:1;` (there, tabs); other lines are no fields.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let mut parts = line.trim().split(';').map(str::trim);
+        let declaration = parts.next()?.strip_prefix("field:")?;
+        let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse().ok();
+        let (at, size) = (number("offset:")?, number("size:")?);
+        let signed = number("signed:").is_some_and(|signed| signed != 0);
+        let (kind, name) = declaration.rsplit_once([' ', '*'])?;
+        let (name, array) = name.split_once('[').map_or((name, false), |(name, _)| (name, true));
+        let kind = match (array, size) {
+            (true, _) if kind.ends_with("char") && !kind.starts_with("__") => Kind::Text,
+            (false, 1 | 2 | 4 | 8) if !kind.starts_with("__") => {
+                if signed {
+                    Kind::Signed
+                } else {
+                    Kind::Unsigned
+                }
+            }
+            _ => Kind::Other,
+        };
+        Some(Self { name: name.to_owned(), at, size, kind })
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        matches!(self.kind, Kind::Signed | Kind::Unsigned)
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        self.kind == Kind::Text
+    }
+
+    /// Its value; unsigned ones of 64 bits keep their bits. An event that is too short has zeros.
+    #[inline]
+    pub(in crate::record) fn number(&self, event: &[u8]) -> i64 {
+        let Some(bytes) = event.get(self.at..) else { return 0 };
+        let signed = self.kind == Kind::Signed;
+        match self.size {
+            8 => bytes.first_chunk().map_or(0, |&b| i64::from_ne_bytes(b)),
+            4 => bytes.first_chunk().map_or(0, |&b| match signed {
+                true => i64::from(i32::from_ne_bytes(b)),
+                false => i64::from(u32::from_ne_bytes(b)),
+            }),
+            2 => bytes.first_chunk().map_or(0, |&b| match signed {
+                true => i64::from(i16::from_ne_bytes(b)),
+                false => i64::from(u16::from_ne_bytes(b)),
+            }),
+            _ => bytes.first().map_or(0, |&b| match signed {
+                true => i64::from(b as i8),
+                false => i64::from(b),
+            }),
+        }
+    }
+
+    /// Its bytes up to the first zero.
+    pub(in crate::record) fn text<'e>(&self, event: &'e [u8]) -> &'e [u8] {
+        let end = event.len().min(self.at + self.size);
+        let bytes = event.get(self.at..end).unwrap_or_default();
+        memchr::memchr(0, bytes).map_or(bytes, |end| &bytes[..end])
+    }
+
+    /// Appends its value for a reader that knows nothing of it.
+    pub(super) fn list(&self, event: &[u8], out: &mut Vec<u8>) {
+        // Writing to memory does not fail.
+        let _ = match self.kind {
+            Kind::Signed => write!(out, "{}", self.number(event)),
+            Kind::Unsigned => write!(out, "{}", self.number(event) as u64),
+            Kind::Text => out.write_all(self.text(event)),
+            Kind::Other => out.write_all(b"?"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(line: &str) -> Field {
+        Field::parse(line).expect(line)
+    }
+
+    #[test]
+    fn numbers_of_every_size_and_sign() {
+        let event = [0xff; 16];
+        for (line, expected) in [
+            ("\tfield:unsigned char a;\toffset:0;\tsize:1;\tsigned:0;", 255),
+            ("\tfield:s8 a;\toffset:0;\tsize:1;\tsigned:1;", -1),
+            ("\tfield:unsigned short a;\toffset:2;\tsize:2;\tsigned:0;", 65_535),
+            ("\tfield:enum zone_type a;\toffset:4;\tsize:4;\tsigned:0;", 0xffff_ffff),
+            ("\tfield:pid_t a;\toffset:4;\tsize:4;\tsigned:1;", -1),
+            ("\tfield:unsigned long a;\toffset:8;\tsize:8;\tsigned:0;", -1),
+            ("\tfield:const char *a;\toffset:12;\tsize:8;\tsigned:0;", 0),
+        ] {
+            let field = field(line);
+            assert_eq!((field.name.as_str(), field.number(&event)), ("a", expected), "{line}");
+            assert!(field.is_number());
+        }
+    }
+
+    #[test]
+    fn arrays_of_characters_are_text_and_other_arrays_are_not() {
+        let comm = field("\tfield:char comm[16];\toffset:2;\tsize:16;\tsigned:0;");
+        assert_eq!((comm.name.as_str(), comm.text(b"..bash\0rubbish")), ("comm", &b"bash"[..]));
+        assert_eq!(comm.text(b"."), b"");
+        assert!(comm.is_text());
+        for line in [
+            "\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;",
+            "\tfield:unsigned long args[6];\toffset:16;\tsize:48;\tsigned:0;",
+        ] {
+            let field = field(line);
+            assert!(!field.is_number() && !field.is_text(), "{line}");
+        }
+        assert_eq!(Field::parse("print fmt: \"x\""), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Events from bytes to text, as the kernel itself describes them.
+//!
+//! `events/SUBSYSTEM/NAME/format` says which number an event has, which bytes of it are which field,
+//! and how the kernel would print them: a format string and C expressions over the fields. So no
+//! event is known to this module; a kernel that adds or moves a field is still understood.
+//!
+//! | module  | job                                             |
+//! |---------|-------------------------------------------------|
+//! | `field` | the fields: from the description, from bytes    |
+//! | `lexer` | the print format into words                     |
+//! | `parse` | words into expressions                          |
+//! | `expr`  | expressions and their values                    |
+//! | `print` | the format string: values into text             |
+//!
+//! One thing cannot be as in the kernel's own text: addresses. The kernel prints a hash of them
+//! that only it can compute; here they are `(____ptrval____)`, which the kernel prints before it
+//! can hash.
+
+mod expr;
+mod field;
+mod lexer;
+mod parse;
+mod print;
+
+pub(super) use field::Field;
+use print::Print;
+pub(super) use print::printable;
+
+/// The description of an event.
+#[derive(Debug)]
+pub(super) struct Format {
+    /// The kernel's number for it: the first two bytes of each such event.
+    pub(super) id: u16,
+    pub(super) name: String,
+    fields: Vec<Field>,
+    /// How to print it; `None` if that is beyond this module.
+    print: Option<Print>,
+}
+
+impl Format {
+    /// Reads a `format` file.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let fields: Vec<Field> = text.lines().filter_map(Field::parse).collect();
+        let print = value("print fmt:").and_then(|print| Print::parse(print, &fields));
+        Some(Self {
+            id: value("ID:")?.parse().ok()?,
+            name: value("name:")?.to_owned(),
+            fields,
+            print,
+        })
+    }
+
+    /// The field called `name`.
+    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Appends what the kernel would print of `event`, or, where that is not understood, its fields
+    /// as `name=value`.
+    pub(super) fn print(&self, event: &[u8], out: &mut Vec<u8>) {
+        match &self.print {
+            Some(print) => print.print(event, out),
+            None => self.list_fields(event, out),
+        }
+    }
+
+    /// Whether it is printed as the kernel does.
+    #[cfg(test)]
+    pub(super) fn is_understood(&self) -> bool {
+        self.print.is_some()
+    }
+
+    fn list_fields(&self, event: &[u8], out: &mut Vec<u8>) {
+        let own = self.fields.iter().filter(|field| !field.name.starts_with("common_"));
+        for (index, field) in own.enumerate() {
+            if index > 0 {
+                out.push(b' ');
+            }
+            out.extend_from_slice(field.name.as_bytes());
+            out.push(b'=');
+            field.list(event, out);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

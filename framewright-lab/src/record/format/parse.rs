@@ -1,0 +1,216 @@
+//! Words into expressions, with C's precedence.
+
+use super::expr::{Binary, Expr, Names, Unary};
+use super::field::Field;
+use super::lexer::Token;
+
+/// Deeper than this no print format is nested: recursion stays bounded.
+const DEEPEST: usize = 64;
+
+/// Binary signs, from the loosest to the tightest.
+const LEVELS: &[&[(&str, Binary)]] = &[
+    &[("||", Binary::Or)],
+    &[("&&", Binary::And)],
+    &[("|", Binary::BitOr)],
+    &[("^", Binary::BitXor)],
+    &[("&", Binary::BitAnd)],
+    &[("==", Binary::Equal), ("!=", Binary::Unequal)],
+    &[
+        ("<", Binary::Less),
+        (">", Binary::Greater),
+        ("<=", Binary::LessOrEqual),
+        (">=", Binary::GreaterOrEqual),
+    ],
+    &[("<<", Binary::ShiftLeft), (">>", Binary::ShiftRight)],
+    &[("+", Binary::Plus), ("-", Binary::Minus)],
+    &[("*", Binary::Times), ("/", Binary::Divided), ("%", Binary::Remainder)],
+];
+
+/// Reads words one after the other. Every method takes what it names, or says `None` where there is
+/// something else.
+pub(super) struct Parser<'t> {
+    tokens: &'t [Token],
+    fields: &'t [Field],
+    depth: usize,
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn new(tokens: &'t [Token], fields: &'t [Field]) -> Self {
+        Self { tokens, fields, depth: 0 }
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Takes `sign` if it comes next.
+    pub(super) fn take(&mut self, sign: &str) -> Option<()> {
+        match self.tokens {
+            [Token::Sign(next), rest @ ..] if *next == sign => {
+                self.tokens = rest;
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// A piece of text; C joins those that follow each other.
+    pub(super) fn text(&mut self) -> Option<String> {
+        let mut text = None;
+        while let [Token::Text(next), rest @ ..] = self.tokens {
+            text.get_or_insert_with(String::new).push_str(next);
+            self.tokens = rest;
+        }
+        text
+    }
+
+    pub(super) fn expression(&mut self) -> Option<Expr> {
+        self.nested(Self::conditional)
+    }
+
+    /// Goes one level deeper, if that is not too deep.
+    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Option<Expr>) -> Option<Expr> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let expression = parse(self);
+        self.depth -= 1;
+        expression
+    }
+
+    fn conditional(&mut self) -> Option<Expr> {
+        let condition = self.binary(0)?;
+        if self.take("?").is_none() {
+            return Some(condition);
+        }
+        let yes = self.expression()?;
+        self.take(":")?;
+        let no = self.expression()?;
+        Some(match condition {
+            Expr::Number(0) => no,
+            Expr::Number(_) => yes,
+            _ => Expr::If(condition.into(), yes.into(), no.into()),
+        })
+    }
+
+    fn binary(&mut self, level: usize) -> Option<Expr> {
+        let Some(signs) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.binary(level + 1)?;
+        while let Some(&(_, sign)) = signs.iter().find(|(text, _)| self.take(text).is_some()) {
+            let right = self.binary(level + 1)?;
+            left = match (&left, &right) {
+                (&Expr::Number(left), &Expr::Number(right)) => {
+                    Expr::Number(sign.apply(left, right)?)
+                }
+                _ => Expr::Binary(sign, left.into(), right.into()),
+            };
+        }
+        Some(left)
+    }
+
+    fn unary(&mut self) -> Option<Expr> {
+        for (text, sign) in [("-", Unary::Minus), ("~", Unary::Complement), ("!", Unary::Not)] {
+            if self.take(text).is_some() {
+                return Some(match self.nested(Self::unary)? {
+                    Expr::Number(number) => Expr::Number(sign.apply(number)),
+                    of => Expr::Unary(sign, of.into()),
+                });
+            }
+        }
+        if self.take_cast().is_some() { self.nested(Self::unary) } else { self.primary() }
+    }
+
+    /// `(unsigned long)`, `(struct page *)`: names and stars alone in brackets, before an operand.
+    /// What they mean is left to the conversion that prints the value.
+    fn take_cast(&mut self) -> Option<()> {
+        let [Token::Sign("("), inside @ ..] = self.tokens else { return None };
+        let names = inside.iter().take_while(|token| matches!(token, Token::Name(_))).count();
+        let stars = inside[names..].iter().take_while(|t| **t == Token::Sign("*")).count();
+        let rest = &inside[names + stars..];
+        let is_cast = names > 0
+            && matches!(
+                rest,
+                [
+                    Token::Sign(")"),
+                    Token::Name(_)
+                        | Token::Number(_)
+                        | Token::Text(_)
+                        | Token::Sign("(" | "~" | "!"),
+                    ..
+                ]
+            );
+        is_cast.then(|| self.tokens = &rest[1..])
+    }
+
+    fn primary(&mut self) -> Option<Expr> {
+        match self.tokens {
+            [Token::Number(number), rest @ ..] => {
+                self.tokens = rest;
+                Some(Expr::Number(*number))
+            }
+            [Token::Text(_), ..] => self.text().map(Expr::Text),
+            [Token::Sign("("), rest @ ..] => {
+                self.tokens = rest;
+                let inside = self.expression()?;
+                self.take(")")?;
+                Some(inside)
+            }
+            [Token::Name(record), Token::Sign("->"), Token::Name(name), rest @ ..]
+                if record == "REC" =>
+            {
+                self.tokens = rest;
+                self.field(name)
+            }
+            [Token::Name(name), Token::Sign("("), rest @ ..] => {
+                self.tokens = rest;
+                self.call(name)
+            }
+            // A variable of the kernel.
+            [Token::Name(_), rest @ ..] => {
+                self.tokens = rest;
+                Some(Expr::Hidden)
+            }
+            _ => None,
+        }
+    }
+
+    fn field(&self, name: &str) -> Option<Expr> {
+        let field = self.fields.iter().find(|field| field.name == name)?;
+        (field.is_number() || field.is_text()).then(|| Expr::Field(field.clone()))
+    }
+
+    fn call(&mut self, name: &str) -> Option<Expr> {
+        let value = self.expression()?.into();
+        self.take(",")?;
+        match name {
+            "__print_flags" => {
+                let between = self.text()?;
+                self.take(",")?;
+                Some(Expr::Flags(value, between, self.names()?))
+            }
+            "__print_symbolic" => Some(Expr::Symbol(value, self.names()?)),
+            _ => None,
+        }
+    }
+
+    /// `{1, "one"}, {2, "two"})`; an entry without a name ends the list.
+    fn names(&mut self) -> Option<Names> {
+        let mut names = Vec::new();
+        loop {
+            self.take("{")?;
+            let Expr::Number(value) = self.expression()? else { return None };
+            self.take(",")?;
+            match self.expression()? {
+                Expr::Text(name) => names.push((value, name)),
+                Expr::Number(0) => {}
+                _ => return None,
+            }
+            self.take("}")?;
+            if self.take(")").is_some() {
+                return Some(names);
+            }
+            self.take(",")?;
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What all CPUs recorded, in the order of time.
+//!
+//! Each CPU's events are in order already; the clock is one for all CPUs, so the earliest of the
+//! next ones is the next one. Of events at the same nanosecond, that of the lower CPU comes first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::path::Path;
+
+use super::crew::Reel;
+use super::error::RecordError;
+use super::page::{Layout, Page};
+use super::spool::SpoolReader;
+
+/// An event in its turn.
+pub(super) struct Turn<'m> {
+    pub(super) cpu: u16,
+    pub(super) nanos: u64,
+    pub(super) bytes: &'m [u8],
+    /// Events of this CPU were lost before this one; how many, if the kernel told.
+    pub(super) lost: Option<Option<u64>>,
+}
+
+/// Takes events from all reels in the order of time.
+pub(super) struct Merge<'m> {
+    streams: Vec<Stream<'m>>,
+    /// Time of each stream's next event, and the stream.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl<'m> Merge<'m> {
+    /// Begins with `reels`, which are in the order of CPUs; messages say that spools are in
+    /// `folder`.
+    pub(super) fn new(
+        reels: Vec<Reel>,
+        layout: Layout,
+        folder: &'m Path,
+    ) -> Result<Self, RecordError> {
+        let mut merge = Self { streams: Vec::new(), next: BinaryHeap::new() };
+        for (index, reel) in reels.into_iter().enumerate() {
+            let fail = |reason| RecordError::Spool { folder: folder.to_owned(), reason };
+            let mut stream = Stream {
+                cpu: reel.cpu,
+                layout,
+                spool: reel.spool.read().map_err(fail)?,
+                folder,
+                bytes: Vec::new(),
+                page: None,
+                event: 0..0,
+                lost: None,
+            };
+            if let Some(nanos) = stream.advance()? {
+                merge.next.push(Reverse((nanos, index)));
+            }
+            merge.streams.push(stream);
+        }
+        Ok(merge)
+    }
+
+    /// Gives the next event to `take`; says whether there was one.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        take: impl FnOnce(Turn<'_>) -> Result<(), RecordError>,
+    ) -> Result<bool, RecordError> {
+        let Some(mut next) = self.next.peek_mut() else { return Ok(false) };
+        let Reverse((nanos, index)) = *next;
+        let stream = &mut self.streams[index];
+        take(Turn {
+            cpu: stream.cpu,
+            nanos,
+            bytes: &stream.bytes[stream.event.clone()],
+            lost: stream.lost.take(),
+        })?;
+        match stream.advance()? {
+            Some(nanos) => *next = Reverse((nanos, index)),
+            None => {
+                std::collections::binary_heap::PeekMut::pop(next);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// One CPU's events.
+struct Stream<'m> {
+    cpu: u16,
+    layout: Layout,
+    spool: SpoolReader,
+    folder: &'m Path,
+    bytes: Vec<u8>,
+    page: Option<Page>,
+    /// Where the next event lies in `bytes`.
+    event: Range<usize>,
+    lost: Option<Option<u64>>,
+}
+
+impl Stream<'_> {
+    /// Goes to the next event, and says when it happened.
+    #[inline]
+    fn advance(&mut self) -> Result<Option<u64>, RecordError> {
+        let fail = |cpu| move |reason| RecordError::Page { cpu, reason };
+        loop {
+            if let Some(page) = &mut self.page
+                && let Some((nanos, event)) = page.next(&self.bytes).map_err(fail(self.cpu))?
+            {
+                self.event = event;
+                return Ok(Some(nanos));
+            }
+            let more = self.spool.next(&mut self.bytes);
+            let spool = |reason| RecordError::Spool { folder: self.folder.to_owned(), reason };
+            if !more.map_err(spool)? {
+                return Ok(None);
+            }
+            let page = self.layout.open(&self.bytes).map_err(fail(self.cpu))?;
+            // A page without events still tells what was lost before it.
+            self.lost = match (self.lost.flatten(), page.lost) {
+                (Some(before), Some(Some(now))) => Some(Some(before + now)),
+                (_, None) => self.lost,
+                (_, now) => now,
+            };
+            self.page = Some(page);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::tests::{HEADER_PAGE, page};
+    use super::super::spool::SpoolWriter;
+    use super::*;
+
+    type Seen = Vec<(u16, u64, Vec<u8>, Option<Option<u64>>)>;
+
+    fn merged(cpus: &[&[Vec<u8>]]) -> Result<Seen, RecordError> {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::parse(HEADER_PAGE).unwrap();
+        let reels = (0..).zip(cpus).map(|(cpu, pages)| {
+            let mut spool = SpoolWriter::new(folder.path()).unwrap();
+            for page in *pages {
+                spool.push(&page[..layout.used(page)]).unwrap();
+            }
+            Reel { cpu, spool: spool.finish().unwrap(), events: 0 }
+        });
+        let mut merge = Merge::new(reels.collect(), layout, folder.path())?;
+        let mut seen = Vec::new();
+        let take = |seen: &mut Seen, turn: Turn<'_>| {
+            seen.push((turn.cpu, turn.nanos, turn.bytes.to_vec(), turn.lost));
+            Ok(())
+        };
+        while merge.next(|turn| take(&mut seen, turn))? {}
+        Ok(seen)
+    }
+
+    #[test]
+    fn the_order_is_that_of_time_then_of_cpus() {
+        let a = page(100, &[(0, b"a100"), (50, b"a150")], None);
+        let empty = page(160, &[], None);
+        let b = page(170, &[(0, b"a170")], Some(5));
+        let c = page(90, &[(0, b"b090"), (60, b"b150"), (5, b"b155")], None);
+        let seen = merged(&[&[a, empty, b], &[], &[c]]).unwrap();
+        let order: Vec<_> =
+            seen.iter().map(|event| std::str::from_utf8(&event.2).unwrap()).collect();
+        assert_eq!(order, ["b090", "a100", "a150", "b150", "b155", "a170"]);
+        assert_eq!(seen.last().unwrap().3, Some(Some(5)));
+        assert!(seen[..5].iter().all(|event| event.3.is_none()));
+    }
+
+    #[test]
+    fn losses_before_empty_pages_are_not_forgotten() {
+        let pages = [page(1, &[], Some(5)), page(2, &[(0, b"aaaa")], Some(3))];
+        assert_eq!(merged(&[&pages]).unwrap()[0].3, Some(Some(8)));
+        let pages = [page(1, &[], Some(5)), page(2, &[(0, b"aaaa")], None)];
+        assert_eq!(merged(&[&pages]).unwrap()[0].3, Some(Some(5)));
+    }
+
+    #[test]
+    fn nonsense_names_its_cpu() {
+        let mut bad = page(1, &[(0, b"aaaa")], None);
+        bad[16..20].copy_from_slice(&28u32.to_le_bytes());
+        let error = merged(&[&[], &[bad]]).unwrap_err().to_string();
+        assert!(error.contains("CPU 1"), "{error}");
+    }
+}

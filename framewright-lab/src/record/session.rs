@@ -1,0 +1,231 @@
+//! A recording from its beginning to its end, as far as the kernel is concerned.
+//!
+//! The order is what matters. At the start: buffers, events, readers, then the tables, then tracing
+//! on: nothing of the preparations is in the recording, and the tables are those of its first
+//! moment. At the end: tracing off, then the tables, then all the rest.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::capture::Capture;
+use super::crew::{Crew, Source, Tally};
+use super::error::RecordError;
+use super::events::{NAMING, RECORDED, Wanted};
+use super::files;
+use super::format::Format;
+use super::instance::{self, Instance};
+use super::lost::Lost;
+use super::names::{self, Names};
+use super::page::Layout;
+use super::tables;
+use super::{Destination, Tracefs};
+
+/// The largest buffer that a CPU gets unasked; machines with little memory give less.
+const LARGEST: u64 = 64 << 20;
+const LEAST: u64 = 1 << 20;
+/// All buffers together take at most this part of memory unasked.
+const PART: u64 = 32;
+
+/// A recording that runs.
+pub struct Session {
+    // Dropped in this order: readers have files of the instance open.
+    crew: Crew,
+    instance: Instance,
+    layout: Layout,
+    formats: Vec<Format>,
+    names: Names,
+    cpus: Vec<u16>,
+    before: String,
+    began: Instant,
+    buffer: u64,
+}
+
+impl Session {
+    /// Starts recording: `buffer` bytes for each CPU, or what suits the machine. What is read
+    /// meanwhile is kept in the folder of `destination`, in files without a name.
+    ///
+    /// # Errors
+    /// The kernel refuses, or lacks what is needed. It is left as it was.
+    pub fn start(
+        tracefs: &Tracefs,
+        destination: &Destination,
+        buffer: Option<u64>,
+    ) -> Result<Self, RecordError> {
+        Self::start_with(tracefs, destination.folder(), buffer, Path::new("/proc"))
+    }
+
+    pub(super) fn start_with(
+        tracefs: &Tracefs,
+        folder: &Path,
+        buffer: Option<u64>,
+        proc: &Path,
+    ) -> Result<Self, RecordError> {
+        let cpus = instance::cpus(&tracefs.path("per_cpu"))?;
+        let buffer = buffer.unwrap_or_else(|| suitable(proc, cpus.len()));
+        let instance = Instance::create(&tracefs.files, tracefs.instance(), buffer)?;
+        let layout = page_layout(tracefs)?;
+        let mut formats = Vec::new();
+        for event in RECORDED.iter().chain(NAMING) {
+            if instance.enable(event)? {
+                read_formats(&instance.path("events"), event, &mut formats)?;
+            } else if event.needed {
+                return Err(RecordError::NoEvent(event.name));
+            }
+        }
+        let mut names = Names::new(&formats);
+        let mut sources = Vec::new();
+        for &cpu in &cpus {
+            let raw = instance.open(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"))?;
+            sources.push(Source { cpu, raw });
+        }
+        let crew = Crew::start(sources, layout, folder, &names.events())?;
+        let before = tables::read(proc)?;
+        if names::proc_counts_as_the_kernel() {
+            names.learn(proc);
+        }
+        instance.trace(true)?;
+        let began = Instant::now();
+        Ok(Self { crew, instance, layout, formats, names, cpus, before, began, buffer })
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.crew.tally()
+    }
+
+    /// How long it has been running.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Bytes that each CPU has for events that were not read yet.
+    #[must_use]
+    pub fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// Ends it and leaves the kernel as it was.
+    ///
+    /// # Errors
+    /// Events could not be read or kept: there is no recording.
+    pub fn stop(self) -> Result<Capture, RecordError> {
+        self.stop_with(Path::new("/proc"))
+    }
+
+    pub(super) fn stop_with(self, proc: &Path) -> Result<Capture, RecordError> {
+        self.instance.trace(false)?;
+        let after = tables::read(proc)?;
+        let elapsed = self.began.elapsed();
+        let reels = self.crew.finish()?;
+        let mut lost = Lost::default();
+        for cpu in &self.cpus {
+            let stats = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
+            match files::read(&stats) {
+                Ok(stats) => lost.add(Lost::parse(&stats)),
+                Err(error) if files::has_no_buffer(&error) => {}
+                Err(reason) => return Err(RecordError::kernel("reading", &stats, reason)),
+            }
+        }
+        Ok(Capture {
+            leftover: self.instance.remove().err(),
+            reels,
+            layout: self.layout,
+            formats: self.formats,
+            names: self.names,
+            before: self.before,
+            after,
+            cpus: online(proc).unwrap_or(self.cpus.len()),
+            lost,
+            elapsed,
+        })
+    }
+}
+
+pub(super) fn page_layout(tracefs: &Tracefs) -> Result<Layout, RecordError> {
+    let file = tracefs.path("events/header_page");
+    let text =
+        files::read(&file).map_err(|reason| RecordError::kernel("reading", &file, reason))?;
+    Layout::parse(&text).ok_or_else(|| RecordError::Strange {
+        file,
+        reason: "describes pages of a kind that this program does not know".into(),
+    })
+}
+
+/// Reads the descriptions of an event, or of all in its subsystem.
+pub(super) fn read_formats(
+    events: &Path,
+    wanted: &Wanted,
+    formats: &mut Vec<Format>,
+) -> Result<(), RecordError> {
+    let subsystem = events.join(wanted.subsystem);
+    let fail = |reason| RecordError::kernel("reading", &subsystem, reason);
+    let mut folders = Vec::new();
+    if wanted.name.is_empty() {
+        for entry in fs::read_dir(&subsystem).map_err(fail)? {
+            folders.push(entry.map_err(fail)?.path());
+        }
+    } else {
+        folders.push(subsystem.join(wanted.name));
+    }
+    for folder in folders {
+        let file = folder.join("format");
+        // A subsystem has files of its own besides its events.
+        let Ok(text) = files::read(&file) else { continue };
+        formats.push(Format::parse(&text).ok_or_else(|| RecordError::Strange {
+            file,
+            reason: "is no description of an event".into(),
+        })?);
+    }
+    Ok(())
+}
+
+/// A buffer for each CPU that the machine can well spare.
+fn suitable(proc: &Path, cpus: usize) -> u64 {
+    let memory = fs::read_to_string(proc.join("meminfo")).ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    });
+    let memory = memory.map_or(0, |kib| kib.saturating_mul(1024));
+    (memory / PART / cpus.max(1) as u64).clamp(LEAST, LARGEST)
+}
+
+/// CPUs that run.
+fn online(proc: &Path) -> Option<usize> {
+    let text = fs::read_to_string(proc.join("stat")).ok()?;
+    let is_cpu = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    Some(text.lines().filter(is_cpu).count()).filter(|&cpus| cpus > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_suit_the_machine() {
+        let proc = tempfile::tempdir().unwrap();
+        assert_eq!(suitable(proc.path(), 4), LEAST);
+        for (kib, cpus, expected) in [
+            (24 << 20, 2, LARGEST),
+            (24 << 20, 64, 12 << 20),
+            (1 << 20, 2, 16 << 20),
+            (64 << 10, 256, LEAST),
+        ] {
+            fs::write(proc.path().join("meminfo"), format!("MemTotal: {kib} kB\nx: 1 kB\n"))
+                .unwrap();
+            assert_eq!(suitable(proc.path(), cpus), expected);
+        }
+    }
+
+    #[test]
+    fn cpus_are_counted_as_the_kernel_lists_them() {
+        let proc = tempfile::tempdir().unwrap();
+        assert_eq!(online(proc.path()), None);
+        fs::write(proc.path().join("stat"), "cpu  1 2\ncpu0 1\ncpu2 2\nintr 5\n").unwrap();
+        assert_eq!(online(proc.path()), Some(2));
+    }
+}

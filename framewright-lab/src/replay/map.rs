@@ -1,0 +1,310 @@
+//! Where the pageblocks of a zone lie, and what each looks like at the beginning.
+//!
+//! The tables count; they do not say where. Free pairs of buddies and free single pageblocks are
+//! spread evenly over the zone, so that none of them merge, and free blocks evenly over the
+//! pageblocks of their type. Pageblocks that the recording names stand first of their type, with
+//! nothing free where the recording says that something was in use.
+
+use framewright::{FrameRange, MigrateType, Pfn};
+
+use super::census::Census;
+use super::layout::{Layout, Map};
+use super::plan::{PAGEBLOCK, Plan, SMALL_ORDERS, TYPES, TypePlan, ZonePlan};
+
+/// A pageblock at the beginning.
+#[derive(Debug)]
+pub(super) struct PageblockMap {
+    /// Its number: its first frame, divided by the size of a pageblock.
+    pub(super) number: u64,
+    pub(super) of: MigrateType,
+    /// Which of its frames are free; all of them if there is no layout.
+    pub(super) used: Option<Used>,
+}
+
+/// A pageblock that is not wholly free.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    pub(super) layout: Layout,
+    /// The recorded pageblock that it stands in for.
+    pub(super) recorded: Option<u64>,
+}
+
+impl PageblockMap {
+    /// Number of its first frame.
+    pub(super) fn start(&self) -> u64 {
+        self.number * PAGEBLOCK
+    }
+}
+
+/// Maps every zone of a plan.
+pub(super) fn map(plan: &Plan, census: &Census) -> Vec<Vec<PageblockMap>> {
+    let mut named = named(plan, census);
+    let zones = plan.zones.iter().zip(&mut named);
+    zones.map(|(zone, named)| map_zone(zone, named, census)).collect()
+}
+
+/// The recorded pageblocks with frames in use, by zone and migratetype, ascending.
+fn named(plan: &Plan, census: &Census) -> Vec<[Vec<u64>; TYPES]> {
+    let mut named: Vec<[Vec<u64>; TYPES]> = vec![Default::default(); plan.zones.len()];
+    for (&number, recorded) in &census.pageblocks {
+        if recorded.taken != Map::default() {
+            named[plan.zone_of(number * PAGEBLOCK)][type_of(recorded.of)].push(number);
+        }
+    }
+    named.iter_mut().flatten().for_each(|numbers| numbers.sort_unstable());
+    named
+}
+
+/// The index of a recorded migratetype; most pageblocks are movable.
+pub(super) fn type_of(recorded: Option<u8>) -> usize {
+    let of = recorded.and_then(MigrateType::from_number).filter(|of| of.is_requestable());
+    of.unwrap_or(MigrateType::Movable) as usize
+}
+
+fn map_zone(plan: &ZonePlan, named: &[Vec<u64>; TYPES], census: &Census) -> Vec<PageblockMap> {
+    let mut used: [Vec<Used>; TYPES] =
+        std::array::from_fn(|of| spread(&plan.types[of], &named[of], census));
+    punch_holes(plan, &mut used);
+    arrange(plan, used)
+}
+
+/// The pageblocks of one type that are not wholly free, with its free blocks spread over them.
+fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
+    let taken = |number: u64| census.pageblocks.get(&number).map(|recorded| recorded.taken);
+    let mut blocks = Vec::new();
+    // If there is no room beside all that was in use, that is no guide.
+    for taken in [&taken as &dyn Fn(u64) -> Option<Map>, &|_| None] {
+        let mut named = named.iter().copied();
+        let empty = |_| Used { layout: Layout::default(), recorded: named.next() };
+        blocks = (0..plan.used).map(empty).collect();
+        if place(plan, &mut blocks, taken) {
+            break;
+        }
+    }
+    blocks
+}
+
+/// Places the free blocks of a type beside what was `taken` of a recorded pageblock; `false` if
+/// there is no room for all.
+fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map>) -> bool {
+    let mut wanted = [0; SMALL_ORDERS];
+    let taken = |used: &Used| used.recorded.and_then(taken).unwrap_or_default();
+    for (number, used) in (0..).zip(&mut *blocks) {
+        for (wanted, &blocks) in wanted.iter_mut().zip(&plan.free_blocks) {
+            *wanted += share(blocks, number, plan.used);
+        }
+        used.layout.place(&mut wanted, &taken(used));
+    }
+    // What found no room in its turn takes what is left, at last even where something was in use.
+    for used in &mut *blocks {
+        used.layout.place(&mut wanted, &taken(used));
+    }
+    for used in &mut *blocks {
+        used.layout.place(&mut wanted, &Map::default());
+    }
+    wanted == [0; SMALL_ORDERS]
+}
+
+/// Makes holes of as many frames as the zone's pageblocks have beyond those that it manages: in as
+/// few pieces as can be, because a kernel's own memory is rarely scattered.
+fn punch_holes(plan: &ZonePlan, used: &mut [Vec<Used>; TYPES]) {
+    let mut left = (plan.pageblocks * PAGEBLOCK - plan.managed) as usize;
+    if left == 0 {
+        return;
+    }
+    let mut blocks: Vec<&mut Used> = used.iter_mut().flatten().collect();
+    let runs = blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(index, used)| used.layout.used_runs().map(move |(at, size)| (size, index, at)));
+    let mut runs: Vec<_> = runs.collect();
+    runs.sort_by_key(|&(size, ..)| std::cmp::Reverse(size));
+    for (size, index, at) in runs {
+        let size = size.min(left);
+        blocks[index].layout.punch(at, size);
+        left -= size;
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// Two buddies, or a pageblock without one at the edge of a zone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Free.
+    Free,
+    /// The first free, the second not.
+    Half,
+    /// Neither free.
+    Used,
+}
+
+/// Gives every pageblock its place.
+fn arrange(plan: &ZonePlan, used: [Vec<Used>; TYPES]) -> Vec<PageblockMap> {
+    let queue = |count: fn(&TypePlan) -> u64| {
+        let types = MigrateType::REQUESTABLE.into_iter();
+        types.flat_map(move |of| (0..count(&plan.types[of as usize])).map(move |_| of))
+    };
+    let (mut pairs, mut singles) = (queue(|of| of.pairs), queue(|of| of.singles));
+    let types = MigrateType::REQUESTABLE.into_iter().zip(used);
+    let mut used = types.flat_map(|(of, blocks)| blocks.into_iter().map(move |used| (of, used)));
+    let mut single = |number| singles.next().map(|of| PageblockMap { number, of, used: None });
+    let mut taken =
+        |number| used.next().map(|(of, used)| PageblockMap { number, of, used: Some(used) });
+    let numbers = numbers(plan);
+    let buddies = |at: usize| {
+        numbers[at].is_multiple_of(2) && numbers.get(at + 1) == Some(&(numbers[at] + 1))
+    };
+    let mut units = units(plan, (0..numbers.len()).filter(|&at| buddies(at)).count() as u64);
+    let mut map = Vec::with_capacity(numbers.len());
+    let mut at = 0;
+    while at < numbers.len() {
+        let number = numbers[at];
+        if !buddies(at) {
+            map.extend(taken(number).or_else(|| single(number)));
+            at += 1;
+            continue;
+        }
+        let unit = units.next().unwrap_or(Unit::Used);
+        let pair = if unit == Unit::Free { pairs.next() } else { None };
+        if let Some(of) = pair {
+            map.extend([number, number + 1].map(|number| PageblockMap { number, of, used: None }));
+        } else if unit == Unit::Half {
+            map.extend(single(number).or_else(|| taken(number)));
+            map.extend(taken(number + 1).or_else(|| single(number + 1)));
+        } else {
+            map.extend(taken(number).or_else(|| single(number)));
+            map.extend(taken(number + 1).or_else(|| single(number + 1)));
+        }
+        at += 2;
+    }
+    map
+}
+
+/// Numbers of the pageblocks of a zone. Where it has fewer than it spans, nobody knows which: all
+/// stand at its beginning but the last, which stands at its end.
+fn numbers(plan: &ZonePlan) -> Vec<u64> {
+    let last = plan.first + plan.spanned - 1;
+    let mut numbers: Vec<u64> = (plan.first..).take(plan.pageblocks as usize).collect();
+    if let Some(number) = numbers.last_mut() {
+        *number = last;
+    }
+    numbers
+}
+
+/// What each of `count` pairs of buddies is: free ones spread over all, halves over the rest.
+fn units(plan: &ZonePlan, count: u64) -> impl Iterator<Item = Unit> {
+    let sum = |of: fn(&TypePlan) -> u64| plan.types.iter().map(of).sum::<u64>().min(count);
+    let free = sum(|of| of.pairs);
+    let (rest, halves) = (count - free, sum(|of| of.singles).min(count - free));
+    let mut others = 0;
+    (0..count).map(move |number| {
+        if share(free, number, count) > 0 {
+            return Unit::Free;
+        }
+        others += 1;
+        if share(halves, others - 1, rest) > 0 { Unit::Half } else { Unit::Used }
+    })
+}
+
+/// How many of `blocks` go to place `number` of `places`, spread evenly.
+fn share(blocks: u64, number: u64, places: u64) -> u64 {
+    let until = |n: u64| u128::from(blocks) * u128::from(n) / u128::from(places);
+    // Not more than `blocks`.
+    (until(number + 1) - until(number)) as u64
+}
+
+/// The frames that are there, as ranges.
+pub(super) fn ranges(zone: &[PageblockMap]) -> Vec<FrameRange> {
+    let mut ranges: Vec<[u64; 2]> = Vec::new();
+    for block in zone {
+        let layout = block.used.as_ref().map_or(Layout::default(), |used| used.layout);
+        for (at, size) in layout.present_runs() {
+            let start = block.start() + at as u64;
+            let end = start + size as u64;
+            match ranges.last_mut() {
+                Some(last) if last[1] == start => last[1] = end,
+                _ => ranges.push([start, end]),
+            }
+        }
+    }
+    let range = |[start, end]: [u64; 2]| FrameRange::new(Pfn::new(start), Pfn::new(end));
+    ranges.into_iter().filter_map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Snapshot;
+
+    const TABLES: &str = "\
+# zoneinfo
+Node 0, zone   DMA32
+  pages free     2048
+        spanned  6144
+        managed  2816
+  pagesets
+    cpu: 0
+              count: 3
+  start_pfn:           1025
+# buddyinfo
+Node 0, zone   DMA32 0 0 0 0 0 0 2 1 1 1 1
+# pagetypeinfo
+Page block order: 9
+Node    0, zone   DMA32, type    Unmovable 0 0 0 0 0 0 0 1 0 0 0
+Node    0, zone   DMA32, type      Movable 0 0 0 0 0 0 2 0 1 1 1
+
+Number of blocks type     Unmovable      Movable
+Node 0, zone   DMA32            1            5
+";
+
+    fn zone(tables: &str, census: &Census) -> (ZonePlan, Vec<PageblockMap>) {
+        let snapshot = Snapshot::parse("t", tables.as_bytes()).unwrap();
+        let plan = crate::replay::tests::plan(&snapshot);
+        let map = map(&plan, census).remove(0);
+        (plan.zones[0].clone(), map)
+    }
+
+    #[test]
+    fn every_pageblock_has_its_place_and_every_hole() {
+        let (plan, map) = zone(TABLES, &Census::default());
+        assert_eq!((plan.pageblocks, plan.managed), (6, 2816));
+        let numbers: Vec<u64> = map.iter().map(|block| block.number).collect();
+        assert_eq!(numbers, [2, 3, 4, 5, 6, 14], "the last at the end of the zone");
+        let free: Vec<u64> =
+            map.iter().filter(|block| block.used.is_none()).map(|block| block.number).collect();
+        assert_eq!(free.len(), 3);
+        assert!(
+            free.windows(2).any(|two| two[0].is_multiple_of(2) && two[1] == two[0] + 1),
+            "{free:?}"
+        );
+        let frames: u64 = ranges(&map).iter().map(|range| range.frames()).sum();
+        assert_eq!(frames, 2816, "what is not managed is a hole");
+        assert_eq!(ranges(&map).len(), 3, "in one piece: {:?}", ranges(&map));
+    }
+
+    #[test]
+    fn nothing_is_free_where_something_was_in_use() {
+        let mut census = Census::default();
+        let mut taken = Map::default();
+        taken[0] = 1;
+        taken[6] = 1;
+        let recorded = census.pageblocks.entry(7).or_default();
+        (recorded.of, recorded.taken) = (Some(0), taken);
+        let (_, map) = zone(TABLES, &census);
+        let unmovable = map.iter().find(|block| block.of == MigrateType::Unmovable).unwrap();
+        let used = unmovable.used.as_ref().unwrap();
+        assert_eq!(used.recorded, Some(7));
+        assert!(used.layout.is_free(128, 128) && used.layout.is_used(0, 1));
+    }
+
+    #[test]
+    fn shares_add_up() {
+        for (blocks, places) in [(0, 3), (1, 3), (7, 3), (3, 7), (1_000_003, 5_869)] {
+            let shares: Vec<u64> = (0..places).map(|n| share(blocks, n, places)).collect();
+            assert_eq!(shares.iter().sum::<u64>(), blocks);
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
+    }
+}

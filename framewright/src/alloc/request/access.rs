@@ -1,0 +1,59 @@
+//! What requests may take: the mark each is measured against, and how far below that it may go.
+
+use super::{
+    IGNORING_WATERMARKS, INSIDE_RELIEF, NO_WAIT, Request, URGENT, VICTIM, WITHOUT_RESERVES,
+};
+use crate::zone::{Access, Rights, Watermark};
+
+impl Request {
+    /// What it may take at first.
+    pub(in crate::alloc) const fn first_access(self) -> Access {
+        self.access(Watermark::Low, Rights::NONE)
+    }
+
+    /// What it may take when the low watermark stood in its way.
+    pub(in crate::alloc) const fn slow_access(self) -> Access {
+        if self.has(WITHOUT_RESERVES) {
+            return self.access(Watermark::Min, Rights::NONE);
+        }
+        let single = self.order().get() == 0;
+        let rights = Rights::NONE
+            .with_if(self.has(URGENT), Rights::RESERVE)
+            .with_if(self.has(URGENT) && single, Rights::PAST_BOOST)
+            .with_if(self.has(NO_WAIT), Rights::NO_WAIT)
+            .with_if(self.is_high_atomic(), Rights::HIGH_ATOMIC);
+        self.access(Watermark::Min, rights)
+    }
+
+    /// Whether it is what the high-atomic reserve is for.
+    #[inline]
+    pub(in crate::alloc) const fn is_high_atomic(self) -> bool {
+        let atomic = self.has(URGENT) && self.has(NO_WAIT) && !self.has(WITHOUT_RESERVES);
+        atomic && self.order().get() > 0
+    }
+
+    /// What it may take in the end: some have a right to more of the reserve than urgency gives.
+    pub(crate) const fn last_access(self) -> Access {
+        if self.ignores_watermarks() {
+            self.access(Watermark::Min, Rights::ALL)
+        } else if self.has(VICTIM) && !self.has(WITHOUT_RESERVES) {
+            self.access(Watermark::Min, Rights::VICTIM)
+        } else {
+            self.slow_access()
+        }
+    }
+
+    /// What it may take if it never fails, and would otherwise wait.
+    pub(in crate::alloc) const fn no_fail_access(self) -> Access {
+        self.access(Watermark::Min, Rights::RESERVE)
+    }
+
+    pub(in crate::alloc) const fn ignores_watermarks(self) -> bool {
+        self.has(IGNORING_WATERMARKS | INSIDE_RELIEF) && !self.has(WITHOUT_RESERVES)
+    }
+
+    const fn access(self, mark: Watermark, rights: Rights) -> Access {
+        let rights = rights.with_if(self.may_wake(), Rights::WAKE);
+        Access { mark, rights, highest: self.highest() }
+    }
+}

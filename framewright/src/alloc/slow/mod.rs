@@ -1,0 +1,323 @@
+//! The slow path: what to do when the lists of the CPU and the zone behind them had nothing.
+//!
+//! 1. A walk of the zones that the request can use, above their low watermarks. Refills happen
+//!    here.
+//! 2. Background reclaim is woken, once per node, and the zones are walked above the min
+//!    watermark, or as deep as urgency entitles to ([`Request::urgent`], [`Request::atomic`]).
+//! 3. Requests that reclaim rarely helps (costly orders, and higher orders that cannot be moved
+//!    about) begin with a short round of compaction.
+//! 4. Who has a right to more of the reserve uses it: who frees memory, who was told to end.
+//!    Requests that cannot wait, or come from inside relief, end here.
+//! 5. Reclaim; if it freed something but others took it, a pageblock of the high-atomic reserve
+//!    is given up; then, or the first time, everything that all CPUs hold comes home. Then
+//!    compaction. After each the zones are walked.
+//! 6. [`retry`] decides whether another round from 2 on has a point. If not, what is left of the
+//!    [reserve](highatomic) makes one; else the embedder [judges](verdict).
+//! 7. A request that never fails may use half of the reserve; then it waits through the wait
+//!    hook, and goes on with 2.
+//!
+//! Each round ends because progress does: without any, rounds are counted; progress that others
+//! take away goes on only while something is left to reclaim; and compaction is asked again a
+//! bounded number of times, trying harder.
+//!
+//! When memory comes or goes, zones change under the walk. Its generation is read before the
+//! first walk and compared before every round and before giving up; if it has changed the request
+//! starts anew.
+//!
+//! A node mask and [`Request::this_node`] bind to the end: who gave them knows of no memory
+//! elsewhere that would do.
+
+mod highatomic;
+mod retry;
+mod verdict;
+mod walk;
+
+use super::{AllocError, Request};
+use crate::{
+    frame::{Order, Pfn},
+    memory::Memory,
+    pcp::Cpu,
+    platform::{Captured, CompactPriority, Compacted, CpuId, Need, Platform, Relief, Wait},
+    zone::{Access, ZoneId},
+};
+
+pub(super) use highatomic::reserve;
+pub(crate) use verdict::Judge;
+use walk::walk;
+pub(super) use walk::{count_miss, take, wake};
+
+/// Frames that one round of reclaim is asked for, at least.
+const RECLAIM_FRAMES: u64 = 32;
+
+/// Allocates a block and names its first frame.
+pub(super) fn alloc<P: Platform>(
+    memory: &Memory<'_, P>,
+    cpu: CpuId,
+    request: Request,
+) -> Result<Pfn, AllocError> {
+    if !request.migratetype().is_requestable() {
+        return Err(AllocError::NotRequestable(request.migratetype()));
+    }
+    let generation = memory.generation();
+    match walk(memory, cpu, request, request.first_access()) {
+        Ok(pfn) => Ok(pfn),
+        Err(error) => Slow::new(memory, cpu, request, generation, error)?.run(),
+    }
+}
+
+/// Why a round did not end with another.
+enum Stop {
+    /// There is nothing left to try.
+    Failed,
+    /// Memory came or went: what is known of zones is out of date.
+    Changed,
+}
+
+/// A request on the slow path, and what it has been through.
+struct Slow<'s, 'm, P: Platform> {
+    memory: &'s Memory<'m, P>,
+    relief: &'s dyn Relief,
+    need: Need,
+    /// The zone it tries first.
+    zone: ZoneId,
+    preferred: Cpu<'s, 'm, P>,
+    generation: u32,
+    /// What it may take by now.
+    access: Access,
+    /// Why the last walk found nothing.
+    error: AllocError,
+    /// Whether its first round is yet to come.
+    is_fresh: bool,
+    /// How hard compaction is to try next.
+    priority: CompactPriority,
+    /// The last round of compaction.
+    compacted: Option<(CompactPriority, Compacted)>,
+    /// Rounds after successful compaction since the priority was raised last.
+    compaction_retries: u32,
+    /// Rounds since the last progress.
+    idle: u32,
+    /// Whether the last round of reclaim freed anything.
+    progressed: bool,
+    reclaimed: u64,
+    /// Rounds of relief.
+    rounds: u32,
+    /// Whether what CPUs hold was brought home.
+    drained: bool,
+    waits: u32,
+}
+
+impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
+    /// A request that failed its first walk with `error`.
+    fn new(
+        memory: &'s Memory<'m, P>,
+        cpu: CpuId,
+        request: Request,
+        generation: u32,
+        error: AllocError,
+    ) -> Result<Self, AllocError> {
+        let first = memory.candidates(cpu, request).next();
+        let (zone, preferred) = first.ok_or(AllocError::NoZone)?;
+        let node = request.node().unwrap_or_else(|| memory.node_of(cpu));
+        Ok(Self {
+            memory,
+            relief: memory.platform().relief(),
+            need: Need { request, cpu, node },
+            zone,
+            preferred,
+            generation,
+            access: request.slow_access(),
+            error,
+            is_fresh: true,
+            priority: CompactPriority::SyncLight,
+            compacted: None,
+            compaction_retries: 0,
+            idle: 0,
+            progressed: false,
+            reclaimed: 0,
+            rounds: 0,
+            drained: false,
+            waits: 0,
+        })
+    }
+
+    fn run(mut self) -> Result<Pfn, AllocError> {
+        self.preferred.pages.counters.slow_paths.add(1);
+        loop {
+            match self.round() {
+                Ok(Some(pfn)) => return Ok(pfn),
+                Ok(None) => {}
+                Err(Stop::Changed) => self.start_anew()?,
+                Err(Stop::Failed) if self.has_changed() => self.start_anew()?,
+                Err(Stop::Failed) if self.need.request.never_fails() => {
+                    if let Some(pfn) = self.walk(self.need.request.no_fail_access()) {
+                        return Ok(pfn);
+                    }
+                    self.take_heart();
+                }
+                Err(Stop::Failed) => {
+                    self.preferred.pages.counters.failures.add(1);
+                    return Err(self.final_error());
+                }
+            }
+            self.pause();
+        }
+    }
+
+    /// Steps 2 to 6. Neither a frame nor an error asks for another round.
+    fn round(&mut self) -> Result<Option<Pfn>, Stop> {
+        self.check_unchanged()?;
+        wake(self.memory, self.need.cpu, self.need.request);
+        if let Some(pfn) = self.dip_into_reserves()? {
+            return Ok(Some(pfn));
+        }
+        if !self.need.request.may_ask_for_relief() {
+            return Err(Stop::Failed);
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        if let Some(pfn) = self.reclaim() {
+            return Ok(Some(pfn));
+        }
+        if let Some(pfn) = self.compact() {
+            return Ok(Some(pfn));
+        }
+        self.go_on()
+    }
+
+    /// Steps 2 to 4.
+    fn dip_into_reserves(&mut self) -> Result<Option<Pfn>, Stop> {
+        let last = self.need.request.last_access();
+        if self.is_fresh {
+            self.is_fresh = false;
+            self.memory.end_quarantine(self.need.cpu);
+            if let Some(pfn) = self.walk(self.access) {
+                return Ok(Some(pfn));
+            }
+            if let Some(pfn) = self.compact_early()? {
+                return Ok(Some(pfn));
+            }
+            if last == self.access {
+                return Ok(None);
+            }
+        }
+        self.access = last;
+        Ok(self.walk(last))
+    }
+
+    /// Step 3.
+    fn compact_early(&mut self) -> Result<Option<Pfn>, Stop> {
+        let request = self.need.request;
+        let helps = request.is_costly() || request.migratetype() != super::MigrateType::Movable;
+        if !helps || request.ignores_watermarks() || !self.may_compact() {
+            return Ok(None);
+        }
+        let served = self.compact_at(CompactPriority::Async);
+        if served.is_none() && request.is_costly() && request.tries_once() {
+            match self.compacted {
+                Some((_, Compacted::Unavailable)) => {}
+                // It would take reclaim, and for a block that size much of it.
+                Some((_, Compacted::Skipped | Compacted::Deferred)) => return Err(Stop::Failed),
+                _ if request.wants_one_node() => return Err(Stop::Failed),
+                _ => self.priority = CompactPriority::Async,
+            }
+        }
+        Ok(served)
+    }
+
+    /// Step 5, first half.
+    fn reclaim(&mut self) -> Option<Pfn> {
+        self.preferred.pages.counters.allocstall.add(1);
+        let wanted = self.need.request.order().frames().max(RECLAIM_FRAMES);
+        let freed = self.relief.reclaim(&self.need, wanted);
+        self.progressed = freed > 0;
+        self.reclaimed = self.reclaimed.saturating_add(freed);
+        if self.progressed
+            && let Some(pfn) = self.walk(self.access)
+        {
+            return Some(pfn);
+        }
+        // Without progress it is done once: no request fails while lists are full of free frames,
+        // but rounds that achieve nothing leave the lists in peace.
+        if self.progressed {
+            self.unreserve(false);
+        } else if self.drained {
+            return None;
+        }
+        self.drained = true;
+        self.memory.drain_all();
+        self.walk(self.access)
+    }
+
+    /// Step 5, second half.
+    fn compact(&mut self) -> Option<Pfn> {
+        if self.may_compact() { self.compact_at(self.priority) } else { None }
+    }
+
+    /// Whether compaction may be asked, for this order and by this request.
+    fn may_compact(&self) -> bool {
+        let request = self.need.request;
+        request.order() > Order::ZERO && request.may_ask_for_relief() && request.may_io()
+    }
+
+    fn compact_at(&mut self, priority: CompactPriority) -> Option<Pfn> {
+        let mut captured = Captured::new(self.memory.tag(), self.need.request.order());
+        let result = self.relief.compact(&self.need, priority, &mut captured);
+        self.compacted = Some((priority, result));
+        let captured = captured.take();
+        let begun =
+            !matches!(result, Compacted::Unavailable | Compacted::Skipped | Compacted::Deferred);
+        if !begun && captured.is_none() {
+            return None;
+        }
+        let served = captured.or_else(|| self.walk(self.access));
+        let counters = &self.preferred.pages.counters;
+        counters.compact_stall.add(1);
+        let outcome =
+            if served.is_some() { &counters.compact_success } else { &counters.compact_fail };
+        outcome.add(1);
+        served
+    }
+
+    fn walk(&mut self, access: Access) -> Option<Pfn> {
+        match walk(self.memory, self.need.cpu, self.need.request, access) {
+            Ok(pfn) => Some(pfn),
+            Err(error) => {
+                self.error = error;
+                None
+            }
+        }
+    }
+
+    fn has_changed(&self) -> bool {
+        self.memory.generation() != self.generation
+    }
+
+    fn check_unchanged(&self) -> Result<(), Stop> {
+        if self.has_changed() { Err(Stop::Changed) } else { Ok(()) }
+    }
+
+    /// Forgets what it has been through, but for what it tells of it in the end.
+    fn start_anew(&mut self) -> Result<(), AllocError> {
+        let Need { request, cpu, .. } = self.need;
+        let generation = self.memory.generation();
+        let anew = Self::new(self.memory, cpu, request, generation, self.error)?;
+        let (rounds, reclaimed, waits) = (self.rounds, self.reclaimed, self.waits);
+        *self = Self { rounds, reclaimed, waits, ..anew };
+        Ok(())
+    }
+
+    /// After something happened outside that may have freed memory: begins to count anew.
+    fn take_heart(&mut self) {
+        (self.idle, self.drained) = (0, false);
+    }
+
+    /// Lets others have a turn.
+    fn pause(&mut self) {
+        self.memory.platform().wait(Wait::Memory, self.waits);
+        self.waits = self.waits.saturating_add(1);
+    }
+
+    /// Why it fails, with what it has waited for.
+    fn final_error(&self) -> AllocError {
+        self.error.after(u16::try_from(self.rounds).unwrap_or(u16::MAX))
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether another round has a point.
+
+use super::{Slow, Stop};
+use crate::{
+    frame::{Order, Pfn},
+    platform::{CompactPriority, Compacted, Platform},
+    zone::{Access, Watermark},
+};
+
+/// Costly orders have a quarter of the retries.
+const COSTLY_SHARE: u32 = 4;
+
+impl<P: Platform> Slow<'_, '_, P> {
+    /// What to do after a round that found nothing.
+    pub(super) fn go_on(&mut self) -> Result<Option<Pfn>, Stop> {
+        let request = self.need.request;
+        if request.tries_once() {
+            return Err(Stop::Failed);
+        }
+        if request.is_costly() && !(request.may_fail_late() && self.has_compaction()) {
+            return Err(Stop::Failed);
+        }
+        if self.reclaim_is_hopeful() || self.progressed && self.compaction_is_hopeful() {
+            return Ok(None);
+        }
+        self.check_unchanged()?;
+        self.judge()
+    }
+
+    /// Whether compaction can help this request at all.
+    fn has_compaction(&self) -> bool {
+        matches!(self.compacted, Some((_, result)) if result != Compacted::Unavailable)
+    }
+
+    /// Whether reclaim may still lead to something: it has not been without progress too often,
+    /// and with all that is left to reclaim some zone could serve the request.
+    fn reclaim_is_hopeful(&mut self) -> bool {
+        if self.progressed && !self.need.request.is_costly() {
+            self.idle = 0;
+        } else {
+            self.idle += 1;
+        }
+        let is_early = self.idle <= self.memory.tuning().alloc.retries;
+        is_early && self.reclaim_could_do() || self.unreserve(true)
+    }
+
+    fn reclaim_could_do(&self) -> bool {
+        let order = self.need.request.order();
+        let access = Access { mark: Watermark::Min, ..self.access };
+        let mut zones = self.memory.candidates(self.need.cpu, self.need.request);
+        zones.any(|(id, at)| match self.relief.reclaimable(id) {
+            Some(frames) => at.zone.could_take(order, access, frames),
+            None => self.progressed || at.zone.could_take(order, access, 0),
+        })
+    }
+
+    /// Whether compaction may still lead to something, raising its priority if that is what it
+    /// takes.
+    fn compaction_is_hopeful(&mut self) -> bool {
+        let request = self.need.request;
+        if request.order() == Order::ZERO || request.is_victim() {
+            return false;
+        }
+        let Some((_, result)) = self.compacted else { return false };
+        match result {
+            Compacted::Unavailable => return false,
+            Compacted::Skipped => return self.compaction_could_begin(),
+            Compacted::Success => {
+                let share = if request.is_costly() { COSTLY_SHARE } else { 1 };
+                self.compaction_retries += 1;
+                let retries = self.memory.tuning().alloc.compaction_retries / share;
+                if self.compaction_retries <= retries {
+                    return true;
+                }
+            }
+            Compacted::Deferred | Compacted::Contended | Compacted::Complete => {}
+        }
+        self.raise_priority()
+    }
+
+    /// Whether some zone would have room to move frames into, if reclaim freed this order's
+    /// share of what is left.
+    fn compaction_could_begin(&self) -> bool {
+        let request = self.need.request;
+        let order = request.order();
+        let mark = if request.is_costly() { Watermark::Low } else { Watermark::Min };
+        let access = Access::above(mark, request.highest());
+        let mut zones = self.memory.candidates(self.need.cpu, request);
+        zones.any(|(id, at)| {
+            let frames = self.relief.reclaimable(id).unwrap_or(0) >> order.get();
+            at.zone.could_compact(order, access, frames)
+        })
+    }
+
+    /// Has compaction try harder, within what the order is worth. Says whether that is possible.
+    fn raise_priority(&mut self) -> bool {
+        let highest = if self.need.request.is_costly() {
+            CompactPriority::SyncLight
+        } else {
+            CompactPriority::Sync
+        };
+        match self.priority.raised() {
+            Some(raised) if raised <= highest => {
+                (self.priority, self.compaction_retries) = (raised, 0);
+                true
+            }
+            _ => false,
+        }
+    }
+}

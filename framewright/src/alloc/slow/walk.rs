@@ -1,0 +1,92 @@
+//! Walking the zones that a request can use.
+
+use super::highatomic::reserve;
+use crate::{
+    alloc::{AllocError, Request, Shortage},
+    buddy::Reserve,
+    frame::{Order, Pfn},
+    memory::Memory,
+    pcp::Cpu,
+    platform::{CpuId, Platform},
+    zone::{Access, Refused, ZoneId},
+};
+
+/// One walk of the zones that the request may use, each with the CPU's lists for it.
+pub(super) fn walk<P: Platform>(
+    memory: &Memory<'_, P>,
+    cpu: CpuId,
+    request: Request,
+    access: Access,
+) -> Result<Pfn, AllocError> {
+    let mut preferred = None;
+    let mut error = AllocError::NoZone;
+    for (id, at) in memory.candidates(cpu, request) {
+        let first = *preferred.get_or_insert(at);
+        match take(&at, request, access) {
+            Ok(frame) => {
+                count_miss(&first, &at);
+                return Ok(at.pfn(frame));
+            }
+            Err(refused) => error = error.or_graver(refused, id, request.order(), access),
+        }
+    }
+    Err(error)
+}
+
+/// Counts a request that preferred the zone `first` and was served by the zone `at`.
+pub(in crate::alloc) fn count_miss<P: Platform>(first: &Cpu<'_, '_, P>, at: &Cpu<'_, '_, P>) {
+    if at.zone.node() != first.zone.node() {
+        at.pages.counters.numa_miss.add(1);
+        first.pages.counters.numa_foreign.add(1);
+    }
+}
+
+/// One try of a zone and the CPU's lists for it.
+pub(in crate::alloc) fn take<P: Platform>(
+    cpu: &Cpu<'_, '_, P>,
+    request: Request,
+    access: Access,
+) -> Result<u32, Refused> {
+    // What comes from the high-atomic reserve is for this request, not for a list.
+    let listed = access.reserve() == Reserve::None && cpu.has_lists();
+    let frame = match request.list() {
+        Some(list) if listed => cpu.alloc(list, access)?,
+        _ => cpu.alloc_from_zone(request.order(), request.migratetype(), access)?,
+    };
+    reserve(cpu, request, frame);
+    Ok(frame)
+}
+
+/// Wakes who reclaims in the background, once on every node that the request can use.
+pub(in crate::alloc) fn wake<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, request: Request) {
+    if !request.may_wake() {
+        return;
+    }
+    let relief = memory.platform().relief();
+    let mut woken = None;
+    // The zones of a node follow one another.
+    for (_, at) in memory.candidates(cpu, request) {
+        let node = at.zone.node();
+        if woken != Some(node) {
+            relief.wake(node, request.order(), request.highest());
+            woken = Some(node);
+        }
+    }
+}
+
+impl AllocError {
+    /// Of the reasons of all zones so far and of the next, the one that says more about why all
+    /// refused: where one has memory enough, the want of a block is to blame.
+    pub(in crate::alloc) fn or_graver(
+        self,
+        refused: Refused,
+        zone: ZoneId,
+        order: Order,
+        access: Access,
+    ) -> Self {
+        match self {
+            AllocError::NoBlockOfOrder(_) => self,
+            _ => Self::new(refused, Shortage { zone, order, mark: access.mark, rounds: 0 }),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The high-atomic reserve.
+
+use super::*;
+
+/// A buddy that has served one block of order 3 and reserved the pageblock of it.
+fn reserved() -> (Buddy<'static>, u32) {
+    let mut buddy = buddy(8);
+    let (frames, _) = take(&mut buddy, want(3, MOVABLE, 1));
+    assert!(buddy.reserve_highatomic(frames[0], order(3), 512));
+    buddy.check().unwrap();
+    (buddy, frames[0] / 512)
+}
+
+fn reserving(order: u8, blocks: u32, reserve: Reserve) -> Want {
+    Want { reserve, ..want(order, MOVABLE, blocks) }
+}
+
+#[test]
+fn who_has_no_right_takes_nothing_of_the_reserve() {
+    let (mut buddy, index) = reserved();
+    assert_eq!((buddy.highatomic_reserved(), buddy.highatomic_free()), (512, 504));
+    let (frames, _) = take(&mut buddy, want(9, MOVABLE, 64));
+    assert_eq!(frames.len(), 7);
+    for of in MigrateType::REQUESTABLE {
+        assert!(take(&mut buddy, want(0, of, 1)).0.is_empty());
+    }
+    assert!(!buddy.classes().offer(order(0)));
+    assert_eq!(buddy.classes().largest(), Some(order(8)));
+    assert!(buddy.classes().offer_reserved(order(8)) && !buddy.classes().offer_reserved(order(9)));
+    let (frames, fallback) = take(&mut buddy, reserving(0, 10, Reserve::Last));
+    assert_eq!((frames.len(), frames[9] / 512, fallback), (10, index, None));
+}
+
+#[test]
+fn the_reserve_comes_first_or_last() {
+    let (mut buddy, index) = reserved();
+    let (frames, _) = take(&mut buddy, reserving(4, 1, Reserve::First));
+    assert_eq!(frames[0] / 512, index);
+    let (frames, _) = take(&mut buddy, reserving(4, 1, Reserve::Last));
+    assert_ne!(frames[0] / 512, index);
+    let (frames, _) = take(&mut buddy, reserving(9, 1, Reserve::First));
+    assert_ne!(frames[0] / 512, index, "nothing in the reserve is large enough");
+}
+
+#[test]
+fn the_reserve_is_limited_and_goes_back() {
+    let (mut buddy, index) = reserved();
+    let (frames, _) = take(&mut buddy, want(10, MOVABLE, 1));
+    assert!(!buddy.reserve_highatomic(frames[0], order(10), 512), "full");
+    assert!(buddy.reserve_highatomic(frames[0], order(10), 4096));
+    assert_eq!(buddy.highatomic_reserved(), 3 * 512);
+    assert!(!buddy.reserve_highatomic(frames[0], order(10), 4096), "reserved already");
+    assert!(buddy.unreserve_highatomic(MigrateType::Unmovable));
+    assert_eq!(buddy.type_of(index), MigrateType::Unmovable);
+    assert!(!buddy.unreserve_highatomic(MOVABLE), "the other pageblocks have nothing free");
+    assert_eq!(give(&mut buddy, frames[0], 10).count, 0);
+    assert_eq!(buddy.highatomic_free(), 1024);
+    assert!(buddy.unreserve_highatomic(MOVABLE) && buddy.unreserve_highatomic(MOVABLE));
+    buddy.check().unwrap();
+    assert_eq!(buddy.highatomic_reserved(), 0);
+}
+
+#[test]
+fn an_isolated_pageblock_stays_reserved_until_it_goes() {
+    let (mut buddy, index) = reserved();
+    assert_eq!(give(&mut buddy, index * 512, 3).count, 0);
+    buddy.isolate(index).unwrap();
+    assert!(!buddy.reserve_highatomic(index * 512, order(0), 4096));
+    assert_eq!((buddy.highatomic_reserved(), buddy.highatomic_free()), (512, 0));
+    buddy.undo_isolate(index);
+    buddy.check().unwrap();
+    assert_eq!(buddy.highatomic_free(), 512);
+    buddy.isolate(index).unwrap();
+    assert!(buddy.remove_pageblock(index));
+    buddy.check().unwrap();
+    assert_eq!(buddy.highatomic_reserved(), 0);
+}
+
+#[test]
+fn a_range_ends_the_reserve_of_what_it_covers() {
+    let (mut buddy, index) = reserved();
+    assert_eq!(give(&mut buddy, index * 512, 3).count, 0);
+    buddy.isolate(index).unwrap();
+    assert!(buddy.take_range(index * 512, index * 512 + 512, MOVABLE));
+    buddy.check().unwrap();
+    buddy.undo_isolate(index);
+    buddy.check().unwrap();
+    assert_eq!((buddy.highatomic_reserved(), buddy.type_of(index)), (0, MOVABLE));
+}

@@ -1,0 +1,78 @@
+//! Handing over the block that compaction forms.
+
+use core::num::NonZeroUsize;
+
+use crate::frame::{Block, MemoryTag, Order, Pfn};
+
+/// Where compaction may put the block that it was asked to form, for the request that asked: so
+/// that nobody else takes it in between.
+///
+/// ```
+/// # use framewright::{Block, platform::Captured};
+/// // `formed` as it came from `CpuToken::free_capturing`.
+/// fn hand_over<'m>(formed: Block<'m>, captured: &mut Captured) -> Option<Block<'m>> {
+///     captured.keep(formed).err()
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Captured {
+    memory: NonZeroUsize,
+    order: Order,
+    block: Option<Pfn>,
+}
+
+impl Captured {
+    /// Room for one block of `order` of a memory.
+    pub(crate) fn new(memory: MemoryTag<'_>, order: Order) -> Self {
+        Self { memory: memory.address(), order, block: None }
+    }
+
+    /// Hands over a block.
+    ///
+    /// # Errors
+    ///
+    /// It is given back if it is of another memory or order, or if there is one already.
+    pub fn keep<'m>(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
+        if block.memory_address() != self.memory
+            || block.order() != self.order
+            || self.block.is_some()
+        {
+            return Err(block);
+        }
+        self.block = Some(block.into_raw().0);
+        Ok(())
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// The block's first frame; the caller owns the block.
+    pub(crate) fn take(&mut self) -> Option<Pfn> {
+        self.block.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(address: usize) -> MemoryTag<'static> {
+        MemoryTag::at(NonZeroUsize::new(address).unwrap())
+    }
+
+    #[test]
+    fn one_block_of_the_right_order_and_memory_is_kept() {
+        let order = Order::new(3).unwrap();
+        let block = |address, order| Block::new(tag(address), Pfn::new(8), order);
+        let mut captured = Captured::new(tag(64), order);
+        assert!(captured.keep(block(128, order)).is_err(), "of another memory");
+        assert!(captured.keep(block(64, Order::ZERO)).is_err(), "of another order");
+        assert!(!captured.is_kept());
+        assert!(captured.keep(block(64, order)).is_ok());
+        assert!(captured.keep(block(64, order)).is_err(), "there is one");
+        assert_eq!(captured.take(), Some(Pfn::new(8)));
+    }
+}

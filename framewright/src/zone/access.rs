@@ -1,0 +1,94 @@
+//! What a request may use of a zone: a mark, rights to go below it, and a highest zone.
+
+use super::{Watermark, ZoneKind};
+use crate::buddy::Reserve;
+
+/// What entitles a request to go below a mark, or to go about it otherwise: a set of flags, as
+/// the field has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Rights(u8);
+
+impl Rights {
+    /// None.
+    pub(crate) const NONE: Rights = Rights(0);
+    /// To half of the mark: urgent requests.
+    pub(crate) const RESERVE: Rights = Rights(1);
+    /// A quarter less of what [`Rights::RESERVE`] leaves, but nothing without that: requests that
+    /// cannot wait.
+    pub(crate) const NO_WAIT: Rights = Rights(1 << 1);
+    /// To half of what is left then: who was told to die and needs memory to do so.
+    pub(crate) const VICTIM: Rights = Rights(1 << 2);
+    /// To the last frame: who is about to free more than it takes.
+    pub(crate) const ALL: Rights = Rights(1 << 3);
+    /// To the min watermark without its boost, where [`Rights::RESERVE`] goes with it: single
+    /// frames, which fragment nothing.
+    pub(crate) const PAST_BOOST: Rights = Rights(1 << 4);
+    /// Background reclaim may be woken on its behalf.
+    pub(crate) const WAKE: Rights = Rights(1 << 5);
+    /// To the high-atomic reserve, before anything else: what that is kept for.
+    pub(crate) const HIGH_ATOMIC: Rights = Rights(1 << 6);
+
+    /// Those that change how deep it may go.
+    pub(super) const DEEPER: Rights = Rights(0b1_1111);
+    /// Those that are tested against all that is free, the high-atomic reserve included.
+    const WITH_RESERVE: Rights = Rights(0b100_1111);
+    /// Those that may use the high-atomic reserve when there is nothing else.
+    const RESERVE_LAST: Rights = Rights(0b1110);
+
+    pub(crate) const fn with(self, more: Rights) -> Self {
+        Self(self.0 | more.0)
+    }
+
+    /// `more` too, if `on`.
+    pub(crate) const fn with_if(self, on: bool, more: Rights) -> Self {
+        if on { self.with(more) } else { self }
+    }
+
+    /// Whether any of `any` is among them.
+    pub(crate) const fn has(self, any: Rights) -> bool {
+        self.0 & any.0 != 0
+    }
+}
+
+/// What a request may use of a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Access {
+    /// The mark it is measured against.
+    pub(crate) mark: Watermark,
+    pub(crate) rights: Rights,
+    /// The highest kind of zone it could use: lower zones keep more back from it.
+    pub(crate) highest: ZoneKind,
+}
+
+impl Access {
+    /// Everything above a mark.
+    pub(crate) const fn above(mark: Watermark, highest: ZoneKind) -> Self {
+        Self { mark, rights: Rights::NONE, highest }
+    }
+
+    /// Whether the high-atomic reserve counts as free for it. Urgent requests that can wait are
+    /// tested like this too, though they may not use it: they have relief to turn to.
+    pub(super) const fn counts_reserve(self) -> bool {
+        self.rights.has(Rights::WITH_RESERVE)
+    }
+
+    /// When it may use the high-atomic reserve.
+    pub(crate) const fn reserve(self) -> Reserve {
+        if self.rights.has(Rights::HIGH_ATOMIC) {
+            Reserve::First
+        } else if self.rights.has(Rights::RESERVE_LAST) {
+            Reserve::Last
+        } else {
+            Reserve::None
+        }
+    }
+}
+
+/// Why a zone does not serve a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// Too little would be left free.
+    BelowWatermark,
+    /// No free block is large enough.
+    NoBlockOfOrder,
+}

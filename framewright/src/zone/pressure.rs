@@ -1,0 +1,117 @@
+//! What requests may expect of a zone, and what keeps expectations up: decisions about
+//! watermarks, their boost, and the high-atomic reserve.
+//!
+//! Most are taken without the lock, on what was published when it was dropped last, and are
+//! repeated under it where they must be exact.
+
+use super::{Access, Refused, Zone};
+use crate::{
+    buddy::{Buddy, Classes, Fallback, MigrateType, Reserve},
+    frame::{Order, PAGEBLOCK_FRAMES},
+    platform::Platform,
+    sync::Ordering,
+};
+
+/// The high-atomic reserve holds at most one frame in so many, rounded up to a pageblock; zones
+/// of which that would not be a pageblock have none.
+const RESERVED_SHARE: u64 = 100;
+
+/// A request was served from a pageblock of another type.
+#[derive(Clone, Copy)]
+pub(crate) struct Mixed {
+    pub(crate) fallback: Fallback,
+    /// The watermarks are boosted for it: background reclaim is to be woken.
+    pub(crate) boosted: bool,
+}
+
+impl<'m, P: Platform> Zone<'m, P> {
+    /// Whether a request may take 2^order frames now: enough stays free, and a block of the
+    /// order seems to be there. Lockless.
+    pub(crate) fn may_take(&self, order: Order, access: Access) -> bool {
+        self.could_take(order, access, 0)
+    }
+
+    /// Why [`Zone::may_take`] said no.
+    pub(crate) fn refusal(&self, order: Order, access: Access) -> Refused {
+        if self.lockless_allowance(access, 0) < order.frames() as i64 {
+            Refused::BelowWatermark
+        } else {
+            Refused::NoBlockOfOrder
+        }
+    }
+
+    /// Whether [`Zone::may_take`] would say yes if `more` frames were free as well.
+    #[inline]
+    pub(crate) fn could_take(&self, order: Order, access: Access, more: u64) -> bool {
+        let classes = Classes(self.classes.load(Ordering::Relaxed));
+        self.lockless_allowance(access, more) >= order.frames() as i64
+            && (classes.offer(order)
+                || access.reserve() != Reserve::None && classes.offer_reserved(order))
+    }
+
+    /// Whether `access` could leave room for compaction to move frames into while it forms a
+    /// block of `order`, if `more` frames were free as well: twice the block, above the mark.
+    pub(crate) fn could_compact(&self, order: Order, access: Access, more: u64) -> bool {
+        self.lockless_allowance(access, more) > 2 * order.frames() as i64
+    }
+
+    /// Frames that `access` seems to allow to take if `more` were free; negative below the mark.
+    #[inline]
+    fn lockless_allowance(&self, access: Access, more: u64) -> i64 {
+        let mut free = self.free();
+        if !access.counts_reserve() {
+            free = free.saturating_sub(self.free_reserved.load(Ordering::Relaxed));
+        }
+        let free = free.saturating_add(more).min(i64::MAX as u64);
+        self.marks.allowance(free, access)
+    }
+
+    /// Frames that `access` allows to take, exactly.
+    #[inline]
+    pub(super) fn allowance(&self, buddy: &Buddy<'m>, access: Access) -> i64 {
+        let mut free = buddy.free_frames();
+        if !access.counts_reserve() {
+            free -= buddy.highatomic_free();
+        }
+        self.marks.allowance(free, access)
+    }
+
+    // ---- boost --------------------------------------------------------------------------------
+
+    /// What a fallback does to the watermarks: when less than a pageblock was found, types were
+    /// mixed, and the zone shall have more free from now on. Under the lock.
+    #[cold]
+    pub(super) fn mixed(&self, fallback: Fallback) -> Mixed {
+        let mixes = fallback.found_order < Order::PAGEBLOCK;
+        Mixed { fallback, boosted: mixes && self.marks.raise_boost() }
+    }
+
+    /// Takes up to `by` frames off the boost of the watermarks.
+    pub(crate) fn lower_boost(&self, platform: &P, by: u64) {
+        self.with(platform, |_| self.marks.lower_boost(by));
+    }
+
+    // ---- high-atomic reserve --------------------------------------------------------------------
+
+    /// Reserves the pageblocks of an allocated block, as far as the reserve may grow.
+    pub(crate) fn reserve_highatomic(&self, platform: &P, frame: u32, order: Order) {
+        let pageblock = PAGEBLOCK_FRAMES as u64;
+        let share = self.managed() / RESERVED_SHARE;
+        let is_reserved = self.type_number(frame) == MigrateType::HighAtomic as u8;
+        if share < pageblock || is_reserved {
+            return;
+        }
+        let limit = share.next_multiple_of(pageblock);
+        self.with(platform, |buddy| buddy.reserve_highatomic(frame, order, limit));
+    }
+
+    /// Gives one pageblock of the reserve to another type; says whether there was one to give.
+    /// The last one goes only if that is `forced`.
+    pub(crate) fn unreserve_highatomic(&self, platform: &P, to: MigrateType, forced: bool) -> bool {
+        let at_least = if forced { 1 } else { PAGEBLOCK_FRAMES as u64 + 1 };
+        self.free_reserved.load(Ordering::Relaxed) > 0
+            && self.with(platform, |buddy| {
+                buddy.highatomic_reserved() >= at_least && buddy.unreserve_highatomic(to)
+            })
+    }
+}

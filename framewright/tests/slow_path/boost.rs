@@ -1,0 +1,105 @@
+//! The boost of watermarks after types were mixed.
+
+use framewright::{CpuId, ZoneId, ZoneInfo, ZoneKind, tuning::Auto};
+
+use crate::script::{
+    Answers, Call, HELPLESS, MIN, Scripted, memory_of, movable, page, range, unmovable,
+};
+
+const BACKGROUND: Answers = Answers { background: true, ..HELPLESS };
+
+/// A memory whose movable pageblocks have scattered single frames free: whatever else is wanted
+/// has to be taken from one of them.
+fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Scripted {
+    let zone = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
+    let memory = memory_of(&zone, answers, |tuning| {
+        tuning.zone.min_free = Auto::Fixed(MIN as u32);
+        tuning.zone.watermark_boost = boost;
+        // Refills shall mix no more often than requests do.
+        tuning.pcp.batch = Auto::Fixed(1);
+    });
+    memory.platform().hoard(page().inside_relief());
+    memory.platform().release_where(|pfn| pfn.get() % 3 == 0);
+    memory.platform().take_all_calls();
+    memory
+}
+
+fn zone(memory: &Scripted) -> ZoneInfo {
+    memory.zone(ZoneId::default()).unwrap()
+}
+
+#[test]
+fn mixing_boosts_every_mark_by_a_pageblock_and_wakes_at_order_0() {
+    let memory = mixable(BACKGROUND, 15_000, 32);
+    let before = zone(memory);
+    assert_eq!(before.boost, 0);
+    let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
+    let _stays = cpu.alloc(unmovable(0)).unwrap().into_raw();
+    let after = zone(memory);
+    assert_eq!(after.boost, 512);
+    for (boosted, mark) in [
+        (after.min, before.min),
+        (after.low, before.low),
+        (after.high, before.high),
+        (after.promo, before.promo),
+    ] {
+        assert_eq!(boosted, mark + 512);
+    }
+    assert_eq!(
+        memory.platform().take_all_calls(),
+        [Call::Wake { node: 0, order: 0, highest: ZoneKind::Normal }]
+    );
+    let mut text = String::new();
+    memory.write_zoneinfo(&mut text).unwrap();
+    assert!(text.contains("boost    512"), "{text}");
+    // Not more than its limit, however often.
+    for _ in 0..400 {
+        let _stays = cpu.alloc(unmovable(0).no_wake()).unwrap().into_raw();
+    }
+    assert_eq!(zone(memory).boost, before.high * 3 / 2);
+    assert_eq!(memory.platform().take_all_calls(), [], "woken for who does not mind only");
+    // Whoever reclaims takes down what it found when it began.
+    memory.lower_boost(ZoneId::default(), 512);
+    assert_eq!(zone(memory).boost, before.high * 3 / 2 - 512);
+    memory.lower_boost(ZoneId::default(), u64::MAX);
+    assert_eq!(zone(memory).boost, 0);
+}
+
+#[test]
+fn whole_pageblocks_change_hands_without_a_boost() {
+    let zone_map = [range(0, 16_384, 0, ZoneKind::Normal)];
+    let memory = memory_of(&zone_map, BACKGROUND, |_| ());
+    let _stays = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+    assert_eq!((memory.stats().claims, zone(memory).boost), (1, 0));
+}
+
+#[test]
+fn there_is_no_boost_where_it_is_off_or_nobody_would_take_it_down_or_the_zone_is_tiny() {
+    for (memory, boost) in [
+        (mixable(BACKGROUND, 15_000, 32), 512),
+        (mixable(BACKGROUND, 0, 32), 0),
+        (mixable(HELPLESS, 15_000, 32), 0),
+        (mixable(BACKGROUND, 15_000, 3), 0),
+        (mixable(BACKGROUND, 15_000, 4), 512),
+    ] {
+        let _stays = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+        assert_eq!(memory.stats().steals + memory.stats().claims, 1);
+        assert_eq!(zone(memory).boost, boost);
+    }
+}
+
+#[test]
+fn requests_leave_the_boost_too_but_for_urgent_single_frames() {
+    let memory = mixable(BACKGROUND, 15_000, 32);
+    let _stays = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+    assert_eq!(zone(memory).boost, 512);
+    memory.platform().hoard(page().no_wait());
+    assert_eq!(memory.free(), MIN + 512);
+    // There is room for large ones, but they leave their part of the boost as well.
+    memory.platform().release_where(|pfn| pfn.get() < 1024 && pfn.get() % 16 < 8);
+    memory.platform().hoard(movable(1).atomic());
+    let part = (MIN + 512) * 3 / 8;
+    assert!((part..part + 2).contains(&memory.free()) || memory.free() > part);
+    memory.platform().hoard(page().atomic());
+    assert_eq!(memory.free(), MIN * 3 / 8);
+}

@@ -1,0 +1,147 @@
+//! How often what is asked again.
+
+use framewright::{
+    Request,
+    platform::{CompactPriority as Priority, Compacted},
+    tuning::Auto,
+};
+
+use crate::script::{
+    Answers, Call, HELPLESS, MIN, Scripted, ask, fragmented, full, memory_of, movable, page, range,
+};
+
+/// Rounds of reclaim that a failing request went through.
+fn reclaims(memory: &'static Scripted, request: Request) -> usize {
+    let (result, calls) = ask(memory, request);
+    let count = calls.iter().filter(|call| matches!(call, Call::Reclaim(_))).count();
+    let error = result.expect_err("nothing helps");
+    assert_eq!(usize::from(error.shortage().unwrap().rounds), count);
+    count
+}
+
+/// How often compaction was asked with each priority by a failing request.
+fn compactions(memory: &'static Scripted, request: Request) -> [usize; 3] {
+    let (result, calls) = ask(memory, request);
+    assert!(result.is_err());
+    [Priority::Async, Priority::SyncLight, Priority::Sync]
+        .map(|priority| calls.iter().filter(|&&call| call == Call::Compact(priority)).count())
+}
+
+const PLENTY: Answers = Answers { reclaimable: |_, _| Some(u64::MAX), ..HELPLESS };
+
+// ---- reclaim ----------------------------------------------------------------------------------
+
+#[test]
+fn sixteen_rounds_without_progress_are_enough() {
+    assert_eq!(reclaims(full(PLENTY), page()), 1 + 16);
+    let zone = [range(0, 4096, 0, framewright::ZoneKind::Normal)];
+    let memory = memory_of(&zone, PLENTY, |tuning| {
+        tuning.alloc.retries = 3;
+        tuning.zone.min_free = Auto::Fixed(MIN as u32);
+    });
+    memory.platform().hoard(page().no_wait());
+    assert_eq!(reclaims(memory, page()), 1 + 3);
+}
+
+#[test]
+fn progress_starts_the_count_anew() {
+    // The tenth round frees what others take.
+    let reclaim = |_: &_, round| u64::from(round == 9);
+    assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 10 + 17);
+    let costly = movable(4).retry_may_fail();
+    assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), costly), 17, "not for costly orders");
+}
+
+#[test]
+fn nothing_left_to_reclaim_ends_it_at_once() {
+    assert_eq!(reclaims(full(HELPLESS), page()), 1);
+    // One more frame would do.
+    assert_eq!(reclaims(full(Answers { reclaimable: |_, _| Some(1), ..HELPLESS }), page()), 17);
+    let memory = full(Answers { reclaimable: |_, _| Some(9), ..HELPLESS });
+    memory.platform().hoard(page().urgent().no_wait());
+    let short = MIN - memory.free();
+    assert!(short > 9);
+    assert_eq!(reclaims(memory, page()), 1);
+}
+
+#[test]
+fn memory_that_is_too_scattered_is_not_reclaimed_for_ever() {
+    let reclaim = |_: &_, _| 1;
+    let memory = fragmented(Answers { reclaim, ..PLENTY });
+    // A round for each priority of compaction.
+    assert_eq!(reclaims(memory, movable(2)), 2);
+}
+
+#[test]
+fn where_nobody_counts_progress_decides() {
+    let reclaimable = |_: &_, _| None;
+    assert_eq!(reclaims(full(Answers { reclaimable, ..HELPLESS }), page()), 1);
+    let reclaim = |_: &_, round| u64::from(round < 40);
+    assert_eq!(reclaims(full(Answers { reclaim, reclaimable, ..HELPLESS }), page()), 41);
+}
+
+#[test]
+fn costly_orders_take_one_round_unless_they_insist_and_compaction_can_help() {
+    assert_eq!(reclaims(full(PLENTY), movable(3)), 17);
+    assert_eq!(reclaims(full(PLENTY), movable(4)), 1);
+    assert_eq!(reclaims(full(PLENTY), movable(4).retry_may_fail()), 17);
+    assert_eq!(reclaims(full(PLENTY), movable(4).retry_may_fail().no_io()), 1);
+    let compact = |_: &_, _, _: &mut _| Compacted::Unavailable;
+    let memory = full(Answers { compact, ..PLENTY });
+    assert_eq!(reclaims(memory, movable(4).retry_may_fail()), 1);
+}
+
+// ---- compaction -------------------------------------------------------------------------------
+
+/// Reclaim says that it frees something, but nothing is left that it could free: so compaction
+/// alone decides.
+const PROGRESS: Answers = Answers { reclaim: |_, _| 1, ..HELPLESS };
+
+#[test]
+fn compaction_that_fails_is_asked_to_try_harder_and_then_no_more() {
+    assert_eq!(compactions(fragmented(PROGRESS), movable(2)), [0, 1, 1]);
+    let costly = movable(4).retry_may_fail();
+    assert_eq!(compactions(fragmented(PROGRESS), costly), [1, 1, 0], "not that hard");
+}
+
+#[test]
+fn without_progress_of_reclaim_compaction_is_not_asked_again() {
+    assert_eq!(compactions(fragmented(HELPLESS), movable(2)), [0, 1, 0]);
+}
+
+#[test]
+fn compaction_that_succeeds_in_vain_is_asked_sixteen_times_again() {
+    let memory = || fragmented(Answers { compact: |_, _, _| Compacted::Success, ..PROGRESS });
+    assert_eq!(compactions(memory(), movable(2)), [0, 17, 17]);
+    let costly = movable(4).retry_may_fail();
+    assert_eq!(compactions(memory(), costly), [1, 5, 0], "a quarter for costly orders");
+}
+
+#[test]
+fn victims_do_not_wait_for_compaction() {
+    assert_eq!(compactions(fragmented(PROGRESS), movable(2).victim()), [0, 1, 0]);
+}
+
+#[test]
+fn compaction_that_lacks_room_is_asked_again_if_reclaim_can_make_it() {
+    const SKIPS: Answers = Answers {
+        compact: |_, _, _| Compacted::Skipped,
+        reclaim: |_, round| u64::from(round < 5),
+        ..HELPLESS
+    };
+    assert_eq!(compactions(fragmented(SKIPS), movable(2)), [0, 6, 0], "there is room as it is");
+    // Twice the block above min, which is all there is: less than 9 frames more do not help.
+    let full_with = |reclaimable| full(Answers { reclaimable, ..SKIPS });
+    assert_eq!(compactions(full_with(|_, _| Some(0)), movable(2)), [0, 1, 0]);
+    // A frame in four of what is left counts.
+    let seen = |reclaimable| {
+        let memory = full_with(reclaimable);
+        // No block at all above order 0, so that reclaim by itself has no hope.
+        memory.platform().hoard(page().inside_relief());
+        memory.platform().release_where(|pfn| pfn.get() % 2 == 0 && pfn.get() < 2 * MIN);
+        assert_eq!(memory.free(), MIN);
+        compactions(memory, movable(2))
+    };
+    assert_eq!(seen(|_, _| Some(35)), [0, 1, 0]);
+    assert_eq!(seen(|_, _| Some(36)), [0, 6, 0]);
+}

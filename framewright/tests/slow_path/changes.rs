@@ -1,0 +1,91 @@
+//! What happens when memory comes or goes under a request.
+
+use framewright::{FrameRange, MemoryRange, Pfn, Presence, Request, ZoneKind, tuning::Auto};
+
+use crate::script::{
+    Answers, Call, HELPLESS, Script, Scripted, ask, memory_of, page, range, unmovable,
+};
+
+const FIRST: u64 = 2048;
+
+/// A memory whose first node is used up, and whose second node is not there yet.
+fn half(answers: Answers) -> &'static Scripted {
+    let absent =
+        MemoryRange { presence: Presence::Absent, ..range(FIRST, 1024, 1, ZoneKind::Normal) };
+    let memory = memory_of(&[range(0, FIRST, 0, ZoneKind::Normal), absent], answers, |tuning| {
+        tuning.zone.min_free = Auto::Fixed(64);
+    });
+    memory.platform().hoard(page().inside_relief());
+    memory.platform().take_all_calls();
+    memory
+}
+
+fn second_node() -> FrameRange {
+    FrameRange::new(Pfn::new(FIRST), Pfn::new(FIRST + 1024)).unwrap()
+}
+
+/// Memory comes, or goes again.
+fn change(script: &Script) {
+    let memory = script.memory();
+    if memory.add_memory(second_node()).is_err() {
+        memory.remove_memory(second_node(), &mut |_| ()).unwrap();
+    }
+}
+
+/// How often a request of the first node asks for reclaim, compaction and a verdict, and how
+/// many rounds its error tells of.
+fn asks(answers: Answers, request: Request) -> [usize; 4] {
+    let (result, calls) = ask(half(answers), request.this_node());
+    let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();
+    [
+        count(|call| matches!(call, Call::Reclaim(_))),
+        count(|call| matches!(call, Call::Compact(_))),
+        count(|call| matches!(call, Call::Judge(_))),
+        result.unwrap_err().shortage().unwrap().rounds.into(),
+    ]
+}
+
+#[test]
+fn a_request_starts_anew() {
+    assert_eq!(asks(HELPLESS, page()), [1, 0, 1, 1]);
+    let reclaim = |script: &Script, before| {
+        if before < 3 {
+            change(script);
+        }
+        0
+    };
+    let noticed_before_the_verdict = Answers { reclaim, ..HELPLESS };
+    assert_eq!(asks(noticed_before_the_verdict, page()), [4, 0, 1, 4]);
+    let noticed_before_giving_up = Answers { reclaim, ..HELPLESS };
+    assert_eq!(asks(noticed_before_giving_up, page().no_retry()), [4, 0, 0, 4]);
+    let judge = |script: &Script, before| {
+        if before < 3 {
+            change(script);
+        }
+        framewright::platform::Verdict::GiveUp
+    };
+    assert_eq!(asks(Answers { judge, ..HELPLESS }, page()), [4, 0, 4, 4]);
+}
+
+#[test]
+fn anew_means_with_early_compaction() {
+    let judge = |script: &Script, before| {
+        if before == 0 {
+            change(script);
+        }
+        framewright::platform::Verdict::GiveUp
+    };
+    assert_eq!(asks(HELPLESS, unmovable(1)), [1, 2, 1, 1]);
+    assert_eq!(asks(Answers { judge, ..HELPLESS }, unmovable(1)), [2, 4, 2, 2]);
+}
+
+#[test]
+fn memory_that_comes_meanwhile_serves() {
+    let judge = |script: &Script, _| {
+        change(script);
+        framewright::platform::Verdict::GiveUp
+    };
+    let memory = half(Answers { judge, ..HELPLESS });
+    let (result, _) = ask(memory, page());
+    assert!(second_node().contains(result.unwrap().pfn()));
+}

@@ -1,0 +1,11 @@
+//! The slow path: each of its exits and each of its bounds, against relief that follows a script.
+#![cfg(not(feature = "loom"))]
+
+mod boost;
+mod bounds;
+mod changes;
+mod exits;
+mod high_atomic;
+mod reserves;
+mod script;
+mod verdict;

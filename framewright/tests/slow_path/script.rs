@@ -1,0 +1,261 @@
+//! A machine whose relief follows a script, and writes down what it was asked.
+
+use framewright::{
+    Block, Config, CpuId, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform,
+    Request, ZoneId, ZoneKind,
+    platform::{
+        BarrierTarget, Captured, CompactPriority, Compacted, Need, OutOfMemory, OwnerLock, Relief,
+        Spare, Verdict, Wait,
+    },
+    sync::SpinFlag,
+    tuning::{Auto, Tuning},
+};
+use std::{
+    mem::MaybeUninit,
+    sync::{Mutex, OnceLock},
+};
+
+pub(crate) type Scripted = Memory<'static, Script>;
+
+/// What relief was asked, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    Wake { node: u8, order: u8, highest: ZoneKind },
+    Reclaim(u64),
+    Compact(CompactPriority),
+    Judge(Option<Spare>),
+    Wait,
+}
+
+/// What it answers. Each is told how often it was asked before.
+#[derive(Clone, Copy)]
+pub(crate) struct Answers {
+    pub(crate) background: bool,
+    pub(crate) reclaim: fn(&Script, usize) -> u64,
+    pub(crate) reclaimable: fn(&Script, ZoneId) -> Option<u64>,
+    pub(crate) compact: fn(&Script, usize, &mut Captured) -> Compacted,
+    pub(crate) judge: fn(&Script, usize) -> Verdict,
+    pub(crate) wait: fn(&Script, usize),
+}
+
+/// Relief that never helps, but there is compaction.
+pub(crate) const HELPLESS: Answers = Answers {
+    background: false,
+    reclaim: |_, _| 0,
+    reclaimable: |_, _| Some(0),
+    compact: |_, _, _| Compacted::Complete,
+    judge: |_, _| Verdict::GiveUp,
+    wait: |_, _| (),
+};
+
+/// The machine. One thread plays all CPUs.
+pub(crate) struct Script {
+    answers: Answers,
+    memory: OnceLock<&'static Scripted>,
+    calls: Mutex<Vec<Call>>,
+    reports: Mutex<Vec<OutOfMemory>>,
+    hoard: Mutex<Vec<Block<'static>>>,
+}
+
+impl Script {
+    pub(crate) fn memory(&self) -> &'static Scripted {
+        self.memory.get().expect("set right after construction")
+    }
+
+    /// Notes a call and returns how many of its kind there were before.
+    fn note(&self, call: Call) -> usize {
+        let mut calls = self.calls.lock().unwrap();
+        let alike = |other: &&Call| std::mem::discriminant(*other) == std::mem::discriminant(&call);
+        let before = calls.iter().filter(alike).count();
+        calls.push(call);
+        before
+    }
+
+    /// Everything it was asked since the last call, but for who was woken.
+    pub(crate) fn take_calls(&self) -> Vec<Call> {
+        let calls = std::mem::take(&mut *self.calls.lock().unwrap());
+        let kept = |call: &Call| !matches!(call, Call::Wake { .. } | Call::Wait);
+        calls.into_iter().filter(kept).collect()
+    }
+
+    pub(crate) fn take_all_calls(&self) -> Vec<Call> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+
+    pub(crate) fn take_report(&self) -> OutOfMemory {
+        self.reports.lock().unwrap().pop().expect("it was asked to judge")
+    }
+
+    /// Allocates all that `request` gets, to be freed later.
+    pub(crate) fn hoard(&self, request: Request) -> u64 {
+        let mut count = 0;
+        while let Ok(block) = self.memory().alloc_unlisted(request) {
+            self.hoard.lock().unwrap().push(block);
+            count += 1;
+        }
+        count
+    }
+
+    /// Frees `count` blocks of the hoard to the zone.
+    pub(crate) fn release(&self, count: u64) -> u64 {
+        for _ in 0..count {
+            let Some(block) = self.hoard.lock().unwrap().pop() else { break };
+            self.memory().free_unlisted(block).unwrap();
+        }
+        count
+    }
+
+    /// Frees those blocks of the hoard that `when` picks.
+    pub(crate) fn release_where(&self, when: impl Fn(Pfn) -> bool) {
+        let blocks = std::mem::take(&mut *self.hoard.lock().unwrap());
+        let (go, stay): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|b| when(b.pfn()));
+        go.into_iter().for_each(|block| self.memory().free_unlisted(block).unwrap());
+        *self.hoard.lock().unwrap() = stay;
+    }
+
+    /// Takes one block out of the hoard.
+    pub(crate) fn pop(&self) -> Block<'static> {
+        self.hoard.lock().unwrap().pop().expect("something was hoarded")
+    }
+}
+
+// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
+unsafe impl Platform for Script {
+    type Lock = SpinFlag;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn clear(&self, _: Pfn, _: Order) {}
+    fn copy(&self, _: Pfn, _: Pfn) {}
+    fn now(&self) -> u64 {
+        0
+    }
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(why == Wait::Memory && spins < 1000, "waits for ever: {why:?}");
+        let before = self.note(Call::Wait);
+        (self.answers.wait)(self, before);
+    }
+    fn relief(&self) -> &dyn Relief {
+        self
+    }
+}
+
+impl Relief for Script {
+    fn reclaims_in_background(&self) -> bool {
+        self.answers.background
+    }
+
+    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        self.note(Call::Wake { node: node.get(), order: order.get(), highest });
+    }
+
+    fn reclaim(&self, _: &Need, frames: u64) -> u64 {
+        let before = self.note(Call::Reclaim(frames));
+        assert!(before < 1000, "reclaims for ever");
+        (self.answers.reclaim)(self, before)
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        (self.answers.reclaimable)(self, zone)
+    }
+
+    fn compact(&self, _: &Need, priority: CompactPriority, out: &mut Captured) -> Compacted {
+        let before = self.note(Call::Compact(priority));
+        (self.answers.compact)(self, before, out)
+    }
+
+    fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
+        let before = self.note(Call::Judge(report.spare));
+        self.reports.lock().unwrap().push(*report);
+        (self.answers.judge)(self, before)
+    }
+}
+
+/// A memory over `map` for two CPUs.
+pub(crate) fn memory_of(
+    map: &[MemoryRange],
+    answers: Answers,
+    tune: impl FnOnce(&mut Tuning),
+) -> &'static Scripted {
+    let mut config = Config::new(map, 2);
+    tune(&mut config.tuning);
+    let layout = Layout::new::<Script>(&config).unwrap();
+    let buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()].leak();
+    let start = buffer.as_ptr().align_offset(layout.align());
+    let script = Script {
+        answers,
+        memory: OnceLock::new(),
+        calls: Mutex::default(),
+        reports: Mutex::default(),
+        hoard: Mutex::default(),
+    };
+    let memory = Memory::new(script, &config, &mut buffer[start..]).unwrap();
+    let memory: &'static Scripted = Box::leak(Box::new(memory));
+    assert!(memory.platform().memory.set(memory).is_ok());
+    memory
+}
+
+/// Frames that the memories of these tests keep in reserve.
+pub(crate) const MIN: u64 = 256;
+
+/// `frames` frames of a zone of a node.
+pub(crate) fn range(start: u64, frames: u64, node: u8, zone: ZoneKind) -> MemoryRange {
+    let frames = framewright::FrameRange::new(Pfn::new(start), Pfn::new(start + frames)).unwrap();
+    let node = NodeId::new(node).unwrap();
+    MemoryRange { node, zone, ..frames.into() }
+}
+
+/// A memory of one zone of 4096 frames, [`MIN`] in reserve.
+pub(crate) fn memory(answers: Answers) -> &'static Scripted {
+    memory_of(&[range(0, 4096, 0, ZoneKind::Normal)], answers, |tuning| {
+        tuning.zone.min_free = Auto::Fixed(MIN as u32);
+    })
+}
+
+/// The same, all but the reserve allocated frame by frame.
+pub(crate) fn full(answers: Answers) -> &'static Scripted {
+    let memory = memory(answers);
+    memory.platform().hoard(page().no_wait());
+    assert_eq!(memory.free(), MIN);
+    memory.platform().take_all_calls();
+    memory
+}
+
+/// The same, every second frame free: much memory, no block of order 1.
+pub(crate) fn fragmented(answers: Answers) -> &'static Scripted {
+    let memory = memory(answers);
+    memory.platform().hoard(page().inside_relief());
+    memory.platform().release_where(|pfn| pfn.get() % 2 == 0);
+    memory.platform().take_all_calls();
+    memory
+}
+
+pub(crate) fn order(number: u8) -> Order {
+    Order::new(number).unwrap()
+}
+
+pub(crate) fn movable(of: u8) -> Request {
+    Request::new(order(of), MigrateType::Movable)
+}
+
+pub(crate) fn unmovable(of: u8) -> Request {
+    Request::new(order(of), MigrateType::Unmovable)
+}
+
+pub(crate) fn page() -> Request {
+    movable(0)
+}
+
+/// Asks once on CPU 0. Returns the block and what relief was asked meanwhile.
+pub(crate) fn ask(
+    memory: &'static Scripted,
+    request: Request,
+) -> (Result<Block<'static>, framewright::AllocError>, Vec<Call>) {
+    let result = memory.cpu(CpuId::new(0)).unwrap().alloc(request);
+    (result, memory.platform().take_calls())
+}

@@ -1,0 +1,179 @@
+//! When nothing helps.
+
+use framewright::{
+    AllocError, CpuId, ZoneId, ZoneKind,
+    platform::{CompactPriority, Compacted, Spare, Verdict},
+    tuning::Auto,
+};
+
+use crate::script::{
+    Answers, Call, HELPLESS, MIN, Script, ask, full, memory_of, movable, order, page, range,
+};
+
+#[test]
+fn the_embedder_judges_on_a_full_report() {
+    let memory = full(Answers { reclaim: |_, round| u64::from(round == 0) * 7, ..HELPLESS });
+    let (result, calls) = ask(memory, movable(2));
+    assert_eq!(*calls.last().unwrap(), Call::Judge(None));
+    let report = memory.platform().take_report();
+    assert_eq!(report.need.request, movable(2));
+    assert_eq!((report.need.cpu, report.need.node.get()), (CpuId::new(0), 0));
+    assert_eq!((report.zone, report.free, report.must_leave), (ZoneId::default(), MIN, MIN));
+    assert_eq!(report.reclaimed, 7);
+    assert_eq!(report.compacted, Some((CompactPriority::Sync, Compacted::Complete)));
+    assert_eq!((result.unwrap_err(), report.spare), (report.error, None));
+    assert_eq!(report.error.shortage().unwrap().rounds, 2);
+    assert_eq!(
+        report.to_string(),
+        "out of memory: a request of order 2 would dip below the min watermark, after 2 rounds \
+         of relief; on node 0: 256 frames are free and 256 must stay, 7 were reclaimed in vain"
+    );
+    assert_eq!(memory.stats().out_of_memory, 1);
+}
+
+#[test]
+fn it_is_told_whom_nobody_should_be_killed_for() {
+    let map = [range(0, 1024, 0, ZoneKind::Dma32), range(1024, 1024, 0, ZoneKind::Normal)];
+    for (request, spare) in [
+        (page(), None),
+        (page().retry_may_fail(), Some(Spare::MayFail)),
+        (page().this_node(), Some(Spare::OneNode)),
+        (page().zone(ZoneKind::Dma32), Some(Spare::LowZone)),
+        (page().no_fs(), Some(Spare::NoFileSystem)),
+        (movable(4).retry_may_fail(), Some(Spare::CostlyOrder)),
+    ] {
+        let memory = memory_of(&map, HELPLESS, |tuning| {
+            tuning.zone.min_free = Auto::Fixed(64);
+            tuning.zone.reserve_ratios = [0; 4];
+        });
+        memory.platform().hoard(page().no_wait());
+        memory.platform().take_calls();
+        let (_, calls) = ask(memory, request);
+        let judged = calls.into_iter().filter(|call| matches!(call, Call::Judge(_)));
+        assert_eq!(judged.collect::<Vec<_>>(), [Call::Judge(spare)], "{request:?}");
+    }
+}
+
+#[test]
+fn what_it_frees_serves_the_request() {
+    let judge = |script: &Script, before| {
+        assert!(before < 3);
+        if before == 2 {
+            script.release(100);
+        }
+        Verdict::Retry
+    };
+    let memory = full(Answers { judge, ..HELPLESS });
+    let (result, calls) = ask(memory, page());
+    assert!(result.is_ok());
+    let round = [Call::Reclaim(32), Call::Judge(None)];
+    assert_eq!(calls, [round, round, round].concat());
+}
+
+#[test]
+fn a_retry_starts_the_rounds_anew() {
+    let judge = |_: &_, before| if before == 0 { Verdict::Retry } else { Verdict::GiveUp };
+    let memory = full(Answers { judge, reclaimable: |_, _| Some(u64::MAX), ..HELPLESS });
+    let (result, _) = ask(memory, page());
+    assert_eq!(result.unwrap_err().shortage().unwrap().rounds, 34);
+}
+
+#[test]
+fn memory_that_turns_up_last_is_looked_for_above_high() {
+    /// While the lower zone is asked for, the upper one, which was asked before, gets `more`
+    /// frames above its high watermark.
+    fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
+        let upper = script.memory().zones().nth(1).unwrap();
+        if asked != upper.id {
+            let first = upper.start.get();
+            script.release_where(|pfn| (first..first + upper.high + more).contains(&pfn.get()));
+        }
+        Some(0)
+    }
+    let map = [range(0, 1024, 0, ZoneKind::Dma32), range(1024, 1024, 0, ZoneKind::Normal)];
+    let asks = |reclaimable| {
+        let memory = memory_of(&map, Answers { reclaimable, ..HELPLESS }, |tuning| {
+            tuning.zone.min_free = Auto::Fixed(64);
+        });
+        memory.platform().hoard(page().inside_relief());
+        memory.platform().take_calls();
+        let (result, calls) = ask(memory, page());
+        (result.is_ok(), calls)
+    };
+    let [reclaim, judge] = [Call::Reclaim(32), Call::Judge(None)];
+    assert_eq!(asks(|script, zone| turns_up(script, zone, 0)), (false, vec![reclaim, judge]));
+    assert_eq!(asks(|script, zone| turns_up(script, zone, 1)), (true, vec![reclaim]));
+}
+
+#[test]
+fn a_victim_fails_whatever_is_said() {
+    let memory = full(Answers { judge: |_, _| Verdict::Retry, ..HELPLESS });
+    memory.platform().hoard(page().no_wait().victim());
+    memory.platform().take_calls();
+    let (result, calls) = ask(memory, page().victim());
+    assert_eq!(calls, [Call::Reclaim(32), Call::Judge(None)]);
+    assert!(matches!(result, Err(AllocError::BelowWatermark(_))));
+}
+
+#[test]
+fn while_one_is_judged_others_wait() {
+    let memory = full(Answers {
+        judge: |script, before| {
+            assert_eq!(before, 0, "one at a time");
+            // Another CPU runs out of memory meanwhile, and waits until something is freed.
+            let mut other = script.memory().cpu(CpuId::new(1)).unwrap();
+            let _stays = other.alloc(page()).unwrap().into_raw();
+            Verdict::Retry
+        },
+        wait: |script, before| {
+            if before == 4 {
+                script.release(2);
+            }
+        },
+        ..HELPLESS
+    });
+    let (result, _) = ask(memory, page());
+    assert!(result.is_ok());
+    assert_eq!(memory.stats().out_of_memory, 1);
+}
+
+// ---- requests that never fail -----------------------------------------------------------------
+
+#[test]
+fn who_never_fails_uses_half_of_the_reserve_and_then_waits() {
+    let memory = full(Answers {
+        wait: |script, before| {
+            if before == 20 {
+                script.release(1);
+            }
+        },
+        ..HELPLESS
+    });
+    let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
+    let mut alloc = || cpu.alloc(page().no_fail()).unwrap().into_raw();
+    for _ in 0..MIN / 2 {
+        let _stays = alloc();
+    }
+    let calls = memory.platform().take_all_calls();
+    assert!(!calls.contains(&Call::Wait), "half of the reserve is there to be used");
+    assert!(calls.contains(&Call::Judge(None)), "but only when nothing helped");
+    let _stays = alloc();
+    let calls = memory.platform().take_all_calls();
+    assert_eq!(calls.iter().filter(|&&call| call == Call::Wait).count(), 21);
+    assert_eq!(memory.stats().failures, 0);
+    assert_eq!(memory.free(), MIN / 2);
+}
+
+#[test]
+fn who_never_fails_waits_for_large_blocks_too() {
+    let memory = full(Answers {
+        wait: |script, before| {
+            if before == 3 {
+                script.release_where(|_| true);
+            }
+        },
+        ..HELPLESS
+    });
+    let (result, _) = ask(memory, movable(9).no_fail().no_retry());
+    assert_eq!(result.unwrap().order(), order(9));
+}

@@ -1,0 +1,54 @@
+//! Frees that must be refused, at `checked` and `paranoid`.
+
+use framewright::{FreeError, Order, Pfn};
+
+use super::{steps::Step, world::World, zone::Frame};
+
+impl World<'_, '_> {
+    pub(super) fn free_twice(&mut self, step: Step) {
+        let Some(i) = usize::from(step.pick).checked_rem(self.freed.len()) else { return };
+        let (pfn, order) = self.freed[i];
+        // Handed out again in the meantime it would be somebody else's, and right.
+        if !(0..order.frames()).any(|i| self.oracle.at(pfn.offset(i)) == Frame::Used) {
+            self.abuse(step, pfn, order);
+        }
+    }
+
+    pub(super) fn free_wrong_order(&mut self, step: Step) {
+        let Some(i) = usize::from(step.pick).checked_rem(self.blocks.len()) else { return };
+        let (pfn, order) = (self.blocks[i].pfn(), self.blocks[i].order());
+        if step.order() != order {
+            self.abuse(step, pfn, step.order());
+        }
+    }
+
+    pub(super) fn free_anywhere(&mut self, step: Step) {
+        let (pfn, order) = (self.oracle.some_frame(step.pick), step.order());
+        // Of an extent every part may be freed.
+        let in_extent = self.extents.iter().any(|extent| extent.range().contains(pfn));
+        let is_right =
+            in_extent || self.blocks.iter().any(|b| b.pfn() == pfn && b.order() == order);
+        if !is_right {
+            self.abuse(step, pfn, order);
+        }
+    }
+
+    /// A raw free that must be refused: at once, or at `checked` when it reaches the zone.
+    fn abuse(&mut self, step: Step, pfn: Pfn, order: Order) {
+        self.memory.platform().take_reports();
+        // SAFETY: there is no excuse, but at `checked` the library says it will notice; and
+        // these frames exist in arithmetic only.
+        let result = unsafe { self.token(step).free_raw(pfn, order) };
+        assert!(!self.paranoid || result.is_err(), "{order:?} at {pfn} was not refused at once");
+        self.drain_all();
+        let reports = self.memory.platform().take_reports();
+        if !pfn.is_aligned(order) {
+            assert_eq!(result, Err(FreeError::Misaligned));
+        } else if self.oracle.zone_of_block(pfn, order).is_none() {
+            assert_eq!(result, Err(FreeError::NotOurs));
+        } else {
+            let reported: u32 = reports.iter().map(|report| report.count).sum();
+            assert_eq!(reported, 1, "{order:?} at {pfn}: {result:?}, {reports:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Nodes, CPUs and zones from plain numbers.
+//!
+//! Ranges of memory lie behind one another, with and without gaps, each on a node and of a kind.
+//! So zones may have holes, be absent in part or as a whole, be smaller than a pageblock, share a pageblock with the next, and
+//! lie within one another; nodes may be without memory, or without CPUs.
+
+use framewright::{FrameRange, MemoryRange, NodeId, Pfn, Presence, ZoneKind};
+
+const PAGEBLOCK: u64 = 512;
+/// Units that a map may have.
+const UNITS_MAX: u64 = 12 * PAGEBLOCK;
+/// Distances between nodes that are tried: few, so that some are equal.
+const DISTANCES: [u8; 8] = [20, 20, 20, 10, 11, 21, 32, 255];
+
+/// A stretch of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Units between it and the one before.
+    pub gap: u16,
+    /// In units.
+    pub length: u16,
+    /// Node, kind, shape and presence, a few bits each.
+    pub place: u8,
+}
+
+impl Stretch {
+    fn node(self, nodes: u8) -> NodeId {
+        node(self.place % 8 % nodes)
+    }
+
+    fn kind(self) -> ZoneKind {
+        const KINDS: [ZoneKind; 4] =
+            [ZoneKind::Normal, ZoneKind::Movable, ZoneKind::Dma32, ZoneKind::Dma];
+        KINDS[usize::from(self.place >> 3 & 3)]
+    }
+
+    /// Whether it comes later: only whole pageblocks can.
+    fn is_absent(self) -> bool {
+        self.place >> 5 == 7
+    }
+
+    /// Its first frame and end, at `at` or behind.
+    fn frames(self, at: u64, left: u64, unit: u64) -> (u64, u64) {
+        let (gap, length) = (u64::from(self.gap % 700), u64::from(self.length));
+        let start = at + gap * unit;
+        let clamp = |units: u64| (units * unit).clamp(1, left.max(1));
+        match self.place >> 5 & 3 {
+            0 => (start, start + clamp(length % 1600)),
+            // A few frames.
+            1 => (start, start + clamp(1 + length % 40)),
+            // Up to the end of a pageblock.
+            2 => (start, (start + clamp(length % 900)).next_multiple_of(PAGEBLOCK)),
+            // Whole pageblocks.
+            _ => {
+                let start = start.next_multiple_of(PAGEBLOCK);
+                (start, (start + clamp(length % 900)).next_multiple_of(PAGEBLOCK))
+            }
+        }
+    }
+}
+
+/// The parts of a machine that a memory manager sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// First frame of the map.
+    pub base: u64,
+    /// In ascending order.
+    pub stretches: Vec<Stretch>,
+    /// Nodes, less one.
+    pub nodes: u8,
+    /// The node of each CPU. None: one CPU on node 0.
+    pub cpus: Vec<u8>,
+    /// What the table of distances repeats. None: no table.
+    pub distances: Vec<u8>,
+    /// Frames in a unit of gaps and lengths, less one.
+    pub unit: u8,
+}
+
+impl Topology {
+    fn nodes(&self) -> u8 {
+        self.nodes % 8 + 1
+    }
+
+    /// The memory map.
+    pub fn map(&self) -> Vec<MemoryRange> {
+        let unit = u64::from(self.unit) + 1;
+        let (mut at, mut left) = (self.base, UNITS_MAX * unit);
+        let mut map: Vec<MemoryRange> = Vec::new();
+        for stretch in &self.stretches {
+            let (node, kind) = (stretch.node(self.nodes()), stretch.kind());
+            let (start, end) = stretch.frames(at, left, unit);
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(end - start);
+            let range = MemoryRange::new(range(start, end), node, kind);
+            map.push(if stretch.is_absent() { range.absent() } else { range });
+            at = end;
+        }
+        if map.iter().all(|range| range.presence == Presence::Absent) {
+            // Something has to be there.
+            map.push(range(at, at + 600).into());
+        }
+        map
+    }
+
+    /// The node of each CPU.
+    pub fn cpu_nodes(&self) -> Vec<NodeId> {
+        if self.cpus.is_empty() {
+            return vec![node(0)];
+        }
+        self.cpus.iter().map(|cpu| node(cpu % self.nodes())).collect()
+    }
+
+    /// The table of distances: as many rows as there are nodes that memory or CPUs are on.
+    pub fn table(&self, map: &[MemoryRange], cpu_nodes: &[NodeId]) -> Vec<u8> {
+        if self.distances.is_empty() {
+            return Vec::new();
+        }
+        let nodes = count_nodes(map, cpu_nodes);
+        let mut next = self.distances.iter().cycle();
+        let mut distance = |i: usize| {
+            let remote = DISTANCES[usize::from(*next.next().unwrap()) % DISTANCES.len()];
+            if i / nodes == i % nodes { 10 } else { remote }
+        };
+        (0..nodes * nodes).map(&mut distance).collect()
+    }
+}
+
+/// Nodes that memory or CPUs are on: the highest number and all below.
+pub fn count_nodes(map: &[MemoryRange], cpu_nodes: &[NodeId]) -> usize {
+    let of_memory = map.iter().map(|range| range.node);
+    of_memory.chain(cpu_nodes.iter().copied()).map(|node| node.index() + 1).max().unwrap_or(1)
+}
+
+/// Node `number`, which may exist.
+pub fn node(number: u8) -> NodeId {
+    NodeId::new(number).expect("a node that may exist")
+}
+
+fn range(start: u64, end: u64) -> FrameRange {
+    FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("a range")
+}
