@@ -56,6 +56,7 @@ fn run(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(Run::PageFault(args)) => commands::page_fault(&args),
         Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
+        Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),
         Command::Record(args) => commands::record(&args),
         Command::Tuning(args) => commands::tuning(&args),

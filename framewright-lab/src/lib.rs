@@ -1,5 +1,7 @@
 //! Placeholder.
 
+mod clock;
+pub mod large_memory;
 pub mod micro;
 pub mod record;
 pub mod replay;

@@ -60,6 +60,7 @@ Examples:
   framewright run page-fault --machine host:2 --memory 2GiB
   framewright run alloc-micro --quick
   framewright run alloc-micro --instructions
+  framewright run large-memory --quick
   framewright run page-fault --vs pcp.bulk_free=choose-under-lock --json result.json";
 
 #[derive(Debug, Subcommand)]
@@ -68,6 +69,10 @@ pub(crate) enum Run {
     PageFault(PageFaultArgs),
     /// Nanoseconds per operation, beside other allocators and the floor
     AllocMicro(AllocMicroArgs),
+    /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,
+    /// contiguous runs, node fallback
+    #[command(after_help = LARGE_MEMORY_EXAMPLES)]
+    LargeMemory(LargeMemoryArgs),
 }
 
 /// Where the result goes besides standard output.
@@ -125,6 +130,37 @@ pub(crate) struct AllocMicroArgs {
     /// What the program starts itself with under callgrind
     #[arg(long, hide = true, value_name = "WORKLOAD")]
     pub(crate) counted: Option<Workload>,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+const LARGE_MEMORY_EXAMPLES: &str = "\
+Nothing stands behind the frames: what is made and measured are the books that an allocator keeps
+of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 200 MiB.
+Goals stand below the figures, with what was measured; with --quick they are not judged.
+
+Examples:
+  framewright run large-memory
+      What is promised of a machine of 1 TiB on 4 nodes, and what is kept.
+  framewright run large-memory --quick --memory 64GiB --nodes 2
+      A smaller machine. The three zones that are compared have a 64th of it, a quarter, and all.
+  framewright run large-memory --memory 8TiB --nodes 8 --cpus 512 --json large.json
+      A larger one, in 2 GiB.";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct LargeMemoryArgs {
+    /// Memory of the machine, as in 256GiB or 4TiB
+    #[arg(long, value_name = "SIZE", default_value = "1TiB", allow_hyphen_values = true)]
+    pub(crate) memory: Memory,
+    /// Nodes that it is on, in equal shares
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) nodes: u8,
+    /// CPUs, each with lists of its own for every zone [default: 16 of each node]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) cpus: Option<u16>,
+    /// A few rounds only: a look, not a measurement
+    #[arg(long)]
+    pub(crate) quick: bool,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each: do the work, make the report, print it.
 
+mod large_memory;
 mod micro;
 mod page_fault;
 mod record;
@@ -7,6 +8,7 @@ mod replay;
 mod report;
 mod tuning;
 
+pub(crate) use large_memory::large_memory;
 pub(crate) use micro::micro;
 pub(crate) use page_fault::page_fault;
 pub(crate) use record::{Ended, record};

@@ -1,6 +1,7 @@
 //! Reports as text.
 
 mod free_blocks;
+mod large_memory;
 mod micro;
 mod page_fault;
 mod record;
@@ -11,6 +12,7 @@ mod tuning;
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
+pub(crate) use large_memory::large_memory;
 pub(crate) use micro::{instructions, micro};
 pub(crate) use page_fault::page_fault;
 pub(crate) use record::{lost, record};

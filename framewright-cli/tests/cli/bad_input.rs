@@ -53,6 +53,18 @@ fn sizes() {
 }
 
 #[test]
+fn large_memories() {
+    let large = |option: &str, hints: &[&str]| refused(&["run", "large-memory", option], hints);
+    large("--nodes=0", &["1 to 64 nodes", "not 0"]);
+    large("--nodes=65", &["1 to 64 nodes", "not 65"]);
+    large("--nodes=four", &["--nodes", "'four'"]);
+    large("--cpus=0", &["--cpus", "1..=4096"]);
+    large("--memory=1GiB", &["1024 MiB on 4 nodes", "at least 4 GiB"]);
+    large("--memory=16TiB", &["16 TiB", "spans 16 TiB or more"]);
+    large("--memory=1TiBs", &["1TiBs", "as in 4GiB"]);
+}
+
+#[test]
 fn machines() {
     let machine = |machine, hints: &[&str]| {
         refused(&["run", "page-fault", "--machine", machine], hints);

@@ -4,11 +4,12 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &[],
     &["run"],
     &["run", "page-fault"],
     &["run", "alloc-micro"],
+    &["run", "large-memory"],
     &["replay"],
     &["record"],
     &["tuning"],

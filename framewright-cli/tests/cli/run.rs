@@ -53,6 +53,25 @@ fn alloc_micro_has_a_row_per_metric_and_a_column_per_allocator() {
 }
 
 #[test]
+fn large_memory_has_a_table_per_part_and_its_goals_below() {
+    let (text, report) = run(&["large-memory", "--quick", "--memory", "8GiB", "--nodes", "2"]);
+    assert!(text.starts_with("machine  8GiB on 2 nodes, 32 CPUs, metadata only"), "{text}");
+    for line in
+        ["start", "initialise ", "add ", "o10 fresh alloc ", "64 MiB ", "numa_miss ", "goals"]
+    {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line} is missing in {text}");
+    }
+    assert!(text.contains("not judged"), "{text}");
+    assert_eq!(report["verdict"]["checks"].as_array().unwrap().len(), 0);
+    let start = &report["runs"][0];
+    assert_eq!(
+        (&start["label"], &start["settings"]["part"]),
+        (&"books fresh".into(), &"start".into())
+    );
+    assert_eq!(start["metrics"]["initialise"]["unit"], "ns");
+}
+
+#[test]
 fn what_callgrind_counts_is_a_number_of_frames() {
     let workload = "framewright/mapping/2";
     let text = crate::stdout_of(&["run", "alloc-micro", "--counted", workload]);

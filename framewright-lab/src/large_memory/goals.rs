@@ -15,6 +15,8 @@ const ADD: f64 = 100.0 * (1_u64 << 30) as f64;
 const LARGEST: f64 = 2_000.0;
 /// A contiguous run in a half-full zone, found or refused, in nanoseconds.
 const CONTIGUOUS: f64 = 10e6;
+/// The same, for each pageblock of the zone: no walk over 512 frames is so short.
+const PER_PAGEBLOCK: f64 = 100.0;
 /// How many times as much a large block may cost in the largest zone as in the smallest: as much,
 /// but for noise.
 const GROWTH: f64 = 1.5;
@@ -117,15 +119,18 @@ fn growth(plan: &LargeMemory, figures: &Figures<'_>, rows: [&str; 2]) -> Option<
     rows.filter_map(ratio).max_by(f64::total_cmp)
 }
 
-/// The slowest length, found and refused.
+/// The slowest length, refused and found.
 fn runs(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let words = ["refused", "found"].into_iter().zip(contiguous::COLUMNS);
     let goals = words.filter_map(|(word, column)| {
-        let metrics = contiguous::rows(plan)
-            .filter_map(|row| figures.find(contiguous::TOPIC, column, &row));
+        let find = |row: &str| figures.find(contiguous::TOPIC, column, row);
+        let lengths: Vec<String> = contiguous::rows(plan).collect();
+        let metrics = lengths.iter().filter_map(|row| find(row));
         let slowest = metrics.max_by(|a, b| a.median.total_cmp(&b.median))?;
-        let what = format!("contiguous run in a half-full zone of {}, {word}", size(plan.half_full));
-        Some(goal(what, slowest, CONTIGUOUS))
+        let each = find(contiguous::PER_PAGEBLOCK)?;
+        let what = format!("contiguous run {word} in a half-full {}", size(plan.half_full));
+        let of_each = goal(format!("{what}, per pageblock"), each, PER_PAGEBLOCK);
+        Some([goal(what, slowest, CONTIGUOUS), of_each])
     });
-    goals.collect()
+    goals.flatten().collect()
 }

@@ -101,7 +101,7 @@ impl LargeMemory {
             nodes: 2,
             cpus: 2,
             zones: [64 * PAGEBLOCK, 2 * GIB, 4 * GIB],
-            half_full: 128 * PAGEBLOCK,
+            half_full: GIB,
             operations: 32,
             singles: 1 << 10,
             rounds: 2,

@@ -1,6 +1,6 @@
 //! The wrapper around every allocator, and the loops that time it.
 
-use super::clock::thread_time;
+use crate::clock::thread_time;
 use framewright_peers::Worker;
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,6 @@
 //! | `cell`         | what is measured: the cells and their metrics                     |
 //! | `scale`        | how much of it: frames, operations, rounds                        |
 //! | `calls`        | the wrapper around everybody, and loops with a time limit         |
-//! | `clock`        | CPU time, pinning, real-time priority                             |
 //! | `pool`         | states of a pool: fresh, checkerboard, exhausted                  |
 //! | `one`, `two`   | the cells of one thread, of two threads                           |
 //! | `row`          | one allocator with its pools, behind an object-safe face          |
@@ -27,7 +26,6 @@
 
 mod calls;
 mod cell;
-mod clock;
 mod framewright_row;
 mod goals;
 pub mod instructions;
@@ -38,7 +36,10 @@ mod row;
 mod scale;
 mod two;
 
-use crate::report::{Better, Check, Metric, Run, Unit};
+use crate::{
+    clock,
+    report::{Better, Check, Metric, Run, Unit},
+};
 use indexmap::IndexMap;
 
 pub use cell::{METADATA, METRICS};

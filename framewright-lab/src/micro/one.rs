@@ -2,10 +2,10 @@
 
 use super::{
     calls::{Blocks, pairs, per_operation},
-    clock::thread_time,
     pool::{CPUS, Exhausted},
     scale::Scale,
 };
+use crate::clock::thread_time;
 use framewright_peers::Peer;
 
 /// Name and nanoseconds per operation.

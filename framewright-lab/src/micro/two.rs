@@ -2,11 +2,11 @@
 
 use super::{
     calls::{Blocks, alloc, free, limited, pairs, per_operation},
-    clock::{settle, two_cpus},
     one::Sample,
     pool::CPUS,
     scale::Scale,
 };
+use crate::clock::{settle, two_cpus};
 use framewright_peers::Peer;
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},

@@ -86,6 +86,9 @@ pub enum Unit {
     /// Per second.
     #[serde(rename = "1/s")]
     PerSecond,
+    /// Bytes per second.
+    #[serde(rename = "bytes/s")]
+    BytesPerSecond,
     /// Percent.
     #[serde(rename = "%")]
     Percent,
@@ -194,7 +197,8 @@ impl Unit {
     /// Decimals that mean something.
     pub fn decimals(self) -> usize {
         match self {
-            Unit::Count | Unit::Frames | Unit::Bytes | Unit::Order | Unit::PerSecond => 0,
+            Unit::Count | Unit::Frames | Unit::Bytes | Unit::Order => 0,
+            Unit::PerSecond | Unit::BytesPerSecond => 0,
             Unit::FramesPerAcquisition | Unit::Nanos | Unit::Percent => 2,
             Unit::BytesPerFrame | Unit::Thousandths => 3,
             // Some are far below one: acquisitions per page.
