@@ -80,7 +80,7 @@ fn what_is_in_the_way_is_named_and_nothing_changes() {
         let mut named = Vec::new();
         let refused =
             memory.alloc_range(range(604, 5 * 512 + 100), MigrateType::Movable, &mut |frames| {
-                named.push(frames)
+                named.push(frames);
             });
         assert_eq!(refused, Err(RangeError::Busy { frames: 8 + 100 }));
         assert_eq!(named, [range(604, 612), range(5 * 512, 5 * 512 + 100)]);

@@ -105,7 +105,9 @@ fn a_run_that_was_found_may_be_withheld_before_it_is_taken() {
             assert!(extent.range().start() >= Pfn::new(512), "{extent:?} is withheld");
             memory.free_extent(extent).unwrap();
         },
-        |memory| std::mem::forget(memory.isolate(Pfn::new(0)).unwrap()),
+        |memory| {
+            let _stays = memory.isolate(Pfn::new(0)).unwrap();
+        },
     );
 }
 

@@ -12,6 +12,8 @@ use super::stand_ins::StandIns;
 
 /// Order of the neighbourhoods whose frames fill the CPU lists where the recording names none.
 const NEIGHBOURS: u8 = 6;
+/// Frames between two looks at how long lists may be: what a refill brings at least.
+const LOOK_EVERY: usize = 63;
 /// How often a block is offered to CPU lists.
 const OFFERS: usize = 4;
 
@@ -28,8 +30,12 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
     let mut blocks = Vec::new();
     // Where lists do not learn, as many frames as they should hold settle it.
     while high(machine, id) < wanted && (blocks.len() as u64) < wanted {
-        let Some(block) = machine.alloc(cpu, page) else { break };
-        blocks.push(block);
+        let batch = (0..LOOK_EVERY).map_while(|_| machine.alloc(cpu, page));
+        let before = blocks.len();
+        blocks.extend(batch);
+        if blocks.len() < before + LOOK_EVERY {
+            break;
+        }
     }
     for block in blocks {
         machine.free(cpu, block);
@@ -45,8 +51,7 @@ pub(super) fn choose<'m>(
     census: &Census,
     stand_ins: &mut StandIns<'m>,
 ) -> Vec<Block<'m>> {
-    let known: u64 = lists.known.iter().map(|held| 1 << held.order).sum();
-    let mut unknown = lists.count - known;
+    let mut unknown = lists.unknown();
     // What the recording never saw leave lay deepest.
     let (mut taken, mut blocks) = (Vec::new(), Vec::new());
     while unknown > 0 {
@@ -102,6 +107,9 @@ pub(super) fn fill<'m>(
         }
         let back = |&(pfn, order, of): &(Pfn, Order, MigrateType)| machine.alloc_at(pfn, order, of);
         blocks.extend(offered.iter().filter_map(back));
+        if blocks.is_empty() {
+            break;
+        }
     }
     blocks
 }

@@ -74,8 +74,10 @@ pub(super) struct ListsPlan {
     pub(super) count: u64,
     /// Frames that they were allowed to hold.
     pub(super) high: u64,
-    /// Blocks that are known to have been on them; fewer than `count` tells.
+    /// Blocks that are known to have been on them; no more than `count` allows.
     pub(super) known: Vec<Held>,
+    /// Frames of these.
+    known_frames: u64,
 }
 
 impl TypePlan {
@@ -234,11 +236,16 @@ impl ZonePlan {
 }
 
 impl ListsPlan {
+    /// Frames on them that nobody knows.
+    pub(super) fn unknown(&self) -> u64 {
+        self.count - self.known_frames
+    }
+
     /// Notes a block that was on these lists, as far as the snapshot's count goes.
     fn know(&mut self, held: Held) {
-        let known: u64 = self.known.iter().map(|held| 1 << held.order).sum();
-        if known + (1 << held.order) <= self.count {
+        if self.unknown() >= 1 << held.order {
             self.known.push(held);
+            self.known_frames += 1 << held.order;
         }
     }
 }

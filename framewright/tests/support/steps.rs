@@ -145,7 +145,7 @@ impl Step {
     /// Frames of a range, at times many.
     pub fn frames(self) -> u64 {
         let frames = u64::from(self.cpu);
-        frames * frames / 20 << (6 * (self.flags >> 5 & 1))
+        (frames * frames / 20) << (6 * (self.flags >> 5 & 1))
     }
 
     /// With another order.

@@ -150,7 +150,8 @@ impl ZoneTruth {
         }
         let mut order = PAGEBLOCK.ilog2() as usize;
         while order + 1 < Order::COUNT && !isolated {
-            let has_buddy = |block: &&u64| **block % 2 == 0 && whole.contains(&(**block + 1));
+            let has_buddy =
+                |block: &&u64| (**block).is_multiple_of(2) && whole.contains(&(**block + 1));
             let pairs: BTreeSet<_> =
                 whole.iter().filter(has_buddy).map(|block| block / 2).collect();
             counts[order] += (whole.len() - 2 * pairs.len()) as u64;

@@ -38,7 +38,7 @@ impl Subject {
     /// Patterns of the functions that it runs under the zone lock.
     pub(super) fn under_lock(self) -> &'static [&'static str] {
         match self {
-            Self::Framewright => &["*Buddy*take_bundles*", "*Buddy*give_bundles*"],
+            Self::Framewright => &["*Buddy*take_ordinary*", "*Buddy*give_bundles*"],
             Self::ListBuddy => &["*list_buddy::bulk::refill*", "*list_buddy::bulk::release*"],
         }
     }
