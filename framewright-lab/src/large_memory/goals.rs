@@ -82,7 +82,8 @@ fn goal(what: String, metric: &Metric, limit: f64) -> Goal {
 
 fn start_up(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let tebibytes = plan.frames as f64 / (1024 * GIB) as f64;
-    let what = format!("initialise {} on {} nodes", size(plan.frames), plan.nodes);
+    let plural = if plan.nodes == 1 { "" } else { "s" };
+    let what = format!("initialise {} on {} node{plural}", size(plan.frames), plan.nodes);
     let metric = figures.find(start::TOPIC, start::FRESH, start::INIT);
     metric.map(|metric| goal(what, metric, INIT_PER_TIB * tebibytes.max(1.0))).into_iter().collect()
 }

@@ -1,14 +1,14 @@
 //! `large-memory`: what a machine with very much memory costs, as metadata only.
 //!
 //! The companion of [`alloc-micro`](crate::micro): that one asks what single operations cost,
-//! this one what grows with the machine and what must not. Nothing stands behind the frames, so
-//! that a terabyte fits into a fraction of a gigabyte, and whatever looked at a frame instead of
-//! its metadata would crash.
+//! this one what grows with the machine and what must not. Nothing stands behind the frames: all
+//! that can be touched, and all that costs, are the books kept of them, so that a terabyte fits
+//! into a fraction of a gigabyte.
 //!
 //! Every round plays every part once, so that whatever else the computer does falls on all of
-//! them alike; a figure is the median of the rounds. What takes a microsecond or more as a whole
-//! is CPU time of the thread, the kernel's part included; single operations are taken from the
-//! clock, and include the 20 to 40 nanoseconds that reading it takes.
+//! them alike; a figure is the median of the rounds. Work over much memory or many frames is
+//! measured in CPU time of the thread, the kernel's part included. Single blocks and searches are
+//! timed by the clock, and include the 20 to 40 nanoseconds that reading it takes.
 //!
 //! | module       | job                                                              |
 //! |--------------|------------------------------------------------------------------|

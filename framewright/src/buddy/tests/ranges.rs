@@ -120,7 +120,7 @@ fn short_runs_are_not_walked_where_a_long_one_is_wanted() {
 #[test]
 fn a_search_finds_the_lowest_run_there_is() {
     const ALL: u32 = 16 * 512;
-    for clear in [3, 30, 300, 2000] {
+    for clear in [1, 3, 30, 300, 2000] {
         let mut buddy = buddy(16);
         let mut random = u64::from(clear);
         let mut taken = std::vec![false; ALL as usize];
@@ -129,7 +129,7 @@ fn a_search_finds_the_lowest_run_there_is() {
             let frame = (random >> 33) as u32 % ALL;
             taken[frame as usize] |= buddy.take_specific(frame, order(0), MOVABLE);
         }
-        for frames in [1, 2, 7, 8, 60, 127, 200, 511, 512, 700, 1022, 1023, 3000] {
+        for frames in [1, 2, 5, 6, 7, 8, 60, 127, 200, 511, 512, 700, 1022, 1023, 3000] {
             let lowest = (0..=ALL - frames)
                 .find(|&at| taken[at as usize..(at + frames) as usize].iter().all(|&taken| !taken));
             let found = buddy.find_free_run(RunWanted { frames, align: 1, to: ALL }, 0, u32::MAX);
