@@ -1,4 +1,9 @@
-//! Placeholder.
+//! What is run on the library: recordings of real kernels and their replay, workloads, the tables of
+//! costs, and the form in which all of them report.
+//!
+//! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
+//! [`replay`] does again what they hold. [`micro`] and [`large_memory`] measure single operations,
+//! [`workloads`] whole ones. [`report`] is the form of every result.
 
 mod clock;
 pub mod large_memory;

@@ -188,3 +188,54 @@ fn a_balloon_takes_the_largest_first() {
         token.free(hole).unwrap();
     });
 }
+
+#[test]
+fn who_is_told_what_is_in_the_way_may_do_anything() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let held = token.alloc_at(Pfn::new(PAGEBLOCK), Order::ZERO, MigrateType::Movable).unwrap();
+        let refused = memory.remove_memory(range(1, 3), &mut |_| {
+            memory.add_memory(range(8, 10)).unwrap();
+        });
+        assert_eq!(refused, Err(HotplugError::Busy { frames: 1 }));
+        let panics = std::panic::AssertUnwindSafe(|| {
+            memory.remove_memory(range(1, 3), &mut |_| panic!("on purpose"))
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        // Nothing stayed withheld, and nobody's turn is taken.
+        assert_eq!(memory.free() + memory.held_by_cpus(), 10 * PAGEBLOCK - 1);
+        token.free(held).unwrap();
+        memory.remove_memory(range(1, 3), &mut |_| ()).unwrap();
+    });
+}
+
+#[test]
+fn zoneinfo_spans_what_is_there() {
+    on_memory(|memory| {
+        let line = |name: &str| {
+            let mut text = String::new();
+            memory.write_zoneinfo(&mut text).unwrap();
+            let value = text.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap();
+            value.trim().parse::<u64>().unwrap()
+        };
+        memory.add_memory(range(12, 16)).unwrap();
+        assert_eq!(line("spanned"), 16 * PAGEBLOCK);
+        memory.remove_memory(range(0, 2), &mut |_| ()).unwrap();
+        assert_eq!((line("spanned"), line("start_pfn:")), (14 * PAGEBLOCK, 2 * PAGEBLOCK));
+        assert_eq!(line("present"), 10 * PAGEBLOCK);
+    });
+}
+
+#[test]
+fn a_balloon_finds_what_its_own_cpu_holds() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let up_to = Request::new(Order::MAX, MigrateType::Movable);
+        let page = token.alloc(MOVABLE).unwrap();
+        let mut balloon: Vec<_> = core::iter::from_fn(|| token.alloc_largest(up_to).ok()).collect();
+        balloon.push(page);
+        let frames: u64 = balloon.iter().map(|block| block.order().frames()).sum();
+        assert_eq!(frames, 8 * PAGEBLOCK);
+        balloon.into_iter().for_each(|block| token.free(block).unwrap());
+    });
+}

@@ -16,7 +16,9 @@ impl<'m, P: Platform> CpuToken<'_, 'm, P> {
     /// Why not even a single frame could be had.
     pub fn alloc_largest(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         let request = request.no_wait();
-        let largest = self.memory().largest_free_order().unwrap_or_default().min(request.order());
+        // The lists of this CPU may hold blocks up to a pageblock that the zones have no longer.
+        let of_zones = self.memory().largest_free_order().unwrap_or_default();
+        let largest = of_zones.max(Order::PAGEBLOCK).min(request.order());
         let mut orders = Order::all().filter(|&order| order <= largest).rev();
         let found = orders.find_map(|order| self.alloc(request.of_order(order)).ok());
         match found {

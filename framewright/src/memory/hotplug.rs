@@ -16,7 +16,7 @@ use super::Memory;
 use crate::{
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::{Platform, Wait},
-    sync::Ordering,
+    sync::{AtomicBool, Ordering},
     zone::ZoneId,
 };
 
@@ -73,6 +73,15 @@ impl fmt::Display for HotplugError {
 
 impl core::error::Error for HotplugError {}
 
+/// The turn of whoever changes what memory there is, until this value is dropped.
+struct Turn<'a>(&'a AtomicBool);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 impl<P: Platform> Memory<'_, P> {
     /// Adds memory that the memory map names and that is absent, free and movable.
     ///
@@ -80,68 +89,66 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// It is not whole pageblocks of the map's, or part of it is present.
     pub fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
-        self.one_at_a_time(|| {
-            let (id, blocks) = self.whole_pageblocks(range)?;
-            let zone = &self.zones[id.index()];
-            if let Some(block) = blocks.clone().find(|&block| !zone.is_absent(block)) {
-                return Err(HotplugError::Present { at: zone.pfn(block << PAGEBLOCK_ORDER) });
-            }
-            for some in stretches(blocks) {
-                zone.add_pageblocks(&self.platform, some);
-            }
-            Ok(())
-        })
+        let _turn = self.wait_for_turn();
+        let (id, blocks) = self.whole_pageblocks(range)?;
+        let zone = &self.zones[id.index()];
+        if let Some(block) = blocks.clone().find(|&block| !zone.is_absent(block)) {
+            return Err(HotplugError::Present { at: zone.pfn(block << PAGEBLOCK_ORDER) });
+        }
+        for some in stretches(blocks) {
+            zone.add_pageblocks(&self.platform, some);
+        }
+        self.size_has_changed();
+        Ok(())
     }
 
-    /// Removes memory: nothing of it will be handed out any more.
+    /// Removes memory: nothing of it will be handed out any more. `in_the_way` is told of frames
+    /// in use; it may do whatever it likes with this memory.
     ///
     /// # Errors
     ///
-    /// [`HotplugError::Busy`] if frames are in use: `in_the_way` was told which.
+    /// [`HotplugError::Busy`] if frames are in use.
     pub fn remove_memory(
         &self,
         range: FrameRange,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<(), HotplugError> {
-        self.one_at_a_time(|| {
-            let (id, blocks) = self.whole_pageblocks(range)?;
-            let zone = &self.zones[id.index()];
-            if let Some(block) = blocks.clone().find(|&block| zone.is_absent(block)) {
-                return Err(HotplugError::Absent { at: zone.pfn(block << PAGEBLOCK_ORDER) });
-            }
-            let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
-            self.withhold(id, start, end).map_err(|at| HotplugError::Isolated { at })?;
-            let busy = self.report_in_use(id, start, end, in_the_way);
-            if busy > 0 {
-                self.release(id, start, end);
-                return Err(HotplugError::Busy { frames: busy });
-            }
-            // Nobody can allocate from what is withheld, so all of it is free and stays so.
-            for some in stretches(blocks) {
-                zone.remove_pageblocks(&self.platform, some);
-            }
-            Ok(())
-        })
+        let turn = self.wait_for_turn();
+        let (id, blocks) = self.whole_pageblocks(range)?;
+        let zone = &self.zones[id.index()];
+        if let Some(block) = blocks.clone().find(|&block| zone.is_absent(block)) {
+            return Err(HotplugError::Absent { at: zone.pfn(block << PAGEBLOCK_ORDER) });
+        }
+        let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
+        let withheld = self.withhold(id, start, end).map_err(|at| HotplugError::Isolated { at })?;
+        if self.report_in_use(id, start, end, &mut |_| ()) > 0 {
+            drop(turn);
+            let frames = self.report_in_use(id, start, end, in_the_way);
+            return Err(HotplugError::Busy { frames });
+        }
+        // Nobody can allocate from what is withheld, so all of it is free and stays so.
+        for some in stretches(blocks) {
+            zone.remove_pageblocks(&self.platform, some);
+        }
+        drop(withheld);
+        self.size_has_changed();
+        Ok(())
     }
 
-    /// Runs a change of the memory map when no other is running, and what follows from it.
-    fn one_at_a_time(
-        &self,
-        change: impl FnOnce() -> Result<(), HotplugError>,
-    ) -> Result<(), HotplugError> {
+    fn wait_for_turn(&self) -> Turn<'_> {
         let mut spins = 0;
         while self.changing.swap(true, Ordering::Acquire) {
             self.platform.wait(Wait::Lock, spins);
             spins = spins.saturating_add(1);
         }
-        let result = change();
-        if result.is_ok() {
-            self.set_watermarks();
-            self.resize_lists();
-            self.generation.fetch_add(1, Ordering::Release);
-        }
-        self.changing.store(false, Ordering::Release);
-        result
+        Turn(&self.changing)
+    }
+
+    /// What follows from another size of a zone.
+    fn size_has_changed(&self) {
+        self.set_watermarks();
+        self.resize_lists();
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     /// The zone of a range of whole pageblocks that the map names, and their numbers in it.

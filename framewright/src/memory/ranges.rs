@@ -137,12 +137,12 @@ impl<'m, P: Platform> Memory<'m, P> {
             return Err(RangeError::NotRequestable(migratetype));
         }
         let (zone, start, end) = self.locate_range(range)?;
-        self.withhold(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
+        let _withheld =
+            self.withhold(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
         let cpu = self.context(zone, ACCOUNT);
         let take = |from, to| cpu.take_withheld(from, to, migratetype);
         let taken = take_run(&cpu, start, end, take);
         let busy = if taken { 0 } else { self.report_in_use(zone, start, end, in_the_way) };
-        self.release(zone, start, end);
         if taken {
             Ok(Extent::new(self.tag(), range))
         } else {

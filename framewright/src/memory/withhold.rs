@@ -1,14 +1,33 @@
 //! Withholding a stretch of a zone: the first step of taking a given range and of removing
 //! memory, and naming what is in the way.
 
+use core::ops::Range;
+
 use super::Memory;
 use crate::{
-    frame::{FrameRange, PAGEBLOCK_FRAMES, Pfn},
+    frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
     zone::{ZoneId, clip, pageblocks},
 };
 
-impl<P: Platform> Memory<'_, P> {
+/// Pageblocks of a zone that are withheld from allocation for as long as this value lives: also
+/// if the embedder panics when it is told what is in the way.
+pub(super) struct Withheld<'a, 'm, P: Platform> {
+    memory: &'a Memory<'m, P>,
+    zone: ZoneId,
+    blocks: Range<u32>,
+}
+
+impl<P: Platform> Drop for Withheld<'_, '_, P> {
+    fn drop(&mut self) {
+        let zone = &self.memory.zones[self.zone.index()];
+        for block in self.blocks.clone() {
+            zone.undo_isolate(&self.memory.platform, block);
+        }
+    }
+}
+
+impl<'m, P: Platform> Memory<'m, P> {
     /// Withholds the pageblocks of frames `start` to `end` of a zone, all or none, and brings
     /// home what CPU lists hold of them: when this returns, none of their frames is on a list,
     /// and none will be.
@@ -16,26 +35,23 @@ impl<P: Platform> Memory<'_, P> {
     /// # Errors
     ///
     /// The first frame of a pageblock that is withheld by somebody else.
-    pub(super) fn withhold(&self, id: ZoneId, start: u32, end: u32) -> Result<(), Pfn> {
+    pub(super) fn withhold(
+        &self,
+        id: ZoneId,
+        start: u32,
+        end: u32,
+    ) -> Result<Withheld<'_, 'm, P>, Pfn> {
         let zone = &self.zones[id.index()];
-        for block in pageblocks(start, end) {
+        let blocks = pageblocks(start, end);
+        let mut withheld = Withheld { memory: self, zone: id, blocks: blocks.start..blocks.start };
+        for block in blocks {
             if zone.isolate_pinned(&self.platform, block).is_err() {
-                let first = block * PAGEBLOCK_FRAMES as u32;
-                if start < first {
-                    self.release(id, start, first);
-                }
-                return Err(zone.pfn(first));
+                return Err(zone.pfn(block << PAGEBLOCK_ORDER));
             }
+            withheld.blocks.end = block + 1;
         }
         self.drain_every_cpu(id);
-        Ok(())
-    }
-
-    /// Undoes [`Memory::withhold`].
-    pub(super) fn release(&self, id: ZoneId, start: u32, end: u32) {
-        for block in pageblocks(start, end) {
-            self.zones[id.index()].undo_isolate(&self.platform, block);
-        }
+        Ok(withheld)
     }
 
     /// Tells `in_the_way` which frames are allocated, and says how many they are.

@@ -142,11 +142,27 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.states
     }
 
-    /// The first frame that is not a hole, and the frames from there to the last such.
+    /// The first frame that is there, and the frames from there to the last such.
     pub(crate) fn span(&self) -> (Pfn, u64) {
-        let first = self.place.ranges.first().map_or(0, |range| range[0]);
-        let end = self.place.ranges.last().map_or(0, |range| range[1]);
-        (self.base().offset(u64::from(first)), u64::from(end.saturating_sub(first)))
+        let mut there = (0..self.types.len() as u32).filter(|&block| !self.is_absent(block));
+        let Some(first) = there.next() else { return (self.base(), 0) };
+        let last = there.next_back().unwrap_or(first);
+        let (start, end) = (self.present_in(first).0, self.present_in(last).1);
+        (self.pfn(start), u64::from(end - start))
+    }
+
+    /// The first frame that is there in a pageblock that is not absent, and the end of the last.
+    fn present_in(&self, block: u32) -> (u32, u32) {
+        let (start, end) = clip(block, 0, u32::MAX);
+        let number = self.types[block as usize].load(Ordering::Relaxed);
+        if number & PARTIAL == 0 {
+            return (start, end);
+        }
+        let inside = |&&[from, to]: &&[u32; 2]| from < end && start < to;
+        let first =
+            self.place.ranges.iter().find(inside).map_or(start, |range| range[0].max(start));
+        let last = self.place.ranges.iter().rfind(inside).map_or(end, |range| range[1].min(end));
+        (first, last)
     }
 
     /// Frames the allocator manages: all but holes and what is not there yet.
