@@ -60,7 +60,7 @@ fn large_memories() {
     large("--nodes=four", &["--nodes", "'four'"]);
     large("--cpus=0", &["--cpus", "1..=4096"]);
     large("--memory=1GiB", &["1024 MiB on 4 nodes", "at least 4 GiB"]);
-    large("--memory=16TiB", &["16 TiB", "spans 16 TiB or more"]);
+    large("--memory=16TiB", &["16 TiB", "spans more than 16 TiB"]);
     large("--memory=1TiBs", &["1TiBs", "as in 4GiB"]);
 }
 

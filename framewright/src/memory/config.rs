@@ -10,6 +10,10 @@ use crate::{
     zone::{NodeId, ZoneKind},
 };
 
+/// Frames from the first to the last pageblock of a memory, at the most: so many that the end of
+/// the largest block behind any of them still has a number of 32 bits.
+const SPAN_MAX: u64 = u32::MAX as u64 + 1 - 2 * Order::MAX.frames();
+
 /// Whether a stretch of memory is there from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Presence {
@@ -229,7 +233,7 @@ impl<'c> Config<'c> {
         };
         let end = last.frames.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
         let span = end - first.frames.start().align_down(Order::PAGEBLOCK).get();
-        if span > u64::from(u32::MAX) {
+        if span > SPAN_MAX {
             return Err(InitError::SpanTooLarge);
         }
         Ok(())
@@ -285,7 +289,7 @@ pub enum InitError {
     /// The settings ask for the biased owner lock, which needs remote barriers; the machine has
     /// none.
     NoRemoteBarrier,
-    /// First and last frame are 16 TiB or more apart.
+    /// First and last frame are further apart than 16 TiB less 2 GiB.
     SpanTooLarge,
     /// The buffer for metadata is too small.
     MetadataTooSmall {
@@ -334,7 +338,9 @@ impl fmt::Display for InitError {
                 "owner_lock=biased needs remote barriers, which this machine does not have; \
                  use owner_lock=trylock",
             ),
-            InitError::SpanTooLarge => f.write_str("the memory map spans 16 TiB or more"),
+            InitError::SpanTooLarge => {
+                f.write_str("the memory map spans more than 16 TiB less 2 GiB")
+            }
             InitError::MetadataTooSmall { needed, given } => {
                 write!(f, "the metadata buffer has {given} bytes; {needed} are needed")
             }
