@@ -4,7 +4,7 @@
 mod support;
 
 use framewright::{
-    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request,
+    AllocError, Config, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Request,
 };
 use support::machine::{Machine, Metadata, cpu};
 
@@ -39,4 +39,18 @@ fn a_type_that_cannot_be_requested_is_refused() {
     let request = Request::new(Order::ZERO, MigrateType::Isolate);
     let refused = AllocError::NotRequestable(MigrateType::Isolate);
     assert_eq!(memory.alloc_unlisted(request), Err(refused));
+}
+
+#[test]
+fn a_node_that_does_not_exist_is_as_far_as_any() {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
+    let config = Config::new(&map, 1);
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    let nowhere = NodeId::new(63).unwrap();
+    let request = Request::new(Order::ZERO, MigrateType::Movable).on_node(nowhere);
+    let block = memory.alloc_unlisted(request).unwrap();
+    memory.free_unlisted(block).unwrap();
+    assert_eq!(memory.alloc_unlisted(request.this_node()), Err(AllocError::NoZone));
+    memory.check().unwrap();
 }

@@ -80,12 +80,15 @@ impl<'m, P: Platform> Memory<'m, P> {
         cpu: CpuId,
         request: Request,
     ) -> impl Iterator<Item = (ZoneId, Cpu<'_, 'm, P>)> {
-        let from = request.node().unwrap_or_else(|| self.node_of(cpu));
+        let own = self.node_of(cpu);
+        let preferred = request.node().unwrap_or(own);
         let allowed = move |zone: &Zone<'m, P>| {
-            zone.serves(request.highest()) && request.allows(zone.node(), from)
+            zone.serves(request.highest()) && request.allows(zone.node(), preferred)
         };
-        let list = self.zonelists.of(from).iter();
-        list.filter(move |id| allowed(&self.zones[id.index()]))
+        // A node that the machine does not have is as far from all others.
+        let list = self.zonelists.of(if self.zonelists.has(preferred) { preferred } else { own });
+        list.iter()
+            .filter(move |id| allowed(&self.zones[id.index()]))
             .map(move |&id| (id, self.context(id, cpu)))
     }
 

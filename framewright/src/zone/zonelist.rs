@@ -113,6 +113,11 @@ impl<'m> Zonelists<'m> {
         Self { rows, zones: count }
     }
 
+    /// Whether the machine has such a node.
+    pub(crate) fn has(&self, node: NodeId) -> bool {
+        node.index() * self.zones < self.rows.len()
+    }
+
     /// The zones in the order in which requests from `node` try them.
     #[inline]
     pub(crate) fn of(&self, node: NodeId) -> &'m [ZoneId] {

@@ -109,7 +109,7 @@ fn write(
         }
     });
     written.map_err(|error| match error {
-        RecordError::GivenUp => Failure::Broken(format!(
+        RecordError::GivenUp => Failure::bad_input(format!(
             "interrupted while writing '{}': there is no recording",
             text.display()
         )),
