@@ -101,7 +101,9 @@ fn an_extent_is_given_back_in_parts() {
         assert_eq!(memory.free(), FRAMES - 200 - 999);
         memory.free_extent(high).unwrap();
         memory.free_extent(low).unwrap();
-        let extent = given(memory, range(0, 10)).unwrap();
+        let raw = given(memory, range(0, 10)).unwrap().into_raw();
+        // SAFETY: it was an extent of this memory a moment ago.
+        let extent = unsafe { memory.adopt_extent(raw) }.unwrap();
         let extent = extent.split_at(Pfn::new(BASE)).unwrap_err();
         memory.free_extent(extent).unwrap();
     });

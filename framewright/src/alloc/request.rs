@@ -140,7 +140,7 @@ impl Request {
         self.with(RETRY_MAYFAIL)
     }
 
-    /// Never fails: waits for memory as long as it takes. Ignored if it cannot wait.
+    /// Never fails where a zone can serve it: waits for memory as long as it takes. Ignored if it cannot wait.
     #[must_use]
     pub const fn no_fail(self) -> Self {
         self.with(NO_FAIL)

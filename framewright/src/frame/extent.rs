@@ -8,7 +8,9 @@ use super::{FrameRange, MemoryTag, Pfn};
 ///
 /// What a [`Block`](super::Block) is for powers of two, an extent is for contiguous memory of
 /// any length: moved, not copied, and given back to the memory it came from, as a whole or in
-/// parts. Forgetting it leaks the frames.
+/// parts. To keep it where no Rust value can live, take it apart with [`Extent::into_raw`] and put it
+/// together again with [`Memory::adopt_extent`](crate::Memory::adopt_extent); its frames are no
+/// blocks and cannot be freed as such. Forgetting it leaks the frames.
 #[must_use = "the frames stay allocated until the extent is freed"]
 #[derive(PartialEq, Eq)]
 pub struct Extent<'m> {
@@ -25,6 +27,12 @@ impl<'m> Extent<'m> {
     /// Its frames.
     #[must_use]
     pub fn range(&self) -> FrameRange {
+        self.range
+    }
+
+    /// Its frames, which stay allocated: the caller answers for them.
+    #[must_use = "the frames are leaked unless they are adopted"]
+    pub fn into_raw(self) -> FrameRange {
         self.range
     }
 

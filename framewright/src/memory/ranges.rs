@@ -170,6 +170,21 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.find_contiguous(wanted).ok_or(RangeError::NotFound)
     }
 
+    /// Turns frames back into an extent: the inverse of [`Extent::into_raw`].
+    ///
+    /// # Errors
+    ///
+    /// The range is empty, or not memory of one zone.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frames as an extent of this memory, or as a part of one.
+    #[allow(unsafe_code)]
+    pub unsafe fn adopt_extent(&self, range: FrameRange) -> Result<Extent<'m>, RangeError> {
+        self.locate_range(range)?;
+        Ok(Extent::new(self.tag(), range))
+    }
+
     /// Frees an extent, which may be a part of what was allocated.
     ///
     /// # Errors
