@@ -43,7 +43,7 @@ pub(crate) fn default_batch(managed: u64) -> u32 {
 
 /// Slots in the store of one of `cpus` CPUs.
 pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize {
-    let share = (managed / 64 / cpus.max(1)).clamp(64, 16_384) as u32;
+    let share = (managed / 64 / cpus.max(1)).clamp(64, 32_768) as u32;
     tuning.bundle_slots.or(|| share).next_power_of_two() as usize
 }
 

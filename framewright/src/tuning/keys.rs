@@ -100,7 +100,7 @@ pub const KEYS: &[Key] = &[
         default: "auto",
         range: "auto, or 64 to 65536",
         meaning: "bundles of up to 64 neighbouring frames that one CPU can hold, rounded up to \
-                  a power of two; auto: one for every 64 frames of its share, at most 16384",
+                  a power of two; auto: one for every 64 frames of its share, at most 32768",
         source: "Framewright",
         field: |t| Field::auto(&mut t.pcp.bundle_slots, 64, 65536),
     },
