@@ -66,6 +66,15 @@ unsafe impl Platform for Interrupted {
     }
 }
 
+/// Keeps an appointment when it is dropped.
+struct Meeting<'a>(&'a Barrier);
+
+impl Drop for Meeting<'_> {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
+}
+
 /// Runs `first` on a memory of four pageblocks, and `second` in between, once `first` has dropped
 /// a zone lock `after` times.
 fn in_between(
@@ -83,8 +92,9 @@ fn in_between(
     thread::scope(|scope| {
         scope.spawn(|| {
             memory.platform().meeting.wait();
+            // Also if it fails, so that the other thread ends.
+            let _met = Meeting(&memory.platform().meeting);
             second(&memory);
-            memory.platform().meeting.wait();
         });
         first(&memory);
     });
