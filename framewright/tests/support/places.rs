@@ -84,8 +84,9 @@ impl Places {
                 && (!of.this_node || zone.node == from)
                 && of.nodes.is_none_or(|nodes| nodes.contains(zone.node))
         };
-        let list = self.of_nodes.get(from.index()).into_iter().flatten().copied();
-        list.filter(|&zone| may_use(&zones[zone])).collect()
+        // A node that the machine does not have is as far as any: then the own one's list counts.
+        let list = self.of_nodes.get(from.index()).or_else(|| self.of_nodes.get(near.index()));
+        list.into_iter().flatten().copied().filter(|&zone| may_use(&zones[zone])).collect()
     }
 }
 
