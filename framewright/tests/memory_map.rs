@@ -91,6 +91,10 @@ fn what_is_wrong_with_a_map_is_named() {
     assert_eq!(new(&[range(8, 16), range(0, 4)]), Err(InitError::Unsorted { index: 1 }));
     assert_eq!(new(&[range(0, 16), range(8, 24)]), Err(InitError::Overlapping { index: 1 }));
     assert_eq!(new(&[range(0, 1), range(1 << 40, 1 << 41)]), Err(InitError::SpanTooLarge));
+    // Frame numbers have room for the end of the largest block behind the last frame.
+    let most = (1 << 32) - (2 << 18);
+    assert_eq!(new(&[range(512, 1024), range(most, 512 + most)]), Ok(()));
+    assert_eq!(new(&[range(512, 1024), range(most, 513 + most)]), Err(InitError::SpanTooLarge));
     assert!(matches!(new(&[range(0, u64::MAX)]), Err(InitError::AddressTooHigh { index: 0 })));
     assert_eq!(Layout::new::<Machine>(&Config::new(&[range(0, 1)], 0)), Err(InitError::NoCpus));
 }
