@@ -164,6 +164,11 @@ fn free_blocks_are_reported_once() {
         };
         assert_eq!(memory.report_free(Order::ZERO, &mut |_| ()), Err(OrderTooSmall));
         let two = Order::new(10).unwrap();
+        let panics = std::panic::AssertUnwindSafe(|| {
+            let _ = memory.report_free(Order::PAGEBLOCK, &mut |_| panic!("on purpose"));
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert_eq!(memory.free(), 8 * PAGEBLOCK, "what was lent is back");
         assert_eq!(report(two).len(), 4);
         assert_eq!(report(two), []);
         let mut token = memory.cpu(CpuId::new(0)).unwrap();

@@ -19,7 +19,8 @@ pub struct CpuToken<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
     /// The zone that requests for any kind try first.
     home: Home<'m>,
-    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first, if there is one.
+    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
+    /// if there is one.
     normal: Option<Home<'m>>,
     /// The memory's generation when the homes were looked up.
     generation: u32,

@@ -9,6 +9,7 @@
 use super::Memory;
 use crate::{
     frame::{FrameRange, Order},
+    pcp::Cpu,
     platform::{CpuId, Platform},
 };
 
@@ -27,10 +28,24 @@ impl core::fmt::Display for OrderTooSmall {
 
 impl core::error::Error for OrderTooSmall {}
 
+/// A block that is out of the zone while the embedder is told of it. It goes back also if the
+/// embedder panics.
+struct Lent<'c, 'm, P: Platform> {
+    cpu: Cpu<'c, 'm, P>,
+    frame: u32,
+    order: Order,
+}
+
+impl<P: Platform> Drop for Lent<'_, '_, P> {
+    fn drop(&mut self) {
+        self.cpu.give_reported(self.frame, self.order);
+    }
+}
+
 impl<P: Platform> Memory<'_, P> {
     /// Tells `report` of every free block of `order`, larger ones in parts, that it was not told
-    /// of since the block became free, and returns how many frames that were. `report` may allocate and
-    /// free.
+    /// of since the block became free, and returns how many frames that were. `report` may
+    /// allocate and free.
     ///
     /// # Errors
     ///
@@ -49,11 +64,12 @@ impl<P: Platform> Memory<'_, P> {
                 // What is freed meanwhile has its turn next time: else this might not end.
                 for _ in 0..Order::MAX.frames() >> order.get() {
                     let Some(frame) = cpu.take_unreported(gigablock, order) else { break };
+                    let lent = Lent { cpu, frame, order };
                     let start = cpu.pfn(frame);
                     if let Some(range) = FrameRange::new(start, start.offset(order.frames())) {
                         report(range);
                     }
-                    cpu.give_reported(frame, order);
+                    drop(lent);
                     frames += order.frames();
                 }
             }

@@ -141,13 +141,11 @@ impl<'m, P: Platform> Memory<'m, P> {
             self.withhold(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
         let cpu = self.context(zone, ACCOUNT);
         let take = |from, to| cpu.take_withheld(from, to, migratetype);
-        let taken = take_run(&cpu, start, end, take);
-        let busy = if taken { 0 } else { self.report_in_use(zone, start, end, in_the_way) };
-        if taken {
-            Ok(Extent::new(self.tag(), range))
-        } else {
-            Err(RangeError::Busy { frames: busy })
+        if take_run(&cpu, start, end, take) {
+            return Ok(Extent::new(self.tag(), range));
         }
+        let frames = self.report_in_use(zone, start, end, in_the_way);
+        Err(RangeError::Busy { frames })
     }
 
     /// Allocates neighbouring frames in any number, as far as the min watermark allows.
