@@ -136,7 +136,7 @@ pub(crate) struct AllocMicroArgs {
 
 const LARGE_MEMORY_EXAMPLES: &str = "\
 Nothing stands behind the frames: what is made and measured are the books that an allocator keeps
-of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 200 MiB.
+of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 250 MiB.
 Goals stand below the figures, with what was measured; with --quick they are not judged.
 
 Examples:
@@ -145,7 +145,7 @@ Examples:
   framewright run large-memory --quick --memory 64GiB --nodes 2
       A smaller machine. The three zones that are compared have a 64th of it, a quarter, and all.
   framewright run large-memory --memory 8TiB --nodes 8 --cpus 512 --json large.json
-      A larger one, in 2 GiB.";
+      A larger one, in some 3 GiB.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct LargeMemoryArgs {
