@@ -1,0 +1,37 @@
+//! Why a run ended early.
+
+use framewright::CpuId;
+use thiserror::Error;
+
+/// What went wrong on a simulated machine.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Failure {
+    /// A CPU found something that must not be.
+    #[error("CPU {}: {what}", cpu.get())]
+    Violation {
+        /// Who found it.
+        cpu: CpuId,
+        /// What it found.
+        what: String,
+    },
+    /// A program panicked.
+    #[error("CPU {}: panicked: {message}", cpu.get())]
+    Panicked {
+        /// Whose program.
+        cpu: CpuId,
+        /// What it said.
+        message: String,
+    },
+    /// Every CPU waits for another one.
+    #[error("deadlock: every CPU waits")]
+    Deadlock,
+}
+
+impl Failure {
+    pub(super) fn deadlock() -> Self {
+        Self::Deadlock
+    }
+}
+
+/// What a program is unwound with after it reported a [`Failure`] itself.
+pub(super) struct Reported;

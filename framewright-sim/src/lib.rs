@@ -1,0 +1,12 @@
+//! A machine of N simulated CPUs, on which the library runs unchanged.
+//!
+//! Every CPU is a coroutine with a clock of its own; all of them share one thread of the host.
+//! What the library tells its platform (locks, lines touched, work done, words of the owners'
+//! protocol) is where a CPU is charged, and where another may go on. Same machine, same seed, same
+//! programs: the same run, on any host, on any day.
+//!
+//! | module     | job                                                                   |
+//! |------------|-----------------------------------------------------------------------|
+//! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words                      |
+
+pub mod engine;
