@@ -24,8 +24,12 @@ pub struct Costs {
     pub cache: Cache,
     /// Memory.
     pub memory: Memory,
-    /// Instructions of modelled work.
+    /// Entering the kernel other than by a fault.
+    pub syscall: Syscall,
+    /// Instructions, and what list-buddy takes of them.
     pub code: Code,
+    /// What the library takes of them.
+    pub library: Library,
 }
 
 /// The clock.
@@ -105,8 +109,10 @@ pub struct Fault {
     pub unmap: u64,
     /// Clearing a frame.
     pub clear: u64,
-    /// Copying a frame.
+    /// Copying a frame that no cache holds.
     pub copy: u64,
+    /// Copying a frame that the second-level cache holds.
+    pub copy_hot: u64,
     /// Putting a frame on the list of pages in use.
     pub lru_add: u64,
 }
@@ -134,7 +140,14 @@ pub struct Memory {
     pub bandwidth_mb_per_s: u64,
 }
 
-/// Instructions of modelled work, and what an instruction costs.
+/// Entering the kernel other than by a fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Syscall {
+    /// Entering and leaving.
+    pub entry: u64,
+}
+
+/// What instructions cost, and what list-buddy, the classic design, takes of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Code {
     /// Cycles that 100 instructions take where every line is at hand.
@@ -143,6 +156,60 @@ pub struct Code {
     pub list_buddy_take: u64,
     /// list-buddy: instructions under the zone lock to give one frame back.
     pub list_buddy_give: u64,
+}
+
+/// Instructions of the library, per unit of the work that it reports to its platform: one field
+/// per kind of work there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Library {
+    /// An allocation that a ring serves.
+    pub hot_alloc: u64,
+    /// A free that a ring takes.
+    pub hot_free: u64,
+    /// An allocation that found its ring empty.
+    pub slow_alloc: u64,
+    /// A free that found its ring full.
+    pub slow_free: u64,
+    /// Neighbours that go to or from a ring in one piece.
+    pub ring_runs: u64,
+    /// A frame that goes to or from a ring alone.
+    pub ring_frames: u64,
+    /// A bundle put into the store.
+    pub store_bundles: u64,
+    /// A bundle chosen to leave the lists.
+    pub choose_bundles: u64,
+    /// A request to the zone.
+    pub refill: u64,
+    /// A batch on its way to the zone.
+    pub bulk_free: u64,
+    /// A zone that a request looked at behind the first.
+    pub walk_zones: u64,
+    /// One hold of the zone lock.
+    pub zone_hold: u64,
+    /// A pageblock that a batch chose and took from.
+    pub take_pageblocks: u64,
+    /// A bundle taken.
+    pub take_bundles: u64,
+    /// A frame taken.
+    pub take_frames: u64,
+    /// A pageblock that a batch gave to.
+    pub give_pageblocks: u64,
+    /// A bundle given.
+    pub give_bundles: u64,
+    /// A frame given.
+    pub give_frames: u64,
+    /// A pageblock moved to another list.
+    pub relist: u64,
+    /// A pageblock that comes or goes as a whole.
+    pub whole_pageblocks: u64,
+    /// A search for a pageblock of another type.
+    pub fallback: u64,
+    /// A pageblock that a search passed.
+    pub search: u64,
+    /// A pageblock of a given range or specific block.
+    pub range_pageblocks: u64,
+    /// A pageblock that was isolated, came, went, or changed its type.
+    pub change_pageblocks: u64,
 }
 
 impl Costs {
@@ -174,5 +241,11 @@ impl Costs {
     #[must_use]
     pub const fn nanos_of_cycles(&self, cycles: u64) -> u64 {
         (cycles as u128 * 1000 / self.clock.frequency_mhz as u128) as u64
+    }
+
+    /// The second-level cache of a core in bytes.
+    #[must_use]
+    pub const fn l2_bytes(&self) -> u64 {
+        self.cache.l2_kib << 10
     }
 }

@@ -50,7 +50,9 @@ mod topology;
 mod write;
 
 pub use basis::{Basis, Provenance};
-pub use costs::{Cache, Clock, Code, Costs, Fault, Interrupt, Latency, Lock, Memory, Tick, Tlb};
+pub use costs::{
+    Cache, Clock, Code, Costs, Fault, Interrupt, Latency, Library, Lock, Memory, Syscall, Tick, Tlb,
+};
 pub use error::MachineError;
 pub use parameter::{PARAMETERS, Parameter, Unit};
 pub use presets::{nearest_preset, presets};

@@ -139,19 +139,46 @@ pub const PARAMETERS: &[Parameter] = parameters! {
         "page fault without allocating and clearing: entry, mapping, page table, return";
     "fault.unmap" Cycles fault.unmap: "taking one page out of the page table";
     "fault.clear" Cycles fault.clear: "clearing a frame";
-    "fault.copy" Cycles fault.copy: "copying a frame";
+    "fault.copy" Cycles fault.copy: "copying a frame that no cache holds";
+    "fault.copy_hot" Cycles fault.copy_hot:
+        "copying a frame that the second-level cache holds";
     "fault.lru_add" Cycles fault.lru_add: "putting a frame on the list of pages in use";
     "tick.period" Micros tick.period_us: "from one periodic interrupt to the next";
     "tick.cost" Cycles tick.cost: "one periodic interrupt";
     "cache.l2" Kibibytes cache.l2_kib:
         "second-level cache of a core: what it used so little ago is hot";
     "memory.bandwidth" MegabytesPerSecond memory.bandwidth_mb_per_s: "memory of one node";
+    "syscall.entry" Cycles syscall.entry: "entering the kernel and leaving it, without a fault";
     "code.cycles_per_100_instructions" Cycles code.cycles_per_100_instructions:
         "100 instructions, every line at hand";
     "code.list_buddy_take" Instructions code.list_buddy_take:
         "list-buddy, under the zone lock, per frame taken";
     "code.list_buddy_give" Instructions code.list_buddy_give:
         "list-buddy, under the zone lock, per frame given back";
+    "library.hot_alloc" Instructions library.hot_alloc: "an allocation that a ring serves";
+    "library.hot_free" Instructions library.hot_free: "a free that a ring takes";
+    "library.slow_alloc" Instructions library.slow_alloc: "an allocation that found its ring empty";
+    "library.slow_free" Instructions library.slow_free: "a free that found its ring full";
+    "library.ring_runs" Instructions library.ring_runs: "neighbours that go to or from a ring in one piece";
+    "library.ring_frames" Instructions library.ring_frames: "a frame that goes to or from a ring alone";
+    "library.store_bundles" Instructions library.store_bundles: "a bundle put into the store";
+    "library.choose_bundles" Instructions library.choose_bundles: "a bundle chosen to leave the lists";
+    "library.refill" Instructions library.refill: "a request to the zone";
+    "library.bulk_free" Instructions library.bulk_free: "a batch on its way to the zone";
+    "library.walk_zones" Instructions library.walk_zones: "a zone that a request looked at behind the first";
+    "library.zone_hold" Instructions library.zone_hold: "one hold of the zone lock";
+    "library.take_pageblocks" Instructions library.take_pageblocks: "a pageblock that a batch chose and took from";
+    "library.take_bundles" Instructions library.take_bundles: "a bundle taken";
+    "library.take_frames" Instructions library.take_frames: "a frame taken";
+    "library.give_pageblocks" Instructions library.give_pageblocks: "a pageblock that a batch gave to";
+    "library.give_bundles" Instructions library.give_bundles: "a bundle given";
+    "library.give_frames" Instructions library.give_frames: "a frame given";
+    "library.relist" Instructions library.relist: "a pageblock moved to another list";
+    "library.whole_pageblocks" Instructions library.whole_pageblocks: "a pageblock that comes or goes as a whole";
+    "library.fallback" Instructions library.fallback: "a search for a pageblock of another type";
+    "library.search" Instructions library.search: "a pageblock that a search passed";
+    "library.range_pageblocks" Instructions library.range_pageblocks: "a pageblock of a given range or specific block";
+    "library.change_pageblocks" Instructions library.change_pageblocks: "a pageblock that was isolated, came, went, or changed its type";
 };
 
 /// The parameter called `key`.

@@ -3,7 +3,10 @@
 //! A description is read on top of a *draft*: the machine that it builds upon. What it says replaces
 //! what the draft says; the result must be complete.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -21,6 +24,8 @@ mod topology;
 
 use source::{Fault, Source};
 
+/// The most bytes of a description.
+const MOST_BYTES: u64 = 1 << 20;
 /// The longest name and description, in characters.
 const LONGEST: usize = 200;
 
@@ -36,6 +41,17 @@ pub(super) struct Draft {
 }
 
 impl Spec {
+    /// The machine that the file at `path` describes.
+    ///
+    /// # Errors
+    ///
+    /// Why the file cannot be read, or what is wrong in it, with its line, key and value.
+    pub fn from_file(path: &Path) -> Result<Self, MachineError> {
+        let file = path.display().to_string();
+        let text = text_of(path).map_err(|error| MachineError::about(&file, error.to_string()))?;
+        Self::from_toml(&file, &text)
+    }
+
     /// The machine that `text` describes; errors name `file`.
     ///
     /// # Errors
@@ -44,6 +60,16 @@ impl Spec {
     pub fn from_toml(file: &str, text: &str) -> Result<Self, MachineError> {
         read(file, text, None)?.finish(file)
     }
+}
+
+/// The text of a file; no description is nearly as long as what it may be.
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    if text.len() as u64 == MOST_BYTES {
+        return Err(io::Error::other("is too large to be the description of a machine"));
+    }
+    Ok(text)
 }
 
 impl Draft {

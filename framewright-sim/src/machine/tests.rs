@@ -305,3 +305,13 @@ fn seeds_of_the_fuzzer_give_a_machine_or_an_error() {
     }
     assert!(machines > 0, "no machine in {}", seeds.display());
 }
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = |path: &str| Spec::from_file(Path::new(path)).unwrap_err().to_string();
+    assert!(error("nowhere.toml").starts_with("nowhere.toml: No such file"));
+    let folder = env!("CARGO_MANIFEST_DIR");
+    assert!(error(folder).starts_with(&format!("{folder}: ")));
+    #[cfg(unix)]
+    assert!(error("/dev/zero").contains("too large"));
+}
