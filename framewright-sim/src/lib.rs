@@ -14,3 +14,4 @@
 
 pub mod engine;
 pub mod machine;
+pub mod platform;
