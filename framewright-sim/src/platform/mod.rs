@@ -7,6 +7,7 @@
 //!
 //! | module  | job                                                                       |
 //! |---------|---------------------------------------------------------------------------|
+//! | `books` | [`Books`]: the buffer for a memory's metadata                              |
 //! | `lock`  | [`SimLock`]: a lock of the engine, numbered by first use                    |
 //! | `word`  | [`SimWord`]: a word of the engine, likewise                                 |
 //! | `lines` | the library's lines and sections as the engine names them                  |
@@ -16,6 +17,7 @@
 
 #![allow(unsafe_code)]
 
+mod books;
 mod lines;
 mod lock;
 mod prices;
@@ -23,6 +25,7 @@ mod prices;
 mod tests;
 mod word;
 
+pub use books::Books;
 pub use lock::SimLock;
 pub use word::SimWord;
 

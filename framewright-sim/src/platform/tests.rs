@@ -2,22 +2,9 @@ use super::*;
 use crate::engine::{Failure, Model, Options, Program, Schedule};
 use crate::machine::Spec;
 use framewright::{Block, Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Request};
-use std::mem::MaybeUninit;
 
 const FRAMES: u64 = 4096;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
-
-/// A buffer for the books of a memory.
-fn buffer(layout: &Layout) -> Vec<MaybeUninit<u128>> {
-    vec![MaybeUninit::uninit(); layout.bytes().div_ceil(16) + 8]
-}
-
-fn aligned<'m>(layout: &Layout, buffer: &'m mut [MaybeUninit<u128>]) -> &'m mut [MaybeUninit<u8>] {
-    // SAFETY: any bytes, initialised or not, are such bytes.
-    let bytes = unsafe { buffer.align_to_mut::<MaybeUninit<u8>>().1 };
-    let start = bytes.as_ptr().align_offset(layout.align());
-    &mut bytes[start..]
-}
 
 /// What every CPU does: takes frames, gives half of them back, and so on; then all.
 fn churn<'m>(memory: &Memory<'m, Simulated>, cpu: Cpu<'_>, rounds: u32) {
@@ -40,10 +27,9 @@ fn four(machine: &Machine, settings: Settings, rounds: u32) -> Result<u64, Failu
     let frames = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
     let map = [MemoryRange::from(frames)];
     let config = Config::new(&map, 4);
-    let layout = Layout::new::<Simulated>(&config).unwrap();
-    let mut buffer = buffer(&layout);
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
     let simulated = Simulated::new(machine, settings);
-    let memory = Memory::new(simulated, &config, aligned(&layout, &mut buffer)).unwrap();
+    let memory = Memory::new(simulated, &config, books.as_mut()).unwrap();
     let program = |drains: bool| -> Program<'_> {
         let memory = &memory;
         Box::new(move |cpu: Cpu<'_>| {
