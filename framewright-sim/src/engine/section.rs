@@ -20,6 +20,7 @@ pub(super) struct Sections {
 }
 
 impl Sections {
+    #[inline]
     fn occupant(&mut self, section: SectionId) -> &mut u16 {
         let table = &mut self.tables[section.table];
         if section.index >= table.len() {
