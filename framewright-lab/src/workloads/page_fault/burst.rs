@@ -1,123 +1,114 @@
 //! The body: what one CPU does, on any machine.
 
-use framewright::{AllocError, Block, CpuToken, MigrateType, Order, Request};
-use std::fmt;
-
 use super::{FreeOrder, PageFault};
-use crate::workloads::{Contents, Overwritten};
+use crate::workloads::{
+    allocator::{Allocator, Frames},
+    cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE},
+    world::World,
+};
 
-const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
-const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
-
-/// What stopped a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stopped {
-    OutOfMemory(AllocError),
-    NotCleared(u64),
-    Overwritten(Overwritten),
-}
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stopped::OutOfMemory(error) => error.fmt(f),
-            Stopped::NotCleared(pfn) => write!(f, "frame {pfn:#x} was not cleared"),
-            Stopped::Overwritten(overwritten) => overwritten.fmt(f),
-        }
+/// Up and down until the machine says that it is enough.
+pub(crate) fn run<A: Allocator, W: World<A::Block>>(
+    work: &PageFault,
+    cpu: &mut Cpu<'_, A, W>,
+) -> Result<(), Stopped> {
+    let mut bursts = Bursts::new(work, cpu.number);
+    while cpu.goes_on() {
+        bursts.cycle(cpu)?;
     }
+    Ok(())
 }
 
 /// One CPU's bursts.
-pub(super) struct Bursts<'w, 'm> {
+pub(super) struct Bursts<'w, B> {
     work: &'w PageFault,
-    pages: Vec<Option<Mapped<'m>>>,
-    tables: Vec<Option<Block<'m>>>,
-    /// Where freed pages go to be freed at once.
-    gathered: Vec<Option<Block<'m>>>,
+    pages: Vec<Option<B>>,
+    tables: Vec<Option<B>>,
     random: fastrand::Rng,
-    /// What the next page is touched with: never the same twice, nor another CPU's.
-    next_value: u64,
+    /// What pages are touched with is made from it: never the same twice for a frame, nor another
+    /// CPU's.
+    cycle: u64,
 }
 
-/// A page, and what it was touched with.
-struct Mapped<'m> {
-    block: Block<'m>,
-    value: u64,
-}
-
-impl<'w, 'm> Bursts<'w, 'm> {
+impl<'w, B: Frames + Send> Bursts<'w, B> {
     /// The bursts of CPU `cpu`.
     pub(super) fn new(work: &'w PageFault, cpu: u16) -> Self {
         Self {
             work,
             pages: Vec::with_capacity(work.frames as usize),
             tables: Vec::new(),
-            gathered: Vec::with_capacity(work.gather as usize),
-            random: fastrand::Rng::with_seed(work.seed ^ u64::from(cpu) << 32),
-            next_value: (u64::from(cpu) + 1) << 48,
+            random: fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32)),
+            cycle: u64::from(cpu) << 32,
         }
     }
 
-    /// Up and down once. Returns the pages touched. Whatever stops it, all frames are free again
-    /// when it returns.
-    pub(super) fn cycle<P: Contents>(
-        &mut self,
-        cpu: &mut CpuToken<'_, 'm, P>,
-    ) -> Result<u64, Stopped> {
+    /// Up and down once. Whatever stops it, all frames are free again when it returns.
+    pub(super) fn cycle<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
         let up = self.up(cpu);
-        let pages = self.pages.len() as u64;
         let down = self.down(cpu);
-        up.and(down).map(|()| pages)
+        up.and(down)
     }
 
-    fn up<P: Contents>(&mut self, cpu: &mut CpuToken<'_, 'm, P>) -> Result<(), Stopped> {
+    pub(super) fn up<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        self.cycle += 1;
         for page in 0..self.work.frames {
-            if page % self.work.frames_per_table == 0 {
-                let table = cpu.alloc(TABLE).map_err(Stopped::OutOfMemory)?;
-                self.tables.push(Some(table));
+            if cpu.is_over() {
+                break;
             }
-            let mut block = cpu.alloc(PAGE).map_err(Stopped::OutOfMemory)?;
-            let machine = cpu.memory().platform();
-            let cleared = machine.is_cleared(&block);
-            let (pfn, value) = (block.pfn(), self.next_value);
-            self.next_value += 1;
-            machine.touch_block(&mut block, value);
-            self.pages.push(Some(Mapped { block, value }));
-            if !cleared {
-                return Err(Stopped::NotCleared(pfn.get()));
+            if page % PAGES_PER_TABLE == 0 {
+                self.tables.push(Some(cpu.alloc(TABLE)?));
             }
+            let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
+            self.pages.push(Some(block));
         }
         Ok(())
     }
 
     /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
-    fn down<P: Contents>(&mut self, cpu: &mut CpuToken<'_, 'm, P>) -> Result<(), Stopped> {
+    pub(super) fn down<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
         if self.work.free_order == FreeOrder::Random {
             self.random.shuffle(&mut self.pages);
         }
-        let mut result = Ok(());
-        for chunk in self.pages.chunks_mut(self.work.gather as usize) {
-            for Mapped { block, value } in chunk.iter_mut().filter_map(Option::take) {
-                let verified = cpu.memory().platform().verify(&block, value);
-                result = result.and(verified.map_err(Stopped::Overwritten));
-                self.gathered.push(Some(block));
-            }
-            cpu.free_bulk(&mut self.gathered);
-            self.gathered.clear();
-        }
+        let result = cpu.unmap(&mut self.pages, |block| value_of(self.cycle, block));
         self.pages.clear();
-        cpu.free_bulk(&mut self.tables);
+        for tables in self.tables.chunks_mut(GATHER as usize) {
+            cpu.allocator.free_batch(tables);
+        }
         self.tables.clear();
         result
     }
 }
 
+/// What a page is touched with in a CPU's cycle.
+fn value_of<B: Frames>(cycle: u64, block: &B) -> u64 {
+    // Odd, so that no frame's value is zero in any cycle.
+    (cycle + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (block.pfn().get() << 1) | 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workloads::{
+        allocator::Library,
+        host::{HostWorld, Limit, Pace},
+        tally::{Done, Tally},
+        world::Overwritten,
+    };
     use framewright::{Config, CpuId, Layout, Memory};
     use framewright_host::{HostMachine, Metadata};
-    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
     fn a_frame_that_somebody_else_writes_to_is_noticed_and_all_are_freed() {
@@ -127,20 +118,29 @@ mod tests {
         let mut buffer =
             Metadata::for_layout(&Layout::new::<HostMachine>(&config).unwrap()).unwrap();
         let memory = Memory::new(machine, &config, buffer.as_mut()).unwrap();
-        let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
-        let work = PageFault { frames: 1100, ..PageFault::full(1) };
+        let (tallies, stop) = ([Tally::default()], AtomicBool::new(false));
+        let mut cpu = Cpu {
+            number: 0,
+            of: 1,
+            allocator: Library(memory.cpu(CpuId::new(0)).unwrap()),
+            world: HostWorld::new(memory.platform(), Pace::new(Limit::Cycles(2)), &stop),
+            tally: &tallies[0],
+            heat: None,
+        };
+        let work = PageFault { frames: 1100, ..PageFault::new(1) };
         let mut bursts = Bursts::new(&work, 0);
 
         bursts.up(&mut cpu).unwrap();
         assert_eq!((bursts.pages.len(), bursts.tables.len()), (1100, 3));
         let victim = bursts.pages[700].as_ref().unwrap();
-        let (pfn, expected) = (victim.block.pfn(), victim.value);
-        memory.platform().words(&victim.block)[511].store(77, Relaxed);
+        let (pfn, expected) = (victim.pfn(), value_of(bursts.cycle, victim));
+        memory.platform().words(victim)[511].store(77, Relaxed);
 
         let overwritten = Overwritten { pfn, found: 77, expected };
         assert_eq!(bursts.down(&mut cpu), Err(Stopped::Overwritten(overwritten)));
-        assert_eq!(bursts.cycle(&mut cpu), Ok(1100));
-        cpu.drain();
+        assert_eq!(bursts.cycle(&mut cpu), Ok(()));
+        assert_eq!(Done::sum(&tallies).pages, 2200);
+        cpu.allocator.0.drain();
         assert_eq!(memory.free(), 4096);
     }
 }
