@@ -1,4 +1,4 @@
-//! A machine of N simulated CPUs, on which the library runs unchanged.
+//! Simulated machines of 1 to 512 CPUs that run Framewright, deterministically.
 //!
 //! Every CPU is a coroutine with a clock of its own; all of them share one thread of the host.
 //! What the library tells its platform (locks, lines touched, work done, words of the owners'
@@ -7,6 +7,10 @@
 //!
 //! | module     | job                                                                   |
 //! |------------|-----------------------------------------------------------------------|
-//! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words                      |
+//! | `machine`  | what is simulated: CPUs, memory, and what things cost, as TOML         |
+//! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words, cache lines         |
+//! | `platform` | the library's `Platform` on the engine                                 |
+//! | `check`    | invariants, at the end of every run and in between                     |
 
 pub mod engine;
+pub mod machine;
