@@ -21,6 +21,11 @@ pub(crate) const PAGES_PER_TABLE: u32 = 512;
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 pub(crate) const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
 
+/// What a page is touched with by its `owner`, a number that no other owner has: never zero.
+pub(crate) fn value_of<B: Frames>(owner: u64, block: &B) -> u64 {
+    (owner + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (block.pfn().get() << 1) | 1
+}
+
 /// What stopped a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stopped {

@@ -44,12 +44,12 @@ pub(crate) mod world;
 use framewright::{Tuning, frame::PAGEBLOCK_FRAMES};
 use indexmap::IndexMap;
 
-use allocator::Allocator;
+use allocator::{Allocator, Frames};
 use cpu::{Cpu, Stopped};
-use kbuild::Kbuild;
-use page_fault::PageFault;
-use pipe::Pipes;
-use socket_pairs::SocketPairs;
+use kbuild::{Builder, Kbuild};
+use page_fault::{Bursts, PageFault};
+use pipe::{Message, Pipe};
+use socket_pairs::{End, SocketPairs};
 use world::World;
 
 pub(crate) use counts::Counts;
@@ -116,29 +116,91 @@ impl Workload {
         }
     }
 
-    /// Ways between CPUs that it needs.
-    pub(crate) fn pipes(&self, cpus: u16) -> u16 {
+    /// Ways between CPUs that it needs, and how much each of them holds.
+    pub(crate) fn pipes(&self, cpus: u16) -> (u16, u16) {
         match self {
-            Self::SocketPairs(work) => work.pairs_on(cpus),
-            Self::PageFault(_) | Self::Kbuild(_) => 0,
+            Self::SocketPairs(work) => (work.pairs_on(cpus), work.in_flight),
+            Self::PageFault(_) | Self::Kbuild(_) => (0, 0),
         }
     }
 
-    /// The part of one CPU, from its beginning to its end. Whatever stops it, the CPU holds no
-    /// frame when it returns.
-    pub(crate) fn run<A, W>(
-        &self,
-        cpu: &mut Cpu<'_, A, W>,
-        pipes: Pipes<'_, A::Block>,
-    ) -> Result<(), Stopped>
+    /// Which of them a CPU uses.
+    pub(crate) fn pipe_of(&self, cpu: u16, cpus: u16) -> Option<usize> {
+        match self {
+            Self::SocketPairs(work) => work.role(cpu, cpus).map(|(pair, _)| usize::from(pair)),
+            Self::PageFault(_) | Self::Kbuild(_) => None,
+        }
+    }
+}
+
+/// One CPU's part of a workload: what it has and does.
+pub(crate) enum Body<'w, B> {
+    PageFault(Bursts<'w, B>),
+    Kbuild(Builder<'w, B>),
+    SocketPairs(End<'w>),
+}
+
+/// The way that a CPU shares with another, if it does.
+pub(crate) type Way<'p, B> = Option<&'p dyn Pipe<Message<B>>>;
+
+impl<'w, B: Frames + Send> Body<'w, B> {
+    /// The part of CPU `cpu` of `cpus`. It holds no frame yet.
+    pub(crate) fn new(workload: &'w Workload, cpu: u16, cpus: u16) -> Self {
+        match workload {
+            Workload::PageFault(work) => Self::PageFault(Bursts::new(work, cpu)),
+            Workload::Kbuild(work) => Self::Kbuild(Builder::new(work, cpu)),
+            Workload::SocketPairs(work) => Self::SocketPairs(End::new(work, cpu, cpus)),
+        }
+    }
+
+    /// Some work before the clock starts; says whether there is more of it.
+    pub(crate) fn age<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<bool, Stopped>
     where
-        A: Allocator,
-        W: World<A::Block>,
+        A: Allocator<Block = B>,
+        W: World<B>,
     {
         match self {
-            Self::PageFault(work) => page_fault::run(work, cpu),
-            Self::Kbuild(work) => kbuild::run(work, cpu),
-            Self::SocketPairs(work) => socket_pairs::run(work, cpu, pipes),
+            Self::PageFault(bursts) => bursts.age(cpu),
+            Self::Kbuild(_) | Self::SocketPairs(_) => Ok(false),
+        }
+    }
+
+    /// Works until the machine says that it is enough.
+    pub(crate) fn work<A, W>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        way: Way<'_, B>,
+    ) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        match (self, way) {
+            (Self::PageFault(bursts), _) => bursts.work(cpu),
+            (Self::Kbuild(builder), _) => builder.work(cpu),
+            (Self::SocketPairs(end), Some(pipe)) => end.work(cpu, pipe),
+            (Self::SocketPairs(_), None) => Ok(()),
+        }
+    }
+
+    /// Gives every frame back, whatever it finds in them. The first that is wrong is told.
+    pub(crate) fn give_back<A, W>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        way: Way<'_, B>,
+    ) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        match (self, way) {
+            (Self::PageFault(bursts), _) => bursts.give_back(cpu),
+            (Self::Kbuild(builder), _) => builder.give_back(cpu),
+            (Self::SocketPairs(end), Some(pipe)) => {
+                end.give_back(cpu, pipe);
+                Ok(())
+            }
+            (Self::SocketPairs(_), None) => Ok(()),
         }
     }
 }

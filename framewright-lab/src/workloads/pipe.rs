@@ -22,6 +22,3 @@ pub(crate) struct Message<B> {
     pub(crate) blocks: Vec<B>,
     pub(crate) value: u64,
 }
-
-/// All ways of a machine.
-pub(crate) type Pipes<'p, B> = &'p [Box<dyn Pipe<Message<B>> + Sync + 'p>];

@@ -18,7 +18,7 @@ use super::{
     world::{HostWorld, Pace},
 };
 use crate::workloads::{
-    Counts, Side, Window, Workload,
+    Body, Counts, Side, Window, Workload,
     allocator::Library,
     cpu::{Cpu, Stopped},
     figures::{self, Waits},
@@ -121,11 +121,11 @@ struct Part {
 }
 
 /// What the threads of a round share.
-struct Shared<'r, 'm> {
+struct Shared<'m> {
     limit: Limit,
     start: Barrier,
     stop: AtomicBool,
-    pipes: Vec<Box<dyn Pipe<Message<Block<'m>>> + Sync + 'r>>,
+    pipes: Vec<HostPipe<Message<Block<'m>>>>,
 }
 
 impl<'p, 'm> Player<'p, 'm> {
@@ -144,12 +144,12 @@ impl<'p, 'm> Player<'p, 'm> {
     /// One round: all CPUs at once. If one of them is stopped, all are.
     fn play(&self, limit: Limit) -> Result<(Window, End), WorkloadError> {
         let cpus = self.memory.cpu_count();
-        let pipe = |_| Box::new(HostPipe::new(self.room())) as Box<dyn Pipe<_> + Sync>;
+        let (pipes, room) = self.work.pipes(cpus);
         let shared = Shared {
             limit,
             start: Barrier::new(usize::from(cpus)),
             stop: AtomicBool::new(false),
-            pipes: (0..self.work.pipes(cpus)).map(pipe).collect(),
+            pipes: (0..pipes).map(|_| HostPipe::new(room)).collect(),
         };
         let before = self.moment();
         let parts: Result<Vec<Part>, WorkloadError> = thread::scope(|scope| {
@@ -174,15 +174,8 @@ impl<'p, 'm> Player<'p, 'm> {
         }
     }
 
-    fn room(&self) -> u16 {
-        match self.work {
-            Workload::SocketPairs(work) => work.in_flight,
-            Workload::PageFault(_) | Workload::Kbuild(_) => 0,
-        }
-    }
-
     /// One CPU's part of a round.
-    fn part(&self, cpu: u16, shared: &Shared<'_, 'm>) -> Result<Part, WorkloadError> {
+    fn part(&self, cpu: u16, shared: &Shared<'m>) -> Result<Part, WorkloadError> {
         let machine = self.memory.platform();
         let registered = machine.register_as(CpuId::new(cpu));
         // Whoever cannot register must not keep the others waiting.
@@ -196,10 +189,14 @@ impl<'p, 'm> Player<'p, 'm> {
             tally: &self.tallies[usize::from(cpu)],
             heat: self.heat.as_ref(),
         };
-        let stopped = self.work.run(&mut seat, &shared.pipes).err();
-        if stopped.is_some() {
+        let pipe = self.work.pipe_of(cpu, seat.of).map(|pipe| &shared.pipes[pipe]);
+        let way = pipe.map(|pipe| pipe as &dyn Pipe<_>);
+        let mut body = Body::new(self.work, cpu, seat.of);
+        let worked = body.work(&mut seat, way);
+        if worked.is_err() {
             shared.stop.store(true, Relaxed);
         }
+        let stopped = worked.and(body.give_back(&mut seat, way)).err();
         Ok(Part { cpu, started: seat.world.pace.started(), ended: Instant::now(), stopped })
     }
 

@@ -3,7 +3,7 @@
 use super::Kbuild;
 use crate::workloads::{
     allocator::{Allocator, Frames},
-    cpu::{Cpu, PAGES_PER_TABLE, Stopped, TABLE},
+    cpu::{Cpu, PAGES_PER_TABLE, Stopped, TABLE, value_of},
     world::{Task, World},
 };
 use framewright::{MigrateType, Order, Request};
@@ -26,25 +26,13 @@ const FILE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const ORDER_1: Order = Order::new(1).expect("small");
 const ORDER_3: Order = Order::new(3).expect("small");
 
-/// Compilers, one after the other, until the machine says that it is enough.
-pub(crate) fn run<A: Allocator, W: World<A::Block>>(
-    work: &Kbuild,
-    cpu: &mut Cpu<'_, A, W>,
-) -> Result<(), Stopped> {
-    let tasks = cpu.alloc(TASKS)?;
-    let mut builder = Builder::new(work, cpu.number);
-    let mut result = Ok(());
-    while result.is_ok() && cpu.goes_on() {
-        result = builder.compile(cpu);
-    }
-    let cleaned = builder.clean(cpu);
-    cpu.allocator.free(tasks);
-    result.and(cleaned)
-}
-
-/// What stays on a CPU between compilers.
-struct Builder<'w, B> {
+/// One CPU, and what stays there between compilers.
+pub(crate) struct Builder<'w, B> {
     work: &'w Kbuild,
+    /// The slab of task structures, from the first compiler on.
+    tasks: Option<B>,
+    /// The compiler that runs.
+    process: Option<Process<B>>,
     /// Pages of object files, oldest first.
     objects: VecDeque<Vec<Option<B>>>,
     random: fastrand::Rng,
@@ -60,54 +48,98 @@ struct Process<B> {
 }
 
 impl<'w, B: Frames + Send> Builder<'w, B> {
-    fn new(work: &'w Kbuild, cpu: u16) -> Self {
+    /// The builder of CPU `cpu`.
+    pub(crate) fn new(work: &'w Kbuild, cpu: u16) -> Self {
         Self {
             work,
+            tasks: None,
+            process: None,
             objects: VecDeque::new(),
             random: fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32)),
             compiler: u64::from(cpu) << 32,
         }
     }
 
-    /// From fork to exit. Whatever stops it, the process has no frame when it returns.
-    fn compile<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    /// Compilers, one after the other, until the machine says that it is enough, or stops one.
+    pub(crate) fn work<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        self.tasks = Some(cpu.alloc(TASKS)?);
+        while cpu.goes_on() {
+            self.fork(cpu)?;
+            self.live(cpu)?;
+            if cpu.is_over() {
+                break;
+            }
+            self.exit(cpu)?;
+            cpu.tally.exits.add(1);
+        }
+        Ok(())
+    }
+
+    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
+    pub(crate) fn give_back<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let mut result = self.exit(cpu);
+        while !self.objects.is_empty() {
+            result = result.and(self.truncate(cpu));
+        }
+        if let Some(tasks) = self.tasks.take() {
+            cpu.allocator.free(tasks);
+        }
+        result
+    }
+
+    fn fork<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
     where
         A: Allocator<Block = B>,
         W: World<B>,
     {
         self.compiler += 1;
         cpu.does(Task::Compute(self.work.cycles_per_process));
-        let mut process = Process { pgd: cpu.alloc(PGD)?, tables: Vec::new(), pages: Vec::new() };
-        let lived = self.live(&mut process, cpu);
-        let exited = self.exit(process, cpu);
-        lived.and(exited)
+        let process = Process { pgd: cpu.alloc(PGD)?, tables: Vec::new(), pages: Vec::new() };
+        let process = self.process.insert(process);
+        for _ in 0..UPPER_TABLES {
+            process.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        Ok(())
     }
 
-    fn live<A, W>(
-        &mut self,
-        process: &mut Process<B>,
-        cpu: &mut Cpu<'_, A, W>,
-    ) -> Result<(), Stopped>
+    /// From exec to the last word of the object file.
+    fn live<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
     where
         A: Allocator<Block = B>,
         W: World<B>,
     {
-        for _ in 0..UPPER_TABLES {
-            process.tables.push(Some(cpu.alloc(TABLE)?));
-        }
         cpu.does(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
         for page in 0..self.size() {
             if cpu.is_over() {
                 return Ok(());
             }
-            if page % PAGES_PER_TABLE == 0 {
-                process.tables.push(Some(cpu.alloc(TABLE)?));
-            }
-            let value = |block: &B| value_of(self.compiler, block);
-            process.pages.push(Some(cpu.fault(page, value)?));
+            self.grow(page, cpu)?;
             cpu.does(Task::Compute(self.work.cycles_per_page));
         }
         self.write(cpu)
+    }
+
+    /// The process touches its next page.
+    fn grow<A, W>(&mut self, page: u32, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        if page.is_multiple_of(PAGES_PER_TABLE) {
+            process.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        let block = cpu.fault(page, |block| value_of(self.compiler, block))?;
+        process.pages.push(Some(block));
+        Ok(())
     }
 
     /// Log-uniform: as many compilers between 1 and 2 MiB as between 6 and 12.
@@ -155,39 +187,17 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
         result
     }
 
-    fn exit<A, W>(
-        &mut self,
-        mut process: Process<B>,
-        cpu: &mut Cpu<'_, A, W>,
-    ) -> Result<(), Stopped>
+    fn exit<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
     where
         A: Allocator<Block = B>,
         W: World<B>,
     {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
         let result = cpu.unmap(&mut process.pages, |block| value_of(self.compiler, block));
         cpu.allocator.free_batch(&mut process.tables);
         cpu.allocator.free(process.pgd);
-        cpu.tally.exits.add(1);
         result
     }
-
-    /// Removes all object files.
-    fn clean<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
-        let mut result = Ok(());
-        while !self.objects.is_empty() {
-            result = result.and(self.truncate(cpu));
-        }
-        result
-    }
-}
-
-/// What a page of a compiler is touched with.
-fn value_of<B: Frames>(compiler: u64, block: &B) -> u64 {
-    (compiler + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (block.pfn().get() << 1) | 1
 }
 
 /// What is in a page of an object file.

@@ -24,7 +24,7 @@ mod job;
 
 use super::cpu::PAGES_PER_TABLE;
 
-pub(crate) use job::run;
+pub(crate) use job::Builder;
 
 /// What each CPU does.
 #[derive(Clone, Debug)]

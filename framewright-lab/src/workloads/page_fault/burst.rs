@@ -3,98 +3,138 @@
 use super::{FreeOrder, PageFault};
 use crate::workloads::{
     allocator::{Allocator, Frames},
-    cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE},
+    cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
     world::World,
 };
 
-/// Up and down until the machine says that it is enough.
-pub(crate) fn run<A: Allocator, W: World<A::Block>>(
-    work: &PageFault,
-    cpu: &mut Cpu<'_, A, W>,
-) -> Result<(), Stopped> {
-    let mut bursts = Bursts::new(work, cpu.number);
-    while cpu.goes_on() {
-        bursts.cycle(cpu)?;
-    }
-    Ok(())
-}
-
 /// One CPU's bursts.
-pub(super) struct Bursts<'w, B> {
+pub(crate) struct Bursts<'w, B> {
     work: &'w PageFault,
+    /// What is mapped; on the way down, what was freed has left its slots.
     pages: Vec<Option<B>>,
+    /// Slots that are empty again. Nothing is before the way down begins.
+    freed: usize,
     tables: Vec<Option<B>>,
     random: fastrand::Rng,
     /// What pages are touched with is made from it: never the same twice for a frame, nor another
     /// CPU's.
     cycle: u64,
+    /// Steps to go until the CPU is where it shall be when the clock starts.
+    to_age: u64,
 }
 
 impl<'w, B: Frames + Send> Bursts<'w, B> {
     /// The bursts of CPU `cpu`.
-    pub(super) fn new(work: &'w PageFault, cpu: u16) -> Self {
+    pub(crate) fn new(work: &'w PageFault, cpu: u16) -> Self {
+        let mut random = fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32));
+        // Anywhere in a cycle, after a whole one for those on the way up.
+        let phase = random.u64(..2 * u64::from(work.frames).max(1));
+        let frames = u64::from(work.frames);
         Self {
             work,
             pages: Vec::with_capacity(work.frames as usize),
+            freed: 0,
             tables: Vec::new(),
-            random: fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32)),
+            random,
             cycle: u64::from(cpu) << 32,
+            to_age: if phase < frames { 2 * frames + phase } else { phase },
         }
     }
 
-    /// Up and down once. Whatever stops it, all frames are free again when it returns.
-    pub(super) fn cycle<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    /// Up and down until the machine says that it is enough, or stops in between.
+    pub(crate) fn work<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
     where
         A: Allocator<Block = B>,
         W: World<B>,
     {
-        let up = self.up(cpu);
-        let down = self.down(cpu);
-        up.and(down)
-    }
-
-    pub(super) fn up<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
-    where
-        A: Allocator<Block = B>,
-        W: World<B>,
-    {
-        self.cycle += 1;
-        for page in 0..self.work.frames {
-            if cpu.is_over() {
-                break;
-            }
-            if page % PAGES_PER_TABLE == 0 {
-                self.tables.push(Some(cpu.alloc(TABLE)?));
-            }
-            let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
-            self.pages.push(Some(block));
+        while !cpu.is_over() && (!self.pages.is_empty() || cpu.goes_on()) {
+            self.step(cpu)?;
         }
         Ok(())
     }
 
-    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
-    pub(super) fn down<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    /// A little work before the clock starts, so that memory is no longer fresh and CPUs are not in
+    /// step; says whether there is more of it.
+    pub(crate) fn age<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<bool, Stopped>
     where
         A: Allocator<Block = B>,
         W: World<B>,
     {
-        if self.work.free_order == FreeOrder::Random {
-            self.random.shuffle(&mut self.pages);
+        let some = self.random.u64(32..512).min(self.to_age);
+        let mut left = some;
+        while left > 0 {
+            let before = self.freed;
+            self.step(cpu)?;
+            left = left.saturating_sub((self.freed.saturating_sub(before) as u64).max(1));
         }
-        let result = cpu.unmap(&mut self.pages, |block| value_of(self.cycle, block));
-        self.pages.clear();
-        for tables in self.tables.chunks_mut(GATHER as usize) {
-            cpu.allocator.free_batch(tables);
+        self.to_age -= some;
+        Ok(self.to_age > 0)
+    }
+
+    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
+    pub(crate) fn give_back<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let mut result = Ok(());
+        while !self.pages.is_empty() || !self.tables.is_empty() {
+            result = result.and(self.down(cpu));
         }
-        self.tables.clear();
         result
     }
-}
 
-/// What a page is touched with in a CPU's cycle.
-fn value_of<B: Frames>(cycle: u64, block: &B) -> u64 {
-    // Odd, so that no frame's value is zero in any cycle.
-    (cycle + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (block.pfn().get() << 1) | 1
+    /// One page up, or one batch down.
+    fn step<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        match self.freed == 0 && self.pages.len() < self.work.frames as usize {
+            true => self.up(cpu),
+            false => self.down(cpu),
+        }
+    }
+
+    /// Maps one more page.
+    fn up<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let page = self.pages.len() as u32;
+        if page == 0 {
+            self.cycle += 1;
+        }
+        if page.is_multiple_of(PAGES_PER_TABLE) {
+            self.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
+        self.pages.push(Some(block));
+        Ok(())
+    }
+
+    /// Unmaps the next batch; with the last one, the page tables.
+    fn down<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        if self.freed == 0 && self.work.free_order == FreeOrder::Random {
+            self.random.shuffle(&mut self.pages);
+        }
+        let end = self.pages.len().min(self.freed + GATHER as usize);
+        let batch = &mut self.pages[self.freed..end];
+        let result = cpu.unmap(batch, |block| value_of(self.cycle, block));
+        self.freed = end;
+        if end == self.pages.len() {
+            cpu.allocator.free_batch(&mut self.tables);
+            self.tables.clear();
+            self.pages.clear();
+            self.freed = 0;
+        }
+        result
+    }
 }
 
 #[cfg(test)]
@@ -130,17 +170,30 @@ mod tests {
         let work = PageFault { frames: 1100, ..PageFault::new(1) };
         let mut bursts = Bursts::new(&work, 0);
 
-        bursts.up(&mut cpu).unwrap();
+        (0..1100).for_each(|_| bursts.step(&mut cpu).unwrap());
         assert_eq!((bursts.pages.len(), bursts.tables.len()), (1100, 3));
         let victim = bursts.pages[700].as_ref().unwrap();
         let (pfn, expected) = (victim.pfn(), value_of(bursts.cycle, victim));
         memory.platform().words(victim)[511].store(77, Relaxed);
 
         let overwritten = Overwritten { pfn, found: 77, expected };
-        assert_eq!(bursts.down(&mut cpu), Err(Stopped::Overwritten(overwritten)));
-        assert_eq!(bursts.cycle(&mut cpu), Ok(()));
-        assert_eq!(Done::sum(&tallies).pages, 2200);
+        assert_eq!(bursts.give_back(&mut cpu), Err(Stopped::Overwritten(overwritten)));
+        assert_eq!(bursts.work(&mut cpu), Ok(()));
+        assert_eq!(Done::sum(&tallies).pages, 3 * 1100);
+        assert_eq!(bursts.give_back(&mut cpu), Ok(()));
         cpu.allocator.0.drain();
         assert_eq!(memory.free(), 4096);
+    }
+
+    #[test]
+    fn ageing_ends_anywhere_in_a_cycle() {
+        let work = PageFault { frames: 1000, ..PageFault::new(1) };
+        let phases: Vec<u64> =
+            (0..50).map(|cpu| Bursts::<framewright::Block<'_>>::new(&work, cpu).to_age).collect();
+        // On the way down after one way up, or on the way up again.
+        assert!(phases.iter().all(|steps| (1000..3000).contains(steps)), "{phases:?}");
+        assert!(
+            phases.iter().any(|steps| *steps < 2000) && phases.iter().any(|steps| *steps > 2000)
+        );
     }
 }

@@ -15,7 +15,7 @@ mod burst;
 
 use super::cpu::PAGES_PER_TABLE;
 
-pub(crate) use burst::run;
+pub(crate) use burst::Bursts;
 
 /// What each CPU does.
 #[derive(Clone, Debug)]

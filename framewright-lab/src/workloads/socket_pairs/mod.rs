@@ -13,7 +13,7 @@
 
 mod pair;
 
-pub(crate) use pair::run;
+pub(crate) use pair::End;
 
 /// What each pair of CPUs does.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl SocketPairs {
     }
 
     /// Which pair a CPU belongs to, and whether it is the writer.
-    fn role(&self, cpu: u16, cpus: u16) -> Option<(u16, Role)> {
+    pub(crate) fn role(&self, cpu: u16, cpus: u16) -> Option<(u16, Role)> {
         let pairs = self.pairs_on(cpus);
         let stride = (cpus / pairs.max(1)) & !1;
         let (pair, place) = (cpu / stride.max(2), cpu % stride.max(2));
@@ -76,7 +76,7 @@ impl SocketPairs {
 
 /// What a CPU does in its pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
+pub(crate) enum Role {
     Writer,
     Reader,
 }

@@ -4,7 +4,7 @@ use super::{Role, SocketPairs, WRITE_BYTES};
 use crate::workloads::{
     allocator::{Allocator, Frames},
     cpu::{Cpu, Stopped},
-    pipe::{Message, Pipe, Pipes},
+    pipe::{Message, Pipe},
     world::{Task, World},
 };
 use framewright::{MigrateType, Order, Request};
@@ -16,49 +16,93 @@ pub(super) const MOST_FRAMES: u32 = 8 + 4 + 2 + 1 + 1;
 /// Of so many writes one has the other block of order 0.
 const EXTRA_EVERY: u32 = 10;
 
-/// Writes, or reads, until the machine says that it is enough.
-pub(crate) fn run<A: Allocator, W: World<A::Block>>(
-    work: &SocketPairs,
-    cpu: &mut Cpu<'_, A, W>,
-    pipes: Pipes<'_, A::Block>,
-) -> Result<(), Stopped> {
-    let Some((pair, role)) = work.role(cpu.number, cpu.of) else { return Ok(()) };
-    let pipe = &*pipes[usize::from(pair)];
-    let result = match role {
-        Role::Writer => write_all(work, cpu, pipe),
-        Role::Reader => read_all(work, cpu, pipe),
-    };
-    pipe.close();
-    // Who stops early leaves nothing behind for anybody to trip over.
-    if role == Role::Reader {
-        while let Some(message) = pipe.receive() {
+/// A CPU's end of a socket.
+pub(crate) struct End<'w> {
+    work: &'w SocketPairs,
+    role: Option<Role>,
+    random: fastrand::Rng,
+    /// What the next write is made from.
+    value: u64,
+}
+
+impl<'w> End<'w> {
+    /// That of CPU `cpu` of a machine of `cpus`.
+    pub(crate) fn new(work: &'w SocketPairs, cpu: u16, cpus: u16) -> Self {
+        Self {
+            work,
+            role: work.role(cpu, cpus).map(|(_, role)| role),
+            random: fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32)),
+            value: (u64::from(cpu) + 1) << 48,
+        }
+    }
+
+    /// Writes, or reads, until the machine says that it is enough, or the other end does.
+    pub(crate) fn work<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) -> Result<(), Stopped> {
+        let result = match self.role {
+            Some(Role::Writer) => self.write_all(cpu, pipe),
+            Some(Role::Reader) => self.read_all(cpu, pipe),
+            None => return Ok(()),
+        };
+        pipe.close();
+        result
+    }
+
+    /// Whoever stops early leaves nothing in the socket.
+    pub(crate) fn give_back<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) {
+        while self.role == Some(Role::Reader)
+            && let Some(message) = pipe.receive()
+        {
             message.blocks.into_iter().for_each(|block| cpu.allocator.free(block));
         }
     }
-    result
-}
 
-fn write_all<A: Allocator, W: World<A::Block>>(
-    work: &SocketPairs,
-    cpu: &mut Cpu<'_, A, W>,
-    pipe: &dyn Pipe<Message<A::Block>>,
-) -> Result<(), Stopped> {
-    let mut random = fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu.number) << 32));
-    let mut value = (u64::from(cpu.number) + 1) << 48;
-    while cpu.goes_on() && !cpu.is_over() {
-        value += 1 << 16;
-        cpu.does(Task::Compute(work.cycles_per_call));
-        let extra = random.u32(..EXTRA_EVERY) == 0;
-        let message = message(cpu, value, extra)?;
-        let frames: u64 = message.blocks.iter().map(|block| block.order().frames()).sum();
-        if let Err(refused) = pipe.send(message) {
-            refused.blocks.into_iter().for_each(|block| cpu.allocator.free(block));
-            return Ok(());
+    fn write_all<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) -> Result<(), Stopped> {
+        while cpu.goes_on() && !cpu.is_over() {
+            self.value += 1 << 16;
+            cpu.does(Task::Compute(self.work.cycles_per_call));
+            let extra = self.random.u32(..EXTRA_EVERY) == 0;
+            let message = message(cpu, self.value, extra)?;
+            let frames: u64 = message.blocks.iter().map(|block| block.order().frames()).sum();
+            if let Err(refused) = pipe.send(message) {
+                refused.blocks.into_iter().for_each(|block| cpu.allocator.free(block));
+                return Ok(());
+            }
+            cpu.tally.pages.add(frames);
+            cpu.tally.bytes.add(WRITE_BYTES);
         }
-        cpu.tally.pages.add(frames);
-        cpu.tally.bytes.add(WRITE_BYTES);
+        Ok(())
     }
-    Ok(())
+
+    fn read_all<A: Allocator, W: World<A::Block>>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        pipe: &dyn Pipe<Message<A::Block>>,
+    ) -> Result<(), Stopped> {
+        while !cpu.is_over()
+            && let Some(message) = pipe.receive()
+        {
+            cpu.does(Task::Compute(self.work.cycles_per_call));
+            let mut result = Ok(());
+            for block in message.blocks {
+                result = result.and(cpu.copy_out(&block, message.value));
+                cpu.allocator.free(block);
+            }
+            result?;
+        }
+        Ok(())
+    }
 }
 
 /// The blocks of a write, filled.
@@ -82,23 +126,4 @@ fn message<A: Allocator, W: World<A::Block>>(
         }
     }
     Ok(Message { blocks, value })
-}
-
-fn read_all<A: Allocator, W: World<A::Block>>(
-    work: &SocketPairs,
-    cpu: &mut Cpu<'_, A, W>,
-    pipe: &dyn Pipe<Message<A::Block>>,
-) -> Result<(), Stopped> {
-    let mut result = Ok(());
-    while let Some(message) = pipe.receive() {
-        cpu.does(Task::Compute(work.cycles_per_call));
-        for block in message.blocks {
-            result = result.and(cpu.copy_out(&block, message.value));
-            cpu.allocator.free(block);
-        }
-        if result.is_err() {
-            break;
-        }
-    }
-    result
 }
