@@ -14,3 +14,5 @@
 
 pub mod engine;
 pub mod machine;
+mod one_thread;
+pub mod platform;

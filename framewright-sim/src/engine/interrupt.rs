@@ -39,7 +39,7 @@ impl Mailbox {
         self.0.borrow().front().map_or(u64::MAX, |first| first.arrival)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
 
@@ -85,7 +85,8 @@ impl Cpu<'_> {
             return;
         }
         self.work(model.send);
-        let arrival = if engine.hunts.get() { 0 } else { self.now() + model.arrival(self.number(), target) };
+        let arrival =
+            if engine.hunts.get() { 0 } else { self.now() + model.arrival(self.number(), target) };
         acknowledgements.missing.set(acknowledgements.missing.get() + 1);
         let state = &engine.cpus[usize::from(target)];
         state.mailbox.post(Interrupt {

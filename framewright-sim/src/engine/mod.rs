@@ -64,9 +64,10 @@ pub use search::{Exhaustive, Search};
 pub(crate) use section::SectionId;
 pub(crate) use word::WordId;
 
+use crate::machine::Spec;
 use coroutine::Stacks;
 use cpu::CpuState;
-use framewright::CpuId;
+use framewright::{CpuId, platform::Site};
 use lines::Directory;
 use lock::Locks;
 use run::Watch;
@@ -92,6 +93,10 @@ pub struct Options {
     /// Whether interrupts may be served later than at the next step. By the clock they are served
     /// when they arrive.
     pub late_interrupts: bool,
+    /// Rare outcomes to force: where, and once in how many times.
+    pub force: Vec<(Site, u32)>,
+    /// Decides which of them are forced when the schedule goes by clocks; else it does.
+    pub seed: u64,
 }
 
 /// A simulated machine. Cheap to clone: clones are the same machine.
@@ -246,14 +251,24 @@ impl Machine {
     }
 }
 
+impl From<&Spec> for Machine {
+    /// As described, by the clock.
+    fn from(spec: &Spec) -> Self {
+        Self::modelled(spec.into(), Options::default())
+    }
+}
+
+/// No CPU.
+const NOBODY: u16 = u16::MAX;
+
 /// All state of a machine.
 pub(crate) struct Engine {
     model: Model,
     has_caches: bool,
     options: Options,
     cpus: Vec<CpuState>,
-    /// Who runs; none between runs.
-    running: Cell<Option<u16>>,
+    /// Who runs; [`NOBODY`] between runs and once there is a failure.
+    running: Cell<u16>,
     /// CPUs that run programs.
     programs: Cell<u16>,
     scheduler: RefCell<Scheduler>,
@@ -269,6 +284,8 @@ pub(crate) struct Engine {
     decided: Cell<Option<u16>>,
     locks: RefCell<Locks>,
     words: RefCell<Words>,
+    /// CPUs that wait for a word to change.
+    watched: Cell<u32>,
     sections: RefCell<Sections>,
     directory: RefCell<Directory>,
     failure: RefCell<Option<Failure>>,
@@ -281,9 +298,9 @@ pub(crate) struct Engine {
     /// Times in a row that somebody waited so while nothing happened.
     stalls: Cell<u32>,
     switches: Cell<u64>,
+    /// Decides what is forced by the clock.
+    random: RefCell<fastrand::Rng>,
     fingerprint: Cell<u64>,
-    /// Suspended programs are being unwound: nothing that they do on the way counts.
-    ending: Cell<bool>,
     stacks: Stacks,
 }
 
@@ -294,7 +311,7 @@ impl Engine {
         let engine = Self {
             has_caches: model.lines.memory_remote > 0,
             cpus: (0..cpus).map(|_| CpuState::default()).collect(),
-            running: Cell::new(None),
+            running: Cell::new(NOBODY),
             programs: Cell::new(0),
             scheduler: RefCell::new(Scheduler::new(&options.schedule, cpus)),
             hunts: Cell::default(),
@@ -304,6 +321,7 @@ impl Engine {
             decided: Cell::default(),
             locks: RefCell::default(),
             words: RefCell::new(Words::new(cpus)),
+            watched: Cell::default(),
             sections: RefCell::default(),
             directory: RefCell::default(),
             failure: RefCell::default(),
@@ -312,8 +330,8 @@ impl Engine {
             relaxed: Cell::default(),
             stalls: Cell::default(),
             switches: Cell::default(),
+            random: RefCell::new(fastrand::Rng::with_seed(options.seed)),
             fingerprint: Cell::new(run::BEGINNING),
-            ending: Cell::default(),
             stacks: Stacks::default(),
             model,
             options,
@@ -323,14 +341,16 @@ impl Engine {
         engine
     }
 
+    pub(crate) fn new_word(&self, value: u32) -> WordId {
+        self.words.borrow_mut().create(value)
+    }
+
     /// The CPU that runs, if one does. Between runs, and once there is a failure, when programs are
     /// being unwound, nothing is charged and nobody waits.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Cpu<'_>> {
-        if self.failed.get() || self.ending.get() {
-            return None;
-        }
-        self.running.get().map(|number| Cpu::new(self, number))
+        let number = self.running.get();
+        (number != NOBODY).then(|| Cpu::new(self, number))
     }
 }
 

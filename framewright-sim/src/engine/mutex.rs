@@ -3,12 +3,12 @@
 #![allow(unsafe_code)]
 
 use super::{LockClass, LockId, Machine};
-use fragile::Fragile;
+use crate::one_thread::OneThread;
 use std::cell::{Cell, UnsafeCell};
 
 /// Data under a lock of a simulated machine. Outside a run nobody is charged and nobody waits.
 pub struct Mutex<T> {
-    inner: Fragile<Inner>,
+    inner: OneThread<Inner>,
     data: UnsafeCell<T>,
 }
 
@@ -28,7 +28,7 @@ impl<T> Mutex<T> {
     /// An open lock around `data`.
     pub fn new(machine: &Machine, class: LockClass, data: T) -> Self {
         let (machine, lock) = (machine.clone(), machine.new_lock(class));
-        let inner = Fragile::new(Inner { machine, lock, used: Cell::new(false) });
+        let inner = OneThread::new(Inner { machine, lock, used: Cell::new(false) });
         Self { inner, data: UnsafeCell::new(data) }
     }
 

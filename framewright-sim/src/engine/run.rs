@@ -1,7 +1,8 @@
 //! Running programs, and what happens between two switches.
 
 use super::{
-    Cpu, Engine, Failure, Program, choice::Actor, clock, coroutine::Coroutines, run, schedule::Schedule,
+    Cpu, Engine, Failure, NOBODY, Program, choice::Actor, clock, coroutine::Coroutines, run,
+    schedule::Schedule,
 };
 use std::rc::Rc;
 
@@ -33,7 +34,7 @@ impl Engine {
         mut watch: Option<Watch<'_>>,
     ) -> Result<(), Failure> {
         assert!(programs.len() <= self.cpus.len(), "more programs than CPUs");
-        assert!(self.running.get().is_none(), "a machine does not run inside itself");
+        assert!(self.running.get() == NOBODY, "a machine does not run inside itself");
         let mut coroutines = Coroutines::start(self, programs);
         let count = coroutines.len() as u16;
         self.programs.set(count);
@@ -62,9 +63,9 @@ impl Engine {
     fn resume(&self, coroutines: &mut Coroutines, number: u16) {
         self.switches.set(self.switches.get() + 1);
         self.note(clock::key(self.cpus[usize::from(number)].clock.get(), number));
-        self.running.set(Some(number));
+        self.running.set(number);
         let resumed = coroutines.resume(number);
-        self.running.set(None);
+        self.running.set(NOBODY);
         if let Err(failure) = resumed {
             self.stop(failure);
         }
@@ -77,9 +78,7 @@ impl Engine {
                 self.resume_ended(&mut coroutines, number);
             }
         }
-        self.ending.set(true);
         coroutines.end(&self.stacks);
-        self.ending.set(false);
         self.programs.set(0);
         self.reset();
     }
@@ -88,15 +87,16 @@ impl Engine {
         if coroutines.is_done(number) {
             return;
         }
-        self.running.set(Some(number));
+        self.running.set(number);
         if let Err(failure) = coroutines.resume(number) {
             self.stop(failure);
         }
-        self.running.set(None);
+        self.running.set(NOBODY);
     }
 
     fn watch(&self, watch: &mut Watch<'_>) {
-        if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used() {
+        if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used()
+        {
             return;
         }
         watch.due = self.switches.get() + watch.steps;
@@ -140,9 +140,13 @@ impl Engine {
         scheduler.hunt().is_some_and(|hunt| late && hunt.decide(2, false) == 1)
     }
 
+    /// Decides whether something happens that does once in `one_in` times.
     pub(super) fn rarely(&self, one_in: u32) -> bool {
-        let mut scheduler = self.scheduler.borrow_mut();
-        scheduler.hunt().is_some_and(|hunt| hunt.rarely(one_in.max(1)))
+        let one_in = one_in.max(1);
+        match self.scheduler.borrow_mut().hunt() {
+            Some(hunt) => hunt.rarely(one_in),
+            None => self.random.borrow_mut().u32(..one_in) == 0,
+        }
     }
 
     /// Nobody is ready, nothing is pending, whatever was left over.
@@ -151,6 +155,7 @@ impl Engine {
         self.decided.set(None);
         self.locks.borrow_mut().open_all();
         self.words.borrow_mut().settle();
+        self.watched.set(0);
         self.sections.borrow_mut().clear();
         self.relaxed.set(0);
         self.stalls.set(0);
@@ -165,13 +170,14 @@ impl Engine {
         self.words.borrow_mut().forget_all();
         self.directory.borrow_mut().forget_all();
         self.switches.set(0);
+        *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
         self.fingerprint.set(run::BEGINNING);
         self.cpus.iter().for_each(|cpu| cpu.rewind());
         self.reset();
     }
 
     pub(super) fn reschedule(&self, schedule: &Schedule) {
-        assert!(self.running.get().is_none(), "the schedule of a run stays as it is");
+        assert!(self.running.get() == NOBODY, "the schedule of a run stays as it is");
         self.scheduler.borrow_mut().renew(schedule, self.model.cpus());
         self.follow(schedule);
     }
@@ -185,10 +191,12 @@ impl Engine {
         self.horizon.set(0);
     }
 
-    /// Ends the run, for the first reason that is given.
+    /// Ends the run, for the first reason that is given. What programs do while they are unwound
+    /// does not count.
     pub(super) fn stop(&self, failure: Failure) {
         self.failure.borrow_mut().get_or_insert(failure);
         self.failed.set(true);
+        self.running.set(NOBODY);
     }
 
     /// Makes a CPU eligible to run from `time` on.
@@ -207,10 +215,10 @@ impl Engine {
     }
 
     /// Something happened that somebody may have waited for whom the engine does not know to wait.
-    #[inline]
+    #[inline(always)]
     pub(super) fn progress(&self) {
-        self.stalls.set(0);
-        if self.relaxed.get() > 0 {
+        if self.stalls.get() > 0 {
+            self.stalls.set(0);
             self.wake_relaxed();
         }
     }
