@@ -48,7 +48,10 @@ impl ListBuddy {
     /// If frame numbers do not fit in 31 bits.
     #[must_use]
     pub fn with_tuning(frames: u64, cpus: usize, tuning: &Tuning) -> Self {
-        Self::on(Threads, frames, cpus, tuning)
+        let buddy = Self::on(Threads, frames, cpus, tuning);
+        // Whoever measures it does not want to measure the system below it.
+        buddy.pages.populate();
+        buddy
     }
 }
 

@@ -11,8 +11,13 @@
 //! on, or to the owner of the allocated block. Fields are relaxed atomics: plain loads and stores
 //! to the processor, but a neighbour may look at the mark of a block that is not its own (merging
 //! does) and read garbage-free nonsense, never undefined behaviour.
+//!
+//! **Memory.** Descriptors start out as zeroes, which say all there is to say about a frame that is
+//! on no list, so that those that are never used cost nothing: a machine of many nodes can be
+//! simulated in the memory of its busy frames.
 
 use super::{MigrateType, Threads, Touch, lock::Machine};
+use bytemuck::{Zeroable, allocation::zeroed_vec};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// Orders of the free lists: 0 to 10.
@@ -67,7 +72,8 @@ impl Mark {
 
 /// A frame's descriptor. The alignment gives it the size of the real one, whose remaining words
 /// belong to the owner of the page.
-#[repr(align(64))]
+#[repr(C, align(64))]
+#[derive(Zeroable)]
 struct Page {
     next: AtomicU32,
     previous: AtomicU32,
@@ -91,15 +97,15 @@ impl<M: Machine> Pages<M> {
     /// pageblocks start out movable.
     pub(super) fn new(machine: M, frames: u32, cpus: usize) -> Self {
         let lists = (ORDERS * TYPES + cpus * CPU_LISTS) as u32;
-        let page = |number: u32| Page {
-            next: AtomicU32::new(number),
-            previous: AtomicU32::new(number),
-            mark: AtomicU32::new(Mark::Tail.pack()),
-        };
+        let pages: Vec<Page> = zeroed_vec((frames + lists) as usize);
+        for head in frames..frames + lists {
+            pages[head as usize].next.store(head, Relaxed);
+            pages[head as usize].previous.store(head, Relaxed);
+        }
         let movable = || AtomicU8::new(MigrateType::Movable as u8);
         Self {
             machine,
-            pages: (0..frames + lists).map(page).collect(),
+            pages,
             pageblocks: (0..frames.div_ceil(PAGEBLOCK_FRAMES)).map(|_| movable()).collect(),
             frames,
         }
@@ -116,6 +122,13 @@ impl<M: Machine> Pages<M> {
     fn page(&self, number: u32, touch: Touch) -> &Page {
         self.machine.touch(number, touch);
         &self.pages[number as usize]
+    }
+
+    /// Makes the system provide memory for all descriptors, before anybody waits for it.
+    pub(super) fn populate(&self) {
+        for page in &self.pages {
+            page.mark.store(page.mark.load(Relaxed), Relaxed);
+        }
     }
 
     /// Managed frames.
@@ -253,6 +266,7 @@ mod tests {
 
     #[test]
     fn marks_survive_packing() {
+        assert_eq!(Mark::Tail.pack(), 0, "what fresh memory says");
         for order in 0..=MAX_ORDER {
             for mark in [
                 Mark::Buddy(order),
