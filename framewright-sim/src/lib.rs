@@ -8,5 +8,7 @@
 //! | module     | job                                                                   |
 //! |------------|-----------------------------------------------------------------------|
 //! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words                      |
+//! | `process`  | address spaces, page tables, translation caches, frame contents         |
 
 pub mod engine;
+pub mod process;
