@@ -50,14 +50,24 @@ impl Process {
         self.space.load(cpu);
     }
 
+    /// A process that has anonymous memory at `pages` from the start.
+    #[must_use]
+    pub fn with_memory(mmu: &Mmu, pages: Range<u32>) -> Self {
+        let process = Self::new(mmu);
+        process.own(pages);
+        process
+    }
+
     /// Maps anonymous memory at `pages`, where nothing is mapped. Frames come when it is used.
     pub fn map(&self, cpu: Cpu<'_>, pages: Range<u32>) {
-        self.space.locked(cpu, || {
-            if let Some(oracle) = self.space.mmu().oracle() {
-                pages.clone().for_each(|page| oracle.page_mapped(self.space.id(), page));
-            }
-            self.space.0.regions.borrow_mut().push(Region { pages, writable: true });
-        });
+        self.space.locked(cpu, || self.own(pages));
+    }
+
+    fn own(&self, pages: Range<u32>) {
+        if let Some(oracle) = self.space.mmu().oracle() {
+            pages.clone().for_each(|page| oracle.page_mapped(self.space.id(), page));
+        }
+        self.space.0.regions.borrow_mut().push(Region { pages, writable: true });
     }
 
     /// A program on `cpu` loads from a page or stores to it, with all faults that takes; what it
@@ -125,17 +135,17 @@ impl Process {
         }
         let table = match self.space.0.tables.reach(page) {
             true => None,
-            false => Some(self.take(cpu, Purpose::Table, frames)?),
+            false => Some(self.obtain(cpu, Purpose::Table, frames)?),
         };
-        let Ok(frame) = self.take(cpu, Purpose::Page, frames) else {
-            self.give(cpu, table.as_slice(), frames);
+        let Ok(frame) = self.obtain(cpu, Purpose::Page, frames) else {
+            self.release(cpu, table.as_slice(), frames);
             return Err(Trouble::OutOfMemory);
         };
         let mut surplus = Vec::new();
         let result = self
             .space
             .locked(cpu, || self.install(cpu, page, access, Fresh { frame, table }, &mut surplus));
-        self.give(cpu, &surplus, frames);
+        self.release(cpu, &surplus, frames);
         result
     }
 
@@ -174,39 +184,53 @@ impl Process {
     /// Unmaps `pages`: when this returns, nobody reaches them, and their frames, and page tables
     /// that held nothing else, are free.
     pub fn unmap(&self, cpu: Cpu<'_>, pages: Range<u32>, frames: &mut dyn FrameSource) {
-        self.cut(cpu, pages.clone());
-        let mut start = pages.start;
-        while start < pages.end {
-            let mut gather = Vec::new();
-            self.space.locked(cpu, || {
-                while start < pages.end && gather.len() < GATHER {
-                    if let Some(mapping) = self.space.take_pte(cpu, start).present() {
-                        gather.push(mapping.frame);
-                        cpu.work(self.space.mmu().0.costs.unmap_page);
-                    }
-                    start += 1;
-                }
-                if start == pages.end {
-                    self.space.0.tables.prune(pages.clone(), &mut gather);
-                }
-            });
-            if !gather.is_empty() {
-                self.space.flush(cpu, gather.len() as u64);
+        self.disown(cpu, pages.clone());
+        let mut rest = pages.clone();
+        while !rest.is_empty() {
+            let gathered = self.clear(cpu, &mut rest);
+            if !gathered.is_empty() {
+                self.space.flush(cpu, gathered.len() as u64);
             }
-            if start == pages.end
-                && let Some(oracle) = self.space.mmu().oracle()
-            {
-                pages.clone().for_each(|page| oracle.page_unmapped(self.space.id(), page));
+            self.release(cpu, &gathered, frames);
+        }
+        self.unreachable(pages);
+    }
+
+    /// The first step of unmapping: from now on, a fault on `pages` is refused.
+    pub(crate) fn disown(&self, cpu: Cpu<'_>, pages: Range<u32>) {
+        self.space.locked(cpu, || self.cut(&pages));
+    }
+
+    /// The second: clears page-table entries, and takes page tables away that hold nothing any
+    /// more, as far as frames can be gathered; all of which may still be reached.
+    pub(crate) fn clear(&self, cpu: Cpu<'_>, pages: &mut Range<u32>) -> Vec<u32> {
+        let mut gathered = Vec::new();
+        let start = pages.start;
+        self.space.locked(cpu, || {
+            while !pages.is_empty() && gathered.len() < GATHER {
+                if let Some(mapping) = self.space.take_pte(cpu, pages.start).present() {
+                    gathered.push(mapping.frame);
+                    cpu.work(self.space.mmu().0.costs.unmap_page);
+                }
+                pages.start += 1;
             }
-            self.give(cpu, &gather, frames);
+            self.space.0.tables.prune(start..pages.start, &mut gathered);
+        });
+        gathered
+    }
+
+    /// The last, after flushing: unmapping is about to return, so nobody may reach `pages`.
+    pub(crate) fn unreachable(&self, mut pages: Range<u32>) {
+        if let Some(oracle) = self.space.mmu().oracle() {
+            pages.for_each(|page| oracle.page_unmapped(self.space.id(), page));
         }
     }
 
     /// Lets programs store to `pages`, or not any more.
     pub fn protect(&self, cpu: Cpu<'_>, pages: Range<u32>, writable: bool) {
-        self.cut(cpu, pages.clone());
         let mut changed = 0;
         self.space.locked(cpu, || {
+            self.cut(&pages);
             let mut regions = self.space.0.regions.borrow_mut();
             regions.push(Region { pages: pages.clone(), writable });
             drop(regions);
@@ -283,22 +307,21 @@ impl Process {
         region.filter(|region| allowed(region)).map_or(Err(Trouble::NotAllowed(page)), |_| Ok(()))
     }
 
-    /// Cuts `pages` out of the regions.
-    fn cut(&self, cpu: Cpu<'_>, pages: Range<u32>) {
-        self.space.locked(cpu, || {
-            let cut = |region: Region| {
-                let before = region.pages.start..region.pages.end.min(pages.start);
-                let after = region.pages.start.max(pages.end)..region.pages.end;
-                let writable = region.writable;
-                let rest = [before, after].into_iter().filter(|pages| !pages.is_empty());
-                rest.map(move |pages| Region { pages, writable })
-            };
-            let regions = self.space.0.regions.take();
-            *self.space.0.regions.borrow_mut() = regions.into_iter().flat_map(cut).collect();
-        });
+    /// Cuts `pages` out of the regions. Under the lock.
+    fn cut(&self, pages: &Range<u32>) {
+        let rest = |region: Region| {
+            let before = region.pages.start..region.pages.end.min(pages.start);
+            let after = region.pages.start.max(pages.end)..region.pages.end;
+            let writable = region.writable;
+            let rest = [before, after].into_iter().filter(|pages| !pages.is_empty());
+            rest.map(move |pages| Region { pages, writable })
+        };
+        let regions = self.space.0.regions.take();
+        *self.space.0.regions.borrow_mut() = regions.into_iter().flat_map(rest).collect();
     }
 
-    fn take(
+    /// Takes a frame, which is cleared.
+    pub(crate) fn obtain(
         &self,
         cpu: Cpu<'_>,
         purpose: Purpose,
@@ -312,7 +335,8 @@ impl Process {
         Ok(frame)
     }
 
-    fn give(&self, cpu: Cpu<'_>, unused: &[u32], frames: &mut dyn FrameSource) {
+    /// Gives frames back, which nobody may reach any more.
+    pub(crate) fn release(&self, cpu: Cpu<'_>, unused: &[u32], frames: &mut dyn FrameSource) {
         if unused.is_empty() {
             return;
         }
