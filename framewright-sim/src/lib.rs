@@ -9,6 +9,8 @@
 //! |------------|-----------------------------------------------------------------------|
 //! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words                      |
 //! | `process`  | address spaces, page tables, translation caches, frame contents         |
+//! | `scenario` | small programs to hunt bugs with, and the bugs to put in                 |
 
 pub mod engine;
 pub mod process;
+pub mod scenario;

@@ -40,6 +40,16 @@ impl AddressSpace {
         self.mmu().unit(cpu).lazy.set(true);
     }
 
+    /// Ends being lazy without a look at what changed meanwhile: a mistake, for scenarios.
+    pub(crate) fn load_blindly(&self, cpu: Cpu<'_>) {
+        let unit = self.mmu().unit(cpu);
+        if !unit.has_loaded(self) {
+            return self.load(cpu);
+        }
+        self.mmu().step(cpu);
+        unit.lazy.set(false);
+    }
+
     /// Nothing is loaded on `cpu` any more.
     pub(super) fn unload(&self, cpu: Cpu<'_>) {
         self.mmu().step(cpu);
