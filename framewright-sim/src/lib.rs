@@ -1,4 +1,4 @@
-//! A machine of N simulated CPUs, on which the library runs unchanged.
+//! Simulated machines of 1 to 512 CPUs that run Framewright, deterministically.
 //!
 //! Every CPU is a coroutine with a clock of its own; all of them share one thread of the host.
 //! What the library tells its platform (locks, lines touched, work done, words of the owners'
@@ -7,10 +7,14 @@
 //!
 //! | module     | job                                                                   |
 //! |------------|-----------------------------------------------------------------------|
-//! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words                      |
-//! | `process`  | address spaces, page tables, translation caches, frame contents         |
-//! | `scenario` | small programs to hunt bugs with, and the bugs to put in                 |
+//! | `machine`  | what is simulated: CPUs, memory, and what things cost, as TOML         |
+//! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words, cache lines         |
+//! | `platform` | the library's `Platform` on the engine                                 |
+//! | `process`  | address spaces, page tables, translation caches, frame contents        |
+//! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
+//! | `check`    | invariants, at the end of every run and in between                     |
 
 pub mod engine;
+pub mod machine;
 pub mod process;
 pub mod scenario;

@@ -71,6 +71,11 @@ impl Coroutines {
         self.0.len()
     }
 
+    /// Whether the program of a CPU has returned.
+    pub(super) fn is_done(&self, number: u16) -> bool {
+        self.0[usize::from(number)].done()
+    }
+
     /// Runs the program of a CPU until it suspends or ends.
     pub(super) fn resume(&mut self, number: u16) -> Result<(), Failure> {
         let coroutine = &mut self.0[usize::from(number)];

@@ -1,6 +1,9 @@
 //! A simulated CPU: its clock, whether it listens to interrupts, and what it may ask for.
 
-use super::{Engine, Failure, Program, coroutine::Switch, failure::Reported, interrupt::Mailbox};
+use super::{
+    Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
+    interrupt::Mailbox, lines::Cache,
+};
 use framewright::CpuId;
 use std::{cell::Cell, panic::resume_unwind};
 
@@ -11,16 +14,44 @@ pub(super) struct CpuState {
     pub(super) switch: Switch,
     /// Waits for somebody to wake it.
     pub(super) parked: Cell<bool>,
+    /// Waits for something that the engine cannot see, in a schedule that ignores clocks.
+    pub(super) relaxed: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
+    /// When it last let others go first.
+    pub(super) stepped: Cell<u64>,
+    /// When an interrupt, the periodic one included, is due: never while they are masked.
+    pub(super) alarm: Cell<u64>,
+    pub(super) next_tick: Cell<u64>,
     pub(super) mailbox: Mailbox,
+    /// Cycles of being parked.
+    pub(super) waited: Cell<u64>,
+    /// Cycles of waiting for cache lines.
+    pub(super) missed: Cell<u64>,
+    pub(super) cache: Cache,
 }
 
 impl CpuState {
-    pub(super) fn reset(&self) {
+    /// Nothing is pending.
+    pub(super) fn reset(&self, tick_period: u64) {
         self.parked.set(false);
+        self.relaxed.set(false);
         self.masked.set(false);
         self.mailbox.clear();
+        if tick_period == 0 {
+            self.next_tick.set(u64::MAX);
+        } else if self.next_tick.get() == 0 {
+            self.next_tick.set(tick_period);
+        }
+        self.alarm.set(self.next_tick.get());
+    }
+
+    /// Back to time 0.
+    pub(super) fn rewind(&self) {
+        for cell in [&self.clock, &self.stepped, &self.next_tick, &self.waited, &self.missed] {
+            cell.set(0);
+        }
+        self.cache.forget_all();
     }
 }
 
@@ -36,6 +67,7 @@ impl<'e> Cpu<'e> {
         Self { engine, number }
     }
 
+    #[inline(always)]
     pub(super) fn state(&self) -> &'e CpuState {
         &self.engine.cpus[usize::from(self.number)]
     }
@@ -57,6 +89,7 @@ impl<'e> Cpu<'e> {
     }
 
     /// Works for so many cycles, which concern nobody else.
+    #[inline]
     pub fn work(&self, cycles: u64) {
         let clock = &self.state().clock;
         clock.set(clock.get() + cycles);
@@ -64,24 +97,111 @@ impl<'e> Cpu<'e> {
 
     /// Something that others can see comes next: others may go first, and interrupts that have
     /// arrived are served.
+    #[inline]
     pub fn step(&self) {
-        self.serve();
         let state = self.state();
-        let stays = (self.engine.scheduler.borrow_mut()).stays(self.number, state.clock.get());
-        if !stays {
-            self.engine.ready(self.number);
+        let now = state.clock.get();
+        state.stepped.set(now);
+        let first = clock::key(now, self.number) < self.engine.horizon.get();
+        if !first || now >= state.alarm.get() {
+            self.step_slowly();
+        }
+    }
+
+    /// As [`Cpu::step`], for what others rarely see: by the clock, only every so many cycles.
+    #[inline]
+    pub(crate) fn glance(&self) {
+        let state = self.state();
+        let now = state.clock.get();
+        if now >= state.stepped.get() + self.engine.slack.get() || now >= state.alarm.get() {
+            self.step();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn step_slowly(&self) {
+        if self.engine.hunts.get() {
+            return self.step_anyhow();
+        }
+        let state = self.state();
+        loop {
+            if self.now() >= state.alarm.get() {
+                self.serve();
+            }
+            if clock::key(self.now(), self.number) < self.engine.horizon.get() {
+                break;
+            }
+            self.engine.ready(self.number, self.now());
             state.switch.suspend();
-            self.serve();
+            if self.now() < state.alarm.get() {
+                break;
+            }
+        }
+        state.stepped.set(self.now());
+    }
+
+    /// A step in a schedule that ignores clocks.
+    fn step_anyhow(&self) {
+        self.serve_or_delay();
+        loop {
+            match self.engine.decide_next(self.number) {
+                Actor::Cpu(next) if next == self.number => return,
+                Actor::Cpu(next) => {
+                    self.engine.ready(self.number, 0);
+                    self.engine.decided.set(Some(next));
+                    self.state().switch.suspend();
+                    return self.serve_or_delay();
+                }
+                Actor::Buffer(cpu) => self.engine.drain_one(cpu),
+            }
         }
     }
 
     /// Waits until somebody wakes this CPU. Interrupts are served meanwhile unless they are
     /// masked; then, or when it is woken for no reason, it returns early: look again.
     pub(super) fn park(&self) {
-        let state = self.state();
+        self.fence();
+        let (state, since) = (self.state(), self.now());
         state.parked.set(true);
         state.switch.suspend();
+        state.parked.set(false);
+        state.waited.set(state.waited.get() + (self.now() - since));
         self.serve();
+    }
+
+    /// Lets others go on while it waits for something that the engine cannot see.
+    pub(crate) fn relax(&self) {
+        const PAUSE: u64 = 1000;
+        self.fence();
+        self.engine.stall(*self);
+        if !self.engine.hunts.get() {
+            self.work(PAUSE);
+            return self.step();
+        }
+        self.state().relaxed.set(true);
+        self.engine.relaxed.set(self.engine.relaxed.get() + 1);
+        self.park();
+        if self.state().relaxed.replace(false) {
+            self.engine.relaxed.set(self.engine.relaxed.get() - 1);
+        }
+    }
+
+    /// Does nothing until `time`; interrupts are served meanwhile. In a schedule that ignores
+    /// clocks it does not wait.
+    pub fn sleep_until(&self, time: u64) {
+        self.fence();
+        let state = self.state();
+        while !self.engine.hunts.get() && self.now() < time {
+            let since = self.now();
+            state.parked.set(true);
+            self.engine.ready(self.number, time);
+            state.switch.suspend();
+            state.parked.set(false);
+            state.waited.set(state.waited.get() + (self.now() - since));
+            self.serve();
+        }
+        self.step();
     }
 
     /// Ends the run: something is wrong.
@@ -92,13 +212,28 @@ impl<'e> Cpu<'e> {
 
     /// Masks interrupts; says whether they were masked.
     pub fn mask_interrupts(&self) -> bool {
+        self.state().alarm.set(u64::MAX);
         self.state().masked.replace(true)
     }
 
     /// Puts interrupts back as [`Cpu::mask_interrupts`] found them.
     pub fn restore_interrupts(&self, were_masked: bool) {
-        self.state().masked.set(were_masked);
-        self.serve();
+        if were_masked {
+            return;
+        }
+        let state = self.state();
+        state.masked.set(false);
+        state.alarm.set(state.mailbox.arrival().min(state.next_tick.get()));
+        if self.engine.hunts.get() {
+            self.serve_or_delay();
+        } else if self.now() >= state.alarm.get() {
+            self.serve();
+        }
+    }
+
+    /// Decides whether a rare outcome is forced that may come once in `one_in` times.
+    pub fn rarely(&self, one_in: u32) -> bool {
+        self.engine.rarely(one_in)
     }
 
     /// Runs a program to its end, then serves interrupts until everybody's has ended.
@@ -106,6 +241,8 @@ impl<'e> Cpu<'e> {
         self.step();
         program(*self);
         self.restore_interrupts(false);
+        self.fence();
+        self.engine.progress();
         let busy = &self.engine.busy;
         busy.set(busy.get() - 1);
         while busy.get() > 0 {

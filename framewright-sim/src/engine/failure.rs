@@ -22,15 +22,15 @@ pub enum Failure {
         /// What it said.
         message: String,
     },
+    /// Something that always holds does not.
+    #[error("{what}")]
+    Invariant {
+        /// What does not hold.
+        what: String,
+    },
     /// Every CPU waits for another one.
     #[error("deadlock: every CPU waits")]
     Deadlock,
-}
-
-impl Failure {
-    pub(super) fn deadlock() -> Self {
-        Self::Deadlock
-    }
 }
 
 /// What a program is unwound with after it reported a [`Failure`] itself.

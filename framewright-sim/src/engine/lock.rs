@@ -1,13 +1,26 @@
 //! Locks: first come, first served; a hand-over costs what moving the line costs.
 
-use super::Cpu;
-use std::collections::VecDeque;
+use super::{Cpu, Engine, lines::{Access, Family, Line, Miss}};
+use std::{collections::VecDeque, ops::{AddAssign, Sub}};
 
-/// A lock, numbered by first use.
+/// A lock, numbered in the order of their making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LockId(pub(crate) u32);
+pub struct LockId(pub(crate) u32);
 
-/// What happened at locks.
+/// What a lock protects: statistics are kept per class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockClass {
+    /// The free frames of a zone.
+    Zone,
+    /// The lists of a CPU.
+    Cpu,
+    /// Anything of the programs' own.
+    Program,
+}
+
+const CLASSES: usize = 3;
+
+/// What happened at locks. A wait or hold counts once it is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockStats {
     /// Times that one was taken.
@@ -18,96 +31,175 @@ pub struct LockStats {
     pub wait_cycles: u64,
     /// Cycles of holding.
     pub hold_cycles: u64,
+    /// Of these, cycles of waiting for cache lines; the others are work.
+    pub hold_miss_cycles: u64,
 }
 
-#[derive(Default)]
+impl AddAssign for LockStats {
+    fn add_assign(&mut self, other: Self) {
+        self.acquisitions += other.acquisitions;
+        self.contended += other.contended;
+        self.wait_cycles += other.wait_cycles;
+        self.hold_cycles += other.hold_cycles;
+        self.hold_miss_cycles += other.hold_miss_cycles;
+    }
+}
+
+/// What happened since an earlier look.
+impl Sub for LockStats {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            acquisitions: self.acquisitions - before.acquisitions,
+            contended: self.contended - before.contended,
+            wait_cycles: self.wait_cycles - before.wait_cycles,
+            hold_cycles: self.hold_cycles - before.hold_cycles,
+            hold_miss_cycles: self.hold_miss_cycles - before.hold_miss_cycles,
+        }
+    }
+}
+
 struct LockState {
+    class: LockClass,
     holder: Option<u16>,
     since: u64,
+    /// What the holder had waited for cache lines before.
+    missed: u64,
     queue: VecDeque<u16>,
-    stats: LockStats,
 }
 
 /// All locks of a machine.
 #[derive(Default)]
-pub(super) struct Locks(Vec<LockState>);
+pub(super) struct Locks {
+    locks: Vec<LockState>,
+    stats: [LockStats; CLASSES],
+}
 
 impl Locks {
-    pub(super) fn stats(&self) -> LockStats {
-        let mut sum = LockStats::default();
-        for LockState { stats, .. } in &self.0 {
-            sum.acquisitions += stats.acquisitions;
-            sum.contended += stats.contended;
-            sum.wait_cycles += stats.wait_cycles;
-            sum.hold_cycles += stats.hold_cycles;
-        }
-        sum
+    pub(super) fn create(&mut self, class: LockClass) -> LockId {
+        let queue = VecDeque::new();
+        self.locks.push(LockState { class, holder: None, since: 0, missed: 0, queue });
+        LockId(self.locks.len() as u32 - 1)
+    }
+
+    pub(super) fn stats(&self, class: LockClass) -> LockStats {
+        self.stats[class as usize]
+    }
+
+    pub(super) fn total(&self) -> LockStats {
+        let mut total = LockStats::default();
+        self.stats.iter().for_each(|stats| total += *stats);
+        total
     }
 
     pub(super) fn open_all(&mut self) {
-        for lock in &mut self.0 {
+        for lock in &mut self.locks {
             lock.holder = None;
             lock.queue.clear();
         }
     }
 
-    fn grant(&mut self, id: LockId, cpu: u16, now: u64) {
-        let lock = &mut self.0[id.0 as usize];
+    pub(super) fn forget_all(&mut self) {
+        self.locks.clear();
+        self.stats = Default::default();
+    }
+
+    fn get(&mut self, LockId(number): LockId) -> &mut LockState {
+        self.locks.get_mut(number as usize).expect("a lock of before the machine was restarted")
+    }
+
+    fn grant(&mut self, id: LockId, cpu: u16) {
+        let lock = self.get(id);
         lock.holder = Some(cpu);
-        lock.since = now;
-        lock.stats.acquisitions += 1;
+        let class = lock.class;
+        self.stats[class as usize].acquisitions += 1;
+    }
+}
+
+impl Engine {
+    fn lock_line(LockId(number): LockId) -> Line {
+        Line { family: Family::LOCKS, member: 0, index: number }
     }
 }
 
 impl Cpu<'_> {
     pub(crate) fn new_lock(&self) -> LockId {
-        let mut locks = self.engine.locks.borrow_mut();
-        locks.0.push(LockState::default());
-        LockId(locks.0.len() as u32 - 1)
+        self.engine.locks.borrow_mut().create(LockClass::Program)
     }
 
-    pub(crate) fn lock(&self, id: LockId) {
+    /// Takes a lock, waiting in line for it.
+    pub fn lock(&self, id: LockId) {
         self.step();
-        let me = self.number();
-        let free = {
-            let mut locks = self.engine.locks.borrow_mut();
-            let free = locks.0[id.0 as usize].holder.is_none();
-            if free {
-                locks.grant(id, me, self.now());
-            } else {
-                locks.0[id.0 as usize].queue.push_back(me);
-            }
-            free
-        };
-        if free {
+        self.fence();
+        if self.take_if_free(id) {
             return;
         }
-        let since = self.now();
-        while self.engine.locks.borrow().0[id.0 as usize].holder != Some(me) {
+        let (me, since) = (self.number(), self.now());
+        self.engine.locks.borrow_mut().get(id).queue.push_back(me);
+        while self.engine.locks.borrow_mut().get(id).holder != Some(me) {
             self.park();
         }
         let mut locks = self.engine.locks.borrow_mut();
-        let stats = &mut locks.0[id.0 as usize].stats;
+        let class = locks.get(id).class;
+        let stats = &mut locks.stats[class as usize];
         stats.contended += 1;
         stats.wait_cycles += self.now() - since;
+        drop(locks);
+        self.begin_hold(id);
     }
 
-    pub(crate) fn unlock(&self, id: LockId) {
+    /// Takes a lock if nobody has it; says whether it did.
+    pub fn try_lock(&self, id: LockId) -> bool {
         self.step();
-        let now = self.now();
+        self.fence();
+        self.take_if_free(id)
+    }
+
+    fn take_if_free(&self, id: LockId) -> bool {
+        {
+            let mut locks = self.engine.locks.borrow_mut();
+            if locks.get(id).holder.is_some() {
+                return false;
+            }
+            locks.grant(id, self.number());
+        }
+        self.work(self.engine.model.atomic);
+        self.touch(Engine::lock_line(id), Access::Write, Miss::Dependent);
+        self.begin_hold(id);
+        true
+    }
+
+    fn begin_hold(&self, id: LockId) {
+        let (now, missed) = (self.now(), self.state().missed.get());
+        self.engine.note(u64::from(id.0) << 48 ^ now);
+        let mut locks = self.engine.locks.borrow_mut();
+        let lock = locks.get(id);
+        (lock.since, lock.missed) = (now, missed);
+    }
+
+    /// Gives a lock back, or to the first who waits.
+    pub fn unlock(&self, id: LockId) {
+        self.step();
+        self.fence();
+        let (now, missed) = (self.now(), self.state().missed.get());
         let next = {
             let mut locks = self.engine.locks.borrow_mut();
-            let lock = &mut locks.0[id.0 as usize];
-            lock.stats.hold_cycles += now - lock.since;
+            let lock = locks.get(id);
             lock.holder = None;
-            let next = lock.queue.pop_front();
+            let (held, missed) = (now - lock.since, missed - lock.missed);
+            let (class, next) = (lock.class, lock.queue.pop_front());
+            locks.stats[class as usize].hold_cycles += held;
+            locks.stats[class as usize].hold_miss_cycles += missed;
             if let Some(next) = next {
-                locks.grant(id, next, now);
+                locks.grant(id, next);
             }
             next
         };
         if let Some(next) = next {
-            self.engine.wake(next, now);
+            self.engine.take_line(Engine::lock_line(id), next);
+            self.engine.wake(next, now + self.engine.model.handoff(self.number(), next));
         }
+        self.engine.progress();
     }
 }

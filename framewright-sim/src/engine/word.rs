@@ -1,66 +1,185 @@
 //! Words that CPUs agree through: with store buffers if wanted, and with an exact way to wait for
 //! a change.
+//!
+//! Store buffers are those of x86: stores of a CPU reach memory in order, later than it goes on;
+//! it sees its own at once. When one arrives is the schedule's decision; by the clock, at once.
+//! Read-modify-writes, locks, interrupts, waiting and the end of a program empty the buffer.
 
-use super::Cpu;
+use super::{Cpu, Engine};
 use std::collections::VecDeque;
 
-/// A word, numbered by first use.
+/// A word, numbered in the order of their making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WordId(pub(crate) u32);
+
+#[derive(Clone, Copy)]
+struct Word {
+    value: u32,
+    /// How often it changed.
+    version: u32,
+}
+
+/// Words that a CPU may wait for at once: what a waiting loop looked at last.
+const LOADED: usize = 4;
+
+/// A word as a CPU has seen it.
+type Seen = Option<(u32, u32)>;
 
 #[derive(Default)]
 struct View {
     /// Stores that have not reached memory, oldest first.
     buffer: VecDeque<(u32, u32)>,
-    /// Words loaded since this CPU last waited.
-    loaded: Vec<u32>,
+    /// Words loaded since this CPU last waited, and their versions: the last few.
+    loaded: [Seen; LOADED],
+    /// Where the next goes.
+    oldest: usize,
+    /// Parked until one of them changes.
+    waits: bool,
 }
 
 /// All words of a machine.
 pub(super) struct Words {
-    memory: Vec<u32>,
+    words: Vec<Word>,
     views: Vec<View>,
-    buffered: bool,
+    /// CPUs that wait for a change.
+    waiting: u32,
 }
 
 impl Words {
-    pub(super) fn new(cpus: u16, buffered: bool) -> Self {
-        Self { memory: Vec::new(), views: (0..cpus).map(|_| View::default()).collect(), buffered }
+    pub(super) fn new(cpus: u16) -> Self {
+        let views = (0..cpus).map(|_| View::default()).collect();
+        Self { words: Vec::new(), views, waiting: 0 }
     }
 
-    /// Lets the oldest buffered store of a CPU reach memory; which word it was.
-    fn drain_one(&mut self, cpu: u16) -> Option<u32> {
-        let (word, value) = self.views[usize::from(cpu)].buffer.pop_front()?;
-        self.memory[word as usize] = value;
-        Some(word)
+    pub(super) fn create(&mut self, value: u32) -> WordId {
+        self.words.push(Word { value, version: 0 });
+        WordId(self.words.len() as u32 - 1)
+    }
+
+    fn get(&mut self, word: u32) -> &mut Word {
+        self.words.get_mut(word as usize).expect("a word of before the machine was restarted")
+    }
+
+    fn store(&mut self, word: u32, value: u32) {
+        let word = self.get(word);
+        word.value = value;
+        word.version = word.version.wrapping_add(1);
+    }
+
+    /// Nobody waits, and no store is under way.
+    pub(super) fn settle(&mut self) {
+        for cpu in 0..self.views.len() {
+            while let Some((word, value)) = self.views[cpu].buffer.pop_front() {
+                self.store(word, value);
+            }
+            self.views[cpu].loaded = [None; LOADED];
+            self.views[cpu].waits = false;
+        }
+        self.waiting = 0;
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        self.settle();
+        self.words.clear();
+    }
+
+    /// What a CPU sees: its own latest store, or memory.
+    fn load(&mut self, cpu: u16, word: u32) -> u32 {
+        let Word { value, version } = *self.get(word);
+        let view = &mut self.views[usize::from(cpu)];
+        view.saw(word, version);
+        let own = view.buffer.iter().rev().find(|(other, _)| *other == word);
+        own.map_or(value, |(_, value)| *value)
+    }
+
+    fn changed_since_loaded(&self, cpu: u16) -> bool {
+        let mut loaded = self.views[usize::from(cpu)].loaded.iter().flatten();
+        loaded.any(|&(word, version)| self.words[word as usize].version != version)
+    }
+}
+
+impl View {
+    fn saw(&mut self, word: u32, version: u32) {
+        let known = self.loaded.iter_mut().flatten().find(|(other, _)| *other == word);
+        match known {
+            Some(known) => known.1 = version,
+            None => {
+                self.loaded[self.oldest] = Some((word, version));
+                self.oldest = (self.oldest + 1) % LOADED;
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Reads a word with nobody running.
+    pub(crate) fn peek(&self, WordId(word): WordId) -> u32 {
+        self.words.borrow_mut().get(word).value
+    }
+
+    /// Changes a word with nobody running.
+    pub(crate) fn poke(&self, WordId(word): WordId, value: u32) {
+        self.words.borrow_mut().store(word, value);
+    }
+
+    /// Lets the oldest store in the buffer of a CPU reach memory.
+    pub(super) fn drain_one(&self, cpu: u16) {
+        let mut words = self.words.borrow_mut();
+        let buffer = &mut words.views[usize::from(cpu)].buffer;
+        let Some((word, value)) = buffer.pop_front() else { return };
+        if buffer.is_empty()
+            && let Some(hunt) = self.scheduler.borrow_mut().hunt()
+        {
+            hunt.buffers.remove(cpu);
+        }
+        words.store(word, value);
+        drop(words);
+        self.changed(word, self.cpus[usize::from(cpu)].clock.get());
+    }
+
+    /// Wakes who waits for a word.
+    fn changed(&self, word: u32, now: u64) {
+        self.progress();
+        if self.words.borrow().waiting == 0 {
+            return;
+        }
+        for cpu in 0..self.cpus.len() as u16 {
+            let mut words = self.words.borrow_mut();
+            let view = &mut words.views[usize::from(cpu)];
+            let waits = view.waits && view.loaded.iter().flatten().any(|(other, _)| *other == word);
+            if waits {
+                view.waits = false;
+                words.waiting -= 1;
+                drop(words);
+                self.wake(cpu, now);
+            }
+        }
     }
 }
 
 impl Cpu<'_> {
     pub(crate) fn new_word(&self, value: u32) -> WordId {
-        let mut words = self.engine.words.borrow_mut();
-        words.memory.push(value);
-        WordId(words.memory.len() as u32 - 1)
+        self.engine.words.borrow_mut().create(value)
     }
 
+    #[inline]
     pub(crate) fn load(&self, WordId(word): WordId) -> u32 {
-        self.step();
-        let mut words = self.engine.words.borrow_mut();
-        let view = &mut words.views[usize::from(self.number())];
-        if !view.loaded.contains(&word) {
-            view.loaded.push(word);
-        }
-        let own = view.buffer.iter().rev().find(|(other, _)| *other == word).map(|(_, v)| *v);
-        own.unwrap_or_else(|| words.memory[word as usize])
+        self.glance();
+        self.engine.words.borrow_mut().load(self.number(), word)
     }
 
+    #[inline]
     pub(crate) fn store(&self, WordId(word): WordId, value: u32) {
-        self.step();
-        let mut words = self.engine.words.borrow_mut();
-        words.views[usize::from(self.number())].buffer.push_back((word, value));
-        if !words.buffered {
-            drop(words);
-            self.fence();
+        self.glance();
+        if !self.engine.buffers.get() {
+            self.engine.words.borrow_mut().store(word, value);
+            return self.engine.changed(word, self.now());
+        }
+        self.engine.words.borrow_mut().views[usize::from(self.number())]
+            .buffer
+            .push_back((word, value));
+        if let Some(hunt) = self.engine.scheduler.borrow_mut().hunt() {
+            hunt.buffers.insert(self.number());
         }
     }
 
@@ -72,37 +191,42 @@ impl Cpu<'_> {
     ) -> Result<u32, u32> {
         self.step();
         self.fence();
-        let found = self.load(WordId(word));
+        self.work(self.engine.model.atomic);
+        let found = self.engine.words.borrow_mut().load(self.number(), word);
         if found != current {
             return Err(found);
         }
-        self.engine.words.borrow_mut().memory[word as usize] = new;
-        self.changed(word);
+        self.engine.words.borrow_mut().store(word, new);
+        self.engine.changed(word, self.now());
         Ok(found)
     }
 
     /// All stores of this CPU reach memory.
     pub(crate) fn fence(&self) {
-        loop {
-            let drained = self.engine.words.borrow_mut().drain_one(self.number());
-            let Some(word) = drained else { return };
-            self.changed(word);
+        if !self.engine.buffers.get() {
+            return;
+        }
+        while !self.engine.words.borrow().views[usize::from(self.number())].buffer.is_empty() {
+            self.engine.drain_one(self.number());
         }
     }
 
-    /// Waits until a word that this CPU loaded since it last waited has changed.
+    /// Waits until a word that this CPU loaded since it last waited has changed since.
     pub(crate) fn wait_for_change(&self) {
         self.fence();
-        self.park();
-        self.engine.words.borrow_mut().views[usize::from(self.number())].loaded.clear();
-    }
-
-    fn changed(&self, word: u32) {
-        for other in 0..self.engine.cpus.len() as u16 {
-            let waits = self.engine.words.borrow().views[usize::from(other)].loaded.contains(&word);
-            if waits && other != self.number() {
-                self.engine.wake(other, self.now());
+        let me = usize::from(self.number());
+        if !self.engine.words.borrow().changed_since_loaded(self.number()) {
+            {
+                let mut words = self.engine.words.borrow_mut();
+                words.views[me].waits = true;
+                words.waiting += 1;
             }
+            self.park();
         }
+        let mut words = self.engine.words.borrow_mut();
+        if std::mem::take(&mut words.views[me].waits) {
+            words.waiting -= 1;
+        }
+        words.views[me].loaded = [None; LOADED];
     }
 }
