@@ -85,7 +85,8 @@ impl Cpu<'_> {
             return;
         }
         self.work(model.send);
-        let arrival = if engine.hunts.get() { 0 } else { self.now() + model.arrival(self.number(), target) };
+        let arrival =
+            if engine.hunts.get() { 0 } else { self.now() + model.arrival(self.number(), target) };
         acknowledgements.missing.set(acknowledgements.missing.get() + 1);
         let state = &engine.cpus[usize::from(target)];
         state.mailbox.post(Interrupt {

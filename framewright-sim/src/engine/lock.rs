@@ -1,7 +1,13 @@
 //! Locks: first come, first served; a hand-over costs what moving the line costs.
 
-use super::{Cpu, Engine, lines::{Access, Family, Line, Miss}};
-use std::{collections::VecDeque, ops::{AddAssign, Sub}};
+use super::{
+    Cpu, Engine,
+    lines::{Access, Family, Line, Miss},
+};
+use std::{
+    collections::VecDeque,
+    ops::{AddAssign, Sub},
+};
 
 /// A lock, numbered in the order of their making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,8 @@
 //! Running programs, and what happens between two switches.
 
 use super::{
-    Cpu, Engine, Failure, Program, choice::Actor, clock, coroutine::Coroutines, run, schedule::Schedule,
+    Cpu, Engine, Failure, Program, choice::Actor, clock, coroutine::Coroutines, run,
+    schedule::Schedule,
 };
 use std::rc::Rc;
 
@@ -96,7 +97,8 @@ impl Engine {
     }
 
     fn watch(&self, watch: &mut Watch<'_>) {
-        if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used() {
+        if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used()
+        {
             return;
         }
         watch.due = self.switches.get() + watch.steps;

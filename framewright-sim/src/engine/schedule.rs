@@ -81,7 +81,9 @@ fn parse(text: &str) -> Option<Schedule> {
         "random" => Schedule::Random(numbers.next()?.ok()?),
         "pct" => Schedule::Pct {
             seed: numbers.next()?.ok()?,
-            depth: u32::try_from(numbers.next()?.ok()?).ok().filter(|depth| (1..=64).contains(depth))?,
+            depth: u32::try_from(numbers.next()?.ok()?)
+                .ok()
+                .filter(|depth| (1..=64).contains(depth))?,
             steps: numbers.next()?.ok()?,
         },
         _ => return None,

@@ -102,19 +102,20 @@ impl Process {
         access: Access,
         frames: &mut dyn FrameSource,
     ) -> Result<Token, Trouble> {
-        let fault = match self.space.0.tables.get(page) {
-            Pte::Present(mapping) if access == Access::Load || mapping.writable => {
-                return Ok(Token::ZERO);
-            }
-            Pte::Present(_) => Fault::NotWritable,
-            _ => Fault::NotPresent,
-        };
-        self.fault(cpu, page, access, fault, frames)?;
-        Ok(Token::ZERO)
+        loop {
+            let fault = match self.space.0.tables.get(page) {
+                Pte::Present(mapping) if access == Access::Load || mapping.writable => {
+                    return Ok(Token::ZERO);
+                }
+                Pte::Present(_) => Fault::NotWritable,
+                _ => Fault::NotPresent,
+            };
+            self.fault(cpu, page, access, fault, frames)?;
+        }
     }
 
     /// Serves a page fault: puts a cleared frame where nothing is. If somebody else was faster,
-    /// that will do as well.
+    /// that will do as well: the program tries again, and faults again if need be.
     ///
     /// # Errors
     ///
@@ -162,9 +163,9 @@ impl Process {
         surplus.extend(table);
         self.allows(page, access)?;
         let tables = &self.space.0.tables;
-        if let Some(table) = table
-            && !tables.reach(page)
-        {
+        if !tables.reach(page) {
+            // If it was taken away a moment ago, the program faults once more.
+            let Some(table) = table else { return Ok(()) };
             tables.extend(page, table);
             surplus.pop();
         }

@@ -42,12 +42,14 @@ impl AddressSpace {
 
     /// Ends being lazy without a look at what changed meanwhile: a mistake, for scenarios.
     pub(crate) fn load_blindly(&self, cpu: Cpu<'_>) {
-        let unit = self.mmu().unit(cpu);
-        if !unit.has_loaded(self) {
-            return self.load(cpu);
+        let masked = cpu.mask_interrupts();
+        if self.mmu().unit(cpu).has_loaded(self) {
+            self.mmu().step(cpu);
+            self.mmu().unit(cpu).lazy.set(false);
+        } else {
+            self.load(cpu);
         }
-        self.mmu().step(cpu);
-        unit.lazy.set(false);
+        cpu.restore_interrupts(masked);
     }
 
     /// Nothing is loaded on `cpu` any more.

@@ -19,7 +19,8 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let migrator = &Migrator::new(process, bug);
     let thread = |cpu: Cpu<'_>, page| {
         process.run_on(cpu);
-        for (page, access) in [(page, Store), (page, Store), (PAGES - 1 - page, Load), (page, Store)]
+        for (page, access) in
+            [(page, Store), (page, Store), (PAGES - 1 - page, Load), (page, Store)]
         {
             let _ = migrator.touch(cpu, page, access, &mut &world.stack);
         }

@@ -19,7 +19,7 @@ use crate::{
 const PAGES: u32 = 3;
 const FRAMES: u32 = 6;
 
-/// CPU 0 unmaps two pages that CPU 1 uses and CPU 2 reclaims.
+/// CPU 0 unmaps a page that CPU 1 uses and CPU 2 reclaims among others.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let world = &World::new(machine, FRAMES);
     let process = &Process::with_memory(&world.mmu, 0..PAGES);
@@ -33,36 +33,38 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
         vec![
             Box::new(|cpu| {
                 process.run_on(cpu);
-                touch(cpu, 2, Store);
+                touch(cpu, 1, Store);
                 unmap(cpu, world, reclaimer);
-                touch(cpu, 2, Load);
+                touch(cpu, 1, Load);
             }),
             Box::new(|cpu| {
                 process.run_on(cpu);
-                touch(cpu, 0, Store);
-                touch(cpu, 1, Load);
-                touch(cpu, 0, Load);
-                touch(cpu, 1, Load);
-                touch(cpu, 0, Store);
+                for access in [Store, Load, Load, Load, Load, Load, Store] {
+                    touch(cpu, 0, access);
+                }
             }),
-            Box::new(|cpu| reclaimer.reclaim(cpu, &[0, 1], &mut &world.stack)),
+            Box::new(|cpu| {
+                process.run_on(cpu);
+                touch(cpu, 2, Store);
+                reclaimer.reclaim(cpu, &[0, 1, 2], &mut &world.stack);
+            }),
         ],
         &[process],
         |page, pte| disk.find(page, pte),
     )
 }
 
-/// Unmaps pages 0 and 1.
+/// Unmaps page 0.
 fn unmap(cpu: Cpu<'_>, world: &World, reclaimer: &Reclaimer<'_>) {
     let process = reclaimer.process;
-    process.disown(cpu, 0..2);
-    let gathered = process.clear(cpu, &mut (0..2));
+    process.disown(cpu, 0..1);
+    let gathered = process.clear(cpu, &mut (0..1));
     if reclaimer.bug != Some(Bug::SkippedFlush) {
         reclaimer.flush_deferred(cpu);
     }
     if !gathered.is_empty() {
         process.space().flush(cpu, gathered.len() as u64);
     }
-    process.unreachable(0..2);
+    process.unreachable(0..1);
     process.release(cpu, &gathered, &mut &world.stack);
 }

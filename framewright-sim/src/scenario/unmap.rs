@@ -33,11 +33,11 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             }),
             Box::new(|cpu| {
                 other.run_on(cpu);
+                world.touch(cpu, other, 1, Store);
                 ours.run_on(cpu);
-                world.touch(cpu, ours, 0, Load);
-                world.touch(cpu, ours, 0, Store);
-                world.touch(cpu, ours, 1, Load);
-                world.touch(cpu, ours, 0, Load);
+                for access in [Load, Store, Load, Load, Load, Load, Load, Load] {
+                    world.touch(cpu, ours, 0, access);
+                }
             }),
             Box::new(|cpu| {
                 ours.run_on(cpu);

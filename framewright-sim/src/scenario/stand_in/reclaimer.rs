@@ -118,11 +118,7 @@ pub(in crate::scenario) struct Reclaimer<'a> {
 }
 
 impl<'a> Reclaimer<'a> {
-    pub(in crate::scenario) fn new(
-        process: &'a Process,
-        disk: &'a Disk,
-        bug: Option<Bug>,
-    ) -> Self {
+    pub(in crate::scenario) fn new(process: &'a Process, disk: &'a Disk, bug: Option<Bug>) -> Self {
         Self { process, disk, deferred: Cell::new(0), flushed: Cell::new(0), bug }
     }
 

@@ -62,7 +62,11 @@ impl FrameSource for &Stack {
                 let top = self.free.get();
                 cpu.step();
                 self.free.set(top + 1);
-                self.frames.borrow_mut()[top] = frame;
+                let mut frames = self.frames.borrow_mut();
+                let end = frames.len().max(top + 1);
+                // Higher than it can be, unless the lock is missing.
+                frames.resize(end, frame);
+                frames[top] = frame;
             });
         }
     }
