@@ -16,5 +16,6 @@
 
 pub mod engine;
 pub mod machine;
+pub mod platform;
 pub mod process;
 pub mod scenario;

@@ -2,9 +2,9 @@
 
 use super::{
     Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
-    interrupt::Mailbox, lines::Cache,
+    interrupt::Mailbox, lines::Cache, model::Model,
 };
-use framewright::CpuId;
+use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
 
 /// What the engine knows of a CPU.
@@ -80,6 +80,13 @@ impl<'e> Cpu<'e> {
     #[must_use]
     pub fn id(&self) -> CpuId {
         CpuId::new(self.number)
+    }
+
+    /// What things cost.
+    #[inline(always)]
+    #[must_use]
+    pub fn model(&self) -> &'e Model {
+        &self.engine.model
     }
 
     /// Its time, in cycles.
@@ -164,6 +171,9 @@ impl<'e> Cpu<'e> {
         self.fence();
         let (state, since) = (self.state(), self.now());
         state.parked.set(true);
+        if !state.masked.get() && !state.mailbox.is_empty() {
+            self.engine.wake(self.number, state.mailbox.arrival());
+        }
         state.switch.suspend();
         state.parked.set(false);
         state.waited.set(state.waited.get() + (self.now() - since));
@@ -190,16 +200,9 @@ impl<'e> Cpu<'e> {
     /// Does nothing until `time`; interrupts are served meanwhile. In a schedule that ignores
     /// clocks it does not wait.
     pub fn sleep_until(&self, time: u64) {
-        self.fence();
-        let state = self.state();
         while !self.engine.hunts.get() && self.now() < time {
-            let since = self.now();
-            state.parked.set(true);
             self.engine.ready(self.number, time);
-            state.switch.suspend();
-            state.parked.set(false);
-            state.waited.set(state.waited.get() + (self.now() - since));
-            self.serve();
+            self.park();
         }
         self.step();
     }
@@ -231,9 +234,12 @@ impl<'e> Cpu<'e> {
         }
     }
 
-    /// Decides whether a rare outcome is forced that may come once in `one_in` times.
-    pub fn rarely(&self, one_in: u32) -> bool {
-        self.engine.rarely(one_in)
+    /// Decides whether the rare outcome at `site` is forced.
+    #[inline]
+    pub fn forces(&self, site: Site) -> bool {
+        let force = &self.engine.options.force;
+        let rate = force.iter().find(|(forced, _)| *forced == site);
+        rate.is_some_and(|&(_, one_in)| self.engine.rarely(one_in))
     }
 
     /// Runs a program to its end, then serves interrupts until everybody's has ended.

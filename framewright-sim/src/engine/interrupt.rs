@@ -39,7 +39,7 @@ impl Mailbox {
         self.0.borrow().front().map_or(u64::MAX, |first| first.arrival)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
 

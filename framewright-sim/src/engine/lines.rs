@@ -115,6 +115,9 @@ impl Member {
     }
 }
 
+/// Cache lines of a frame.
+const FRAME_LINES: u32 = 64;
+
 /// Misses a core can have under way.
 const UNDER_WAY: usize = 10;
 
@@ -291,5 +294,17 @@ impl Cpu<'_> {
     pub fn pollute(&self, lines: u32) {
         let fills = &self.state().cache.fills;
         fills.set(fills.get().wrapping_add(lines));
+    }
+
+    /// Fills so many frames with zeroes.
+    pub fn clear_frames(&self, frames: u64) {
+        self.work(self.engine.model.clear * frames);
+        self.pollute(FRAME_LINES.wrapping_mul(frames as u32));
+    }
+
+    /// Copies a frame.
+    pub fn copy_frame(&self) {
+        self.work(self.engine.model.copy);
+        self.pollute(2 * FRAME_LINES);
     }
 }

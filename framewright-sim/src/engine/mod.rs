@@ -64,9 +64,10 @@ pub use search::{Exhaustive, Search};
 pub(crate) use section::SectionId;
 pub(crate) use word::WordId;
 
+use crate::machine::Spec;
 use coroutine::Stacks;
 use cpu::CpuState;
-use framewright::CpuId;
+use framewright::{CpuId, platform::Site};
 use lines::Directory;
 use lock::Locks;
 use run::Watch;
@@ -92,6 +93,10 @@ pub struct Options {
     /// Whether interrupts may be served later than at the next step. By the clock they are served
     /// when they arrive.
     pub late_interrupts: bool,
+    /// Rare outcomes to force: where, and once in how many times.
+    pub force: Vec<(Site, u32)>,
+    /// Decides which of them are forced when the schedule goes by clocks; else it does.
+    pub seed: u64,
 }
 
 /// A simulated machine. Cheap to clone: clones are the same machine.
@@ -246,6 +251,13 @@ impl Machine {
     }
 }
 
+impl From<&Spec> for Machine {
+    /// As described, by the clock.
+    fn from(spec: &Spec) -> Self {
+        Self::modelled(spec.into(), Options::default())
+    }
+}
+
 /// All state of a machine.
 pub(crate) struct Engine {
     model: Model,
@@ -281,6 +293,8 @@ pub(crate) struct Engine {
     /// Times in a row that somebody waited so while nothing happened.
     stalls: Cell<u32>,
     switches: Cell<u64>,
+    /// Decides what is forced by the clock.
+    random: RefCell<fastrand::Rng>,
     fingerprint: Cell<u64>,
     /// Suspended programs are being unwound: nothing that they do on the way counts.
     ending: Cell<bool>,
@@ -312,6 +326,7 @@ impl Engine {
             relaxed: Cell::default(),
             stalls: Cell::default(),
             switches: Cell::default(),
+            random: RefCell::new(fastrand::Rng::with_seed(options.seed)),
             fingerprint: Cell::new(run::BEGINNING),
             ending: Cell::default(),
             stacks: Stacks::default(),
@@ -321,6 +336,10 @@ impl Engine {
         engine.follow(&engine.options.schedule.clone());
         engine.reset();
         engine
+    }
+
+    pub(crate) fn new_word(&self, value: u32) -> WordId {
+        self.words.borrow_mut().create(value)
     }
 
     /// The CPU that runs, if one does. Between runs, and once there is a failure, when programs are

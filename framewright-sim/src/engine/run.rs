@@ -142,9 +142,13 @@ impl Engine {
         scheduler.hunt().is_some_and(|hunt| late && hunt.decide(2, false) == 1)
     }
 
+    /// Decides whether something happens that does once in `one_in` times.
     pub(super) fn rarely(&self, one_in: u32) -> bool {
-        let mut scheduler = self.scheduler.borrow_mut();
-        scheduler.hunt().is_some_and(|hunt| hunt.rarely(one_in.max(1)))
+        let one_in = one_in.max(1);
+        match self.scheduler.borrow_mut().hunt() {
+            Some(hunt) => hunt.rarely(one_in),
+            None => self.random.borrow_mut().u32(..one_in) == 0,
+        }
     }
 
     /// Nobody is ready, nothing is pending, whatever was left over.
@@ -167,6 +171,7 @@ impl Engine {
         self.words.borrow_mut().forget_all();
         self.directory.borrow_mut().forget_all();
         self.switches.set(0);
+        *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
         self.fingerprint.set(run::BEGINNING);
         self.cpus.iter().for_each(|cpu| cpu.rewind());
         self.reset();

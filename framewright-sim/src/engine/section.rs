@@ -42,7 +42,8 @@ impl Sections {
 }
 
 impl Cpu<'_> {
-    /// Begins the exclusive use of a section.
+    /// Begins the exclusive use of a section. A schedule that hunts may let others go first while
+    /// this CPU is inside and has not got hold of anything yet.
     #[inline]
     pub(crate) fn enter(&self, section: SectionId) {
         let mut sections = self.engine.sections.borrow_mut();
@@ -53,6 +54,9 @@ impl Cpu<'_> {
         if before != 0 {
             let SectionId { name, index, .. } = section;
             self.fail(format!("entered {name} {index} while CPU {} was inside", before - 1));
+        }
+        if self.engine.hunts.get() {
+            self.step();
         }
     }
 

@@ -158,8 +158,9 @@ impl Engine {
 }
 
 impl Cpu<'_> {
+    #[cfg(test)]
     pub(crate) fn new_word(&self, value: u32) -> WordId {
-        self.engine.words.borrow_mut().create(value)
+        self.engine.new_word(value)
     }
 
     #[inline]

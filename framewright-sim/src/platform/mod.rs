@@ -7,20 +7,25 @@
 //!
 //! | module  | job                                                                       |
 //! |---------|---------------------------------------------------------------------------|
+//! | `books` | [`Books`]: the buffer for a memory's metadata                              |
 //! | `lock`  | [`SimLock`]: a lock of the engine, numbered by first use                    |
 //! | `word`  | [`SimWord`]: a word of the engine, likewise                                 |
 //! | `lines` | the library's lines and sections as the engine names them                  |
+//! | `prices`| what its work costs, in instructions                                      |
 //!
 //! A program obtains the token of *its own* CPU while it runs: barriers are sent to CPUs.
 
 #![allow(unsafe_code)]
 
+mod books;
 mod lines;
 mod lock;
+mod prices;
 #[cfg(test)]
 mod tests;
 mod word;
 
+pub use books::Books;
 pub use lock::SimLock;
 pub use word::SimWord;
 
@@ -33,9 +38,6 @@ use framewright::{
     platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Section, Site, Wait},
 };
 use std::rc::Rc;
-
-/// Cache lines of a frame.
-const FRAME_LINES: u32 = 64;
 
 /// What frames hold, if anybody cares.
 pub trait Frames {
@@ -173,9 +175,7 @@ unsafe impl Platform for Simulated {
     #[inline]
     fn clear(&self, pfn: Pfn, order: Order) {
         if let Some(cpu) = self.cpu() {
-            let frames = order.frames();
-            cpu.work(cpu.engine.model().clear * frames);
-            cpu.pollute(FRAME_LINES.wrapping_mul(frames as u32));
+            cpu.clear_frames(order.frames());
         }
         if let Some(frames) = self.frames() {
             frames.clear(pfn, order);
@@ -184,8 +184,7 @@ unsafe impl Platform for Simulated {
 
     fn copy(&self, to: Pfn, from: Pfn) {
         if let Some(cpu) = self.cpu() {
-            cpu.work(cpu.engine.model().copy);
-            cpu.pollute(2 * FRAME_LINES);
+            cpu.copy_frame();
         }
         if let Some(frames) = self.frames() {
             frames.copy(to, from);
@@ -204,7 +203,7 @@ unsafe impl Platform for Simulated {
 
     fn now(&self) -> u64 {
         let Some(cpu) = self.cpu() else { return 0 };
-        let nanos = u128::from(cpu.now()) * u128::from(cpu.engine.model().nanos_per_1000_cycles);
+        let nanos = u128::from(cpu.now()) * u128::from(cpu.model().nanos_per_1000_cycles);
         (nanos / 1000) as u64
     }
 
@@ -220,29 +219,30 @@ unsafe impl Platform for Simulated {
     fn cost(&self, cost: Cost, count: u32) {
         let inner = self.0.get();
         if let Some(cpu) = inner.machine.engine().current() {
-            let instructions = inner.settings.prices.of(cost) * u64::from(count);
-            cpu.work(cpu.engine.model().instructions(instructions));
+            let instructions =
+                prices::instructions(&inner.settings.prices, cost) * u64::from(count);
+            cpu.work(cpu.model().instructions(instructions));
         }
     }
 
     #[inline]
     fn touch(&self, line: Line, access: Access, miss: Miss) {
         if let Some(cpu) = self.cpu() {
-            cpu.touch(lines::line(line, cpu.engine.model().cpus()), access, miss);
+            cpu.touch(lines::line(line, cpu.model().cpus()), access, miss);
         }
     }
 
     #[inline]
     fn enter(&self, section: Section) {
         if let Some(cpu) = self.cpu() {
-            cpu.enter(lines::section(section, cpu.engine.model().cpus()));
+            cpu.enter(lines::section(section, cpu.model().cpus()));
         }
     }
 
     #[inline]
     fn leave(&self, section: Section) {
         if let Some(cpu) = self.cpu() {
-            cpu.leave(lines::section(section, cpu.engine.model().cpus()));
+            cpu.leave(lines::section(section, cpu.model().cpus()));
         }
     }
 
