@@ -45,6 +45,12 @@ pub enum Symptom {
     /// A frame that nobody has was freed (I3).
     #[error("a frame was freed twice")]
     FreedTwice,
+    /// A frame was handed out of a pageblock that is withheld (I3, I7).
+    #[error("a frame that is withheld was handed out")]
+    Withheld,
+    /// Two CPUs were where only one may be.
+    #[error("two CPUs are where only one may be")]
+    SharedSection,
     /// When all is over, somebody has a frame that nobody maps (I1).
     #[error("a frame was leaked")]
     Leaked,

@@ -64,8 +64,7 @@ impl Bug {
     #[must_use]
     pub const fn symptoms(self) -> &'static [Symptom] {
         use Symptom::{
-            Books, FreedTwice, Leaked, LostWrite, StaleAccess, TakenTwice, UnmappedAccess,
-            WrongContents,
+            LostWrite, SharedSection, StaleAccess, TakenTwice, UnmappedAccess, WrongContents,
         };
         match self {
             Self::FreeBeforeFlush => &[StaleAccess],
@@ -76,7 +75,7 @@ impl Bug {
             Self::CopyBeforeFlush => &[LostWrite, WrongContents],
             Self::SkippedFlush => &[UnmappedAccess],
             Self::UnlockedTake => &[TakenTwice],
-            Self::MissingBarrier => &[TakenTwice, FreedTwice, Leaked, Books],
+            Self::MissingBarrier => &[SharedSection],
         }
     }
 }

@@ -14,6 +14,7 @@
 //! small stand-ins (`stand_in`).
 
 mod bug;
+mod library;
 mod migrate;
 mod munmap_race;
 mod reclaim;
@@ -39,19 +40,16 @@ pub struct Scenario {
     pub cpus: u16,
     /// Bugs that it can have.
     pub bugs: &'static [Bug],
-    /// Whether it needs store buffers.
-    pub store_buffers: bool,
     run: fn(&Machine, Option<Bug>) -> Verdict,
 }
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 6] = [
+pub static SCENARIOS: [Scenario; 11] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
         cpus: 3,
         bugs: &[Bug::FreeBeforeFlush, Bug::EarlyMask, Bug::ForgottenTarget],
-        store_buffers: false,
         run: unmap::run,
     },
     Scenario {
@@ -59,7 +57,6 @@ pub static SCENARIOS: [Scenario; 6] = [
         about: "CPUs rest, are spared interrupts, and come back to pages that are gone",
         cpus: 3,
         bugs: &[Bug::LazyStaysBehind],
-        store_buffers: false,
         run: rest::run,
     },
     Scenario {
@@ -67,7 +64,6 @@ pub static SCENARIOS: [Scenario; 6] = [
         about: "pages are written out and freed while threads store to them",
         cpus: 3,
         bugs: &[Bug::WriteOutBeforeFlush],
-        store_buffers: false,
         run: reclaim::run,
     },
     Scenario {
@@ -75,7 +71,6 @@ pub static SCENARIOS: [Scenario; 6] = [
         about: "pages change frames while threads store to them",
         cpus: 3,
         bugs: &[Bug::CopyBeforeFlush],
-        store_buffers: false,
         run: migrate::run,
     },
     Scenario {
@@ -83,7 +78,6 @@ pub static SCENARIOS: [Scenario; 6] = [
         about: "a thread unmaps what reclaim has unmapped and not flushed yet",
         cpus: 3,
         bugs: &[Bug::SkippedFlush],
-        store_buffers: false,
         run: munmap_race::run,
     },
     Scenario {
@@ -91,8 +85,42 @@ pub static SCENARIOS: [Scenario; 6] = [
         about: "three CPUs take frames off one stack",
         cpus: 3,
         bugs: &[Bug::UnlockedTake],
-        store_buffers: false,
         run: take::run,
+    },
+    Scenario {
+        name: "drain",
+        about: "the lists of CPUs are drained from outside while their owners use them",
+        cpus: 3,
+        bugs: &[Bug::MissingBarrier],
+        run: library::drain,
+    },
+    Scenario {
+        name: "life",
+        about: "processes map, use, share and unmap pages, and exit, on the library's lists",
+        cpus: 3,
+        bugs: &[Bug::FreeBeforeFlush],
+        run: library::life,
+    },
+    Scenario {
+        name: "hotplug",
+        about: "a CPU and a pageblock come and go while others allocate",
+        cpus: 3,
+        bugs: &[],
+        run: library::hotplug,
+    },
+    Scenario {
+        name: "isolate",
+        about: "pageblocks are withheld while others allocate from them",
+        cpus: 3,
+        bugs: &[],
+        run: library::isolate,
+    },
+    Scenario {
+        name: "contiguous",
+        about: "runs of frames are taken out of pageblocks that others allocate from",
+        cpus: 3,
+        bugs: &[],
+        run: library::contiguous,
     },
 ];
 
