@@ -11,5 +11,6 @@ pub mod micro;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod simulated;
 pub mod trace;
 pub mod workloads;

@@ -91,7 +91,8 @@ mod tests {
         let shared = OneThread::new(Rc::clone(&counted));
         assert_eq!(Rc::strong_count(shared.get()), 2);
         let elsewhere = thread::spawn(move || {
-            let refused = catch_unwind(AssertUnwindSafe(|| Rc::strong_count(shared.get()))).is_err();
+            let refused =
+                catch_unwind(AssertUnwindSafe(|| Rc::strong_count(shared.get()))).is_err();
             drop(shared);
             refused
         });

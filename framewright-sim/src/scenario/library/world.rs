@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
-    Request,
-    tuning::Auto,
+    Request, tuning::Auto,
 };
 
 use crate::{

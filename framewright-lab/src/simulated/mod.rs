@@ -1,0 +1,5 @@
+//! Allocators and workloads on simulated machines.
+
+mod lists;
+
+pub use lists::SimLists;
