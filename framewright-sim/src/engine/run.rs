@@ -108,7 +108,7 @@ impl Engine {
     /// Who runs next; nobody, if all wait.
     fn next(&self) -> Option<u16> {
         if let Some(decided) = self.decided.take() {
-            self.scheduler.borrow_mut().hunt().expect("a decision").ready.remove(decided);
+            self.scheduler.borrow_mut().hunt().expect("a decision").not_ready(decided);
             return Some(decided);
         }
         loop {
