@@ -3,7 +3,7 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
 //! [`replay`] does again what they hold. [`micro`] and [`large_memory`] measure single operations,
-//! [`workloads`] whole ones. [`report`] is the form of every result.
+//! [`workloads`] whole ones, on threads or on [`simulated`] machines. [`report`] is the form of every result.
 
 mod clock;
 pub mod large_memory;
@@ -11,5 +11,6 @@ pub mod micro;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod simulated;
 pub mod trace;
 pub mod workloads;
