@@ -10,9 +10,13 @@
 //! | `machine`  | what is simulated: CPUs, memory, and what things cost, as TOML         |
 //! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words, cache lines         |
 //! | `platform` | the library's `Platform` on the engine                                 |
+//! | `process`  | address spaces, page tables, translation caches, frame contents        |
+//! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
 //! | `check`    | invariants, at the end of every run and in between                     |
 
 pub mod engine;
 pub mod machine;
 mod one_thread;
 pub mod platform;
+pub mod process;
+pub mod scenario;

@@ -79,18 +79,24 @@ fn refuse() -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{panic::catch_unwind, rc::Rc, thread};
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind},
+        rc::Rc,
+        thread,
+    };
 
     #[test]
     fn other_threads_are_refused_and_drop_nothing() {
         let counted = Rc::new(());
         let shared = OneThread::new(Rc::clone(&counted));
         assert_eq!(Rc::strong_count(shared.get()), 2);
-        thread::scope(|scope| {
-            let other = scope.spawn(|| catch_unwind(|| Rc::strong_count(shared.get())).is_err());
-            assert!(other.join().unwrap());
-            scope.spawn(move || drop(shared)).join().unwrap();
+        let elsewhere = thread::spawn(move || {
+            let refused =
+                catch_unwind(AssertUnwindSafe(|| Rc::strong_count(shared.get()))).is_err();
+            drop(shared);
+            refused
         });
+        assert!(elsewhere.join().unwrap());
         assert_eq!(Rc::strong_count(&counted), 2);
         drop(OneThread::new(Rc::clone(&counted)));
         assert_eq!(Rc::strong_count(&counted), 2);

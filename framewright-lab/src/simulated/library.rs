@@ -1,10 +1,9 @@
 //! A run of the library.
 
 use framewright::{CpuId, Layout, Memory, Tuning};
-use framewright_host::Metadata;
 use framewright_sim::{
     engine::{Machine, Options},
-    platform::{Settings, Simulated},
+    platform::{Books, Settings, Simulated},
 };
 
 use super::{
@@ -30,10 +29,10 @@ pub(super) fn run(
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
     let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(&error))?;
-    let mut metadata = Metadata::for_layout(&layout).map_err(|error| refused(&error))?;
+    let mut books = Books::new(&layout);
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
-    let memory = Memory::new(Simulated::new(&machine, settings), &config, metadata.as_mut())
+    let memory = Memory::new(Simulated::new(&machine, settings), &config, books.as_mut())
         .map_err(|error| refused(&error))?;
     let stage =
         Stage { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
@@ -45,7 +44,7 @@ pub(super) fn run(
     let failed =
         |failure| SimulationError::Failed { contender: contender.label.clone(), seed, failure };
     let window = window.map_err(failed)?;
-    match books(&memory) {
+    match wrong(&memory) {
         None => Ok(window),
         Some(what) => {
             Err(SimulationError::Books { contender: contender.label.clone(), seed, what })
@@ -54,7 +53,7 @@ pub(super) fn run(
 }
 
 /// What is wrong with a memory that everything was given back to.
-fn books(memory: &Memory<'_, Simulated>) -> Option<String> {
+fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
     memory.drain_all();
     match memory.check() {
         Err(violation) => Some(violation.to_string()),

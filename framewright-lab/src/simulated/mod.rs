@@ -18,6 +18,8 @@
 //! | `contender` | who takes part, with which settings                              |
 //! | `nodes`     | the memory of a machine's nodes, as the library wants to hear it |
 //! | `library`   | a run of the library                                             |
+//! | `list_buddy` | a run of the classic design, a zone per node                    |
+//! | `lists`     | its machine: locks, lines and prices                             |
 //! | `stage`     | a run of anything: ageing, warm-up, window, end                  |
 //! | `stopwatch` | when a window begins and ends, and what was counted then         |
 //! | `world`     | a simulated CPU's side of the seam                               |
@@ -25,6 +27,8 @@
 
 mod contender;
 mod library;
+mod list_buddy;
+mod lists;
 mod nodes;
 mod pipe;
 mod stage;
@@ -203,7 +207,7 @@ impl Simulation {
         let work = self.work.with_seed(seed);
         match &contender.design {
             Design::Framewright(tuning) => library::run(self, &work, contender, seed, *tuning),
-            Design::ListBuddy(_) => unimplemented!(),
+            Design::ListBuddy(tuning) => list_buddy::run(self, &work, contender, seed, *tuning),
         }
     }
 

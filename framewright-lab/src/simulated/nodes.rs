@@ -45,14 +45,14 @@ impl Nodes {
         }
     }
 
-    /// The frames of every node, in order.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = FrameRange> {
-        self.map.iter().map(|range| range.frames)
+    /// The frames of every node that has any, in order.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (u8, FrameRange)> {
+        self.map.iter().map(|range| (range.node.get(), range.frames))
     }
 
     /// All frames.
     pub(super) fn frames(&self) -> u64 {
-        self.ranges().map(|range| range.frames()).sum()
+        self.ranges().map(|(_, range)| range.frames()).sum()
     }
 }
 

@@ -29,8 +29,8 @@ fn median(run: &Run, name: &str) -> f64 {
     run.metrics[name].median
 }
 
-fn both() -> [Contender; 1] {
-    [Contender::framewright(&side())]
+fn both() -> [Contender; 2] {
+    [Contender::framewright(&side()), Contender::list_buddy("list-buddy", &side())]
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub use interrupt::Handler;
 pub use lines::{Access, Family, Line, Miss};
 pub use lock::{LockClass, LockId, LockStats};
 pub use model::{LineCosts, Model};
-pub use mutex::Mutex;
+pub use mutex::{Mutex, Shared};
 pub use queue::WaitQueue;
 pub use schedule::{NoSchedule, Schedule};
 pub use search::{Exhaustive, Search};
