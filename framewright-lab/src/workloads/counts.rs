@@ -30,23 +30,32 @@ pub(crate) struct Counts {
 impl Counts {
     /// What was counted since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
+        self.with(before, |after, before| after - before)
+    }
+
+    /// What both counted.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        self.with(other, |one, other| one + other)
+    }
+
+    fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
         Self {
-            acquisitions: self.acquisitions - before.acquisitions,
-            lock_frames: self.lock_frames - before.lock_frames,
-            list_hits: self.list_hits - before.list_hits,
-            requests: self.requests - before.requests,
-            refills: self.refills - before.refills,
-            refilled_frames: self.refilled_frames - before.refilled_frames,
-            drains: self.drains - before.drains,
-            drains_threshold: self.drains_threshold - before.drains_threshold,
-            drains_high_order: self.drains_high_order - before.drains_high_order,
-            drains_capacity: self.drains_capacity - before.drains_capacity,
-            drained_frames: self.drained_frames - before.drained_frames,
-            zone_allocs: self.zone_allocs - before.zone_allocs,
-            zone_frees: self.zone_frees - before.zone_frees,
-            claims: self.claims - before.claims,
-            steals: self.steals - before.steals,
-            slow_paths: self.slow_paths - before.slow_paths,
+            acquisitions: of(self.acquisitions, other.acquisitions),
+            lock_frames: of(self.lock_frames, other.lock_frames),
+            list_hits: of(self.list_hits, other.list_hits),
+            requests: of(self.requests, other.requests),
+            refills: of(self.refills, other.refills),
+            refilled_frames: of(self.refilled_frames, other.refilled_frames),
+            drains: of(self.drains, other.drains),
+            drains_threshold: of(self.drains_threshold, other.drains_threshold),
+            drains_high_order: of(self.drains_high_order, other.drains_high_order),
+            drains_capacity: of(self.drains_capacity, other.drains_capacity),
+            drained_frames: of(self.drained_frames, other.drained_frames),
+            zone_allocs: of(self.zone_allocs, other.zone_allocs),
+            zone_frees: of(self.zone_frees, other.zone_frees),
+            claims: of(self.claims, other.claims),
+            steals: of(self.steals, other.steals),
+            slow_paths: of(self.slow_paths, other.slow_paths),
         }
     }
 }

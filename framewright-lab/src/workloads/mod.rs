@@ -31,7 +31,7 @@
 pub(crate) mod allocator;
 mod counts;
 pub(crate) mod cpu;
-mod figures;
+pub(crate) mod figures;
 pub(crate) mod heat;
 pub mod host;
 pub mod kbuild;
@@ -53,7 +53,7 @@ use socket_pairs::{End, SocketPairs};
 use world::World;
 
 pub(crate) use counts::Counts;
-pub(crate) use figures::Window;
+pub(crate) use figures::{Window, run_of};
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -78,6 +78,18 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// The same work with other random choices.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        let mut work = self.clone();
+        match &mut work {
+            Self::PageFault(work) => work.seed = seed,
+            Self::Kbuild(work) => work.seed = seed,
+            Self::SocketPairs(work) => work.seed = seed,
+        }
+        work
+    }
+
     /// Its name on the command line.
     #[must_use]
     pub fn name(&self) -> &'static str {
