@@ -16,7 +16,7 @@ use core::{arch::asm, cell::UnsafeCell, mem::MaybeUninit, panic::PanicInfo, ptr}
 use framewright::{
     Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
 };
 
 const FRAMES: usize = 1024;
@@ -48,6 +48,7 @@ fn address(pfn: Pfn) -> *mut u8 {
 // SAFETY: the lock is the library's own; with one CPU there is nobody to exclude.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

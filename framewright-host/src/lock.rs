@@ -115,7 +115,7 @@ impl LockWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framewright::sync::SpinLock;
+    use framewright::{ZoneId, platform::Section, sync::SpinLock};
     use std::{sync::Barrier, thread, time::Duration};
 
     fn machine() -> HostMachine {
@@ -127,7 +127,7 @@ mod tests {
         const THREADS: u64 = 8;
         const TURNS: u64 = 20_000;
         let machine = machine();
-        let sum = SpinLock::<HostMachine, u64>::new(0);
+        let sum = SpinLock::<HostMachine, u64>::new(Section::Zone(ZoneId::default()), 0);
         let start = Barrier::new(THREADS as usize);
         thread::scope(|scope| {
             for _ in 0..THREADS {

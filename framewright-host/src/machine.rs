@@ -6,6 +6,7 @@ use framewright::{
     Block, CpuId, FrameRange, Order, Pfn, Platform,
     observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
+    sync::PlainWord,
 };
 use std::{
     ptr::NonNull,
@@ -168,6 +169,7 @@ impl HostMachine {
 // and on the caller's.
 unsafe impl Platform for HostMachine {
     type Lock = HostLock;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

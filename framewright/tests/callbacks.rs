@@ -6,7 +6,7 @@ use framewright::{
     Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Event,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
 };
 use std::{
     mem::MaybeUninit,
@@ -29,6 +29,7 @@ struct Machine {
 // SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
     const TRACING: bool = true;
 

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use framewright::{
     Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
@@ -21,6 +21,7 @@ struct Machine;
 // SAFETY: the lock is the library's own, and there are no remote barriers.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

@@ -8,7 +8,7 @@ use framewright::{
     Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     platform::{BarrierTarget, OwnerLock, Wait},
     sync::{
-        SpinFlag,
+        PlainWord, SpinFlag,
         tso::{self, Barrier, Explorer},
     },
     tuning::Auto,
@@ -23,6 +23,7 @@ struct Machine {
 // SAFETY: the lock is the library's own, the remote barrier the model's, but for the mutant.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

@@ -14,7 +14,7 @@ use std::{
 use framewright::{
     Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
 use support::machine::{Metadata, cpu, order};
@@ -28,6 +28,7 @@ struct Threads;
 // SAFETY: the lock is the library's own; there are no remote barriers to rely on.
 unsafe impl Platform for Threads {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

@@ -15,7 +15,7 @@ use framewright::{
     Config, Contiguous, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
 use support::machine::{Metadata, cpu};
@@ -30,6 +30,7 @@ struct Interrupted {
 // SAFETY: the lock is the library's own; without biased owners no barrier is needed.
 unsafe impl Platform for Interrupted {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

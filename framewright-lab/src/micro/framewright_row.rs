@@ -7,7 +7,7 @@
 use framewright::{
     Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request, Tuning,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
 use framewright_peers::{Metadata, Peer, Worker};
@@ -41,6 +41,7 @@ fn membarrier_ready() -> bool {
 // executed a full barrier.
 unsafe impl Platform for MetadataOnly {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::platform::{BarrierTarget, OwnerLock, Wait};
-use framewright::sync::SpinFlag;
+use framewright::sync::{PlainWord, SpinFlag};
 use framewright::{Order, Pfn, Platform};
 
 /// A machine whose CPUs take turns on one thread. Frames have no contents.
@@ -24,6 +24,7 @@ impl Serial {
 // any barrier, so a remote barrier has nothing to do.
 unsafe impl Platform for Serial {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) -> Self::Irq {}

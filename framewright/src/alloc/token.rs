@@ -18,10 +18,10 @@ use crate::{
 pub struct CpuToken<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
     /// The zone that requests for any kind try first.
-    home: Home<'m>,
+    home: Home<'m, P>,
     /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
     /// if there is one.
-    normal: Option<Home<'m>>,
+    normal: Option<Home<'m, P>>,
     /// The memory's generation when the homes were looked up.
     generation: u32,
     tag: MemoryTag<'m>,
@@ -67,7 +67,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     /// The zone that the request tries first, if that is one of those at hand.
     #[inline(always)]
-    fn home_for(&self, request: Request) -> Option<&Home<'m>> {
+    fn home_for(&self, request: Request) -> Option<&Home<'m, P>> {
         let home = match request.first_zone() {
             FirstZone::OfAny => Some(&self.home),
             FirstZone::OfNormal => self.normal.as_ref(),
@@ -81,7 +81,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(always)]
     fn pop(&self, request: Request) -> Option<Pfn> {
         let home = self.home_for(request)?;
-        let frame = home.pages.pop(request.list()?)?;
+        let frame = home.pages.pop(self.memory.platform(), request.list()?)?;
         Some(Pfn::new(home.base + u64::from(frame)))
     }
 
@@ -227,7 +227,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
         let movable = || self.home.type_of(frame) == Some(MigrateType::Movable as u8);
-        if self.home.pages.push(ListIndex::MOVABLE, frame, movable) {
+        let platform = self.memory.platform();
+        if self.home.pages.push(platform, ListIndex::MOVABLE, frame, movable) {
             return None;
         }
         if movable() { self.free_slowly(frame, order) } else { self.free_elsewhere(frame, order) }
@@ -237,12 +238,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// way. `frame` counts from the first zone's base.
     #[inline(never)]
     fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        if push_simply(&self.home, frame, order) {
+        let platform = self.memory.platform();
+        if push_simply(platform, &self.home, frame, order) {
             return None;
         }
         if let Some(normal) = &self.normal
             && normal.id != self.home.id
-            && push_simply(normal, normal.frame(self.pfn_of(frame)), order)
+            && push_simply(platform, normal, normal.frame(self.pfn_of(frame)), order)
         {
             return None;
         }
@@ -318,10 +320,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
 /// Puts a block on the list that it goes to if nothing else has to be decided.
 #[inline(always)]
-fn push_simply(home: &Home<'_>, frame: u32, order: Order) -> bool {
+fn push_simply<P: Platform>(platform: &P, home: &Home<'_, P>, frame: u32, order: Order) -> bool {
     let of = home.type_of(frame);
     of.and_then(|of| ListIndex::freeing_simply(order, of))
-        .is_some_and(|list| home.pages.push(list, frame, || home.type_of(frame) == of))
+        .is_some_and(|list| home.pages.push(platform, list, frame, || home.type_of(frame) == of))
 }
 
 impl<P: Platform> Drop for CpuToken<'_, '_, P> {

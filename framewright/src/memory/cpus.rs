@@ -131,7 +131,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.drain_where(|zone, _| zone == of);
     }
 
-    fn drain_where(&self, disturb: impl Fn(ZoneId, &CpuPages<'m>) -> bool) {
+    fn drain_where(&self, disturb: impl Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
         if P::TRACING {
             // Events are due while no CPU waits for us: one list after the other.
             for i in (0..self.lists.len()).filter(|&i| disturb(self.owner_of(i).0, &self.lists[i]))
@@ -310,7 +310,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             let sizing = self.sizing(zone);
             for id in 0..self.cpu_count() {
                 let pages = self.lists_of(zone, CpuId::new(id));
-                pages.as_owner(|lists| lists.resize(pages, sizing));
+                pages.as_owner(&self.platform, |lists| lists.resize(pages, sizing));
             }
         }
     }

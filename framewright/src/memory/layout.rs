@@ -32,6 +32,8 @@ pub struct Layout {
     set_words: usize,
     ranges: usize,
     cpus: usize,
+    /// Bytes and alignment of the hot part of a CPU's lists: its words are the machine's.
+    pages: (usize, usize),
     /// Slots of the stores of one CPU, over all zones.
     slots: usize,
     /// Words of their sets.
@@ -61,6 +63,7 @@ impl Layout {
             set_words: 0,
             ranges: 0,
             cpus: usize::from(config.cpus),
+            pages: (size_of::<CpuPages<'_, P>>(), align_of::<CpuPages<'_, P>>()),
             slots: 0,
             slot_sets: 0,
             planes: config.planes,
@@ -89,7 +92,7 @@ impl Layout {
     /// Alignment the buffer needs, in bytes.
     #[must_use]
     pub fn align(&self) -> usize {
-        align_of::<Pageblock>().max(align_of::<CpuPages<'_>>()).max(self.zone.1)
+        align_of::<Pageblock>().max(self.pages.1).max(self.zone.1)
     }
 
     /// The parts of the metadata and what each costs.
@@ -107,7 +110,7 @@ impl Layout {
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
             Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
             Part::new::<CpuState>("CPUs", self.cpus, true),
-            Part::new::<CpuPages<'_>>("CPU lists", self.cpus * self.zones, true),
+            Part::of_bytes("CPU lists", self.cpus * self.zones * self.pages.0).of_cpus(),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
             Part::new::<Waiting>("quarantine", self.waiting(), true).optional(),
@@ -177,7 +180,7 @@ pub(super) struct Parts<'m, P: Platform> {
     pub(super) zones: &'m [Zone<'m, P>],
     pub(super) zonelists: Zonelists<'m>,
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
-    pub(super) lists: &'m [CpuPages<'m>],
+    pub(super) lists: &'m [CpuPages<'m, P>],
     pub(super) cpus: &'m [CpuState],
     pub(super) planes: PlaneArrays<'m>,
 }
@@ -226,6 +229,8 @@ struct ZoneArrays<'m> {
     states: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
+    /// Zones that have taken theirs.
+    taken: usize,
     /// Entries of the planes that zones have taken.
     planes_at: usize,
 }
@@ -240,6 +245,7 @@ impl<'m> ZoneArrays<'m> {
             states: carver.array(layout.plane(layout.states), |_| AtomicU8::new(0))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
+            taken: 0,
             planes_at: 0,
         })
     }
@@ -260,32 +266,35 @@ impl<'m> ZoneArrays<'m> {
         let planes_at = self.planes_at;
         self.planes_at += count * PAGEBLOCK_FRAMES;
         let (node, kind, base) = (spec.node, spec.kind, spec.base);
-        let place = Place { node, kind, base, ranges, absent, planes_at };
+        let id = ZoneId::new(self.taken);
+        self.taken += 1;
+        let place = Place { id, node, kind, base, ranges, absent, planes_at };
         let states = self.states.split_off(..count * PAGEBLOCK_FRAMES);
         Zone::new(buddy, types, states.map(|bytes| States::new(bytes, spec.base)), place)
     }
 }
 
-fn carve_lists<'m>(
+fn carve_lists<'m, P: Platform>(
     layout: &Layout,
     config: &Config<'_>,
     owner_lock: OwnerLock,
     carver: &mut Carver<'m>,
-) -> Option<&'m [CpuPages<'m>]> {
+) -> Option<&'m [CpuPages<'m, P>]> {
     let mut slots: &mut [Slot] = carver.array(layout.cpus * layout.slots, |_| Slot::default())?;
     let mut sets: &mut [u64] = carver.array(layout.cpus * layout.slot_sets, |_| 0)?;
     let mut waiting: &mut [Waiting] = carver.array(layout.waiting(), |_| Waiting::default())?;
     let cpus = layout.cpus;
     let mut of_zones =
         config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
-    let lists = carver.array(cpus * layout.zones, |_| {
+    let lists = carver.array(cpus * layout.zones, |i| {
         let count = of_zones.next().unwrap_or_default();
         // The arrays were sized by the same sums.
         let slots = slots.split_off_mut(..count).unwrap_or_default();
         let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
         let waiting = waiting.split_off_mut(..layout.quarantine).unwrap_or_default();
         let lists = Lists::new(BundleStore::new(slots, sets), Quarantine::new(waiting));
-        CpuPages::new(owner_lock, lists)
+        let whose = (ZoneId::new(i / cpus), CpuId::new((i % cpus) as u16));
+        CpuPages::new(owner_lock, whose, lists)
     })?;
     Some(lists)
 }
@@ -325,6 +334,10 @@ impl Part {
 
     fn of_bytes(name: &'static str, bytes: usize) -> Self {
         Self { name, bytes, per_cpu: false, optional: false }
+    }
+
+    fn of_cpus(self) -> Self {
+        Self { per_cpu: true, ..self }
     }
 
     fn optional(self) -> Self {

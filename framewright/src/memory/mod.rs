@@ -52,7 +52,7 @@ pub struct Memory<'m, P: Platform> {
     start: Pfn,
     zonelists: Zonelists<'m>,
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
-    lists: &'m [CpuPages<'m>],
+    lists: &'m [CpuPages<'m, P>],
     cpus: &'m [cpus::CpuState],
     tuning: Tuning,
     owner_lock: OwnerLock,

@@ -12,17 +12,24 @@ use crate::{
 };
 
 /// The zone that a CPU tries first, with the lists that the CPU has for it.
-#[derive(Clone, Copy)]
-pub(crate) struct Home<'m> {
+pub(crate) struct Home<'m, P: Platform> {
     pub(crate) id: ZoneId,
-    pub(crate) pages: &'m CpuPages<'m>,
+    pub(crate) pages: &'m CpuPages<'m, P>,
     pub(crate) types: &'m [AtomicU8],
     pub(crate) base: u64,
     /// Whether it is on the CPU's own node.
     pub(crate) near: bool,
 }
 
-impl Home<'_> {
+impl<P: Platform> Clone for Home<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Home<'_, P> {}
+
+impl<P: Platform> Home<'_, P> {
     /// The number that the frame at `pfn` has in the zone if it is of the zone: any number at all
     /// if it is not, but never that of another: memories span fewer than 2^32 frames.
     #[inline(always)]
@@ -52,7 +59,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// The zones that requests of a CPU try first: for any kind, and for at most
     /// [`ZoneKind::Normal`].
-    pub(crate) fn homes(&self, cpu: CpuId) -> (Home<'m>, Option<Home<'m>>) {
+    pub(crate) fn homes(&self, cpu: CpuId) -> (Home<'m, P>, Option<Home<'m, P>>) {
         let first = |highest| {
             let mut list = self.zonelists.of(self.node_of(cpu)).iter();
             list.find(|id| self.zones[id.index()].serves(highest)).map(|&id| self.home(id, cpu))
@@ -62,7 +69,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         (home, first(ZoneKind::Normal))
     }
 
-    fn home(&self, id: ZoneId, cpu: CpuId) -> Home<'m> {
+    fn home(&self, id: ZoneId, cpu: CpuId) -> Home<'m, P> {
         let zone = &self.zones[id.index()];
         Home {
             id,
@@ -108,7 +115,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         (0..self.zones.len()).map(move |zone| self.context(ZoneId::new(zone), cpu))
     }
 
-    pub(super) fn lists_of(&self, zone: ZoneId, cpu: CpuId) -> &'m CpuPages<'m> {
+    pub(super) fn lists_of(&self, zone: ZoneId, cpu: CpuId) -> &'m CpuPages<'m, P> {
         &self.lists[zone.index() * self.cpus.len() + cpu.index()]
     }
 

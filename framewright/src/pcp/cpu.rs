@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Cpu<'c, 'm, P: Platform> {
     pub(crate) platform: &'c P,
     pub(crate) zone: &'c Zone<'m, P>,
-    pub(crate) pages: &'c CpuPages<'m>,
+    pub(crate) pages: &'c CpuPages<'m, P>,
     pub(crate) tuning: &'c Tuning,
     pub(crate) id: CpuId,
 }

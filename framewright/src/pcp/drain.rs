@@ -8,7 +8,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Refusals},
     frame::Order,
     observe::{DrainReason, Event},
-    platform::{Access, Line, Platform, Site},
+    platform::Platform,
     tuning::BulkFree,
 };
 
@@ -31,10 +31,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
     /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
     pub(crate) fn free(&self, frame: u32, order: Order) -> Refusals {
-        self.platform.point(Site::EnterLists);
-        self.platform.touch(Line::CpuLists(self.id.get()), Access::Write);
         let mut leaving = Bundles::new();
-        let pushed = self.pages.as_owner(|lists| {
+        let pushed = self.pages.as_owner(self.platform, |lists| {
             let list = ListIndex::freeing(order, self.zone.type_number(frame))?;
             let pushed = lists.push(self.pages, list, frame, &mut leaving);
             if pushed == Pushed::SwitchedOff {
@@ -112,7 +110,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             let mut refusals = Refusals::default();
             let moved = self
                 .pages
-                .as_owner(|lists| self.leave(lists, list, left, &mut leaving, &mut refusals))
+                .as_owner(self.platform, |lists| {
+                    self.leave(lists, list, left, &mut leaving, &mut refusals)
+                })
                 .unwrap_or(0);
             self.report(refusals);
             if moved == 0 {

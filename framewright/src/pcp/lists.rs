@@ -12,6 +12,7 @@ use crate::{
     buddy::{Bundle, Bundles},
     frame::Order,
     hardening::Quarantine,
+    platform::Platform,
 };
 
 pub(crate) struct Lists<'m> {
@@ -35,7 +36,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Takes over new bounds and opens or closes the rings accordingly.
-    pub(crate) fn resize(&mut self, pages: &CpuPages<'m>, to: Sizing) {
+    pub(crate) fn resize(&mut self, pages: &CpuPages<'m, impl Platform>, to: Sizing) {
         self.sizing.resize(to);
         pages.publish(&self.sizing);
         pages.open(&to);
@@ -48,7 +49,11 @@ impl<'m> Lists<'m> {
     }
 
     /// Takes a block, filling the ring from the store if it is empty.
-    pub(super) fn pop(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<u32> {
+    pub(super) fn pop(
+        &mut self,
+        pages: &CpuPages<'m, impl Platform>,
+        list: ListIndex,
+    ) -> Option<u32> {
         let mut len = pages.len(list);
         if len == 0 {
             let bundle = self.store.pop(list)?;
@@ -63,7 +68,7 @@ impl<'m> Lists<'m> {
     /// what finds no room there joins `leaving`.
     pub(super) fn push(
         &mut self,
-        pages: &CpuPages<'m>,
+        pages: &CpuPages<'m, impl Platform>,
         list: ListIndex,
         frame: u32,
         leaving: &mut Bundles,
@@ -87,7 +92,7 @@ impl<'m> Lists<'m> {
     /// `stays` says no to join `leaving`.
     pub(super) fn accept(
         &mut self,
-        pages: &CpuPages<'m>,
+        pages: &CpuPages<'m, impl Platform>,
         list: ListIndex,
         bundles: &[Bundle],
         stays: impl Fn(Bundle) -> bool,
@@ -108,7 +113,7 @@ impl<'m> Lists<'m> {
     #[inline(always)]
     fn accept_one(
         &mut self,
-        pages: &CpuPages<'m>,
+        pages: &CpuPages<'m, impl Platform>,
         list: ListIndex,
         bundle: Bundle,
         stays: &impl Fn(Bundle) -> bool,
@@ -140,7 +145,7 @@ impl<'m> Lists<'m> {
     /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full. Returns the frames moved.
     pub(super) fn gather(
         &mut self,
-        pages: &CpuPages<'m>,
+        pages: &CpuPages<'m, impl Platform>,
         list: ListIndex,
         frames: u64,
         leaving: &mut Bundles,
@@ -157,7 +162,11 @@ impl<'m> Lists<'m> {
 
     /// One bundle to part with: of the store, beginning with `list`; else of the rings; else
     /// from quarantine.
-    pub(super) fn choose(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<Bundle> {
+    pub(super) fn choose(
+        &mut self,
+        pages: &CpuPages<'m, impl Platform>,
+        list: ListIndex,
+    ) -> Option<Bundle> {
         if list.order() == Order::PAGEBLOCK
             && let Some(bundle) = self.choose_from_ring(pages, list)
         {
@@ -176,7 +185,11 @@ impl<'m> Lists<'m> {
     }
 
     /// The coldest block of a ring, with those of its word that follow it.
-    fn choose_from_ring(&mut self, pages: &CpuPages<'m>, list: ListIndex) -> Option<Bundle> {
+    fn choose_from_ring(
+        &mut self,
+        pages: &CpuPages<'m, impl Platform>,
+        list: ListIndex,
+    ) -> Option<Bundle> {
         let len = pages.len(list);
         let ring = self.ring(list);
         let (bundle, used) = pack(&ring[..len], list.order())?;
@@ -188,7 +201,7 @@ impl<'m> Lists<'m> {
     /// Moves the coldest `count` blocks of a ring into the store.
     fn spill(
         &mut self,
-        pages: &CpuPages<'m>,
+        pages: &CpuPages<'m, impl Platform>,
         list: ListIndex,
         count: usize,
         leaving: &mut Bundles,
@@ -225,7 +238,7 @@ impl<'m> Lists<'m> {
         self.stored
     }
 
-    pub(super) fn set_stored(&mut self, pages: &CpuPages<'m>, frames: u64) {
+    pub(super) fn set_stored(&mut self, pages: &CpuPages<'m, impl Platform>, frames: u64) {
         self.stored = frames;
         pages.set_stored(frames);
     }

@@ -27,7 +27,7 @@
 
 use crate::{
     platform::{OwnerLock, Platform, Site, Wait},
-    sync::{AtomicU32, Ordering, compiler_fence},
+    sync::{Ordering, RawWord, compiler_fence},
 };
 
 /// `request`: nobody wants in.
@@ -38,23 +38,23 @@ const DRAINER: u32 = 1;
 const UNBIASED: u32 = 2;
 
 /// The words of the protocol. They share a cache line with the lengths of the lists.
-pub(crate) struct Owner {
-    busy: AtomicU32,
-    request: AtomicU32,
-    lock: AtomicU32,
+pub(crate) struct Owner<P: Platform> {
+    busy: P::Word,
+    request: P::Word,
+    lock: P::Word,
 }
 
-impl Owner {
+impl<P: Platform> Owner<P> {
     pub(crate) fn new(kind: OwnerLock) -> Self {
         let request = match kind {
             OwnerLock::Biased => NONE,
             OwnerLock::Trylock => UNBIASED,
         };
-        Self { busy: AtomicU32::new(0), request: AtomicU32::new(request), lock: AtomicU32::new(0) }
+        Self { busy: P::Word::new(0), request: P::Word::new(request), lock: P::Word::new(0) }
     }
 
-    fn kind(&self) -> OwnerLock {
-        if self.request.load(Ordering::Relaxed) == UNBIASED {
+    fn kind(&self, platform: &P) -> OwnerLock {
+        if self.request.load(platform, Ordering::Relaxed) == UNBIASED {
             OwnerLock::Trylock
         } else {
             OwnerLock::Biased
@@ -64,51 +64,53 @@ impl Owner {
     /// The owner's fast entry. `false`: a drainer is inside or wants to be, or the machine is
     /// not biased; then [`Owner::enter_slowly`] may still succeed.
     #[inline(always)]
-    pub(crate) fn enter(&self) -> bool {
-        self.busy.store(1, Ordering::Relaxed);
+    pub(crate) fn enter(&self, platform: &P) -> bool {
+        self.busy.store(platform, 1, Ordering::Relaxed);
         // Keeps the compiler from moving the load up; the processor is the drainer's business.
         compiler_fence(Ordering::SeqCst);
-        if self.request.load(Ordering::Acquire) == NONE {
+        if self.request.load(platform, Ordering::Acquire) == NONE {
             return true;
         }
-        self.busy.store(0, Ordering::Release);
+        self.busy.store(platform, 0, Ordering::Release);
         false
     }
 
     /// Leaves after [`Owner::enter`] succeeded.
     #[inline(always)]
-    pub(crate) fn leave(&self) {
-        self.busy.store(0, Ordering::Release);
+    pub(crate) fn leave(&self, platform: &P) {
+        self.busy.store(platform, 0, Ordering::Release);
     }
 
     /// The owner's entry on machines without a remote barrier: one try, never a wait.
-    pub(crate) fn enter_slowly(&self) -> bool {
-        self.kind() == OwnerLock::Trylock
-            && self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    pub(crate) fn enter_slowly(&self, platform: &P) -> bool {
+        let taken = |lock: &P::Word| {
+            lock.compare_exchange(platform, 0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        self.kind(platform) == OwnerLock::Trylock && taken(&self.lock)
     }
 
     /// Leaves after [`Owner::enter_slowly`] succeeded.
-    pub(crate) fn leave_slowly(&self) {
-        self.lock.store(0, Ordering::Release);
+    pub(crate) fn leave_slowly(&self, platform: &P) {
+        self.lock.store(platform, 0, Ordering::Release);
     }
 
     /// A drainer's first step: announces itself, waiting for other drainers. The remote barrier
     /// comes next (one for any number of announced CPUs), then [`Owner::take_over`].
-    pub(crate) fn announce<P: Platform>(&self, platform: &P) {
+    pub(crate) fn announce(&self, platform: &P) {
         platform.point(Site::Drain);
-        if self.kind() == OwnerLock::Biased {
+        if self.kind(platform) == OwnerLock::Biased {
             acquire(platform, &self.request, DRAINER);
         }
     }
 
     /// A drainer's last wait: after this returns it alone may use the lists, until
     /// [`Owner::release`].
-    pub(crate) fn take_over<P: Platform>(&self, platform: &P) {
-        match self.kind() {
+    pub(crate) fn take_over(&self, platform: &P) {
+        match self.kind(platform) {
             OwnerLock::Trylock => acquire(platform, &self.lock, 1),
             OwnerLock::Biased => {
                 let mut spins = 0;
-                while self.busy.load(Ordering::Acquire) != 0 {
+                while self.busy.load(platform, Ordering::Acquire) != 0 {
                     platform.wait(Wait::Owner, spins);
                     spins = spins.saturating_add(1);
                 }
@@ -117,18 +119,18 @@ impl Owner {
     }
 
     /// The drainer is done.
-    pub(crate) fn release(&self) {
-        match self.kind() {
-            OwnerLock::Trylock => self.lock.store(0, Ordering::Release),
-            OwnerLock::Biased => self.request.store(NONE, Ordering::Release),
+    pub(crate) fn release(&self, platform: &P) {
+        match self.kind(platform) {
+            OwnerLock::Trylock => self.lock.store(platform, 0, Ordering::Release),
+            OwnerLock::Biased => self.request.store(platform, NONE, Ordering::Release),
         }
     }
 }
 
 /// Changes `word` from 0 to `value`, waiting until it is 0.
-fn acquire<P: Platform>(platform: &P, word: &AtomicU32, value: u32) {
+fn acquire<P: Platform>(platform: &P, word: &P::Word, value: u32) {
     let mut spins = 0;
-    while word.compare_exchange(0, value, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    while word.compare_exchange(platform, 0, value, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         platform.wait(Wait::Owner, spins);
         spins = spins.saturating_add(1);
     }

@@ -13,7 +13,8 @@ use crate::platform::{BarrierTarget, CpuId, Platform, model::Machine};
 
 /// The lists of a CPU, reduced to a length that loom watches.
 struct Cpu {
-    owner: Owner,
+    owner: Owner<Machine>,
+    machine: Machine,
     len: UnsafeCell<u32>,
 }
 
@@ -22,7 +23,7 @@ unsafe impl Sync for Cpu {}
 
 impl Cpu {
     fn new(machine: Machine) -> Arc<Self> {
-        Arc::new(Self { owner: Owner::new(machine.kind), len: UnsafeCell::new(0) })
+        Arc::new(Self { owner: Owner::new(machine.kind), machine, len: UnsafeCell::new(0) })
     }
 
     fn with_len<R>(&self, f: impl FnOnce(&mut u32) -> R) -> R {
@@ -32,24 +33,24 @@ impl Cpu {
 
     /// Puts one block on the lists, if the owner gets in.
     fn free_one(&self) -> u32 {
-        if self.owner.enter() {
+        if self.owner.enter(&self.machine) {
             self.with_len(|len| *len += 1);
-            self.owner.leave();
-        } else if self.owner.enter_slowly() {
+            self.owner.leave(&self.machine);
+        } else if self.owner.enter_slowly(&self.machine) {
             self.with_len(|len| *len += 1);
-            self.owner.leave_slowly();
+            self.owner.leave_slowly(&self.machine);
         } else {
             return 0;
         }
         1
     }
 
-    fn drain(&self, machine: Machine) -> u32 {
-        self.owner.announce(&machine);
-        machine.remote_barrier(BarrierTarget::Cpu(CpuId::new(0)));
-        self.owner.take_over(&machine);
+    fn drain(&self) -> u32 {
+        self.owner.announce(&self.machine);
+        self.machine.remote_barrier(BarrierTarget::Cpu(CpuId::new(0)));
+        self.owner.take_over(&self.machine);
         let taken = self.with_len(std::mem::take);
-        self.owner.release();
+        self.owner.release(&self.machine);
         taken
     }
 }
@@ -66,7 +67,7 @@ fn one_drainer(machine: Machine) {
         let cpu = Cpu::new(machine);
         let its_cpu = Arc::clone(&cpu);
         let owner = thread::spawn(move || its_cpu.free_one() + its_cpu.free_one());
-        let taken = cpu.drain(machine);
+        let taken = cpu.drain();
         assert_eq!(owner.join().unwrap(), taken + cpu.with_len(|len| *len));
     });
 }
@@ -77,8 +78,8 @@ fn two_drainers(machine: Machine) {
         let cpu = Cpu::new(machine);
         let (its_cpu, theirs) = (Arc::clone(&cpu), Arc::clone(&cpu));
         let owner = thread::spawn(move || its_cpu.free_one());
-        let other = thread::spawn(move || theirs.drain(machine));
-        let taken = cpu.drain(machine) + other.join().unwrap();
+        let other = thread::spawn(move || theirs.drain());
+        let taken = cpu.drain() + other.join().unwrap();
         assert_eq!(owner.join().unwrap(), taken + cpu.with_len(|len| *len));
     });
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::owner::Owner;
 use crate::{
-    platform::{BarrierTarget, CpuId, OwnerLock, Platform, model::Machine},
+    platform::{BarrierTarget, CpuId, Platform, model::Machine},
     sync::{
         AtomicU32, Ordering,
         tso::{self, Explored, Explorer, Failure, Section},
@@ -16,14 +16,16 @@ use crate::{
 
 /// The lists of a CPU, reduced to a length, and who is at them.
 struct Cpu {
-    owner: Owner,
+    owner: Owner<Machine>,
+    machine: Machine,
     section: Section,
     len: AtomicU32,
 }
 
 impl Cpu {
-    fn new(kind: OwnerLock) -> Arc<Self> {
-        Arc::new(Self { owner: Owner::new(kind), section: Section::new(), len: AtomicU32::new(0) })
+    fn new(machine: Machine) -> Arc<Self> {
+        let owner = Owner::new(machine.kind);
+        Arc::new(Self { owner, machine, section: Section::new(), len: AtomicU32::new(0) })
     }
 
     /// Puts one block on the lists, if the owner gets in.
@@ -32,28 +34,32 @@ impl Cpu {
             let _inside = self.section.enter();
             self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         };
-        if self.owner.enter() {
+        if self.owner.enter(&self.machine) {
             put();
-            self.owner.leave();
-        } else if self.owner.enter_slowly() {
+            self.owner.leave(&self.machine);
+        } else if self.owner.enter_slowly(&self.machine) {
             put();
-            self.owner.leave_slowly();
+            self.owner.leave_slowly(&self.machine);
         } else {
             return 0;
         }
         1
     }
 
-    /// Empties the lists, after [`Owner::announce`] and the barrier.
-    fn take_all(&self, machine: Machine) -> u32 {
-        self.owner.take_over(&machine);
+    fn announce(&self) {
+        self.owner.announce(&self.machine);
+    }
+
+    /// Empties the lists, after [`Cpu::announce`] and the barrier.
+    fn take_all(&self) -> u32 {
+        self.owner.take_over(&self.machine);
         let taken = {
             let _inside = self.section.enter();
             let taken = self.len.load(Ordering::Relaxed);
             self.len.store(0, Ordering::Relaxed);
             taken
         };
-        self.owner.release();
+        self.owner.release(&self.machine);
         taken
     }
 }
@@ -61,14 +67,14 @@ impl Cpu {
 /// An owner that frees `frees` blocks, and drains of its CPU meanwhile. No block gets lost.
 fn one_cpu(machine: Machine, frees: u32, drains: u32, target: BarrierTarget) -> impl Fn() + Sync {
     move || {
-        let cpu = Cpu::new(machine.kind);
+        let cpu = Cpu::new(machine);
         let its_cpu = Arc::clone(&cpu);
         let owner = tso::spawn(move || (0..frees).map(|_| its_cpu.free_one()).sum::<u32>());
         let mut taken = 0;
         for _ in 0..drains {
-            cpu.owner.announce(&machine);
+            cpu.announce();
             machine.remote_barrier(target);
-            taken += cpu.take_all(machine);
+            taken += cpu.take_all();
         }
         let put = owner.join();
         assert_eq!(put, taken + cpu.len.load(Ordering::Relaxed), "a block was lost");
@@ -110,12 +116,12 @@ fn without_the_remote_barrier_they_do_not() {
 #[test]
 fn a_barrier_before_the_announcement_is_none() {
     let failure = fails(|| {
-        let cpu = Cpu::new(OwnerLock::Biased);
+        let cpu = Cpu::new(Machine::BIASED);
         let its_cpu = Arc::clone(&cpu);
         let owner = tso::spawn(move || its_cpu.free_one());
         Machine::BIASED.remote_barrier(CPU_0);
-        cpu.owner.announce(&Machine::BIASED);
-        cpu.take_all(Machine::BIASED);
+        cpu.announce();
+        cpu.take_all();
         owner.join();
     });
     assert!(failure.message.contains("inside"), "{failure}");
@@ -131,13 +137,13 @@ fn trylock_needs_no_barrier() {
 fn drainers_take_turns() {
     for machine in [Machine::BIASED, Machine::TRYLOCK] {
         holds(Some(1), || {
-            let cpu = Cpu::new(machine.kind);
+            let cpu = Cpu::new(machine);
             let its_cpu = Arc::clone(&cpu);
             let owner = tso::spawn(move || its_cpu.free_one());
             let drain = move |cpu: &Cpu| {
-                cpu.owner.announce(&machine);
+                cpu.announce();
                 machine.remote_barrier(CPU_0);
-                cpu.take_all(machine)
+                cpu.take_all()
             };
             let theirs = Arc::clone(&cpu);
             let other = tso::spawn(move || drain(&theirs));
@@ -150,14 +156,14 @@ fn drainers_take_turns() {
 #[test]
 fn one_barrier_serves_a_drain_of_all_cpus() {
     holds(Some(1), || {
-        let cpus = [Cpu::new(OwnerLock::Biased), Cpu::new(OwnerLock::Biased)];
+        let cpus = [Cpu::new(Machine::BIASED), Cpu::new(Machine::BIASED)];
         let last = Arc::clone(&cpus[1]);
         let owner = tso::spawn(move || last.free_one());
         for cpu in &cpus {
-            cpu.owner.announce(&Machine::BIASED);
+            cpu.announce();
         }
         Machine::BIASED.remote_barrier(BarrierTarget::All);
-        let taken: u32 = cpus.iter().map(|cpu| cpu.take_all(Machine::BIASED)).sum();
+        let taken: u32 = cpus.iter().map(|cpu| cpu.take_all()).sum();
         assert_eq!(owner.join(), taken + cpus[1].len.load(Ordering::Relaxed));
     });
 }

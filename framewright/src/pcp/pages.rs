@@ -5,8 +5,9 @@
 use super::{ListIndex, Lists, Sizing, owner::Owner};
 use crate::{
     observe::{CpuCounters, CpuStats},
-    platform::{OwnerLock, Platform},
+    platform::{Access, Cost, CpuId, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
+    zone::ZoneId,
 };
 
 /// Blocks in a ring at the most: two batches.
@@ -15,12 +16,12 @@ pub(crate) const RING: usize = 128;
 /// The lists of one CPU for one zone. The first cache line is all that the hot path needs beside the ring
 /// itself.
 #[repr(C, align(64))]
-pub(crate) struct CpuPages<'m> {
+pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks in each ring. Written by who is inside; read by anyone.
     lens: [AtomicU8; ListIndex::COUNT],
     /// Blocks each ring may hold; 0 while the CPU is offline or the lists are switched off.
     limits: [AtomicU8; ListIndex::COUNT],
-    owner: Owner,
+    owner: Owner<P>,
     /// Frames allocated and freed through the lists. Written by who is inside.
     allocated: AtomicU64,
     freed: AtomicU64,
@@ -33,10 +34,13 @@ pub(crate) struct CpuPages<'m> {
     /// What the sizing rules let the CPU hold at present, published for readers.
     high: AtomicU64,
     lists: ExclusiveCell<Lists<'m>>,
+    /// Whose lists they are, for the machine to hear.
+    zone: ZoneId,
+    cpu: CpuId,
 }
 
-impl<'m> CpuPages<'m> {
-    pub(crate) fn new(kind: OwnerLock, lists: Lists<'m>) -> Self {
+impl<'m, P: Platform> CpuPages<'m, P> {
+    pub(crate) fn new(kind: OwnerLock, (zone, cpu): (ZoneId, CpuId), lists: Lists<'m>) -> Self {
         Self {
             lens: core::array::from_fn(|_| AtomicU8::new(0)),
             limits: core::array::from_fn(|_| AtomicU8::new(0)),
@@ -49,18 +53,20 @@ impl<'m> CpuPages<'m> {
             slots: lists.slots(),
             high: AtomicU64::new(0),
             lists: ExclusiveCell::new(lists),
+            zone,
+            cpu,
         }
     }
 
     /// Takes the block freed last from a ring, if the owner may enter and the ring has one.
     #[inline(always)]
-    pub(crate) fn pop(&self, list: ListIndex) -> Option<u32> {
-        if !self.owner.enter() {
+    pub(crate) fn pop(&self, platform: &P, list: ListIndex) -> Option<u32> {
+        if !self.enter(platform) {
             return None;
         }
         let len = self.len(list);
         if len == 0 {
-            self.owner.leave();
+            self.leave(platform);
             return None;
         }
         // SAFETY: the owner is inside until `leave`. A length never exceeds the size of a ring
@@ -69,20 +75,27 @@ impl<'m> CpuPages<'m> {
             unsafe { self.lists.with_mut(|lists| *lists.ring(list).get_unchecked(len - 1)) };
         self.set_len(list, len - 1);
         self.count_alloc(list);
-        self.owner.leave();
+        platform.cost(Cost::HotAlloc, 1);
+        self.leave(platform);
         Some(frame)
     }
 
     /// Puts a block on a ring, if the owner may enter, `belongs` says inside that it belongs
     /// there, and the ring has room.
     #[inline(always)]
-    pub(crate) fn push(&self, list: ListIndex, frame: u32, belongs: impl FnOnce() -> bool) -> bool {
-        if !self.owner.enter() {
+    pub(crate) fn push(
+        &self,
+        platform: &P,
+        list: ListIndex,
+        frame: u32,
+        belongs: impl FnOnce() -> bool,
+    ) -> bool {
+        if !self.enter(platform) {
             return false;
         }
         let len = self.len(list);
         if !belongs() || len >= self.limit(list) {
-            self.owner.leave();
+            self.leave(platform);
             return false;
         }
         // SAFETY: the owner is inside until `leave`. A limit never exceeds the size of a ring,
@@ -92,22 +105,58 @@ impl<'m> CpuPages<'m> {
         }
         self.set_len(list, len + 1);
         self.count_free(list);
-        self.owner.leave();
+        platform.cost(Cost::HotFree, 1);
+        self.leave(platform);
         true
+    }
+
+    /// The owner's way in where it costs least.
+    #[inline(always)]
+    fn enter(&self, platform: &P) -> bool {
+        platform.point(Site::EnterLists);
+        self.touch(platform);
+        let inside = self.owner.enter(platform);
+        if inside {
+            platform.enter(self.section());
+        }
+        inside
+    }
+
+    /// Its way out.
+    #[inline(always)]
+    fn leave(&self, platform: &P) {
+        platform.leave(self.section());
+        self.owner.leave(platform);
+    }
+
+    #[inline(always)]
+    fn touch(&self, platform: &P) {
+        platform.touch(Line::CpuLists(self.zone, self.cpu), Access::Write, Miss::Dependent);
+    }
+
+    #[inline(always)]
+    fn section(&self) -> Section {
+        Section::Lists(self.zone, self.cpu)
     }
 
     /// Runs `f` on the lists as their owner, by whichever way in there is; `None` if there is
     /// none, because a drainer or an interrupted owner is inside.
-    pub(crate) fn as_owner<R>(&self, f: impl FnOnce(&mut Lists<'m>) -> R) -> Option<R> {
-        if self.owner.enter() {
+    pub(crate) fn as_owner<R>(
+        &self,
+        platform: &P,
+        f: impl FnOnce(&mut Lists<'m>) -> R,
+    ) -> Option<R> {
+        if self.enter(platform) {
             // SAFETY: the owner is inside until `leave`.
             let result = unsafe { self.lists.with_mut(f) };
-            self.owner.leave();
+            self.leave(platform);
             Some(result)
-        } else if self.owner.enter_slowly() {
+        } else if self.owner.enter_slowly(platform) {
+            platform.enter(self.section());
             // SAFETY: the owner holds the lock until `leave_slowly`.
             let result = unsafe { self.lists.with_mut(f) };
-            self.owner.leave_slowly();
+            platform.leave(self.section());
+            self.owner.leave_slowly(platform);
             Some(result)
         } else {
             None
@@ -115,7 +164,8 @@ impl<'m> CpuPages<'m> {
     }
 
     /// First step of a remote drainer; the remote barrier comes next.
-    pub(crate) fn announce<P: Platform>(&self, platform: &P) {
+    pub(crate) fn announce(&self, platform: &P) {
+        self.touch(platform);
         self.owner.announce(platform);
     }
 
@@ -125,16 +175,19 @@ impl<'m> CpuPages<'m> {
     ///
     /// The caller has called [`CpuPages::announce`] once for this, and a remote barrier
     /// ([`Platform::remote_barrier`]) for this CPU after it.
-    pub(crate) unsafe fn as_drainer<P: Platform, R>(
+    pub(crate) unsafe fn as_drainer<R>(
         &self,
         platform: &P,
         f: impl FnOnce(&mut Lists<'m>) -> R,
     ) -> R {
         self.owner.take_over(platform);
+        self.touch(platform);
+        platform.enter(self.section());
         // SAFETY: announced, barrier run, owner seen outside: by the owner protocol nobody
         // enters until `release`.
         let result = unsafe { self.lists.with_mut(f) };
-        self.owner.release();
+        platform.leave(self.section());
+        self.owner.release(platform);
         result
     }
 

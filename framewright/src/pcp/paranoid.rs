@@ -153,7 +153,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// drainer is inside.
     fn withhold(&self, frame: u32, order: Order) -> bool {
         let mut leaving = Bundles::new();
-        let withheld = self.pages.as_owner(|lists| {
+        let withheld = self.pages.as_owner(self.platform, |lists| {
             // Read inside: whoever isolates a pageblock waits until no owner is.
             let stays = !self.is_isolated(frame, order)
                 && lists.withhold(self.pages, Waiting { frame, order }, &mut leaving);
@@ -182,7 +182,12 @@ fn frames(frame: u32, order: Order) -> Range<u32> {
 impl<'m> Lists<'m> {
     /// Puts a block into quarantine and moves what has to make room for it to `leaving`, which
     /// is empty. `false`: blocks of its order do not wait.
-    fn withhold(&mut self, pages: &CpuPages<'m>, block: Waiting, leaving: &mut Bundles) -> bool {
+    fn withhold(
+        &mut self,
+        pages: &CpuPages<'m, impl Platform>,
+        block: Waiting,
+        leaving: &mut Bundles,
+    ) -> bool {
         if !self.quarantine.admits(block.order) {
             return false;
         }
@@ -198,7 +203,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Takes the block that has waited longest out of quarantine.
-    pub(super) fn release(&mut self, pages: &CpuPages<'m>) -> Option<Bundle> {
+    pub(super) fn release(&mut self, pages: &CpuPages<'m, impl Platform>) -> Option<Bundle> {
         let Waiting { frame, order } = self.quarantine.pop()?;
         self.set_stored(pages, self.stored() - order.frames());
         Some(Bundle::of(frame, order))

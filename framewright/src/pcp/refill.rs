@@ -4,7 +4,7 @@ use super::{ListIndex, cpu::Cpu};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
-    platform::{self, Line, Platform, Site},
+    platform::Platform,
     zone::{Access, Refused},
 };
 
@@ -24,21 +24,20 @@ impl<P: Platform> Cpu<'_, '_, P> {
 
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
     pub(crate) fn alloc(&self, list: ListIndex, access: Access) -> Result<u32, Refused> {
-        self.platform.point(Site::EnterLists);
-        self.platform.touch(Line::CpuLists(self.id.get()), platform::Access::Write);
-        let answer = self.pages.as_owner(|lists| match lists.pop(self.pages, list) {
-            Some(frame) => {
-                self.pages.count_alloc(list);
-                Answer::Frame(frame)
-            }
-            None => {
-                lists.sizing.observe(self.pages.traffic());
-                let held = self.pages.held();
-                let blocks = lists.sizing.on_refill(list.order(), held, self.zone_is_low());
-                self.pages.publish(&lists.sizing);
-                Answer::Refill(blocks)
-            }
-        });
+        let answer =
+            self.pages.as_owner(self.platform, |lists| match lists.pop(self.pages, list) {
+                Some(frame) => {
+                    self.pages.count_alloc(list);
+                    Answer::Frame(frame)
+                }
+                None => {
+                    lists.sizing.observe(self.pages.traffic());
+                    let held = self.pages.held();
+                    let blocks = lists.sizing.on_refill(list.order(), held, self.zone_is_low());
+                    self.pages.publish(&lists.sizing);
+                    Answer::Refill(blocks)
+                }
+            });
         match answer {
             Some(Answer::Frame(frame)) => Ok(frame),
             Some(Answer::Refill(blocks)) => self.refill(list, blocks, access),
@@ -56,7 +55,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         counters.refilled_frames.add(taken.frames());
         let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
-        let accepted = self.pages.as_owner(|lists| {
+        let accepted = self.pages.as_owner(self.platform, |lists| {
             // Read inside: see `CpuToken::type_of`.
             let stays = |bundle: Bundle| {
                 self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8

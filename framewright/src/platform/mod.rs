@@ -8,8 +8,8 @@
 //!   memory barrier, waiting, clearing and copying frames, time;
 //! * **what the embedder may want to hear**: trace events, corruption reports, and the
 //!   [`Relief`] that reclaim and compaction plug into;
-//! * **what a simulator hooks**: costs, cache lines touched, schedule points, forced rare paths.
-//!   These default to nothing and cost nothing: they are empty, inlined and branch-free.
+//! * **what a simulator hooks**: costs, cache lines touched, exclusive use, schedule points, forced
+//!   rare paths. These default to nothing and cost nothing: they are empty, inlined and branch-free.
 //!
 //! The library never spins on its own: every waiting loop calls [`Platform::wait`], which may
 //! serve this CPU's pending requests, halt it, or park the thread.
@@ -24,11 +24,11 @@ mod relief;
 use crate::{
     frame::{Order, Pfn},
     observe::{Corruption, Event},
-    sync::RawLock,
+    sync::{RawLock, RawWord},
 };
 
 pub use crate::hardening::poison_word;
-pub use hooks::{Access, Cost, Line, Site};
+pub use hooks::{Access, Cost, Line, Miss, Section, Site};
 pub use relief::{
     Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Spare, Verdict,
 };
@@ -97,6 +97,7 @@ pub enum OwnerLock {
 ///
 /// * a lock of type [`Platform::Lock`] excludes: between a successful acquisition and the
 ///   release nobody else acquires it, and the release happens before the next acquisition;
+/// * a word of type [`Platform::Word`] is atomic, and orders as it is asked to;
 /// * if [`Platform::owner_lock`] says [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
 ///   returns only after whoever holds the token of a targeted CPU has executed a full memory
 ///   barrier since the call, or was not running; and it is itself a full barrier for the caller.
@@ -105,6 +106,9 @@ pub enum OwnerLock {
 pub unsafe trait Platform: Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;
+    /// The words through which the owners of per-CPU lists and drainers agree:
+    /// [`PlainWord`](crate::sync::PlainWord), unless the machine simulates store buffers.
+    type Word: RawWord<Self>;
     /// What [`Platform::irq_save`] returns.
     type Irq;
 
@@ -124,7 +128,8 @@ pub unsafe trait Platform: Sized + Sync {
     fn remote_barrier(&self, target: BarrierTarget);
 
     /// The body of every waiting loop: relax, serve this CPU's own requests, halt or park.
-    /// `spins` counts the calls of one loop, from 0.
+    /// `spins` counts the calls of one loop, from 0. Since the call before, the loop has looked at
+    /// what it waits for: at a [`Platform::Word`], unless it waits for a lock or for memory.
     fn wait(&self, why: Wait, spins: u32);
 
     /// Fills the 2^order frames from `pfn` with zeroes. The caller owns them.
@@ -172,10 +177,23 @@ pub unsafe trait Platform: Sized + Sync {
         let _ = (cost, count);
     }
 
-    /// Simulation: a logical cache line is read or written.
+    /// Simulation: a logical cache line is read or written; `miss` says whether what comes next
+    /// waits for it.
     #[inline(always)]
-    fn touch(&self, line: Line, access: Access) {
-        let _ = (line, access);
+    fn touch(&self, line: Line, access: Access, miss: Miss) {
+        let _ = (line, access, miss);
+    }
+
+    /// Simulation: the caller's exclusive use of a section begins. Nobody else may be inside.
+    #[inline(always)]
+    fn enter(&self, section: Section) {
+        let _ = section;
+    }
+
+    /// Simulation: the caller's exclusive use of a section ends.
+    #[inline(always)]
+    fn leave(&self, section: Section) {
+        let _ = section;
     }
 
     /// Simulation: a point at which a schedule may switch CPUs.

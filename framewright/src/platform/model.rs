@@ -3,7 +3,7 @@
 use super::{BarrierTarget, OwnerLock, Platform, Wait};
 use crate::{
     frame::{Order, Pfn},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
 };
 
 #[cfg(not(feature = "loom"))]
@@ -29,6 +29,7 @@ impl Machine {
 // the mutant, which is there to fail.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::{AtomicBool, ExclusiveCell, Ordering};
-use crate::platform::{Platform, Wait};
+use crate::platform::{Platform, Section, Wait};
 
 /// A lock word.
 ///
@@ -59,13 +59,14 @@ unsafe impl<P: Platform> RawLock<P> for SpinFlag {
 /// Data under a lock of the platform, used with interrupts masked.
 pub struct SpinLock<P: Platform, T> {
     raw: P::Lock,
+    section: Section,
     data: ExclusiveCell<T>,
 }
 
 impl<P: Platform, T: Send> SpinLock<P, T> {
-    /// An open lock over `data`.
-    pub fn new(data: T) -> Self {
-        Self { raw: P::Lock::new(), data: ExclusiveCell::new(data) }
+    /// An open lock over `data`, whose exclusive use a machine hears of as `section`.
+    pub fn new(section: Section, data: T) -> Self {
+        Self { raw: P::Lock::new(), section, data: ExclusiveCell::new(data) }
     }
 
     /// Runs `f` under the lock with interrupts masked.
@@ -77,8 +78,10 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
     pub fn with<R>(&self, platform: &P, f: impl FnOnce(&mut T) -> R) -> R {
         let irq = platform.irq_save();
         self.raw.lock(platform);
+        platform.enter(self.section);
         // SAFETY: we hold the lock until after `f` has returned, and the lock excludes.
         let result = unsafe { self.data.with_mut(f) };
+        platform.leave(self.section);
         // SAFETY: acquired above.
         unsafe { self.raw.unlock(platform) };
         platform.irq_restore(irq);

@@ -5,7 +5,10 @@ use std::vec::Vec;
 use loom::{model::Builder, sync::Arc, thread};
 
 use super::{AtomicU32, Ordering, SpinLock};
-use crate::platform::model::Machine;
+use crate::{
+    platform::{Section, model::Machine},
+    zone::ZoneId,
+};
 
 /// Threads that each add 1 to a number under the lock, in two relaxed steps: if two are inside
 /// at once, or if one does not see what the one before wrote, an addition is lost.
@@ -13,7 +16,8 @@ fn count_to(threads: u32, preemptions: usize) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {
-        let lock: Arc<SpinLock<Machine, AtomicU32>> = Arc::new(SpinLock::new(AtomicU32::new(0)));
+        let lock: Arc<SpinLock<Machine, AtomicU32>> =
+            Arc::new(SpinLock::new(Section::Zone(ZoneId::default()), AtomicU32::new(0)));
         let add = |lock: &SpinLock<Machine, AtomicU32>| {
             lock.with(&Machine::TRYLOCK, |number| {
                 number.store(number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -17,18 +17,21 @@ mod lock_loom;
 mod prefetch;
 #[cfg(feature = "tso")]
 pub mod tso;
+mod word;
 
 pub(crate) use cell::ExclusiveCell;
 pub use lock::{RawLock, SpinFlag, SpinLock};
 pub(crate) use prefetch::Address;
+pub use word::{PlainWord, RawWord};
+
+/// As in `core`, whichever atomics the library is built with.
+pub use core::sync::atomic::Ordering;
 
 #[cfg(not(any(feature = "loom", feature = "tso")))]
-pub(crate) use core::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence,
-};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence};
 
 #[cfg(feature = "loom")]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
 /// Loom has no compiler fence: the models give both sides a full fence instead.
 #[cfg(feature = "loom")]
@@ -37,4 +40,4 @@ pub(crate) fn compiler_fence(order: Ordering) {
 }
 
 #[cfg(all(feature = "tso", not(feature = "loom")))]
-pub(crate) use tso::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+pub(crate) use tso::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence};

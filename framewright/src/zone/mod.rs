@@ -21,7 +21,7 @@ use crate::{
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Line, Platform, Site},
+    platform::{self, Cost, Line, Miss, Platform, Section, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
@@ -35,6 +35,7 @@ pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 /// What a zone is called, and where its frames lie.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'m> {
+    pub(crate) id: ZoneId,
     pub(crate) node: NodeId,
     pub(crate) kind: ZoneKind,
     /// First frame of its first pageblock: what its frame numbers count from.
@@ -80,7 +81,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             free: AtomicU64::new(free),
             free_reserved: AtomicU64::new(0),
             classes: AtomicU64::new(buddy.classes().0),
-            buddy: SpinLock::new(buddy),
+            buddy: SpinLock::new(Section::Zone(place.id), buddy),
             types,
             states,
             place,
@@ -265,7 +266,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
             want.blocks = want.blocks.min(want.at_most);
             let fallback = buddy.take_bundles(want, out);
-            charge(platform, Cost::TakeFrames, out.as_slice());
+            self.charge(platform, Cost::TakeFrames, out.as_slice());
             Ok(fallback.map(|fallback| self.mixed(fallback)))
         })?;
         if out.is_empty() { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
@@ -296,7 +297,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
         platform.point(Site::BulkFree);
         self.with(platform, |buddy| {
-            charge(platform, Cost::GiveFrames, bundles);
+            self.charge(platform, Cost::GiveFrames, bundles);
             buddy.give_bundles(bundles)
         })
     }
@@ -311,7 +312,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.with(platform, |buddy| {
             let mut refusals = Refusals::default();
             while let Some(bundle) = choose() {
-                charge(platform, Cost::GiveFrames, &[bundle]);
+                self.charge(platform, Cost::GiveFrames, &[bundle]);
                 refusals.merge(buddy.give_bundles(&[bundle]));
             }
             refusals
@@ -372,8 +373,21 @@ impl<'m, P: Platform> Zone<'m, P> {
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
             self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
+            let words = Line::ZoneWords(self.place.id);
+            platform.touch(words, platform::Access::Write, Miss::Independent);
             result
         })
+    }
+
+    /// Tells a simulator what moving these bundles under the zone lock touches and costs.
+    #[inline(always)]
+    fn charge(&self, platform: &P, cost: Cost, bundles: &[Bundle]) {
+        for bundle in bundles {
+            let (zone, block) = (self.place.id, bundle.pageblock());
+            platform.touch(Line::Map(zone, block), platform::Access::Write, Miss::Independent);
+            platform.touch(Line::Header(zone, block), platform::Access::Write, Miss::Independent);
+            platform.cost(cost, bundle.frame_count() as u32);
+        }
     }
 }
 
@@ -397,14 +411,4 @@ fn covers(ranges: &[[u32; 2]], (start, end): (u32, u32)) -> bool {
         }
     }
     covered >= end
-}
-
-/// Tells a simulator what moving these bundles under the zone lock touches and costs.
-#[inline(always)]
-fn charge<P: Platform>(platform: &P, cost: Cost, bundles: &[Bundle]) {
-    for bundle in bundles {
-        platform.touch(Line::Map(bundle.pageblock()), platform::Access::Write);
-        platform.touch(Line::Header(bundle.pageblock()), platform::Access::Write);
-        platform.cost(cost, bundle.frame_count() as u32);
-    }
 }

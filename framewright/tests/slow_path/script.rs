@@ -7,7 +7,7 @@ use framewright::{
         BarrierTarget, Captured, CompactPriority, Compacted, Need, OutOfMemory, OwnerLock, Relief,
         Spare, Verdict, Wait,
     },
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
     tuning::{Auto, Tuning},
 };
 use std::{
@@ -122,6 +122,7 @@ impl Script {
 // SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
 unsafe impl Platform for Script {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = ();
 
     fn irq_save(&self) {}

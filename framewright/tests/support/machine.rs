@@ -13,7 +13,7 @@ use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait, poison_word},
-    sync::SpinFlag,
+    sync::{PlainWord, SpinFlag},
 };
 
 /// Nothing runs beside this thread, so whoever waits waits for ever.
@@ -63,6 +63,7 @@ impl Machine {
 // SAFETY: the lock is the library's own; with one thread every barrier has run everywhere.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
+    type Word = PlainWord;
     type Irq = u32;
 
     fn irq_save(&self) -> u32 {

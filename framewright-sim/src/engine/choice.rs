@@ -1,0 +1,199 @@
+//! Schedules that look for bugs: every decision is made here, recorded, and can be repeated.
+//!
+//! A decision is a number below the number of options. Option 0 is always the ordinary one: the CPU
+//! that runs goes on, an interrupt is served at once, nothing rare is forced. Where there is one
+//! option only, nothing is decided and nothing recorded; so a recording is short, and a
+//! repetition that runs out of it goes on in the ordinary way.
+
+use super::{schedule::Schedule, search::Search, set::CpuSet};
+use framewright::CpuId;
+use std::{cell::RefCell, rc::Rc};
+
+/// What may happen next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Actor {
+    /// A CPU runs.
+    Cpu(u16),
+    /// The oldest store in the buffer of a CPU reaches memory.
+    Buffer(u16),
+}
+
+/// How decisions are made.
+enum Policy {
+    Random(fastrand::Rng),
+    Pct(Pct),
+    Replay(Vec<u16>),
+    Search(Rc<RefCell<Search>>),
+}
+
+/// A schedule that ignores clocks, at work.
+pub(super) struct Hunt {
+    /// CPUs that may run.
+    ready: CpuSet,
+    /// CPUs with stores in their buffers.
+    buffers: CpuSet,
+    /// Who may be next: kept for its memory.
+    actors: Vec<Actor>,
+    policy: Policy,
+    /// What was decided so far.
+    log: Vec<u16>,
+    steps: u64,
+}
+
+impl Hunt {
+    /// A schedule at work; `None` for the one that goes by clocks.
+    pub(super) fn new(schedule: &Schedule, cpus: u16) -> Option<Self> {
+        let policy = match schedule {
+            Schedule::Clock => return None,
+            Schedule::Random(seed) => Policy::Random(fastrand::Rng::with_seed(*seed)),
+            Schedule::Pct { seed, depth, steps } => {
+                Policy::Pct(Pct::new(*seed, *depth, *steps, cpus))
+            }
+            Schedule::Replay(choices) => Policy::Replay(choices.clone()),
+            Schedule::Exhaustive(search) => Policy::Search(Rc::clone(search)),
+        };
+        let (ready, buffers) = (CpuSet::default(), CpuSet::default());
+        Some(Self { ready, buffers, actors: Vec::new(), policy, log: Vec::new(), steps: 0 })
+    }
+
+    /// As [`Hunt::new`], in the place of one that has worked: keeps its memory.
+    pub(super) fn renew(&mut self, schedule: &Schedule, cpus: u16) -> bool {
+        let Some(new) = Self::new(schedule, cpus) else { return false };
+        let Self { mut log, actors, .. } = std::mem::replace(self, new);
+        log.clear();
+        (self.log, self.actors) = (log, actors);
+        true
+    }
+
+    /// What was decided so far.
+    pub(super) fn log(&self) -> &[u16] {
+        &self.log
+    }
+
+    /// How often somebody could have been next.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// A CPU may run.
+    pub(super) fn ready(&mut self, cpu: u16) {
+        self.ready.insert(CpuId::new(cpu));
+    }
+
+    /// A CPU runs, or no longer waits to.
+    pub(super) fn not_ready(&mut self, cpu: u16) {
+        self.ready.remove(CpuId::new(cpu));
+    }
+
+    /// Whether a CPU has stores in its buffer.
+    pub(super) fn buffers(&mut self, cpu: u16, any: bool) {
+        if any {
+            self.buffers.insert(CpuId::new(cpu));
+        } else {
+            self.buffers.remove(CpuId::new(cpu));
+        }
+    }
+
+    /// Nobody may run.
+    pub(super) fn clear(&mut self) {
+        (self.ready, self.buffers) = (CpuSet::default(), CpuSet::default());
+    }
+
+    /// What happens next; `current` could go on. `None`: nobody can.
+    pub(super) fn next(&mut self, current: Option<u16>) -> Option<Actor> {
+        self.steps += 1;
+        let mut actors = std::mem::take(&mut self.actors);
+        actors.clear();
+        actors.extend(current.map(Actor::Cpu));
+        actors.extend(self.ready.iter().map(|cpu| Actor::Cpu(cpu.get())));
+        actors.extend(self.buffers.iter().map(|cpu| Actor::Buffer(cpu.get())));
+        let chosen = match (&mut self.policy, actors.len()) {
+            (_, 0 | 1) => 0,
+            (Policy::Pct(pct), _) => {
+                let chosen = pct.next(&actors);
+                self.log.push(chosen as u16);
+                chosen
+            }
+            (_, options) => self.decide(options as u32, current.is_none()) as usize,
+        };
+        let actor = actors.get(chosen).copied();
+        self.actors = actors;
+        actor
+    }
+
+    /// Decides among `options`; whether a choice other than 0 is as ordinary as 0 itself.
+    pub(super) fn decide(&mut self, options: u32, ordinary: bool) -> u32 {
+        let chosen = match &mut self.policy {
+            Policy::Random(random) => random.u32(..options),
+            Policy::Pct(pct) => pct.random.u32(..options),
+            Policy::Replay(choices) => {
+                let recorded = choices.get(self.log.len()).copied().unwrap_or(0);
+                u32::from(recorded).min(options - 1)
+            }
+            Policy::Search(search) => search.borrow_mut().decide(options, ordinary),
+        };
+        self.log.push(chosen as u16);
+        chosen
+    }
+
+    /// Decides whether something happens that does once in `one_in` times.
+    pub(super) fn rarely(&mut self, one_in: u32) -> bool {
+        let chosen = match &mut self.policy {
+            Policy::Random(random) => u32::from(random.u32(..one_in) == 0),
+            Policy::Pct(pct) => u32::from(pct.random.u32(..one_in) == 0),
+            _ => return self.decide(2, false) == 1,
+        };
+        self.log.push(chosen as u16);
+        chosen == 1
+    }
+}
+
+/// Priorities at random, which change at a few random steps (probabilistic concurrency testing,
+/// Burckhardt et al. 2010): whoever has the highest runs for as long as it can, so that orders come
+/// up that fair chances practically never produce. Buffers have priorities like CPUs.
+struct Pct {
+    random: fastrand::Rng,
+    /// Of CPUs, then of their buffers: the higher goes first.
+    priorities: Vec<u32>,
+    cpus: u16,
+    /// The steps at which the priority of whoever would run becomes the lowest, descending.
+    changes: Vec<u64>,
+    step: u64,
+}
+
+impl Pct {
+    fn new(seed: u64, depth: u32, steps: u64, cpus: u16) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let changes = depth.saturating_sub(1);
+        let mut priorities: Vec<u32> = (0..2 * u32::from(cpus)).map(|i| changes + 1 + i).collect();
+        random.shuffle(&mut priorities);
+        let mut changes: Vec<u64> = (0..changes).map(|_| random.u64(..steps.max(1))).collect();
+        changes.sort_unstable_by(|a, b| b.cmp(a));
+        Self { random, priorities, cpus, changes, step: 0 }
+    }
+
+    fn index(&self, actor: Actor) -> usize {
+        match actor {
+            Actor::Cpu(cpu) => usize::from(cpu),
+            Actor::Buffer(cpu) => usize::from(self.cpus + cpu),
+        }
+    }
+
+    /// Which of the actors goes first, by its place among them.
+    fn next(&mut self, actors: &[Actor]) -> usize {
+        let step = self.step;
+        self.step += 1;
+        while self.changes.last().is_some_and(|&change| change <= step) {
+            self.changes.pop();
+            let first = self.index(actors[self.highest(actors)]);
+            // Lower than everybody's, and than that of those lowered before.
+            self.priorities[first] = self.changes.len() as u32;
+        }
+        self.highest(actors)
+    }
+
+    fn highest(&self, actors: &[Actor]) -> usize {
+        let priority = |&place: &usize| self.priorities[self.index(actors[place])];
+        (0..actors.len()).max_by_key(priority).unwrap_or_default()
+    }
+}

@@ -1,0 +1,146 @@
+//! Interrupts from one CPU to others, and the periodic one.
+
+use super::Cpu;
+use framewright::CpuId;
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::Rc,
+};
+
+/// What an interrupted CPU does.
+pub type Handler = Rc<dyn Fn(Cpu<'_>)>;
+
+/// What a sender waits for.
+struct Acknowledgements {
+    sender: u16,
+    missing: Cell<u32>,
+    /// When the last has reached the sender.
+    at: Cell<u64>,
+}
+
+struct Interrupt {
+    handler: Handler,
+    arrival: u64,
+    acknowledgements: Rc<Acknowledgements>,
+}
+
+/// What has been sent to a CPU and not been served.
+#[derive(Default)]
+pub(super) struct Mailbox(RefCell<VecDeque<Interrupt>>);
+
+impl Mailbox {
+    pub(super) fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+
+    /// When the first arrives; never, if there is none.
+    pub(super) fn arrival(&self) -> u64 {
+        self.0.borrow().front().map_or(u64::MAX, |first| first.arrival)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// In order of arrival; what arrives together, in order of sending.
+    fn post(&self, interrupt: Interrupt) {
+        let mut queue = self.0.borrow_mut();
+        let place = queue.partition_point(|other| other.arrival <= interrupt.arrival);
+        queue.insert(place, interrupt);
+    }
+
+    fn take_due(&self, now: u64) -> Option<Interrupt> {
+        let mut queue = self.0.borrow_mut();
+        queue.pop_front_if(|first| first.arrival <= now)
+    }
+}
+
+impl Cpu<'_> {
+    /// Makes each target run `handler`, and waits until all have. Serves its own interrupts
+    /// meanwhile. A target that runs no program runs nothing, and acknowledges at once.
+    ///
+    /// # Panics
+    ///
+    /// If interrupts are masked: two CPUs that do this to each other would wait for ever.
+    pub fn interrupt(&self, targets: impl IntoIterator<Item = CpuId>, handler: &Handler) {
+        assert!(!self.state().masked.get(), "who waits for interrupts must serve its own");
+        self.step();
+        self.fence();
+        let (sender, missing, at) = (self.number(), Cell::new(0), Cell::new(0));
+        let acknowledgements = Rc::new(Acknowledgements { sender, missing, at });
+        for target in targets {
+            self.send(target.get(), handler, &acknowledgements);
+        }
+        while acknowledgements.missing.get() > 0 {
+            self.park();
+        }
+        let clock = &self.state().clock;
+        clock.set(clock.get().max(acknowledgements.at.get()));
+    }
+
+    fn send(&self, target: u16, handler: &Handler, acknowledgements: &Rc<Acknowledgements>) {
+        let (engine, model) = (self.engine, &self.engine.model);
+        if target >= engine.programs.get() {
+            return;
+        }
+        self.work(model.send);
+        let arrival =
+            if engine.hunts.get() { 0 } else { self.now() + model.arrival(self.number(), target) };
+        acknowledgements.missing.set(acknowledgements.missing.get() + 1);
+        let state = &engine.cpus[usize::from(target)];
+        state.mailbox.post(Interrupt {
+            handler: Rc::clone(handler),
+            arrival,
+            acknowledgements: Rc::clone(acknowledgements),
+        });
+        if !state.masked.get() {
+            state.alarm.set(state.alarm.get().min(arrival));
+            engine.wake(target, arrival);
+        }
+    }
+
+    /// In a schedule that ignores clocks: interrupts are served now or at a later step.
+    pub(super) fn serve_or_delay(&self) {
+        let state = self.state();
+        if state.masked.get() || state.mailbox.is_empty() || self.engine.delays_interrupt() {
+            return;
+        }
+        self.serve();
+    }
+
+    /// Serves the interrupts that are due, unless they are masked.
+    pub(super) fn serve(&self) {
+        let state = self.state();
+        if state.masked.get() {
+            return;
+        }
+        if self.now() >= state.next_tick.get() {
+            let (period, cost) = (self.engine.model.tick_period, self.engine.model.tick);
+            let missed = (self.now() - state.next_tick.get()) / period + 1;
+            state.next_tick.set(state.next_tick.get() + missed * period);
+            self.work(cost * missed);
+        }
+        while let Some(interrupt) = state.mailbox.take_due(self.now()) {
+            self.fence();
+            self.work(self.engine.model.entry);
+            state.alarm.set(u64::MAX);
+            state.masked.set(true);
+            (interrupt.handler)(*self);
+            self.fence();
+            state.masked.set(false);
+            self.work(self.engine.model.acknowledge);
+            self.acknowledge(&interrupt.acknowledgements);
+        }
+        state.alarm.set(state.mailbox.arrival().min(state.next_tick.get()));
+    }
+
+    fn acknowledge(&self, acknowledgements: &Acknowledgements) {
+        let Acknowledgements { sender, missing, at } = acknowledgements;
+        missing.set(missing.get() - 1);
+        at.set(at.get().max(self.now() + self.engine.model.transfer(self.number(), *sender)));
+        if missing.get() == 0 {
+            self.engine.wake(*sender, at.get());
+        }
+    }
+}

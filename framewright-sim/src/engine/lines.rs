@@ -1,0 +1,310 @@
+//! Cache lines: who has them, and what it costs to get one.
+//!
+//! A directory knows of every line who touched it last, whether it is modified, which sockets have
+//! copies, and how much that CPU has brought into its caches by then. From how much it has brought
+//! in since follows what has become of the line: still in the first-level cache, in the second, in
+//! the last-level cache of the socket, or gone to memory. Eight bytes per line buy that; they do
+//! not buy the full list of readers, so a line that several CPUs read in turn costs a last-level
+//! hit each time. Lines have logical names; tables are dense and grow when somebody goes further.
+//!
+//! What is charged comes on top of a first-level hit, which is part of an instruction's price.
+
+use super::{Cpu, Engine, model::LineCosts};
+use std::cell::{Cell, RefCell};
+
+pub use framewright::platform::{Access, Miss};
+
+/// A kind of lines, which have members of their own: per zone, per CPU, whatever they belong to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Family(u8);
+
+impl Family {
+    /// Lock words, one line each.
+    pub(super) const LOCKS: Self = Self(0);
+    /// What a zone publishes, by zone.
+    pub const ZONE_WORDS: Self = Self(1);
+    /// The index over pageblocks, by zone.
+    pub const ZONE_INDEX: Self = Self(2);
+    /// Maps of pageblocks, by zone.
+    pub const MAPS: Self = Self(3);
+    /// Headers of pageblocks, by zone.
+    pub const HEADERS: Self = Self(4);
+    /// Maps of gigablocks, by zone.
+    pub const GIGABLOCKS: Self = Self(5);
+    /// The hot line of the lists of a CPU, by zone.
+    pub const CPU_LISTS: Self = Self(6);
+    /// The stores of CPUs, by zone and CPU.
+    pub const CPU_STORES: Self = Self(7);
+    /// Descriptors of frames, by allocator.
+    pub const DESCRIPTORS: Self = Self(8);
+    /// Whatever programs touch of their own.
+    pub const PROGRAM: Self = Self(9);
+
+    const COUNT: usize = 10;
+}
+
+/// A logical cache line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// What kind.
+    pub family: Family,
+    /// Of which member of it.
+    pub member: u32,
+    /// Which of its lines.
+    pub index: u32,
+}
+
+const MODIFIED: u8 = 1;
+/// On its way to its owner, who has asked for it ahead of use.
+const COMING: u8 = 2;
+/// No CPU has touched it.
+const NOBODY: u16 = 0;
+
+/// What the directory knows of a line. All zero: in memory.
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    /// Lines that its owner had brought in when it touched this one last.
+    stamp: u32,
+    /// Who touched it last, plus one.
+    owner: u16,
+    /// Sockets with copies, a bit each; beyond eight they share bits.
+    sockets: u8,
+    flags: u8,
+}
+
+/// The lines of one member of a family.
+#[derive(Default)]
+struct Member {
+    lines: Vec<Entry>,
+    /// The node whose memory they are in.
+    home: u8,
+}
+
+/// The lines of a machine.
+#[derive(Default)]
+pub(super) struct Directory([Vec<Member>; Family::COUNT]);
+
+impl Directory {
+    fn member(&mut self, family: Family, member: u32) -> &mut Member {
+        let (members, member) = (&mut self.0[usize::from(family.0)], member as usize);
+        if member >= members.len() {
+            members.resize_with(member + 1, Member::default);
+        }
+        &mut members[member]
+    }
+
+    #[inline]
+    fn entry(&mut self, line: Line) -> (&mut Entry, u8) {
+        let (member, index) = (self.member(line.family, line.member), line.index as usize);
+        if index >= member.lines.len() {
+            member.grow(index);
+        }
+        (&mut member.lines[index], member.home)
+    }
+
+    /// Everything is in memory.
+    pub(super) fn forget_all(&mut self) {
+        self.0.iter_mut().flatten().for_each(|member| member.lines.clear());
+    }
+}
+
+impl Member {
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.lines.resize(index + 1 + index / 2, Entry::default());
+    }
+}
+
+/// Cache lines of a frame.
+const FRAME_LINES: u32 = 64;
+
+/// Misses a core can have under way.
+const UNDER_WAY: usize = 10;
+
+/// What the engine knows of the caches of a CPU.
+#[derive(Default)]
+pub(super) struct Cache {
+    /// Lines brought in so far.
+    fills: Cell<u32>,
+    /// Lines asked for ahead of use, and when they arrive; time 0 is an empty place.
+    coming: RefCell<[(u64, u64); UNDER_WAY]>,
+}
+
+impl Cache {
+    fn name(line: Line) -> u64 {
+        u64::from(line.family.0) << 56 ^ u64::from(line.member) << 32 ^ u64::from(line.index)
+    }
+
+    /// When a line that was asked for arrives, and that it is no longer under way.
+    fn take_coming(&self, line: Line) -> u64 {
+        let mut coming = self.coming.borrow_mut();
+        let asked = coming.iter_mut().find(|(name, time)| *time > 0 && *name == Self::name(line));
+        asked.map_or(0, |asked| std::mem::take(asked).1)
+    }
+
+    /// Asks for a line that takes `latency`; how long the CPU waits until it can ask.
+    fn ask(&self, line: Line, now: u64, latency: u64) -> u64 {
+        let mut coming = self.coming.borrow_mut();
+        let first = coming.iter_mut().min_by_key(|(_, time)| *time).expect("there are places");
+        let wait = first.1.saturating_sub(now);
+        *first = (Self::name(line), now + wait + latency);
+        wait
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.fills.set(0);
+        *self.coming.borrow_mut() = Default::default();
+    }
+}
+
+impl Engine {
+    /// Says in which node's memory the lines of a member are. The first node's, if nobody does.
+    pub(crate) fn set_home(&self, family: Family, member: u32, node: u8) {
+        self.directory.borrow_mut().member(family, member).home = node;
+    }
+
+    /// Gives a line to a CPU that gets it in some other way: nothing is charged.
+    pub(super) fn take_line(&self, line: Line, cpu: u16) {
+        let stamp = self.cpus[usize::from(cpu)].cache.fills.get();
+        let sockets = self.socket_bit(cpu);
+        let mut directory = self.directory.borrow_mut();
+        *directory.entry(line).0 = Entry { stamp, owner: cpu + 1, sockets, flags: MODIFIED };
+    }
+
+    fn socket_bit(&self, cpu: u16) -> u8 {
+        1 << (self.model.sockets[usize::from(cpu)] % 8)
+    }
+
+    /// What a line costs that is not at hand, and whether it comes from outside the core.
+    fn latency(&self, entry: Entry, home: u8, cpu: u16, write: bool) -> (u64, bool) {
+        let costs = &self.model.lines;
+        let near = self.model.nodes[usize::from(cpu)] == home;
+        let memory = if near { costs.memory_local } else { costs.memory_remote };
+        if entry.owner == NOBODY {
+            return (memory, true);
+        }
+        let owner = entry.owner - 1;
+        let age = self.cpus[usize::from(owner)].cache.fills.get().wrapping_sub(entry.stamp);
+        let fresh = place(age, costs);
+        let others = entry.sockets & !self.socket_bit(cpu) != 0;
+        let shared = entry.flags & MODIFIED == 0;
+        // Copies elsewhere have to go before anybody may write.
+        let revoke = match (write && shared, others) {
+            (false, _) => 0,
+            (true, false) => costs.same_socket,
+            (true, true) => costs.remote,
+        };
+        if owner == cpu {
+            return match fresh {
+                Place::L1 => (revoke, revoke > 0),
+                Place::L2 => (costs.l2.max(revoke), revoke > 0),
+                Place::Llc => (costs.llc.max(revoke), true),
+                Place::Memory => (memory.max(revoke), true),
+            };
+        }
+        let same_socket = entry.sockets & self.socket_bit(cpu) != 0;
+        let found = match (fresh, shared) {
+            (Place::Memory, _) => memory,
+            (Place::L1 | Place::L2, false) => self.model.transfer(owner, cpu),
+            (Place::Llc, false) if same_socket => costs.llc,
+            (Place::Llc, false) => costs.remote,
+            (_, true) if same_socket => costs.llc,
+            (_, true) => memory,
+        };
+        (found.max(revoke), true)
+    }
+}
+
+/// Where a line is by now.
+#[derive(Clone, Copy)]
+enum Place {
+    L1,
+    L2,
+    Llc,
+    Memory,
+}
+
+/// Where a line is after so many others were brought in.
+fn place(age: u32, costs: &LineCosts) -> Place {
+    match age {
+        _ if age < costs.l1_lines => Place::L1,
+        _ if age < costs.l2_lines => Place::L2,
+        _ if age < costs.l2_lines + costs.llc_lines => Place::Llc,
+        _ => Place::Memory,
+    }
+}
+
+impl Cpu<'_> {
+    /// Touches a line, and waits for it as long as it takes.
+    #[inline]
+    pub fn touch(&self, line: Line, access: Access, miss: Miss) {
+        if !self.engine.has_caches {
+            return;
+        }
+        let fills = self.state().cache.fills.get();
+        let mut directory = self.engine.directory.borrow_mut();
+        let (entry, home) = directory.entry(line);
+        let mine = entry.owner == self.number() + 1 && entry.flags & COMING == 0;
+        let may = access == Access::Read || entry.flags & MODIFIED != 0;
+        if mine && may && fills.wrapping_sub(entry.stamp) < self.engine.model.lines.l1_lines {
+            entry.stamp = fills;
+            return;
+        }
+        let found = *entry;
+        *entry = self.touched(found, access, fills);
+        drop(directory);
+        self.wait_for_line(line, found, home, access, miss);
+    }
+
+    /// What becomes of an entry that this CPU touches.
+    fn touched(&self, found: Entry, access: Access, fills: u32) -> Entry {
+        let me = self.number() + 1;
+        let (my_bit, stamp) = (self.engine.socket_bit(self.number()), fills.wrapping_add(1));
+        let (sockets, flags) = match access {
+            Access::Read if found.owner == me => (found.sockets, found.flags & MODIFIED),
+            Access::Read => (found.sockets | my_bit, 0),
+            Access::Write => (my_bit, MODIFIED),
+            Access::Prefetch => (my_bit, MODIFIED | COMING),
+        };
+        Entry { stamp, owner: me, sockets, flags }
+    }
+
+    #[inline(never)]
+    fn wait_for_line(&self, line: Line, found: Entry, home: u8, access: Access, miss: Miss) {
+        let (state, me) = (self.state(), self.number());
+        let cache = &state.cache;
+        cache.fills.set(cache.fills.get().wrapping_add(1));
+        let costs = &self.engine.model.lines;
+        let write = access != Access::Read;
+        let wait = if found.owner == me + 1 && found.flags & COMING != 0 {
+            cache.take_coming(line).saturating_sub(self.now())
+        } else {
+            let (latency, outside) = self.engine.latency(found, home, me, write);
+            match (access, miss) {
+                (Access::Prefetch, _) => cache.ask(line, self.now(), latency),
+                (_, Miss::Independent) if outside => latency / costs.parallel,
+                _ => latency,
+            }
+        };
+        state.missed.set(state.missed.get() + wait);
+        self.work(wait);
+    }
+
+    /// So many lines pass through the caches of this CPU, on top of those touched by name.
+    pub fn pollute(&self, lines: u32) {
+        let fills = &self.state().cache.fills;
+        fills.set(fills.get().wrapping_add(lines));
+    }
+
+    /// Fills so many frames with zeroes.
+    pub fn clear_frames(&self, frames: u64) {
+        self.work(self.engine.model.clear * frames);
+        self.pollute(FRAME_LINES.wrapping_mul(frames as u32));
+    }
+
+    /// Copies a frame.
+    pub fn copy_frame(&self) {
+        self.work(self.engine.model.copy);
+        self.pollute(2 * FRAME_LINES);
+    }
+}

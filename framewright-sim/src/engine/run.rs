@@ -1,0 +1,266 @@
+//! Running programs, and what happens between two switches.
+
+use super::{
+    Cpu, Engine, Failure, LockId, NOBODY, Program, choice::Actor, clock, coroutine::Coroutines,
+    run, schedule::Schedule,
+};
+use std::rc::Rc;
+
+/// The fingerprint of nothing: the offset of FNV-1a.
+pub(super) const BEGINNING: u64 = 0xcbf2_9ce4_8422_2325;
+/// The factor of FNV-1a.
+const FACTOR: u64 = 0x0100_0000_01b3;
+
+/// Times in a row that CPUs may wait for something invisible while nothing else happens.
+const PATIENCE: u32 = 100_000;
+
+/// Somebody who looks at things every so often.
+pub(super) struct Watch<'w> {
+    steps: u64,
+    due: u64,
+    look: &'w dyn Fn() -> Result<(), String>,
+}
+
+impl<'w> Watch<'w> {
+    pub(super) fn new(steps: u64, look: &'w dyn Fn() -> Result<(), String>) -> Self {
+        Self { steps: steps.max(1), due: steps.max(1), look }
+    }
+}
+
+impl Engine {
+    pub(super) fn run(
+        self: &Rc<Self>,
+        programs: Vec<Program<'_>>,
+        mut watch: Option<Watch<'_>>,
+    ) -> Result<(), Failure> {
+        assert!(programs.len() <= self.cpus.len(), "more programs than CPUs");
+        assert!(self.running.get() == NOBODY, "a machine does not run inside itself");
+        let mut coroutines = Coroutines::start(self, programs);
+        let count = coroutines.len() as u16;
+        self.programs.set(count);
+        self.busy.set(count);
+        for number in 0..count {
+            self.ready(number, self.cpus[usize::from(number)].clock.get());
+        }
+        while !self.failed.get() && self.busy.get() > 0 {
+            match self.next() {
+                Some(number) => self.resume(&mut coroutines, number),
+                None => self.stop(Failure::Deadlock),
+            }
+            if let Some(watch) = &mut watch {
+                self.watch(watch);
+            }
+        }
+        self.finish(coroutines);
+        if let Some(watch) = &mut watch {
+            watch.due = 0;
+            self.watch(watch);
+        }
+        self.failed.set(false);
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn resume(&self, coroutines: &mut Coroutines, number: u16) {
+        self.switches.set(self.switches.get() + 1);
+        self.note(clock::key(self.cpus[usize::from(number)].clock.get(), number));
+        self.running.set(number);
+        let resumed = coroutines.resume(number);
+        self.running.set(NOBODY);
+        if let Err(failure) = resumed {
+            self.stop(failure);
+        }
+    }
+
+    /// Lets programs that have ended return, unwinds the others, and keeps nothing of the run.
+    fn finish(&self, mut coroutines: Coroutines) {
+        if !self.failed.get() {
+            for number in 0..coroutines.len() as u16 {
+                self.resume_ended(&mut coroutines, number);
+            }
+            self.check_nothing_is_left();
+        }
+        coroutines.end(&self.stacks);
+        self.programs.set(0);
+        self.reset();
+    }
+
+    fn resume_ended(&self, coroutines: &mut Coroutines, number: u16) {
+        if coroutines.is_done(number) {
+            return;
+        }
+        self.running.set(number);
+        if let Err(failure) = coroutines.resume(number) {
+            self.stop(failure);
+        }
+        self.running.set(NOBODY);
+    }
+
+    /// When all programs have ended, nobody holds a lock or is inside anything.
+    fn check_nothing_is_left(&self) {
+        let left = match self.locks.borrow().held() {
+            Some((LockId(number), cpu)) => format!("CPU {cpu} ended while it held lock {number}"),
+            None if self.sections.borrow().is_used() => {
+                "a program ended inside of what it used exclusively".to_owned()
+            }
+            None => return,
+        };
+        self.stop(Failure::Invariant { what: left });
+    }
+
+    fn watch(&self, watch: &mut Watch<'_>) {
+        if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used()
+        {
+            return;
+        }
+        watch.due = self.switches.get() + watch.steps;
+        if let Err(what) = (watch.look)() {
+            self.stop(Failure::Invariant { what });
+        }
+    }
+
+    /// Who runs next; nobody, if all wait.
+    fn next(&self) -> Option<u16> {
+        if let Some(decided) = self.decided.take() {
+            self.scheduler.borrow_mut().hunt().expect("a decision").not_ready(decided);
+            return Some(decided);
+        }
+        loop {
+            let next = self.scheduler.borrow_mut().next(None);
+            match next {
+                Some((Actor::Cpu(cpu), time)) => {
+                    let clock = &self.cpus[usize::from(cpu)].clock;
+                    clock.set(clock.get().max(time));
+                    self.horizon.set(self.scheduler.borrow().horizon());
+                    return Some(cpu);
+                }
+                Some((Actor::Buffer(cpu), _)) => self.drain_one(cpu),
+                None if self.wake_relaxed() => {}
+                None => return None,
+            }
+        }
+    }
+
+    /// What happens next while `current` could go on, in a schedule that ignores clocks.
+    pub(super) fn decide_next(&self, current: u16) -> Actor {
+        let mut scheduler = self.scheduler.borrow_mut();
+        let hunt = scheduler.hunt().expect("only schedules that hunt decide");
+        hunt.next(Some(current)).expect("who runs can go on")
+    }
+
+    pub(super) fn delays_interrupt(&self) -> bool {
+        let mut scheduler = self.scheduler.borrow_mut();
+        let late = self.options.late_interrupts;
+        scheduler.hunt().is_some_and(|hunt| late && hunt.decide(2, false) == 1)
+    }
+
+    /// Decides whether something happens that does once in `one_in` times.
+    pub(super) fn rarely(&self, one_in: u32) -> bool {
+        let one_in = one_in.max(1);
+        match self.scheduler.borrow_mut().hunt() {
+            Some(hunt) => hunt.rarely(one_in),
+            None => self.random.borrow_mut().u32(..one_in) == 0,
+        }
+    }
+
+    /// Nobody is ready, nothing is pending, whatever was left over.
+    pub(super) fn reset(&self) {
+        self.scheduler.borrow_mut().clear();
+        self.decided.set(None);
+        self.locks.borrow_mut().open_all();
+        self.words.borrow_mut().settle();
+        self.watched.set(0);
+        self.sections.borrow_mut().clear();
+        self.relaxed.set(0);
+        self.stalls.set(0);
+        for cpu in &self.cpus {
+            cpu.reset(self.model.tick_period);
+        }
+    }
+
+    pub(super) fn restart(&self, schedule: Schedule) {
+        self.reschedule(&schedule);
+        self.locks.borrow_mut().forget_all();
+        self.words.borrow_mut().forget_all();
+        self.directory.borrow_mut().forget_all();
+        self.switches.set(0);
+        *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
+        self.fingerprint.set(run::BEGINNING);
+        self.cpus.iter().for_each(|cpu| cpu.rewind());
+        self.reset();
+    }
+
+    pub(super) fn reschedule(&self, schedule: &Schedule) {
+        assert!(self.running.get() == NOBODY, "the schedule of a run stays as it is");
+        self.scheduler.borrow_mut().renew(schedule, self.model.cpus());
+        self.follow(schedule);
+    }
+
+    /// What depends on the kind of schedule.
+    pub(super) fn follow(&self, schedule: &Schedule) {
+        let hunts = !matches!(schedule, Schedule::Clock);
+        self.hunts.set(hunts);
+        self.buffers.set(hunts && self.options.store_buffers);
+        self.slack.set(if hunts { 0 } else { self.model.slack });
+        self.horizon.set(0);
+    }
+
+    /// Ends the run, for the first reason that is given. What programs do while they are unwound
+    /// does not count.
+    pub(super) fn stop(&self, failure: Failure) {
+        self.failure.borrow_mut().get_or_insert(failure);
+        self.failed.set(true);
+        self.running.set(NOBODY);
+    }
+
+    /// Makes a CPU eligible to run from `time` on.
+    pub(super) fn ready(&self, number: u16, time: u64) {
+        let mut scheduler = self.scheduler.borrow_mut();
+        scheduler.ready(number, time);
+        self.horizon.set(scheduler.horizon());
+    }
+
+    /// Makes a parked CPU go on, not before `time`.
+    pub(super) fn wake(&self, number: u16, time: u64) {
+        let cpu = &self.cpus[usize::from(number)];
+        if cpu.parked.get() {
+            self.ready(number, cpu.clock.get().max(time));
+        }
+    }
+
+    /// Something happened that somebody may have waited for whom the engine does not know to wait.
+    #[inline(always)]
+    pub(super) fn progress(&self) {
+        if self.stalls.get() > 0 {
+            self.stalls.set(0);
+            self.wake_relaxed();
+        }
+    }
+
+    fn wake_relaxed(&self) -> bool {
+        if self.relaxed.get() == 0 {
+            return false;
+        }
+        for (number, cpu) in (0..).zip(&self.cpus) {
+            if cpu.relaxed.replace(false) {
+                self.relaxed.set(self.relaxed.get() - 1);
+                self.wake(number, 0);
+            }
+        }
+        true
+    }
+
+    /// Somebody waits for something that the engine cannot see.
+    pub(super) fn stall(&self, cpu: Cpu<'_>) {
+        self.stalls.set(self.stalls.get() + 1);
+        if self.stalls.get() > PATIENCE {
+            self.stop(Failure::Deadlock);
+            cpu.state().switch.suspend();
+        }
+    }
+
+    /// Adds something that happened to the fingerprint.
+    #[inline]
+    pub(super) fn note(&self, what: u64) {
+        self.fingerprint.set((self.fingerprint.get() ^ what).wrapping_mul(FACTOR).rotate_left(23));
+    }
+}

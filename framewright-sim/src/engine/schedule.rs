@@ -1,0 +1,191 @@
+//! Who goes next: what a user says, and the dispatch between clocks and decisions.
+
+use super::{
+    choice::{Actor, Hunt},
+    clock::{self, Clocks},
+    search::Search,
+};
+use std::{cell::RefCell, fmt, rc::Rc, str::FromStr};
+use thiserror::Error;
+
+/// How the next CPU is chosen. As text: `clock`, `random:SEED`, `pct:SEED:DEPTH:STEPS`,
+/// `replay:CHOICES` with choices that are not 0 by their place, as in `replay:3=1,17=2`.
+#[derive(Clone, Debug, Default)]
+pub enum Schedule {
+    /// The CPU furthest behind: for measuring.
+    #[default]
+    Clock,
+    /// Any, by a seed: for finding bugs.
+    Random(u64),
+    /// By random priorities that change a few times: for bugs that need a certain order of few
+    /// events, however unfair.
+    Pct {
+        /// Decides everything.
+        seed: u64,
+        /// Changes of priority plus one: the events whose order matters. 3 to 6 are useful.
+        depth: u32,
+        /// Steps that a run is expected to take: changes happen within.
+        steps: u64,
+    },
+    /// As recorded ([`Machine::choices`](super::Machine::choices)), then in the ordinary way.
+    Replay(Vec<u16>),
+    /// What [`Exhaustive`](super::Exhaustive) hands out.
+    Exhaustive(Rc<RefCell<Search>>),
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clock => f.write_str("clock"),
+            Self::Random(seed) => write!(f, "random:{seed}"),
+            Self::Pct { seed, depth, steps } => write!(f, "pct:{seed}:{depth}:{steps}"),
+            Self::Replay(choices) => {
+                f.write_str("replay:")?;
+                let unusual = choices.iter().enumerate().filter(|&(_, &choice)| choice != 0);
+                for (nth, (place, choice)) in unusual.enumerate() {
+                    let comma = if nth == 0 { "" } else { "," };
+                    write!(f, "{comma}{place}={choice}")?;
+                }
+                Ok(())
+            }
+            Self::Exhaustive(_) => f.write_str("exhaustive"),
+        }
+    }
+}
+
+/// Text that names no schedule.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "'{0}' is no schedule; it takes clock, random:SEED, pct:SEED:DEPTH:STEPS \
+     or replay:PLACE=CHOICE,..."
+)]
+pub struct NoSchedule(String);
+
+impl FromStr for Schedule {
+    type Err = NoSchedule;
+
+    fn from_str(text: &str) -> Result<Self, NoSchedule> {
+        parse(text).ok_or_else(|| NoSchedule(text.to_owned()))
+    }
+}
+
+/// Decisions that a recording may hold.
+const MOST_CHOICES: usize = 1 << 24;
+
+fn parse(text: &str) -> Option<Schedule> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let mut numbers = rest.split(':').map(str::parse::<u64>);
+    let schedule = match name {
+        "clock" if rest.is_empty() => return Some(Schedule::Clock),
+        "replay" => return replay(rest),
+        "random" => Schedule::Random(numbers.next()?.ok()?),
+        "pct" => Schedule::Pct {
+            seed: numbers.next()?.ok()?,
+            depth: u32::try_from(numbers.next()?.ok()?)
+                .ok()
+                .filter(|depth| (1..=64).contains(depth))?,
+            steps: numbers.next()?.ok()?,
+        },
+        _ => return None,
+    };
+    numbers.next().is_none().then_some(schedule)
+}
+
+fn replay(text: &str) -> Option<Schedule> {
+    let mut choices = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (place, choice) = part.split_once('=')?;
+        let place: usize = place.parse().ok().filter(|&place| place < MOST_CHOICES)?;
+        choices.resize(choices.len().max(place + 1), 0);
+        choices[place] = choice.parse().ok()?;
+    }
+    Some(Schedule::Replay(choices))
+}
+
+/// A schedule at work.
+pub(super) enum Scheduler {
+    Clock(Clocks),
+    Hunt(Hunt),
+}
+
+impl Scheduler {
+    pub(super) fn new(schedule: &Schedule, cpus: u16) -> Self {
+        Hunt::new(schedule, cpus).map_or_else(|| Self::Clock(Clocks::new(cpus)), Self::Hunt)
+    }
+
+    /// As a new one, with the memory of the old.
+    pub(super) fn renew(&mut self, schedule: &Schedule, cpus: u16) {
+        let renewed = self.hunt().is_some_and(|hunt| hunt.renew(schedule, cpus));
+        if !renewed {
+            *self = Self::new(schedule, cpus);
+        }
+    }
+
+    pub(super) fn hunt(&mut self) -> Option<&mut Hunt> {
+        match self {
+            Self::Clock(_) => None,
+            Self::Hunt(hunt) => Some(hunt),
+        }
+    }
+
+    /// A CPU may run from `time` on.
+    pub(super) fn ready(&mut self, cpu: u16, time: u64) {
+        match self {
+            Self::Clock(clocks) => clocks.insert(cpu, time),
+            Self::Hunt(hunt) => hunt.ready(cpu),
+        }
+    }
+
+    /// What happens next, `current` being able to go on; a CPU that runs is no longer ready.
+    pub(super) fn next(&mut self, current: Option<u16>) -> Option<(Actor, u64)> {
+        match self {
+            Self::Clock(clocks) => {
+                clocks.take().map(|key| (Actor::Cpu(clock::cpu(key)), clock::time(key)))
+            }
+            Self::Hunt(hunt) => {
+                let next = hunt.next(current)?;
+                if let Actor::Cpu(cpu) = next {
+                    hunt.not_ready(cpu);
+                }
+                Some((next, 0))
+            }
+        }
+    }
+
+    /// The key before which whoever runs may go on without asking.
+    pub(super) fn horizon(&self) -> u64 {
+        match self {
+            Self::Clock(clocks) => clocks.least(),
+            Self::Hunt(_) => 0,
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Clock(clocks) => clocks.clear(),
+            Self::Hunt(hunt) => hunt.clear(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_survive_being_written_down() {
+        for text in ["clock", "random:18446744073709551615", "pct:3:4:120", "replay:2=1,17=3"] {
+            assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
+        }
+        let replay = "replay:2=1,4=3".parse().unwrap();
+        assert!(matches!(replay, Schedule::Replay(choices) if choices == [0, 0, 1, 0, 3]));
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused() {
+        let wrong = ["", "clock:1", "random", "random:x", "random:1:2", "pct:1:0:3", "pct:1:2"];
+        for text in wrong.into_iter().chain(["replay:1", "replay:1=x", "replay:99999999999=1"]) {
+            assert!(text.parse::<Schedule>().is_err(), "{text}");
+        }
+    }
+}

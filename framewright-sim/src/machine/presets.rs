@@ -1,0 +1,104 @@
+//! The machines that are compiled in, and those that are made to measure.
+
+use super::basis::{Basis, Provenance};
+use super::error::{MachineError, nearest};
+use super::read::{Draft, read};
+use super::spec::Spec;
+use super::topology::{MOST_CPUS, Node, Parts, Topology};
+
+/// What every description builds upon, unless it says otherwise.
+pub(super) const COMMON: &str = "common";
+
+/// Name and text of each.
+const FILES: &[(&str, &str)] = &[
+    ("bdw-2s-88", include_str!("presets/bdw-2s-88.toml")),
+    ("bdw-4s-192", include_str!("presets/bdw-4s-192.toml")),
+    ("skx-2s-112", include_str!("presets/skx-2s-112.toml")),
+    ("skx-4s-224", include_str!("presets/skx-4s-224.toml")),
+    ("icx-2s-128", include_str!("presets/icx-2s-128.toml")),
+    ("spr-2s-224", include_str!("presets/spr-2s-224.toml")),
+    ("laptop-8", include_str!("presets/laptop-8.toml")),
+    ("one-zone-64", include_str!("presets/one-zone-64.toml")),
+];
+
+/// CPUs per socket and node of a uniform machine.
+const UNIFORM_SOCKET: u16 = 28;
+/// Memory per CPU of a uniform machine: four times what page-fault holds.
+const UNIFORM_MEMORY: u64 = 512 << 20;
+
+/// The names of the machines that are compiled in.
+pub fn presets() -> impl ExactSizeIterator<Item = &'static str> + Clone {
+    FILES.iter().map(|(name, _)| *name)
+}
+
+/// Of `names`, the one that `name` is most like; nothing if there are none.
+pub fn nearest_name<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> &'n str {
+    nearest(name, names).unwrap_or_default()
+}
+
+/// What a description builds upon that names `base`; `None` if there is no such thing.
+pub(super) fn base(base: &str) -> Option<Result<Draft, MachineError>> {
+    if base == COMMON {
+        let text = include_str!("presets/common.toml");
+        return Some(read("common.toml", text, Some(Draft::default())));
+    }
+    let (name, text) = FILES.iter().find(|(name, _)| *name == base)?;
+    Some(read(&format!("{name}.toml"), text, None))
+}
+
+impl Spec {
+    /// The preset called `name`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, the nearest is named.
+    pub fn preset(name: &str) -> Result<Self, MachineError> {
+        if !presets().any(|preset| preset == name) {
+            let hint = nearest_name(name, presets());
+            let reason = format!("there is no such machine; the nearest there is: '{hint}'");
+            return Err(MachineError::about(name, reason));
+        }
+        match base(name) {
+            Some(draft) => draft?.finish(name),
+            None => Err(MachineError::about(name, "there is no such machine")),
+        }
+    }
+
+    /// A machine of `cpus` CPUs, one thread per core: the fewest sockets, each with one node, that
+    /// none has more than 28 CPUs, and CPUs spread evenly. Everything costs what is common.
+    ///
+    /// # Errors
+    ///
+    /// If `cpus` is zero or more than [`MOST_CPUS`].
+    pub fn uniform(cpus: u16) -> Result<Self, MachineError> {
+        let name = format!("uniform:{cpus}");
+        if !(1..=MOST_CPUS).contains(&cpus) {
+            let reason = format!("uniform:N takes 1 to {MOST_CPUS} CPUs, as in uniform:64");
+            return Err(MachineError::about(&name, reason));
+        }
+        let sockets = cpus.div_ceil(UNIFORM_SOCKET);
+        let on_socket = |socket| cpus / sockets + u16::from(socket < cpus % sockets);
+        let cores_per_socket: Vec<u16> = (0..sockets).map(on_socket).collect();
+        let node = |(socket, &cores): (usize, &u16)| Node {
+            socket: socket as u8,
+            memory: u64::from(cores) * UNIFORM_MEMORY,
+        };
+        let parts = Parts {
+            nodes: cores_per_socket.iter().enumerate().map(node).collect(),
+            cores_per_socket,
+            threads_per_core: 1,
+            distances: Vec::new(),
+            provenance: Provenance {
+                basis: Basis::Guessed,
+                note: "512 MiB per CPU, one thread per core".into(),
+            },
+        };
+        let topology = Topology::new(parts)
+            .map_err(|impossible| MachineError::about(&name, impossible.reason))?;
+        let mut draft = base(COMMON).unwrap_or_else(|| Ok(Draft::default()))?;
+        draft.name = Some(name);
+        draft.description = Some("made to measure: one socket and node per 28 CPUs".into());
+        draft.topology = Some(topology);
+        draft.finish("uniform")
+    }
+}

@@ -1,0 +1,163 @@
+//! A whole machine, as the engine and the workloads ask for it.
+
+use super::basis::Provenance;
+use super::costs::Costs;
+use super::error::{MachineError, nearest};
+use super::parameter::{PARAMETERS, Parameter, find};
+use super::topology::Topology;
+
+/// Bytes of a frame.
+const FRAME: u64 = 4096;
+
+/// A machine: plain data, checked when it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) topology: Topology,
+    pub(super) costs: Costs,
+    /// Of every parameter, in the order of [`PARAMETERS`].
+    pub(super) provenance: Vec<Provenance>,
+}
+
+/// A parameter of one machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure<'s> {
+    /// Which one.
+    pub parameter: &'static Parameter,
+    /// Its value, in the parameter's unit.
+    pub value: u64,
+    /// Where it comes from.
+    pub provenance: &'s Provenance,
+}
+
+/// How near two CPUs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Relation {
+    /// The same CPU.
+    Same,
+    /// Two threads of a core: they share its caches.
+    Core,
+    /// Two cores of a socket.
+    Socket,
+    /// Two sockets.
+    Remote,
+}
+
+impl Spec {
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is, in a sentence.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Where CPUs and memory are.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// What things cost.
+    #[must_use]
+    pub fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// How many CPUs.
+    #[must_use]
+    pub fn cpus(&self) -> u16 {
+        self.topology.cpus()
+    }
+
+    /// How many nodes.
+    #[must_use]
+    pub fn nodes(&self) -> u8 {
+        self.topology.nodes().len() as u8
+    }
+
+    /// How many sockets.
+    #[must_use]
+    pub fn sockets(&self) -> u8 {
+        self.topology.cores_per_socket().len() as u8
+    }
+
+    /// The node that `cpu` is next to.
+    #[must_use]
+    pub fn node_of(&self, cpu: u16) -> u8 {
+        self.topology.node_of(cpu)
+    }
+
+    /// The socket that `cpu` is on.
+    #[must_use]
+    pub fn socket_of(&self, cpu: u16) -> u8 {
+        self.topology.socket_of(cpu)
+    }
+
+    /// The core that `cpu` is a thread of.
+    #[must_use]
+    pub fn core_of(&self, cpu: u16) -> u16 {
+        self.topology.core_of(cpu)
+    }
+
+    /// How near two CPUs are.
+    #[must_use]
+    pub fn relation(&self, a: u16, b: u16) -> Relation {
+        match () {
+            () if a == b => Relation::Same,
+            () if self.core_of(a) == self.core_of(b) => Relation::Core,
+            () if self.socket_of(a) == self.socket_of(b) => Relation::Socket,
+            () => Relation::Remote,
+        }
+    }
+
+    /// The memory of `node` in frames of 4 KiB.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    #[must_use]
+    pub fn node_frames(&self, node: u8) -> u64 {
+        self.topology.nodes()[usize::from(node)].memory / FRAME
+    }
+
+    /// All memory in frames of 4 KiB.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.topology.nodes().iter().map(|node| node.memory / FRAME).sum()
+    }
+
+    /// Every parameter with its value and where that comes from.
+    pub fn parameters(&self) -> impl Iterator<Item = Figure<'_>> {
+        PARAMETERS.iter().zip(&self.provenance).map(|(parameter, provenance)| Figure {
+            parameter,
+            value: parameter.get(&self.costs),
+            provenance,
+        })
+    }
+
+    /// The same machine with the parameter called `key` multiplied by `factor`, rounded, and kept
+    /// within what the parameter may be: to see how much a result hangs on it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such parameter, the nearest is named.
+    pub fn scaled(&self, key: &str, factor: f64) -> Result<Self, MachineError> {
+        let Some((_, parameter)) = find(key) else {
+            let keys = PARAMETERS.iter().map(|parameter| parameter.key);
+            let hint = nearest(key, keys).unwrap_or_default();
+            let reason = format!("there is no parameter '{key}'; the nearest there is: '{hint}'");
+            return Err(MachineError::about(&self.name, reason));
+        };
+        let range = parameter.unit.range();
+        let scaled = (parameter.get(&self.costs) as f64 * factor).round() as u64;
+        let mut spec = self.clone();
+        parameter.set(&mut spec.costs, scaled.clamp(*range.start(), *range.end()));
+        Ok(spec)
+    }
+}

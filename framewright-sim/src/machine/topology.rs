@@ -1,0 +1,271 @@
+//! Where CPUs and memory are.
+//!
+//! CPUs are numbered as x86 firmware does and Linux keeps it: the first thread of every core, socket
+//! by socket, then the second threads in the same order. The cores of a socket are divided among its
+//! nodes in order.
+
+use super::basis::Provenance;
+
+/// The most CPUs a machine may have.
+pub const MOST_CPUS: u16 = 512;
+/// The most nodes it may have.
+pub(super) const MOST_NODES: usize = 64;
+/// The most sockets it may have: each has a node.
+const MOST_SOCKETS: usize = MOST_NODES;
+/// The most memory of all nodes, in bytes: a memory spans less than 2^32 frames in all.
+const MOST_MEMORY: u64 = 1 << 43;
+/// Memory comes in pageblocks of 2 MiB.
+const PAGEBLOCK: u64 = 2 << 20;
+/// The least memory of one node: below that nothing is left beside the watermarks.
+const LEAST_MEMORY: u64 = 16 << 20;
+/// The distance of a node to itself, as firmware tables have it.
+pub(super) const NEAR: u8 = 10;
+/// The distance between nodes of one socket, where a file does not say.
+pub(super) const SAME_SOCKET: u8 = 12;
+/// The distance between nodes of two sockets, where a file does not say.
+pub(super) const FAR: u8 = 21;
+
+/// A node: memory, and the CPUs it is next to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The socket it belongs to.
+    pub socket: u8,
+    /// Its memory in bytes: whole pageblocks.
+    pub memory: u64,
+}
+
+/// Sockets, cores, threads and nodes: checked, so that every CPU has its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    cores_per_socket: Vec<u16>,
+    threads_per_core: u16,
+    nodes: Vec<Node>,
+    distances: Vec<Vec<u8>>,
+    /// Of every core.
+    places: Vec<Place>,
+    /// Where this description comes from.
+    pub provenance: Provenance,
+}
+
+/// Where a core is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    socket: u8,
+    node: u8,
+}
+
+/// What a topology is made of, unchecked.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) cores_per_socket: Vec<u16>,
+    pub(super) threads_per_core: u16,
+    pub(super) nodes: Vec<Node>,
+    /// Empty for the usual ones.
+    pub(super) distances: Vec<Vec<u8>>,
+    pub(super) provenance: Provenance,
+}
+
+/// What is wrong, and with which key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Impossible {
+    pub(super) key: &'static str,
+    pub(super) reason: String,
+}
+
+fn refuse<T>(key: &'static str, reason: String) -> Result<T, Impossible> {
+    Err(Impossible { key, reason })
+}
+
+impl Topology {
+    /// A topology of `parts`, if there can be one.
+    pub(super) fn new(parts: Parts) -> Result<Self, Impossible> {
+        check_cores(&parts)?;
+        check_nodes(&parts)?;
+        let distances = distances(&parts)?;
+        let places = places(&parts)?;
+        let Parts { cores_per_socket, threads_per_core, nodes, provenance, .. } = parts;
+        Ok(Self { cores_per_socket, threads_per_core, nodes, distances, places, provenance })
+    }
+
+    /// How many CPUs.
+    #[must_use]
+    pub fn cpus(&self) -> u16 {
+        self.cores() * self.threads_per_core
+    }
+
+    /// How many cores.
+    #[must_use]
+    pub fn cores(&self) -> u16 {
+        self.places.len() as u16
+    }
+
+    /// How many cores each socket has.
+    #[must_use]
+    pub fn cores_per_socket(&self) -> &[u16] {
+        &self.cores_per_socket
+    }
+
+    /// How many CPUs each core is.
+    #[must_use]
+    pub fn threads_per_core(&self) -> u16 {
+        self.threads_per_core
+    }
+
+    /// The nodes, by number.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The core that `cpu` is a thread of.
+    ///
+    /// # Panics
+    ///
+    /// Like the two below, in debug builds, if there is no such CPU.
+    #[must_use]
+    pub fn core_of(&self, cpu: u16) -> u16 {
+        debug_assert!(cpu < self.cpus(), "there is no CPU {cpu}");
+        cpu % self.cores()
+    }
+
+    /// The socket that `cpu` is on.
+    #[must_use]
+    pub fn socket_of(&self, cpu: u16) -> u8 {
+        self.places[usize::from(self.core_of(cpu))].socket
+    }
+
+    /// The node that `cpu` is next to.
+    #[must_use]
+    pub fn node_of(&self, cpu: u16) -> u8 {
+        self.places[usize::from(self.core_of(cpu))].node
+    }
+
+    /// How far node `to` is from node `from`, in the unit of firmware tables: 10 is the own node.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    #[must_use]
+    pub fn distance(&self, from: u8, to: u8) -> u8 {
+        self.distances[usize::from(from)][usize::from(to)]
+    }
+}
+
+fn check_cores(parts: &Parts) -> Result<(), Impossible> {
+    if parts.cores_per_socket.is_empty() {
+        return refuse("sockets", "a machine has at least one socket".into());
+    }
+    if parts.cores_per_socket.len() > MOST_SOCKETS {
+        let reason = format!("{} sockets", parts.cores_per_socket.len());
+        return refuse("sockets", format!("{reason}; a machine has at most {MOST_SOCKETS}"));
+    }
+    if let Some(socket) = parts.cores_per_socket.iter().position(|&cores| cores == 0) {
+        return refuse("cores_per_socket", format!("socket {socket} has no core"));
+    }
+    if parts.threads_per_core == 0 {
+        return refuse("threads_per_core", "a core is at least one CPU".into());
+    }
+    let cores: u64 = parts.cores_per_socket.iter().copied().map(u64::from).sum();
+    let cpus = cores * u64::from(parts.threads_per_core);
+    if cpus > u64::from(MOST_CPUS) {
+        let reason = format!("{cores} cores of {} CPUs are {cpus}", parts.threads_per_core);
+        return refuse("cores_per_socket", format!("{reason}; a machine has at most {MOST_CPUS}"));
+    }
+    Ok(())
+}
+
+fn check_nodes(parts: &Parts) -> Result<(), Impossible> {
+    let sockets = parts.cores_per_socket.len();
+    if parts.nodes.len() > MOST_NODES {
+        let reason = format!("{} nodes; a machine has at most {MOST_NODES}", parts.nodes.len());
+        return refuse("nodes", reason);
+    }
+    for (number, node) in parts.nodes.iter().enumerate() {
+        if usize::from(node.socket) >= sockets {
+            let there_are = format!("the last there is, is socket {}", sockets - 1);
+            return refuse(
+                "nodes",
+                format!("node {number} is on socket {}; {there_are}", node.socket),
+            );
+        }
+        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&node.memory) {
+            let bounds = "a node has 16MiB to 8TiB";
+            return refuse(
+                "nodes",
+                format!("node {number} has {} bytes of memory; {bounds}", node.memory),
+            );
+        }
+        if !node.memory.is_multiple_of(PAGEBLOCK) {
+            return refuse(
+                "nodes",
+                format!("the memory of node {number} is not a multiple of 2MiB"),
+            );
+        }
+    }
+    let total: u64 = parts.nodes.iter().map(|node| node.memory).sum();
+    if total > MOST_MEMORY {
+        return refuse("nodes", "all nodes together have more than 8TiB of memory".into());
+    }
+    Ok(())
+}
+
+/// The table given, if it can be one, or the usual distances.
+fn distances(parts: &Parts) -> Result<Vec<Vec<u8>>, Impossible> {
+    let nodes = &parts.nodes;
+    if parts.distances.is_empty() {
+        let distance = |a: usize, b: usize| match (a == b, nodes[a].socket == nodes[b].socket) {
+            (true, _) => NEAR,
+            (false, true) => SAME_SOCKET,
+            (false, false) => FAR,
+        };
+        let row = |a| (0..nodes.len()).map(|b| distance(a, b)).collect();
+        return Ok((0..nodes.len()).map(row).collect());
+    }
+    let table = &parts.distances;
+    if table.len() != nodes.len() || table.iter().any(|row| row.len() != nodes.len()) {
+        let nodes = nodes.len();
+        return refuse("distances", format!("with {nodes} nodes it takes {nodes} rows of {nodes}"));
+    }
+    for (from, row) in table.iter().enumerate() {
+        for (to, &distance) in row.iter().enumerate() {
+            if (from == to) != (distance == NEAR) || distance < NEAR {
+                let rule = "a node is 10 from itself and more from others";
+                return refuse(
+                    "distances",
+                    format!("node {to} is {distance} from node {from}; {rule}"),
+                );
+            }
+            if distance != table[to][from] {
+                let back = table[to][from];
+                let reason = format!("{distance} from node {from} to node {to}, and {back} back");
+                return refuse("distances", format!("{reason}: distances are symmetric"));
+            }
+        }
+    }
+    Ok(table.clone())
+}
+
+/// Where every core is.
+fn places(parts: &Parts) -> Result<Vec<Place>, Impossible> {
+    let mut places = Vec::new();
+    for (socket, &cores) in parts.cores_per_socket.iter().enumerate() {
+        let on_socket = |node: &&(usize, &Node)| usize::from(node.1.socket) == socket;
+        let nodes: Vec<_> = parts.nodes.iter().enumerate().collect();
+        let nodes: Vec<u8> =
+            nodes.iter().filter(on_socket).map(|(number, _)| *number as u8).collect();
+        if nodes.is_empty() {
+            let reason = format!("socket {socket} has no node: its CPUs would have no memory");
+            return refuse("nodes", reason);
+        }
+        let each = usize::from(cores) / nodes.len();
+        if each * nodes.len() != usize::from(cores) {
+            let reason = format!("the {cores} cores of socket {socket} cannot be divided evenly");
+            return refuse("nodes", format!("{reason} among its {} nodes", nodes.len()));
+        }
+        let socket = socket as u8;
+        places.extend(
+            nodes.iter().flat_map(|&node| std::iter::repeat_n(Place { socket, node }, each)),
+        );
+    }
+    Ok(places)
+}

@@ -1,0 +1,43 @@
+//! The library's lines and sections, as the engine names them.
+
+use crate::engine::{Family, Line, SectionId};
+use framewright::{
+    CpuId, ZoneId,
+    platform::{self, Section},
+};
+
+/// A line of the library on a machine of `cpus` CPUs.
+#[inline]
+pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
+    let of_zone = |family, zone: ZoneId, index| Line { family, member: zone.index() as u32, index };
+    match line {
+        platform::Line::ZoneWords(zone) => of_zone(Family::ZONE_WORDS, zone, 0),
+        platform::Line::ZoneIndex(zone, index) => of_zone(Family::ZONE_INDEX, zone, index),
+        platform::Line::Map(zone, pageblock) => of_zone(Family::MAPS, zone, pageblock),
+        platform::Line::Header(zone, pageblock) => of_zone(Family::HEADERS, zone, pageblock),
+        platform::Line::Gigablock(zone, index) => of_zone(Family::GIGABLOCKS, zone, index),
+        platform::Line::CpuLists(zone, cpu) => of_zone(Family::CPU_LISTS, zone, cpu.get().into()),
+        platform::Line::CpuStore(zone, cpu, index) => {
+            let member = of_both(zone, cpu, cpus) as u32;
+            Line { family: Family::CPU_STORES, member, index }
+        }
+        // Lines that the library may add are cold for nobody.
+        _ => Line { family: Family::PROGRAM, member: 0, index: 0 },
+    }
+}
+
+/// A section of the library on a machine of `cpus` CPUs.
+#[inline]
+pub(super) fn section(section: Section, cpus: u16) -> SectionId {
+    match section {
+        Section::Lists(zone, cpu) => {
+            SectionId { name: "lists", table: 0, index: of_both(zone, cpu, cpus) }
+        }
+        Section::Zone(zone) => SectionId { name: "zone", table: 1, index: zone.index() },
+        _ => unreachable!("a section that is not simulated: {section:?}"),
+    }
+}
+
+fn of_both(zone: ZoneId, cpu: CpuId, cpus: u16) -> usize {
+    zone.index() * usize::from(cpus) + cpu.index()
+}

@@ -1,0 +1,45 @@
+//! Locks of the library: the engine's, numbered when they are first taken.
+
+use super::Simulated;
+use crate::engine::{LockClass, LockId};
+use framewright::sync::RawLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// A zone's lock: its number in the engine plus one, 0 until it is first taken.
+pub struct SimLock(AtomicU32);
+
+impl SimLock {
+    fn id(&self, platform: &Simulated) -> LockId {
+        match self.0.load(Relaxed) {
+            0 => {
+                let id = platform.machine().new_lock(LockClass::Zone);
+                self.0.store(id.0 + 1, Relaxed);
+                id
+            }
+            number => LockId(number - 1),
+        }
+    }
+}
+
+// SAFETY: the engine grants a lock to one CPU at a time, and everything happens on one thread (on
+// others the platform panics). Outside a run there is one caller only, which by the library's rules
+// takes no lock twice.
+unsafe impl RawLock<Simulated> for SimLock {
+    fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    #[inline]
+    fn lock(&self, platform: &Simulated) {
+        if let Some(cpu) = platform.cpu() {
+            cpu.lock(self.id(platform));
+        }
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, platform: &Simulated) {
+        if let Some(cpu) = platform.cpu() {
+            cpu.unlock(self.id(platform));
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The library's machine, simulated: [`Simulated`] is the `Platform` on the engine.
+//!
+//! What the library asks for or reports happens on the CPU whose program is running: locks are the
+//! engine's, the words of the owners' protocol too, remote barriers are interrupts, waiting is
+//! parking until what was looked at changes, and work, lines and frames are charged. Outside a run,
+//! while a memory is set up or looked at, the same calls work and nothing is charged.
+//!
+//! | module  | job                                                                       |
+//! |---------|---------------------------------------------------------------------------|
+//! | `books` | [`Books`]: the buffer for a memory's metadata                              |
+//! | `lock`  | [`SimLock`]: a lock of the engine, numbered by first use                    |
+//! | `word`  | [`SimWord`]: a word of the engine, likewise                                 |
+//! | `lines` | the library's lines and sections as the engine names them                  |
+//! | `prices`| what its work costs, in instructions                                      |
+//!
+//! A program obtains the token of *its own* CPU while it runs: barriers are sent to CPUs.
+
+#![allow(unsafe_code)]
+
+mod books;
+mod lines;
+mod lock;
+mod prices;
+#[cfg(test)]
+mod tests;
+mod word;
+
+pub use books::Books;
+pub use lock::SimLock;
+pub use word::SimWord;
+
+use crate::engine::{Cpu, Engine, Handler, Machine};
+use crate::machine::Library;
+use crate::one_thread::OneThread;
+use framewright::{
+    CpuId, Order, Pfn, Platform,
+    observe::Corruption,
+    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Section, Site, Wait},
+};
+use std::rc::Rc;
+
+/// What frames hold, if anybody cares.
+pub trait Frames {
+    /// Fills 2^order frames with zeroes.
+    fn clear(&self, pfn: Pfn, order: Order);
+    /// Copies a frame.
+    fn copy(&self, to: Pfn, from: Pfn);
+    /// Fills 2^order free frames with their pattern.
+    fn poison(&self, pfn: Pfn, order: Order);
+    /// The first byte of a frame that is not what [`Frames::poison`] wrote.
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize>;
+}
+
+/// How the library is simulated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// What the library's work costs, in instructions.
+    pub prices: Library,
+    /// How owners of per-CPU lists exclude drainers.
+    pub owner_lock: OwnerLock,
+    /// Remote barriers do nothing: the mutant that store buffers must expose.
+    pub forget_barriers: bool,
+}
+
+/// A simulated machine that the library runs on.
+///
+/// It may be sent and shared, as platforms must; but on any thread other than the one that made it,
+/// its methods panic.
+pub struct Simulated(OneThread<Inner>);
+
+struct Inner {
+    machine: Machine,
+    settings: Settings,
+    frames: Option<Rc<dyn Frames>>,
+    barrier: Handler,
+}
+
+impl Simulated {
+    /// The library's view of `machine`.
+    #[must_use]
+    pub fn new(machine: &Machine, settings: Settings) -> Self {
+        let barrier: Handler = Rc::new(|_| {});
+        Self(OneThread::new(Inner { machine: machine.clone(), settings, frames: None, barrier }))
+    }
+
+    /// As it is, with frames that hold something.
+    ///
+    /// # Panics
+    ///
+    /// On a thread that did not make it.
+    #[must_use]
+    pub fn with_frames(self, frames: Rc<dyn Frames>) -> Self {
+        let Inner { machine, settings, barrier, .. } = self.0.get();
+        let (machine, barrier) = (machine.clone(), Rc::clone(barrier));
+        Self(OneThread::new(Inner { machine, barrier, frames: Some(frames), settings: *settings }))
+    }
+
+    /// The machine.
+    ///
+    /// # Panics
+    ///
+    /// On a thread that did not make it.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.0.get().machine
+    }
+
+    #[inline(always)]
+    fn engine(&self) -> &Engine {
+        self.0.get().machine.engine()
+    }
+
+    #[inline(always)]
+    fn cpu(&self) -> Option<Cpu<'_>> {
+        self.engine().current()
+    }
+
+    fn frames(&self) -> Option<&dyn Frames> {
+        self.0.get().frames.as_deref()
+    }
+}
+
+// SAFETY: locks and words are the engine's: it runs one CPU at a time, grants a lock to one at a
+// time, and keeps words as x86 does. Outside a run, and once a run has failed, nobody else runs
+// at all. A remote barrier returns after every other CPU that runs a program has served an
+// interrupt, before and after which its store buffer is empty; the caller's is emptied too. (With
+// `forget_barriers` none of this is true; the engine then ends the run at the moment that a
+// second CPU enters a section, before it gets a reference to what is inside.)
+unsafe impl Platform for Simulated {
+    type Lock = SimLock;
+    type Word = SimWord;
+    type Irq = bool;
+
+    #[inline]
+    fn irq_save(&self) -> bool {
+        self.cpu().is_some_and(|cpu| cpu.mask_interrupts())
+    }
+
+    #[inline]
+    fn irq_restore(&self, were_masked: bool) {
+        if let Some(cpu) = self.cpu() {
+            cpu.restore_interrupts(were_masked);
+        }
+    }
+
+    fn owner_lock(&self) -> OwnerLock {
+        self.0.get().settings.owner_lock
+    }
+
+    fn remote_barrier(&self, target: BarrierTarget) {
+        let Inner { machine, settings, barrier, .. } = self.0.get();
+        let Some(cpu) = self.cpu().filter(|_| !settings.forget_barriers) else { return };
+        cpu.fence();
+        match target {
+            BarrierTarget::Cpu(id) if id == cpu.id() => {}
+            BarrierTarget::Cpu(id) => cpu.interrupt([id], barrier),
+            BarrierTarget::All => {
+                let all = (0..machine.cpus()).map(CpuId::new);
+                cpu.interrupt(all.filter(|&id| id != cpu.id()), barrier);
+            }
+        }
+    }
+
+    fn wait(&self, why: Wait, spins: u32) {
+        let Some(cpu) = self.cpu() else {
+            // The others are not running and never will: the caller waits for itself.
+            assert!(spins < 1000, "waits for ever outside a run: {why:?}");
+            return;
+        };
+        match why {
+            Wait::Owner => cpu.wait_for_change(),
+            Wait::Lock | Wait::Memory => cpu.relax(),
+        }
+    }
+
+    #[inline]
+    fn clear(&self, pfn: Pfn, order: Order) {
+        if let Some(cpu) = self.cpu() {
+            cpu.clear_frames(order.frames());
+        }
+        if let Some(frames) = self.frames() {
+            frames.clear(pfn, order);
+        }
+    }
+
+    fn copy(&self, to: Pfn, from: Pfn) {
+        if let Some(cpu) = self.cpu() {
+            cpu.copy_frame();
+        }
+        if let Some(frames) = self.frames() {
+            frames.copy(to, from);
+        }
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        if let Some(frames) = self.frames() {
+            frames.poison(pfn, order);
+        }
+    }
+
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        self.frames().and_then(|frames| frames.verify_poison(pfn))
+    }
+
+    fn now(&self) -> u64 {
+        let Some(cpu) = self.cpu() else { return 0 };
+        let nanos = u128::from(cpu.now()) * u128::from(cpu.model().nanos_per_1000_cycles);
+        (nanos / 1000) as u64
+    }
+
+    /// Ends the run: nothing that a simulated program does is to be refused.
+    fn corruption(&self, report: &Corruption) {
+        match self.cpu() {
+            Some(cpu) => cpu.fail(report.to_string()),
+            None => panic!("{report}"),
+        }
+    }
+
+    #[inline]
+    fn cost(&self, cost: Cost, count: u32) {
+        let inner = self.0.get();
+        if let Some(cpu) = inner.machine.engine().current() {
+            let instructions =
+                prices::instructions(&inner.settings.prices, cost) * u64::from(count);
+            cpu.work(cpu.model().instructions(instructions));
+        }
+    }
+
+    #[inline]
+    fn touch(&self, line: Line, access: Access, miss: Miss) {
+        if let Some(cpu) = self.cpu() {
+            cpu.touch(lines::line(line, cpu.model().cpus()), access, miss);
+        }
+    }
+
+    #[inline]
+    fn enter(&self, section: Section) {
+        if let Some(cpu) = self.cpu() {
+            cpu.enter(lines::section(section, cpu.model().cpus()));
+        }
+    }
+
+    #[inline]
+    fn leave(&self, section: Section) {
+        if let Some(cpu) = self.cpu() {
+            cpu.leave(lines::section(section, cpu.model().cpus()));
+        }
+    }
+
+    #[inline]
+    fn point(&self, _site: Site) {
+        if let Some(cpu) = self.cpu() {
+            cpu.glance();
+        }
+    }
+
+    #[inline]
+    fn force(&self, site: Site) -> bool {
+        self.cpu().is_some_and(|cpu| cpu.forces(site))
+    }
+}

@@ -1,0 +1,105 @@
+use super::*;
+use crate::engine::{Failure, Model, Options, Program, Schedule};
+use crate::machine::Spec;
+use framewright::{Block, Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Request};
+
+const FRAMES: u64 = 4096;
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
+
+/// What every CPU does: takes frames, gives half of them back, and so on; then all.
+fn churn<'m>(memory: &Memory<'m, Simulated>, cpu: Cpu<'_>, rounds: u32) {
+    let mut token = memory.cpu(cpu.id()).unwrap();
+    let mut blocks: Vec<Block<'m>> = Vec::new();
+    for _ in 0..rounds {
+        for _ in 0..64 {
+            blocks.push(token.alloc(PAGE).unwrap());
+            cpu.work(500);
+        }
+        for block in blocks.drain(16..) {
+            token.free(block).unwrap();
+        }
+    }
+    blocks.into_iter().for_each(|block| token.free(block).unwrap());
+}
+
+/// Four CPUs on one memory; what the run was.
+fn four(machine: &Machine, settings: Settings, rounds: u32) -> Result<u64, Failure> {
+    let frames = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
+    let map = [MemoryRange::from(frames)];
+    let config = Config::new(&map, 4);
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let simulated = Simulated::new(machine, settings);
+    let memory = Memory::new(simulated, &config, books.as_mut()).unwrap();
+    let program = |drains: bool| -> Program<'_> {
+        let memory = &memory;
+        Box::new(move |cpu: Cpu<'_>| {
+            churn(memory, cpu, rounds);
+            if drains {
+                memory.drain_all();
+            }
+        })
+    };
+    machine.run(vec![program(false), program(true), program(false), program(true)])?;
+    memory.check().unwrap();
+    memory.drain_all();
+    assert_eq!(memory.free(), FRAMES);
+    Ok(machine.fingerprint())
+}
+
+#[test]
+fn four_cpus_share_a_memory_and_do_the_same_twice() {
+    let spec = Spec::preset("skx-2s-112").unwrap();
+    let run = || {
+        let machine = Machine::from(&spec);
+        let settings = Settings { prices: spec.costs().library, ..Settings::default() };
+        let fingerprint = four(&machine, settings, 20).unwrap();
+        let stats = machine.lock_stats();
+        assert!(stats.acquisitions > 4 && stats.hold_cycles > stats.hold_miss_cycles);
+        assert!(machine.clock(CpuId::new(0)) > 20 * 64 * 500);
+        (fingerprint, stats)
+    };
+    assert_eq!(run(), run());
+}
+
+fn hunting(schedule: Schedule) -> Machine {
+    let (store_buffers, late_interrupts) = (true, true);
+    Machine::new(4, Options { schedule, store_buffers, late_interrupts, ..Options::default() })
+}
+
+fn hunted(seed: u64) -> Machine {
+    let schedule = if seed.is_multiple_of(2) {
+        Schedule::Random(seed)
+    } else {
+        Schedule::Pct { seed, depth: 3, steps: 2000 }
+    };
+    hunting(schedule)
+}
+
+#[test]
+fn any_schedule_is_fine() {
+    let runs: Vec<u64> =
+        (0..40).map(|seed| four(&hunted(seed), Settings::default(), 3).unwrap()).collect();
+    assert_ne!(runs[0], runs[2]);
+    assert_eq!(runs[..2], [0, 1].map(|seed| four(&hunted(seed), Settings::default(), 3).unwrap()));
+}
+
+#[test]
+fn without_the_barrier_two_cpus_meet_inside_the_lists() {
+    let settings = Settings { forget_barriers: true, ..Settings::default() };
+    let found = (0..400).find_map(|seed| {
+        let machine = hunted(seed);
+        let failure = four(&machine, settings, 3).err()?;
+        Some((machine.choices(), failure))
+    });
+    let (choices, failure) = found.expect("the missing barrier is found");
+    assert!(matches!(failure, Failure::Shared { .. }), "{failure}");
+    assert!(failure.to_string().contains("entered lists"), "{failure}");
+    assert_eq!(four(&hunting(Schedule::Replay(choices)), settings, 3), Err(failure));
+}
+
+#[test]
+fn slow_interrupts_and_free_ones_come_to_the_same_frames() {
+    let mut model = Model::free(4);
+    (model.send, model.arrive_local, model.entry) = (700, 900, 1200);
+    four(&Machine::modelled(model, Options::default()), Settings::default(), 5).unwrap();
+}

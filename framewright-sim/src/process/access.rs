@@ -1,0 +1,126 @@
+//! Loads and stores of programs, as x86 does them.
+//!
+//! A translation that is cached is used, whatever the page tables say by now. One that is not is
+//! walked for: the entry is read, its accessed bit is set by a locked access if it is not yet,
+//! and the translation is cached. The first store through a translation sets the dirty bit by a
+//! locked access, which looks at the entry again; if the entry is gone or must not be written to,
+//! the store faults. A store through a translation that is cached as dirty looks at nothing and
+//! goes straight to the frame.
+//!
+//! Interrupts are taken between instructions, never inside one.
+
+use super::{AddressSpace, Mapping, Oracle, Pte, Token, oracle::Access as Seen, tlb::Entry};
+use crate::engine::Cpu;
+use thiserror::Error;
+
+/// What a program does to a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Loads from it.
+    Load,
+    /// Stores to it.
+    Store,
+}
+
+/// Why a program could not go on without the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum Fault {
+    /// The page is not in a frame.
+    #[error("not present")]
+    NotPresent,
+    /// The page must not be written to.
+    #[error("not writable")]
+    NotWritable,
+}
+
+impl AddressSpace {
+    /// One load or store of the program that runs on `cpu`; what was loaded or stored.
+    ///
+    /// # Errors
+    ///
+    /// The fault, if the page tables do not allow it.
+    ///
+    /// # Panics
+    ///
+    /// If nobody checks ([`Mmu::checking`](super::Mmu::checking)), or the CPU has not loaded
+    /// this address space.
+    pub fn access(&self, cpu: Cpu<'_>, page: u32, access: Access) -> Result<Token, Fault> {
+        let oracle = self.mmu().oracle().expect("units that simulate single accesses");
+        cpu.step();
+        let masked = cpu.mask_interrupts();
+        let unit = self.mmu().unit(cpu);
+        assert!(unit.has_loaded(self) && !unit.lazy.get(), "a program runs where it is loaded");
+        let result = self.instruction(cpu, oracle, page, access);
+        cpu.restore_interrupts(masked);
+        result
+    }
+
+    fn instruction(
+        &self,
+        cpu: Cpu<'_>,
+        oracle: &Oracle,
+        page: u32,
+        access: Access,
+    ) -> Result<Token, Fault> {
+        let entry = match self.translation(cpu, oracle, page, access) {
+            Ok(entry) => entry,
+            Err(fault) => {
+                // A fault takes what was cached for the page with it.
+                self.mmu().unit(cpu).tlb.forget(self.id(), page);
+                return Err(fault);
+            }
+        };
+        let Entry { space, page, frame, life, .. } = entry;
+        let at = Seen { space, page, frame, life };
+        Ok(match access {
+            Access::Load => oracle.load(cpu, at),
+            Access::Store => oracle.store(cpu, at),
+        })
+    }
+
+    /// The translation that the access goes through.
+    fn translation(
+        &self,
+        cpu: Cpu<'_>,
+        oracle: &Oracle,
+        page: u32,
+        access: Access,
+    ) -> Result<Entry, Fault> {
+        match self.mmu().unit(cpu).tlb.find(self.id(), page) {
+            Some(entry) if access == Access::Load || entry.dirty => Ok(entry),
+            Some(entry) if !entry.writable => Err(Fault::NotWritable),
+            _ => self.walk(cpu, oracle, page, access),
+        }
+    }
+
+    /// Walks the page tables. Interrupts are masked.
+    fn walk(
+        &self,
+        cpu: Cpu<'_>,
+        oracle: &Oracle,
+        page: u32,
+        access: Access,
+    ) -> Result<Entry, Fault> {
+        loop {
+            let mapping = self.0.tables.get(page).present().ok_or(Fault::NotPresent)?;
+            // Of which life the frame is while the entry maps it.
+            let life = oracle.life(mapping.frame);
+            let store = access == Access::Store;
+            if store && !mapping.writable {
+                return Err(Fault::NotWritable);
+            }
+            let marked = Mapping { accessed: true, dirty: mapping.dirty || store, ..mapping };
+            if marked != mapping {
+                cpu.step();
+                let Some(now) = self.still(page, mapping) else { continue };
+                let marked = Mapping { accessed: true, dirty: now.dirty || store, ..now };
+                self.0.tables.replace(page, Pte::Present(marked));
+            }
+            let Mapping { frame, writable, dirty, .. } = marked;
+            let entry = Entry { space: self.id(), page, frame, life, writable, dirty };
+            self.mmu().unit(cpu).tlb.insert(entry);
+            cpu.step();
+            return Ok(entry);
+        }
+    }
+}

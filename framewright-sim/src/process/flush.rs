@@ -1,0 +1,81 @@
+//! Flushing translations: what the kernel does on this CPU, and makes others do.
+
+use std::rc::Rc;
+
+use super::{AddressSpace, CpuSet};
+use crate::engine::{Cpu, Handler};
+
+/// Pages above which everything is flushed instead, as Linux does.
+const PAGE_BY_PAGE: u64 = 33;
+
+impl AddressSpace {
+    /// Makes every CPU that may have cached something of this address space forget it: `pages`
+    /// pages of it, or all. When this returns, nobody reaches what the page tables did not say
+    /// when it was called.
+    pub fn flush(&self, cpu: Cpu<'_>, pages: u64) {
+        self.advance_generation(cpu);
+        let targets = self.cpus(cpu);
+        self.flush_on(cpu, targets, pages);
+    }
+
+    /// Makes `targets` forget what they have cached and the page tables no longer say. Lazy ones
+    /// are spared: they look for themselves before they use it again.
+    pub fn flush_on(&self, cpu: Cpu<'_>, targets: CpuSet, pages: u64) {
+        if targets.contains(cpu.id()) {
+            self.follow(cpu, pages);
+        }
+        let mut others = targets;
+        others.remove(cpu.id());
+        for other in others.iter() {
+            self.mmu().step(cpu);
+            if self.mmu().unit_of(other).lazy.get() {
+                self.mmu().count(|stats| stats.lazy_spared += 1);
+                others.remove(other);
+            }
+        }
+        let sent = others.iter().count() as u64;
+        if sent == 0 {
+            return;
+        }
+        self.mmu().count(|stats| {
+            stats.remote_flushes += 1;
+            stats.interrupts += sent;
+        });
+        let space = self.clone();
+        let handler: Handler = Rc::new(move |cpu| space.interrupted(cpu, pages));
+        cpu.interrupt(others.iter(), &handler);
+    }
+
+    /// What a CPU does that was interrupted to flush.
+    fn interrupted(&self, cpu: Cpu<'_>, pages: u64) {
+        let unit = self.mmu().unit(cpu);
+        if !unit.has_loaded(self) {
+            return;
+        }
+        if unit.lazy.get() {
+            // It may stay lazy for long: rather forget the address space than be asked again.
+            self.unload(cpu);
+            return;
+        }
+        self.follow(cpu, pages);
+    }
+
+    /// Forgets what is cached here and the page tables no longer say.
+    pub(super) fn follow(&self, cpu: Cpu<'_>, pages: u64) {
+        let masked = cpu.mask_interrupts();
+        self.mmu().step(cpu);
+        let (generation, unit) = (self.0.generation.get(), self.mmu().unit(cpu));
+        if unit.followed(self.id()) != generation {
+            self.mmu().step(cpu);
+            unit.tlb.forget_space(self.id());
+            unit.follow(self.id(), generation);
+            let costs = self.mmu().0.costs;
+            self.mmu().count(|stats| stats.flushes += 1);
+            cpu.work(match pages {
+                ..=PAGE_BY_PAGE => pages * costs.flush_page,
+                _ => costs.flush_space,
+            });
+        }
+        cpu.restore_interrupts(masked);
+    }
+}

@@ -1,0 +1,355 @@
+//! A process: what a kernel does for one, in the right order.
+
+use std::ops::Range;
+
+use super::{
+    Access, AddressSpace, Fault, FrameSource, Mapping, Mmu, Pte, Purpose, Symptom, Token,
+    space::Region,
+};
+use crate::engine::Cpu;
+use thiserror::Error;
+
+/// Frames that are collected before one flush, and freed after it: what Linux gathers at most.
+const GATHER: usize = 9_698;
+
+/// Why a program cannot go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum Trouble {
+    /// Nothing is mapped there, or not for stores.
+    #[error("page {0} is not the program's")]
+    NotAllowed(u32),
+    /// There is no frame for the page, or for its page table.
+    #[error("out of memory")]
+    OutOfMemory,
+    /// The page is somewhere else: its embedder knows where.
+    #[error("the page is elsewhere: {0:?}")]
+    Elsewhere(Pte),
+}
+
+/// A process, with the address space that its threads share.
+#[derive(Clone)]
+pub struct Process {
+    space: AddressSpace,
+}
+
+impl Process {
+    /// A process without any memory.
+    #[must_use]
+    pub fn new(mmu: &Mmu) -> Self {
+        Self { space: AddressSpace::new(mmu) }
+    }
+
+    /// Its address space.
+    #[must_use]
+    pub fn space(&self) -> &AddressSpace {
+        &self.space
+    }
+
+    /// Lets `cpu` run it.
+    pub fn run_on(&self, cpu: Cpu<'_>) {
+        self.space.load(cpu);
+    }
+
+    /// A process that has anonymous memory at `pages` from the start.
+    #[must_use]
+    pub fn with_memory(mmu: &Mmu, pages: Range<u32>) -> Self {
+        let process = Self::new(mmu);
+        process.own(pages);
+        process
+    }
+
+    /// Maps anonymous memory at `pages`, where nothing is mapped. Frames come when it is used.
+    pub fn map(&self, cpu: Cpu<'_>, pages: Range<u32>) {
+        self.space.locked(cpu, || self.own(pages));
+    }
+
+    fn own(&self, pages: Range<u32>) {
+        if let Some(oracle) = self.space.mmu().oracle() {
+            pages.clone().for_each(|page| oracle.page_mapped(self.space.id(), page));
+        }
+        self.space.0.regions.borrow_mut().push(Region { pages, writable: true });
+    }
+
+    /// A program on `cpu` loads from a page or stores to it, with all faults that takes; what it
+    /// loaded or stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`].
+    pub fn touch(
+        &self,
+        cpu: Cpu<'_>,
+        page: u32,
+        access: Access,
+        frames: &mut dyn FrameSource,
+    ) -> Result<Token, Trouble> {
+        if self.space.mmu().oracle().is_none() {
+            return self.touch_unseen(cpu, page, access, frames);
+        }
+        loop {
+            match self.space.access(cpu, page, access) {
+                Ok(token) => return Ok(token),
+                Err(fault) => self.fault(cpu, page, access, fault, frames)?,
+            }
+        }
+    }
+
+    /// The same where nobody looks: an access that does not fault costs nothing here.
+    fn touch_unseen(
+        &self,
+        cpu: Cpu<'_>,
+        page: u32,
+        access: Access,
+        frames: &mut dyn FrameSource,
+    ) -> Result<Token, Trouble> {
+        loop {
+            let fault = match self.space.0.tables.get(page) {
+                Pte::Present(mapping) if access == Access::Load || mapping.writable => {
+                    return Ok(Token::ZERO);
+                }
+                Pte::Present(_) => Fault::NotWritable,
+                _ => Fault::NotPresent,
+            };
+            self.fault(cpu, page, access, fault, frames)?;
+        }
+    }
+
+    /// Serves a page fault: puts a cleared frame where nothing is. If somebody else was faster,
+    /// that will do as well: the program tries again, and faults again if need be.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`].
+    pub fn fault(
+        &self,
+        cpu: Cpu<'_>,
+        page: u32,
+        access: Access,
+        fault: Fault,
+        frames: &mut dyn FrameSource,
+    ) -> Result<(), Trouble> {
+        let mmu = self.space.mmu();
+        mmu.count(|stats| stats.faults += 1);
+        cpu.work(mmu.0.costs.fault);
+        if fault == Fault::NotWritable {
+            return self.space.locked(cpu, || self.allows(page, access));
+        }
+        let table = match self.space.0.tables.reach(page) {
+            true => None,
+            false => Some(self.obtain(cpu, Purpose::Table, frames)?),
+        };
+        let Ok(frame) = self.obtain(cpu, Purpose::Page, frames) else {
+            self.release(cpu, table.as_slice(), frames);
+            return Err(Trouble::OutOfMemory);
+        };
+        let mut surplus = Vec::new();
+        let result = self
+            .space
+            .locked(cpu, || self.install(cpu, page, access, Fresh { frame, table }, &mut surplus));
+        self.release(cpu, &surplus, frames);
+        result
+    }
+
+    /// Installs what a fault brought, under the lock; what is not needed is surplus.
+    fn install(
+        &self,
+        cpu: Cpu<'_>,
+        page: u32,
+        access: Access,
+        Fresh { frame, table }: Fresh,
+        surplus: &mut Vec<u32>,
+    ) -> Result<(), Trouble> {
+        surplus.push(frame);
+        surplus.extend(table);
+        self.allows(page, access)?;
+        let tables = &self.space.0.tables;
+        if !tables.reach(page) {
+            // If it was taken away a moment ago, the program faults once more.
+            let Some(table) = table else { return Ok(()) };
+            tables.extend(page, table);
+            surplus.pop();
+        }
+        match self.space.pte(cpu, page) {
+            Pte::None => {}
+            Pte::Present(_) => return Ok(()),
+            elsewhere => return Err(Trouble::Elsewhere(elsewhere)),
+        }
+        let writable = self.allows(page, Access::Store).is_ok();
+        let dirty = access == Access::Store;
+        let mapping = Mapping { frame, writable, accessed: true, dirty };
+        self.space.replace_pte(cpu, page, Pte::Present(mapping));
+        surplus.swap_remove(0);
+        Ok(())
+    }
+
+    /// Unmaps `pages`: when this returns, nobody reaches them, and their frames, and page tables
+    /// that held nothing else, are free.
+    pub fn unmap(&self, cpu: Cpu<'_>, pages: Range<u32>, frames: &mut dyn FrameSource) {
+        self.disown(cpu, pages.clone());
+        let mut rest = pages.clone();
+        while !rest.is_empty() {
+            let gathered = self.clear(cpu, &mut rest);
+            if !gathered.is_empty() {
+                self.space.flush(cpu, gathered.len() as u64);
+            }
+            self.release(cpu, &gathered, frames);
+        }
+        self.unreachable(pages);
+    }
+
+    /// The first step of unmapping: from now on, a fault on `pages` is refused.
+    pub(crate) fn disown(&self, cpu: Cpu<'_>, pages: Range<u32>) {
+        self.space.locked(cpu, || self.cut(&pages));
+    }
+
+    /// The second: clears page-table entries, and takes page tables away that hold nothing any
+    /// more, as far as frames can be gathered; all of which may still be reached.
+    pub(crate) fn clear(&self, cpu: Cpu<'_>, pages: &mut Range<u32>) -> Vec<u32> {
+        let mut gathered = Vec::new();
+        let start = pages.start;
+        self.space.locked(cpu, || {
+            while !pages.is_empty() && gathered.len() < GATHER {
+                if let Some(mapping) = self.space.take_pte(cpu, pages.start).present() {
+                    gathered.push(mapping.frame);
+                    cpu.work(self.space.mmu().0.costs.unmap_page);
+                }
+                pages.start += 1;
+            }
+            self.space.0.tables.prune(start..pages.start, &mut gathered);
+        });
+        gathered
+    }
+
+    /// The last, after flushing: unmapping is about to return, so nobody may reach `pages`.
+    pub(crate) fn unreachable(&self, mut pages: Range<u32>) {
+        if let Some(oracle) = self.space.mmu().oracle() {
+            pages.for_each(|page| oracle.page_unmapped(self.space.id(), page));
+        }
+    }
+
+    /// Lets programs store to `pages`, or not any more.
+    pub fn protect(&self, cpu: Cpu<'_>, pages: Range<u32>, writable: bool) {
+        let mut changed = 0;
+        self.space.locked(cpu, || {
+            self.cut(&pages);
+            let mut regions = self.space.0.regions.borrow_mut();
+            regions.push(Region { pages: pages.clone(), writable });
+            drop(regions);
+            for page in pages {
+                changed += u64::from(self.protect_page(cpu, page, writable));
+            }
+        });
+        // Who still cannot store finds out by a fault.
+        if changed > 0 && !writable {
+            self.space.flush(cpu, changed);
+        }
+    }
+
+    /// Changes one entry, unless it says so already. Hardware may set bits in it meanwhile.
+    fn protect_page(&self, cpu: Cpu<'_>, page: u32, writable: bool) -> bool {
+        match self.space.pte(cpu, page) {
+            Pte::Present(mapping) if mapping.writable != writable => {}
+            _ => return false,
+        }
+        cpu.work(self.space.mmu().0.costs.protect_page);
+        let Pte::Present(mapping) = self.space.take_pte(cpu, page) else { return false };
+        self.space.replace_pte(cpu, page, Pte::Present(Mapping { writable, ..mapping }));
+        true
+    }
+
+    /// Ends: everything is unmapped. Nothing runs it any more, or will.
+    pub fn exit(self, cpu: Cpu<'_>, frames: &mut dyn FrameSource) {
+        let regions = self.space.0.regions.take();
+        for Region { pages, .. } in regions {
+            self.unmap(cpu, pages, frames);
+        }
+        if self.space.mmu().unit(cpu).has_loaded(&self.space) {
+            self.space.unload(cpu);
+        }
+    }
+
+    /// Frames that it has: pages and page tables.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        let mut frames = self.space.tables();
+        self.space.0.tables.for_each(|_, pte| frames += u64::from(pte.present().is_some()));
+        frames
+    }
+
+    /// Whether the program's last stores are all where they should be: in the frame that the page
+    /// is in, or where `elsewhere` finds what is not in a frame. To be asked when no CPU runs.
+    ///
+    /// # Errors
+    ///
+    /// The page whose last store was lost.
+    pub fn check_contents(
+        &self,
+        elsewhere: impl Fn(u32, Pte) -> Option<Token>,
+    ) -> Result<(), (Symptom, u32)> {
+        let Some(oracle) = self.space.mmu().oracle() else { return Ok(()) };
+        let id = self.space.id();
+        for page in oracle.stored_pages(id) {
+            let found = match self.space.0.tables.get(page) {
+                Pte::Present(mapping) => Some(oracle.contents(mapping.frame)),
+                pte => elsewhere(page, pte),
+            };
+            if !found.is_some_and(|found| oracle.is_last(id, page, found)) {
+                return Err((oracle.see_late(Symptom::LostWrite), page));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the program may do this there. Under the lock.
+    fn allows(&self, page: u32, access: Access) -> Result<(), Trouble> {
+        let regions = self.space.0.regions.borrow();
+        let region = regions.iter().find(|region| region.pages.contains(&page));
+        let allowed = |region: &Region| access == Access::Load || region.writable;
+        region.filter(|region| allowed(region)).map_or(Err(Trouble::NotAllowed(page)), |_| Ok(()))
+    }
+
+    /// Cuts `pages` out of the regions. Under the lock.
+    fn cut(&self, pages: &Range<u32>) {
+        let rest = |region: Region| {
+            let before = region.pages.start..region.pages.end.min(pages.start);
+            let after = region.pages.start.max(pages.end)..region.pages.end;
+            let writable = region.writable;
+            let rest = [before, after].into_iter().filter(|pages| !pages.is_empty());
+            rest.map(move |pages| Region { pages, writable })
+        };
+        let regions = self.space.0.regions.take();
+        *self.space.0.regions.borrow_mut() = regions.into_iter().flat_map(rest).collect();
+    }
+
+    /// Takes a frame, which is cleared.
+    pub(crate) fn obtain(
+        &self,
+        cpu: Cpu<'_>,
+        purpose: Purpose,
+        frames: &mut dyn FrameSource,
+    ) -> Result<u32, Trouble> {
+        let frame = frames.take(cpu, purpose).ok_or(Trouble::OutOfMemory)?;
+        if let Some(oracle) = self.space.mmu().oracle() {
+            oracle.taken(cpu, frame);
+            oracle.fill(frame, Token::ZERO);
+        }
+        Ok(frame)
+    }
+
+    /// Gives frames back, which nobody may reach any more.
+    pub(crate) fn release(&self, cpu: Cpu<'_>, unused: &[u32], frames: &mut dyn FrameSource) {
+        if unused.is_empty() {
+            return;
+        }
+        if let Some(oracle) = self.space.mmu().oracle() {
+            unused.iter().for_each(|frame| oracle.freed(cpu, *frame));
+        }
+        frames.give(cpu, unused);
+    }
+}
+
+/// What a fault brought along.
+struct Fresh {
+    frame: u32,
+    table: Option<u32>,
+}

@@ -1,0 +1,162 @@
+//! Page tables: entries, and the tables of 512 that hold them.
+
+use std::cell::{Cell, RefCell};
+
+/// Entries of one page table.
+const ENTRIES: usize = 512;
+
+/// What a page-table entry says.
+///
+/// Eight bytes, as in a real machine: a process of 128 MiB costs 256 KiB here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pte {
+    /// Nothing.
+    #[default]
+    None,
+    /// The page is in a frame.
+    Present(Mapping),
+    /// The page was written out; the number is its embedder's.
+    Swapped(u32),
+    /// The page is on its way out of this frame, into another: who needs it waits.
+    Migrating(u32),
+}
+
+/// A page that is in a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// The number of the frame (enough for 16 TiB).
+    pub frame: u32,
+    /// Whether it may be written to.
+    pub writable: bool,
+    /// Set by whoever walks to this entry.
+    pub accessed: bool,
+    /// Set by whoever writes through this entry for the first time.
+    pub dirty: bool,
+}
+
+const _: () = assert!(size_of::<Pte>() == 8);
+
+impl Pte {
+    /// The mapping, if the page is in a frame.
+    #[must_use]
+    pub fn present(self) -> Option<Mapping> {
+        match self {
+            Self::Present(mapping) => Some(mapping),
+            _ => None,
+        }
+    }
+}
+
+/// One table, which lies in a frame itself.
+struct Table {
+    frame: u32,
+    /// Entries that are not [`Pte::None`].
+    used: Cell<u16>,
+    entries: Box<[Cell<Pte>; ENTRIES]>,
+}
+
+impl Table {
+    fn new(frame: u32) -> Self {
+        Self { frame, used: Cell::new(0), entries: Box::new([const { Cell::new(Pte::None) }; 512]) }
+    }
+}
+
+/// The last level of the page tables of an address space, one table for each 512 pages. Of the
+/// levels above nothing is modelled: they are a five-hundredth of it.
+#[derive(Default)]
+pub(super) struct PageTables(RefCell<Vec<Option<Table>>>);
+
+impl PageTables {
+    /// Whether there is a table for the entry of `page`.
+    pub(super) fn reach(&self, page: u32) -> bool {
+        self.0.borrow().get(table_of(page)).is_some_and(Option::is_some)
+    }
+
+    /// Puts a table, which lies in `frame`, where the entry of `page` needs one.
+    pub(super) fn extend(&self, page: u32, frame: u32) {
+        let mut tables = self.0.borrow_mut();
+        let index = table_of(page);
+        if tables.len() <= index {
+            tables.resize_with(index + 1, || None);
+        }
+        tables[index] = Some(Table::new(frame));
+    }
+
+    pub(super) fn get(&self, page: u32) -> Pte {
+        let tables = self.0.borrow();
+        let table = tables.get(table_of(page)).and_then(Option::as_ref);
+        table.map_or(Pte::None, |table| table.entries[entry_of(page)].get())
+    }
+
+    /// Replaces an entry; what it was.
+    ///
+    /// # Panics
+    ///
+    /// If there is no table for the entry.
+    pub(super) fn replace(&self, page: u32, pte: Pte) -> Pte {
+        let tables = self.0.borrow();
+        let table = tables.get(table_of(page)).and_then(Option::as_ref);
+        let table = table.expect("a page table for the entry");
+        let old = table.entries[entry_of(page)].replace(pte);
+        let used = table.used.get() + u16::from(pte != Pte::None) - u16::from(old != Pte::None);
+        table.used.set(used);
+        old
+    }
+
+    /// Takes the tables of `pages` away that hold nothing any more; the frames they lay in.
+    pub(super) fn prune(&self, pages: std::ops::Range<u32>, frames: &mut Vec<u32>) {
+        let mut tables = self.0.borrow_mut();
+        let end = tables.len().min((pages.end as usize).div_ceil(ENTRIES));
+        let first = table_of(pages.start).min(end);
+        for slot in &mut tables[first..end] {
+            if let Some(table) = slot.take_if(|table| table.used.get() == 0) {
+                frames.push(table.frame);
+            }
+        }
+    }
+
+    /// Every entry that says something, with its page, in order.
+    pub(super) fn for_each(&self, mut visit: impl FnMut(u32, Pte)) {
+        for (index, table) in self.0.borrow().iter().enumerate() {
+            let Some(table) = table else { continue };
+            for (entry, pte) in table.entries.iter().enumerate() {
+                if pte.get() != Pte::None {
+                    visit((index * ENTRIES + entry) as u32, pte.get());
+                }
+            }
+        }
+    }
+
+    /// How many tables there are.
+    pub(super) fn count(&self) -> u64 {
+        self.0.borrow().iter().flatten().count() as u64
+    }
+}
+
+fn table_of(page: u32) -> usize {
+    page as usize / ENTRIES
+}
+
+fn entry_of(page: u32) -> usize {
+    page as usize % ENTRIES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_come_when_asked_for_and_go_when_empty() {
+        let tables = PageTables::default();
+        assert_eq!((tables.get(600), tables.reach(600)), (Pte::None, false));
+        tables.extend(600, 7);
+        assert!(tables.reach(512) && tables.reach(1023) && !tables.reach(511));
+        assert_eq!(tables.replace(600, Pte::Swapped(3)), Pte::None);
+        let mut frames = Vec::new();
+        tables.prune(0..2000, &mut frames);
+        assert_eq!((tables.get(600), &frames[..]), (Pte::Swapped(3), &[][..]));
+        assert_eq!(tables.replace(600, Pte::None), Pte::Swapped(3));
+        tables.prune(0..2000, &mut frames);
+        assert_eq!((tables.count(), &frames[..]), (0, &[7][..]));
+    }
+}

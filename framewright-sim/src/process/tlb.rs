@@ -1,0 +1,42 @@
+//! The translation cache of one CPU, at its worst: an entry stays until it is flushed.
+
+use std::cell::RefCell;
+
+use super::SpaceId;
+
+/// A cached translation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) space: SpaceId,
+    pub(super) page: u32,
+    pub(super) frame: u32,
+    /// Which life of the frame the translation is of: only the oracle looks at this.
+    pub(super) life: u32,
+    pub(super) writable: bool,
+    /// Writes need not look at the page-table entry again.
+    pub(super) dirty: bool,
+}
+
+/// The cached translations of one CPU, of all address spaces that it has used.
+#[derive(Default)]
+pub(super) struct Tlb(RefCell<Vec<Entry>>);
+
+impl Tlb {
+    pub(super) fn find(&self, space: SpaceId, page: u32) -> Option<Entry> {
+        self.0.borrow().iter().find(|entry| entry.space == space && entry.page == page).copied()
+    }
+
+    /// Caches a translation, in place of what was cached for the page.
+    pub(super) fn insert(&self, entry: Entry) {
+        self.forget(entry.space, entry.page);
+        self.0.borrow_mut().push(entry);
+    }
+
+    pub(super) fn forget(&self, space: SpaceId, page: u32) {
+        self.0.borrow_mut().retain(|entry| entry.space != space || entry.page != page);
+    }
+
+    pub(super) fn forget_space(&self, space: SpaceId) {
+        self.0.borrow_mut().retain(|entry| entry.space != space);
+    }
+}

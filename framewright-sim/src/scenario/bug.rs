@@ -1,0 +1,114 @@
+//! Bugs that are put in on purpose.
+
+use std::{fmt, str::FromStr};
+
+use crate::process::Symptom;
+use thiserror::Error;
+
+/// A bug that a scenario can have. Most were once in a kernel that millions used.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Bug {
+    /// Unmapped frames are freed before the translations to them are flushed.
+    FreeBeforeFlush,
+    /// The CPUs to flush are looked up before the page-table entries are cleared: one that loads
+    /// the address space in between is missed.
+    EarlyMask,
+    /// One of the CPUs that should flush is not told to.
+    ForgottenTarget,
+    /// A CPU that was lazy uses what it had cached, without looking at what changed meanwhile.
+    LazyStaysBehind,
+    /// A page is written out while somebody may still store to it through a dirty translation.
+    WriteOutBeforeFlush,
+    /// A page is copied to another frame while somebody may still store to the old one.
+    CopyBeforeFlush,
+    /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
+    /// cleared it has put off (Linux until 2017).
+    SkippedFlush,
+    /// An allocator takes the first free frame without a lock.
+    UnlockedTake,
+    /// The lists of a CPU are drained without the barrier that makes its owner's store visible.
+    MissingBarrier,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::FreeBeforeFlush,
+        Self::EarlyMask,
+        Self::ForgottenTarget,
+        Self::LazyStaysBehind,
+        Self::WriteOutBeforeFlush,
+        Self::CopyBeforeFlush,
+        Self::SkippedFlush,
+        Self::UnlockedTake,
+        Self::MissingBarrier,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FreeBeforeFlush => "free-before-flush",
+            Self::EarlyMask => "early-mask",
+            Self::ForgottenTarget => "forgotten-target",
+            Self::LazyStaysBehind => "lazy-stays-behind",
+            Self::WriteOutBeforeFlush => "write-out-before-flush",
+            Self::CopyBeforeFlush => "copy-before-flush",
+            Self::SkippedFlush => "skipped-flush",
+            Self::UnlockedTake => "unlocked-take",
+            Self::MissingBarrier => "missing-barrier",
+        }
+    }
+
+    /// How it shows. Whatever else shows instead is not this bug, and does not count as found.
+    #[must_use]
+    pub const fn symptoms(self) -> &'static [Symptom] {
+        use Symptom::{
+            LostWrite, SharedSection, StaleAccess, TakenTwice, UnmappedAccess, WrongContents,
+        };
+        match self {
+            Self::FreeBeforeFlush => &[StaleAccess],
+            Self::EarlyMask | Self::ForgottenTarget | Self::LazyStaysBehind => {
+                &[StaleAccess, UnmappedAccess]
+            }
+            Self::WriteOutBeforeFlush => &[LostWrite, WrongContents],
+            Self::CopyBeforeFlush => &[LostWrite, WrongContents],
+            Self::SkippedFlush => &[UnmappedAccess],
+            Self::UnlockedTake => &[TakenTwice],
+            Self::MissingBarrier => &[SharedSection],
+        }
+    }
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that no bug has.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("no bug is called '{0}'")]
+pub struct NoSuchBug(String);
+
+impl FromStr for Bug {
+    type Err = NoSuchBug;
+
+    fn from_str(name: &str) -> Result<Self, NoSuchBug> {
+        let found = Self::ALL.into_iter().find(|bug| bug.name() == name);
+        found.ok_or_else(|| NoSuchBug(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bugs_go_by_their_names() {
+        for bug in Bug::ALL {
+            assert_eq!(bug.name().parse(), Ok(bug));
+        }
+        assert_eq!("none".parse::<Bug>(), Err(NoSuchBug("none".to_owned())));
+    }
+}

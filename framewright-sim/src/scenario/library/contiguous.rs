@@ -1,0 +1,45 @@
+//! Contiguous ranges: taken out of pageblocks that others use.
+
+use framewright::{Contiguous, Extent, FrameRange, MigrateType, Pfn};
+
+use super::world::{self, Library};
+use crate::{
+    engine::{Cpu, Machine},
+    scenario::{Bug, Verdict},
+};
+
+/// CPUs 0 and 1 work, CPU 2 takes runs of frames.
+pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    world::run(machine, bug, |library| {
+        let works = |cpu: Cpu<'_>| {
+            let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
+            library.work(cpu, &mut token, &[0, 2, 0]);
+            library.work(cpu, &mut token, &[0, 0, 1]);
+        };
+        vec![
+            Box::new(works),
+            Box::new(works),
+            Box::new(|cpu| {
+                let memory = &library.memory;
+                let wanted = Contiguous::new(70, MigrateType::Movable);
+                if let Ok(extent) = memory.alloc_contiguous(&wanted) {
+                    hold(cpu, library, extent);
+                }
+                let range = FrameRange::new(Pfn::new(3), Pfn::new(600)).expect("in order");
+                if let Ok(extent) = memory.alloc_range(range, MigrateType::Movable, &mut |_| {}) {
+                    hold(cpu, library, extent);
+                }
+            }),
+        ]
+    })
+}
+
+/// Has an extent for a moment.
+fn hold<'m>(cpu: Cpu<'_>, library: &Library<'m>, extent: Extent<'m>) {
+    let range = extent.range();
+    let frames = range.start().get() as u32..range.end().get() as u32;
+    frames.clone().for_each(|frame| library.oracle().taken(cpu, frame));
+    cpu.step();
+    frames.for_each(|frame| library.oracle().freed(cpu, frame));
+    library.memory.free_extent(extent).expect("of this memory");
+}

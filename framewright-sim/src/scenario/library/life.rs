@@ -1,0 +1,52 @@
+//! The life of a process on the library: maps, uses, shares with its threads, unmaps, exits.
+
+use super::world;
+use crate::{
+    engine::{Cpu, Machine},
+    process::{
+        Access::{self, Load, Store},
+        Process,
+    },
+    scenario::{Bug, Verdict},
+};
+
+/// A thread of one process on each of CPUs 0 and 1; on CPU 2 another process, which ends.
+pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    world::run(machine, bug, |library| {
+        let memory = &library.memory;
+        let shared = Process::with_memory(&library.mmu, 0..2);
+        let own = Process::with_memory(&library.mmu, 0..2);
+        let threads = |cpu: Cpu<'_>, accesses: &[(u32, Access)], process: &Process| {
+            let mut token = memory.cpu(cpu.id()).expect("a CPU that is online");
+            process.run_on(cpu);
+            for &(page, access) in accesses {
+                let _ = process.touch(cpu, page, access, &mut token);
+            }
+        };
+        let process = shared.clone();
+        vec![
+            Box::new(move |cpu| {
+                threads(cpu, &[(0, Store), (1, Load)], &process);
+                let mut token = memory.cpu(cpu.id()).expect("a CPU that is online");
+                if bug == Some(Bug::FreeBeforeFlush) {
+                    process.disown(cpu, 0..2);
+                    let gathered = process.clear(cpu, &mut (0..2));
+                    process.release(cpu, &gathered, &mut token);
+                    process.space().flush(cpu, 2);
+                    process.unreachable(0..2);
+                } else {
+                    process.unmap(cpu, 0..2, &mut token);
+                }
+            }),
+            Box::new(move |cpu| {
+                threads(cpu, &[(0, Load), (0, Store), (1, Store), (0, Load), (1, Load)], &shared);
+            }),
+            Box::new(move |cpu| {
+                threads(cpu, &[(0, Store), (1, Store), (0, Load)], &own);
+                let mut token = memory.cpu(cpu.id()).expect("a CPU that is online");
+                own.exit(cpu, &mut token);
+                memory.drain_all();
+            }),
+        ]
+    })
+}

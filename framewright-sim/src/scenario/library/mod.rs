@@ -1,0 +1,15 @@
+//! Scenarios of the library alone, and of processes on top of it: its own allocator, unchanged, on
+//! a memory so small that every path is taken.
+
+mod contiguous;
+mod drain;
+mod hotplug;
+mod isolate;
+mod life;
+mod world;
+
+pub(super) use contiguous::run as contiguous;
+pub(super) use drain::run as drain;
+pub(super) use hotplug::run as hotplug;
+pub(super) use isolate::run as isolate;
+pub(super) use life::run as life;

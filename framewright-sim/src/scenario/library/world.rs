@@ -1,0 +1,130 @@
+//! Where these scenarios happen, and how they end.
+
+use std::cell::{Cell, RefCell};
+
+use framewright::{
+    Block, Config, CpuToken, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
+    Request, tuning::Auto,
+};
+
+use crate::{
+    engine::{Cpu, Failure, Machine, Program},
+    platform::{Books, Settings, Simulated},
+    process::{Mmu, Oracle, Symptom},
+    scenario::{
+        Bug, Verdict,
+        world::{failed, seen},
+    },
+};
+
+/// Frames of a pageblock.
+pub(super) const PAGEBLOCK: u64 = 512;
+const FRAMES: u64 = 2 * PAGEBLOCK;
+
+/// A CPU's token.
+pub(super) type Token<'a, 'm> = CpuToken<'a, 'm, Simulated>;
+
+/// A memory of two pageblocks, and what its users know of it.
+pub(super) struct Library<'m> {
+    pub(super) memory: Memory<'m, Simulated>,
+    pub(super) mmu: Mmu,
+    /// Blocks that one CPU left for another to free.
+    pub(super) left: RefCell<Vec<Block<'m>>>,
+    /// What nobody may be handed anything of.
+    pub(super) withheld: Cell<Option<FrameRange>>,
+}
+
+impl<'m> Library<'m> {
+    pub(super) fn oracle(&self) -> &Oracle {
+        self.mmu.oracle().expect("scenarios are checked")
+    }
+
+    /// Allocates a block, if there is one.
+    pub(super) fn take(
+        &self,
+        cpu: Cpu<'_>,
+        token: &mut Token<'_, 'm>,
+        order: u8,
+    ) -> Option<Block<'m>> {
+        let withheld = self.withheld.get();
+        let order = Order::new(order).expect("an order that exists");
+        let block = token.alloc(Request::new(order, MigrateType::Movable)).ok()?;
+        for frame in frames(&block) {
+            self.oracle().taken(cpu, frame);
+        }
+        if let Some(range) = withheld.filter(|_| withheld == self.withheld.get())
+            && range.contains(block.pfn())
+        {
+            self.oracle().see(cpu, Symptom::Withheld, &format!("{block:?}"));
+        }
+        Some(block)
+    }
+
+    /// Frees a block.
+    pub(super) fn give(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, block: Block<'m>) {
+        for frame in frames(&block) {
+            self.oracle().freed(cpu, frame);
+        }
+        token.free(block).expect("a block of this memory");
+    }
+
+    /// What an ordinary CPU does: takes some blocks, gives some back, leaves some to others, and
+    /// frees what others have left.
+    pub(super) fn work(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, orders: &[u8]) {
+        let mut taken: Vec<_> =
+            orders.iter().filter_map(|order| self.take(cpu, token, *order)).collect();
+        self.left.borrow_mut().extend(taken.pop());
+        for block in taken {
+            self.give(cpu, token, block);
+        }
+        let left = self.left.borrow_mut().pop();
+        left.into_iter().for_each(|block| self.give(cpu, token, block));
+    }
+}
+
+/// The frames of a block.
+fn frames(block: &Block<'_>) -> std::ops::Range<u32> {
+    let first = block.pfn().get() as u32;
+    first..first + block.order().frames() as u32
+}
+
+/// Runs what `programs` makes, and checks all books when they have ended.
+pub(super) fn run(
+    machine: &Machine,
+    bug: Option<Bug>,
+    programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
+) -> Verdict {
+    let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
+    let map = [MemoryRange::from(range)];
+    let mut config = Config::new(&map, machine.cpus());
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.pcp.batch = Auto::Fixed(2);
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let forget_barriers = bug == Some(Bug::MissingBarrier);
+    let platform = Simulated::new(machine, Settings { forget_barriers, ..Settings::default() });
+    let library = Library {
+        memory: Memory::new(platform, &config, books.as_mut()).expect("a small memory"),
+        mmu: Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32)),
+        left: RefCell::default(),
+        withheld: Cell::new(None),
+    };
+    let result = machine.run(programs(&library));
+    verdict(&library, result)
+}
+
+fn verdict(library: &Library<'_>, result: Result<(), Failure>) -> Verdict {
+    if let Err(failure) = result {
+        return failed(library.oracle(), failure);
+    }
+    let memory = &library.memory;
+    memory.drain_all();
+    if let Err(violation) = memory.check() {
+        return seen(Symptom::Books, violation.to_string());
+    }
+    let taken = library.oracle().frames_taken();
+    if memory.free() + taken != FRAMES {
+        let free = memory.free();
+        return seen(Symptom::Leaked, format!("{free} frames free, {taken} taken, of {FRAMES}"));
+    }
+    Verdict::Clean
+}

@@ -1,0 +1,164 @@
+//! Small programs to hunt bugs with.
+//!
+//! # Theory of operation
+//!
+//! A [`Scenario`] is a program of a few CPUs and some dozens of steps, made so that certain steps
+//! may come in any order. It is run under many schedules. As it is, it must stay clean under all
+//! of them: that is the *control*. With a [`Bug`] put in it must not: that shows that the checks
+//! can fail, and how many schedules it takes until they do. Only the symptoms that a bug is known
+//! by count; anything else is a bug of its own.
+//!
+//! Everything is made anew for each run, so that a schedule alone decides what happens.
+//!
+//! Parts around the allocator that the library does not have yet, reclaim and migration, are
+//! small stand-ins (`stand_in`).
+
+mod bug;
+mod campaign;
+mod hunt;
+mod library;
+mod migrate;
+mod munmap_race;
+mod reclaim;
+mod rest;
+mod stand_in;
+mod take;
+mod unmap;
+mod world;
+
+pub use bug::{Bug, NoSuchBug};
+pub use campaign::{Campaign, Row};
+pub use hunt::{Bag, Find, Hunt, Kind, NoSuchKind};
+pub use world::Verdict;
+
+use framewright::platform::Site;
+
+use crate::engine::Machine;
+
+/// A program to hunt bugs with.
+#[derive(Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What happens, in one line.
+    pub about: &'static str,
+    /// CPUs that it takes.
+    pub cpus: u16,
+    /// Bugs that it can have.
+    pub bugs: &'static [Bug],
+    /// Rare outcomes that are forced now and then, and once in how many times.
+    pub force: &'static [(Site, u32)],
+    run: fn(&Machine, Option<Bug>) -> Verdict,
+}
+
+/// Rare outcomes in scenarios of the library.
+const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
+
+/// All scenarios.
+pub static SCENARIOS: [Scenario; 11] = [
+    Scenario {
+        name: "unmap",
+        about: "threads use pages while one unmaps them and another process wants frames",
+        cpus: 3,
+        bugs: &[Bug::FreeBeforeFlush, Bug::EarlyMask, Bug::ForgottenTarget],
+        force: &[],
+        run: unmap::run,
+    },
+    Scenario {
+        name: "rest",
+        about: "CPUs rest, are spared interrupts, and come back to pages that are gone",
+        cpus: 3,
+        bugs: &[Bug::LazyStaysBehind],
+        force: &[],
+        run: rest::run,
+    },
+    Scenario {
+        name: "reclaim",
+        about: "pages are written out and freed while threads store to them",
+        cpus: 3,
+        bugs: &[Bug::WriteOutBeforeFlush],
+        force: &[],
+        run: reclaim::run,
+    },
+    Scenario {
+        name: "migrate",
+        about: "pages change frames while threads store to them",
+        cpus: 3,
+        bugs: &[Bug::CopyBeforeFlush],
+        force: &[],
+        run: migrate::run,
+    },
+    Scenario {
+        name: "munmap-race",
+        about: "a thread unmaps what reclaim has unmapped and not flushed yet",
+        cpus: 3,
+        bugs: &[Bug::SkippedFlush],
+        force: &[],
+        run: munmap_race::run,
+    },
+    Scenario {
+        name: "take",
+        about: "three CPUs take frames off one stack",
+        cpus: 3,
+        bugs: &[Bug::UnlockedTake],
+        force: &[],
+        run: take::run,
+    },
+    Scenario {
+        name: "drain",
+        about: "the lists of CPUs are drained from outside while their owners use them",
+        cpus: 3,
+        bugs: &[Bug::MissingBarrier],
+        force: FORCE,
+        run: library::drain,
+    },
+    Scenario {
+        name: "life",
+        about: "processes map, use, share and unmap pages, and exit, on the library's lists",
+        cpus: 3,
+        bugs: &[Bug::FreeBeforeFlush],
+        force: FORCE,
+        run: library::life,
+    },
+    Scenario {
+        name: "hotplug",
+        about: "a CPU and a pageblock come and go while others allocate",
+        cpus: 3,
+        bugs: &[],
+        force: FORCE,
+        run: library::hotplug,
+    },
+    Scenario {
+        name: "isolate",
+        about: "pageblocks are withheld while others allocate from them",
+        cpus: 3,
+        bugs: &[],
+        force: FORCE,
+        run: library::isolate,
+    },
+    Scenario {
+        name: "contiguous",
+        about: "runs of frames are taken out of pageblocks that others allocate from",
+        cpus: 3,
+        bugs: &[],
+        force: FORCE,
+        run: library::contiguous,
+    },
+];
+
+impl Scenario {
+    /// The scenario of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SCENARIOS.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// Runs it once, on a machine that was made or restarted for this run.
+    #[must_use]
+    pub fn run(&self, machine: &Machine, bug: Option<Bug>) -> Verdict {
+        (self.run)(machine, bug)
+    }
+}
+
+#[cfg(test)]
+mod tests;

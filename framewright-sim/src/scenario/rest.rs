@@ -1,0 +1,55 @@
+//! Resting: a CPU keeps what it has loaded while it does something else, is spared interrupts,
+//! and comes back.
+
+use super::{Bug, Verdict, world::World};
+use crate::{
+    engine::{Cpu, Machine},
+    process::{
+        Access::{Load, Store},
+        Process,
+    },
+};
+
+const FRAMES: u32 = 6;
+
+/// CPU 0 unmaps what CPUs 1 and 2 have used before they rested.
+pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    let world = &World::new(machine, FRAMES);
+    let process = &Process::with_memory(&world.mmu, 0..3);
+    let rests = |cpu: Cpu<'_>, page| {
+        process.run_on(cpu);
+        world.touch(cpu, process, page, Store);
+        process.space().rest(cpu);
+        wake(cpu, process, bug);
+        world.touch(cpu, process, page, Load);
+        world.touch(cpu, process, 2, Store);
+        process.space().rest(cpu);
+        wake(cpu, process, bug);
+        world.touch(cpu, process, page, Store);
+    };
+    world.run(
+        machine,
+        vec![
+            Box::new(|cpu| {
+                process.run_on(cpu);
+                world.touch(cpu, process, 0, Store);
+                world.touch(cpu, process, 1, Load);
+                process.unmap(cpu, 0..1, &mut &world.stack);
+                process.unmap(cpu, 1..2, &mut &world.stack);
+                world.touch(cpu, process, 2, Load);
+            }),
+            Box::new(move |cpu| rests(cpu, 0)),
+            Box::new(move |cpu| rests(cpu, 1)),
+        ],
+        &[process],
+        |_, _| None,
+    )
+}
+
+fn wake(cpu: Cpu<'_>, process: &Process, bug: Option<Bug>) {
+    if bug == Some(Bug::LazyStaysBehind) {
+        process.space().load_blindly(cpu);
+    } else {
+        process.run_on(cpu);
+    }
+}

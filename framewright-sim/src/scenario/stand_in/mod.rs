@@ -1,0 +1,10 @@
+//! Stand-ins: small, plain versions of parts around the allocator, for scenarios about their
+//! order of steps.
+
+mod migrator;
+mod reclaimer;
+mod stack;
+
+pub(super) use migrator::Migrator;
+pub(super) use reclaimer::{Disk, Reclaimer};
+pub(super) use stack::Stack;

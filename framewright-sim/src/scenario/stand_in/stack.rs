@@ -1,0 +1,73 @@
+//! Stand-in for an allocator: a stack of frames under a lock. The last one freed is the first
+//! one reused, by any CPU: bad for caches, good for finding out who still uses it.
+
+use std::cell::{Cell, OnceCell, RefCell};
+
+use crate::{
+    engine::{Cpu, LockId},
+    process::{FrameSource, Purpose},
+};
+
+/// Frames 0 to N, all free. Cheap to share: every CPU takes from a reference to it.
+pub(in crate::scenario) struct Stack {
+    frames: RefCell<Vec<u32>>,
+    free: Cell<usize>,
+    lock: OnceCell<LockId>,
+    locking: bool,
+}
+
+impl Stack {
+    pub(in crate::scenario) fn new(frames: u32) -> Self {
+        Self {
+            frames: RefCell::new((0..frames).rev().collect()),
+            free: Cell::new(frames as usize),
+            lock: OnceCell::new(),
+            locking: true,
+        }
+    }
+
+    /// The same, without its lock: a mistake.
+    pub(in crate::scenario) fn unlocked(frames: u32) -> Self {
+        Self { locking: false, ..Self::new(frames) }
+    }
+
+    fn locked<T>(&self, cpu: Cpu<'_>, body: impl FnOnce() -> T) -> T {
+        if !self.locking {
+            return body();
+        }
+        let lock = *self.lock.get_or_init(|| cpu.new_lock());
+        cpu.lock(lock);
+        let result = body();
+        cpu.unlock(lock);
+        result
+    }
+}
+
+impl FrameSource for &Stack {
+    fn take(&mut self, cpu: Cpu<'_>, _purpose: Purpose) -> Option<u32> {
+        self.locked(cpu, || {
+            cpu.step();
+            let top = self.free.get().checked_sub(1)?;
+            let frame = self.frames.borrow()[top];
+            cpu.step();
+            self.free.set(top);
+            Some(frame)
+        })
+    }
+
+    fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]) {
+        for &frame in frames {
+            self.locked(cpu, || {
+                cpu.step();
+                let top = self.free.get();
+                cpu.step();
+                self.free.set(top + 1);
+                let mut frames = self.frames.borrow_mut();
+                let end = frames.len().max(top + 1);
+                // Higher than it can be, unless the lock is missing.
+                frames.resize(end, frame);
+                frames[top] = frame;
+            });
+        }
+    }
+}

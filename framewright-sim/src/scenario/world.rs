@@ -1,0 +1,93 @@
+//! What scenarios share: where they happen, and how they end.
+
+use crate::{
+    engine::{Cpu, Failure, Machine, Program},
+    process::{Access, Mmu, Oracle, Process, Pte, Symptom, Token},
+};
+
+use super::stand_in::Stack;
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// As it should.
+    Clean,
+    /// Something was seen that must not be.
+    Seen {
+        /// What.
+        symptom: Symptom,
+        /// Where, in words.
+        what: String,
+    },
+    /// Something else went wrong: a panic, a deadlock.
+    Failed(Failure),
+}
+
+/// A machine with memory to check, and a stand-in for its allocator.
+pub(super) struct World {
+    pub(super) mmu: Mmu,
+    pub(super) stack: Stack,
+}
+
+impl World {
+    pub(super) fn new(machine: &Machine, frames: u32) -> Self {
+        Self::with(machine, frames, Stack::new(frames))
+    }
+
+    pub(super) fn with(machine: &Machine, frames: u32, stack: Stack) -> Self {
+        Self { mmu: Mmu::checking(machine.cpus(), Oracle::new(frames)), stack }
+    }
+
+    pub(super) fn oracle(&self) -> &Oracle {
+        self.mmu.oracle().expect("scenarios are checked")
+    }
+
+    /// A program's access; nothing if the page is not, or no longer, the program's.
+    pub(super) fn touch(&self, cpu: Cpu<'_>, process: &Process, page: u32, access: Access) {
+        let _ = process.touch(cpu, page, access, &mut &self.stack);
+    }
+
+    /// Runs the programs, and looks around when they have ended. What `elsewhere` finds is where
+    /// pages are that are not in frames.
+    pub(super) fn run(
+        &self,
+        machine: &Machine,
+        programs: Vec<Program<'_>>,
+        processes: &[&Process],
+        elsewhere: impl Fn(u32, Pte) -> Option<Token>,
+    ) -> Verdict {
+        if let Err(failure) = machine.run(programs) {
+            return failed(self.oracle(), failure);
+        }
+        for process in processes {
+            if let Err((symptom, page)) = process.check_contents(&elsewhere) {
+                return seen(symptom, format!("page {page}"));
+            }
+        }
+        let mapped: u64 = processes.iter().map(|process| process.frames()).sum();
+        let taken = self.oracle().frames_taken();
+        if taken != mapped {
+            return seen(Symptom::Leaked, format!("{taken} frames taken, {mapped} mapped"));
+        }
+        Verdict::Clean
+    }
+}
+
+/// The verdict on a run that failed.
+pub(super) fn failed(oracle: &Oracle, failure: Failure) -> Verdict {
+    match failure {
+        Failure::Violation { what, .. } if oracle.seen().is_some() => {
+            let symptom = oracle.seen().expect("just looked at");
+            Verdict::Seen { symptom, what }
+        }
+        // How the engine says that two CPUs are where only one may be.
+        Failure::Violation { what, .. } if what.starts_with("entered ") => {
+            Verdict::Seen { symptom: Symptom::SharedSection, what }
+        }
+        failure => Verdict::Failed(failure),
+    }
+}
+
+pub(super) fn seen(symptom: Symptom, detail: String) -> Verdict {
+    Verdict::Seen { symptom, what: format!("{symptom}: {detail}") }
+}
