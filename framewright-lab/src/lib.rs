@@ -12,5 +12,6 @@ pub mod plot;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod reproduce;
 pub mod trace;
 pub mod workloads;
