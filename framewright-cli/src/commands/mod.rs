@@ -7,6 +7,7 @@ mod page_fault;
 mod record;
 mod replay;
 mod report;
+mod reproduce;
 mod tuning;
 
 pub(crate) use large_memory::large_memory;
@@ -15,4 +16,5 @@ pub(crate) use micro::micro;
 pub(crate) use page_fault::page_fault;
 pub(crate) use record::{Ended, record};
 pub(crate) use replay::replay;
+pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;

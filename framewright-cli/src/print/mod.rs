@@ -8,6 +8,7 @@ mod page_fault;
 mod record;
 mod replay;
 mod report;
+mod reproduce;
 mod tuning;
 
 use anstyle::Style as TextStyle;
@@ -19,6 +20,7 @@ pub(crate) use micro::{instructions, micro};
 pub(crate) use page_fault::page_fault;
 pub(crate) use record::{lost, record};
 pub(crate) use replay::replay;
+pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;
 
 /// Bytes in a frame.
