@@ -55,6 +55,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(Run::PageFault(args)) => commands::page_fault(&args),
+        Command::Run(Run::Kbuild(args)) => commands::kbuild(&args),
+        Command::Run(Run::SocketPairs(args)) => commands::socket_pairs(&args),
         Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
         Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),

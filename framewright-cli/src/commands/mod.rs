@@ -3,18 +3,18 @@
 mod large_memory;
 mod machines;
 mod micro;
-mod page_fault;
 mod record;
 mod replay;
 mod report;
 mod reproduce;
 mod tuning;
+mod workload;
 
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::machines;
 pub(crate) use micro::micro;
-pub(crate) use page_fault::page_fault;
 pub(crate) use record::{Ended, record};
 pub(crate) use replay::replay;
 pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;
+pub(crate) use workload::{kbuild, page_fault, socket_pairs};

@@ -4,12 +4,12 @@ mod free_blocks;
 mod large_memory;
 mod machines;
 mod micro;
-mod page_fault;
 mod record;
 mod replay;
 mod report;
 mod reproduce;
 mod tuning;
+mod workload;
 
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
@@ -17,11 +17,11 @@ use framewright_lab::report::Style;
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::{machine, machines};
 pub(crate) use micro::{instructions, micro};
-pub(crate) use page_fault::page_fault;
 pub(crate) use record::{lost, record};
 pub(crate) use replay::replay;
 pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;
+pub(crate) use workload::{on_threads, scaled, simulated};
 
 /// Bytes in a frame.
 const FRAME_BYTES: u64 = 4096;
