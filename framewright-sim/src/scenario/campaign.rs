@@ -152,7 +152,8 @@ impl Campaign {
     #[must_use]
     pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Vec<Row> {
         let mut rows = self.rows();
-        let jobs: Vec<_> = rows.iter().enumerate().flat_map(|(row, of)| self.jobs(row, of)).collect();
+        let jobs: Vec<_> =
+            rows.iter().enumerate().flat_map(|(row, of)| self.jobs(row, of)).collect();
         let total = jobs.iter().map(|(_, hunt)| weight(hunt)).sum();
         let done = AtomicU64::new(0);
         let bags = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
