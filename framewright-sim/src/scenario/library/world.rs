@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
-    Request,
-    tuning::Auto,
+    Request, tuning::Auto,
 };
 
 use crate::{
@@ -49,7 +48,7 @@ impl<'m> Library<'m> {
     ) -> Option<Block<'m>> {
         let withheld = self.withheld.get();
         let order = Order::new(order).expect("an order that exists");
-        let block = token.alloc(Request::new(order, MigrateType::Movable)).ok()?;
+        let block = token.alloc(Request::new(order, MigrateType::Movable).no_retry()).ok()?;
         for frame in frames(&block) {
             self.oracle().taken(cpu, frame);
         }
