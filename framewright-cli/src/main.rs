@@ -60,5 +60,6 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Replay(args) => commands::replay(&args),
         Command::Record(args) => commands::record(&args),
         Command::Tuning(args) => commands::tuning(&args),
+        Command::Machines(args) => commands::machines(&args),
     }
 }

@@ -3,13 +3,16 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
 //! [`replay`] does again what they hold. [`micro`] and [`large_memory`] measure single operations,
-//! [`workloads`] whole ones. [`report`] is the form of every result.
+//! [`workloads`] whole ones, on threads or on [`simulated`] machines. [`report`] is the form of every
+//! result, and [`plot`] draws it.
 
 mod clock;
 pub mod large_memory;
 pub mod micro;
+pub mod plot;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod simulated;
 pub mod trace;
 pub mod workloads;

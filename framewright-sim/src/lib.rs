@@ -14,8 +14,10 @@
 //! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
 //! | `check`    | invariants, at the end of every run and in between                     |
 
+pub mod check;
 pub mod engine;
 pub mod machine;
+mod one_thread;
 pub mod platform;
 pub mod process;
 pub mod scenario;

@@ -1,23 +1,34 @@
-//! Machines.
+//! Machines: threads of this process, or simulated ones.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
+
+use framewright_sim::machine::{Spec, nearest_name, presets};
 
 /// Every CPU has lists of its own; more of them than this no machine has.
-const MOST_CPUS: u16 = 4096;
+const MOST_THREADS: u16 = 4096;
 
-/// What a workload runs on: threads of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Machine {
-    /// How many threads; `None` for as many as this machine has CPUs.
-    cpus: Option<u16>,
+/// What a workload runs on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Machine {
+    /// Threads of this process.
+    Host(Host),
+    /// A simulated machine.
+    Simulated(Box<Spec>),
 }
 
-impl Machine {
+/// Threads of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// How many; `None` for as many as this machine has CPUs.
+    threads: Option<u16>,
+}
+
+impl Host {
     /// How many CPUs the machine has.
     pub(crate) fn cpus(self) -> u16 {
-        self.cpus.unwrap_or_else(|| {
+        self.threads.unwrap_or_else(|| {
             let available = std::thread::available_parallelism().map_or(1, usize::from);
-            u16::try_from(available).unwrap_or(MOST_CPUS).min(MOST_CPUS)
+            u16::try_from(available).unwrap_or(MOST_THREADS).min(MOST_THREADS)
         })
     }
 }
@@ -26,45 +37,100 @@ impl FromStr for Machine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, cpus) = match text.split_once(':') {
-            Some((kind, cpus)) => (kind, Some(cpus)),
-            None => (text, None),
-        };
-        if kind != "host" {
-            return Err("there is: host, and host:N with N threads".to_owned());
+        if text == "host" {
+            return Ok(Self::Host(Host { threads: None }));
         }
-        let Some(cpus) = cpus else { return Ok(Self { cpus: None }) };
-        match cpus.parse() {
-            Ok(cpus) if (1..=MOST_CPUS).contains(&cpus) => Ok(Self { cpus: Some(cpus) }),
-            _ => Err(format!("host:N takes 1 to {MOST_CPUS} threads, as in host:2")),
+        if let Some(threads) = text.strip_prefix("host:") {
+            return match threads.parse() {
+                Ok(threads @ 1..=MOST_THREADS) => Ok(Self::Host(Host { threads: Some(threads) })),
+                _ => Err(format!("host:N takes 1 to {MOST_THREADS} threads, as in host:2")),
+            };
         }
+        simulated(text).map(|spec| Self::Simulated(Box::new(spec)))
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "host:{}", self.cpus())
+        match self {
+            Self::Host(host) => write!(f, "host:{}", host.cpus()),
+            Self::Simulated(spec) => f.write_str(spec.name()),
+        }
     }
+}
+
+/// The simulated machine that `text` names: `uniform:N`, a preset, or a file.
+pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
+    if let Some(cpus) = text.strip_prefix("uniform:") {
+        // What is no number of CPUs is refused as zero is: with what there is.
+        return Spec::uniform(cpus.parse().unwrap_or(0)).map_err(|error| error.reason);
+    }
+    if presets().any(|preset| preset == text) {
+        return Spec::preset(text).map_err(|error| error.to_string());
+    }
+    let path = Path::new(text);
+    if text.contains('/') || path.extension().is_some_and(|extension| extension == "toml") {
+        return Spec::from_file(path).map_err(|error| error.to_string());
+    }
+    let names = presets().chain(["host", "host:N", "uniform:N"]);
+    Err(format!(
+        "there is no such machine; the nearest there is: '{}'. \
+         There are host, host:N, uniform:N, FILE.toml, and what `framewright machines` lists",
+        nearest_name(text, names)
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn host_has_as_many_cpus_as_asked() {
-        assert_eq!("host:3".parse::<Machine>().unwrap().cpus(), 3);
-        assert_eq!("host:3".parse::<Machine>().unwrap().to_string(), "host:3");
-        assert!("host".parse::<Machine>().unwrap().cpus() >= 1);
+    fn machine(text: &str) -> Machine {
+        text.parse().unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        text.parse::<Machine>().unwrap_err()
     }
 
     #[test]
-    fn refusals_say_what_there_is() {
-        for text in ["hots", "", "uniform:4"] {
-            assert!(text.parse::<Machine>().unwrap_err().contains("there is: host"), "{text}");
-        }
+    fn host_has_as_many_cpus_as_asked() {
+        assert_eq!(machine("host:3"), Machine::Host(Host { threads: Some(3) }));
+        assert_eq!(machine("host:3").to_string(), "host:3");
+        assert!(matches!(machine("host"), Machine::Host(host) if host.cpus() >= 1));
         for text in ["host:", "host:0", "host:-1", "host:5000", "host:many", "host:2:2"] {
-            assert!(text.parse::<Machine>().unwrap_err().contains("1 to 4096"), "{text}");
+            assert!(refused(text).contains("1 to 4096"), "{text}");
+        }
+    }
+
+    #[test]
+    fn simulated_machines_have_names() {
+        for name in presets().chain(["uniform:1", "uniform:512"]) {
+            assert_eq!(machine(name).to_string(), name);
+        }
+        for text in ["uniform:", "uniform:0", "uniform:513", "uniform:x", "uniform:99999"] {
+            assert!(refused(text).contains("uniform:N takes 1 to 512 CPUs"), "{text}");
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_nearest() {
+        for (text, nearest) in [
+            ("hots", "'host'"),
+            ("", "'host'"),
+            ("skx-2s-11", "'skx-2s-112'"),
+            ("unifrm:64", "'uniform:N'"),
+            ("laptop", "'laptop-8'"),
+            ("skx", "'skx-"),
+        ] {
+            let error = refused(text);
+            assert!(error.contains(nearest) && error.contains("uniform:N, FILE.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_file_is_one() {
+        for text in ["nowhere.toml", "./nowhere"] {
+            assert!(refused(text).starts_with(&format!("{text}: No such file")), "{text}");
         }
     }
 }

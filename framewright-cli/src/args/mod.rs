@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use framewright_lab::micro::instructions::Workload;
 
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, simulated};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
@@ -36,6 +36,8 @@ Examples:
       Two CPUs touch 128 MiB each, give it back, and again.
   framewright tuning pcp
       What can be set, what it means, and where it comes from.
+  framewright machines skx-2s-112
+      A server with 112 CPUs: what things cost on it, and how we know.
 
 Exit codes: 0 fine, 1 a check failed, 2 bad input.";
 
@@ -53,6 +55,9 @@ pub(crate) enum Command {
     /// List the settings: default, range, meaning, source
     #[command(after_help = TUNING_EXAMPLES)]
     Tuning(TuningArgs),
+    /// List the simulated machines, or one with every parameter and where it comes from
+    #[command(after_help = MACHINES_EXAMPLES)]
+    Machines(MachinesArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -85,7 +90,7 @@ pub(crate) struct JsonArgs {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PageFaultArgs {
-    /// host, or host:N with N threads: each is a CPU
+    /// host, host:N with N threads, uniform:N, FILE.toml, or what `framewright machines` lists
     #[arg(long, default_value = "host")]
     pub(crate) machine: Machine,
     /// Memory to manage, as in 4GiB or 512M [default: half as much again as the bursts hold]
@@ -196,6 +201,28 @@ pub(crate) struct TuningArgs {
     /// A setting, or the first part of its name
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
+}
+
+const MACHINES_EXAMPLES: &str = "\
+A machine is a TOML file: where its CPUs and its memory are, and what things cost on it. Every figure
+is measured (the note says where), fitted (the note says to what), or guessed.
+
+Examples:
+  framewright machines
+      What there is; and uniform:N, a machine of N CPUs, one socket and node per 28.
+  framewright machines skx-2s-112
+      One of them: every parameter, its unit, its value, and where that comes from.
+  framewright machines skx-2s-112 --toml
+      The same as a file, which says what each means: to change, and run as --machine FILE.toml.";
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct MachinesArgs {
+    /// A preset, uniform:N, or FILE.toml
+    #[arg(value_name = "MACHINE")]
+    pub(crate) machine: Option<String>,
+    /// Print it as a file
+    #[arg(long, requires = "machine")]
+    pub(crate) toml: bool,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use framewright_lab::workloads::page_fault::{self, HostSpec, PageFault};
 
 use super::report::report;
-use crate::args::{FreeOrder, PageFaultArgs};
+use crate::args::{FreeOrder, Machine, PageFaultArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
@@ -12,7 +12,13 @@ pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
     let json = args.json.path.as_deref();
     output::check_json(json, &[])?;
     let work = work(args);
-    let cpus = args.machine.cpus();
+    let Machine::Host(host) = &args.machine else {
+        return Err(Failure::bad_input(format!(
+            "page-fault does not run on '{}', a simulated machine; it runs on host and host:N",
+            args.machine
+        )));
+    };
+    let cpus = host.cpus();
     let frames = args.memory.map_or_else(|| work.ample_frames(cpus), |memory| memory.frames());
     let spec = HostSpec { cpus, frames, pin: true };
     let mut progress = Progress::new("page-fault");

@@ -2,6 +2,7 @@
 
 mod free_blocks;
 mod large_memory;
+mod machines;
 mod micro;
 mod page_fault;
 mod record;
@@ -13,6 +14,7 @@ use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
 pub(crate) use large_memory::large_memory;
+pub(crate) use machines::{machine, machines};
 pub(crate) use micro::{instructions, micro};
 pub(crate) use page_fault::page_fault;
 pub(crate) use record::{lost, record};

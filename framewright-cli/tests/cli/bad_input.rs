@@ -71,4 +71,7 @@ fn machines() {
     };
     machine("hots", &["hots", "host:N"]);
     machine("host:0", &["host:0", "1 to 4096"]);
+    machine("uniform:513", &["uniform:513", "1 to 512"]);
+    machine("skx-2s-113", &["skx-2s-113", "'skx-2s-112'"]);
+    machine("nowhere.toml", &["--machine", "nowhere.toml: No such file"]);
 }

@@ -4,7 +4,7 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 8] = [
+const COMMANDS: [&[&str]; 9] = [
     &[],
     &["run"],
     &["run", "page-fault"],
@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 8] = [
     &["replay"],
     &["record"],
     &["tuning"],
+    &["machines"],
 ];
 
 fn help(command: &[&str]) -> String {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod help;
+mod machines;
 mod output;
 mod record;
 mod replay;

@@ -54,14 +54,24 @@ pub fn replaces(path: &Path) -> bool {
 ///
 /// Names the file and the reason. What was in a regular file is untouched.
 pub fn write_json(path: &Path, report: &Report) -> Result<(), ReportError> {
-    let fail = |reason| ReportError { path: path.to_owned(), reason };
+    let fail = |reason: io::Error| ReportError { path: path.to_owned(), reason };
     let mut text = serde_json::to_vec_pretty(report).map_err(|error| fail(error.into()))?;
     text.push(b'\n');
+    write_text(path, &text)
+}
+
+/// Writes `text`, a picture of a report for example, the same way.
+///
+/// # Errors
+///
+/// Names the file and the reason. What was in a regular file is untouched.
+pub fn write_text(path: &Path, text: &[u8]) -> Result<(), ReportError> {
+    let fail = |reason| ReportError { path: path.to_owned(), reason };
     let written = match Destination::of(path).map_err(fail)? {
-        Destination::File(target) => replace(&target, &text),
-        Destination::Output(mut output) => until_reader_leaves(output.write_all(&text)),
+        Destination::File(target) => replace(&target, text),
+        Destination::Output(mut output) => until_reader_leaves(output.write_all(text)),
         Destination::Stream => until_reader_leaves(
-            Destination::open_stream(path).and_then(|mut stream| stream.write_all(&text)),
+            Destination::open_stream(path).and_then(|mut stream| stream.write_all(text)),
         ),
     };
     written.map_err(fail)
@@ -85,7 +95,7 @@ fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
 fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
     // Reports are for others to read, unlike what temporary files usually hold.
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".framewright-").suffix(".json");
+    builder.prefix(".framewright-").suffix(".tmp");
     #[cfg(unix)]
     {
         use std::{fs::Permissions, os::unix::fs::PermissionsExt};

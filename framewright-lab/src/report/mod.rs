@@ -26,7 +26,7 @@ mod spark;
 mod table;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
-pub use file::{ReportError, check_destination, replaces, write_json};
+pub use file::{ReportError, check_destination, replaces, write_json, write_text};
 pub use model::{Better, Check, Metric, Point, Published, Report, Run, Unit, Verdict, cpu_metric};
 pub use number::decimal;
 pub use spark::sparkline;

@@ -75,6 +75,9 @@ pub enum Unit {
     /// Frames per occurrence.
     #[serde(rename = "frames/acquisition")]
     FramesPerAcquisition,
+    /// Cycles per frame of 4 KiB.
+    #[serde(rename = "cycles/frame")]
+    CyclesPerFrame,
     /// Bytes.
     Bytes,
     /// Bytes of metadata per frame managed.
@@ -200,6 +203,7 @@ impl Unit {
             Unit::Count | Unit::Frames | Unit::Bytes | Unit::Order => 0,
             Unit::PerSecond | Unit::BytesPerSecond => 0,
             Unit::FramesPerAcquisition | Unit::Nanos | Unit::Percent => 2,
+            Unit::CyclesPerFrame => 1,
             Unit::BytesPerFrame | Unit::Thousandths => 3,
             // Some are far below one: acquisitions per page.
             Unit::Ratio => 6,

@@ -41,20 +41,31 @@ impl Table {
             Style::Plain => inner.force_no_tty(),
             Style::Coloured => inner.enforce_styling(),
         };
-        let header = header.into_iter().enumerate().map(|(column, text)| {
-            Cell::new(text).set_alignment(alignment(column)).add_attribute(Attribute::Bold)
-        });
+        let header = header.into_iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold));
         inner.set_header(header);
-        if let Some(names) = inner.column_mut(0) {
-            names.set_padding((0, 1));
+        for (index, column) in inner.column_iter_mut().enumerate() {
+            if index == 0 {
+                column.set_padding((0, 1));
+            } else {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
         Self { inner }
     }
 
+    /// Has the words in column number `column` begin at its left; those of the first do anyway.
+    #[must_use]
+    pub fn left_aligned(mut self, column: usize) -> Self {
+        if let Some(column) = self.inner.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+        self
+    }
+
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
-        self.inner.add_row(cells.into_iter().enumerate().map(|(column, (text, tone))| {
-            let cell = Cell::new(text).set_alignment(alignment(column));
+        self.inner.add_row(cells.into_iter().map(|(text, tone)| {
+            let cell = Cell::new(text);
             match tone {
                 Tone::Plain => cell,
                 Tone::Good => cell.fg(Color::Green),
@@ -76,8 +87,4 @@ impl fmt::Display for Table {
         }
         Ok(())
     }
-}
-
-fn alignment(column: usize) -> CellAlignment {
-    if column == 0 { CellAlignment::Left } else { CellAlignment::Right }
 }

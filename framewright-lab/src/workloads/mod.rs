@@ -1,22 +1,59 @@
 //! Workloads: what systems do to a page allocator, written once and run on any machine.
 //!
-//! A workload is two things. Its *body* is what one CPU does: a loop over a
-//! [`CpuToken`](framewright::CpuToken), generic over the machine below, which knows neither
-//! threads nor clocks. Its *driver* belongs to a kind of machine: it makes the CPUs, runs the
-//! body on each, and turns counters and times into figures.
+//! A workload is two things. Its *body* is what one CPU does: a loop over a [`Cpu`](cpu::Cpu),
+//! which is an allocator as one CPU sees it and a world with time and memory. It knows neither
+//! threads nor clocks, nor which allocator it asks. A *driver* belongs to a kind of machine: it
+//! makes the CPUs, runs the body on each, and turns counters and times into figures.
 //!
-//! | module       | job                                                          |
-//! |--------------|--------------------------------------------------------------|
-//! | `contents`   | what a body asks of a machine beyond the library's own needs |
-//! | `page_fault` | bursts of frames up, then down (will-it-scale's page_fault1) |
+//! ```text
+//!   page_fault   kbuild   socket_pairs      bodies: what a CPU does
+//!          └────────┼────────┘
+//!                  cpu                      what a body holds
+//!          ┌────────┴────────┐
+//!      Allocator           World            the seam
+//!      Library, Lists      one per kind of machine
+//! ```
+//!
+//! | module         | job                                                                  |
+//! |----------------|----------------------------------------------------------------------|
+//! | `allocator`    | the seam to allocators, and the library behind it                    |
+//! | `world`        | the seam to machines: time, work beside the allocator, contents      |
+//! | `pipe`         | how CPUs hand blocks to one another                                  |
+//! | `cpu`          | both sides of the seam in one hand, and who keeps the tally          |
+//! | `heat`         | whether a frame that is handed out is still in somebody's cache      |
+//! | `tally`        | what CPUs have done so far                                           |
+//! | `figures`      | counters and times to metrics, the same for all machines             |
+//! | [`page_fault`] | bursts of frames up, then down (will-it-scale's page_fault1)         |
+//! | [`kbuild`]     | compilers that fork, fault, write and exit                           |
+//! | [`socket_pairs`] | blocks allocated on one CPU and freed on another (bw_unix)         |
+//! | [`host`]       | the driver for threads over real memory                              |
 
-mod contents;
+pub(crate) mod allocator;
+mod counts;
+pub(crate) mod cpu;
+pub(crate) mod figures;
+pub(crate) mod heat;
+pub mod host;
+pub mod kbuild;
 pub mod page_fault;
+pub(crate) mod pipe;
+pub mod socket_pairs;
+pub(crate) mod tally;
+pub(crate) mod world;
 
-use framewright::Tuning;
+use framewright::{Tuning, frame::PAGEBLOCK_FRAMES};
 use indexmap::IndexMap;
 
-pub use contents::{Contents, Overwritten};
+use allocator::{Allocator, Frames};
+use cpu::{Cpu, Stopped};
+use kbuild::{Builder, Kbuild};
+use page_fault::{Bursts, PageFault};
+use pipe::{Message, Pipe};
+use socket_pairs::{End, SocketPairs};
+use world::World;
+
+pub(crate) use counts::Counts;
+pub(crate) use figures::{Window, run_of};
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -27,4 +64,155 @@ pub struct Side {
     pub tuning: Tuning,
     /// Those of its settings that the result shall name.
     pub settings: IndexMap<String, String>,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub enum Workload {
+    /// Bursts of frames up, then down.
+    PageFault(PageFault),
+    /// Compilers that fork, fault, write and exit.
+    Kbuild(Kbuild),
+    /// Blocks allocated on one CPU and freed on another.
+    SocketPairs(SocketPairs),
+}
+
+impl Workload {
+    /// The same work with other random choices.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        let mut work = self.clone();
+        match &mut work {
+            Self::PageFault(work) => work.seed = seed,
+            Self::Kbuild(work) => work.seed = seed,
+            Self::SocketPairs(work) => work.seed = seed,
+        }
+        work
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::PageFault(_) => "page-fault",
+            Self::Kbuild(_) => "kbuild",
+            Self::SocketPairs(_) => "socket-pairs",
+        }
+    }
+
+    /// Frames that `cpus` CPUs hold together at most.
+    #[must_use]
+    pub fn live_frames(&self, cpus: u16) -> u64 {
+        match self {
+            Self::PageFault(work) => work.live_frames(cpus),
+            Self::Kbuild(work) => work.live_frames(cpus),
+            Self::SocketPairs(work) => work.live_frames(cpus),
+        }
+    }
+
+    /// Frames of a memory in which `cpus` CPUs are never short: half as many again as they hold,
+    /// and no less than 64 MiB, in whole pageblocks.
+    #[must_use]
+    pub fn ample_frames(&self, cpus: u16) -> u64 {
+        const LEAST: u64 = 64 << 8;
+        let live = self.live_frames(cpus);
+        (live + live / 2).max(LEAST).next_multiple_of(PAGEBLOCK_FRAMES as u64)
+    }
+
+    /// What the work lacks to be any on `cpus` CPUs; `None` if it lacks nothing.
+    pub(crate) fn lacks(&self, cpus: u16) -> Option<&'static str> {
+        match self {
+            Self::PageFault(work) => work.lacks(),
+            Self::Kbuild(work) => work.lacks(),
+            Self::SocketPairs(work) => work.lacks(cpus),
+        }
+    }
+
+    /// Ways between CPUs that it needs, and how much each of them holds.
+    pub(crate) fn pipes(&self, cpus: u16) -> (u16, u16) {
+        match self {
+            Self::SocketPairs(work) => (work.pairs_on(cpus), work.in_flight),
+            Self::PageFault(_) | Self::Kbuild(_) => (0, 0),
+        }
+    }
+
+    /// Which of them a CPU uses.
+    pub(crate) fn pipe_of(&self, cpu: u16, cpus: u16) -> Option<usize> {
+        match self {
+            Self::SocketPairs(work) => work.role(cpu, cpus).map(|(pair, _)| usize::from(pair)),
+            Self::PageFault(_) | Self::Kbuild(_) => None,
+        }
+    }
+}
+
+/// One CPU's part of a workload: what it has and does.
+pub(crate) enum Body<'w, B> {
+    PageFault(Bursts<'w, B>),
+    Kbuild(Builder<'w, B>),
+    SocketPairs(End<'w>),
+}
+
+/// The way that a CPU shares with another, if it does.
+pub(crate) type Way<'p, B> = Option<&'p dyn Pipe<Message<B>>>;
+
+impl<'w, B: Frames + Send> Body<'w, B> {
+    /// The part of CPU `cpu` of `cpus`. It holds no frame yet.
+    pub(crate) fn new(workload: &'w Workload, cpu: u16, cpus: u16) -> Self {
+        match workload {
+            Workload::PageFault(work) => Self::PageFault(Bursts::new(work, cpu)),
+            Workload::Kbuild(work) => Self::Kbuild(Builder::new(work, cpu)),
+            Workload::SocketPairs(work) => Self::SocketPairs(End::new(work, cpu, cpus)),
+        }
+    }
+
+    /// Some work before the clock starts; says whether there is more of it.
+    pub(crate) fn age<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<bool, Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        match self {
+            Self::PageFault(bursts) => bursts.age(cpu),
+            Self::Kbuild(_) | Self::SocketPairs(_) => Ok(false),
+        }
+    }
+
+    /// Works until the machine says that it is enough.
+    pub(crate) fn work<A, W>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        way: Way<'_, B>,
+    ) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        match (self, way) {
+            (Self::PageFault(bursts), _) => bursts.work(cpu),
+            (Self::Kbuild(builder), _) => builder.work(cpu),
+            (Self::SocketPairs(end), Some(pipe)) => end.work(cpu, pipe),
+            (Self::SocketPairs(_), None) => Ok(()),
+        }
+    }
+
+    /// Gives every frame back, whatever it finds in them. The first that is wrong is told.
+    pub(crate) fn give_back<A, W>(
+        &mut self,
+        cpu: &mut Cpu<'_, A, W>,
+        way: Way<'_, B>,
+    ) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        match (self, way) {
+            (Self::PageFault(bursts), _) => bursts.give_back(cpu),
+            (Self::Kbuild(builder), _) => builder.give_back(cpu),
+            (Self::SocketPairs(end), Some(pipe)) => {
+                end.give_back(cpu, pipe);
+                Ok(())
+            }
+            (Self::SocketPairs(_), None) => Ok(()),
+        }
+    }
 }

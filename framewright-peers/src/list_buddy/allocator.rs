@@ -32,8 +32,7 @@ impl std::error::Error for BadFree {}
 
 /// The classic page allocator over one zone of frame numbers.
 pub struct ListBuddy<M: Machine = Threads> {
-    machine: M,
-    pages: Pages,
+    pages: Pages<M>,
     zone: M::Lock<Zone>,
     cpus: Vec<M::Lock<Pcp>>,
     bulk_free: BulkFree,
@@ -49,7 +48,10 @@ impl ListBuddy {
     /// If frame numbers do not fit in 31 bits.
     #[must_use]
     pub fn with_tuning(frames: u64, cpus: usize, tuning: &Tuning) -> Self {
-        Self::on(Threads, frames, cpus, tuning)
+        let buddy = Self::on(Threads, frames, cpus, tuning);
+        // Whoever measures it does not want to measure the system below it.
+        buddy.pages.populate();
+        buddy
     }
 }
 
@@ -63,14 +65,13 @@ impl<M: Machine> ListBuddy<M> {
     pub fn on(machine: M, frames: u64, cpus: usize, tuning: &Tuning) -> Self {
         assert!(frames < 1 << 31, "frame numbers of the list design have 31 bits");
         let frames = frames as u32;
-        let pages = Pages::new(frames, cpus);
+        let pages = Pages::new(machine, frames, cpus);
         let sizing = Sizing::new(frames, cpus, tuning);
-        let lists = |cpu| machine.new_lock(LockName::Cpu(cpu), Pcp::new(sizing, tuning));
+        let lists = |cpu| pages.machine().new_lock(LockName::Cpu(cpu), Pcp::new(sizing, tuning));
         Self {
             cpus: (0..cpus).map(lists).collect(),
-            zone: machine.new_lock(LockName::Zone, Zone::new(&pages)),
+            zone: pages.machine().new_lock(LockName::Zone, Zone::new(&pages)),
             pages,
-            machine,
             bulk_free: tuning.bulk_free,
             below_high: AtomicBool::new(false),
             reclaim_active: AtomicBool::new(false),
@@ -222,7 +223,7 @@ impl<M: Machine> ListBuddy<M> {
         let blocks = pcp.refill_blocks(order, self.pressure());
         let got = self.zone.with(|zone| {
             let got = bulk::refill(zone, &self.pages, list, order, migratetype, blocks);
-            self.machine.work(LockName::Zone, bulk::work(zone, got));
+            self.did(zone);
             got
         });
         pcp.count += got << order;
@@ -269,7 +270,7 @@ impl<M: Machine> ListBuddy<M> {
     fn give(&self, chosen: impl bulk::Selection) -> u32 {
         self.zone.with(|zone| {
             let released = bulk::release(zone, &self.pages, chosen);
-            self.machine.work(LockName::Zone, bulk::work(zone, released));
+            self.did(zone);
             released
         })
     }
@@ -283,13 +284,18 @@ impl<M: Machine> ListBuddy<M> {
         })
     }
 
+    /// Tells the machine what was done under the zone lock.
+    fn did(&self, zone: &mut Zone) {
+        self.pages.machine().work(LockName::Zone, bulk::work(zone));
+    }
+
     fn take_one(&self, order: u8, migratetype: MigrateType) -> Option<u32> {
         self.zone.with(|zone| {
             zone.stats.lock_acquisitions += 1;
             let frame = zone.take(&self.pages, order, migratetype, &mut Phase::default())?;
             zone.stats.direct_allocs += 1;
             zone.stats.lock_frames += 1 << order;
-            self.machine.work(LockName::Zone, bulk::work(zone, 1));
+            self.did(zone);
             Some(frame)
         })
     }
@@ -305,7 +311,7 @@ impl<M: Machine> ListBuddy<M> {
             for start in (frame..frame + (1 << order)).step_by(1 << piece) {
                 zone.give(&self.pages, start, piece);
             }
-            self.machine.work(LockName::Zone, bulk::work(zone, 1));
+            self.did(zone);
         });
     }
 

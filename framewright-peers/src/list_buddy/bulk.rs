@@ -7,16 +7,16 @@ use super::{
     MigrateType,
     fallback::Phase,
     lists::{List, Mark, Pages},
-    lock::Work,
+    lock::{Machine, Work},
     pcp::{HOLDING_LISTS, PRIVATE, list_order},
     zone::Zone,
 };
 
 /// Moves up to `blocks` blocks of the zone to the tail of `list`; says how many.
 #[inline(never)]
-pub(super) fn refill(
+pub(super) fn refill<M: Machine>(
     zone: &mut Zone,
-    pages: &Pages,
+    pages: &Pages<M>,
     list: List,
     order: u8,
     migratetype: MigrateType,
@@ -39,7 +39,11 @@ pub(super) fn refill(
 
 /// Gives blocks of a CPU's lists back to the zone; says how many frames.
 #[inline(never)]
-pub(super) fn release(zone: &mut Zone, pages: &Pages, mut chosen: impl Selection) -> u32 {
+pub(super) fn release<M: Machine>(
+    zone: &mut Zone,
+    pages: &Pages<M>,
+    mut chosen: impl Selection,
+) -> u32 {
     zone.stats.lock_acquisitions += 1;
     let mut frames = 0;
     while let Some((frame, order)) = chosen.next(pages) {
@@ -52,7 +56,7 @@ pub(super) fn release(zone: &mut Zone, pages: &Pages, mut chosen: impl Selection
 
 /// What a bulk free returns, block by block; each is off its list when it comes out.
 pub(super) trait Selection {
-    fn next(&mut self, pages: &Pages) -> Option<(u32, u8)>;
+    fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)>;
 }
 
 /// Chooses from the tails of a CPU's lists as it goes, staying with a list until it is empty.
@@ -73,7 +77,7 @@ impl FromTails {
 
 impl Selection for FromTails {
     #[inline]
-    fn next(&mut self, pages: &Pages) -> Option<(u32, u8)> {
+    fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)> {
         if self.left == 0 {
             return None;
         }
@@ -96,7 +100,7 @@ pub(super) struct Prechosen(List);
 impl Prechosen {
     /// Moves everything that `choice` selects to the private list, and starts loading the
     /// descriptors of the buddies that merging will ask for.
-    pub(super) fn new(pages: &Pages, cpu: usize, mut choice: FromTails) -> Self {
+    pub(super) fn new<M: Machine>(pages: &Pages<M>, cpu: usize, mut choice: FromTails) -> Self {
         let private = pages.cpu_list(cpu, PRIVATE);
         while let Some((frame, order)) = choice.next(pages) {
             pages.push_tail(private, frame);
@@ -108,7 +112,7 @@ impl Prechosen {
 
 impl Selection for Prechosen {
     #[inline]
-    fn next(&mut self, pages: &Pages) -> Option<(u32, u8)> {
+    fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)> {
         let frame = pages.first(self.0)?;
         pages.unlink(frame);
         match pages.mark(frame) {
@@ -118,7 +122,7 @@ impl Selection for Prechosen {
     }
 }
 
-/// The work of `frames` frames in blocks of any order, and resets the zone's step count.
-pub(super) fn work(zone: &mut Zone, blocks: u32) -> Work {
-    Work { blocks, steps: core::mem::take(&mut zone.steps) }
+/// What was done under the lock since somebody last asked.
+pub(super) fn work(zone: &mut Zone) -> Work {
+    core::mem::take(&mut zone.work)
 }

@@ -4,6 +4,7 @@
 use super::{
     MigrateType,
     lists::{MAX_ORDER, Mark, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pages},
+    lock::Machine,
     zone::Zone,
 };
 
@@ -29,9 +30,9 @@ const fn fallbacks(migratetype: MigrateType) -> [MigrateType; 2] {
 impl Zone {
     /// Takes one block, falling back to other types where it must.
     #[inline]
-    pub(super) fn take(
+    pub(super) fn take<M: Machine>(
         &mut self,
-        pages: &Pages,
+        pages: &Pages<M>,
         order: u8,
         migratetype: MigrateType,
         phase: &mut Phase,
@@ -52,7 +53,12 @@ impl Zone {
     /// Makes a pageblock of another type the requester's, largest free block first, and takes
     /// from it.
     #[cold]
-    fn claim(&mut self, pages: &Pages, order: u8, migratetype: MigrateType) -> Option<u32> {
+    fn claim<M: Machine>(
+        &mut self,
+        pages: &Pages<M>,
+        order: u8,
+        migratetype: MigrateType,
+    ) -> Option<u32> {
         for from in (order..=MAX_ORDER).rev() {
             let Some((frame, theirs)) = first_fallback(pages, from, migratetype) else {
                 continue;
@@ -76,9 +82,9 @@ impl Zone {
     }
 
     /// Takes over a partly used pageblock if at least half of it is free or suits the requester.
-    fn claim_part(
+    fn claim_part<M: Machine>(
         &mut self,
-        pages: &Pages,
+        pages: &Pages<M>,
         frame: u32,
         theirs: MigrateType,
         migratetype: MigrateType,
@@ -109,7 +115,12 @@ impl Zone {
 
     /// Takes the smallest sufficient block of another type; the rest of it stays theirs.
     #[cold]
-    fn steal(&mut self, pages: &Pages, order: u8, migratetype: MigrateType) -> Option<u32> {
+    fn steal<M: Machine>(
+        &mut self,
+        pages: &Pages<M>,
+        order: u8,
+        migratetype: MigrateType,
+    ) -> Option<u32> {
         (order..=MAX_ORDER).find_map(|from| {
             let (frame, theirs) = first_fallback(pages, from, migratetype)?;
             self.take_block(pages, frame, from, order, theirs);
@@ -120,8 +131,8 @@ impl Zone {
 }
 
 /// The first free block of this order on the lists of another type.
-fn first_fallback(
-    pages: &Pages,
+fn first_fallback<M: Machine>(
+    pages: &Pages<M>,
     order: u8,
     migratetype: MigrateType,
 ) -> Option<(u32, MigrateType)> {
@@ -132,7 +143,11 @@ fn first_fallback(
 
 /// The blocks of a pageblock in address order, with their marks. A frame of which the marks say
 /// nothing counts as a block of one.
-fn blocks(pages: &Pages, start: u32, end: u32) -> impl Iterator<Item = (u32, Mark)> + '_ {
+fn blocks<M: Machine>(
+    pages: &Pages<M>,
+    start: u32,
+    end: u32,
+) -> impl Iterator<Item = (u32, Mark)> + '_ {
     let mut frame = start;
     core::iter::from_fn(move || {
         let (at, mark) = (frame, pages.mark(frame));
@@ -145,7 +160,7 @@ fn blocks(pages: &Pages, start: u32, end: u32) -> impl Iterator<Item = (u32, Mar
 }
 
 /// Free frames, and allocated frames that could move.
-fn survey(pages: &Pages, start: u32, end: u32) -> (u32, u32) {
+fn survey<M: Machine>(pages: &Pages<M>, start: u32, end: u32) -> (u32, u32) {
     blocks(pages, start, end).fold((0, 0), |(free, movable), (_, mark)| match mark {
         Mark::Buddy(order) => (free + (1 << order), movable),
         Mark::Used(order, MigrateType::Movable) => (free, movable + (1 << order)),
@@ -159,7 +174,7 @@ mod tests {
     use MigrateType::{Movable, Reclaimable, Unmovable};
 
     fn zone(frames: u32) -> (Pages, Zone) {
-        let pages = Pages::new(frames, 1);
+        let pages = Pages::new(super::super::Threads, frames, 1);
         let zone = Zone::new(&pages);
         (pages, zone)
     }

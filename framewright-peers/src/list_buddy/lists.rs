@@ -11,8 +11,13 @@
 //! on, or to the owner of the allocated block. Fields are relaxed atomics: plain loads and stores
 //! to the processor, but a neighbour may look at the mark of a block that is not its own (merging
 //! does) and read garbage-free nonsense, never undefined behaviour.
+//!
+//! **Memory.** Descriptors start out as zeroes, which say all there is to say about a frame that is
+//! on no list, so that those that are never used cost nothing: a machine of many nodes can be
+//! simulated in the memory of its busy frames.
 
-use super::MigrateType;
+use super::{MigrateType, Threads, Touch, lock::Machine};
+use bytemuck::{Zeroable, allocation::zeroed_vec};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// Orders of the free lists: 0 to 10.
@@ -67,7 +72,8 @@ impl Mark {
 
 /// A frame's descriptor. The alignment gives it the size of the real one, whose remaining words
 /// belong to the owner of the page.
-#[repr(align(64))]
+#[repr(C, align(64))]
+#[derive(Zeroable)]
 struct Page {
     next: AtomicU32,
     previous: AtomicU32,
@@ -79,27 +85,49 @@ struct Page {
 pub(super) struct List(u32);
 
 /// All descriptors, all list heads, and the type of every pageblock.
-pub(super) struct Pages {
+pub(super) struct Pages<M: Machine = Threads> {
+    machine: M,
     pages: Vec<Page>,
     pageblocks: Vec<AtomicU8>,
     frames: u32,
 }
 
-impl Pages {
+impl<M: Machine> Pages<M> {
     /// Descriptors for `frames` frames, none of them free, and empty lists for `cpus` CPUs. All
     /// pageblocks start out movable.
-    pub(super) fn new(frames: u32, cpus: usize) -> Self {
+    pub(super) fn new(machine: M, frames: u32, cpus: usize) -> Self {
         let lists = (ORDERS * TYPES + cpus * CPU_LISTS) as u32;
-        let page = |number: u32| Page {
-            next: AtomicU32::new(number),
-            previous: AtomicU32::new(number),
-            mark: AtomicU32::new(Mark::Tail.pack()),
-        };
+        let pages: Vec<Page> = zeroed_vec((frames + lists) as usize);
+        for head in frames..frames + lists {
+            pages[head as usize].next.store(head, Relaxed);
+            pages[head as usize].previous.store(head, Relaxed);
+        }
         let movable = || AtomicU8::new(MigrateType::Movable as u8);
         Self {
-            pages: (0..frames + lists).map(page).collect(),
+            machine,
+            pages,
             pageblocks: (0..frames.div_ceil(PAGEBLOCK_FRAMES)).map(|_| movable()).collect(),
             frames,
+        }
+    }
+
+    /// The machine.
+    #[inline]
+    pub(super) fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// Descriptor `number`, which the machine hears is touched.
+    #[inline]
+    fn page(&self, number: u32, touch: Touch) -> &Page {
+        self.machine.touch(number, touch);
+        &self.pages[number as usize]
+    }
+
+    /// Makes the system provide memory for all descriptors, before anybody waits for it.
+    pub(super) fn populate(&self) {
+        for page in &self.pages {
+            page.mark.store(page.mark.load(Relaxed), Relaxed);
         }
     }
 
@@ -128,19 +156,19 @@ impl Pages {
 
     #[inline]
     pub(super) fn mark(&self, frame: u32) -> Mark {
-        Mark::unpack(self.pages[frame as usize].mark.load(Relaxed))
+        Mark::unpack(self.page(frame, Touch::Read).mark.load(Relaxed))
     }
 
     #[inline]
     pub(super) fn set_mark(&self, frame: u32, mark: Mark) {
-        self.pages[frame as usize].mark.store(mark.pack(), Relaxed);
+        self.page(frame, Touch::Write).mark.store(mark.pack(), Relaxed);
     }
 
     /// Whether a free block of exactly this order starts at `frame` (which may lie outside).
     #[inline]
     pub(super) fn is_buddy(&self, frame: u32, order: u8) -> bool {
         frame < self.frames
-            && self.pages[frame as usize].mark.load(Relaxed) == Mark::Buddy(order).pack()
+            && self.page(frame, Touch::Read).mark.load(Relaxed) == Mark::Buddy(order).pack()
     }
 
     /// The type of the pageblock that `frame` lies in.
@@ -165,51 +193,52 @@ impl Pages {
     /// The block at the head of a list.
     #[inline]
     pub(super) fn first(&self, list: List) -> Option<u32> {
-        let first = self.pages[list.0 as usize].next.load(Relaxed);
+        let first = self.page(list.0, Touch::Read).next.load(Relaxed);
         (first != list.0).then_some(first)
     }
 
     /// The block at the tail of a list.
     #[inline]
     pub(super) fn last(&self, list: List) -> Option<u32> {
-        let last = self.pages[list.0 as usize].previous.load(Relaxed);
+        let last = self.page(list.0, Touch::Read).previous.load(Relaxed);
         (last != list.0).then_some(last)
     }
 
     #[inline]
     pub(super) fn push_head(&self, list: List, frame: u32) {
-        let next = self.pages[list.0 as usize].next.load(Relaxed);
+        let next = self.page(list.0, Touch::Change).next.load(Relaxed);
         self.link(list.0, frame, next);
     }
 
     #[inline]
     pub(super) fn push_tail(&self, list: List, frame: u32) {
-        let previous = self.pages[list.0 as usize].previous.load(Relaxed);
+        let previous = self.page(list.0, Touch::Change).previous.load(Relaxed);
         self.link(previous, frame, list.0);
     }
 
     /// Takes a block off whatever list it is on.
     #[inline]
     pub(super) fn unlink(&self, frame: u32) {
-        let page = &self.pages[frame as usize];
+        let page = self.page(frame, Touch::Change);
         let (next, previous) = (page.next.load(Relaxed), page.previous.load(Relaxed));
-        self.pages[next as usize].previous.store(previous, Relaxed);
-        self.pages[previous as usize].next.store(next, Relaxed);
+        self.page(next, Touch::Write).previous.store(previous, Relaxed);
+        self.page(previous, Touch::Write).next.store(next, Relaxed);
     }
 
     #[inline]
     fn link(&self, previous: u32, frame: u32, next: u32) {
-        let page = &self.pages[frame as usize];
+        let page = self.page(frame, Touch::Write);
         page.next.store(next, Relaxed);
         page.previous.store(previous, Relaxed);
-        self.pages[previous as usize].next.store(frame, Relaxed);
-        self.pages[next as usize].previous.store(frame, Relaxed);
+        self.page(previous, Touch::Write).next.store(frame, Relaxed);
+        self.page(next, Touch::Write).previous.store(frame, Relaxed);
     }
 
     /// Starts loading the descriptor of `frame` into the cache.
     #[inline]
     pub(super) fn prefetch(&self, frame: u32) {
         if let Some(page) = self.pages.get(frame as usize) {
+            self.machine.touch(frame, Touch::Prefetch);
             // A plain load whose result nobody waits for does what a prefetch does.
             core::hint::black_box(page.mark.load(Relaxed));
         }
@@ -237,6 +266,7 @@ mod tests {
 
     #[test]
     fn marks_survive_packing() {
+        assert_eq!(Mark::Tail.pack(), 0, "what fresh memory says");
         for order in 0..=MAX_ORDER {
             for mark in [
                 Mark::Buddy(order),
@@ -253,7 +283,7 @@ mod tests {
 
     #[test]
     fn lists_keep_their_order_and_lose_what_is_unlinked() {
-        let pages = Pages::new(16, 1);
+        let pages = Pages::new(Threads, 16, 1);
         let list = pages.free_list(0, MigrateType::Movable);
         assert_eq!((pages.first(list), pages.last(list)), (None, None));
         pages.push_head(list, 3);

@@ -17,6 +17,13 @@ pub trait Machine: Sync {
     fn work(&self, under: LockName, work: Work) {
         let _ = (under, work);
     }
+
+    /// Hears that the descriptor of a frame, or of a list's head behind those of the frames, is
+    /// touched: a cache line each.
+    #[inline(always)]
+    fn touch(&self, descriptor: u32, touch: Touch) {
+        let _ = (descriptor, touch);
+    }
 }
 
 /// A lock that owns its data.
@@ -40,10 +47,25 @@ pub enum LockName {
 /// What was done under a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Blocks moved into or out of the lists that the lock protects.
-    pub blocks: u32,
+    /// Blocks taken from the lists that the lock protects.
+    pub taken: u32,
+    /// Blocks given back to them.
+    pub given: u32,
     /// Splits and merges on the way; each touches the descriptor of one more block.
     pub steps: u32,
+}
+
+/// How a descriptor is touched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    /// Read: what comes next depends on it.
+    Read,
+    /// Read and changed: what comes next depends on it.
+    Change,
+    /// Only written to.
+    Write,
+    /// Asked for ahead of use.
+    Prefetch,
 }
 
 /// Real threads and spinlocks. Interrupts do not exist here.

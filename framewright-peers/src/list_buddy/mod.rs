@@ -37,7 +37,7 @@ mod zone;
 
 pub use allocator::{BadFree, ListBuddy};
 pub use lists::{MAX_ORDER, ORDERS};
-pub use lock::{Lock, LockName, Machine, Padded, Threads, Work};
+pub use lock::{Lock, LockName, Machine, Padded, Threads, Touch, Work};
 pub use pcp::Pressure;
 pub use row::ListWorker;
 pub use stats::{CpuStats, DrainReason, Stats, ZoneStats};

@@ -29,6 +29,11 @@ pub struct Tuning {
     pub high_order_drain: HighOrderDrain,
     /// Largest power of two by which a batch is scaled, 0 to 6.
     pub batch_scale_max: u8,
+    /// Frames per refill or bulk free, before scaling; `None`: what the zone is large enough for.
+    pub batch: Option<u32>,
+    /// Fixes the ceiling of a CPU's lists at so many frames, as kernels before 6.7 did at six
+    /// batches; `None`: what `high_fraction` says.
+    pub high: Option<u32>,
     /// `percpu_pagelist_high_fraction`: 0 tunes the size of the lists automatically; 8 and more
     /// fixes it at that fraction of the zone per CPU.
     pub high_fraction: u32,
@@ -44,6 +49,8 @@ impl Default for Tuning {
             bulk_free: BulkFree::default(),
             high_order_drain: HighOrderDrain::default(),
             batch_scale_max: 5,
+            batch: None,
+            high: None,
             high_fraction: 0,
             watermark_scale_factor: 10,
             cache_frames: None,
@@ -67,7 +74,10 @@ impl Sizing {
     #[must_use]
     pub fn new(managed: u32, cpus: usize, tuning: &Tuning) -> Self {
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX).max(1);
-        let batch = batch(managed);
+        let batch = tuning.batch.unwrap_or_else(|| batch(managed));
+        if let Some(high) = tuning.high {
+            return Self { batch, high_min: high, high_max: high };
+        }
         let floor = 4 * batch;
         if tuning.high_fraction >= 8 {
             let high = (managed / tuning.high_fraction / cpus).max(floor);
@@ -116,6 +126,13 @@ mod tests {
         assert_eq!(sizing, Sizing { batch: 63, high_min: 7040 / 2, high_max: 65_536 });
         let small = Sizing::new(32 * MIB, 16, &Tuning::default());
         assert_eq!((small.batch, small.high_max), (1, 64));
+    }
+
+    #[test]
+    fn sizes_of_2018_can_be_asked_for() {
+        let tuning = Tuning { batch: Some(31), high: Some(186), ..Tuning::default() };
+        let sizing = Sizing::new(4096 * MIB, 2, &tuning);
+        assert_eq!(sizing, Sizing { batch: 31, high_min: 186, high_max: 186 });
     }
 
     #[test]

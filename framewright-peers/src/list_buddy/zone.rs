@@ -5,6 +5,7 @@
 use super::{
     MigrateType,
     lists::{MAX_ORDER, Mark, ORDERS, PAGEBLOCK_ORDER, Pages},
+    lock::{Machine, Work},
     stats::ZoneStats,
 };
 
@@ -16,15 +17,19 @@ pub(super) struct Zone {
     free: u32,
     /// What happened so far.
     pub(super) stats: ZoneStats,
-    /// Splits and merges since somebody last asked.
-    pub(super) steps: u32,
+    /// What was done since somebody last asked.
+    pub(super) work: Work,
 }
 
 impl Zone {
     /// A zone whose frames are all free, in blocks as large as fit.
-    pub(super) fn new(pages: &Pages) -> Self {
-        let mut zone =
-            Self { free_blocks: [0; ORDERS], free: 0, stats: ZoneStats::default(), steps: 0 };
+    pub(super) fn new<M: Machine>(pages: &Pages<M>) -> Self {
+        let mut zone = Self {
+            free_blocks: [0; ORDERS],
+            free: 0,
+            stats: ZoneStats::default(),
+            work: Work::default(),
+        };
         let mut frame = 0;
         while frame < pages.frames() {
             let fits = (pages.frames() - frame).ilog2() as u8;
@@ -50,9 +55,9 @@ impl Zone {
     }
 
     /// Takes the smallest sufficient block of the type's own lists.
-    pub(super) fn take_own(
+    pub(super) fn take_own<M: Machine>(
         &mut self,
-        pages: &Pages,
+        pages: &Pages<M>,
         order: u8,
         migratetype: MigrateType,
     ) -> Option<u32> {
@@ -65,9 +70,9 @@ impl Zone {
 
     /// Takes the free block at `frame` of order `from`, keeps its first 2^`order` frames and
     /// returns the rest, halves of halves, to the lists of `migratetype`.
-    pub(super) fn take_block(
+    pub(super) fn take_block<M: Machine>(
         &mut self,
-        pages: &Pages,
+        pages: &Pages<M>,
         frame: u32,
         from: u8,
         order: u8,
@@ -75,7 +80,8 @@ impl Zone {
     ) {
         self.unlink(pages, frame, from);
         self.free -= 1 << order;
-        self.steps += u32::from(from - order);
+        self.work.taken += 1;
+        self.work.steps += u32::from(from - order);
         for half in (order..from).rev() {
             let upper = frame + (1 << half);
             pages.push_head(pages.free_list(half, migratetype), upper);
@@ -85,10 +91,11 @@ impl Zone {
     }
 
     /// Gives a block back: merges it with its buddy for as long as that one is free.
-    pub(super) fn give(&mut self, pages: &Pages, mut frame: u32, mut order: u8) {
+    pub(super) fn give<M: Machine>(&mut self, pages: &Pages<M>, mut frame: u32, mut order: u8) {
         let migratetype = pages.pageblock_type(frame);
         pages.set_mark(frame, Mark::Tail);
         self.free += 1 << order;
+        self.work.given += 1;
         while order < MAX_ORDER {
             let buddy = frame ^ (1 << order);
             if !pages.is_buddy(buddy, order) {
@@ -100,7 +107,7 @@ impl Zone {
             }
             frame &= buddy;
             order += 1;
-            self.steps += 1;
+            self.work.steps += 1;
         }
         let list = pages.free_list(order, migratetype);
         if order < MAX_ORDER - 1 && will_merge(pages, frame, order) {
@@ -113,7 +120,7 @@ impl Zone {
     }
 
     /// Takes a free block off its list; the caller marks what becomes of it.
-    fn unlink(&mut self, pages: &Pages, frame: u32, order: u8) {
+    fn unlink<M: Machine>(&mut self, pages: &Pages<M>, frame: u32, order: u8) {
         pages.unlink(frame);
         pages.set_mark(frame, Mark::Tail);
         self.free_blocks[usize::from(order)] -= 1;
@@ -122,7 +129,7 @@ impl Zone {
 
 /// Whether the block that this one and its buddy will form has a free buddy already: then it is
 /// likely to merge soon, and is best left alone until it has.
-fn will_merge(pages: &Pages, frame: u32, order: u8) -> bool {
+fn will_merge<M: Machine>(pages: &Pages<M>, frame: u32, order: u8) -> bool {
     let merged = frame & !(1 << order);
     pages.is_buddy(merged ^ (2 << order), order + 1)
 }
@@ -132,7 +139,7 @@ mod tests {
     use super::*;
 
     fn zone(frames: u32) -> (Pages, Zone) {
-        let pages = Pages::new(frames, 1);
+        let pages = Pages::new(super::super::Threads, frames, 1);
         let zone = Zone::new(&pages);
         (pages, zone)
     }

@@ -209,7 +209,12 @@ impl<'e> Cpu<'e> {
 
     /// Ends the run: something is wrong.
     pub fn fail(&self, what: impl Into<String>) -> ! {
-        self.engine.stop(Failure::Violation { cpu: self.id(), what: what.into() });
+        self.fail_with(Failure::Violation { cpu: self.id(), what: what.into() })
+    }
+
+    /// Ends the run: this is wrong.
+    pub(crate) fn fail_with(&self, failure: Failure) -> ! {
+        self.engine.stop(failure);
         resume_unwind(Box::new(Reported))
     }
 
@@ -246,6 +251,8 @@ impl<'e> Cpu<'e> {
     pub(super) fn run(&self, program: Program<'_>) {
         self.step();
         program(*self);
+        // What it stored last may be late, too.
+        self.step();
         self.restore_interrupts(false);
         self.fence();
         self.engine.progress();

@@ -14,6 +14,16 @@ pub enum Failure {
         /// What it found.
         what: String,
     },
+    /// Two CPUs are inside of what one uses exclusively.
+    #[error("CPU {}: entered {section} while CPU {} was inside", cpu.get(), inside.get())]
+    Shared {
+        /// Who came.
+        cpu: CpuId,
+        /// What into.
+        section: String,
+        /// Who was there.
+        inside: CpuId,
+    },
     /// A program panicked.
     #[error("CPU {}: panicked: {message}", cpu.get())]
     Panicked {

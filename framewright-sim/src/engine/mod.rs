@@ -56,10 +56,11 @@ pub use interrupt::Handler;
 pub use lines::{Access, Family, Line, Miss};
 pub use lock::{LockClass, LockId, LockStats};
 pub use model::{LineCosts, Model};
-pub use mutex::Mutex;
+pub use mutex::{Mutex, Shared};
 pub use queue::WaitQueue;
 pub use schedule::{NoSchedule, Schedule};
 pub use search::{Exhaustive, Search};
+pub use set::CpuSet;
 
 pub(crate) use section::SectionId;
 pub(crate) use word::WordId;
@@ -258,14 +259,17 @@ impl From<&Spec> for Machine {
     }
 }
 
+/// No CPU.
+const NOBODY: u16 = u16::MAX;
+
 /// All state of a machine.
 pub(crate) struct Engine {
     model: Model,
     has_caches: bool,
     options: Options,
     cpus: Vec<CpuState>,
-    /// Who runs; none between runs.
-    running: Cell<Option<u16>>,
+    /// Who runs; [`NOBODY`] between runs and once there is a failure.
+    running: Cell<u16>,
     /// CPUs that run programs.
     programs: Cell<u16>,
     scheduler: RefCell<Scheduler>,
@@ -281,6 +285,8 @@ pub(crate) struct Engine {
     decided: Cell<Option<u16>>,
     locks: RefCell<Locks>,
     words: RefCell<Words>,
+    /// CPUs that wait for a word to change.
+    watched: Cell<u32>,
     sections: RefCell<Sections>,
     directory: RefCell<Directory>,
     failure: RefCell<Option<Failure>>,
@@ -296,8 +302,6 @@ pub(crate) struct Engine {
     /// Decides what is forced by the clock.
     random: RefCell<fastrand::Rng>,
     fingerprint: Cell<u64>,
-    /// Suspended programs are being unwound: nothing that they do on the way counts.
-    ending: Cell<bool>,
     stacks: Stacks,
 }
 
@@ -308,7 +312,7 @@ impl Engine {
         let engine = Self {
             has_caches: model.lines.memory_remote > 0,
             cpus: (0..cpus).map(|_| CpuState::default()).collect(),
-            running: Cell::new(None),
+            running: Cell::new(NOBODY),
             programs: Cell::new(0),
             scheduler: RefCell::new(Scheduler::new(&options.schedule, cpus)),
             hunts: Cell::default(),
@@ -318,6 +322,7 @@ impl Engine {
             decided: Cell::default(),
             locks: RefCell::default(),
             words: RefCell::new(Words::new(cpus)),
+            watched: Cell::default(),
             sections: RefCell::default(),
             directory: RefCell::default(),
             failure: RefCell::default(),
@@ -328,7 +333,6 @@ impl Engine {
             switches: Cell::default(),
             random: RefCell::new(fastrand::Rng::with_seed(options.seed)),
             fingerprint: Cell::new(run::BEGINNING),
-            ending: Cell::default(),
             stacks: Stacks::default(),
             model,
             options,
@@ -346,10 +350,8 @@ impl Engine {
     /// being unwound, nothing is charged and nobody waits.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Cpu<'_>> {
-        if self.failed.get() || self.ending.get() {
-            return None;
-        }
-        self.running.get().map(|number| Cpu::new(self, number))
+        let number = self.running.get();
+        (number != NOBODY).then(|| Cpu::new(self, number))
     }
 }
 

@@ -1,14 +1,37 @@
-//! A lock of the engine around data, for programs.
+//! What programs share: a handle to the machine, and locks of the engine around data.
 
 #![allow(unsafe_code)]
 
 use super::{LockClass, LockId, Machine};
-use fragile::Fragile;
+use crate::one_thread::OneThread;
 use std::cell::{Cell, UnsafeCell};
+
+/// A simulated machine for who has to be [`Sync`]: on any thread other than the one that made it, it
+/// cannot be used.
+pub struct Shared(OneThread<Machine>);
+
+impl Shared {
+    /// A handle to `machine`.
+    #[must_use]
+    pub fn new(machine: &Machine) -> Self {
+        Self(OneThread::new(machine.clone()))
+    }
+
+    /// The machine.
+    ///
+    /// # Panics
+    ///
+    /// On a thread that did not make the handle.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self) -> &Machine {
+        self.0.get()
+    }
+}
 
 /// Data under a lock of a simulated machine. Outside a run nobody is charged and nobody waits.
 pub struct Mutex<T> {
-    inner: Fragile<Inner>,
+    inner: OneThread<Inner>,
     data: UnsafeCell<T>,
 }
 
@@ -28,7 +51,7 @@ impl<T> Mutex<T> {
     /// An open lock around `data`.
     pub fn new(machine: &Machine, class: LockClass, data: T) -> Self {
         let (machine, lock) = (machine.clone(), machine.new_lock(class));
-        let inner = Fragile::new(Inner { machine, lock, used: Cell::new(false) });
+        let inner = OneThread::new(Inner { machine, lock, used: Cell::new(false) });
         Self { inner, data: UnsafeCell::new(data) }
     }
 

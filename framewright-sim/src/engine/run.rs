@@ -1,8 +1,8 @@
 //! Running programs, and what happens between two switches.
 
 use super::{
-    Cpu, Engine, Failure, Program, choice::Actor, clock, coroutine::Coroutines, run,
-    schedule::Schedule,
+    Cpu, Engine, Failure, LockId, NOBODY, Program, choice::Actor, clock, coroutine::Coroutines,
+    run, schedule::Schedule,
 };
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ impl Engine {
         mut watch: Option<Watch<'_>>,
     ) -> Result<(), Failure> {
         assert!(programs.len() <= self.cpus.len(), "more programs than CPUs");
-        assert!(self.running.get().is_none(), "a machine does not run inside itself");
+        assert!(self.running.get() == NOBODY, "a machine does not run inside itself");
         let mut coroutines = Coroutines::start(self, programs);
         let count = coroutines.len() as u16;
         self.programs.set(count);
@@ -63,9 +63,9 @@ impl Engine {
     fn resume(&self, coroutines: &mut Coroutines, number: u16) {
         self.switches.set(self.switches.get() + 1);
         self.note(clock::key(self.cpus[usize::from(number)].clock.get(), number));
-        self.running.set(Some(number));
+        self.running.set(number);
         let resumed = coroutines.resume(number);
-        self.running.set(None);
+        self.running.set(NOBODY);
         if let Err(failure) = resumed {
             self.stop(failure);
         }
@@ -77,10 +77,9 @@ impl Engine {
             for number in 0..coroutines.len() as u16 {
                 self.resume_ended(&mut coroutines, number);
             }
+            self.check_nothing_is_left();
         }
-        self.ending.set(true);
         coroutines.end(&self.stacks);
-        self.ending.set(false);
         self.programs.set(0);
         self.reset();
     }
@@ -89,11 +88,23 @@ impl Engine {
         if coroutines.is_done(number) {
             return;
         }
-        self.running.set(Some(number));
+        self.running.set(number);
         if let Err(failure) = coroutines.resume(number) {
             self.stop(failure);
         }
-        self.running.set(None);
+        self.running.set(NOBODY);
+    }
+
+    /// When all programs have ended, nobody holds a lock or is inside anything.
+    fn check_nothing_is_left(&self) {
+        let left = match self.locks.borrow().held() {
+            Some((LockId(number), cpu)) => format!("CPU {cpu} ended while it held lock {number}"),
+            None if self.sections.borrow().is_used() => {
+                "a program ended inside of what it used exclusively".to_owned()
+            }
+            None => return,
+        };
+        self.stop(Failure::Invariant { what: left });
     }
 
     fn watch(&self, watch: &mut Watch<'_>) {
@@ -110,7 +121,7 @@ impl Engine {
     /// Who runs next; nobody, if all wait.
     fn next(&self) -> Option<u16> {
         if let Some(decided) = self.decided.take() {
-            self.scheduler.borrow_mut().hunt().expect("a decision").ready.remove(decided);
+            self.scheduler.borrow_mut().hunt().expect("a decision").not_ready(decided);
             return Some(decided);
         }
         loop {
@@ -157,6 +168,7 @@ impl Engine {
         self.decided.set(None);
         self.locks.borrow_mut().open_all();
         self.words.borrow_mut().settle();
+        self.watched.set(0);
         self.sections.borrow_mut().clear();
         self.relaxed.set(0);
         self.stalls.set(0);
@@ -178,7 +190,7 @@ impl Engine {
     }
 
     pub(super) fn reschedule(&self, schedule: &Schedule) {
-        assert!(self.running.get().is_none(), "the schedule of a run stays as it is");
+        assert!(self.running.get() == NOBODY, "the schedule of a run stays as it is");
         self.scheduler.borrow_mut().renew(schedule, self.model.cpus());
         self.follow(schedule);
     }
@@ -192,10 +204,12 @@ impl Engine {
         self.horizon.set(0);
     }
 
-    /// Ends the run, for the first reason that is given.
+    /// Ends the run, for the first reason that is given. What programs do while they are unwound
+    /// does not count.
     pub(super) fn stop(&self, failure: Failure) {
         self.failure.borrow_mut().get_or_insert(failure);
         self.failed.set(true);
+        self.running.set(NOBODY);
     }
 
     /// Makes a CPU eligible to run from `time` on.
@@ -214,10 +228,10 @@ impl Engine {
     }
 
     /// Something happened that somebody may have waited for whom the engine does not know to wait.
-    #[inline]
+    #[inline(always)]
     pub(super) fn progress(&self) {
-        self.stalls.set(0);
-        if self.relaxed.get() > 0 {
+        if self.stalls.get() > 0 {
+            self.stalls.set(0);
             self.wake_relaxed();
         }
     }

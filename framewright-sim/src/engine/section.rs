@@ -1,7 +1,8 @@
 //! Who is where alone. What the library uses exclusively, it enters and leaves; two CPUs inside one
 //! section are a bug of the protocol that was to keep them apart, found before they meet.
 
-use super::Cpu;
+use super::{Cpu, Failure};
+use framewright::CpuId;
 
 /// A section: a place in a dense table.
 #[derive(Clone, Copy)]
@@ -20,6 +21,7 @@ pub(super) struct Sections {
 }
 
 impl Sections {
+    #[inline]
     fn occupant(&mut self, section: SectionId) -> &mut u16 {
         let table = &mut self.tables[section.table];
         if section.index >= table.len() {
@@ -53,7 +55,8 @@ impl Cpu<'_> {
         drop(sections);
         if before != 0 {
             let SectionId { name, index, .. } = section;
-            self.fail(format!("entered {name} {index} while CPU {} was inside", before - 1));
+            let (section, inside) = (format!("{name} {index}"), CpuId::new(before - 1));
+            self.fail_with(Failure::Shared { cpu: self.id(), section, inside });
         }
         if self.engine.hunts.get() {
             self.step();

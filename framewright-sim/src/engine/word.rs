@@ -22,14 +22,28 @@ struct Word {
 /// Words that a CPU may wait for at once: what a waiting loop looked at last.
 const LOADED: usize = 4;
 
-/// A word as a CPU has seen it.
-type Seen = Option<(u32, u32)>;
+/// A word and its version as a CPU has seen them.
+#[derive(Clone, Copy)]
+struct Seen {
+    word: u32,
+    version: u32,
+}
+
+impl Seen {
+    const NOTHING: Self = Self { word: u32::MAX, version: 0 };
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self::NOTHING
+    }
+}
 
 #[derive(Default)]
 struct View {
     /// Stores that have not reached memory, oldest first.
     buffer: VecDeque<(u32, u32)>,
-    /// Words loaded since this CPU last waited, and their versions: the last few.
+    /// What this CPU loaded last since it last waited.
     loaded: [Seen; LOADED],
     /// Where the next goes.
     oldest: usize,
@@ -41,14 +55,12 @@ struct View {
 pub(super) struct Words {
     words: Vec<Word>,
     views: Vec<View>,
-    /// CPUs that wait for a change.
-    waiting: u32,
 }
 
 impl Words {
     pub(super) fn new(cpus: u16) -> Self {
         let views = (0..cpus).map(|_| View::default()).collect();
-        Self { words: Vec::new(), views, waiting: 0 }
+        Self { words: Vec::new(), views }
     }
 
     pub(super) fn create(&mut self, value: u32) -> WordId {
@@ -56,10 +68,12 @@ impl Words {
         WordId(self.words.len() as u32 - 1)
     }
 
+    #[inline]
     fn get(&mut self, word: u32) -> &mut Word {
         self.words.get_mut(word as usize).expect("a word of before the machine was restarted")
     }
 
+    #[inline]
     fn store(&mut self, word: u32, value: u32) {
         let word = self.get(word);
         word.value = value;
@@ -72,10 +86,9 @@ impl Words {
             while let Some((word, value)) = self.views[cpu].buffer.pop_front() {
                 self.store(word, value);
             }
-            self.views[cpu].loaded = [None; LOADED];
+            self.views[cpu].loaded = [Seen::NOTHING; LOADED];
             self.views[cpu].waits = false;
         }
-        self.waiting = 0;
     }
 
     pub(super) fn forget_all(&mut self) {
@@ -84,30 +97,36 @@ impl Words {
     }
 
     /// What a CPU sees: its own latest store, or memory.
+    #[inline]
     fn load(&mut self, cpu: u16, word: u32) -> u32 {
         let Word { value, version } = *self.get(word);
         let view = &mut self.views[usize::from(cpu)];
         view.saw(word, version);
+        if view.buffer.is_empty() {
+            return value;
+        }
         let own = view.buffer.iter().rev().find(|(other, _)| *other == word);
         own.map_or(value, |(_, value)| *value)
     }
 
     fn changed_since_loaded(&self, cpu: u16) -> bool {
-        let mut loaded = self.views[usize::from(cpu)].loaded.iter().flatten();
-        loaded.any(|&(word, version)| self.words[word as usize].version != version)
+        let loaded = &self.views[usize::from(cpu)].loaded;
+        let changed = |seen: &Seen| {
+            self.words.get(seen.word as usize).is_some_and(|word| word.version != seen.version)
+        };
+        loaded.iter().any(changed)
     }
 }
 
 impl View {
+    #[inline]
     fn saw(&mut self, word: u32, version: u32) {
-        let known = self.loaded.iter_mut().flatten().find(|(other, _)| *other == word);
-        match known {
-            Some(known) => known.1 = version,
-            None => {
-                self.loaded[self.oldest] = Some((word, version));
-                self.oldest = (self.oldest + 1) % LOADED;
-            }
-        }
+        self.loaded[self.oldest] = Seen { word, version };
+        self.oldest = (self.oldest + 1) % LOADED;
+    }
+
+    fn waits_for(&self, word: u32) -> bool {
+        self.waits && self.loaded.iter().any(|seen| seen.word == word)
     }
 }
 
@@ -130,7 +149,7 @@ impl Engine {
         if buffer.is_empty()
             && let Some(hunt) = self.scheduler.borrow_mut().hunt()
         {
-            hunt.buffers.remove(cpu);
+            hunt.buffers(cpu, false);
         }
         words.store(word, value);
         drop(words);
@@ -138,18 +157,22 @@ impl Engine {
     }
 
     /// Wakes who waits for a word.
+    #[inline]
     fn changed(&self, word: u32, now: u64) {
         self.progress();
-        if self.words.borrow().waiting == 0 {
-            return;
+        if self.watched.get() > 0 {
+            self.wake_watchers(word, now);
         }
+    }
+
+    #[cold]
+    fn wake_watchers(&self, word: u32, now: u64) {
         for cpu in 0..self.cpus.len() as u16 {
             let mut words = self.words.borrow_mut();
             let view = &mut words.views[usize::from(cpu)];
-            let waits = view.waits && view.loaded.iter().flatten().any(|(other, _)| *other == word);
-            if waits {
+            if view.waits_for(word) {
                 view.waits = false;
-                words.waiting -= 1;
+                self.watched.set(self.watched.get() - 1);
                 drop(words);
                 self.wake(cpu, now);
             }
@@ -176,11 +199,16 @@ impl Cpu<'_> {
             self.engine.words.borrow_mut().store(word, value);
             return self.engine.changed(word, self.now());
         }
+        self.store_later(word, value);
+    }
+
+    #[cold]
+    fn store_later(&self, word: u32, value: u32) {
         self.engine.words.borrow_mut().views[usize::from(self.number())]
             .buffer
             .push_back((word, value));
         if let Some(hunt) = self.engine.scheduler.borrow_mut().hunt() {
-            hunt.buffers.insert(self.number());
+            hunt.buffers(self.number(), true);
         }
     }
 
@@ -217,17 +245,14 @@ impl Cpu<'_> {
         self.fence();
         let me = usize::from(self.number());
         if !self.engine.words.borrow().changed_since_loaded(self.number()) {
-            {
-                let mut words = self.engine.words.borrow_mut();
-                words.views[me].waits = true;
-                words.waiting += 1;
-            }
+            let watched = &self.engine.watched;
+            self.engine.words.borrow_mut().views[me].waits = true;
+            watched.set(watched.get() + 1);
             self.park();
+            if std::mem::take(&mut self.engine.words.borrow_mut().views[me].waits) {
+                watched.set(watched.get() - 1);
+            }
         }
-        let mut words = self.engine.words.borrow_mut();
-        if std::mem::take(&mut words.views[me].waits) {
-            words.waiting -= 1;
-        }
-        words.views[me].loaded = [None; LOADED];
+        self.engine.words.borrow_mut().views[me].loaded = [Seen::NOTHING; LOADED];
     }
 }

@@ -40,7 +40,8 @@ impl MachineError {
     }
 }
 
-/// Of `words`, the one that `text` is most like.
+/// Of `words`, the one that `text` is most like: one that begins so, or needs the fewest edits.
 pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    words.min_by_key(|word| strsim::damerau_levenshtein(text, word))
+    let begins_so = |word: &str| !text.is_empty() && word.starts_with(text);
+    words.min_by_key(|word| (!begins_so(word), strsim::damerau_levenshtein(text, word)))
 }

@@ -55,6 +55,6 @@ pub use costs::{
 };
 pub use error::MachineError;
 pub use parameter::{PARAMETERS, Parameter, Unit};
-pub use presets::{nearest_preset, presets};
+pub use presets::{nearest_name, presets};
 pub use spec::{Figure, Relation, Spec};
 pub use topology::{MOST_CPUS, Node, Topology};

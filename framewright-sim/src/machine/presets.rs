@@ -31,10 +31,9 @@ pub fn presets() -> impl ExactSizeIterator<Item = &'static str> + Clone {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// The preset whose name is most like `name`.
-#[must_use]
-pub fn nearest_preset(name: &str) -> &'static str {
-    nearest(name, presets()).unwrap_or(COMMON)
+/// Of `names`, the one that `name` is most like; nothing if there are none.
+pub fn nearest_name<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> &'n str {
+    nearest(name, names).unwrap_or_default()
 }
 
 /// What a description builds upon that names `base`; `None` if there is no such thing.
@@ -55,7 +54,7 @@ impl Spec {
     /// If there is none, the nearest is named.
     pub fn preset(name: &str) -> Result<Self, MachineError> {
         if !presets().any(|preset| preset == name) {
-            let hint = nearest_preset(name);
+            let hint = nearest_name(name, presets());
             let reason = format!("there is no such machine; the nearest there is: '{hint}'");
             return Err(MachineError::about(name, reason));
         }
@@ -91,13 +90,14 @@ impl Spec {
             distances: Vec::new(),
             provenance: Provenance {
                 basis: Basis::Guessed,
-                note: "made to measure: one socket and node per 28 CPUs, 512 MiB per CPU".into(),
+                note: "512 MiB per CPU, one thread per core".into(),
             },
         };
         let topology = Topology::new(parts)
             .map_err(|impossible| MachineError::about(&name, impossible.reason))?;
         let mut draft = base(COMMON).unwrap_or_else(|| Ok(Draft::default()))?;
         draft.name = Some(name);
+        draft.description = Some("made to measure: one socket and node per 28 CPUs".into());
         draft.topology = Some(topology);
         draft.finish("uniform")
     }

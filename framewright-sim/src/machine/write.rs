@@ -48,8 +48,11 @@ fn write_topology(text: &mut String, topology: &Topology) -> fmt::Result {
     writeln!(text, "threads_per_core = {}", topology.threads_per_core())?;
     writeln!(text, "nodes = [")?;
     for Node { socket, memory } in topology.nodes() {
-        let memory = format!("{}MiB", memory >> 20);
-        writeln!(text, "    {{ socket = {socket}, memory = \"{memory}\" }},")?;
+        let (amount, unit) = match memory >> 20 {
+            mebibytes if mebibytes.is_multiple_of(1024) => (mebibytes >> 10, "GiB"),
+            mebibytes => (mebibytes, "MiB"),
+        };
+        writeln!(text, "    {{ socket = {socket}, memory = \"{amount}{unit}\" }},")?;
     }
     writeln!(text, "]\ndistances = [")?;
     let nodes = topology.nodes().len() as u8;

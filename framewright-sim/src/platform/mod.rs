@@ -31,7 +31,7 @@ pub use word::SimWord;
 
 use crate::engine::{Cpu, Engine, Handler, Machine};
 use crate::machine::Library;
-use fragile::Fragile;
+use crate::one_thread::OneThread;
 use framewright::{
     CpuId, Order, Pfn, Platform,
     observe::Corruption,
@@ -66,7 +66,7 @@ pub struct Settings {
 ///
 /// It may be sent and shared, as platforms must; but on any thread other than the one that made it,
 /// its methods panic.
-pub struct Simulated(Fragile<Inner>);
+pub struct Simulated(OneThread<Inner>);
 
 struct Inner {
     machine: Machine,
@@ -76,11 +76,13 @@ struct Inner {
 }
 
 impl Simulated {
-    /// The library's view of `machine`.
+    /// The library's view of `machine`. Zones are taken to be the nodes', in order; where they are
+    /// not, [`Machine::set_home`] puts that right.
     #[must_use]
     pub fn new(machine: &Machine, settings: Settings) -> Self {
+        lines::set_homes(machine);
         let barrier: Handler = Rc::new(|_| {});
-        Self(Fragile::new(Inner { machine: machine.clone(), settings, frames: None, barrier }))
+        Self(OneThread::new(Inner { machine: machine.clone(), settings, frames: None, barrier }))
     }
 
     /// As it is, with frames that hold something.
@@ -90,8 +92,9 @@ impl Simulated {
     /// On a thread that did not make it.
     #[must_use]
     pub fn with_frames(self, frames: Rc<dyn Frames>) -> Self {
-        let inner = self.0.into_inner();
-        Self(Fragile::new(Inner { frames: Some(frames), ..inner }))
+        let Inner { machine, settings, barrier, .. } = self.0.get();
+        let (machine, barrier) = (machine.clone(), Rc::clone(barrier));
+        Self(OneThread::new(Inner { machine, barrier, frames: Some(frames), settings: *settings }))
     }
 
     /// The machine.

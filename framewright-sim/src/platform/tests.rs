@@ -92,6 +92,7 @@ fn without_the_barrier_two_cpus_meet_inside_the_lists() {
         Some((machine.choices(), failure))
     });
     let (choices, failure) = found.expect("the missing barrier is found");
+    assert!(matches!(failure, Failure::Shared { .. }), "{failure}");
     assert!(failure.to_string().contains("entered lists"), "{failure}");
     assert_eq!(four(&hunting(Schedule::Replay(choices)), settings, 3), Err(failure));
 }

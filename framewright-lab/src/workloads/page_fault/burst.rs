@@ -1,113 +1,138 @@
 //! The body: what one CPU does, on any machine.
 
-use framewright::{AllocError, Block, CpuToken, MigrateType, Order, Request};
-use std::fmt;
-
 use super::{FreeOrder, PageFault};
-use crate::workloads::{Contents, Overwritten};
-
-const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
-const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
-
-/// What stopped a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stopped {
-    OutOfMemory(AllocError),
-    NotCleared(u64),
-    Overwritten(Overwritten),
-}
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stopped::OutOfMemory(error) => error.fmt(f),
-            Stopped::NotCleared(pfn) => write!(f, "frame {pfn:#x} was not cleared"),
-            Stopped::Overwritten(overwritten) => overwritten.fmt(f),
-        }
-    }
-}
+use crate::workloads::{
+    allocator::{Allocator, Frames},
+    cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
+    world::World,
+};
 
 /// One CPU's bursts.
-pub(super) struct Bursts<'w, 'm> {
+pub(crate) struct Bursts<'w, B> {
     work: &'w PageFault,
-    pages: Vec<Option<Mapped<'m>>>,
-    tables: Vec<Option<Block<'m>>>,
-    /// Where freed pages go to be freed at once.
-    gathered: Vec<Option<Block<'m>>>,
+    /// What is mapped; on the way down, what was freed has left its slots.
+    pages: Vec<Option<B>>,
+    /// Slots that are empty again. Nothing is before the way down begins.
+    freed: usize,
+    tables: Vec<Option<B>>,
     random: fastrand::Rng,
-    /// What the next page is touched with: never the same twice, nor another CPU's.
-    next_value: u64,
+    /// What pages are touched with is made from it: never the same twice for a frame, nor another
+    /// CPU's.
+    cycle: u64,
+    /// Steps to go until the CPU is where it shall be when the clock starts.
+    to_age: u64,
 }
 
-/// A page, and what it was touched with.
-struct Mapped<'m> {
-    block: Block<'m>,
-    value: u64,
-}
-
-impl<'w, 'm> Bursts<'w, 'm> {
+impl<'w, B: Frames + Send> Bursts<'w, B> {
     /// The bursts of CPU `cpu`.
-    pub(super) fn new(work: &'w PageFault, cpu: u16) -> Self {
+    pub(crate) fn new(work: &'w PageFault, cpu: u16) -> Self {
+        let mut random = fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32));
+        // Anywhere in a cycle, after a whole one for those on the way up.
+        let phase = random.u64(..2 * u64::from(work.frames).max(1));
+        let frames = u64::from(work.frames);
         Self {
             work,
             pages: Vec::with_capacity(work.frames as usize),
+            freed: 0,
             tables: Vec::new(),
-            gathered: Vec::with_capacity(work.gather as usize),
-            random: fastrand::Rng::with_seed(work.seed ^ u64::from(cpu) << 32),
-            next_value: (u64::from(cpu) + 1) << 48,
+            random,
+            cycle: u64::from(cpu) << 32,
+            to_age: if phase < frames { 2 * frames + phase } else { phase },
         }
     }
 
-    /// Up and down once. Returns the pages touched. Whatever stops it, all frames are free again
-    /// when it returns.
-    pub(super) fn cycle<P: Contents>(
-        &mut self,
-        cpu: &mut CpuToken<'_, 'm, P>,
-    ) -> Result<u64, Stopped> {
-        let up = self.up(cpu);
-        let pages = self.pages.len() as u64;
-        let down = self.down(cpu);
-        up.and(down).map(|()| pages)
-    }
-
-    fn up<P: Contents>(&mut self, cpu: &mut CpuToken<'_, 'm, P>) -> Result<(), Stopped> {
-        for page in 0..self.work.frames {
-            if page % self.work.frames_per_table == 0 {
-                let table = cpu.alloc(TABLE).map_err(Stopped::OutOfMemory)?;
-                self.tables.push(Some(table));
-            }
-            let mut block = cpu.alloc(PAGE).map_err(Stopped::OutOfMemory)?;
-            let machine = cpu.memory().platform();
-            let cleared = machine.is_cleared(&block);
-            let (pfn, value) = (block.pfn(), self.next_value);
-            self.next_value += 1;
-            machine.touch_block(&mut block, value);
-            self.pages.push(Some(Mapped { block, value }));
-            if !cleared {
-                return Err(Stopped::NotCleared(pfn.get()));
-            }
+    /// Up and down until the machine says that it is enough, or stops in between.
+    pub(crate) fn work<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        while !cpu.is_over() && (!self.pages.is_empty() || cpu.goes_on()) {
+            self.step(cpu)?;
         }
         Ok(())
     }
 
+    /// A little work before the clock starts, so that memory is no longer fresh and CPUs are not in
+    /// step; says whether there is more of it.
+    pub(crate) fn age<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<bool, Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let some = self.random.u64(32..512).min(self.to_age);
+        let mut left = some;
+        while left > 0 {
+            let before = self.freed;
+            self.step(cpu)?;
+            left = left.saturating_sub((self.freed.saturating_sub(before) as u64).max(1));
+        }
+        self.to_age -= some;
+        Ok(self.to_age > 0)
+    }
+
     /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
-    fn down<P: Contents>(&mut self, cpu: &mut CpuToken<'_, 'm, P>) -> Result<(), Stopped> {
-        if self.work.free_order == FreeOrder::Random {
+    pub(crate) fn give_back<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let mut result = Ok(());
+        while !self.pages.is_empty() || !self.tables.is_empty() {
+            result = result.and(self.down(cpu));
+        }
+        result
+    }
+
+    /// One page up, or one batch down.
+    fn step<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        match self.freed == 0 && self.pages.len() < self.work.frames as usize {
+            true => self.up(cpu),
+            false => self.down(cpu),
+        }
+    }
+
+    /// Maps one more page.
+    fn up<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let page = self.pages.len() as u32;
+        if page == 0 {
+            self.cycle += 1;
+        }
+        if page.is_multiple_of(PAGES_PER_TABLE) {
+            self.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
+        self.pages.push(Some(block));
+        Ok(())
+    }
+
+    /// Unmaps the next batch; with the last one, the page tables.
+    fn down<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        if self.freed == 0 && self.work.free_order == FreeOrder::Random {
             self.random.shuffle(&mut self.pages);
         }
-        let mut result = Ok(());
-        for chunk in self.pages.chunks_mut(self.work.gather as usize) {
-            for Mapped { block, value } in chunk.iter_mut().filter_map(Option::take) {
-                let verified = cpu.memory().platform().verify(&block, value);
-                result = result.and(verified.map_err(Stopped::Overwritten));
-                self.gathered.push(Some(block));
-            }
-            cpu.free_bulk(&mut self.gathered);
-            self.gathered.clear();
+        let end = self.pages.len().min(self.freed + GATHER as usize);
+        let batch = &mut self.pages[self.freed..end];
+        let result = cpu.unmap(batch, |block| value_of(self.cycle, block));
+        self.freed = end;
+        if end == self.pages.len() {
+            cpu.allocator.free_batch(&mut self.tables);
+            self.tables.clear();
+            self.pages.clear();
+            self.freed = 0;
         }
-        self.pages.clear();
-        cpu.free_bulk(&mut self.tables);
-        self.tables.clear();
         result
     }
 }
@@ -115,9 +140,15 @@ impl<'w, 'm> Bursts<'w, 'm> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workloads::{
+        allocator::Library,
+        host::{HostWorld, Limit, Pace},
+        tally::{Done, Tally},
+        world::Overwritten,
+    };
     use framewright::{Config, CpuId, Layout, Memory};
     use framewright_host::{HostMachine, Metadata};
-    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
     fn a_frame_that_somebody_else_writes_to_is_noticed_and_all_are_freed() {
@@ -127,20 +158,42 @@ mod tests {
         let mut buffer =
             Metadata::for_layout(&Layout::new::<HostMachine>(&config).unwrap()).unwrap();
         let memory = Memory::new(machine, &config, buffer.as_mut()).unwrap();
-        let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
-        let work = PageFault { frames: 1100, ..PageFault::full(1) };
+        let (tallies, stop) = ([Tally::default()], AtomicBool::new(false));
+        let mut cpu = Cpu {
+            number: 0,
+            of: 1,
+            allocator: Library(memory.cpu(CpuId::new(0)).unwrap()),
+            world: HostWorld::new(memory.platform(), Pace::new(Limit::Cycles(2)), &stop),
+            tally: &tallies[0],
+            heat: None,
+        };
+        let work = PageFault { frames: 1100, ..PageFault::new(1) };
         let mut bursts = Bursts::new(&work, 0);
 
-        bursts.up(&mut cpu).unwrap();
+        (0..1100).for_each(|_| bursts.step(&mut cpu).unwrap());
         assert_eq!((bursts.pages.len(), bursts.tables.len()), (1100, 3));
         let victim = bursts.pages[700].as_ref().unwrap();
-        let (pfn, expected) = (victim.block.pfn(), victim.value);
-        memory.platform().words(&victim.block)[511].store(77, Relaxed);
+        let (pfn, expected) = (victim.pfn(), value_of(bursts.cycle, victim));
+        memory.platform().words(victim)[511].store(77, Relaxed);
 
         let overwritten = Overwritten { pfn, found: 77, expected };
-        assert_eq!(bursts.down(&mut cpu), Err(Stopped::Overwritten(overwritten)));
-        assert_eq!(bursts.cycle(&mut cpu), Ok(1100));
-        cpu.drain();
+        assert_eq!(bursts.give_back(&mut cpu), Err(Stopped::Overwritten(overwritten)));
+        assert_eq!(bursts.work(&mut cpu), Ok(()));
+        assert_eq!(Done::sum(&tallies).pages, 3 * 1100);
+        assert_eq!(bursts.give_back(&mut cpu), Ok(()));
+        cpu.allocator.0.drain();
         assert_eq!(memory.free(), 4096);
+    }
+
+    #[test]
+    fn ageing_ends_anywhere_in_a_cycle() {
+        let work = PageFault { frames: 1000, ..PageFault::new(1) };
+        let phases: Vec<u64> =
+            (0..50).map(|cpu| Bursts::<framewright::Block<'_>>::new(&work, cpu).to_age).collect();
+        // On the way down after one way up, or on the way up again.
+        assert!(phases.iter().all(|steps| (1000..3000).contains(steps)), "{phases:?}");
+        assert!(
+            phases.iter().any(|steps| *steps < 2000) && phases.iter().any(|steps| *steps > 2000)
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! What keeps a run from happening.
 
-use framewright::{AllocError, CpuError, InitError};
+use framewright::{CpuError, InitError};
 use framewright_host::HostError;
 use thiserror::Error;
 
-/// Why `page-fault` could not run.
+/// Why a workload could not run on threads.
 #[derive(Debug, Error)]
-pub enum PageFaultError {
+pub enum WorkloadError {
     /// The machine could not be had.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -23,10 +23,10 @@ pub enum PageFaultError {
     /// A CPU of the memory could not be claimed.
     #[error(transparent)]
     Cpu(#[from] CpuError),
-    /// The bursts do not fit.
+    /// What CPUs hold does not fit.
     #[error(
-        "{cpus} CPUs hold {} MiB at the top of their bursts and {} MiB of {} MiB may be used; give \
-         it at least {} MiB, or fewer CPUs",
+        "{cpus} CPUs hold up to {} MiB and {} MiB of {} MiB may be used; give it at least {} MiB, \
+         or fewer CPUs",
         mib(*needed), mib(*usable), mib(*frames), mib(*ample)
     )]
     TooSmall {
@@ -42,15 +42,20 @@ pub enum PageFaultError {
         ample: u64,
     },
     /// The work has no frames, no rounds or no batches.
-    #[error("page-fault needs at least one {0}")]
-    Nothing(&'static str),
+    #[error("{workload} needs at least one {what}")]
+    Nothing {
+        /// The workload.
+        workload: &'static str,
+        /// What it has none of.
+        what: &'static str,
+    },
     /// An allocation failed although memory is ample.
     #[error("CPU {cpu} ran out of memory: {reason}")]
     OutOfMemory {
         /// The CPU.
         cpu: u16,
-        /// What the library said.
-        reason: AllocError,
+        /// What the allocator said.
+        reason: String,
     },
 }
 

@@ -1,0 +1,190 @@
+//! Where ticks are, and what stands at them.
+
+use super::Scale;
+
+/// About how many ticks a vertical axis has.
+const TICKS: f64 = 5.0;
+
+/// Ticks from zero to the first at or above `most`: multiples of 1, 2 or 5 times a power of ten.
+pub(super) fn ticks(most: f64) -> Vec<f64> {
+    let most = if most > 0.0 { most } else { 1.0 };
+    let rough = most / TICKS;
+    let power = 10_f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+    let step = steps.into_iter().find(|step| *step >= rough).unwrap_or(most);
+    let count = (most / step - 1e-9).ceil().max(1.0) as u32;
+    (0..=count).map(|tick| f64::from(tick) * step).collect()
+}
+
+/// Ticks at multiples of a round step from `least` to `most`.
+fn ticks_between(least: f64, most: f64) -> Vec<f64> {
+    let all = ticks(most - least);
+    let step = all.get(1).copied().unwrap_or(1.0);
+    let first = (least / step - 1e-9).ceil();
+    let count = ((most + step * 1e-9) / step - first).floor().max(0.0) as u32;
+    (0..=count).map(|tick| (first + f64::from(tick)) * step).collect()
+}
+
+/// What an axis spans, and where its ticks are.
+pub(super) struct Span {
+    scale: Scale,
+    pub(super) least: f64,
+    pub(super) most: f64,
+    pub(super) ticks: Vec<f64>,
+}
+
+impl Span {
+    /// A horizontal axis: exactly from the least value to the greatest.
+    pub(super) fn across(values: impl Iterator<Item = f64>, scale: Scale) -> Self {
+        let (least, most) = match (extremes(values), scale) {
+            (Some((least, most)), _) if least < most => (least, most),
+            (Some((only, _)), Scale::Linear) => (only - 1.0, only + 1.0),
+            (Some((only, _)), _) => (only / 2.0, only * 2.0),
+            (None, _) => (1.0, 2.0),
+        };
+        let ticks = match scale.base() {
+            None => ticks_between(least, most),
+            Some(base) => powers(base, log(least, base).ceil(), log(most, base).floor()),
+        };
+        Self { scale, least, most, ticks }
+    }
+
+    /// A vertical axis: from zero, or the tick below the least value, to the tick above all.
+    pub(super) fn upwards(values: impl Iterator<Item = f64>, scale: Scale) -> Self {
+        let extremes = extremes(values);
+        let ticks = match (scale.base(), extremes) {
+            (None, extremes) => ticks(extremes.map_or(1.0, |(_, most)| most)),
+            (Some(base), None) => powers(base, 0.0, 1.0),
+            (Some(base), Some((least, most))) => {
+                let first = log(least, base).floor();
+                powers(base, first, log(most, base).ceil().max(first + 1.0))
+            }
+        };
+        let end = |tick: Option<&f64>| tick.copied().unwrap_or_default();
+        Self { scale, least: end(ticks.first()), most: end(ticks.last()), ticks }
+    }
+
+    /// Where `value` lies, evenly spread from there on; 0 if it has no place.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        self.scale.place(value).unwrap_or_default()
+    }
+
+    /// The tick at `place`.
+    pub(super) fn tick(&self, place: f64) -> Option<f64> {
+        self.ticks.iter().copied().find(|tick| (self.place(*tick) - place).abs() < 1e-9)
+    }
+}
+
+impl Scale {
+    /// What its ticks are powers of, if they are.
+    fn base(self) -> Option<f64> {
+        match self {
+            Self::Linear => None,
+            Self::Doubling => Some(2.0),
+            Self::Decades => Some(10.0),
+        }
+    }
+
+    /// Where `value` lies; none if it has no place.
+    pub(super) fn place(self, value: f64) -> Option<f64> {
+        let place = match self.base() {
+            None => value,
+            Some(base) if value > 0.0 => log(value, base),
+            Some(_) => return None,
+        };
+        place.is_finite().then_some(place)
+    }
+}
+
+/// The logarithm of `value`, a whole number where it should be one.
+fn log(value: f64, base: f64) -> f64 {
+    let log = if base == 2.0 { value.log2() } else { value.log10() };
+    if (log - log.round()).abs() < 1e-9 { log.round() } else { log }
+}
+
+fn powers(base: f64, first: f64, last: f64) -> Vec<f64> {
+    (first as i32..=last as i32).map(|power| base.powi(power)).collect()
+}
+
+fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |extremes, value| match extremes {
+        None => Some((value, value)),
+        Some((least, most)) => Some((f64::min(least, value), f64::max(most, value))),
+    })
+}
+
+/// `value` at a tick of its own kind: a power of ten.
+pub(super) fn alone(value: f64) -> String {
+    Figures::of(&[value]).write(value)
+}
+
+/// How the ticks of one axis are written: all with the same prefix and as many decimals.
+pub(super) struct Figures {
+    divisor: f64,
+    prefix: &'static str,
+    decimals: usize,
+}
+
+impl Figures {
+    pub(super) fn of(ticks: &[f64]) -> Self {
+        const PREFIXES: [(f64, &str); 3] = [(1e9, " G"), (1e6, " M"), (1e4, " k")];
+        let most = ticks.iter().copied().fold(0.0, f64::max);
+        let prefix = PREFIXES.into_iter().find(|(from, _)| most >= *from);
+        let (divisor, prefix) = match prefix {
+            Some((_, " k")) => (1e3, " k"),
+            Some(prefix) => prefix,
+            None => (1.0, ""),
+        };
+        let whole = |decimals: &usize| {
+            let unit = divisor / 10_f64.powi(*decimals as i32);
+            ticks.iter().all(|tick| ((tick / unit).round() * unit - tick).abs() < unit * 1e-6)
+        };
+        Self { divisor, prefix, decimals: (0..6).find(whole).unwrap_or(6) }
+    }
+
+    pub(super) fn write(&self, value: f64) -> String {
+        let prefix = if value == 0.0 { "" } else { self.prefix };
+        let decimals = if value == 0.0 { 0 } else { self.decimals };
+        format!("{:.decimals$}{prefix}", value / self.divisor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_reach_the_top() {
+        assert_eq!(ticks(83.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(ticks(100.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(ticks(16.2e6).len(), 5);
+        assert_eq!(ticks(0.0).last(), Some(&1.0));
+        assert_eq!(ticks(0.004).last(), Some(&0.004));
+    }
+
+    #[test]
+    fn ticks_lie_within_a_horizontal_axis_and_around_a_vertical_one() {
+        let across = |values: &[f64], scale| Span::across(values.iter().copied(), scale).ticks;
+        assert_eq!(across(&[1.0, 512.0], Scale::Doubling).len(), 10);
+        assert_eq!(across(&[3.0, 70.0], Scale::Doubling), [4.0, 8.0, 16.0, 32.0, 64.0]);
+        assert_eq!(across(&[2.0, 10.0], Scale::Linear), [2.0, 4.0, 6.0, 8.0, 10.0]);
+        let upwards = |values: &[f64], scale| Span::upwards(values.iter().copied(), scale).ticks;
+        assert_eq!(upwards(&[5.0, 900.0], Scale::Decades), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(upwards(&[1000.0], Scale::Decades), [1000.0, 10_000.0]);
+        assert_eq!(upwards(&[60.0, 83.0], Scale::Linear).len(), 6);
+        assert_eq!(Scale::Doubling.place(0.0), None);
+    }
+
+    #[test]
+    fn figures_of_one_axis_look_alike() {
+        let write = |ticks: &[f64]| {
+            let figures = Figures::of(ticks);
+            ticks.iter().map(|tick| figures.write(*tick)).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(write(&[0.0, 20.0, 40.0]), "0|20|40");
+        assert_eq!(write(&[0.0, 5e6, 10e6]), "0|5 M|10 M");
+        assert_eq!(write(&[0.0, 2.5e6, 5e6]), "0|2.5 M|5.0 M");
+        assert_eq!(write(&[0.0, 10_000.0, 20_000.0]), "0|10 k|20 k");
+        assert_eq!(write(&[0.0, 0.001, 0.002]), "0|0.001|0.002");
+    }
+}

@@ -1,0 +1,229 @@
+//! The picture, through `plotters`.
+
+use std::ops::{Range, RangeInclusive};
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::axis::{Figures, Span, alone};
+use super::labels::spread;
+use super::{Line, Panel, Plot, Scale};
+
+/// Pixels, all of them.
+const WIDTH: u32 = 960;
+const PANEL_HEIGHT: u32 = 360;
+const HEAD_HEIGHT: u32 = 64;
+const LEFT: i32 = 76;
+const TOP: i32 = 40;
+const BOTTOM: i32 = 52;
+/// Space for labels at the ends of lines: as much as they need, within reason.
+const RIGHT: RangeInclusive<i32> = 60..=280;
+/// What a character of a label takes, about.
+const CHARACTER: f64 = 7.4;
+
+const TEXT: RGBColor = RGBColor(0x26, 0x26, 0x26);
+const FAINT: RGBColor = RGBColor(0x66, 0x66, 0x66);
+const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
+
+/// Colours that the colour-blind can tell apart (Okabe and Ito), the darkest first.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x00, 0x00, 0x00),
+];
+
+type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Ticked, Ticked>>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// The picture as SVG.
+pub(super) fn draw(plot: &Plot) -> String {
+    let mut svg = String::new();
+    let height = HEAD_HEIGHT + PANEL_HEIGHT * plot.panels.len() as u32;
+    // Writing to a string does not fail.
+    let drawn = draw_on(SVGBackend::with_string(&mut svg, (WIDTH, height)), plot);
+    debug_assert!(drawn.is_ok(), "{drawn:?}");
+    svg
+}
+
+fn draw_on(backend: SVGBackend<'_>, plot: &Plot) -> Drawn {
+    let area = backend.into_drawing_area();
+    area.fill(&WHITE)?;
+    let (head, body) = area.split_vertically(HEAD_HEIGHT);
+    let title = font(20.0).style(FontStyle::Bold).into_text_style(&head).color(&TEXT);
+    head.draw_text(&plot.title, &title, (16, 14))?;
+    head.draw_text(&plot.subtitle, &text(&head, 13.0, FAINT), (16, 42))?;
+    let right = space_for_labels(plot);
+    for (area, panel) in body.split_evenly((plot.panels.len(), 1)).iter().zip(&plot.panels) {
+        draw_panel(area, panel, right)?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+/// An axis with ticks at these places.
+struct Ticked {
+    axis: RangedCoordf64,
+    ticks: Vec<f64>,
+}
+
+impl Ticked {
+    fn new(span: &Span) -> Self {
+        let ticks = span.ticks.iter().map(|tick| span.place(*tick)).collect();
+        Self { axis: (span.place(span.least)..span.place(span.most)).into(), ticks }
+    }
+}
+
+impl Ranged for Ticked {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.axis.map(value, limit)
+    }
+
+    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.axis.range()
+    }
+}
+
+/// What lies where.
+struct Frame {
+    x: Span,
+    y: Span,
+}
+
+impl Frame {
+    fn of(panel: &Panel) -> Self {
+        let points = || panel.lines.iter().flat_map(|line| shown(line, panel));
+        Self {
+            x: Span::across(points().map(|(x, _)| x), panel.x.scale),
+            y: Span::upwards(points().map(|(_, y)| y), panel.y.scale),
+        }
+    }
+
+    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.x.place(x), self.y.place(y))
+    }
+}
+
+/// The points of `line` that have a place.
+fn shown(line: &Line, panel: &Panel) -> impl Iterator<Item = (f64, f64)> {
+    let (across, upwards) = (panel.x.scale, panel.y.scale);
+    let points = line.points.iter().map(|point| (point.0, point.1));
+    points.filter(move |(x, y)| across.place(*x).is_some() && upwards.place(*y).is_some())
+}
+
+/// The space that the labels of all panels need: one for all, so that their axes are aligned.
+fn space_for_labels(plot: &Plot) -> i32 {
+    let lines = plot.panels.iter().flat_map(|panel| &panel.lines);
+    let longest = lines.map(|line| line.label.chars().count()).max().unwrap_or(0);
+    let space = (longest as f64 * CHARACTER) as i32 + 26;
+    space.clamp(*RIGHT.start(), *RIGHT.end())
+}
+
+fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Drawn {
+    let frame = Frame::of(panel);
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(TOP)
+        .margin_right(right)
+        .set_label_area_size(LabelAreaPosition::Left, LEFT)
+        .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM)
+        .build_cartesian_2d(Ticked::new(&frame.x), Ticked::new(&frame.y))?;
+    draw_mesh(area, &mut chart, &frame, panel)?;
+    for (index, line) in panel.lines.iter().enumerate() {
+        let points: Vec<_> = shown(line, panel).map(|point| frame.place(point)).collect();
+        draw_line(&mut chart, index, &points)?;
+    }
+    draw_labels(area, &chart, &frame, panel)
+}
+
+fn draw_mesh(area: &Area<'_>, chart: &mut Chart<'_, '_>, frame: &Frame, panel: &Panel) -> Drawn {
+    let (x, y) = (written(&frame.x, panel.x.scale), written(&frame.y, panel.y.scale));
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .axis_style(FAINT)
+        .x_desc(panel.x.label.clone())
+        .axis_desc_style(text(area, 14.0, TEXT))
+        .label_style(text(area, 13.0, TEXT))
+        .x_label_formatter(&x)
+        .y_label_formatter(&y)
+        .draw()?;
+    // Above its axis, where it can be read without turning one's head.
+    area.draw_text(&panel.y.label, &text(area, 14.0, TEXT), (16, 10))?;
+    Ok(())
+}
+
+/// What stands at the tick at a place. Powers of ten are of very different size: each is written
+/// as suits it.
+fn written(span: &Span, scale: Scale) -> impl Fn(&f64) -> String {
+    let figures = Figures::of(&span.ticks);
+    move |place| match span.tick(*place) {
+        None => String::new(),
+        Some(tick) if scale == Scale::Decades => alone(tick),
+        Some(tick) => figures.write(tick),
+    }
+}
+
+fn draw_line(chart: &mut Chart<'_, '_>, index: usize, points: &[(f64, f64)]) -> Drawn {
+    let colour = COLOURS[index % COLOURS.len()];
+    chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
+    let filled = colour.filled();
+    let points = points.iter().copied();
+    match index % 4 {
+        0 => chart.draw_series(points.map(|point| Circle::new(point, 4, filled)))?,
+        1 => chart
+            .draw_series(points.map(|point| {
+                EmptyElement::at(point) + Rectangle::new([(-4, -4), (4, 4)], filled)
+            }))?,
+        2 => chart.draw_series(points.map(|point| TriangleMarker::new(point, 6, filled)))?,
+        _ => chart.draw_series(points.map(|point| Cross::new(point, 4, colour.stroke_width(2))))?,
+    };
+    Ok(())
+}
+
+/// The label of each line, at the height of its last point.
+fn draw_labels(area: &Area<'_>, chart: &Chart<'_, '_>, frame: &Frame, panel: &Panel) -> Drawn {
+    let (base_x, base_y) = area.get_base_pixel();
+    let drawn: Vec<(usize, &Line, (i32, i32))> = panel
+        .lines
+        .iter()
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let (x, y) = chart.backend_coord(&frame.place(shown(line, panel).last()?));
+            Some((index, line, (x - base_x, y - base_y)))
+        })
+        .collect();
+    let heights: Vec<i32> = drawn.iter().map(|(_, _, (_, y))| *y).collect();
+    let heights = spread(&heights, TOP, PANEL_HEIGHT as i32 - BOTTOM);
+    // Where the axis ends, whatever line ends before.
+    let x = drawn.iter().map(|(_, _, (x, _))| *x).max().unwrap_or(0) + 12;
+    for ((index, line, _), y) in drawn.into_iter().zip(heights) {
+        let style = text(area, 14.0, COLOURS[index % COLOURS.len()]);
+        area.draw_text(&line.label, &style.pos(Pos::new(HPos::Left, VPos::Center)), (x, y))?;
+    }
+    Ok(())
+}
+
+fn font(size: f64) -> FontDesc<'static> {
+    // The backend makes letters smaller than it is told by this factor.
+    FontDesc::new(FontFamily::SansSerif, size * 1.24, FontStyle::Normal)
+}
+
+fn text(area: &Area<'_>, size: f64, colour: RGBColor) -> TextStyle<'static> {
+    TextStyle { color: colour.to_backend_color(), ..font(size).into_text_style(area) }
+}

@@ -1,0 +1,80 @@
+//! What is drawn is there, and twice the same.
+
+use super::*;
+
+fn line(label: &str, points: &[(f64, f64)]) -> Line {
+    Line { label: label.into(), points: points.iter().map(|&(x, y)| Point(x, y)).collect() }
+}
+
+/// Throughput and lock wait of two designs, roughly as a simulation shows them.
+fn scaling() -> Plot {
+    let cpus = [1.0, 2.0, 4.0, 8.0, 16.0, 28.0, 56.0, 112.0, 224.0, 512.0];
+    let curve = |value: &dyn Fn(f64) -> f64| -> Vec<(f64, f64)> {
+        cpus.iter().map(|&cpus| (cpus, value(cpus))).collect()
+    };
+    let x = Axis::doubling("CPUs");
+    let throughput = Panel {
+        x: x.clone(),
+        y: Axis::decades("page faults per second"),
+        lines: vec![
+            line("framewright", &curve(&|cpus| 4.7e5 * cpus * (1.0 - cpus / 9000.0))),
+            line("list-buddy", &curve(&|cpus| 4.4e5 * cpus / (1.0 + cpus / 18.0))),
+        ],
+    };
+    let wait = Panel {
+        x,
+        y: Axis::linear("waiting for the zone lock, % of all cycles"),
+        lines: vec![
+            line("framewright", &curve(&|cpus| cpus / 200.0)),
+            line("list-buddy", &curve(&|cpus| 88.0 * cpus / (cpus + 12.0))),
+            line("list-buddy, choose-before-lock", &curve(&|cpus| 86.0 * cpus / (cpus + 13.0))),
+        ],
+    };
+    Plot {
+        title: "page-fault on uniform:1 to uniform:512".into(),
+        subtitle: "framewright run page-fault --machine uniform:1..512 --seed 1".into(),
+        panels: vec![throughput, wait],
+    }
+}
+
+#[test]
+fn the_same_plot_is_the_same_bytes_and_says_what_it_shows() {
+    let svg = scaling().svg();
+    assert_eq!(svg, scaling().svg());
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    for text in ["CPUs", "page faults per second", "framewright", "512", "10 M", "choose-before"] {
+        assert!(svg.contains(text), "{text} is missing");
+    }
+}
+
+#[test]
+fn what_has_no_place_is_left_out() {
+    let axis = Axis::linear("y & <unit>");
+    for points in [
+        &[][..],
+        &[(1.0, f64::NAN)],
+        &[(0.0, 1.0), (-1.0, 1.0), (f64::INFINITY, 1.0)],
+        &[(4.0, 0.0)],
+        &[(4.0, 1.0), (8.0, f64::INFINITY), (16.0, 3.0)],
+    ] {
+        let (linear, doubling) = (Axis::linear("x"), Axis::doubling("x"));
+        let upwards = [axis.clone(), Axis { scale: Scale::Decades, ..axis.clone() }];
+        for (x, y) in [linear, doubling].into_iter().zip(upwards) {
+            let lines = vec![line("a", points), line("b", &[])];
+            let panel = Panel { x, y, lines };
+            let plot = Plot { title: String::new(), subtitle: String::new(), panels: vec![panel] };
+            let svg = plot.svg();
+            assert!(svg.contains("y &amp; &lt;unit&gt;") && !svg.contains("NaN"), "{svg}");
+        }
+    }
+    let nothing = Plot { title: "t".into(), subtitle: String::new(), panels: Vec::new() };
+    assert!(nothing.svg().ends_with("</svg>\n"));
+}
+
+#[test]
+fn series_of_a_report_become_lines() {
+    let mut runs = vec![Run { label: "a".into(), ..Run::default() }, Run::default()];
+    runs[0].series.insert("pages_per_s".into(), vec![Point(1.0, 2.0)]);
+    let panel = Panel::of_series(&runs, "pages_per_s", Axis::doubling("x"), Axis::linear("y"));
+    assert_eq!(panel.lines, [line("a", &[(1.0, 2.0)])]);
+}

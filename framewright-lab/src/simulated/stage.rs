@@ -1,0 +1,152 @@
+//! A run of anything: ageing, warm-up, window, end.
+
+use framewright_sim::{
+    engine::{Cpu as SimCpu, Failure, Machine, Program},
+    machine::Spec,
+};
+
+use super::{Plan, pipe::SimPipe, stopwatch::Stopwatch, world::SimWorld};
+use crate::workloads::{
+    Body, Counts, Way, Window, Workload,
+    allocator::Allocator,
+    cpu::{Cpu, Stopped},
+    heat::{Caches, Heat},
+    pipe::Message,
+    tally::Tally,
+};
+
+/// Frames of a core's share of the last-level cache: 1.375 MiB on Skylake-SP.
+const SHARE_OF_SOCKET_CACHE: u32 = 352;
+
+/// What a run needs beside an allocator.
+pub(super) struct Stage<'s> {
+    pub(super) work: &'s Workload,
+    pub(super) spec: &'s Spec,
+    pub(super) machine: &'s Machine,
+    pub(super) plan: Plan,
+    /// Frames of the memory.
+    pub(super) frames: u64,
+}
+
+/// An allocator, as the stage sees it.
+pub(super) struct Cast<'c, A> {
+    /// What CPU `cpu` allocates with.
+    pub(super) seat: &'c dyn Fn(u16) -> A,
+    /// What was counted so far.
+    pub(super) counts: &'c dyn Fn() -> Counts,
+    /// Frames that all CPUs' lists hold.
+    pub(super) held: &'c dyn Fn() -> u64,
+}
+
+/// All parts of a play.
+struct Play<'p, A: Allocator> {
+    stage: &'p Stage<'p>,
+    cast: &'p Cast<'p, A>,
+    watch: &'p Stopwatch<'p>,
+    tallies: &'p [Tally],
+    heat: &'p Heat,
+    pipes: &'p [SimPipe<'p, Message<A::Block>>],
+}
+
+impl Stage<'_> {
+    /// Plays the workload with an allocator. Every frame is free again in the end.
+    pub(super) fn play<A: Allocator>(&self, cast: &Cast<'_, A>) -> Result<Window, Failure> {
+        let cpus = self.spec.cpus();
+        let tallies: Vec<Tally> = (0..cpus).map(|_| Tally::default()).collect();
+        let heat = Heat::new(caches(self.spec), self.frames);
+        let (pipes, room) = self.work.pipes(cpus);
+        let pipes: Vec<_> =
+            (0..pipes).map(|number| SimPipe::new(self.machine, number, room)).collect();
+        let watch = Stopwatch::new(self.machine, &tallies, cast.counts, cast.held, self.plan);
+        let play = Play {
+            stage: self,
+            cast,
+            watch: &watch,
+            tallies: &tallies,
+            heat: &heat,
+            pipes: &pipes,
+        };
+        let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
+        let aged = play.age(&mut bodies);
+        let ran = aged.and_then(|()| play.run(&mut bodies));
+        let ended = play.give_back(&mut bodies);
+        ran.and(ended)?;
+        let unfinished = || Failure::Invariant { what: "nobody saw the window's end".to_owned() };
+        watch.window(self.frames).ok_or_else(unfinished)
+    }
+}
+
+impl<'p, A: Allocator> Play<'p, A> {
+    fn cpu(&self, number: u16, cpu: Option<SimCpu<'p>>) -> Cpu<'p, A, SimWorld<'p>> {
+        Cpu {
+            number,
+            of: self.stage.spec.cpus(),
+            allocator: (self.cast.seat)(number),
+            world: SimWorld { cpu, watch: self.watch, costs: self.stage.spec.costs() },
+            tally: &self.tallies[usize::from(number)],
+            heat: Some(self.heat),
+        }
+    }
+
+    fn way(&self, number: u16) -> Way<'p, A::Block> {
+        let pipe = self.stage.work.pipe_of(number, self.stage.spec.cpus())?;
+        Some(&self.pipes[pipe])
+    }
+
+    /// CPUs take turns until every one is where it shall be. Nothing is charged.
+    fn age(&self, bodies: &mut [Body<'_, A::Block>]) -> Result<(), Failure> {
+        let mut seats: Vec<_> = (0..bodies.len() as u16).map(|cpu| self.cpu(cpu, None)).collect();
+        let mut more = true;
+        while more {
+            more = false;
+            for (body, seat) in bodies.iter_mut().zip(&mut seats) {
+                more |= body.age(seat).map_err(|stopped| violation(seat.number, &stopped))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// By the clock, until the window is over.
+    fn run(&self, bodies: &mut [Body<'_, A::Block>]) -> Result<(), Failure> {
+        let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
+            let number = number as u16;
+            Box::new(move |cpu| {
+                // The engine outlives the run, and with it what `Play` borrows.
+                let machine_cpu = self.stage.machine.current();
+                let mut seat = self.cpu(number, machine_cpu);
+                if let Err(stopped) = body.work(&mut seat, self.way(number)) {
+                    cpu.fail(stopped.to_string());
+                }
+            })
+        });
+        self.stage.machine.run(programs.collect())
+    }
+
+    /// Everything comes back, and nothing is charged.
+    fn give_back(&self, bodies: &mut [Body<'_, A::Block>]) -> Result<(), Failure> {
+        let mut result = Ok(());
+        for (number, body) in bodies.iter_mut().enumerate() {
+            let number = number as u16;
+            let given = body.give_back(&mut self.cpu(number, None), self.way(number));
+            result = result.and(given.map_err(|stopped| violation(number, &stopped)));
+        }
+        result
+    }
+}
+
+fn violation(cpu: u16, stopped: &Stopped) -> Failure {
+    Failure::Violation { cpu: framewright::CpuId::new(cpu), what: stopped.to_string() }
+}
+
+/// The caches of a machine.
+fn caches(spec: &Spec) -> Caches {
+    let cpus = || 0..spec.cpus();
+    let of_core = (spec.costs().l2_bytes() / 4096) as u32;
+    let cores = spec.topology().cores_per_socket().iter().max().copied().unwrap_or(1);
+    Caches {
+        core_of: cpus().map(|cpu| spec.core_of(cpu)).collect(),
+        socket_of: cpus().map(|cpu| spec.socket_of(cpu).into()).collect(),
+        of_core,
+        of_socket: SHARE_OF_SOCKET_CACHE * u32::from(cores),
+    }
+}

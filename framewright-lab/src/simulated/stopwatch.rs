@@ -1,0 +1,109 @@
+//! When a window begins and ends, and what was counted then.
+//!
+//! CPUs look at the stopwatch as they go. Under the clock, the first that sees a time has come is
+//! not far ahead of the others, so it counts for all: the error is a few microseconds at each end.
+
+use framewright_sim::engine::{LockClass, LockStats, Machine};
+use std::cell::Cell;
+
+use super::Plan;
+use crate::workloads::{
+    Counts, Window,
+    figures::LockCycles,
+    tally::{Done, Tally},
+};
+
+/// What was counted up to some moment.
+#[derive(Clone, Copy)]
+struct Moment {
+    cycles: u64,
+    done: Done,
+    counts: Counts,
+    locks: LockStats,
+}
+
+/// Watches one run.
+pub(super) struct Stopwatch<'s> {
+    machine: &'s Machine,
+    tallies: &'s [Tally],
+    counts: &'s dyn Fn() -> Counts,
+    /// Frames that all CPUs' lists hold.
+    held: &'s dyn Fn() -> u64,
+    begin: u64,
+    end: u64,
+    began: Cell<Option<Moment>>,
+    ended: Cell<Option<(Moment, u64)>>,
+}
+
+impl<'s> Stopwatch<'s> {
+    /// Watches `machine` from the end of the warm-up to the end of the window.
+    pub(super) fn new(
+        machine: &'s Machine,
+        tallies: &'s [Tally],
+        counts: &'s dyn Fn() -> Counts,
+        held: &'s dyn Fn() -> u64,
+        plan: Plan,
+    ) -> Self {
+        let begin = cycles(machine, plan.warm_up);
+        let end = begin + cycles(machine, plan.window);
+        let (began, ended) = (Cell::new(None), Cell::new(None));
+        Self { machine, tallies, counts, held, begin, end, began, ended }
+    }
+
+    /// A CPU looks, at its `now`; says whether the window is over.
+    #[inline]
+    pub(super) fn look(&self, now: u64) -> bool {
+        if now >= self.begin {
+            self.note(now);
+        }
+        now >= self.end
+    }
+
+    fn note(&self, now: u64) {
+        if self.began.get().is_none() {
+            self.began.set(Some(self.moment(now)));
+        }
+        if now >= self.end && self.ended.get().is_none() {
+            self.ended.set(Some((self.moment(now), (self.held)())));
+        }
+    }
+
+    fn moment(&self, cycles: u64) -> Moment {
+        Moment {
+            cycles,
+            done: Done::sum(self.tallies),
+            counts: (self.counts)(),
+            locks: self.machine.lock_stats_of(LockClass::Zone),
+        }
+    }
+
+    /// What happened in the window, on a memory of so many frames; `None` if it did not come to its
+    /// end.
+    pub(super) fn window(&self, frames: u64) -> Option<Window> {
+        let (before, (after, held)) = (self.began.get()?, self.ended.get()?);
+        let elapsed = after.cycles - before.cycles;
+        let locks = after.locks - before.locks;
+        Some(Window {
+            seconds: nanos(self.machine, elapsed) / 1e9,
+            done: after.done.since(before.done),
+            counts: after.counts.since(before.counts),
+            waits: None,
+            cycles: Some(LockCycles {
+                all: elapsed * u64::from(self.machine.cpus()),
+                waiting: locks.wait_cycles,
+                holding: locks.hold_cycles,
+                contended: locks.contended,
+                acquisitions: locks.acquisitions,
+            }),
+            held_percent: 100.0 * held as f64 / frames.max(1) as f64,
+        })
+    }
+}
+
+fn nanos(machine: &Machine, cycles: u64) -> f64 {
+    cycles as f64 * machine.model().nanos_per_1000_cycles as f64 / 1000.0
+}
+
+fn cycles(machine: &Machine, nanos: u64) -> u64 {
+    (u128::from(nanos) * 1000 / u128::from(machine.model().nanos_per_1000_cycles.max(1))) as u64
+}

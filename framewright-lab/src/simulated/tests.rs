@@ -1,0 +1,61 @@
+use super::*;
+use crate::workloads::{
+    Side,
+    kbuild::Kbuild,
+    page_fault::{FreeOrder, PageFault},
+    socket_pairs::SocketPairs,
+};
+use ::framewright::Tuning;
+use indexmap::IndexMap;
+
+fn side() -> Side {
+    Side { label: "framewright".into(), tuning: Tuning::default(), settings: IndexMap::new() }
+}
+
+fn simulation(work: Workload, machine: &str) -> Simulation {
+    let spec = match machine.strip_prefix("uniform:") {
+        Some(cpus) => Spec::uniform(cpus.parse().unwrap()),
+        None => Spec::preset(machine),
+    };
+    let plan = Plan { warm_up: 500_000, window: 2_000_000 };
+    Simulation { work, spec: spec.unwrap(), frames: None, plan }
+}
+
+fn page_fault(free_order: FreeOrder) -> Workload {
+    Workload::PageFault(PageFault { frames: 2048, free_order, ..PageFault::new(1) })
+}
+
+fn median(run: &Run, name: &str) -> f64 {
+    run.metrics[name].median
+}
+
+fn both() -> [Contender; 2] {
+    [Contender::framewright(&side()), Contender::list_buddy("list-buddy", &side())]
+}
+
+#[test]
+fn every_workload_comes_to_its_end_on_nodes_and_gives_everything_back() {
+    for work in [
+        page_fault(FreeOrder::Mapping),
+        page_fault(FreeOrder::Random),
+        Workload::Kbuild(Kbuild { most_pages: 600, ..Kbuild::new(1) }),
+        Workload::SocketPairs(SocketPairs::new(1)),
+    ] {
+        let name = work.name();
+        let result = simulation(work, "uniform:40").run(&both(), &[1], &mut |_, _| {}).unwrap();
+        for run in &result.runs {
+            assert!(median(run, "pages") > 100.0, "{name}: {:?}", run.metrics);
+            assert!(median(run, "zone_lock_wait_pct") < 100.0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn equal_simulations_give_equal_results_and_other_seeds_others() {
+    let run = |seed| {
+        let simulation = simulation(page_fault(FreeOrder::Random), "uniform:8");
+        simulation.run(&both(), &[seed], &mut |_, _| {}).unwrap()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}

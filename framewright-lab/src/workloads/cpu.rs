@@ -1,0 +1,164 @@
+//! What a body holds: an allocator and a world, and who keeps the tally.
+
+use framewright::{MigrateType, Order, Request};
+use std::fmt;
+
+use super::{
+    allocator::{Allocator, Frames},
+    heat::{Heat, Hotness},
+    tally::Tally,
+    world::{Overwritten, Task, World},
+};
+
+/// Frames that a kernel collects before it flushes translations and frees them: what fits on a
+/// page of its gather list.
+pub(crate) const GATHER: u32 = 506;
+/// Pages that are put on the lists of pages in use at once.
+const LRU_BATCH: u32 = 15;
+/// Pages that one page table maps.
+pub(crate) const PAGES_PER_TABLE: u32 = 512;
+
+pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
+pub(crate) const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
+
+/// What a page is touched with by its `owner`, a number that no other owner has: never zero.
+pub(crate) fn value_of<B: Frames>(owner: u64, block: &B) -> u64 {
+    (owner + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (block.pfn().get() << 1) | 1
+}
+
+/// What stopped a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Stopped {
+    OutOfMemory(String),
+    NotCleared(u64),
+    Overwritten(Overwritten),
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory(why) => f.write_str(why),
+            Self::NotCleared(pfn) => write!(f, "frame {pfn:#x} was not cleared"),
+            Self::Overwritten(overwritten) => overwritten.fmt(f),
+        }
+    }
+}
+
+/// One CPU.
+pub(crate) struct Cpu<'t, A, W> {
+    pub(crate) number: u16,
+    /// CPUs of the machine.
+    pub(crate) of: u16,
+    pub(crate) allocator: A,
+    pub(crate) world: W,
+    pub(crate) tally: &'t Tally,
+    /// Who watches how hot frames are, if somebody does.
+    pub(crate) heat: Option<&'t Heat>,
+}
+
+impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
+    /// Whether the CPU shall begin another round.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.world.goes_on()
+    }
+
+    /// Whether the CPU shall give back what it has, in the middle of a round.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.world.is_over()
+    }
+
+    #[inline]
+    pub(crate) fn does(&self, task: Task) {
+        self.world.does(task);
+    }
+
+    /// Allocates a block.
+    #[inline]
+    pub(crate) fn alloc(&mut self, request: Request) -> Result<A::Block, Stopped> {
+        let block = self.allocator.alloc(request).map_err(Stopped::OutOfMemory)?;
+        if self.heat.is_some() {
+            let Hotness { hot, warm } = self.hotness(&block);
+            self.tally.looked_at.add(block.order().frames());
+            self.tally.hot.add(u64::from(hot));
+            self.tally.warm.add(u64::from(warm));
+        }
+        Ok(block)
+    }
+
+    /// A page of a process: a fault, a cleared frame, touched with the value that it is to have.
+    /// It is the `nth` of its mapping.
+    #[inline]
+    pub(crate) fn fault(
+        &mut self,
+        nth: u32,
+        value_of: impl Fn(&A::Block) -> u64,
+    ) -> Result<A::Block, Stopped> {
+        self.does(Task::Fault);
+        let mut block = self.alloc(PAGE)?;
+        let cleared = self.world.is_cleared(&block);
+        let value = value_of(&block);
+        self.touch(&mut block, value);
+        if (nth + 1).is_multiple_of(LRU_BATCH) {
+            self.does(Task::LruAdd(LRU_BATCH));
+        }
+        self.tally.pages.add(1);
+        if cleared {
+            return Ok(block);
+        }
+        let pfn = block.pfn().get();
+        self.allocator.free(block);
+        Err(Stopped::NotCleared(pfn))
+    }
+
+    /// Unmaps the pages in the slots, which were touched with what `value_of` says, and frees
+    /// them. The first that is wrong is told; all are freed.
+    pub(crate) fn unmap(
+        &mut self,
+        pages: &mut [Option<A::Block>],
+        value_of: impl Fn(&A::Block) -> u64,
+    ) -> Result<(), Stopped> {
+        let mut result = Ok(());
+        for batch in pages.chunks_mut(GATHER as usize) {
+            for block in batch.iter().flatten() {
+                let verified = self.world.verify(block, value_of(block));
+                result = result.and(verified.map_err(Stopped::Overwritten));
+            }
+            self.does(Task::Unmap(batch.len() as u32));
+            self.allocator.free_batch(batch);
+        }
+        result
+    }
+
+    /// Touches all frames of a block.
+    pub(crate) fn touch(&mut self, block: &mut A::Block, value: u64) {
+        self.heats(block);
+        self.world.touch(block, value);
+    }
+
+    /// Copies a message into a block.
+    pub(crate) fn copy_in(&mut self, block: &mut A::Block, value: u64) {
+        let hot = self.hotness(block).hot;
+        self.heats(block);
+        self.world.copy_in(block, value, hot);
+    }
+
+    /// Copies a message out of a block.
+    pub(crate) fn copy_out(&mut self, block: &A::Block, value: u64) -> Result<(), Stopped> {
+        let hot = self.hotness(block).hot;
+        self.heats(block);
+        self.world.copy_out(block, value, hot).map_err(Stopped::Overwritten)
+    }
+
+    fn hotness(&self, block: &A::Block) -> Hotness {
+        let of = |heat: &Heat| heat.of(self.number, block.pfn().get(), block.order().frames());
+        self.heat.map(of).unwrap_or_default()
+    }
+
+    #[inline]
+    fn heats(&self, block: &A::Block) {
+        if let Some(heat) = self.heat {
+            heat.touch(self.number, block.pfn().get(), block.order().frames());
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Warming up, rounds in turn, and the threads of a round.
+
+use framewright::{Block, CpuId};
+use framewright_host::Contention;
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    HostResult, HostSpec, Limit, Rounds, WorkloadError, caches,
+    memories::{self, End, HostMemory},
+    pipe::HostPipe,
+    world::{HostWorld, Pace},
+};
+use crate::workloads::{
+    Body, Counts, Side, Window, Workload,
+    allocator::Library,
+    cpu::{Cpu, Stopped},
+    figures::{self, Waits},
+    heat::Heat,
+    pipe::{Message, Pipe},
+    tally::{Done, Tally},
+};
+
+/// Runs every side of a comparison, their rounds alternating.
+pub(super) fn run(
+    work: &Workload,
+    spec: &HostSpec,
+    sides: &[Side],
+    rounds: Rounds,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<HostResult, WorkloadError> {
+    refuse_nothing(work, spec, sides, rounds)?;
+    let buffers: Result<Vec<_>, _> =
+        sides.iter().map(|side| memories::metadata(spec, side)).collect();
+    let mut buffers = buffers?;
+    let memories: Result<Vec<_>, _> = (sides.iter().zip(&mut buffers))
+        .map(|(side, buffer)| memories::memory(work, spec, side, buffer))
+        .collect();
+    let memories = memories?;
+    let players: Vec<Player> = memories.iter().map(|memory| Player::new(work, memory)).collect();
+    let (windows, stopped) = play_all(&players, rounds, progress)?;
+    let run = |(side, windows): (&Side, &Vec<Window>)| {
+        figures::run_of(&side.label, &side.settings, windows)
+    };
+    Ok(HostResult {
+        runs: sides.iter().zip(&windows).map(run).collect(),
+        checks: memories::checks(stopped, &memories),
+        notes: memories::notes(&memories),
+    })
+}
+
+fn refuse_nothing(
+    work: &Workload,
+    spec: &HostSpec,
+    sides: &[Side],
+    rounds: Rounds,
+) -> Result<(), WorkloadError> {
+    let lacks = work.lacks(spec.cpus);
+    let lacks = lacks.or((rounds.rounds == 0).then_some("round"));
+    let lacks = lacks.or(sides.is_empty().then_some("side"));
+    match lacks {
+        Some(what) => Err(WorkloadError::Nothing { workload: work.name(), what }),
+        None => Ok(()),
+    }
+}
+
+/// Warms every side up, then plays their rounds in turn.
+fn play_all(
+    players: &[Player<'_, '_>],
+    rounds: Rounds,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Vec<Vec<Window>>, End), WorkloadError> {
+    let mut windows: Vec<Vec<Window>> = players.iter().map(|_| Vec::new()).collect();
+    for player in players {
+        if let (_, Some(end)) = player.play(Limit::Cycles(rounds.warm_up))? {
+            return Ok((windows, Some(end)));
+        }
+    }
+    let total = u64::from(rounds.rounds) * players.len() as u64;
+    progress(0, total);
+    for done in 0..total {
+        let turn = (done % players.len() as u64) as usize;
+        let (window, end) = players[turn].play(rounds.limit)?;
+        windows[turn].push(window);
+        if end.is_some() {
+            return Ok((windows, end));
+        }
+        progress(done + 1, total);
+    }
+    Ok((windows, None))
+}
+
+/// One side, and what its CPUs have done.
+struct Player<'p, 'm> {
+    work: &'p Workload,
+    memory: &'p HostMemory<'m>,
+    tallies: Vec<Tally>,
+    /// Nobody watches where single operations are measured: watching costs as much as they do.
+    heat: Option<Heat>,
+}
+
+/// What was counted up to some moment.
+struct Moment {
+    done: Done,
+    counts: Counts,
+    contention: Contention,
+}
+
+/// What one thread did in a round.
+struct Part {
+    cpu: u16,
+    started: Instant,
+    ended: Instant,
+    stopped: Option<Stopped>,
+}
+
+/// What the threads of a round share.
+struct Shared<'m> {
+    limit: Limit,
+    start: Barrier,
+    stop: AtomicBool,
+    pipes: Vec<HostPipe<Message<Block<'m>>>>,
+}
+
+impl<'p, 'm> Player<'p, 'm> {
+    fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Self {
+        let cpus = memory.cpu_count();
+        let watched = !matches!(work, Workload::PageFault(_));
+        let heat = || Heat::new(caches::caches(cpus), memory.managed());
+        Self {
+            work,
+            memory,
+            tallies: (0..cpus).map(|_| Tally::default()).collect(),
+            heat: watched.then(heat),
+        }
+    }
+
+    /// One round: all CPUs at once. If one of them is stopped, all are.
+    fn play(&self, limit: Limit) -> Result<(Window, End), WorkloadError> {
+        let cpus = self.memory.cpu_count();
+        let (pipes, room) = self.work.pipes(cpus);
+        let shared = Shared {
+            limit,
+            start: Barrier::new(usize::from(cpus)),
+            stop: AtomicBool::new(false),
+            pipes: (0..pipes).map(|_| HostPipe::new(room)).collect(),
+        };
+        let before = self.moment();
+        let parts: Result<Vec<Part>, WorkloadError> = thread::scope(|scope| {
+            let spawn = |cpu| {
+                let shared = &shared;
+                scope.spawn(move || self.part(cpu, shared))
+            };
+            let threads: Vec<_> = (0..cpus).map(spawn).collect();
+            let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+            joined
+                .map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let parts = parts?;
+        let window = self.window(&before, &self.moment(), duration(&parts));
+        let stopped = parts.into_iter().find_map(|part| Some((part.cpu, part.stopped?)));
+        match stopped {
+            Some((cpu, Stopped::OutOfMemory(reason))) => {
+                Err(WorkloadError::OutOfMemory { cpu, reason })
+            }
+            stopped => Ok((window, stopped)),
+        }
+    }
+
+    /// One CPU's part of a round.
+    fn part(&self, cpu: u16, shared: &Shared<'m>) -> Result<Part, WorkloadError> {
+        let machine = self.memory.platform();
+        let registered = machine.register_as(CpuId::new(cpu));
+        // Whoever cannot register must not keep the others waiting.
+        shared.start.wait();
+        let registered = registered?;
+        let mut seat = Cpu {
+            number: cpu,
+            of: self.memory.cpu_count(),
+            allocator: Library(self.memory.cpu(registered.id())?),
+            world: HostWorld::new(machine, Pace::new(shared.limit), &shared.stop),
+            tally: &self.tallies[usize::from(cpu)],
+            heat: self.heat.as_ref(),
+        };
+        let pipe = self.work.pipe_of(cpu, seat.of).map(|pipe| &shared.pipes[pipe]);
+        let way = pipe.map(|pipe| pipe as &dyn Pipe<_>);
+        let mut body = Body::new(self.work, cpu, seat.of);
+        let worked = body.work(&mut seat, way);
+        if worked.is_err() {
+            shared.stop.store(true, Relaxed);
+        }
+        let stopped = worked.and(body.give_back(&mut seat, way)).err();
+        Ok(Part { cpu, started: seat.world.pace.started(), ended: Instant::now(), stopped })
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            done: Done::sum(&self.tallies),
+            counts: self.memory.stats().into(),
+            contention: self.memory.platform().contention(),
+        }
+    }
+
+    fn window(&self, before: &Moment, after: &Moment, duration: Duration) -> Window {
+        Window {
+            seconds: duration.as_secs_f64(),
+            done: after.done.since(before.done),
+            counts: after.counts.since(before.counts),
+            waits: Some(Waits {
+                times: after.contention.waits - before.contention.waits,
+                nanos: after.contention.nanos - before.contention.nanos,
+            }),
+            cycles: None,
+            held_percent: 100.0 * self.memory.held_by_cpus() as f64
+                / self.memory.managed().max(1) as f64,
+        }
+    }
+}
+
+/// From the first start to the last end. Rates of single CPUs do not add up where they share
+/// processors: who is done early has had more than a fair part.
+fn duration(parts: &[Part]) -> Duration {
+    let first = parts.iter().map(|part| part.started).min();
+    let last = parts.iter().map(|part| part.ended).max();
+    let whole = first.zip(last).map(|(first, last)| last - first);
+    whole.unwrap_or_default().max(Duration::from_nanos(1))
+}

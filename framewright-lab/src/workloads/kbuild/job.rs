@@ -1,0 +1,206 @@
+//! The body: one CPU, and the compilers that run on it one after the other.
+
+use super::Kbuild;
+use crate::workloads::{
+    allocator::{Allocator, Frames},
+    cpu::{Cpu, PAGES_PER_TABLE, Stopped, TABLE, value_of},
+    world::{Task, World},
+};
+use framewright::{MigrateType, Order, Request};
+use std::{collections::VecDeque, ops::RangeInclusive};
+
+/// Page tables between the top level and those that map pages.
+pub(super) const UPPER_TABLES: u32 = 3;
+/// Object files have 20 to 120 KB.
+pub(super) const OBJECT_PAGES: RangeInclusive<u32> = 5..=30;
+/// Cycles to open a file and read it from the page cache: some 11 KB.
+const READ_CYCLES: u64 = 6_000;
+
+/// The top-level page table, with its other half for page-table isolation.
+const PGD: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
+/// A slab of task structures.
+const TASKS: Request = Request::new(ORDER_3, MigrateType::Unmovable);
+/// A page of a file.
+const FILE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+const ORDER_1: Order = Order::new(1).expect("small");
+const ORDER_3: Order = Order::new(3).expect("small");
+
+/// One CPU, and what stays there between compilers.
+pub(crate) struct Builder<'w, B> {
+    work: &'w Kbuild,
+    /// The slab of task structures, from the first compiler on.
+    tasks: Option<B>,
+    /// The compiler that runs.
+    process: Option<Process<B>>,
+    /// Pages of object files, oldest first.
+    objects: VecDeque<Vec<Option<B>>>,
+    random: fastrand::Rng,
+    /// What pages are touched with is made from it: no two compilers have the same.
+    compiler: u64,
+}
+
+/// What a compiler has.
+struct Process<B> {
+    pgd: B,
+    tables: Vec<Option<B>>,
+    pages: Vec<Option<B>>,
+}
+
+impl<'w, B: Frames + Send> Builder<'w, B> {
+    /// The builder of CPU `cpu`.
+    pub(crate) fn new(work: &'w Kbuild, cpu: u16) -> Self {
+        Self {
+            work,
+            tasks: None,
+            process: None,
+            objects: VecDeque::new(),
+            random: fastrand::Rng::with_seed(work.seed ^ (u64::from(cpu) << 32)),
+            compiler: u64::from(cpu) << 32,
+        }
+    }
+
+    /// Compilers, one after the other, until the machine says that it is enough, or stops one.
+    pub(crate) fn work<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        self.tasks = Some(cpu.alloc(TASKS)?);
+        while cpu.goes_on() {
+            self.fork(cpu)?;
+            self.live(cpu)?;
+            if cpu.is_over() {
+                break;
+            }
+            self.exit(cpu)?;
+            cpu.tally.exits.add(1);
+        }
+        Ok(())
+    }
+
+    /// Verifies and frees everything, whatever it finds. The first that is wrong is told.
+    pub(crate) fn give_back<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let mut result = self.exit(cpu);
+        while !self.objects.is_empty() {
+            result = result.and(self.truncate(cpu));
+        }
+        if let Some(tasks) = self.tasks.take() {
+            cpu.allocator.free(tasks);
+        }
+        result
+    }
+
+    fn fork<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        self.compiler += 1;
+        cpu.does(Task::Compute(self.work.cycles_per_process));
+        let process = Process { pgd: cpu.alloc(PGD)?, tables: Vec::new(), pages: Vec::new() };
+        let process = self.process.insert(process);
+        for _ in 0..UPPER_TABLES {
+            process.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        Ok(())
+    }
+
+    /// From exec to the last word of the object file.
+    fn live<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        cpu.does(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
+        for page in 0..self.size() {
+            if cpu.is_over() {
+                return Ok(());
+            }
+            self.grow(page, cpu)?;
+            cpu.does(Task::Compute(self.work.cycles_per_page));
+        }
+        self.write(cpu)
+    }
+
+    /// The process touches its next page.
+    fn grow<A, W>(&mut self, page: u32, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        if page.is_multiple_of(PAGES_PER_TABLE) {
+            process.tables.push(Some(cpu.alloc(TABLE)?));
+        }
+        let block = cpu.fault(page, |block| value_of(self.compiler, block))?;
+        process.pages.push(Some(block));
+        Ok(())
+    }
+
+    /// Log-uniform: as many compilers between 1 and 2 MiB as between 6 and 12.
+    fn size(&mut self) -> u32 {
+        let (least, most) = (f64::from(self.work.least_pages), f64::from(self.work.most_pages));
+        (least * (most / least).powf(self.random.f64())) as u32
+    }
+
+    /// Truncates the oldest object file if there are enough, and writes another.
+    fn write<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        if self.objects.len() >= self.work.objects as usize {
+            self.truncate(cpu)?;
+        }
+        let mut object = Vec::new();
+        let pages = self.random.u32(OBJECT_PAGES);
+        let result = (0..pages).try_for_each(|_| {
+            let mut block = cpu.alloc(FILE)?;
+            let value = file_value(&block);
+            cpu.copy_in(&mut block, value);
+            cpu.tally.pages.add(1);
+            object.push(Some(block));
+            Ok(())
+        });
+        cpu.does(Task::LruAdd(pages));
+        self.objects.push_back(object);
+        result
+    }
+
+    /// Verifies and frees the oldest object file.
+    fn truncate<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let Some(mut object) = self.objects.pop_front() else { return Ok(()) };
+        let mut result = Ok(());
+        for block in object.iter().flatten() {
+            result = result.and(cpu.copy_out(block, file_value(block)));
+        }
+        cpu.allocator.free_batch(&mut object);
+        result
+    }
+
+    fn exit<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
+    where
+        A: Allocator<Block = B>,
+        W: World<B>,
+    {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        let result = cpu.unmap(&mut process.pages, |block| value_of(self.compiler, block));
+        cpu.allocator.free_batch(&mut process.tables);
+        cpu.allocator.free(process.pgd);
+        result
+    }
+}
+
+/// What is in a page of an object file.
+fn file_value<B: Frames>(block: &B) -> u64 {
+    (block.pfn().get() << 20) | 0xF11E
+}

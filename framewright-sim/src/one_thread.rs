@@ -1,0 +1,104 @@
+//! What only one thread may use, although its type may be sent and shared.
+//!
+//! The `fragile` crate does the same, but asks the standard library for the thread at every use,
+//! which counts references with atomic instructions: as much as all other work of a simulated
+//! allocation together. A counter per thread says as much.
+
+#![allow(unsafe_code)]
+
+use std::{
+    cell::Cell,
+    mem::ManuallyDrop,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Numbers for threads, none used twice.
+static THREADS: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    /// This thread's number; 0 until it is asked for.
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
+#[inline(always)]
+fn this_thread() -> u64 {
+    match NUMBER.get() {
+        0 => number_thread(),
+        number => number,
+    }
+}
+
+#[cold]
+fn number_thread() -> u64 {
+    NUMBER.set(THREADS.fetch_add(1, Ordering::Relaxed));
+    NUMBER.get()
+}
+
+/// A value for the thread that made it. Others may hold it; what they drop is leaked.
+pub(crate) struct OneThread<T> {
+    value: ManuallyDrop<T>,
+    thread: u64,
+}
+
+// SAFETY: the value is reached, moved out and dropped on the thread that made it only: numbers of
+// threads are never used twice, and both ways to it compare them.
+unsafe impl<T> Send for OneThread<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for OneThread<T> {}
+
+impl<T> OneThread<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: ManuallyDrop::new(value), thread: this_thread() }
+    }
+
+    /// The value. Panics on other threads.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> &T {
+        if this_thread() != self.thread {
+            refuse();
+        }
+        &self.value
+    }
+}
+
+impl<T> Drop for OneThread<T> {
+    fn drop(&mut self) {
+        if this_thread() == self.thread {
+            // SAFETY: dropped once, here, on its own thread.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refuse() -> ! {
+    panic!("a simulated machine is used by the thread that made it, and by no other")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind},
+        rc::Rc,
+        thread,
+    };
+
+    #[test]
+    fn other_threads_are_refused_and_drop_nothing() {
+        let counted = Rc::new(());
+        let shared = OneThread::new(Rc::clone(&counted));
+        assert_eq!(Rc::strong_count(shared.get()), 2);
+        let elsewhere = thread::spawn(move || {
+            let refused =
+                catch_unwind(AssertUnwindSafe(|| Rc::strong_count(shared.get()))).is_err();
+            drop(shared);
+            refused
+        });
+        assert!(elsewhere.join().unwrap());
+        assert_eq!(Rc::strong_count(&counted), 2);
+        drop(OneThread::new(Rc::clone(&counted)));
+        assert_eq!(Rc::strong_count(&counted), 2);
+    }
+}
