@@ -82,7 +82,8 @@ impl Row {
         self.finds().count()
     }
 
-    fn finds(&self) -> impl Iterator<Item = u64> {
+    /// The schedules that each find took.
+    pub fn finds(&self) -> impl Iterator<Item = u64> {
         self.bags.iter().filter_map(|bag| bag.found.as_ref()).map(|find| find.at)
     }
 
