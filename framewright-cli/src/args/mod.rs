@@ -1,5 +1,6 @@
 //! The command line as types. What is wrong with a value is found here, before any work.
 
+mod hunt;
 mod machine;
 mod record;
 mod setting;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use framewright_lab::micro::instructions::Workload;
 
+pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Machine, simulated};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use setting::Settings;
@@ -52,6 +54,9 @@ pub(crate) enum Command {
     /// Record what the running kernel's page allocator does
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),
+    /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
+    #[command(after_help = hunt::EXAMPLES)]
+    Hunt(HuntArgs),
     /// List the settings: default, range, meaning, source
     #[command(after_help = TUNING_EXAMPLES)]
     Tuning(TuningArgs),

@@ -1,5 +1,6 @@
 //! The commands, one file each: do the work, make the report, print it.
 
+mod hunt;
 mod large_memory;
 mod machines;
 mod micro;
@@ -9,6 +10,7 @@ mod replay;
 mod report;
 mod tuning;
 
+pub(crate) use hunt::hunt;
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::machines;
 pub(crate) use micro::micro;
