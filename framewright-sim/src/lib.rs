@@ -14,6 +14,7 @@
 //! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
 //! | `check`    | invariants, at the end of every run and in between                     |
 
+pub mod check;
 pub mod engine;
 pub mod machine;
 mod one_thread;

@@ -6,6 +6,7 @@
 //! repetition that runs out of it goes on in the ordinary way.
 
 use super::{schedule::Schedule, search::Search, set::CpuSet};
+use framewright::CpuId;
 use std::{cell::RefCell, rc::Rc};
 
 /// What may happen next.
@@ -27,8 +28,12 @@ enum Policy {
 
 /// A schedule that ignores clocks, at work.
 pub(super) struct Hunt {
-    pub(super) ready: CpuSet,
-    pub(super) buffers: CpuSet,
+    /// CPUs that may run.
+    ready: CpuSet,
+    /// CPUs with stores in their buffers.
+    buffers: CpuSet,
+    /// Who may be next: kept for its memory.
+    actors: Vec<Actor>,
     policy: Policy,
     /// What was decided so far.
     log: Vec<u16>,
@@ -48,15 +53,15 @@ impl Hunt {
             Schedule::Exhaustive(search) => Policy::Search(Rc::clone(search)),
         };
         let (ready, buffers) = (CpuSet::default(), CpuSet::default());
-        Some(Self { ready, buffers, policy, log: Vec::new(), steps: 0 })
+        Some(Self { ready, buffers, actors: Vec::new(), policy, log: Vec::new(), steps: 0 })
     }
 
     /// As [`Hunt::new`], in the place of one that has worked: keeps its memory.
     pub(super) fn renew(&mut self, schedule: &Schedule, cpus: u16) -> bool {
         let Some(new) = Self::new(schedule, cpus) else { return false };
-        let mut log = std::mem::replace(self, new).log;
+        let Self { mut log, actors, .. } = std::mem::replace(self, new);
         log.clear();
-        self.log = log;
+        (self.log, self.actors) = (log, actors);
         true
     }
 
@@ -70,28 +75,50 @@ impl Hunt {
         self.steps
     }
 
+    /// A CPU may run.
+    pub(super) fn ready(&mut self, cpu: u16) {
+        self.ready.insert(CpuId::new(cpu));
+    }
+
+    /// A CPU runs, or no longer waits to.
+    pub(super) fn not_ready(&mut self, cpu: u16) {
+        self.ready.remove(CpuId::new(cpu));
+    }
+
+    /// Whether a CPU has stores in its buffer.
+    pub(super) fn buffers(&mut self, cpu: u16, any: bool) {
+        if any {
+            self.buffers.insert(CpuId::new(cpu));
+        } else {
+            self.buffers.remove(CpuId::new(cpu));
+        }
+    }
+
+    /// Nobody may run.
+    pub(super) fn clear(&mut self) {
+        (self.ready, self.buffers) = (CpuSet::default(), CpuSet::default());
+    }
+
     /// What happens next; `current` could go on. `None`: nobody can.
     pub(super) fn next(&mut self, current: Option<u16>) -> Option<Actor> {
         self.steps += 1;
-        let goes_on = u32::from(current.is_some());
-        let (ready, buffers) = (self.ready.len(), self.buffers.len());
-        let options = goes_on + ready + buffers;
-        let chosen = match (&mut self.policy, options) {
-            (_, 0) => return None,
-            (_, 1) => 0,
+        let mut actors = std::mem::take(&mut self.actors);
+        actors.clear();
+        actors.extend(current.map(Actor::Cpu));
+        actors.extend(self.ready.iter().map(|cpu| Actor::Cpu(cpu.get())));
+        actors.extend(self.buffers.iter().map(|cpu| Actor::Buffer(cpu.get())));
+        let chosen = match (&mut self.policy, actors.len()) {
+            (_, 0 | 1) => 0,
             (Policy::Pct(pct), _) => {
-                let actors = current.into_iter().chain(self.ready.iter()).map(Actor::Cpu);
-                let chosen = pct.next(actors.chain(self.buffers.iter().map(Actor::Buffer)));
+                let chosen = pct.next(&actors);
                 self.log.push(chosen as u16);
                 chosen
             }
-            _ => self.decide(options, current.is_none()),
+            (_, options) => self.decide(options as u32, current.is_none()) as usize,
         };
-        Some(match chosen.checked_sub(goes_on) {
-            None => Actor::Cpu(current.unwrap_or_default()),
-            Some(nth) if nth < ready => Actor::Cpu(self.ready.nth(nth)),
-            Some(nth) => Actor::Buffer(self.buffers.nth(nth - ready)),
-        })
+        let actor = actors.get(chosen).copied();
+        self.actors = actors;
+        actor
     }
 
     /// Decides among `options`; whether a choice other than 0 is as ordinary as 0 itself.
@@ -153,20 +180,20 @@ impl Pct {
     }
 
     /// Which of the actors goes first, by its place among them.
-    fn next(&mut self, actors: impl Iterator<Item = Actor> + Clone) -> u32 {
+    fn next(&mut self, actors: &[Actor]) -> usize {
         let step = self.step;
         self.step += 1;
         while self.changes.last().is_some_and(|&change| change <= step) {
             self.changes.pop();
-            let (_, first) = self.highest(actors.clone());
+            let first = self.index(actors[self.highest(actors)]);
             // Lower than everybody's, and than that of those lowered before.
             self.priorities[first] = self.changes.len() as u32;
         }
-        self.highest(actors).0
+        self.highest(actors)
     }
 
-    fn highest(&self, actors: impl Iterator<Item = Actor>) -> (u32, usize) {
-        let places = (0..).zip(actors.map(|actor| self.index(actor)));
-        places.max_by_key(|&(_, index)| self.priorities[index]).expect("somebody can go on")
+    fn highest(&self, actors: &[Actor]) -> usize {
+        let priority = |&place: &usize| self.priorities[self.index(actors[place])];
+        (0..actors.len()).max_by_key(priority).unwrap_or_default()
     }
 }

@@ -251,6 +251,8 @@ impl<'e> Cpu<'e> {
     pub(super) fn run(&self, program: Program<'_>) {
         self.step();
         program(*self);
+        // What it stored last may be late, too.
+        self.step();
         self.restore_interrupts(false);
         self.fence();
         self.engine.progress();

@@ -112,6 +112,12 @@ impl Locks {
         self.stats = Default::default();
     }
 
+    /// A lock that is held, and by whom.
+    pub(super) fn held(&self) -> Option<(LockId, u16)> {
+        let held = |(number, lock): (u32, &LockState)| Some((LockId(number), lock.holder?));
+        (0..).zip(&self.locks).find_map(held)
+    }
+
     fn get(&mut self, LockId(number): LockId) -> &mut LockState {
         self.locks.get_mut(number as usize).expect("a lock of before the machine was restarted")
     }

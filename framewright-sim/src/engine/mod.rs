@@ -60,6 +60,7 @@ pub use mutex::{Mutex, Shared};
 pub use queue::WaitQueue;
 pub use schedule::{NoSchedule, Schedule};
 pub use search::{Exhaustive, Search};
+pub use set::CpuSet;
 
 pub(crate) use section::SectionId;
 pub(crate) use word::WordId;

@@ -1,8 +1,8 @@
 //! Running programs, and what happens between two switches.
 
 use super::{
-    Cpu, Engine, Failure, NOBODY, Program, choice::Actor, clock, coroutine::Coroutines, run,
-    schedule::Schedule,
+    Cpu, Engine, Failure, LockId, NOBODY, Program, choice::Actor, clock, coroutine::Coroutines,
+    run, schedule::Schedule,
 };
 use std::rc::Rc;
 
@@ -77,6 +77,7 @@ impl Engine {
             for number in 0..coroutines.len() as u16 {
                 self.resume_ended(&mut coroutines, number);
             }
+            self.check_nothing_is_left();
         }
         coroutines.end(&self.stacks);
         self.programs.set(0);
@@ -94,6 +95,18 @@ impl Engine {
         self.running.set(NOBODY);
     }
 
+    /// When all programs have ended, nobody holds a lock or is inside anything.
+    fn check_nothing_is_left(&self) {
+        let left = match self.locks.borrow().held() {
+            Some((LockId(number), cpu)) => format!("CPU {cpu} ended while it held lock {number}"),
+            None if self.sections.borrow().is_used() => {
+                "a program ended inside of what it used exclusively".to_owned()
+            }
+            None => return,
+        };
+        self.stop(Failure::Invariant { what: left });
+    }
+
     fn watch(&self, watch: &mut Watch<'_>) {
         if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used()
         {
@@ -108,7 +121,7 @@ impl Engine {
     /// Who runs next; nobody, if all wait.
     fn next(&self) -> Option<u16> {
         if let Some(decided) = self.decided.take() {
-            self.scheduler.borrow_mut().hunt().expect("a decision").ready.remove(decided);
+            self.scheduler.borrow_mut().hunt().expect("a decision").not_ready(decided);
             return Some(decided);
         }
         loop {

@@ -132,7 +132,7 @@ impl Scheduler {
     pub(super) fn ready(&mut self, cpu: u16, time: u64) {
         match self {
             Self::Clock(clocks) => clocks.insert(cpu, time),
-            Self::Hunt(hunt) => hunt.ready.insert(cpu),
+            Self::Hunt(hunt) => hunt.ready(cpu),
         }
     }
 
@@ -145,7 +145,7 @@ impl Scheduler {
             Self::Hunt(hunt) => {
                 let next = hunt.next(current)?;
                 if let Actor::Cpu(cpu) = next {
-                    hunt.ready.remove(cpu);
+                    hunt.not_ready(cpu);
                 }
                 Some((next, 0))
             }
@@ -163,10 +163,7 @@ impl Scheduler {
     pub(super) fn clear(&mut self) {
         match self {
             Self::Clock(clocks) => clocks.clear(),
-            Self::Hunt(hunt) => {
-                hunt.ready.clear();
-                hunt.buffers.clear();
-            }
+            Self::Hunt(hunt) => hunt.clear(),
         }
     }
 }

@@ -1,41 +1,59 @@
 //! Sets of CPUs.
 
+use framewright::CpuId;
+
 /// CPUs a machine may have.
 pub(super) const MOST_CPUS: u16 = 512;
 
 /// A set of CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct CpuSet([u64; MOST_CPUS as usize / 64]);
+pub struct CpuSet([u64; MOST_CPUS as usize / 64]);
 
 impl CpuSet {
-    pub(super) fn insert(&mut self, cpu: u16) {
-        self.0[usize::from(cpu / 64)] |= 1 << (cpu % 64);
+    /// Puts a CPU in.
+    ///
+    /// # Panics
+    ///
+    /// If its number is 512 or more.
+    #[inline]
+    pub fn insert(&mut self, cpu: CpuId) {
+        self.0[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
-    pub(super) fn remove(&mut self, cpu: u16) {
-        self.0[usize::from(cpu / 64)] &= !(1 << (cpu % 64));
+    /// Takes a CPU out.
+    #[inline]
+    pub fn remove(&mut self, cpu: CpuId) {
+        self.0[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
     }
 
-    pub(super) fn len(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+    /// Whether a CPU is in it.
+    #[must_use]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.0[cpu.index() / 64] >> (cpu.index() % 64) & 1 == 1
     }
 
-    pub(super) fn clear(&mut self) {
-        self.0 = [0; 8];
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 
-    /// Its CPUs, ascending.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u16> + Clone {
-        (0..).zip(self.0).flat_map(|(number, word)| {
-            let rest = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
-            let bits = rest.take_while(|&rest| rest != 0);
-            bits.map(move |rest| number * 64 + rest.trailing_zeros() as u16)
+    /// Puts all CPUs of another set in.
+    pub fn extend(&mut self, other: &Self) {
+        for (word, other) in self.0.iter_mut().zip(other.0) {
+            *word |= other;
+        }
+    }
+
+    /// The CPUs in it, by number.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        let words = (0u16..).zip(&self.0).filter(|&(_, &word)| word != 0);
+        words.flat_map(|(number, &word)| {
+            let bits = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
+            let bits = bits.take_while(|&rest| rest != 0).map(u64::trailing_zeros);
+            bits.map(move |bit| CpuId::new(number * 64 + bit as u16))
         })
-    }
-
-    /// The `nth` of them, from 0.
-    pub(super) fn nth(&self, nth: u32) -> u16 {
-        self.iter().nth(nth as usize).expect("the set has that many")
     }
 }
 
@@ -44,16 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_come_in_order() {
+    fn what_is_put_in_is_in_by_number() {
         let mut set = CpuSet::default();
         for cpu in [511, 3, 64, 63, 0] {
-            set.insert(cpu);
+            set.insert(CpuId::new(cpu));
         }
-        set.remove(3);
-        set.insert(64);
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 511]);
-        assert_eq!((set.len(), set.nth(2)), (4, 64));
-        set.clear();
-        assert_eq!(set.len(), 0);
+        set.remove(CpuId::new(3));
+        set.insert(CpuId::new(64));
+        assert_eq!(set.iter().map(CpuId::get).collect::<Vec<_>>(), [0, 63, 64, 511]);
+        assert!(set.contains(CpuId::new(64)) && !set.contains(CpuId::new(3)));
+        let mut other = CpuSet::default();
+        other.insert(CpuId::new(7));
+        other.extend(&set);
+        assert_eq!(other.iter().count(), 5);
+        assert!(!set.is_empty() && CpuSet::default().is_empty());
     }
 }

@@ -149,7 +149,7 @@ impl Engine {
         if buffer.is_empty()
             && let Some(hunt) = self.scheduler.borrow_mut().hunt()
         {
-            hunt.buffers.remove(cpu);
+            hunt.buffers(cpu, false);
         }
         words.store(word, value);
         drop(words);
@@ -208,7 +208,7 @@ impl Cpu<'_> {
             .buffer
             .push_back((word, value));
         if let Some(hunt) = self.engine.scheduler.borrow_mut().hunt() {
-            hunt.buffers.insert(self.number());
+            hunt.buffers(self.number(), true);
         }
     }
 

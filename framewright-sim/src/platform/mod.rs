@@ -76,9 +76,11 @@ struct Inner {
 }
 
 impl Simulated {
-    /// The library's view of `machine`.
+    /// The library's view of `machine`. Zones are taken to be the nodes', in order; where they are
+    /// not, [`Machine::set_home`] puts that right.
     #[must_use]
     pub fn new(machine: &Machine, settings: Settings) -> Self {
+        lines::set_homes(machine);
         let barrier: Handler = Rc::new(|_| {});
         Self(OneThread::new(Inner { machine: machine.clone(), settings, frames: None, barrier }))
     }

@@ -14,6 +14,8 @@
 //! small stand-ins (`stand_in`).
 
 mod bug;
+mod campaign;
+mod hunt;
 mod library;
 mod migrate;
 mod munmap_race;
@@ -25,7 +27,11 @@ mod unmap;
 mod world;
 
 pub use bug::{Bug, NoSuchBug};
+pub use campaign::{Campaign, Row};
+pub use hunt::{Bag, Find, Hunt, Kind, NoSuchKind};
 pub use world::Verdict;
+
+use framewright::platform::Site;
 
 use crate::engine::Machine;
 
@@ -40,8 +46,13 @@ pub struct Scenario {
     pub cpus: u16,
     /// Bugs that it can have.
     pub bugs: &'static [Bug],
+    /// Rare outcomes that are forced now and then, and once in how many times.
+    pub force: &'static [(Site, u32)],
     run: fn(&Machine, Option<Bug>) -> Verdict,
 }
+
+/// Rare outcomes in scenarios of the library.
+const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
 pub static SCENARIOS: [Scenario; 11] = [
@@ -50,6 +61,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "threads use pages while one unmaps them and another process wants frames",
         cpus: 3,
         bugs: &[Bug::FreeBeforeFlush, Bug::EarlyMask, Bug::ForgottenTarget],
+        force: &[],
         run: unmap::run,
     },
     Scenario {
@@ -57,6 +69,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "CPUs rest, are spared interrupts, and come back to pages that are gone",
         cpus: 3,
         bugs: &[Bug::LazyStaysBehind],
+        force: &[],
         run: rest::run,
     },
     Scenario {
@@ -64,6 +77,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "pages are written out and freed while threads store to them",
         cpus: 3,
         bugs: &[Bug::WriteOutBeforeFlush],
+        force: &[],
         run: reclaim::run,
     },
     Scenario {
@@ -71,6 +85,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "pages change frames while threads store to them",
         cpus: 3,
         bugs: &[Bug::CopyBeforeFlush],
+        force: &[],
         run: migrate::run,
     },
     Scenario {
@@ -78,6 +93,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "a thread unmaps what reclaim has unmapped and not flushed yet",
         cpus: 3,
         bugs: &[Bug::SkippedFlush],
+        force: &[],
         run: munmap_race::run,
     },
     Scenario {
@@ -85,6 +101,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "three CPUs take frames off one stack",
         cpus: 3,
         bugs: &[Bug::UnlockedTake],
+        force: &[],
         run: take::run,
     },
     Scenario {
@@ -92,6 +109,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "the lists of CPUs are drained from outside while their owners use them",
         cpus: 3,
         bugs: &[Bug::MissingBarrier],
+        force: FORCE,
         run: library::drain,
     },
     Scenario {
@@ -99,6 +117,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "processes map, use, share and unmap pages, and exit, on the library's lists",
         cpus: 3,
         bugs: &[Bug::FreeBeforeFlush],
+        force: FORCE,
         run: library::life,
     },
     Scenario {
@@ -106,6 +125,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "a CPU and a pageblock come and go while others allocate",
         cpus: 3,
         bugs: &[],
+        force: FORCE,
         run: library::hotplug,
     },
     Scenario {
@@ -113,6 +133,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "pageblocks are withheld while others allocate from them",
         cpus: 3,
         bugs: &[],
+        force: FORCE,
         run: library::isolate,
     },
     Scenario {
@@ -120,6 +141,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "runs of frames are taken out of pageblocks that others allocate from",
         cpus: 3,
         bugs: &[],
+        force: FORCE,
         run: library::contiguous,
     },
 ];

@@ -1,51 +1,20 @@
 use super::*;
-use crate::engine::Program;
-use crate::engine::{Options, Schedule};
 
-fn random(scenario: &Scenario, bug: Option<Bug>, seed: u64) -> Verdict {
-    let options = Options {
-        schedule: Schedule::Random(seed),
-        store_buffers: true,
-        late_interrupts: true,
-        ..Options::default()
-    };
-    let machine = Machine::new(scenario.cpus, options);
-    let v = scenario.run(&machine, bug);
-    STEPS.fetch_add(machine.steps(), std::sync::atomic::Ordering::Relaxed);
-    v
-}
-
-static STEPS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 #[test]
 fn look() {
-    for s in &SCENARIOS {
-        let t = std::time::Instant::now();
-        STEPS.store(0, std::sync::atomic::Ordering::Relaxed);
-        for seed in 0..10_000 {
-            assert_eq!(random(s, None, seed), Verdict::Clean, "{} {seed}", s.name);
-        }
-        println!(
-            "{}: {:?} per run, {} steps",
-            s.name,
-            t.elapsed() / 10000,
-            STEPS.load(std::sync::atomic::Ordering::Relaxed) / 10000
-        );
-        for &bug in s.bugs {
-            let mut found = 0;
-            let mut other = std::collections::BTreeMap::<String, u32>::new();
-            for seed in 0..10_000 {
-                match random(s, Some(bug), seed) {
-                    Verdict::Clean => {}
-                    Verdict::Seen { symptom, .. } => {
-                        if bug.symptoms().contains(&symptom) {
-                            found += 1
-                        };
-                        *other.entry(format!("{symptom:?}")).or_default() += 1;
-                    }
-                    Verdict::Failed(f) => *other.entry(f.to_string()).or_default() += 1,
-                }
-            }
-            println!("{} {bug}: {found} of 10000 {other:?}", s.name);
-        }
+    let n: u64 = std::env::var("N").map_or(20_000, |n| n.parse().unwrap());
+    let kinds = std::env::var("K").unwrap_or("random".into()).split(',').map(|k| k.parse().unwrap()).collect();
+    let only = std::env::var("S").ok();
+    let scenarios = SCENARIOS.iter().filter(|s| only.as_deref().is_none_or(|o| o.split(',').any(|o| o == s.name))).collect();
+    let controls = std::env::var("C").is_ok();
+    let mut campaign = Campaign { kinds, schedules: n, control: n, control_exhaustive: n, seeds: 10, controls, scenarios, ..Campaign::default() };
+    if std::env::var("CO").is_ok() { campaign.bugs.clear(); }
+    let start = std::time::Instant::now();
+    for row in campaign.run(&mut |_, _| {}) {
+        let bug = row.bug.map_or("-", Bug::name);
+        println!("ROW {:12} {bug:24} {:14} {:>2}/{:<2} median {:?} fastest {:?} tried {} strays {} exhausted {} steps {}", row.scenario.name, row.kind.to_string(), row.found(), row.bags.len(), row.median(), row.fastest(), row.tried(), row.strays(), row.is_exhausted(), row.bags[0].steps);
+        if let Some(f) = row.bags.iter().find_map(|b| b.stray.as_ref()) { println!("ROW   stray {f:?}"); }
+        if row.bug.is_none() && let Some(f) = row.bags.iter().find_map(|b| b.found.as_ref()) { println!("ROW   BROKEN {f:?}"); }
     }
+    println!("ROW {:?}", start.elapsed());
 }

@@ -56,3 +56,6 @@ fn a_deadlock_is_told() {
     assert_eq!(machine.run(vec![Box::new(waits)]), Err(Failure::Deadlock));
     assert_eq!(machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.work(1))]), Ok(()));
 }
+
+mod hunting;
+mod timing;

@@ -1,0 +1,57 @@
+//! Invariants of a memory on a simulated machine.
+//!
+//! | when                         | what                                                          |
+//! |------------------------------|---------------------------------------------------------------|
+//! | at every entry to a section  | nobody else is inside (the engine ends the run)               |
+//! | every so many steps          | [`in_between`]: headers agree with maps and lists (I2)        |
+//! | at every take and give       | [`Ledger`]: no frame is handed out twice, none freed that is not held (I3) |
+//! | at the end of a run          | [`at_rest`]: frames are in one place each and the books balance (I1, I2, I9), what programs hold is what is allocated; the engine: no lock is held, nobody is inside anything (I7) |
+//!
+//! ```
+//! # use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn};
+//! # use framewright_sim::{check, engine::{Machine, Options, Schedule}, platform::{Books, Settings, Simulated}};
+//! # let machine = Machine::new(2, Options { schedule: Schedule::Random(1), ..Options::default() });
+//! # let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap())];
+//! # let config = Config::new(&map, 2);
+//! # let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+//! # let memory = Memory::new(Simulated::new(&machine, Settings::default()), &config, books.as_mut()).unwrap();
+//! let ledger = check::Ledger::new();
+//! let watch = || check::in_between(&memory);
+//! machine.run_watched(vec![Box::new(|cpu| { /* takes and gives frames */ })], 100, &watch).unwrap();
+//! check::at_rest(&memory, Some(&ledger)).unwrap();
+//! ```
+
+mod ledger;
+
+pub use ledger::Ledger;
+
+use crate::platform::Simulated;
+use framewright::Memory;
+
+/// What holds whenever nobody is inside of what he uses exclusively.
+///
+/// # Errors
+///
+/// What does not.
+pub fn in_between(memory: &Memory<'_, Simulated>) -> Result<(), String> {
+    memory.check_zones().map_err(|violation| violation.to_string())
+}
+
+/// What holds when every operation has ended; with a ledger, also that it agrees.
+///
+/// # Errors
+///
+/// What does not.
+pub fn at_rest(memory: &Memory<'_, Simulated>, ledger: Option<&Ledger>) -> Result<(), String> {
+    memory.check().map_err(|violation| violation.to_string())?;
+    let allocated = memory.managed() - memory.free() - memory.held_by_cpus();
+    match ledger.map(Ledger::held) {
+        Some(held) if held != allocated => {
+            Err(format!("programs hold {held} frames, and {allocated} are allocated"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

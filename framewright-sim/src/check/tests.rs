@@ -1,0 +1,89 @@
+use super::*;
+use crate::engine::{Cpu, Failure, LockClass, Machine, Options, Program, Schedule};
+use crate::platform::{Books, Settings};
+use framewright::{
+    Block, Config, FrameRange, Layout, MemoryRange, MigrateType, Order, Pfn, Request,
+};
+
+const FRAMES: u64 = 4096;
+
+fn machine(seed: u64) -> Machine {
+    let options = Options { store_buffers: true, late_interrupts: true, ..Options::default() };
+    Machine::new(3, Options { schedule: Schedule::Random(seed), ..options })
+}
+
+fn program<'a, 'm: 'a>(memory: &'a Memory<'m, Simulated>, ledger: &'a Ledger) -> Program<'a> {
+    Box::new(move |cpu: Cpu<'_>| {
+        let mut token = memory.cpu(cpu.id()).unwrap();
+        let mut blocks: Vec<Block<'m>> = Vec::new();
+        for round in 0..60u8 {
+            let request = Request::new(Order::new(round % 4).unwrap(), MigrateType::Movable);
+            let block = token.alloc(request).unwrap();
+            ledger.take(cpu, block.pfn(), block.order());
+            blocks.push(block);
+            if round % 3 == 0 {
+                let block = blocks.swap_remove(usize::from(round) % blocks.len());
+                ledger.give(cpu, block.pfn(), block.order());
+                token.free(block).unwrap();
+            }
+        }
+        if cpu.id().get() == 1 {
+            memory.drain_all();
+        }
+        // What is left stays allocated: the books have to say so.
+        for block in blocks {
+            let _still_allocated = block.into_raw();
+        }
+    })
+}
+
+fn with_memory<R>(machine: &Machine, f: impl FnOnce(&Memory<'_, Simulated>) -> R) -> R {
+    let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap())];
+    let config = Config::new(&map, 3);
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let simulated = Simulated::new(machine, Settings::default());
+    f(&Memory::new(simulated, &config, books.as_mut()).unwrap())
+}
+
+#[test]
+fn books_balance_in_between_and_at_rest() {
+    for seed in 0..20 {
+        let (machine, ledger) = (machine(seed), Ledger::new());
+        with_memory(&machine, |memory| {
+            let programs = (0..3).map(|_| program(memory, &ledger)).collect();
+            machine.run_watched(programs, 1, &|| in_between(memory)).unwrap();
+            assert!(ledger.held() > 0);
+            at_rest(memory, Some(&ledger)).unwrap();
+            let other = at_rest(memory, Some(&Ledger::new())).unwrap_err();
+            assert!(other.starts_with("programs hold 0 frames"), "{other}");
+        });
+    }
+}
+
+#[test]
+fn a_frame_that_is_handed_out_twice_or_freed_twice_is_named() {
+    let machine = machine(1);
+    let order = Order::new(2).unwrap();
+    let run = |program: &dyn Fn(Cpu<'_>)| machine.run(vec![Box::new(program)]).unwrap_err();
+    let twice = run(&|cpu| {
+        let ledger = Ledger::new();
+        ledger.take(cpu, Pfn::new(8), order);
+        ledger.take(cpu, Pfn::new(11), Order::ZERO);
+    });
+    assert_eq!(twice.to_string(), "CPU 0: frame 0xb was handed out while CPU 0 held it");
+    let freed = run(&|cpu| {
+        let ledger = Ledger::new();
+        ledger.take(cpu, Pfn::new(8), order);
+        ledger.give(cpu, Pfn::new(8), order);
+        ledger.give(cpu, Pfn::new(8), Order::ZERO);
+    });
+    assert_eq!(freed.to_string(), "CPU 0: frame 0x8 is given back and nobody holds it");
+}
+
+#[test]
+fn a_lock_that_is_never_given_back_is_told() {
+    let machine = machine(1);
+    let lock = machine.new_lock(LockClass::Program);
+    let failure = machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.lock(lock))]).unwrap_err();
+    assert_eq!(failure, Failure::Invariant { what: "CPU 0 ended while it held lock 0".to_owned() });
+}

@@ -1,0 +1,228 @@
+//! Schedules that look for bugs, and what they decide about.
+
+use super::*;
+use std::collections::BTreeSet;
+
+fn hunting(schedule: Schedule) -> Options {
+    Options { schedule, store_buffers: true, late_interrupts: true, ..Options::default() }
+}
+
+/// Dekker's protocol: both CPUs store to their own word, then load the other's. What they saw.
+fn dekker(machine: &Machine, fence: bool) -> (u32, u32) {
+    let words = [machine.engine().new_word(0), machine.engine().new_word(0)];
+    let seen = [Cell::new(9), Cell::new(9)];
+    let program = |me: usize| -> Program<'_> {
+        let (words, seen) = (&words, &seen);
+        Box::new(move |cpu| {
+            cpu.store(words[me], 1);
+            if fence {
+                cpu.fence();
+            }
+            seen[me].set(cpu.load(words[1 - me]));
+        })
+    };
+    machine.run(vec![program(0), program(1)]).unwrap();
+    assert!(words.iter().all(|word| machine.engine().peek(*word) == 1));
+    (seen[0].get(), seen[1].get())
+}
+
+/// All outcomes of all schedules within a bound, and how many schedules that were.
+fn outcomes(bound: u32, options: &Options, fence: bool) -> (BTreeSet<(u32, u32)>, u64) {
+    let machine = Machine::new(2, options.clone());
+    let mut search = Exhaustive::new(bound);
+    let mut outcomes = BTreeSet::new();
+    while let Some(schedule) = search.next() {
+        machine.restart(schedule);
+        outcomes.insert(dekker(&machine, fence));
+    }
+    (outcomes, search.tried())
+}
+
+#[test]
+fn only_store_buffers_let_both_sides_of_dekker_pass() {
+    let buffered = hunting(Schedule::Random(0));
+    let plain = Options { store_buffers: false, ..buffered.clone() };
+    let fair = BTreeSet::from([(0, 1), (1, 0), (1, 1)]);
+    assert_eq!(outcomes(3, &plain, false).0, fair);
+    assert_eq!(outcomes(3, &buffered, true).0, fair);
+    let (relaxed, tried) = outcomes(3, &buffered, false);
+    assert!(relaxed.contains(&(0, 0)) && relaxed.len() == 4, "{relaxed:?}");
+    assert_eq!(outcomes(3, &buffered, false), (relaxed, tried));
+    assert!(outcomes(1, &buffered, false).1 < tried);
+}
+
+#[test]
+fn any_seed_can_be_repeated_from_its_choices() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..64 {
+        let schedules = [Schedule::Random(seed), Schedule::Pct { seed, depth: 3, steps: 10 }];
+        for schedule in schedules {
+            let machine = Machine::new(2, hunting(schedule));
+            let outcome = dekker(&machine, false);
+            let choices = machine.choices();
+            let again = Schedule::Replay(choices.clone()).to_string().parse().unwrap();
+            let again = Machine::new(2, hunting(again));
+            assert_eq!(
+                (dekker(&again, false), again.fingerprint()),
+                (outcome, machine.fingerprint())
+            );
+            seen.insert(outcome);
+        }
+    }
+    assert_eq!(seen.len(), 4);
+}
+
+#[test]
+fn restarting_is_like_starting() {
+    let machine = Machine::new(2, hunting(Schedule::Random(1)));
+    for seed in 0..8 {
+        machine.restart(Schedule::Random(seed));
+        let outcome = (dekker(&machine, false), machine.fingerprint(), machine.steps());
+        let fresh = Machine::new(2, hunting(Schedule::Random(seed)));
+        assert_eq!((dekker(&fresh, false), fresh.fingerprint(), fresh.steps()), outcome);
+    }
+}
+
+#[test]
+fn a_change_between_looking_and_waiting_is_not_missed() {
+    let machine = Machine::new(2, Options::default());
+    let [word, other] = [0, 0].map(|value| machine.engine().new_word(value));
+    let waiter = |cpu: Cpu<'_>| {
+        while cpu.load(word) == 0 {
+            // Long enough for the other to store before this CPU waits.
+            cpu.work(100);
+            cpu.step();
+            cpu.load(other);
+            cpu.wait_for_change();
+        }
+    };
+    let storer = |cpu: Cpu<'_>| {
+        cpu.work(50);
+        cpu.store(word, 1);
+    };
+    assert_eq!(machine.run(vec![Box::new(waiter), Box::new(storer)]), Ok(()));
+}
+
+/// A CPU sends an interrupt while the other counts; what the count was when it was served.
+fn interrupted(seed: u64, late_interrupts: bool) -> u32 {
+    let options = Options { late_interrupts, ..hunting(Schedule::Random(seed)) };
+    let machine = Machine::new(2, options);
+    let (sent, steps, served) = (Cell::new(false), Cell::new(0), Rc::new(Cell::new(u32::MAX)));
+    let count = Rc::new(Cell::new(0));
+    let handler: Handler = {
+        let (served, count) = (Rc::clone(&served), Rc::clone(&count));
+        Rc::new(move |_| served.set(count.get()))
+    };
+    let sender = |cpu: Cpu<'_>| {
+        sent.set(true);
+        cpu.interrupt([CpuId::new(1)], &handler);
+        steps.set(count.get());
+    };
+    let counter = |cpu: Cpu<'_>| {
+        for _ in 0..10 {
+            cpu.step();
+            count.set(count.get() + 1);
+        }
+    };
+    machine.run(vec![Box::new(sender), Box::new(counter)]).unwrap();
+    assert!(steps.get() >= served.get(), "the sender waits for the handler");
+    served.get()
+}
+
+#[test]
+fn interrupts_can_be_late() {
+    let most = |late| (0..200).map(|seed| interrupted(seed, late)).collect::<BTreeSet<_>>();
+    assert!(most(true).len() > 8, "{:?}", most(true));
+    assert!(most(false).len() > 3);
+}
+
+#[test]
+fn who_relaxes_is_woken_when_something_happened_and_does_not_hang() {
+    for schedule in
+        [Schedule::Clock, Schedule::Random(3), Schedule::Pct { seed: 5, depth: 3, steps: 20 }]
+    {
+        let machine = Machine::new(2, hunting(schedule));
+        let flag = Cell::new(false);
+        let waiter = |cpu: Cpu<'_>| {
+            while !flag.get() {
+                cpu.relax();
+            }
+        };
+        let setter = |cpu: Cpu<'_>| {
+            cpu.step();
+            flag.set(true);
+        };
+        machine.run(vec![Box::new(waiter), Box::new(setter)]).unwrap();
+        flag.set(false);
+        assert_eq!(machine.run(vec![Box::new(waiter)]), Err(Failure::Deadlock));
+    }
+}
+
+#[test]
+fn rare_outcomes_are_forced_as_often_as_asked_for() {
+    let count = |schedule, seed| {
+        let force = vec![(Site::Refill, 10)];
+        let machine = Machine::new(1, Options { force, seed, ..hunting(schedule) });
+        let forced = Cell::new(0);
+        let program = |cpu: Cpu<'_>| {
+            for _ in 0..1000 {
+                forced.set(forced.get() + u32::from(cpu.forces(Site::Refill)));
+                assert!(!cpu.forces(Site::Drain));
+            }
+        };
+        machine.run(vec![Box::new(program)]).unwrap();
+        forced.get()
+    };
+    for schedule in [Schedule::Clock, Schedule::Random(7)] {
+        assert!((60..140).contains(&count(schedule, 1)));
+    }
+    assert_ne!(count(Schedule::Clock, 1), count(Schedule::Clock, 2));
+}
+
+#[test]
+fn a_watch_looks_when_nobody_is_inside() {
+    let machine = Machine::new(2, hunting(Schedule::Random(2)));
+    let (inside, looks) = (Cell::new(false), Cell::new(0));
+    let section = SectionId { name: "room", table: 0, index: 0 };
+    let lock = machine.new_lock(LockClass::Program);
+    let program = || -> Program<'_> {
+        Box::new(|cpu| {
+            for _ in 0..20 {
+                cpu.lock(lock);
+                cpu.enter(section);
+                inside.set(true);
+                cpu.step();
+                inside.set(false);
+                cpu.leave(section);
+                cpu.unlock(lock);
+            }
+        })
+    };
+    let watch = || {
+        looks.set(looks.get() + 1);
+        if inside.get() { Err("somebody is inside".to_owned()) } else { Ok(()) }
+    };
+    assert_eq!(machine.run_watched(vec![program(), program()], 1, &watch), Ok(()));
+    assert!(looks.get() > 20);
+    let never = || Err("nothing is right".to_owned());
+    let failed = machine.run_watched(vec![program()], 1000, &never);
+    assert_eq!(failed, Err(Failure::Invariant { what: "nothing is right".to_owned() }));
+}
+
+#[test]
+fn two_cpus_in_one_section_are_told() {
+    let machine = Machine::new(2, hunting(Schedule::Random(4)));
+    let section = SectionId { name: "room", table: 1, index: 7 };
+    let program = || -> Program<'_> {
+        Box::new(|cpu| {
+            for _ in 0..20 {
+                cpu.enter(section);
+                cpu.leave(section);
+            }
+        })
+    };
+    let failure = machine.run(vec![program(), program()]).unwrap_err();
+    assert!(failure.to_string().contains("entered room 7 while CPU"), "{failure}");
+    // And nothing of it is left.
+    assert_eq!(machine.run(vec![program()]), Ok(()));
+}

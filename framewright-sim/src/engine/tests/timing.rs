@@ -1,0 +1,246 @@
+//! What takes how long by the clock.
+
+use super::*;
+
+/// A line of the programs' own.
+fn line(index: u32) -> Line {
+    Line { family: Family::PROGRAM, member: 0, index }
+}
+
+/// Two sockets of two CPUs, a node each; every place a line can be in has a cost of its own.
+fn model() -> Model {
+    Model {
+        sockets: vec![0, 0, 1, 1],
+        nodes: vec![0, 0, 1, 1],
+        lines: LineCosts {
+            l2: 10,
+            llc: 60,
+            same_socket: 120,
+            remote: 300,
+            memory_local: 200,
+            memory_remote: 360,
+            parallel: 4,
+            l1_lines: 4,
+            l2_lines: 16,
+            llc_lines: 16,
+        },
+        ..Model::free(4)
+    }
+}
+
+/// What a program on each CPU says, one after the other in this order of CPUs.
+fn in_turn(machine: &Machine, turns: Vec<(usize, Box<dyn Fn(Cpu<'_>) + '_>)>) {
+    let turn = Cell::new(0);
+    let program = |me: usize| -> Program<'_> {
+        let (turns, turn) = (&turns, &turn);
+        Box::new(move |cpu| {
+            while turn.get() < turns.len() {
+                if turns[turn.get()].0 == me {
+                    turns[turn.get()].1(cpu);
+                    turn.set(turn.get() + 1);
+                }
+                cpu.work(1000);
+                cpu.step();
+            }
+        })
+    };
+    machine.run((0..4).map(program).collect()).unwrap();
+}
+
+/// What a touch costs.
+fn cost(cpu: Cpu<'_>, line: Line, access: Access, miss: Miss) -> u64 {
+    let before = cpu.now();
+    cpu.touch(line, access, miss);
+    cpu.now() - before
+}
+
+fn expect<'a>(
+    cpu: usize,
+    index: u32,
+    access: Access,
+    cycles: u64,
+) -> (usize, Box<dyn Fn(Cpu<'_>) + 'a>) {
+    let check = move |cpu: Cpu<'_>| {
+        assert_eq!(cost(cpu, line(index), access, Miss::Dependent), cycles, "line {index}");
+    };
+    (cpu, Box::new(check))
+}
+
+#[test]
+fn a_line_costs_what_its_place_says() {
+    use Access::{Read, Write};
+    let machine = Machine::modelled(model(), Options::default());
+    in_turn(
+        &machine,
+        vec![
+            expect(0, 1, Read, 200),
+            expect(0, 1, Read, 0),
+            // Modified in the same socket, then in the other one, and back.
+            expect(0, 2, Write, 200),
+            expect(1, 2, Write, 120),
+            expect(2, 2, Write, 300),
+            expect(0, 2, Read, 300),
+            // Shared: CPU 2 still has a copy, which has to go before CPU 0 writes.
+            expect(0, 2, Write, 300),
+            expect(0, 2, Write, 0),
+            expect(2, 3, Read, 360),
+        ],
+    );
+}
+
+#[test]
+fn lines_leave_caches_as_others_come() {
+    let machine = Machine::modelled(model(), Options::default());
+    let visit = |others: u32, cycles: u64| -> (usize, Box<dyn Fn(Cpu<'_>)>) {
+        let check = move |cpu: Cpu<'_>| {
+            cpu.touch(line(0), Access::Write, Miss::Dependent);
+            cpu.pollute(others);
+            assert_eq!(cost(cpu, line(0), Access::Read, Miss::Dependent), cycles, "{others}");
+        };
+        (0, Box::new(check))
+    };
+    in_turn(&machine, vec![visit(1, 0), visit(4, 10), visit(15, 60), visit(31, 200)]);
+    assert_eq!(machine.missed(CpuId::new(0)), 200 + 10 + 60 + 200);
+}
+
+#[test]
+fn independent_misses_overlap_and_prefetched_lines_are_waited_for_only_so_long() {
+    let machine = Machine::modelled(model(), Options::default());
+    let program = |cpu: Cpu<'_>| {
+        assert_eq!(cost(cpu, line(1), Access::Read, Miss::Independent), 50);
+        assert_eq!(cost(cpu, line(2), Access::Prefetch, Miss::Independent), 0);
+        cpu.work(150);
+        assert_eq!(cost(cpu, line(2), Access::Write, Miss::Dependent), 50);
+        assert_eq!(cost(cpu, line(2), Access::Write, Miss::Dependent), 0);
+        cpu.touch(line(3), Access::Prefetch, Miss::Independent);
+        cpu.work(500);
+        assert_eq!(cost(cpu, line(3), Access::Write, Miss::Dependent), 0);
+        // Ten can be under way; the eleventh waits for the first.
+        let waits: Vec<u64> =
+            (10..21).map(|i| cost(cpu, line(i), Access::Prefetch, Miss::Independent)).collect();
+        assert_eq!(waits, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 200]);
+    };
+    machine.run(vec![Box::new(program)]).unwrap();
+}
+
+#[test]
+fn a_hand_over_moves_the_line_of_the_lock() {
+    let (atomic, handoff_percent, handoff_fixed) = (16, 150, 20);
+    let machine = Machine::modelled(
+        Model { atomic, handoff_percent, handoff_fixed, ..model() },
+        Options::default(),
+    );
+    let lock = machine.new_lock(LockClass::Zone);
+    let entered = [(); 3].map(|()| Cell::new(0));
+    let program = |me: usize, begin: u64| -> Program<'_> {
+        let entered = &entered;
+        Box::new(move |cpu| {
+            cpu.work(begin);
+            cpu.lock(lock);
+            entered[me].set(cpu.now());
+            cpu.touch(line(5), Access::Write, Miss::Dependent);
+            cpu.work(1000);
+            cpu.unlock(lock);
+        })
+    };
+    machine.run(vec![program(0, 0), program(1, 10), program(2, 20)]).unwrap();
+    let first = 16 + 200;
+    let second = first + 200 + 1000 + 120 * 3 / 2 + 20;
+    let third = second + 120 + 1000 + 300 * 3 / 2 + 20;
+    assert_eq!(entered.map(|time| time.get()), [first, second, third]);
+    let stats = machine.lock_stats_of(LockClass::Zone);
+    assert_eq!((stats.acquisitions, stats.contended), (3, 2));
+    assert_eq!(stats.wait_cycles, second - 10 + third - 20);
+    assert_eq!((stats.hold_cycles, stats.hold_miss_cycles), (3000 + 620, 200 + 120 + 300));
+    assert_eq!(machine.lock_stats_of(LockClass::Cpu), LockStats::default());
+    assert_eq!(machine.lock_stats() - stats, LockStats::default());
+}
+
+#[test]
+fn interrupts_take_their_time() {
+    let model = Model {
+        send: 700,
+        arrive_local: 900,
+        arrive_remote: 1400,
+        entry: 1000,
+        acknowledge: 20,
+        ..model()
+    };
+    let machine = Machine::modelled(model, Options::default());
+    let (near, far, done) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Cell::new(0));
+    let handler: Handler = {
+        let (near, far) = (Rc::clone(&near), Rc::clone(&far));
+        Rc::new(move |cpu| if cpu.id().get() == 1 { &near } else { &far }.set(cpu.now()))
+    };
+    let sender = |cpu: Cpu<'_>| {
+        cpu.interrupt([1, 2].map(CpuId::new), &handler);
+        done.set(cpu.now());
+    };
+    let busy = |cpu: Cpu<'_>| {
+        for _ in 0..1000 {
+            cpu.work(10);
+            cpu.step();
+        }
+    };
+    machine.run(vec![Box::new(sender), Box::new(busy), Box::new(busy)]).unwrap();
+    assert_eq!((near.get(), far.get()), (700 + 900 + 1000, 1400 + 1400 + 1000));
+    assert_eq!(done.get(), far.get() + 20 + 300);
+    // Who is interrupted loses that time.
+    assert_eq!(machine.clock(CpuId::new(1)), 10_000 + 1020);
+}
+
+#[test]
+fn masked_interrupts_are_served_when_they_may_be() {
+    let machine = Machine::new(2, Options::default());
+    let served = Rc::new(Cell::new(0));
+    let handler: Handler = {
+        let served = Rc::clone(&served);
+        Rc::new(move |cpu| served.set(cpu.now()))
+    };
+    let masks = |cpu: Cpu<'_>| {
+        let were_masked = cpu.mask_interrupts();
+        for _ in 0..100 {
+            cpu.work(10);
+            cpu.step();
+        }
+        assert_eq!(served.get(), 0);
+        cpu.restore_interrupts(were_masked);
+    };
+    let sends = |cpu: Cpu<'_>| cpu.interrupt([CpuId::new(0)], &handler);
+    machine.run(vec![Box::new(masks), Box::new(sends)]).unwrap();
+    assert_eq!((served.get(), machine.clock(CpuId::new(1))), (1000, 1000));
+}
+
+#[test]
+fn the_periodic_interrupt_takes_its_share() {
+    let model = Model { tick_period: 1000, tick: 50, ..Model::free(1) };
+    let machine = Machine::modelled(model, Options::default());
+    let program = |cpu: Cpu<'_>| {
+        for _ in 0..100 {
+            cpu.work(100);
+            cpu.step();
+        }
+    };
+    machine.run(vec![Box::new(program)]).unwrap();
+    assert_eq!(machine.clock(CpuId::new(0)), 10_000 + 10 * 50);
+}
+
+#[test]
+fn sleepers_wake_in_time_and_waiters_when_they_are_woken() {
+    let machine = Machine::new(3, Options::default());
+    let (queue, room) = (WaitQueue::default(), Cell::new(false));
+    let waiter = |cpu: Cpu<'_>| {
+        while !room.get() {
+            cpu.wait_on(&queue);
+        }
+        assert_eq!(cpu.now(), 5000);
+    };
+    let sleeper = |cpu: Cpu<'_>| {
+        cpu.sleep_until(5000);
+        assert_eq!(cpu.now(), 5000);
+        room.set(true);
+        queue.wake_all(cpu);
+    };
+    machine.run(vec![Box::new(waiter), Box::new(sleeper), Box::new(waiter)]).unwrap();
+    assert_eq!([0, 1, 2].map(|cpu| machine.waited(CpuId::new(cpu))), [5000; 3]);
+}

@@ -1,0 +1,236 @@
+//! A campaign: many hunts, on all processors, and whether they reached their goals.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    Bug, SCENARIOS, Scenario,
+    hunt::{Bag, Hunt, Kind},
+};
+
+/// Seeds of different hunts are so far apart that no two try the same schedule.
+const SEED_STRIDE: u64 = 1 << 32;
+/// How often whoever waits is told how far the hunts are.
+const TICK: Duration = Duration::from_millis(100);
+/// Of the seeds of a hunt, in percent: so many have to find the bug.
+const GOAL_PERCENT: usize = 90;
+
+/// What to hunt.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Where.
+    pub scenarios: Vec<&'static Scenario>,
+    /// Which bugs, as far as the scenarios can have them.
+    pub bugs: Vec<Bug>,
+    /// How, each on its own.
+    pub kinds: Vec<Kind>,
+    /// How many hunts, for kinds that take seeds.
+    pub seeds: u64,
+    /// The seed of the first.
+    pub first_seed: u64,
+    /// Schedules that one hunt may try.
+    pub schedules: u64,
+    /// Schedules that a control tries, where they are random.
+    pub control: u64,
+    /// Schedules that an exhaustive control tries at most.
+    pub control_exhaustive: u64,
+    /// Whether there are controls.
+    pub controls: bool,
+}
+
+impl Default for Campaign {
+    /// All scenarios and bugs, in some seconds.
+    fn default() -> Self {
+        Self {
+            scenarios: SCENARIOS.iter().collect(),
+            bugs: Bug::ALL.to_vec(),
+            kinds: vec![Kind::Random, Kind::Pct { depth: 4 }],
+            seeds: 3,
+            first_seed: 0,
+            schedules: 20_000,
+            control: 20_000,
+            control_exhaustive: 20_000,
+            controls: true,
+        }
+    }
+}
+
+/// Hunts for the same with different seeds.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Where.
+    pub scenario: &'static Scenario,
+    /// What; nothing for a control.
+    pub bug: Option<Bug>,
+    /// How.
+    pub kind: Kind,
+    /// How each ended.
+    pub bags: Vec<Bag>,
+}
+
+impl Row {
+    /// How many found it.
+    #[must_use]
+    pub fn found(&self) -> usize {
+        self.finds().count()
+    }
+
+    fn finds(&self) -> impl Iterator<Item = u64> {
+        self.bags.iter().filter_map(|bag| bag.found.as_ref()).map(|find| find.at)
+    }
+
+    /// The middle one of the numbers of schedules that it took; hunts that found nothing took
+    /// longer than any other. None if the middle one found nothing.
+    #[must_use]
+    pub fn median(&self) -> Option<u64> {
+        let mut taken: Vec<_> = self.finds().collect();
+        taken.sort_unstable();
+        taken.get((self.bags.len().max(1) - 1) / 2).copied()
+    }
+
+    /// The smallest.
+    #[must_use]
+    pub fn fastest(&self) -> Option<u64> {
+        self.finds().min()
+    }
+
+    /// Schedules tried.
+    #[must_use]
+    pub fn tried(&self) -> u64 {
+        self.bags.iter().map(|bag| bag.tried).sum()
+    }
+
+    /// Runs that went wrong in another way than expected.
+    #[must_use]
+    pub fn strays(&self) -> u64 {
+        self.bags.iter().map(|bag| bag.strays).sum()
+    }
+
+    /// Whether no schedule is left untried.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.bags.iter().all(|bag| bag.exhausted)
+    }
+
+    /// Whether this is good enough: a control that is clean, a bug that nine of ten seeds find.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        match self.bug {
+            None => self.found() == 0,
+            Some(_) => 100 * self.found() >= GOAL_PERCENT * self.bags.len(),
+        }
+    }
+}
+
+impl Campaign {
+    /// Everything, as it is promised: 20 seeds with 100,000 schedules each, controls with
+    /// 1,000,000, and all schedules with at most two preemptions.
+    #[must_use]
+    pub fn full() -> Self {
+        let depths = [3, 4, 6].map(|depth| Kind::Pct { depth });
+        let mut kinds = vec![Kind::Random];
+        kinds.extend(depths);
+        kinds.extend([1, 2].map(|bound| Kind::Exhaustive { bound }));
+        Self {
+            kinds,
+            seeds: 20,
+            schedules: 100_000,
+            control: 1_000_000,
+            control_exhaustive: u64::MAX,
+            ..Self::default()
+        }
+    }
+
+    /// Does all hunts. `progress` is told how many of how many schedules are done, at most.
+    #[must_use]
+    pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Vec<Row> {
+        let mut rows = self.rows();
+        let jobs: Vec<_> = rows.iter().enumerate().flat_map(|(row, of)| self.jobs(row, of)).collect();
+        let total = jobs.iter().map(|(_, hunt)| weight(hunt)).sum();
+        let done = AtomicU64::new(0);
+        let bags = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
+        let places: Vec<_> = jobs.iter().map(|(row, _)| *row).collect();
+        let queue = Mutex::new(jobs.into_iter().enumerate().collect::<VecDeque<_>>());
+        let hunters = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            let hunters: Vec<_> = (0..hunters)
+                .map(|_| {
+                    scope.spawn(|| {
+                        loop {
+                            let next = lock(&queue).pop_front();
+                            let Some((place, (_, hunt))) = next else { return };
+                            let counted = AtomicU64::new(0);
+                            let bag = hunt.run(&|tried| {
+                                let left = weight(&hunt) - counted.load(Relaxed);
+                                counted.fetch_add(tried.min(left), Relaxed);
+                                done.fetch_add(tried.min(left), Relaxed);
+                            });
+                            lock(&bags)[place] = Some(bag);
+                        }
+                    })
+                })
+                .collect();
+            while hunters.iter().any(|hunter| !hunter.is_finished()) {
+                thread::sleep(TICK);
+                progress(done.load(Relaxed), total);
+            }
+        });
+        let bags = bags.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (row, bag) in places.into_iter().zip(bags) {
+            rows[row].bags.push(bag.expect("every hunt was done"));
+        }
+        rows
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for scenario in &self.scenarios {
+            let bugs = self.bugs.iter().filter(|bug| scenario.bugs.contains(bug)).copied();
+            let control = self.controls.then_some(None);
+            for bug in bugs.map(Some).chain(control) {
+                // Priorities are for finding; a control is random, and exhaustive.
+                let kinds = self.kinds.iter().filter(|kind| {
+                    bug.is_some() || !matches!(kind, Kind::Pct { .. }) || self.kinds.len() == 1
+                });
+                let row = |kind: &Kind| Row { scenario, bug, kind: kind.clone(), bags: Vec::new() };
+                rows.extend(kinds.map(row));
+            }
+        }
+        rows
+    }
+
+    /// The hunts of a row.
+    fn jobs(&self, row: usize, of: &Row) -> Vec<(usize, Hunt)> {
+        let seeds = if of.kind.is_seeded() { self.seeds } else { 1 };
+        let schedules = match (of.bug, &of.kind) {
+            (None, Kind::Exhaustive { .. }) => self.control_exhaustive,
+            (None, _) => self.control.div_ceil(seeds),
+            (Some(_), _) => self.schedules,
+        };
+        let hunt = |nth: u64| Hunt {
+            scenario: of.scenario,
+            bug: of.bug,
+            kind: of.kind.clone(),
+            seed: self.first_seed.wrapping_add(nth.wrapping_mul(SEED_STRIDE)),
+            schedules,
+        };
+        (0..seeds).map(|nth| (row, hunt(nth))).collect()
+    }
+}
+
+/// What a hunt counts for in the progress: nobody knows how long an exhaustive one is.
+fn weight(hunt: &Hunt) -> u64 {
+    const EXHAUSTIVE: u64 = 200_000;
+    if hunt.kind.is_seeded() { hunt.schedules } else { hunt.schedules.min(EXHAUSTIVE) }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,250 @@
+//! A hunt: one scenario, one bug or none, under one schedule after the other until something is
+//! found.
+
+use std::{fmt, str::FromStr};
+
+use super::{Bug, Scenario, Verdict};
+use crate::engine::{Exhaustive, Machine, Options, Schedule};
+use thiserror::Error;
+
+/// Runs of a scenario that are looked at to learn how long it is.
+const SAMPLE: u64 = 16;
+/// Schedules between two reports of progress.
+const STRIDE: u64 = 256;
+
+/// How schedules are chosen. As text: `random`, `pct:DEPTH`, `exhaustive:BOUND`, `replay:CHOICES`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Whoever can go on may, with equal chances.
+    Random,
+    /// By priorities that change a few times.
+    Pct {
+        /// How many events' order matters.
+        depth: u32,
+    },
+    /// All that leave the ordinary course at most so often.
+    Exhaustive {
+        /// How often.
+        bound: u32,
+    },
+    /// One that was recorded.
+    Replay(Vec<u16>),
+}
+
+impl Kind {
+    /// Whether a seed makes a difference.
+    #[must_use]
+    pub fn is_seeded(&self) -> bool {
+        matches!(self, Self::Random | Self::Pct { .. })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random => f.pad("random"),
+            Self::Pct { depth } => f.pad(&format!("pct:{depth}")),
+            Self::Exhaustive { bound } => f.pad(&format!("exhaustive:{bound}")),
+            Self::Replay(choices) => f.pad(&Schedule::Replay(choices.clone()).to_string()),
+        }
+    }
+}
+
+/// Text that says no way of choosing schedules.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "'{0}' is no way to choose schedules; it takes random, pct:DEPTH (1 to 64), exhaustive:BOUND \
+     (0 to 9), or what a hunt printed, replay:PLACE=CHOICE,..."
+)]
+pub struct NoSuchKind(String);
+
+impl FromStr for Kind {
+    type Err = NoSuchKind;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchKind> {
+        let wrong = || NoSuchKind(text.to_owned());
+        let number = |text: &str, range: std::ops::RangeInclusive<u32>| {
+            text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
+        };
+        match text.split_once(':') {
+            None if text == "random" => Ok(Self::Random),
+            Some(("pct", depth)) => Ok(Self::Pct { depth: number(depth, 1..=64)? }),
+            Some(("exhaustive", bound)) => Ok(Self::Exhaustive { bound: number(bound, 0..=9)? }),
+            Some(("replay", _)) => match text.parse() {
+                Ok(Schedule::Replay(choices)) => Ok(Self::Replay(choices)),
+                _ => Err(wrong()),
+            },
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A hunt to be done.
+#[derive(Clone, Debug)]
+pub struct Hunt {
+    /// Where.
+    pub scenario: &'static Scenario,
+    /// What is put in; nothing for the control.
+    pub bug: Option<Bug>,
+    /// How schedules are chosen.
+    pub kind: Kind,
+    /// The seed of the first schedule; each has the next.
+    pub seed: u64,
+    /// How many schedules to try at most.
+    pub schedules: u64,
+}
+
+/// Something that a hunt found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Find {
+    /// With which schedule, from 1.
+    pub at: u64,
+    /// What.
+    pub verdict: Verdict,
+    /// The options of `framewright hunt` that repeat it.
+    pub repeat: String,
+}
+
+/// How a hunt ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Bag {
+    /// Schedules tried.
+    pub tried: u64,
+    /// There are no more.
+    pub exhausted: bool,
+    /// What was hunted: the bug by one of its symptoms; in a control, anything at all.
+    pub found: Option<Find>,
+    /// Runs that went wrong in another way.
+    pub strays: u64,
+    /// The first of them.
+    pub stray: Option<Find>,
+    /// Steps of the longest run.
+    pub steps: u64,
+}
+
+impl Hunt {
+    /// Does it. `progress` hears of every so many schedules.
+    #[must_use]
+    pub fn run(&self, progress: &dyn Fn(u64)) -> Bag {
+        let machine = self.scenario.machine();
+        let mut source = self.source(&machine);
+        let mut bag = Bag::default();
+        while bag.tried < self.schedules && bag.found.is_none() {
+            let Some(schedule) = source.next(self.seed.wrapping_add(bag.tried)) else {
+                bag.exhausted = true;
+                break;
+            };
+            machine.restart(schedule);
+            let verdict = self.scenario.run(&machine, self.bug);
+            bag.tried += 1;
+            bag.steps = bag.steps.max(machine.steps());
+            if verdict != Verdict::Clean {
+                self.judge(&machine, verdict, &mut bag);
+            }
+            if bag.tried.is_multiple_of(STRIDE) {
+                progress(STRIDE);
+            }
+        }
+        progress(self.schedules - bag.tried / STRIDE * STRIDE);
+        bag
+    }
+
+    fn judge(&self, machine: &Machine, verdict: Verdict, bag: &mut Bag) {
+        let expected = match (&verdict, self.bug) {
+            (Verdict::Seen { symptom, .. }, Some(bug)) => bug.symptoms().contains(symptom),
+            _ => self.bug.is_none(),
+        };
+        let find = || Find { at: bag.tried, verdict, repeat: self.repeat(machine, bag.tried) };
+        if expected {
+            bag.found = Some(find());
+        } else {
+            bag.strays += 1;
+            if bag.stray.is_none() {
+                bag.stray = Some(find());
+            }
+        }
+    }
+
+    /// How to repeat schedule `at`, which the machine has just run.
+    fn repeat(&self, machine: &Machine, at: u64) -> String {
+        let bug = self.bug.map_or(String::new(), |bug| format!(" --bug {bug}"));
+        let name = self.scenario.name;
+        if self.kind.is_seeded() {
+            let (kind, seed) = (&self.kind, self.seed.wrapping_add(at - 1));
+            format!("{name}{bug} --schedule {kind} --seed {seed} --schedules 1")
+        } else {
+            let replay = Schedule::Replay(machine.choices());
+            format!("{name}{bug} --schedule {replay}")
+        }
+    }
+
+    fn source(&self, machine: &Machine) -> Source {
+        match &self.kind {
+            Kind::Random => Source::Random,
+            Kind::Pct { depth } => {
+                Source::Pct { depth: *depth, steps: self.usual_steps(machine) }
+            }
+            Kind::Exhaustive { bound } => Source::Exhaustive(Exhaustive::new(*bound)),
+            Kind::Replay(choices) => Source::Replay(Some(choices.clone())),
+        }
+    }
+
+    /// Steps that a run takes: those of the longest of a few, always the same few.
+    fn usual_steps(&self, machine: &Machine) -> u64 {
+        let steps = (0..SAMPLE).map(|seed| {
+            machine.restart(Schedule::Random(seed));
+            let _ = self.scenario.run(machine, self.bug);
+            machine.steps()
+        });
+        steps.max().unwrap_or_default()
+    }
+}
+
+/// Where schedules come from.
+enum Source {
+    Random,
+    Pct { depth: u32, steps: u64 },
+    Exhaustive(Exhaustive),
+    Replay(Option<Vec<u16>>),
+}
+
+impl Source {
+    fn next(&mut self, seed: u64) -> Option<Schedule> {
+        match self {
+            Self::Random => Some(Schedule::Random(seed)),
+            Self::Pct { depth, steps } => {
+                Some(Schedule::Pct { seed, depth: *depth, steps: *steps })
+            }
+            Self::Exhaustive(search) => search.next(),
+            Self::Replay(choices) => choices.take().map(Schedule::Replay),
+        }
+    }
+}
+
+impl Scenario {
+    /// A machine for it: stores and interrupts may be late.
+    fn machine(&self) -> Machine {
+        let options = Options {
+            store_buffers: true,
+            late_interrupts: true,
+            force: self.force.to_vec(),
+            ..Options::default()
+        };
+        Machine::new(self.cpus, options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_survive_being_written_down() {
+        for text in ["random", "pct:4", "exhaustive:2", "replay:3=1,7=2"] {
+            assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
+        }
+        for text in ["", "clock", "pct", "pct:0", "pct:65", "exhaustive:10", "random:1", "replay:x"] {
+            assert!(text.parse::<Kind>().is_err(), "{text}");
+        }
+    }
+}
