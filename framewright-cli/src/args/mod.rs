@@ -2,6 +2,7 @@
 
 mod machine;
 mod record;
+mod reproduce;
 mod setting;
 mod size;
 mod workload;
@@ -13,6 +14,7 @@ use framewright_lab::micro::instructions::Workload;
 
 pub(crate) use machine::{Machine, simulated};
 pub(crate) use record::{Buffer, RecordArgs};
+pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
 pub(crate) use workload::{FreeOrder, Lists, Machines, PageFaultArgs, WorkloadArgs};
@@ -36,6 +38,8 @@ Examples:
       What the kernel under your feet is asked while a command runs, to replay it.
   framewright run page-fault --machine host:2
       Two CPUs touch 128 MiB each, give it back, and again.
+  framewright reproduce bulk-free
+      A change that was published with figures, on simulated servers: does it do that here?
   framewright tuning pcp
       What can be set, what it means, and where it comes from.
   framewright machines skx-2s-112
@@ -54,6 +58,9 @@ pub(crate) enum Command {
     /// Record what the running kernel's page allocator does
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),
+    /// Do published results again, on simulated machines, and say whether they agree
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// List the settings: default, range, meaning, source
     #[command(after_help = TUNING_EXAMPLES)]
     Tuning(TuningArgs),

@@ -6,6 +6,7 @@ mod micro;
 mod record;
 mod replay;
 mod report;
+mod reproduce;
 mod tuning;
 mod workload;
 
@@ -14,5 +15,6 @@ pub(crate) use machines::machines;
 pub(crate) use micro::micro;
 pub(crate) use record::{Ended, record};
 pub(crate) use replay::replay;
+pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;
 pub(crate) use workload::{kbuild, page_fault, socket_pairs};

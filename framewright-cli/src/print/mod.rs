@@ -7,6 +7,7 @@ mod micro;
 mod record;
 mod replay;
 mod report;
+mod reproduce;
 mod tuning;
 mod workload;
 
@@ -18,6 +19,7 @@ pub(crate) use machines::{machine, machines};
 pub(crate) use micro::{instructions, micro};
 pub(crate) use record::{lost, record};
 pub(crate) use replay::replay;
+pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;
 pub(crate) use workload::{on_threads, scaled, simulated};
 
