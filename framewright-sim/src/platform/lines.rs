@@ -25,7 +25,7 @@ pub(super) fn set_homes(machine: &Machine) {
 }
 
 /// A line of the library on a machine of `cpus` CPUs.
-#[inline]
+#[inline(always)]
 pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
     let of_zone = |family, zone: ZoneId, index| Line { family, member: zone.index() as u32, index };
     match line {
