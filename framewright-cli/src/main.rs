@@ -62,6 +62,7 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Replay(args) => commands::replay(&args),
         Command::Record(args) => commands::record(&args),
         Command::Reproduce(args) => commands::reproduce(&args),
+        Command::Hunt(args) => commands::hunt(&args),
         Command::Tuning(args) => commands::tuning(&args),
         Command::Machines(args) => commands::machines(&args),
     }

@@ -161,7 +161,17 @@ fn seeds(args: &WorkloadArgs) -> Vec<u64> {
 
 fn plan(work: &Workload, args: &WorkloadArgs) -> Plan {
     let plan = Plan::of(work);
-    if args.quick { Plan { warm_up: plan.warm_up / 5, window: plan.window / 5 } } else { plan }
+    let plan = match args.quick {
+        true => Plan { warm_up: plan.warm_up / 5, window: plan.window / 5 },
+        false => plan,
+    };
+    // Whoever asks for centuries gets what the clock can count.
+    let nanos = |time: humantime::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let bounded = |nanos: u64| nanos.clamp(1_000, Plan::MOST);
+    Plan {
+        warm_up: args.warm_up.map_or(plan.warm_up, |time| bounded(nanos(time))),
+        window: args.window.map_or(plan.window, |time| bounded(nanos(time))),
+    }
 }
 
 fn failure(error: SimulationError) -> Failure {

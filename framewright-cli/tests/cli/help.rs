@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 10] = [
     &["replay"],
     &["record"],
     &["reproduce"],
+    &["hunt"],
     &["tuning"],
     &["machines"],
 ];

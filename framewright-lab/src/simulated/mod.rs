@@ -151,6 +151,9 @@ pub const MODEL_NOTE: &str = "times and shares of time are what a model of this 
                               measurements; counts are what the code did";
 
 impl Plan {
+    /// As long as a warm-up or a window can be: an hour.
+    pub const MOST: u64 = 3_600_000_000_000;
+
     /// What a workload takes to show itself.
     #[must_use]
     pub fn of(work: &Workload) -> Self {

@@ -288,6 +288,8 @@ pub(crate) struct Engine {
     /// CPUs that wait for a word to change.
     watched: Cell<u32>,
     sections: RefCell<Sections>,
+    /// Sections that somebody is in.
+    inside: Cell<u32>,
     directory: RefCell<Directory>,
     failure: RefCell<Option<Failure>>,
     /// There is a failure.
@@ -311,7 +313,7 @@ impl Engine {
         assert!((1..=set::MOST_CPUS).contains(&cpus), "a machine has 1 to 512 CPUs, not {cpus}");
         let engine = Self {
             has_caches: model.lines.memory_remote > 0,
-            cpus: (0..cpus).map(|_| CpuState::default()).collect(),
+            cpus: (0..cpus).map(CpuState::new).collect(),
             running: Cell::new(NOBODY),
             programs: Cell::new(0),
             scheduler: RefCell::new(Scheduler::new(&options.schedule, cpus)),
@@ -324,6 +326,7 @@ impl Engine {
             words: RefCell::new(Words::new(cpus)),
             watched: Cell::default(),
             sections: RefCell::default(),
+            inside: Cell::default(),
             directory: RefCell::default(),
             failure: RefCell::default(),
             failed: Cell::default(),

@@ -99,7 +99,7 @@ impl Engine {
     fn check_nothing_is_left(&self) {
         let left = match self.locks.borrow().held() {
             Some((LockId(number), cpu)) => format!("CPU {cpu} ended while it held lock {number}"),
-            None if self.sections.borrow().is_used() => {
+            None if self.inside.get() > 0 => {
                 "a program ended inside of what it used exclusively".to_owned()
             }
             None => return,
@@ -108,8 +108,7 @@ impl Engine {
     }
 
     fn watch(&self, watch: &mut Watch<'_>) {
-        if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used()
-        {
+        if self.failed.get() || self.switches.get() < watch.due || self.inside.get() > 0 {
             return;
         }
         watch.due = self.switches.get() + watch.steps;
@@ -169,7 +168,9 @@ impl Engine {
         self.locks.borrow_mut().open_all();
         self.words.borrow_mut().settle();
         self.watched.set(0);
-        self.sections.borrow_mut().clear();
+        if self.inside.replace(0) > 0 {
+            self.sections.borrow_mut().clear();
+        }
         self.relaxed.set(0);
         self.stalls.set(0);
         for cpu in &self.cpus {
@@ -236,6 +237,8 @@ impl Engine {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn wake_relaxed(&self) -> bool {
         if self.relaxed.get() == 0 {
             return false;

@@ -1,13 +1,31 @@
 //! The library's lines and sections, as the engine names them.
 
-use crate::engine::{Family, Line, SectionId};
+use crate::engine::{Family, Line, Machine, SectionId};
 use framewright::{
     CpuId, ZoneId,
     platform::{self, Section},
 };
 
+/// Says whose memory the library's books are in: those of a zone in its node's, the store of a CPU in
+/// that of the CPU's node.
+pub(super) fn set_homes(machine: &Machine) {
+    let nodes = &machine.model().nodes;
+    let of_zones =
+        [Family::ZONE_WORDS, Family::ZONE_INDEX, Family::MAPS, Family::HEADERS, Family::GIGABLOCKS];
+    let last = nodes.iter().copied().max().unwrap_or_default();
+    for zone in 0..=last {
+        for family in of_zones {
+            machine.set_home(family, zone.into(), zone);
+        }
+        for (cpu, &node) in nodes.iter().enumerate() {
+            let member = usize::from(zone) * nodes.len() + cpu;
+            machine.set_home(Family::CPU_STORES, member as u32, node);
+        }
+    }
+}
+
 /// A line of the library on a machine of `cpus` CPUs.
-#[inline]
+#[inline(always)]
 pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
     let of_zone = |family, zone: ZoneId, index| Line { family, member: zone.index() as u32, index };
     match line {

@@ -189,11 +189,11 @@ fn a_watch_looks_when_nobody_is_inside() {
         Box::new(|cpu| {
             for _ in 0..20 {
                 cpu.lock(lock);
-                cpu.enter(section);
+                cpu.enter(|| section);
                 inside.set(true);
                 cpu.step();
                 inside.set(false);
-                cpu.leave(section);
+                cpu.leave(|| section);
                 cpu.unlock(lock);
             }
         })
@@ -216,8 +216,8 @@ fn two_cpus_in_one_section_are_told() {
     let program = || -> Program<'_> {
         Box::new(|cpu| {
             for _ in 0..20 {
-                cpu.enter(section);
-                cpu.leave(section);
+                cpu.enter(|| section);
+                cpu.leave(|| section);
             }
         })
     };
