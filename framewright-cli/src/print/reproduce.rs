@@ -139,13 +139,18 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
     let kernels = rows.iter().filter_map(|row| row.kernel.as_ref());
     let kernels = kernels.map(|kernel| format!("kernel: {}", kernel.source));
     let mut notes: IndexSet<String> = published.chain(kernels).collect();
+    let mut shown: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
     for row in rows {
         match &row.role {
-            Role::Fitted(why) => notes.insert(format!("fitted: {}: {why}", row.machine)),
-            Role::Shown(why) => notes.insert(format!("shown: {}: {why}", row.metric)),
-            Role::Predicted => false,
-        };
+            Role::Fitted(why) => _ = notes.insert(format!("fitted: {}: {why}", row.machine)),
+            Role::Shown(why) => _ = shown.entry(why).or_default().insert(&row.metric),
+            Role::Predicted => {}
+        }
     }
+    notes.extend(shown.into_iter().map(|(why, metrics)| {
+        let metrics: Vec<&str> = metrics.into_iter().collect();
+        format!("shown: {}: {why}", metrics.join(", "))
+    }));
     notes
 }
 
@@ -272,9 +277,19 @@ mod tests {
             published.machine = "another".into();
         }
         let fitted = Row { role: Role::Fitted("latencies".into()), ..row() };
-        let notes: Vec<String> = notes(&[row(), other, fitted]).into_iter().collect();
-        let expected =
-            ["published: there, on theirs; another", "kernel: 6.1", "fitted: m: latencies"];
+        let shown = |metric: &str| Row {
+            role: Role::Shown("alone".into()),
+            metric: metric.into(),
+            ..row()
+        };
+        let rows = [row(), other, fitted, shown("a"), shown("b"), shown("a")];
+        let notes: Vec<String> = notes(&rows).into_iter().collect();
+        let expected = [
+            "published: there, on theirs; another",
+            "kernel: 6.1",
+            "fitted: m: latencies",
+            "shown: a, b: alone",
+        ];
         assert_eq!(notes, expected);
     }
 

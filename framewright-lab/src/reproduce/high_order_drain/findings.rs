@@ -47,7 +47,7 @@ fn shares(results: &Results) -> Option<String> {
     Some(format!(
         "kernels since 6.7 have the change and lists that size themselves. Exits take the zone \
          lock {} times per page with neither, {} with the change alone, {} with such lists alone, \
-         {} with both: it is they that save, and the change that lets them keep what they hold",
+         {} with both",
         decimal(before, 4),
         decimal(after, 4),
         decimal(auto, 4),
@@ -62,8 +62,8 @@ fn reuse(results: &Results) -> Option<String> {
     let percent = |value| decimal(value, 1);
     Some(format!(
         "frames that compilers get while the core's cache has them: {}% and {}% with lists of a \
-         fixed size, {}% and {}% where lists size themselves; draining on every free throws hot \
-         frames away. In sockets none is ever hot for the core: another one read it last",
+         fixed size, {}% and {}% where lists size themselves. In sockets none is ever hot for \
+         the core: another one read it last",
         percent(before),
         percent(after),
         percent(auto),
