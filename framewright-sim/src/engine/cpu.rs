@@ -7,32 +7,34 @@ use super::{
 use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
 
-/// What the engine knows of a CPU.
+/// What the engine knows of a CPU: first what every charge uses, so that it is in few lines of the
+/// host.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(super) struct CpuState {
-    number: u16,
     pub(super) clock: Cell<u64>,
-    pub(super) switch: Switch,
+    /// When it lets others go first at the latest: when an interrupt is due, or [`Model::slack`]
+    /// after it last did.
+    glance_at: Cell<u64>,
+    /// When an interrupt, the periodic one included, is due: never while they are masked.
+    alarm: Cell<u64>,
+    number: u16,
     /// Waits for somebody to wake it.
     pub(super) parked: Cell<bool>,
     /// Waits for something that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
-    /// Since when they are not.
+    pub(super) switch: Switch,
+    /// Since when interrupts are not masked.
     pub(super) open_since: Cell<u64>,
-    /// When an interrupt, the periodic one included, is due: never while they are masked.
-    alarm: Cell<u64>,
-    /// When it lets others go first at the latest: when an interrupt is due, or [`Model::slack`]
-    /// after it last did.
-    glance_at: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
+    pub(super) cache: Cache,
     pub(super) mailbox: Mailbox,
     /// Cycles of being parked.
     pub(super) waited: Cell<u64>,
     /// Cycles of waiting for cache lines.
     pub(super) missed: Cell<u64>,
-    pub(super) cache: Cache,
 }
 
 impl CpuState {
