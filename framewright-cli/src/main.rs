@@ -55,11 +55,14 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(Run::PageFault(args)) => commands::page_fault(&args),
+        Command::Run(Run::Kbuild(args)) => commands::kbuild(&args),
+        Command::Run(Run::SocketPairs(args)) => commands::socket_pairs(&args),
         Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
         Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),
         Command::Record(args) => commands::record(&args),
         Command::Hunt(args) => commands::hunt(&args),
+        Command::Reproduce(args) => commands::reproduce(&args),
         Command::Tuning(args) => commands::tuning(&args),
         Command::Machines(args) => commands::machines(&args),
     }

@@ -4,7 +4,9 @@ use std::io::{ErrorKind, Write, stderr, stdout};
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
-use framewright_lab::report::{Report, Style, Verdict, check_destination, replaces, write_json};
+use framewright_lab::report::{
+    Report, Style, Verdict, check_destination, replaces, write_json, write_text,
+};
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
@@ -46,6 +48,16 @@ pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Fail
     let Some(path) = path else { return Ok(()) };
     let _unbroken = replaces(path).then(interrupt::hold);
     write_json(path, report).map_err(Failure::bad_input)
+}
+
+/// Writes the picture to `path`, if there is one.
+pub(crate) fn save_svg(
+    path: Option<&Path>,
+    picture: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let _unbroken = replaces(path).then(interrupt::hold);
+    write_text(path, picture().as_bytes()).map_err(Failure::bad_input)
 }
 
 /// Says on standard error what a user should know and a result does not carry.

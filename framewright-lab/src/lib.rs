@@ -13,6 +13,7 @@ pub mod plot;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod reproduce;
 pub mod simulated;
 pub mod trace;
 pub mod workloads;

@@ -3,8 +3,10 @@
 mod hunt;
 mod machine;
 mod record;
+mod reproduce;
 mod setting;
 mod size;
+mod workload;
 
 use std::path::PathBuf;
 
@@ -14,8 +16,10 @@ use framewright_lab::micro::instructions::Workload;
 pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Machine, simulated};
 pub(crate) use record::{Buffer, RecordArgs};
+pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
+pub(crate) use workload::{FreeOrder, Lists, Machines, PageFaultArgs, WorkloadArgs};
 
 /// The page allocator that you can test before you ship: run it, replay a real kernel's requests
 /// through it, compare its settings.
@@ -36,6 +40,8 @@ Examples:
       What the kernel under your feet is asked while a command runs, to replay it.
   framewright run page-fault --machine host:2
       Two CPUs touch 128 MiB each, give it back, and again.
+  framewright reproduce bulk-free
+      A change that was published with figures, on simulated servers: does it do that here?
   framewright tuning pcp
       What can be set, what it means, and where it comes from.
   framewright machines skx-2s-112
@@ -45,7 +51,7 @@ Exit codes: 0 fine, 1 a check failed, 2 bad input.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload on this machine's threads
+    /// Run a workload on this machine's threads, or on a simulated machine
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Replay a recording of a real kernel's page allocations
@@ -57,6 +63,9 @@ pub(crate) enum Command {
     /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
     #[command(after_help = hunt::EXAMPLES)]
     Hunt(HuntArgs),
+    /// Do published results again, on simulated machines, and say whether they agree
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// List the settings: default, range, meaning, source
     #[command(after_help = TUNING_EXAMPLES)]
     Tuning(TuningArgs),
@@ -68,6 +77,8 @@ pub(crate) enum Command {
 const RUN_EXAMPLES: &str = "\
 Examples:
   framewright run page-fault --machine host:2 --memory 2GiB
+  framewright run page-fault --machine skx-2s-112
+  framewright run kbuild --machine host:2
   framewright run alloc-micro --quick
   framewright run alloc-micro --instructions
   framewright run large-memory --quick
@@ -76,7 +87,14 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Run {
     /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
+    #[command(after_help = workload::EXAMPLES)]
     PageFault(PageFaultArgs),
+    /// Compilers that fork, fault, write and exit: what exits do to the lists of a CPU
+    #[command(after_help = workload::EXAMPLES)]
+    Kbuild(WorkloadArgs),
+    /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
+    #[command(after_help = workload::EXAMPLES)]
+    SocketPairs(WorkloadArgs),
     /// Nanoseconds per operation, beside other allocators and the floor
     AllocMicro(AllocMicroArgs),
     /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,
@@ -91,39 +109,6 @@ pub(crate) struct JsonArgs {
     /// Write the result to this file, as JSON
     #[arg(long = "json", value_name = "FILE")]
     pub(crate) path: Option<PathBuf>,
-}
-
-#[derive(Debug, ArgGroup)]
-pub(crate) struct PageFaultArgs {
-    /// host, host:N with N threads, uniform:N, FILE.toml, or what `framewright machines` lists
-    #[arg(long, default_value = "host")]
-    pub(crate) machine: Machine,
-    /// Memory to manage, as in 4GiB or 512M [default: half as much again as the bursts hold]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    pub(crate) memory: Option<Memory>,
-    /// In which order frames are freed
-    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
-    pub(crate) free: FreeOrder,
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// A few rounds only: a look, not a measurement
-    #[arg(long)]
-    pub(crate) quick: bool,
-    #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) json: JsonArgs,
-}
-
-/// In which order a burst is freed.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum FreeOrder {
-    /// As it was mapped
-    #[default]
-    Mapping,
-    /// At random
-    Random,
 }
 
 #[derive(Debug, ArgGroup)]

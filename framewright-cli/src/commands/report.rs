@@ -24,15 +24,15 @@ pub(super) fn report(
     }
 }
 
-/// The command as a user would type it, without the file that the report goes to: the same
-/// work gives the same report wherever that lies.
+/// The command as a user would type it, without the files that the result goes to: the same
+/// work gives the same report wherever those lie.
 fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = vec!["framewright".to_owned()];
     let mut args = args;
     while let Some(arg) = args.next() {
-        if arg == "--json" {
+        if ["--json", "--svg"].contains(&&*arg) {
             args.next();
-        } else if !arg.starts_with("--json=") {
+        } else if !["--json=", "--svg="].iter().any(|option| arg.starts_with(option)) {
             command.push(arg);
         }
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn where_the_report_goes_is_not_part_of_the_command() {
-        for line in ["replay x --json y --set a=b", "replay x --json=y --set a=b"] {
+        for line in ["replay x --json y --set a=b", "replay x --json=y --set a=b --svg z"] {
             let command = command(line.split(' ').map(str::to_owned));
             assert_eq!(command.join(" "), "framewright replay x --set a=b");
         }

@@ -5,11 +5,12 @@ mod hunt;
 mod large_memory;
 mod machines;
 mod micro;
-mod page_fault;
 mod record;
 mod replay;
 mod report;
+mod reproduce;
 mod tuning;
+mod workload;
 
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
@@ -18,10 +19,11 @@ pub(crate) use hunt::{hunt, hunt_list};
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::{machine, machines};
 pub(crate) use micro::{instructions, micro};
-pub(crate) use page_fault::page_fault;
 pub(crate) use record::{lost, record};
 pub(crate) use replay::replay;
+pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;
+pub(crate) use workload::{on_threads, scaled, simulated};
 
 /// Bytes in a frame.
 const FRAME_BYTES: u64 = 4096;

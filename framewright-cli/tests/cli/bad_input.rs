@@ -65,6 +65,15 @@ fn large_memories() {
 }
 
 #[test]
+fn reproductions() {
+    refused(&["reproduce"], &["<EXPERIMENT>"]);
+    refused(&["reproduce", "bulk-fre"], &["'bulk-fre'", "'bulk-free'", "high-order-drain"]);
+    refused(&["reproduce", "all", "--seeds", "0"], &["--seeds", "1..=1000"]);
+    refused(&["reproduce", "all", "--quick", "--seeds", "2"], &["--quick", "--seeds"]);
+    refused(&["reproduce", "all", "--json", "no/such/x.json"], &["no/such/x.json"]);
+}
+
+#[test]
 fn machines() {
     let machine = |machine, hints: &[&str]| {
         refused(&["run", "page-fault", "--machine", machine], hints);

@@ -4,7 +4,7 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 11] = [
     &[],
     &["run"],
     &["run", "page-fault"],
@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 10] = [
     &["replay"],
     &["record"],
     &["hunt"],
+    &["reproduce"],
     &["tuning"],
     &["machines"],
 ];

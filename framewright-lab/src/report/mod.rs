@@ -7,6 +7,7 @@
 //! | module        | job                                                       |
 //! |---------------|-----------------------------------------------------------|
 //! | `model`       | [`Report`], [`Run`], [`Metric`]: plain data               |
+//! | `published`   | [`Row`]: a figure of others, and ours beside it           |
 //! | `file`        | a report into a file: whole or not at all                 |
 //! | `destination` | what a path stands for: a file, a device, our own output  |
 //! | `number`      | numbers as people read them                               |
@@ -22,12 +23,16 @@ mod destination;
 mod file;
 mod model;
 mod number;
+mod published;
 mod spark;
 mod table;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use file::{ReportError, check_destination, replaces, write_json, write_text};
-pub use model::{Better, Check, Metric, Point, Published, Report, Run, Unit, Verdict, cpu_metric};
+pub use model::{Better, Check, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
 pub use number::decimal;
+pub use published::{
+    Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_percent,
+};
 pub use spark::sparkline;
 pub use table::{Style, Table, Tone};

@@ -3,6 +3,8 @@
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::Row;
+
 /// The result of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -18,8 +20,8 @@ pub struct Report {
     pub seed: Option<u64>,
     /// One entry per setting or allocator measured.
     pub runs: Vec<Run>,
-    /// Figures of others, on their machines.
-    pub published: Vec<Published>,
+    /// Figures of others, on their machines, and ours beside them.
+    pub published: Vec<Row>,
     /// What was checked.
     pub verdict: Verdict,
 }
@@ -113,22 +115,6 @@ pub enum Better {
     Higher,
 }
 
-/// A figure that somebody else published, on their machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// Name of the figure.
-    pub metric: String,
-    /// Where it stands.
-    pub source: String,
-    /// What it was measured on.
-    pub machine: String,
-    /// The value.
-    #[serde(serialize_with = "short")]
-    pub value: f64,
-    /// What is counted.
-    pub unit: Unit,
-}
-
 /// What was checked, and whether all of it held.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -219,7 +205,7 @@ impl Verdict {
 }
 
 /// Whole numbers are written without a fraction.
-fn short<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn short<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     /// Up to here every whole number has its own `f64`.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() < EXACT {

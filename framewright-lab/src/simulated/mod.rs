@@ -24,6 +24,7 @@
 //! | `stopwatch` | when a window begins and ends, and what was counted then         |
 //! | `world`     | a simulated CPU's side of the seam                               |
 //! | `pipe`      | simulated CPUs that wait for one another                         |
+//! | [`scaling`] | the same on machines of more and more CPUs                       |
 
 mod contender;
 mod library;
@@ -31,6 +32,7 @@ mod list_buddy;
 mod lists;
 mod nodes;
 mod pipe;
+pub mod scaling;
 mod stage;
 mod stopwatch;
 mod world;
@@ -149,6 +151,9 @@ pub const MODEL_NOTE: &str = "times and shares of time are what a model of this 
                               measurements; counts are what the code did";
 
 impl Plan {
+    /// As long as a warm-up or a window can be: an hour.
+    pub const MOST: u64 = 3_600_000_000_000;
+
     /// What a workload takes to show itself.
     #[must_use]
     pub fn of(work: &Workload) -> Self {
@@ -196,6 +201,17 @@ impl Simulation {
                 ),
             }],
         })
+    }
+
+    /// The contender with lists of the given sizes, if any, for a zone of this machine.
+    #[must_use]
+    pub fn with_lists(&self, contender: &Contender, lists: Option<ListSizes>) -> Contender {
+        let nodes = u64::from(self.spec.nodes());
+        let near = self.spec.cpus().div_ceil(self.spec.nodes().into());
+        match lists {
+            Some(sizes) => contender.clone().with_lists(sizes, self.frames() / nodes, near),
+            None => contender.clone(),
+        }
     }
 
     /// One contender, one seed.

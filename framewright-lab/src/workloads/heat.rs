@@ -3,7 +3,7 @@
 //! The model: a cache holds what was touched last, up to its size. Each core and each socket counts
 //! the frames touched by its CPUs; a frame remembers who touched it last and what those two counts
 //! were then. It is *hot* for a core that touched it, and then fewer frames than its own cache
-//! holds; *warm* for a socket, likewise. Neither associativity nor the data of programs that are
+//! holds; *warm* if it is hot, or for a socket, likewise. Neither associativity nor the data of programs that are
 //! no frames of the workload are known here: the figures compare allocators, no more.
 //!
 //! The same observer watches every allocator and every machine. On real threads its words are
@@ -48,7 +48,7 @@ struct Clock(AtomicU32);
 pub(crate) struct Hotness {
     /// In that of the core.
     pub(crate) hot: u32,
-    /// In that of the socket.
+    /// In that of the core or in that of the socket.
     pub(crate) warm: u32,
 }
 
@@ -85,7 +85,7 @@ impl Heat {
             let same_core = usize::from(touch.core) == core;
             let same_socket = usize::from(self.socket_of_core[usize::from(touch.core)]) == socket;
             let hot = same_core && since(core_now, touch.core_time) < self.caches.of_core;
-            let warm = same_socket && since(socket_now, touch.socket_time) < self.caches.of_socket;
+            let warm = hot || same_socket && since(socket_now, touch.socket_time) < self.caches.of_socket;
             hotness.hot += u32::from(hot);
             hotness.warm += u32::from(warm);
         }

@@ -108,6 +108,22 @@ fn what_a_file_does_not_say_is_as_in_its_base() {
 }
 
 #[test]
+fn what_a_section_says_of_its_figures_holds_for_those_that_say_nothing() {
+    let section = "[fault]\nbasis = \"fitted\"\nnote = \"all\"\n\
+                   clear = { cycles = 1 }\n\
+                   copy = { cycles = 2, note = \"this\" }\n\
+                   unmap = { cycles = 3, basis = \"guessed\" }";
+    let spec = Spec::from_toml("mine.toml", &text(section)).unwrap();
+    let provenance = |key: &str| {
+        let figure = spec.parameters().find(|figure| figure.parameter.key == key).unwrap();
+        (figure.value, figure.provenance.basis, figure.provenance.note.as_str())
+    };
+    assert_eq!(provenance("fault.clear"), (1, Basis::Fitted, "all"));
+    assert_eq!(provenance("fault.copy"), (2, Basis::Fitted, "this"));
+    assert_eq!(provenance("fault.unmap"), (3, Basis::Guessed, ""));
+}
+
+#[test]
 fn one_parameter_can_be_turned_up_and_down() {
     let spec = Spec::preset("skx-2s-112").unwrap();
     let less = spec.scaled("latency.modified_remote", 0.75).unwrap();

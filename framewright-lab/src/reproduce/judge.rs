@@ -1,0 +1,215 @@
+//! Agreement: same sign, and within a factor of three.
+
+use super::Plan;
+use super::results::Results;
+use crate::report::{Agreement, Check, Quantity, Reference, Role, Row, Sides, Verdict};
+
+/// The order of magnitude in which a figure has to be.
+const FACTOR: f64 = 3.0;
+
+/// Judges every row of `results`; none of a quick look.
+pub fn judge(results: &mut Results, plan: &Plan) {
+    for row in &mut results.rows {
+        row.agreement = Some(if plan.quick { Agreement::NotJudged } else { agreement(row) });
+    }
+}
+
+/// The verdict over all rows that were judged, and what has to hold besides. An experiment that
+/// judged nothing has shown nothing.
+pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
+    let mut checks: Vec<Check> = Vec::new();
+    for results in results {
+        let judged = results.rows.iter().filter_map(check);
+        let before = checks.len();
+        checks.extend(judged);
+        if checks.len() == before && !plan.quick {
+            let name = results.rows.first().map_or("experiment", |row| &row.experiment);
+            let detail = "no row could be judged".into();
+            checks.push(Check { name: name.into(), passed: false, detail });
+        }
+        checks.extend(results.checks.iter().cloned());
+    }
+    Verdict::of(checks)
+}
+
+/// The row as a check, if it was judged.
+fn check(row: &Row) -> Option<Check> {
+    let (passed, detail) = match row.agreement? {
+        Agreement::NotJudged => return None,
+        Agreement::Missing => (false, "there is no figure of ours".into()),
+        agreement => (agreement == Agreement::Agrees, detail(row)),
+    };
+    Some(Check { name: format!("{}, {}", row.experiment, row.key()), passed, detail })
+}
+
+fn detail(row: &Row) -> String {
+    let what = match row.by {
+        Quantity::Before => "before",
+        Quantity::After => "after",
+        Quantity::Change => "change in percent",
+    };
+    let whose = match row.against {
+        Reference::Published => "published",
+        Reference::Kernel => "a running kernel",
+    };
+    let ours = if row.modelled.is_some() { "modelled" } else { "measured" };
+    let figure =
+        |figure: Option<f64>| figure.map_or("nothing".into(), |figure| format!("{figure:.4}"));
+    let (theirs, figure_of_ours) = (figure(reference(row)), figure(our_figure(row)));
+    format!("{what}: {whose} {theirs}, {ours} {figure_of_ours}")
+}
+
+fn agreement(row: &Row) -> Agreement {
+    if row.role != Role::Predicted {
+        return Agreement::NotJudged;
+    }
+    match (reference(row), our_figure(row)) {
+        (None, _) => Agreement::NotJudged,
+        (_, None) => Agreement::Missing,
+        (Some(theirs), Some(ours)) if agree(theirs, ours, row.resolution) => Agreement::Agrees,
+        _ => Agreement::Disagrees,
+    }
+}
+
+/// Whether two figures have the same sign and are within a factor of three; what is not above
+/// `resolution` is nothing, and nothing agrees with nothing alone.
+fn agree(theirs: f64, ours: f64, resolution: f64) -> bool {
+    match (theirs.abs() <= resolution, ours.abs() <= resolution) {
+        (true, true) => true,
+        (false, false) => {
+            let ratio = ours / theirs;
+            (1.0 / FACTOR..=FACTOR).contains(&ratio)
+        }
+        _ => false,
+    }
+}
+
+/// The figure to judge against.
+fn reference(row: &Row) -> Option<f64> {
+    let (before, after, change) = match row.against {
+        Reference::Published => {
+            let published = row.published.as_ref()?;
+            (published.before, published.after, published.change_percent)
+        }
+        Reference::Kernel => {
+            let kernel = row.kernel.as_ref()?;
+            let change = kernel.before.zip(kernel.after);
+            let change =
+                change.and_then(|(before, after)| crate::report::change_percent(before, after));
+            (kernel.before, kernel.after, change)
+        }
+    };
+    pick(row.by, before, after, change)
+}
+
+/// The figure that is judged: what was modelled, or else measured.
+fn our_figure(row: &Row) -> Option<f64> {
+    let Sides { before, after, change_percent } =
+        row.modelled.as_ref().or(row.measured.as_ref())?;
+    let median =
+        |metric: &Option<crate::report::Metric>| metric.as_ref().map(|metric| metric.median);
+    pick(row.by, Some(before.median), median(after), median(change_percent))
+}
+
+fn pick<T>(by: Quantity, before: T, after: T, change: T) -> T {
+    match by {
+        Quantity::Before => before,
+        Quantity::After => after,
+        Quantity::Change => change,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::Key;
+    use super::*;
+    use crate::report::{Published, Unit};
+
+    const KEY: Key<'_> = Key { workload: "w", machine: "m", subject: "s", metric: "x" };
+
+    fn row(published: f64, ours: f64) -> Row {
+        Row {
+            modelled: Sides::paired(&[100.0], &[100.0 + ours], Unit::Count, None),
+            ..KEY.row("e", Unit::Count, None).published(Published::change(published, "", ""))
+        }
+    }
+
+    fn judged(rows: Vec<Row>, quick: bool) -> (Vec<Agreement>, Verdict) {
+        let plan = Plan::new(1, quick);
+        let mut results = Results { rows, ..Results::default() };
+        judge(&mut results, &plan);
+        let agreements = results.rows.iter().filter_map(|row| row.agreement).collect();
+        (agreements, verdict(&[results], &plan))
+    }
+
+    #[test]
+    fn same_sign_and_within_a_factor_of_three() {
+        for (published, ours, agrees) in [
+            (4.3, 4.3, true),
+            (4.3, 12.8, true),
+            (4.3, 13.0, false),
+            (4.3, 1.5, true),
+            (4.3, 1.4, false),
+            (4.3, -4.3, false),
+            (-80.5, -60.0, true),
+            (4.3, 0.0, false),
+            (0.0, 0.0, true),
+            (0.0, 0.1, false),
+        ] {
+            let (agreements, verdict) = judged(vec![row(published, ours)], false);
+            let expected = if agrees { Agreement::Agrees } else { Agreement::Disagrees };
+            assert_eq!(agreements, [expected], "{published} and {ours}");
+            assert_eq!(verdict.passed, agrees);
+        }
+    }
+
+    #[test]
+    fn what_is_below_the_resolution_is_nothing() {
+        let fine = Row { resolution: 0.5, ..row(0.0, 0.4) };
+        assert_eq!(judged(vec![fine], false).0, [Agreement::Agrees]);
+    }
+
+    #[test]
+    fn fitted_and_shown_rows_are_not_judged() {
+        let fitted = row(4.0, -4.0).role(Role::Fitted("it".into()));
+        let shown = row(4.0, -4.0).role(Role::Shown("nothing".into()));
+        let (agreements, verdict) = judged(vec![fitted.clone(), shown, row(4.0, 4.0)], false);
+        assert_eq!(agreements[..2], [Agreement::NotJudged; 2]);
+        assert!(verdict.passed && verdict.checks.len() == 1);
+        let (_, verdict) = judged(vec![fitted], false);
+        assert!(!verdict.passed, "nothing was judged: {verdict:?}");
+    }
+
+    #[test]
+    fn a_row_without_a_figure_of_ours_is_a_no() {
+        let missing = Row { modelled: None, ..row(4.0, 4.0) };
+        let (agreements, verdict) = judged(vec![missing, row(4.0, 4.0)], false);
+        assert_eq!(agreements, [Agreement::Missing, Agreement::Agrees]);
+        assert!(!verdict.passed);
+    }
+
+    #[test]
+    fn a_quick_look_judges_nothing_and_fails_nothing() {
+        let (agreements, verdict) = judged(vec![row(4.0, -4.0)], true);
+        assert_eq!(agreements, [Agreement::NotJudged]);
+        assert!(verdict.passed && verdict.checks.is_empty());
+    }
+
+    #[test]
+    fn a_count_is_judged_against_a_running_kernel() {
+        let counted = |before: f64| Row {
+            measured: Sides::paired(&[before], &[0.0], Unit::Ratio, None),
+            ..KEY
+                .row("e", Unit::Ratio, None)
+                .kernel(0.99, 0.0, "6.1, 6.12")
+                .judged(Quantity::Before, Reference::Kernel)
+        };
+        assert_eq!(judged(vec![counted(1.02)], false).0, [Agreement::Agrees]);
+        let (agreements, verdict) = judged(vec![counted(0.2)], false);
+        assert_eq!(agreements, [Agreement::Disagrees]);
+        assert_eq!(
+            verdict.checks[0].detail, "before: a running kernel 0.9900, measured 0.2000",
+            "{verdict:?}"
+        );
+    }
+}

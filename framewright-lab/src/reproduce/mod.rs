@@ -1,0 +1,80 @@
+//! Published results, done again: what a change of the page allocator was said to do, and what it
+//! does here.
+//!
+//! An [`Experiment`] knows the rows that others published and how to run both sides of the change on
+//! simulated machines. Its [`Results`] have *published*, *kernel*, *measured* and *modelled* figures
+//! in fields of their own ([`Row`](crate::report::Row)); [`judge()`] compares what was predicted:
+//! same sign and within a factor of three. A row to which parameters were fitted is shown and never
+//! judged, a verdict can be no, and a row without a figure of ours is a no.
+//!
+//! | module                                       | job                                        |
+//! |----------------------------------------------|--------------------------------------------|
+//! | `bulk_free`, `hot_path`, `high_order_drain`  | one experiment each: rows, then a run      |
+//! | `results`                                    | [`Results`]: rows by name, to be filled    |
+//! | `band`                                       | [`band()`]: what a figure hangs on         |
+//! | `judge`                                      | agreement, row by row, and the verdict     |
+
+mod band;
+mod bulk_free;
+mod high_order_drain;
+mod hot_path;
+mod judge;
+mod results;
+
+use framewright_sim::machine::MachineError;
+use thiserror::Error;
+
+pub use band::{FACTORS, band};
+pub use judge::{judge, verdict};
+pub use results::{Key, Results};
+
+/// A published result that can be done again.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What was changed, and when.
+    pub title: &'static str,
+    /// What is asked, and how it is answered, in a few lines.
+    pub question: &'static str,
+    /// Whether it has something to draw.
+    pub draws: bool,
+    /// Runs both sides of the change.
+    pub run: fn(&Plan, &mut Tell<'_>) -> Result<Results, ReproduceError>,
+}
+
+/// Is told how many of how many steps are done.
+pub type Tell<'t> = dyn FnMut(u64, u64) + 't;
+
+/// How much is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// One run of each side per seed.
+    pub seeds: Vec<u64>,
+    /// A look, not a result: short runs, and nothing is judged.
+    pub quick: bool,
+}
+
+/// An experiment that could not be run to its end.
+#[derive(Debug, Error)]
+pub enum ReproduceError {
+    /// A machine is not what it should be.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// What was run failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// All experiments, in the order of their change's date.
+pub const EXPERIMENTS: [Experiment; 3] =
+    [hot_path::EXPERIMENT, bulk_free::EXPERIMENT, high_order_drain::EXPERIMENT];
+
+impl Plan {
+    /// Seeds 1 to `seeds`; one of them if it is `quick`.
+    #[must_use]
+    pub fn new(seeds: u32, quick: bool) -> Self {
+        let seeds = if quick { 1 } else { u64::from(seeds) };
+        Self { seeds: (1..=seeds).collect(), quick }
+    }
+}

@@ -1,0 +1,171 @@
+//! The rows of an experiment, to be filled with figures of ours.
+
+use std::fmt;
+
+use crate::plot::Panel;
+use crate::report::{
+    Band, Better, Check, Kernel, Published, Quantity, Reference, Role, Row, Run, Sides, Unit,
+};
+
+/// What an experiment found.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// Published figures, and ours beside them; then rows of ours alone.
+    pub rows: Vec<Row>,
+    /// The runs behind them, with their settings, figures and series.
+    pub runs: Vec<Run>,
+    /// What can be drawn.
+    pub panels: Vec<Panel>,
+    /// What the figures say, one sentence each.
+    pub findings: Vec<String>,
+    /// What has to hold besides agreement: invariants, goals of the library.
+    pub checks: Vec<Check>,
+}
+
+/// Which row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key<'k> {
+    /// What was run.
+    pub workload: &'k str,
+    /// The machine.
+    pub machine: &'k str,
+    /// The allocator.
+    pub subject: &'k str,
+    /// Name of the figure.
+    pub metric: &'k str,
+}
+
+impl Results {
+    /// The row of `key`; a new one of `unit`, which nothing was published about, if there is none.
+    pub fn row(&mut self, key: Key<'_>, unit: Unit, better: Option<Better>) -> &mut Row {
+        let found = self.rows.iter().position(|row| key.is_of(row));
+        let index = found.unwrap_or_else(|| {
+            let role = Role::Shown("nothing was published about it".into());
+            let experiment = self.rows.first().map_or("", |row| &row.experiment);
+            let row = Row { role, ..key.row(experiment, unit, better) };
+            self.rows.push(row);
+            self.rows.len() - 1
+        });
+        &mut self.rows[index]
+    }
+
+    /// Puts what our code did into the row of `key`. Does nothing without figures.
+    pub fn measured(&mut self, key: Key<'_>, sides: Option<Sides>) {
+        let Some(sides) = sides else { return };
+        let row = self.row(key, sides.before.unit, sides.before.better);
+        row.measured = Some(sides);
+    }
+
+    /// Puts what it costs on the machine into the row of `key`, and how sure that is. Does nothing
+    /// without figures.
+    pub fn modelled(&mut self, key: Key<'_>, sides: Option<Sides>, band: Option<Band>) {
+        let Some(sides) = sides else { return };
+        let row = self.row(key, sides.before.unit, sides.before.better);
+        row.modelled = Some(sides);
+        row.band = band;
+    }
+}
+
+impl Key<'_> {
+    fn is_of(self, row: &Row) -> bool {
+        (self.workload, self.machine, self.subject, self.metric)
+            == (&*row.workload, &*row.machine, &*row.subject, &*row.metric)
+    }
+
+    /// An empty row: predicted, judged by its change against what was published.
+    pub(super) fn row(self, experiment: &str, unit: Unit, better: Option<Better>) -> Row {
+        Row {
+            experiment: experiment.into(),
+            workload: self.workload.into(),
+            machine: self.machine.into(),
+            subject: self.subject.into(),
+            metric: self.metric.into(),
+            unit,
+            better,
+            published: None,
+            kernel: None,
+            measured: None,
+            modelled: None,
+            band: None,
+            by: Quantity::Change,
+            against: Reference::Published,
+            role: Role::Predicted,
+            resolution: 0.0,
+            agreement: None,
+        }
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, machine, subject, metric } = self;
+        write!(f, "{workload} on {machine}, {subject}: {metric}")
+    }
+}
+
+impl Row {
+    /// With what others published.
+    #[must_use]
+    pub(super) fn published(mut self, published: Published) -> Self {
+        self.published = Some(published);
+        self
+    }
+
+    /// With what a running kernel did.
+    #[must_use]
+    pub(super) fn kernel(mut self, before: f64, after: f64, source: &str) -> Self {
+        let (before, after) = (Some(before), Some(after));
+        self.kernel = Some(Kernel { before, after, source: source.into() });
+        self
+    }
+
+    /// Judged so.
+    #[must_use]
+    pub(super) fn judged(mut self, by: Quantity, against: Reference) -> Self {
+        (self.by, self.against) = (by, against);
+        self
+    }
+
+    /// In this role.
+    #[must_use]
+    pub(super) fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Which row it is.
+    pub(super) fn key(&self) -> Key<'_> {
+        Key {
+            workload: &self.workload,
+            machine: &self.machine,
+            subject: &self.subject,
+            metric: &self.metric,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key<'_> = Key { workload: "w", machine: "m", subject: "s", metric: "pages_per_s" };
+
+    #[test]
+    fn rows_are_found_by_name_and_made_where_nothing_was_published() {
+        let mut results = Results::default();
+        let known = KEY.row("e", Unit::PerSecond, Some(Better::Higher));
+        results.rows.push(known.published(Published::change(4.0, "theirs", "there")));
+        let sides = Sides::paired(&[1.0], &[2.0], Unit::PerSecond, Some(Better::Higher));
+        results.modelled(KEY, sides.clone(), None);
+        assert_eq!(results.rows.len(), 1);
+        assert_eq!(results.rows[0].modelled, sides);
+        let other = Key { subject: "framewright", ..KEY };
+        results.measured(other, sides.clone());
+        results.measured(other, None);
+        assert_eq!(results.rows.len(), 2);
+        let row = &results.rows[1];
+        assert_eq!((&*row.experiment, &row.measured, row.key()), ("e", &sides, other));
+        assert!(matches!(row.role, Role::Shown(_)));
+        assert_eq!(other.to_string(), "w on m, framewright: pages_per_s");
+    }
+}

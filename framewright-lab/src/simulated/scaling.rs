@@ -1,0 +1,108 @@
+//! The same work on machines of more and more CPUs, as series.
+
+use framewright_sim::machine::{MachineError, Spec};
+
+use super::{Contender, ListSizes, Plan, Simulation, SimulationError};
+use crate::{
+    plot::{Axis, Panel, Plot},
+    report::{Better, Metric, Point, Run, Unit},
+    workloads::Workload,
+};
+
+/// The figures that are drawn against CPUs.
+pub const SERIES: [&str; 4] =
+    ["pages_per_s", "zone_lock_wait_pct", "lock_cycles_per_frame", "held_by_cpus_pct"];
+
+/// A workload on uniform machines.
+#[derive(Clone, Debug)]
+pub struct Scaling {
+    /// What CPUs do.
+    pub work: Workload,
+    /// How many CPUs the machines have.
+    pub cpus: Vec<u16>,
+    /// For how long.
+    pub plan: Plan,
+    /// The same list sizes for everybody, if any.
+    pub lists: Option<ListSizes>,
+}
+
+impl Scaling {
+    /// Runs every contender on every machine with every seed: one run per contender, whose series
+    /// have a point per machine, and whose metrics are those of the largest one. `progress` hears
+    /// how many of how many machines are done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::run`].
+    pub fn run(
+        &self,
+        contenders: &[Contender],
+        seeds: &[u64],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Vec<Run>, SimulationError> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (done, &cpus) in self.cpus.iter().enumerate() {
+            progress(done as u64, self.cpus.len() as u64);
+            let simulation = self.on(cpus)?;
+            let contenders: Vec<Contender> = contenders
+                .iter()
+                .map(|contender| simulation.with_lists(contender, self.lists))
+                .collect();
+            let result = simulation.run(&contenders, seeds, &mut |_, _| {})?;
+            if runs.is_empty() {
+                let bare = |run: &Run| Run { label: run.label.clone(), ..Run::default() };
+                runs = result.runs.iter().map(bare).collect();
+            }
+            for (run, mut figures) in runs.iter_mut().zip(result.runs) {
+                append(run, f64::from(cpus), &figures);
+                run.settings = std::mem::take(&mut figures.settings);
+                run.metrics = figures.metrics;
+            }
+        }
+        progress(self.cpus.len() as u64, self.cpus.len() as u64);
+        Ok(runs)
+    }
+
+    fn on(&self, cpus: u16) -> Result<Simulation, SimulationError> {
+        let refused = |error: MachineError| SimulationError::Memory {
+            machine: format!("uniform:{cpus}"),
+            reason: error.to_string(),
+        };
+        let spec = Spec::uniform(cpus).map_err(refused)?;
+        Ok(Simulation { work: self.work.clone(), spec, frames: None, plan: self.plan })
+    }
+}
+
+/// One more point of every series.
+fn append(run: &mut Run, cpus: f64, figures: &Run) {
+    for name in SERIES {
+        if let Some(Metric { median, .. }) = figures.metrics.get(name) {
+            run.series.entry(name.to_owned()).or_default().push(Point(cpus, *median));
+        }
+    }
+}
+
+/// Throughput and lock wait against CPUs.
+#[must_use]
+pub fn plot(runs: &[Run], title: &str, subtitle: &str) -> Plot {
+    let cpus = || Axis::doubling("CPUs");
+    let panel = |y: Axis, series: &str| Panel::of_series(runs, series, cpus(), y);
+    Plot {
+        title: title.to_owned(),
+        subtitle: subtitle.to_owned(),
+        panels: vec![
+            panel(Axis::decades("pages per second, modelled"), "pages_per_s"),
+            panel(Axis::linear("waiting for a zone lock, % of all cycles"), "zone_lock_wait_pct"),
+        ],
+    }
+}
+
+/// What a series counts.
+#[must_use]
+pub fn unit_of(series: &str) -> (Unit, Better) {
+    match series {
+        "pages_per_s" => (Unit::PerSecond, Better::Higher),
+        "lock_cycles_per_frame" => (Unit::CyclesPerFrame, Better::Lower),
+        _ => (Unit::Percent, Better::Lower),
+    }
+}
