@@ -23,6 +23,8 @@ pub(super) struct CpuState {
     pub(super) parked: Cell<bool>,
     /// Waits for something that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
+    /// Has waited so since everybody else last had nothing to do.
+    pub(super) futile: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
     pub(super) switch: Switch,
@@ -63,6 +65,7 @@ impl CpuState {
     pub(super) fn reset(&self, tick_period: u64) {
         self.parked.set(false);
         self.relaxed.set(false);
+        self.futile.set(false);
         self.masked.set(false);
         self.mailbox.clear();
         if tick_period == 0 {
@@ -187,7 +190,7 @@ impl<'e> Cpu<'e> {
     fn step_anyhow(self) {
         self.serve_or_delay();
         loop {
-            match self.engine.decide_next(self.number()) {
+            match self.engine.decide_next(self) {
                 Actor::Cpu(next) if next == self.number() => return,
                 Actor::Cpu(next) => {
                     self.engine.ready(self.number(), 0);
@@ -225,6 +228,7 @@ impl<'e> Cpu<'e> {
             return self.step();
         }
         self.state().relaxed.set(true);
+        self.state().futile.set(true);
         self.engine.relaxed.set(self.engine.relaxed.get() + 1);
         self.park();
         if self.state().relaxed.replace(false) {
