@@ -52,6 +52,25 @@ fn only_store_buffers_let_both_sides_of_dekker_pass() {
 }
 
 #[test]
+fn stores_reach_memory_in_their_order() {
+    let machine = Machine::new(2, hunting(Schedule::Clock));
+    let (mut search, mut seen) = (Exhaustive::new(3), BTreeSet::new());
+    while let Some(schedule) = search.next() {
+        machine.restart(schedule);
+        let [data, flag] = [0, 0].map(|value| machine.engine().new_word(value));
+        let outcome = Cell::new((9, 9));
+        let writes = |cpu: Cpu<'_>| {
+            cpu.store(data, 1);
+            cpu.store(flag, 1);
+        };
+        let reads = |cpu: Cpu<'_>| outcome.set((cpu.load(flag), cpu.load(data)));
+        machine.run(vec![Box::new(writes), Box::new(reads)]).unwrap();
+        seen.insert(outcome.get());
+    }
+    assert_eq!(seen, BTreeSet::from([(0, 0), (0, 1), (1, 1)]));
+}
+
+#[test]
 fn any_seed_can_be_repeated_from_its_choices() {
     let mut seen = BTreeSet::new();
     for seed in 0..64 {
