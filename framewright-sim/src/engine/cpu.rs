@@ -178,12 +178,22 @@ impl<'e> Cpu<'e> {
                 break;
             }
             self.engine.ready(number, self.now());
-            state.switch.suspend();
+            self.suspend();
             if self.now() < state.alarm.get() {
                 break;
             }
         }
         self.has_stepped();
+    }
+
+    /// Lets others run until somebody chooses this CPU.
+    ///
+    /// A `Cpu` can be kept and passed on; but only the program that runs right now can be suspended,
+    /// and only by itself.
+    fn suspend(self) {
+        let runs = self.engine.running.get() == self.number();
+        assert!(runs, "CPU {} is used by a program that does not run on it", self.number());
+        self.state.switch.suspend();
     }
 
     /// A step in a schedule that ignores clocks.
@@ -195,7 +205,7 @@ impl<'e> Cpu<'e> {
                 Actor::Cpu(next) => {
                     self.engine.ready(self.number(), 0);
                     self.engine.decided.set(Some(next));
-                    self.state().switch.suspend();
+                    self.suspend();
                     return self.serve_or_delay();
                 }
                 Actor::Buffer(cpu) => self.engine.drain_one(cpu),
@@ -212,7 +222,7 @@ impl<'e> Cpu<'e> {
         if !state.masked.get() && !state.mailbox.is_empty() {
             self.engine.wake(self.number(), state.mailbox.arrival());
         }
-        state.switch.suspend();
+        self.suspend();
         state.parked.set(false);
         state.waited.set(state.waited.get() + (self.now() - since));
         self.serve();

@@ -278,8 +278,7 @@ impl Engine {
     pub(super) fn stall(&self, cpu: Cpu<'_>) {
         self.stalls.set(self.stalls.get() + 1);
         if self.stalls.get() > PATIENCE {
-            self.stop(Failure::Deadlock);
-            cpu.state().switch.suspend();
+            cpu.fail_with(Failure::Deadlock);
         }
     }
 
