@@ -1,5 +1,6 @@
 //! The command line as types. What is wrong with a value is found here, before any work.
 
+mod hunt;
 mod machine;
 mod record;
 mod reproduce;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use framewright_lab::micro::instructions::Workload;
 
+pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Machine, simulated};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
@@ -58,6 +60,9 @@ pub(crate) enum Command {
     /// Record what the running kernel's page allocator does
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),
+    /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
+    #[command(after_help = hunt::EXAMPLES)]
+    Hunt(HuntArgs),
     /// Do published results again, on simulated machines, and say whether they agree
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(ReproduceArgs),

@@ -1,5 +1,6 @@
 //! The commands, one file each: do the work, make the report, print it.
 
+mod hunt;
 mod large_memory;
 mod machines;
 mod micro;
@@ -10,6 +11,7 @@ mod reproduce;
 mod tuning;
 mod workload;
 
+pub(crate) use hunt::hunt;
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::machines;
 pub(crate) use micro::micro;

@@ -1,6 +1,7 @@
 //! Reports as text.
 
 mod free_blocks;
+mod hunt;
 mod large_memory;
 mod machines;
 mod micro;
@@ -14,6 +15,7 @@ mod workload;
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
+pub(crate) use hunt::{hunt, hunt_list};
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::{machine, machines};
 pub(crate) use micro::{instructions, micro};

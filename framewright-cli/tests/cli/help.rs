@@ -4,7 +4,7 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 11] = [
     &[],
     &["run"],
     &["run", "page-fault"],
@@ -12,6 +12,7 @@ const COMMANDS: [&[&str]; 10] = [
     &["run", "large-memory"],
     &["replay"],
     &["record"],
+    &["hunt"],
     &["reproduce"],
     &["tuning"],
     &["machines"],

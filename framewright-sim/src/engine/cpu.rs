@@ -7,35 +7,65 @@ use super::{
 use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
 
-/// What the engine knows of a CPU.
+/// What the engine knows of a CPU: first what every charge uses, so that it is in few lines of the
+/// host.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(super) struct CpuState {
     pub(super) clock: Cell<u64>,
-    pub(super) switch: Switch,
+    /// When it lets others go first at the latest: when an interrupt is due, or [`Model::slack`]
+    /// after it last did.
+    glance_at: Cell<u64>,
+    /// When an interrupt, the periodic one included, is due: never while they are masked.
+    alarm: Cell<u64>,
+    number: u16,
     /// Waits for somebody to wake it.
     pub(super) parked: Cell<bool>,
     /// Waits for something that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
+    /// Has waited so since everybody else last had nothing to do.
+    pub(super) futile: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
-    /// When it last let others go first.
-    pub(super) stepped: Cell<u64>,
-    /// When an interrupt, the periodic one included, is due: never while they are masked.
-    pub(super) alarm: Cell<u64>,
+    pub(super) switch: Switch,
+    /// Since when interrupts are not masked.
+    pub(super) open_since: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
+    pub(super) cache: Cache,
     pub(super) mailbox: Mailbox,
     /// Cycles of being parked.
     pub(super) waited: Cell<u64>,
     /// Cycles of waiting for cache lines.
     pub(super) missed: Cell<u64>,
-    pub(super) cache: Cache,
 }
 
 impl CpuState {
+    pub(super) fn new(number: u16) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// An interrupt is due at `time`.
+    pub(super) fn alarm_at(&self, time: u64) {
+        self.alarm.set(self.alarm.get().min(time));
+        self.glance_at.set(self.glance_at.get().min(time));
+    }
+
+    /// Whatever is pending is due when it is, or nothing is while interrupts are masked.
+    pub(super) fn set_alarm(&self) {
+        let due = if self.masked.get() {
+            u64::MAX
+        } else {
+            self.mailbox.arrival().min(self.next_tick.get())
+        };
+        self.alarm.set(due);
+        self.glance_at.set(self.glance_at.get().min(due));
+    }
+
     /// Nothing is pending.
     pub(super) fn reset(&self, tick_period: u64) {
         self.parked.set(false);
         self.relaxed.set(false);
+        self.futile.set(false);
         self.masked.set(false);
         self.mailbox.clear();
         if tick_period == 0 {
@@ -43,12 +73,13 @@ impl CpuState {
         } else if self.next_tick.get() == 0 {
             self.next_tick.set(tick_period);
         }
-        self.alarm.set(self.next_tick.get());
+        self.glance_at.set(0);
+        self.set_alarm();
     }
 
     /// Back to time 0.
     pub(super) fn rewind(&self) {
-        for cell in [&self.clock, &self.stepped, &self.next_tick, &self.waited, &self.missed] {
+        for cell in [&self.clock, &self.open_since, &self.next_tick, &self.waited, &self.missed] {
             cell.set(0);
         }
         self.cache.forget_all();
@@ -59,27 +90,29 @@ impl CpuState {
 #[derive(Clone, Copy)]
 pub struct Cpu<'e> {
     pub(super) engine: &'e Engine,
-    number: u16,
+    state: &'e CpuState,
 }
 
 impl<'e> Cpu<'e> {
+    #[inline(always)]
     pub(super) fn new(engine: &'e Engine, number: u16) -> Self {
-        Self { engine, number }
+        Self { engine, state: &engine.cpus[usize::from(number)] }
     }
 
     #[inline(always)]
     pub(super) fn state(&self) -> &'e CpuState {
-        &self.engine.cpus[usize::from(self.number)]
+        self.state
     }
 
+    #[inline(always)]
     pub(super) fn number(&self) -> u16 {
-        self.number
+        self.state.number
     }
 
     /// Which CPU it is.
     #[must_use]
     pub fn id(&self) -> CpuId {
-        CpuId::new(self.number)
+        CpuId::new(self.number())
     }
 
     /// What things cost.
@@ -90,9 +123,10 @@ impl<'e> Cpu<'e> {
     }
 
     /// Its time, in cycles.
+    #[inline(always)]
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.state().clock.get()
+        self.state.clock.get()
     }
 
     /// Works for so many cycles, which concern nobody else.
@@ -106,56 +140,60 @@ impl<'e> Cpu<'e> {
     /// arrived are served.
     #[inline]
     pub fn step(&self) {
-        let state = self.state();
-        let now = state.clock.get();
-        state.stepped.set(now);
-        let first = clock::key(now, self.number) < self.engine.horizon.get();
-        if !first || now >= state.alarm.get() {
+        let (state, now) = (self.state, self.now());
+        let first = clock::key(now, state.number) < self.engine.horizon.get();
+        if first && now < state.alarm.get() {
+            self.has_stepped();
+        } else {
             self.step_slowly();
         }
     }
 
     /// As [`Cpu::step`], for what others rarely see: by the clock, only every so many cycles.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn glance(&self) {
-        let state = self.state();
-        let now = state.clock.get();
-        if now >= state.stepped.get() + self.engine.slack.get() || now >= state.alarm.get() {
-            self.step();
+        if self.now() >= self.state.glance_at.get() {
+            self.step_slowly();
         }
+    }
+
+    #[inline]
+    fn has_stepped(self) {
+        let at = self.now() + self.engine.slack.get();
+        self.state.glance_at.set(at.min(self.state.alarm.get()));
     }
 
     #[cold]
     #[inline(never)]
-    fn step_slowly(&self) {
+    fn step_slowly(self) {
         if self.engine.hunts.get() {
             return self.step_anyhow();
         }
-        let state = self.state();
+        let (state, number) = (self.state, self.number());
         loop {
             if self.now() >= state.alarm.get() {
                 self.serve();
             }
-            if clock::key(self.now(), self.number) < self.engine.horizon.get() {
+            if clock::key(self.now(), number) < self.engine.horizon.get() {
                 break;
             }
-            self.engine.ready(self.number, self.now());
+            self.engine.ready(number, self.now());
             state.switch.suspend();
             if self.now() < state.alarm.get() {
                 break;
             }
         }
-        state.stepped.set(self.now());
+        self.has_stepped();
     }
 
     /// A step in a schedule that ignores clocks.
-    fn step_anyhow(&self) {
+    fn step_anyhow(self) {
         self.serve_or_delay();
         loop {
-            match self.engine.decide_next(self.number) {
-                Actor::Cpu(next) if next == self.number => return,
+            match self.engine.decide_next(self) {
+                Actor::Cpu(next) if next == self.number() => return,
                 Actor::Cpu(next) => {
-                    self.engine.ready(self.number, 0);
+                    self.engine.ready(self.number(), 0);
                     self.engine.decided.set(Some(next));
                     self.state().switch.suspend();
                     return self.serve_or_delay();
@@ -172,7 +210,7 @@ impl<'e> Cpu<'e> {
         let (state, since) = (self.state(), self.now());
         state.parked.set(true);
         if !state.masked.get() && !state.mailbox.is_empty() {
-            self.engine.wake(self.number, state.mailbox.arrival());
+            self.engine.wake(self.number(), state.mailbox.arrival());
         }
         state.switch.suspend();
         state.parked.set(false);
@@ -190,6 +228,7 @@ impl<'e> Cpu<'e> {
             return self.step();
         }
         self.state().relaxed.set(true);
+        self.state().futile.set(true);
         self.engine.relaxed.set(self.engine.relaxed.get() + 1);
         self.park();
         if self.state().relaxed.replace(false) {
@@ -201,7 +240,7 @@ impl<'e> Cpu<'e> {
     /// clocks it does not wait.
     pub fn sleep_until(&self, time: u64) {
         while !self.engine.hunts.get() && self.now() < time {
-            self.engine.ready(self.number, time);
+            self.engine.ready(self.number(), time);
             self.park();
         }
         self.step();
@@ -220,8 +259,9 @@ impl<'e> Cpu<'e> {
 
     /// Masks interrupts; says whether they were masked.
     pub fn mask_interrupts(&self) -> bool {
-        self.state().alarm.set(u64::MAX);
-        self.state().masked.replace(true)
+        let were_masked = self.state.masked.replace(true);
+        self.state.alarm.set(u64::MAX);
+        were_masked
     }
 
     /// Puts interrupts back as [`Cpu::mask_interrupts`] found them.
@@ -231,7 +271,8 @@ impl<'e> Cpu<'e> {
         }
         let state = self.state();
         state.masked.set(false);
-        state.alarm.set(state.mailbox.arrival().min(state.next_tick.get()));
+        state.open_since.set(self.now());
+        state.set_alarm();
         if self.engine.hunts.get() {
             self.serve_or_delay();
         } else if self.now() >= state.alarm.get() {

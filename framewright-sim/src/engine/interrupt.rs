@@ -95,7 +95,7 @@ impl Cpu<'_> {
             acknowledgements: Rc::clone(acknowledgements),
         });
         if !state.masked.get() {
-            state.alarm.set(state.alarm.get().min(arrival));
+            state.alarm_at(arrival);
             engine.wake(target, arrival);
         }
     }
@@ -122,23 +122,26 @@ impl Cpu<'_> {
             self.work(cost * missed);
         }
         while let Some(interrupt) = state.mailbox.take_due(self.now()) {
+            // A CPU that is ahead of the others looks late at what came when it was not masked: by
+            // its clock it was interrupted then, and did later what it did before now.
+            let late = self.now() - interrupt.arrival.max(state.open_since.get());
             self.fence();
             self.work(self.engine.model.entry);
-            state.alarm.set(u64::MAX);
-            state.masked.set(true);
+            self.mask_interrupts();
             (interrupt.handler)(*self);
             self.fence();
             state.masked.set(false);
+            state.open_since.set(self.now());
             self.work(self.engine.model.acknowledge);
-            self.acknowledge(&interrupt.acknowledgements);
+            self.acknowledge(&interrupt.acknowledgements, self.now() - late);
         }
-        state.alarm.set(state.mailbox.arrival().min(state.next_tick.get()));
+        state.set_alarm();
     }
 
-    fn acknowledge(&self, acknowledgements: &Acknowledgements) {
+    fn acknowledge(&self, acknowledgements: &Acknowledgements, now: u64) {
         let Acknowledgements { sender, missing, at } = acknowledgements;
         missing.set(missing.get() - 1);
-        at.set(at.get().max(self.now() + self.engine.model.transfer(self.number(), *sender)));
+        at.set(at.get().max(now + self.engine.model.transfer(self.number(), *sender)));
         if missing.get() == 0 {
             self.engine.wake(*sender, at.get());
         }

@@ -5,7 +5,7 @@
 //! in since follows what has become of the line: still in the first-level cache, in the second, in
 //! the last-level cache of the socket, or gone to memory. Eight bytes per line buy that; they do
 //! not buy the full list of readers, so a line that several CPUs read in turn costs a last-level
-//! hit each time. Lines have logical names; tables are dense and grow when somebody goes further.
+//! hit each time. Lines have logical names; tables are dense where they are used.
 //!
 //! What is charged comes on top of a first-level hit, which is part of an instruction's price.
 
@@ -27,6 +27,8 @@ impl Family {
     pub const ZONE_INDEX: Self = Self(2);
     /// Maps of pageblocks, by zone.
     pub const MAPS: Self = Self(3);
+    /// Maps of allocated blocks, by zone.
+    pub const HEADS: Self = Self(10);
     /// Headers of pageblocks, by zone.
     pub const HEADERS: Self = Self(4);
     /// Maps of gigablocks, by zone.
@@ -40,7 +42,7 @@ impl Family {
     /// Whatever programs touch of their own.
     pub const PROGRAM: Self = Self(9);
 
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
 }
 
 /// A logical cache line.
@@ -72,10 +74,16 @@ struct Entry {
     flags: u8,
 }
 
-/// The lines of one member of a family.
+/// Lines that come into the directory at once, when one of them is touched.
+const CHUNK: usize = 1024;
+
+type Chunk = Box<[Entry; CHUNK]>;
+
+/// The lines of one member of a family. Far apart as they may be, only neighbourhoods that are used
+/// take memory.
 #[derive(Default)]
 struct Member {
-    lines: Vec<Entry>,
+    chunks: Vec<Option<Chunk>>,
     /// The node whose memory they are in.
     home: u8,
 }
@@ -93,25 +101,35 @@ impl Directory {
         &mut members[member]
     }
 
-    #[inline]
+    /// A line's entry, and whose memory it is in.
+    #[inline(always)]
     fn entry(&mut self, line: Line) -> (&mut Entry, u8) {
-        let (member, index) = (self.member(line.family, line.member), line.index as usize);
-        if index >= member.lines.len() {
-            member.grow(index);
+        let index = line.index as usize;
+        let members = &self.0[usize::from(line.family.0)];
+        let member = members.get(line.member as usize);
+        let chunk = member.and_then(|member| member.chunks.get(index / CHUNK)?.as_ref());
+        if chunk.is_none() {
+            self.add(line);
         }
-        (&mut member.lines[index], member.home)
+        let member = &mut self.0[usize::from(line.family.0)][line.member as usize];
+        let chunk = member.chunks[index / CHUNK].as_mut();
+        (&mut chunk.expect("just added")[index % CHUNK], member.home)
+    }
+
+    /// Adds the chunk that a line is in.
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, line: Line) {
+        let (member, place) = (self.member(line.family, line.member), line.index as usize / CHUNK);
+        if place >= member.chunks.len() {
+            member.chunks.resize_with(place + 1, || None);
+        }
+        member.chunks[place] = Some(Box::new([Entry::default(); CHUNK]));
     }
 
     /// Everything is in memory.
     pub(super) fn forget_all(&mut self) {
-        self.0.iter_mut().flatten().for_each(|member| member.lines.clear());
-    }
-}
-
-impl Member {
-    #[cold]
-    fn grow(&mut self, index: usize) {
-        self.lines.resize(index + 1 + index / 2, Entry::default());
+        self.0.iter_mut().flatten().for_each(|member| member.chunks.clear());
     }
 }
 
@@ -123,6 +141,7 @@ const UNDER_WAY: usize = 10;
 
 /// What the engine knows of the caches of a CPU.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Cache {
     /// Lines brought in so far.
     fills: Cell<u32>,
@@ -250,8 +269,17 @@ impl Cpu<'_> {
             entry.stamp = fills;
             return;
         }
+        drop(directory);
+        self.get_line(line, home, access, miss);
+    }
+
+    /// Gets a line that is not at hand.
+    #[inline(never)]
+    fn get_line(self, line: Line, home: u8, access: Access, miss: Miss) {
+        let mut directory = self.engine.directory.borrow_mut();
+        let entry = directory.entry(line).0;
         let found = *entry;
-        *entry = self.touched(found, access, fills);
+        *entry = self.touched(found, access, self.state().cache.fills.get());
         drop(directory);
         self.wait_for_line(line, found, home, access, miss);
     }
@@ -269,8 +297,7 @@ impl Cpu<'_> {
         Entry { stamp, owner: me, sockets, flags }
     }
 
-    #[inline(never)]
-    fn wait_for_line(&self, line: Line, found: Entry, home: u8, access: Access, miss: Miss) {
+    fn wait_for_line(self, line: Line, found: Entry, home: u8, access: Access, miss: Miss) {
         let (state, me) = (self.state(), self.number());
         let cache = &state.cache;
         cache.fills.set(cache.fills.get().wrapping_add(1));

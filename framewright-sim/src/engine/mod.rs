@@ -98,6 +98,8 @@ pub struct Options {
     pub force: Vec<(Site, u32)>,
     /// Decides which of them are forced when the schedule goes by clocks; else it does.
     pub seed: u64,
+    /// Steps after which a schedule that hunts gives a run up as endless; 0: never.
+    pub most_steps: u64,
 }
 
 /// A simulated machine. Cheap to clone: clones are the same machine.
@@ -159,8 +161,9 @@ impl Machine {
 
     /// As if it were new, with another schedule: clocks and counters are 0, caches cold, and all
     /// locks and words are forgotten, so that whatever had some has to be made again.
+    #[allow(clippy::needless_pass_by_value, reason = "a schedule of a search is for one run")]
     pub fn restart(&self, schedule: Schedule) {
-        self.0.restart(schedule);
+        self.0.restart(&schedule);
     }
 
     /// Another schedule from now on.
@@ -288,6 +291,8 @@ pub(crate) struct Engine {
     /// CPUs that wait for a word to change.
     watched: Cell<u32>,
     sections: RefCell<Sections>,
+    /// Sections that somebody is in.
+    inside: Cell<u32>,
     directory: RefCell<Directory>,
     failure: RefCell<Option<Failure>>,
     /// There is a failure.
@@ -311,7 +316,7 @@ impl Engine {
         assert!((1..=set::MOST_CPUS).contains(&cpus), "a machine has 1 to 512 CPUs, not {cpus}");
         let engine = Self {
             has_caches: model.lines.memory_remote > 0,
-            cpus: (0..cpus).map(|_| CpuState::default()).collect(),
+            cpus: (0..cpus).map(CpuState::new).collect(),
             running: Cell::new(NOBODY),
             programs: Cell::new(0),
             scheduler: RefCell::new(Scheduler::new(&options.schedule, cpus)),
@@ -324,6 +329,7 @@ impl Engine {
             words: RefCell::new(Words::new(cpus)),
             watched: Cell::default(),
             sections: RefCell::default(),
+            inside: Cell::default(),
             directory: RefCell::default(),
             failure: RefCell::default(),
             failed: Cell::default(),

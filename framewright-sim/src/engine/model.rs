@@ -7,8 +7,8 @@ const L1_LINES: u32 = 512;
 /// A core's share of the last-level cache, in percent of its second-level cache: 1.375 MiB to
 /// 1 MiB on Skylake-SP. Older machines had ten times more, newer ones about as much.
 const LLC_OF_L2_PERCENT: u32 = 137;
-/// What a few page faults take.
-const SLACK: u64 = 20_000;
+/// About 16 microseconds, or eight page faults.
+const SLACK: u64 = 40_000;
 
 /// Cycles per kind of event, and where CPUs and memory are.
 ///

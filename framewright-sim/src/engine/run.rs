@@ -99,7 +99,7 @@ impl Engine {
     fn check_nothing_is_left(&self) {
         let left = match self.locks.borrow().held() {
             Some((LockId(number), cpu)) => format!("CPU {cpu} ended while it held lock {number}"),
-            None if self.sections.borrow().is_used() => {
+            None if self.inside.get() > 0 => {
                 "a program ended inside of what it used exclusively".to_owned()
             }
             None => return,
@@ -108,8 +108,7 @@ impl Engine {
     }
 
     fn watch(&self, watch: &mut Watch<'_>) {
-        if self.failed.get() || self.switches.get() < watch.due || self.sections.borrow().is_used()
-        {
+        if self.failed.get() || self.switches.get() < watch.due || self.inside.get() > 0 {
             return;
         }
         watch.due = self.switches.get() + watch.steps;
@@ -134,17 +133,24 @@ impl Engine {
                     return Some(cpu);
                 }
                 Some((Actor::Buffer(cpu), _)) => self.drain_one(cpu),
-                None if self.wake_relaxed() => {}
+                None if self.wake_all_relaxed() => {}
                 None => return None,
             }
         }
     }
 
-    /// What happens next while `current` could go on, in a schedule that ignores clocks.
-    pub(super) fn decide_next(&self, current: u16) -> Actor {
-        let mut scheduler = self.scheduler.borrow_mut();
-        let hunt = scheduler.hunt().expect("only schedules that hunt decide");
-        hunt.next(Some(current)).expect("who runs can go on")
+    /// What happens next while `cpu` could go on, in a schedule that ignores clocks.
+    pub(super) fn decide_next(&self, cpu: Cpu<'_>) -> Actor {
+        let (next, steps) = {
+            let mut scheduler = self.scheduler.borrow_mut();
+            let hunt = scheduler.hunt().expect("only schedules that hunt decide");
+            (hunt.next(Some(cpu.number())).expect("who runs can go on"), hunt.steps())
+        };
+        let most = self.options.most_steps;
+        if most > 0 && steps > most {
+            cpu.fail_with(Failure::Endless { steps });
+        }
+        next
     }
 
     pub(super) fn delays_interrupt(&self) -> bool {
@@ -169,7 +175,9 @@ impl Engine {
         self.locks.borrow_mut().open_all();
         self.words.borrow_mut().settle();
         self.watched.set(0);
-        self.sections.borrow_mut().clear();
+        if self.inside.replace(0) > 0 {
+            self.sections.borrow_mut().clear();
+        }
         self.relaxed.set(0);
         self.stalls.set(0);
         for cpu in &self.cpus {
@@ -177,8 +185,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn restart(&self, schedule: Schedule) {
-        self.reschedule(&schedule);
+    pub(super) fn restart(&self, schedule: &Schedule) {
+        self.reschedule(schedule);
         self.locks.borrow_mut().forget_all();
         self.words.borrow_mut().forget_all();
         self.directory.borrow_mut().forget_all();
@@ -231,9 +239,26 @@ impl Engine {
     #[inline(always)]
     pub(super) fn progress(&self) {
         if self.stalls.get() > 0 {
+            self.end_stall();
+        }
+    }
+
+    /// Whoever has waited so itself wakes nobody until all others have nothing to do: else two who
+    /// look for the same in vain would wake one another for ever.
+    #[cold]
+    #[inline(never)]
+    fn end_stall(&self) {
+        let running = self.cpus.get(usize::from(self.running.get()));
+        if running.is_none_or(|cpu| !cpu.futile.get()) {
             self.stalls.set(0);
             self.wake_relaxed();
         }
+    }
+
+    /// Nobody else can go on: who waits for something that the engine cannot see, looks again.
+    fn wake_all_relaxed(&self) -> bool {
+        self.cpus.iter().for_each(|cpu| cpu.futile.set(false));
+        self.wake_relaxed()
     }
 
     fn wake_relaxed(&self) -> bool {

@@ -15,59 +15,55 @@ pub(crate) struct SectionId {
 
 /// Who is inside: a CPU plus one.
 #[derive(Default)]
-pub(super) struct Sections {
-    tables: [Vec<u16>; 2],
-    used: u32,
-}
+pub(super) struct Sections([Vec<u16>; 2]);
 
 impl Sections {
-    #[inline]
-    fn occupant(&mut self, section: SectionId) -> &mut u16 {
-        let table = &mut self.tables[section.table];
+    /// Puts somebody into a section, or nobody; who was there.
+    fn replace(&mut self, section: SectionId, occupant: u16) -> u16 {
+        let table = &mut self.0[section.table];
         if section.index >= table.len() {
             table.resize(section.index + 1, 0);
         }
-        &mut table[section.index]
-    }
-
-    /// Whether anybody is in any.
-    pub(super) fn is_used(&self) -> bool {
-        self.used > 0
+        std::mem::replace(&mut table[section.index], occupant)
     }
 
     pub(super) fn clear(&mut self) {
-        if self.is_used() {
-            self.tables.iter_mut().for_each(|table| table.fill(0));
-            self.used = 0;
-        }
+        self.0.iter_mut().for_each(|table| table.fill(0));
     }
 }
 
 impl Cpu<'_> {
     /// Begins the exclusive use of a section. A schedule that hunts may let others go first while
-    /// this CPU is inside and has not got hold of anything yet.
+    /// this CPU is inside and has not got hold of anything yet. By the clock it is only counted: who
+    /// is where has been tested then.
     #[inline]
-    pub(crate) fn enter(&self, section: SectionId) {
-        let mut sections = self.engine.sections.borrow_mut();
-        sections.used += 1;
-        let occupant = sections.occupant(section);
-        let before = std::mem::replace(occupant, self.number() + 1);
-        drop(sections);
-        if before != 0 {
+    pub(crate) fn enter(&self, section: impl FnOnce() -> SectionId) {
+        let inside = &self.engine.inside;
+        inside.set(inside.get() + 1);
+        if self.engine.hunts.get() {
+            self.occupy(section());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn occupy(self, section: SectionId) {
+        let occupied = self.engine.sections.borrow_mut().replace(section, self.number() + 1);
+        if occupied != 0 {
             let SectionId { name, index, .. } = section;
-            let (section, inside) = (format!("{name} {index}"), CpuId::new(before - 1));
+            let (section, inside) = (format!("{name} {index}"), CpuId::new(occupied - 1));
             self.fail_with(Failure::Shared { cpu: self.id(), section, inside });
         }
-        if self.engine.hunts.get() {
-            self.step();
-        }
+        self.step();
     }
 
     /// Ends it.
     #[inline]
-    pub(crate) fn leave(&self, section: SectionId) {
-        let mut sections = self.engine.sections.borrow_mut();
-        sections.used -= 1;
-        *sections.occupant(section) = 0;
+    pub(crate) fn leave(&self, section: impl FnOnce() -> SectionId) {
+        let inside = &self.engine.inside;
+        inside.set(inside.get() - 1);
+        if self.engine.hunts.get() {
+            self.engine.sections.borrow_mut().replace(section(), 0);
+        }
     }
 }

@@ -102,11 +102,7 @@ impl Words {
         let Word { value, version } = *self.get(word);
         let view = &mut self.views[usize::from(cpu)];
         view.saw(word, version);
-        if view.buffer.is_empty() {
-            return value;
-        }
-        let own = view.buffer.iter().rev().find(|(other, _)| *other == word);
-        own.map_or(value, |(_, value)| *value)
+        if view.buffer.is_empty() { value } else { view.own(word).unwrap_or(value) }
     }
 
     fn changed_since_loaded(&self, cpu: u16) -> bool {
@@ -123,6 +119,13 @@ impl View {
     fn saw(&mut self, word: u32, version: u32) {
         self.loaded[self.oldest] = Seen { word, version };
         self.oldest = (self.oldest + 1) % LOADED;
+    }
+
+    /// The latest store to a word that has not reached memory.
+    #[cold]
+    fn own(&self, word: u32) -> Option<u32> {
+        let stores = self.buffer.iter().rev();
+        stores.copied().find_map(|(other, value)| (other == word).then_some(value))
     }
 
     fn waits_for(&self, word: u32) -> bool {
@@ -166,6 +169,7 @@ impl Engine {
     }
 
     #[cold]
+    #[inline(never)]
     fn wake_watchers(&self, word: u32, now: u64) {
         for cpu in 0..self.cpus.len() as u16 {
             let mut words = self.words.borrow_mut();
@@ -203,7 +207,8 @@ impl Cpu<'_> {
     }
 
     #[cold]
-    fn store_later(&self, word: u32, value: u32) {
+    #[inline(never)]
+    fn store_later(self, word: u32, value: u32) {
         self.engine.words.borrow_mut().views[usize::from(self.number())]
             .buffer
             .push_back((word, value));

@@ -218,7 +218,7 @@ unsafe impl Platform for Simulated {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn cost(&self, cost: Cost, count: u32) {
         let inner = self.0.get();
         if let Some(cpu) = inner.machine.engine().current() {
@@ -228,28 +228,28 @@ unsafe impl Platform for Simulated {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn touch(&self, line: Line, access: Access, miss: Miss) {
         if let Some(cpu) = self.cpu() {
             cpu.touch(lines::line(line, cpu.model().cpus()), access, miss);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&self, section: Section) {
         if let Some(cpu) = self.cpu() {
-            cpu.enter(lines::section(section, cpu.model().cpus()));
+            cpu.enter(|| lines::section(section, cpu.model().cpus()));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&self, section: Section) {
         if let Some(cpu) = self.cpu() {
-            cpu.leave(lines::section(section, cpu.model().cpus()));
+            cpu.leave(|| lines::section(section, cpu.model().cpus()));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn point(&self, _site: Site) {
         if let Some(cpu) = self.cpu() {
             cpu.glance();

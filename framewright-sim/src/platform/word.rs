@@ -1,7 +1,7 @@
 //! Words of the owners' protocol: the engine's, numbered when they are first used.
 
 use super::Simulated;
-use crate::engine::WordId;
+use crate::engine::{Engine, WordId};
 use framewright::sync::{Ordering, RawWord};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -12,16 +12,19 @@ pub struct SimWord {
 }
 
 impl SimWord {
-    #[inline]
-    fn id(&self, platform: &Simulated) -> WordId {
+    #[inline(always)]
+    fn id(&self, engine: &Engine) -> WordId {
         match self.number.load(Relaxed) {
-            0 => {
-                let id = platform.engine().new_word(self.initial);
-                self.number.store(id.0 + 1, Relaxed);
-                id
-            }
+            0 => self.first_use(engine),
             number => WordId(number - 1),
         }
+    }
+
+    #[cold]
+    fn first_use(&self, engine: &Engine) -> WordId {
+        let id = engine.new_word(self.initial);
+        self.number.store(id.0 + 1, Relaxed);
+        id
     }
 }
 
@@ -35,16 +38,18 @@ unsafe impl RawWord<Simulated> for SimWord {
 
     #[inline]
     fn load(&self, platform: &Simulated, _: Ordering) -> u32 {
-        let id = self.id(platform);
-        platform.cpu().map_or_else(|| platform.engine().peek(id), |cpu| cpu.load(id))
+        let engine = platform.engine();
+        let id = self.id(engine);
+        engine.current().map_or_else(|| engine.peek(id), |cpu| cpu.load(id))
     }
 
     #[inline]
     fn store(&self, platform: &Simulated, value: u32, _: Ordering) {
-        let id = self.id(platform);
-        match platform.cpu() {
+        let engine = platform.engine();
+        let id = self.id(engine);
+        match engine.current() {
             Some(cpu) => cpu.store(id, value),
-            None => platform.engine().poke(id, value),
+            None => engine.poke(id, value),
         }
     }
 
@@ -56,15 +61,16 @@ unsafe impl RawWord<Simulated> for SimWord {
         _: Ordering,
         _: Ordering,
     ) -> Result<u32, u32> {
-        let id = self.id(platform);
-        if let Some(cpu) = platform.cpu() {
+        let engine = platform.engine();
+        let id = self.id(engine);
+        if let Some(cpu) = engine.current() {
             return cpu.compare_exchange(id, current, new);
         }
-        let found = platform.engine().peek(id);
+        let found = engine.peek(id);
         if found != current {
             return Err(found);
         }
-        platform.engine().poke(id, new);
+        engine.poke(id, new);
         Ok(found)
     }
 }

@@ -60,6 +60,22 @@ impl Bug {
         }
     }
 
+    /// What is wrong, in one line.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::FreeBeforeFlush => "frames are freed before translations to them are flushed",
+            Self::EarlyMask => "the CPUs to flush are looked up before the entries are cleared",
+            Self::ForgottenTarget => "one of the CPUs that should flush is not told to",
+            Self::LazyStaysBehind => "a CPU that was lazy does not look at what changed meanwhile",
+            Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
+            Self::CopyBeforeFlush => "a page is copied while the old frame may still be stored to",
+            Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
+            Self::UnlockedTake => "an allocator takes the first free frame without a lock",
+            Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",
+        }
+    }
+
     /// How it shows. Whatever else shows instead is not this bug, and does not count as found.
     #[must_use]
     pub const fn symptoms(self) -> &'static [Symptom] {

@@ -82,7 +82,8 @@ impl Row {
         self.finds().count()
     }
 
-    fn finds(&self) -> impl Iterator<Item = u64> {
+    /// The schedules that each find took.
+    pub fn finds(&self) -> impl Iterator<Item = u64> {
         self.bags.iter().filter_map(|bag| bag.found.as_ref()).map(|find| find.at)
     }
 
@@ -152,7 +153,8 @@ impl Campaign {
     #[must_use]
     pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Vec<Row> {
         let mut rows = self.rows();
-        let jobs: Vec<_> = rows.iter().enumerate().flat_map(|(row, of)| self.jobs(row, of)).collect();
+        let jobs: Vec<_> =
+            rows.iter().enumerate().flat_map(|(row, of)| self.jobs(row, of)).collect();
         let total = jobs.iter().map(|(_, hunt)| weight(hunt)).sum();
         let done = AtomicU64::new(0);
         let bags = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
@@ -196,8 +198,12 @@ impl Campaign {
             let control = self.controls.then_some(None);
             for bug in bugs.map(Some).chain(control) {
                 // Priorities are for finding; a control is random, and exhaustive.
-                let kinds = self.kinds.iter().filter(|kind| {
-                    bug.is_some() || !matches!(kind, Kind::Pct { .. }) || self.kinds.len() == 1
+                let kinds = self.kinds.iter().filter(|kind| match kind {
+                    Kind::Pct { .. } => bug.is_some() || self.kinds.len() == 1,
+                    Kind::Exhaustive { bound } => {
+                        *bound <= scenario.affordable_bound || self.kinds.len() == 1
+                    }
+                    _ => true,
                 });
                 let row = |kind: &Kind| Row { scenario, bug, kind: kind.clone(), bags: Vec::new() };
                 rows.extend(kinds.map(row));

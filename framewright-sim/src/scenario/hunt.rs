@@ -181,9 +181,7 @@ impl Hunt {
     fn source(&self, machine: &Machine) -> Source {
         match &self.kind {
             Kind::Random => Source::Random,
-            Kind::Pct { depth } => {
-                Source::Pct { depth: *depth, steps: self.usual_steps(machine) }
-            }
+            Kind::Pct { depth } => Source::Pct { depth: *depth, steps: self.usual_steps(machine) },
             Kind::Exhaustive { bound } => Source::Exhaustive(Exhaustive::new(*bound)),
             Kind::Replay(choices) => Source::Replay(Some(choices.clone())),
         }
@@ -243,7 +241,8 @@ mod tests {
         for text in ["random", "pct:4", "exhaustive:2", "replay:3=1,7=2"] {
             assert_eq!(text.parse::<Kind>().unwrap().to_string(), text);
         }
-        for text in ["", "clock", "pct", "pct:0", "pct:65", "exhaustive:10", "random:1", "replay:x"] {
+        for text in ["", "clock", "pct", "pct:0", "pct:65", "exhaustive:10", "random:1", "replay:x"]
+        {
             assert!(text.parse::<Kind>().is_err(), "{text}");
         }
     }

@@ -5,8 +5,11 @@
 //! of it is free or holds frames like the requester's. *Stealing* takes blocks and leaves the
 //! type as it is; it is the only path that mixes types in a pageblock, hence the last one.
 
-use super::{Buddy, MigrateType};
-use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use super::{Buddy, MigrateType, Part, Watch};
+use crate::{
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    platform::{Access, Cost, Miss},
+};
 
 /// A fallback that happened. Reported after the zone lock was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,11 +35,17 @@ impl Buddy<'_> {
     /// found by the ordinary search; a stolen one is named and keeps its type.
     #[cold]
     #[inline(never)]
-    pub(super) fn fall_back(&mut self, order: Order, wanted: MigrateType) -> Option<Fallback> {
-        self.claim(order, wanted).or_else(|| self.steal(order, wanted))
+    pub(super) fn fall_back(
+        &mut self,
+        order: Order,
+        wanted: MigrateType,
+        watch: impl Watch,
+    ) -> Option<Fallback> {
+        watch.cost(Cost::Fallback, 1);
+        self.claim(order, wanted, watch).or_else(|| self.steal(order, wanted))
     }
 
-    fn claim(&mut self, order: Order, wanted: MigrateType) -> Option<Fallback> {
+    fn claim(&mut self, order: Order, wanted: MigrateType, watch: impl Watch) -> Option<Fallback> {
         for found in (order.get()..=PAGEBLOCK_ORDER).rev() {
             let candidate = wanted.fallbacks().iter().find_map(|&from| {
                 self.lists.emptiest(from, found).map(|pageblock| (from, pageblock))
@@ -45,8 +54,9 @@ impl Buddy<'_> {
             if !may_claim(found, wanted) {
                 return None;
             }
+            watch.touch(Part::Header(pageblock), Access::Write, Miss::Dependent);
             if self.is_worth_claiming(pageblock, from, wanted) {
-                self.retag(pageblock, wanted);
+                self.retag(pageblock, wanted, watch);
                 let found_order = Order::new(found)?;
                 return Some(Fallback { pageblock, from, found_order, claimed: true });
             }

@@ -7,17 +7,19 @@
 //! and header written out, before it is allocated in smaller blocks.
 
 use super::{
-    Buddy, MigrateType, WORDS_SHIFT, bundle::Bundle, bundle::Bundles, lists::FREE, take::Want,
+    Buddy, MigrateType, Part, WORDS_SHIFT, Watch, bundle::Bundle, bundle::Bundles, lists::FREE,
+    take::Want,
 };
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES},
+    platform::{Access, Cost, Miss},
     set::bits,
     sync::Ordering,
 };
 
 impl Buddy<'_> {
     /// Takes free pageblocks of the wanted type, as many as are wanted and there.
-    pub(super) fn take_pageblocks(&mut self, want: Want, out: &mut Bundles) {
+    pub(super) fn take_pageblocks(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) {
         let of = want.migratetype;
         let Some(list) = of.listed() else { return };
         while out.blocks() < want.blocks && !out.is_full() {
@@ -25,6 +27,8 @@ impl Buddy<'_> {
             let Some((leaf, mask)) = self.lists.gigablocks.lowest_free(list, missing) else {
                 return;
             };
+            watch.touch(Part::Leaf(leaf), Access::Write, Miss::Dependent);
+            watch.cost(Cost::WholePageblocks, mask.count_ones());
             self.fold(leaf, mask, of);
             for bit in bits(mask) {
                 let index = self.lists.gigablocks.index(leaf * 64 + bit);
@@ -51,7 +55,7 @@ impl Buddy<'_> {
 
     /// Gives back the leading bundles that are pageblocks allocated as one block each and
     /// neighbours of one type. Returns how many those are: none if the first is not like that.
-    pub(super) fn give_folded(&mut self, bundles: &[Bundle]) -> usize {
+    pub(super) fn give_folded(&mut self, bundles: &[Bundle], watch: impl Watch) -> usize {
         let Some(first) = bundles.first() else { return 0 };
         let leaf = self.lists.gigablocks.place(first.pageblock()) / 64;
         let folded = self.lists.gigablocks.folded_alone(leaf);
@@ -71,7 +75,9 @@ impl Buddy<'_> {
             mask |= bit;
             given += 1;
         }
+        watch.touch(Part::Leaf(leaf), Access::Write, Miss::Independent);
         if given > 0 {
+            watch.cost(Cost::WholePageblocks, given as u32);
             self.give_pageblocks(leaf, mask, self.type_of(first.pageblock()));
         }
         given

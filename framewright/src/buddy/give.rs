@@ -1,13 +1,16 @@
 //! Giving frames back.
 
 use super::{
-    Buddy, Bundle, FRAMES, MigrateType,
+    Buddy, Bundle, FRAMES, MigrateType, Watch,
     levels::WORDS,
     pageblock::Pageblock,
     word::{self, WORD_ORDER},
     words_of,
 };
-use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use crate::{
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    platform::{Access, Cost, Miss},
+};
 
 /// A free that was refused because the map contradicts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,48 +61,61 @@ impl Buddy<'_> {
     ///
     /// Returns what hardening refused; those frames stay as they were.
     #[inline(never)]
-    pub(crate) fn give_bundles(&mut self, bundles: &[Bundle]) -> Refusals {
+    pub(crate) fn give_bundles(&mut self, bundles: &[Bundle], watch: impl Watch) -> Refusals {
         let mut refusals = Refusals::default();
-        let mut run: Option<(u32, MigrateType)> = None;
-        let mut at = 0;
-        while let Some(&bundle) = bundles.get(at) {
+        let mut rest = bundles;
+        while let Some(&bundle) = rest.first() {
             if bundle.order >= Order::PAGEBLOCK {
-                let given = self.give_whole(&bundles[at..], &mut refusals);
+                let given = self.give_whole(rest, &mut refusals, watch);
                 if given > 0 {
-                    at += given;
+                    rest = &rest[given..];
                     continue;
                 }
             }
-            at += 1;
             let index = bundle.pageblock();
-            let of = match run {
-                Some((previous, of)) if previous == index => of,
-                previous => {
-                    if let Some((previous, of)) = previous {
-                        self.settle(previous, of);
-                    }
-                    let of = self.type_of(index);
-                    run = Some((index, of));
-                    of
-                }
-            };
-            self.give_bundle(bundle, of, &mut refusals);
-        }
-        if let Some((index, of)) = run {
-            self.settle(index, of);
+            watch.pageblock(index, Miss::Independent, self.checked, Access::Write);
+            watch.cost(Cost::GivePageblocks, 1);
+            let of = self.type_of(index);
+            rest = self.give_run(rest, index, of, &mut refusals);
+            self.settle(index, of, watch);
         }
         refusals
     }
 
+    /// Gives back the leading bundles as far as they lie in pageblock `index`, as the first does,
+    /// and are no whole pageblocks. Returns the others.
+    #[inline(never)]
+    fn give_run<'b>(
+        &mut self,
+        bundles: &'b [Bundle],
+        index: u32,
+        of: MigrateType,
+        refusals: &mut Refusals,
+    ) -> &'b [Bundle] {
+        for (given, &bundle) in bundles.iter().enumerate() {
+            let is_whole = bundle.order >= Order::PAGEBLOCK;
+            if bundle.pageblock() != index || (is_whole && given > 0) {
+                return &bundles[given..];
+            }
+            self.give_bundle(bundle, of, refusals);
+        }
+        &[]
+    }
+
     /// Gives back the leading bundles as far as they are folded pageblocks or larger blocks.
     /// Returns how many.
-    fn give_whole(&mut self, bundles: &[Bundle], refusals: &mut Refusals) -> usize {
+    fn give_whole(
+        &mut self,
+        bundles: &[Bundle],
+        refusals: &mut Refusals,
+        watch: impl Watch,
+    ) -> usize {
         match bundles.first() {
             Some(&bundle) if bundle.order > Order::PAGEBLOCK => {
-                self.give_large(bundle, refusals);
+                self.give_large(bundle, refusals, watch);
                 1
             }
-            _ => self.give_folded(bundles),
+            _ => self.give_folded(bundles, watch),
         }
     }
 
@@ -110,7 +126,7 @@ impl Buddy<'_> {
         order: Order,
         capture: &mut Capture,
     ) -> Refusals {
-        let refusals = self.give_bundles(&[Bundle::of(frame, order)]);
+        let refusals = self.give_bundles(&[Bundle::of(frame, order)], ());
         let index = frame >> PAGEBLOCK_ORDER;
         let of = self.type_of(index);
         let wanted = capture.order;

@@ -5,7 +5,7 @@
 //! requests with a right to the reserve take from it, some before everything else, others when
 //! everything else failed. When memory is short it goes back, one pageblock at a time.
 
-use super::{Buddy, Bundles, FRAMES, MigrateType, lists::Room, take::Want};
+use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Room, take::Want};
 use crate::frame::{Order, PAGEBLOCK_ORDER};
 
 /// Whether a request may use the high-atomic reserve.
@@ -43,7 +43,7 @@ impl Buddy<'_> {
                 break;
             }
             if self.type_of(index).mixes() {
-                self.retag(index, MigrateType::HighAtomic);
+                self.retag(index, MigrateType::HighAtomic, ());
             }
         }
         self.highatomic_reserved > before
@@ -54,18 +54,22 @@ impl Buddy<'_> {
         let Some(index) = self.lists.first(MigrateType::HighAtomic, 0, Room::Any) else {
             return false;
         };
-        self.retag(index, to);
+        self.retag(index, to, ());
         true
     }
 
     /// Takes from the reserve alone, as many blocks as are wanted and there.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_reserved(&mut self, want: Want, out: &mut Bundles) {
+    pub(super) fn take_reserved(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) {
         // Reserved pageblocks form no larger blocks.
         if want.order <= Order::PAGEBLOCK {
             let of = MigrateType::HighAtomic;
-            self.take_ordinary(Want { migratetype: of, reserve: Reserve::None, ..want }, out);
+            self.take_ordinary(
+                Want { migratetype: of, reserve: Reserve::None, ..want },
+                out,
+                watch,
+            );
         }
     }
 

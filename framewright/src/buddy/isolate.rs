@@ -36,7 +36,7 @@ impl Buddy<'_> {
             return Err(IsolationRefused::AlreadyIsolated);
         }
         self.blocks[index as usize].type_before_isolation = from as u8;
-        self.retag(index, MigrateType::Isolate);
+        self.retag(index, MigrateType::Isolate, ());
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl Buddy<'_> {
     /// so: it is not there, which is more than withheld.
     pub(crate) fn undo_isolate(&mut self, index: u32) {
         if self.type_of(index) == MigrateType::Isolate && !self.is_absent(index) {
-            self.retag(index, self.home_type(index));
+            self.retag(index, self.home_type(index), ());
         }
     }
 }

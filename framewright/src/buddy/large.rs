@@ -7,22 +7,30 @@
 //! types: on the way back each goes to the lists of its own.
 
 use super::{
-    Buddy, Bundle, Bundles, Fallback, MigrateType, Refusals, gigablock::spans, take::Want,
+    Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Watch, gigablock::spans,
+    take::Want,
 };
 use crate::{
     frame::{Order, PAGEBLOCK_ORDER},
+    platform::{Access, Cost, Miss},
     set::bits,
 };
 
 impl Buddy<'_> {
     /// Takes blocks of an order above 9, as many as are wanted and there. Returns the first
     /// fallback.
-    pub(super) fn take_large(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+    pub(super) fn take_large(
+        &mut self,
+        want: Want,
+        out: &mut Bundles,
+        watch: impl Watch,
+    ) -> Option<Fallback> {
         let mut fallback = None;
         while out.blocks() < want.blocks && !out.is_full() {
             let Some((place, found_order)) = self.lists.gigablocks.find(want.order) else { break };
             let pageblock = self.lists.gigablocks.index(place);
             let from = self.type_of(pageblock);
+            tell_of(place, want.order, watch);
             self.take_large_at(place, want.order, want.migratetype);
             if from != want.migratetype {
                 let claim = Fallback { pageblock, from, found_order, claimed: true };
@@ -68,8 +76,14 @@ impl Buddy<'_> {
     /// Gives back a block of an order above 9.
     #[cold]
     #[inline(never)]
-    pub(super) fn give_large(&mut self, bundle: Bundle, refusals: &mut Refusals) {
+    pub(super) fn give_large(
+        &mut self,
+        bundle: Bundle,
+        refusals: &mut Refusals,
+        watch: impl Watch,
+    ) {
         for frame in bundle.frames() {
+            tell_of(self.lists.gigablocks.place(frame >> PAGEBLOCK_ORDER), bundle.order, watch);
             match self.judge(frame, bundle.order) {
                 Ok(()) => self.give_large_at(frame >> PAGEBLOCK_ORDER, bundle.order),
                 Err(why) => refusals.add(frame, bundle.order, why),
@@ -103,5 +117,13 @@ impl Buddy<'_> {
         for bit in bits(mask) {
             self.set_type(self.lists.gigablocks.index(leaf * 64 + bit), to);
         }
+    }
+}
+
+/// Tells of a block that comes or goes as whole pageblocks.
+fn tell_of(place: u32, order: Order, watch: impl Watch) {
+    for (leaf, mask) in spans(place..place + order.pageblocks()) {
+        watch.touch(Part::Leaf(leaf), Access::Write, Miss::Independent);
+        watch.cost(Cost::WholePageblocks, mask.count_ones());
     }
 }

@@ -6,11 +6,14 @@
 //! Those that are free as a whole are not chained but in the sets of [`Gigablocks`].
 
 use super::{
-    MigrateType,
+    MigrateType, Part, Watch,
     gigablocks::{Gigablocks, LARGE_ORDERS},
     pageblock::{NIL, Pageblock, UNLISTED},
 };
-use crate::frame::{Order, PAGEBLOCK_ORDER};
+use crate::{
+    frame::{Order, PAGEBLOCK_ORDER},
+    platform::{Access, Miss},
+};
 
 /// Quartiles of fullness per order.
 pub(super) const QUARTILES: u8 = 4;
@@ -77,6 +80,13 @@ impl<'m> Lists<'m> {
             nonempty: [0; MigrateType::LISTED],
             gigablocks,
         }
+    }
+
+    /// The cache line in which the head of a list lies, counted from 1: line 0 says which lists
+    /// there are.
+    pub(super) const fn line_of(of: MigrateType, class: u8) -> u32 {
+        const HEADS: u32 = 64 / size_of::<u32>() as u32;
+        1 + (of as u32 * CLASSES as u32 + class as u32) / HEADS
     }
 
     /// First pageblock of `migratetype` that holds a free block of `order`, from the smallest
@@ -147,7 +157,13 @@ impl<'m> Lists<'m> {
     }
 
     /// Takes pageblock `index` off its list, if it is on one.
-    pub(super) fn unlink(&mut self, blocks: &mut [Pageblock], index: u32, of: MigrateType) {
+    pub(super) fn unlink(
+        &mut self,
+        blocks: &mut [Pageblock],
+        index: u32,
+        of: MigrateType,
+        watch: impl Watch,
+    ) {
         let block = &mut blocks[index as usize];
         let (class, previous, next) = (block.class, block.previous, block.next);
         block.class = UNLISTED;
@@ -157,15 +173,19 @@ impl<'m> Lists<'m> {
         }
         if class == FREE {
             let place = self.gigablocks.place(index);
+            watch.touch(Part::Leaf(place / 64), Access::Write, Miss::Independent);
             self.remove_free(place / 64, 1 << (place % 64), of);
             return;
         }
         if next != NIL {
+            watch.touch(Part::Header(next), Access::Write, Miss::Independent);
             blocks[next as usize].previous = previous;
         }
         if previous != NIL {
+            watch.touch(Part::Header(previous), Access::Write, Miss::Independent);
             blocks[previous as usize].next = next;
         } else {
+            watch.touch(Part::Index(Self::line_of(of, class)), Access::Write, Miss::Independent);
             self.heads[list][usize::from(class)] = next;
             self.nonempty[list] &= !(u64::from(next == NIL) << class);
         }
@@ -173,7 +193,13 @@ impl<'m> Lists<'m> {
 
     /// Puts pageblock `index` at the head of the list of its class, if it has free frames and
     /// `of` is a type with lists.
-    pub(super) fn link(&mut self, blocks: &mut [Pageblock], index: u32, of: MigrateType) {
+    pub(super) fn link(
+        &mut self,
+        blocks: &mut [Pageblock],
+        index: u32,
+        of: MigrateType,
+        watch: impl Watch,
+    ) {
         let class = blocks[index as usize].proper_class();
         let Some(list) = of.listed() else { return };
         if class == UNLISTED {
@@ -182,15 +208,18 @@ impl<'m> Lists<'m> {
         if class == FREE {
             blocks[index as usize].class = FREE;
             let place = self.gigablocks.place(index);
+            watch.touch(Part::Leaf(place / 64), Access::Write, Miss::Independent);
             self.insert_free(place / 64, 1 << (place % 64), of);
             return;
         }
+        watch.touch(Part::Index(Self::line_of(of, class)), Access::Write, Miss::Independent);
         let head = &mut self.heads[list][usize::from(class)];
         let next = core::mem::replace(head, index);
         self.nonempty[list] |= 1 << class;
         let block = &mut blocks[index as usize];
         (block.class, block.previous, block.next) = (class, NIL, next);
         if next != NIL {
+            watch.touch(Part::Header(next), Access::Write, Miss::Independent);
             blocks[next as usize].previous = index;
         }
     }

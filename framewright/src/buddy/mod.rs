@@ -43,10 +43,12 @@ mod range;
 mod report;
 mod search;
 mod take;
+mod watch;
 mod word;
 
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    platform::Cost,
     sync::{Address, AtomicU8, Ordering},
 };
 
@@ -65,6 +67,7 @@ pub(crate) use migratetype::{ABSENT, PARTIAL};
 pub(crate) use pageblock::Pageblock;
 pub(crate) use search::{FreeRun, RunWanted};
 pub(crate) use take::Want;
+pub(crate) use watch::{Part, Watch};
 
 use gigablocks::Gigablocks;
 use lists::Lists;
@@ -132,7 +135,7 @@ impl<'m> Buddy<'m> {
         while at < end {
             let index = at >> PAGEBLOCK_ORDER;
             let stop = end.min((index + 1) << PAGEBLOCK_ORDER);
-            self.lists.unlink(self.blocks, index, self.type_of(index));
+            self.lists.unlink(self.blocks, index, self.type_of(index), ());
             let block = &mut self.blocks[index as usize];
             for (i, mask) in gigablock::spans(at % FRAMES..at % FRAMES + (stop - at)) {
                 block.set_word(i as usize, block.map[i as usize] | mask);
@@ -144,7 +147,7 @@ impl<'m> Buddy<'m> {
             let of = MigrateType::Movable;
             self.types[index as usize].store(of as u8 | partial, Ordering::Relaxed);
             self.free[of as usize] += u64::from(frames);
-            self.lists.link(self.blocks, index, of);
+            self.lists.link(self.blocks, index, of, ());
             at = stop;
         }
     }
@@ -190,7 +193,7 @@ impl<'m> Buddy<'m> {
     }
 
     /// Moves a pageblock with all its free frames to another type.
-    fn retag(&mut self, index: u32, to: MigrateType) {
+    fn retag(&mut self, index: u32, to: MigrateType, watch: impl Watch) {
         let from = self.type_of(index);
         if from != MigrateType::Isolate && to != MigrateType::Isolate {
             self.count_reserved(from, to);
@@ -201,29 +204,30 @@ impl<'m> Buddy<'m> {
             return;
         }
         let free = u64::from(self.blocks[index as usize].free);
-        self.lists.unlink(self.blocks, index, from);
+        self.lists.unlink(self.blocks, index, from, watch);
         self.set_type(index, to);
         self.free[from as usize] -= free;
         self.free[to as usize] += free;
-        self.lists.link(self.blocks, index, to);
+        self.lists.link(self.blocks, index, to, watch);
     }
 
     /// Gives a pageblock to a type that requests may name; `false` if it is isolated.
     pub(crate) fn set_aside(&mut self, index: u32, to: MigrateType) -> bool {
         let isolated = self.type_of(index) == MigrateType::Isolate;
         if !isolated {
-            self.retag(index, to);
+            self.retag(index, to, ());
         }
         !isolated
     }
 
     /// Puts a pageblock whose map has changed on the list it now belongs on.
     #[inline(always)]
-    fn settle(&mut self, index: u32, of: MigrateType) {
+    fn settle(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {
-            self.lists.unlink(self.blocks, index, of);
-            self.lists.link(self.blocks, index, of);
+            watch.cost(Cost::Relist, 1);
+            self.lists.unlink(self.blocks, index, of, watch);
+            self.lists.link(self.blocks, index, of, watch);
         }
     }
 }

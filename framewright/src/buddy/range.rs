@@ -36,7 +36,7 @@ impl Buddy<'_> {
             match self.lists.gigablocks.allocated_order(index) {
                 Some(Order::PAGEBLOCK) if piece.is_whole() => {
                     let whole = Bundle::of(index << PAGEBLOCK_ORDER, Order::PAGEBLOCK);
-                    refusals.merge(self.give_bundles(&[whole]));
+                    refusals.merge(self.give_bundles(&[whole], ()));
                     continue;
                 }
                 Some(Order::PAGEBLOCK) => self.shatter(index),
@@ -83,7 +83,7 @@ impl Buddy<'_> {
         }
         block.book_taken(piece.frames() as u16, movable);
         self.free[of as usize] -= u64::from(piece.frames());
-        self.settle(piece.index, of);
+        self.settle(piece.index, of, ());
     }
 
     /// Makes every frame of a folded pageblock a block of its own.
@@ -102,7 +102,7 @@ impl Buddy<'_> {
             bundles[count] = Bundle { word, heads, order: Order::ZERO };
             count += 1;
         }
-        self.give_bundles(&bundles[..count])
+        self.give_bundles(&bundles[..count], ())
     }
 }
 

@@ -1,15 +1,16 @@
 //! Taking frames out of the buddy.
 
 use super::{
-    Buddy, Bundle, Bundles, Fallback, MigrateType, Reserve, WORDS_SHIFT,
+    Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
     levels::WORDS,
-    lists::Room,
+    lists::{Lists, Room},
     pageblock::{NIL, Pageblock},
     word::{self, WORD_ORDER},
     words_of,
 };
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    platform::{Access, Cost, Miss},
     set::lowest,
 };
 
@@ -40,25 +41,35 @@ impl Buddy<'_> {
     /// A batch that found anything of its own type does not fall back: a short refill mixes
     /// less than a full one.
     #[inline]
-    pub(crate) fn take_bundles(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+    pub(crate) fn take_bundles(
+        &mut self,
+        want: Want,
+        out: &mut Bundles,
+        watch: impl Watch,
+    ) -> Option<Fallback> {
         if want.reserve == Reserve::First {
-            self.take_reserved(want, out);
+            self.take_reserved(want, out, watch);
             if !out.is_empty() {
                 return None;
             }
         }
-        let fallback = self.take_ordinary(want, out);
+        let fallback = self.take_ordinary(want, out, watch);
         if want.reserve == Reserve::Last && out.is_empty() {
-            self.take_reserved(want, out);
+            self.take_reserved(want, out, watch);
         }
         fallback
     }
 
     /// [`Buddy::take_bundles`] without the reserve.
     #[inline(never)]
-    pub(super) fn take_ordinary(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+    pub(super) fn take_ordinary(
+        &mut self,
+        want: Want,
+        out: &mut Bundles,
+        watch: impl Watch,
+    ) -> Option<Fallback> {
         if want.order >= Order::PAGEBLOCK {
-            return self.take_whole(want, out);
+            return self.take_whole(want, out, watch);
         }
         let mut fallback = None;
         let mut visits = 0;
@@ -66,7 +77,7 @@ impl Buddy<'_> {
             let index = match self.choose(&want, visits, want.blocks - out.blocks()) {
                 Some(index) => index,
                 None if out.is_empty() && fallback.is_none() => {
-                    let found = self.fall_back(want.order, want.migratetype)?;
+                    let found = self.fall_back(want.order, want.migratetype, watch)?;
                     fallback = Some(found);
                     if found.claimed {
                         continue;
@@ -76,13 +87,14 @@ impl Buddy<'_> {
                 None => break,
             };
             let of = self.type_of(index);
-            self.prefetch_next(index);
+            self.tell_of_visit(index, of, watch);
+            self.prefetch_next(index, watch);
             let block = &mut self.blocks[index as usize];
             let before = block.free;
             take_from(block, index, &want, self.checked, out);
             let taken = before - block.free;
             self.free[of as usize] -= u64::from(taken);
-            self.settle(index, of);
+            self.settle(index, of, watch);
             visits += 1;
             if of != want.migratetype {
                 break;
@@ -92,27 +104,39 @@ impl Buddy<'_> {
     }
 
     /// [`Buddy::take_bundles`] for blocks of one or more pageblocks.
-    fn take_whole(&mut self, want: Want, out: &mut Bundles) -> Option<Fallback> {
+    fn take_whole(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) -> Option<Fallback> {
         if want.order > Order::PAGEBLOCK {
-            return self.take_large(want, out);
+            return self.take_large(want, out, watch);
         }
-        self.take_pageblocks(want, out);
+        self.take_pageblocks(want, out, watch);
         if !out.is_empty() {
             return None;
         }
-        let fallback = self.fall_back(want.order, want.migratetype)?;
+        let fallback = self.fall_back(want.order, want.migratetype, watch)?;
         debug_assert!(fallback.claimed, "a pageblock that is all free is worth claiming");
-        self.take_pageblocks(want, out);
+        self.take_pageblocks(want, out, watch);
         Some(fallback)
     }
 
     /// Asks for the pageblock that is likely to be next, while this one is worked on.
     #[inline(always)]
-    fn prefetch_next(&self, index: u32) {
+    fn prefetch_next(&self, index: u32, watch: impl Watch) {
         let next = self.blocks[index as usize].next;
         if next != NIL {
             self.address().prefetch(next);
+            watch.pageblock(next, Miss::Independent, self.checked, Access::Prefetch);
         }
+    }
+
+    /// Tells that a batch takes from a pageblock, which the head of its list has named.
+    #[inline(always)]
+    fn tell_of_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
+        if let Some(block) = self.blocks.get(index as usize) {
+            let heads = Lists::line_of(of, block.class);
+            watch.touch(Part::Index(heads), Access::Read, Miss::Dependent);
+        }
+        watch.pageblock(index, Miss::Dependent, self.checked, Access::Write);
+        watch.cost(Cost::TakePageblocks, 1);
     }
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
@@ -166,7 +190,7 @@ impl Buddy<'_> {
         }
         block.book_taken(order.frames() as u16, to == MigrateType::Movable);
         self.free[of as usize] -= order.frames();
-        self.settle(index, of);
+        self.settle(index, of, ());
         true
     }
 }

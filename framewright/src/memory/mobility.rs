@@ -27,7 +27,8 @@ impl<P: Platform> Memory<'_, P> {
             return false;
         }
         let Some((zone, frame)) = self.find(pfn, Order::ZERO) else { return false };
+        let block = frame >> PAGEBLOCK_ORDER;
         let zone = &self.zones[zone.index()];
-        zone.with(&self.platform, |buddy| buddy.set_aside(frame >> PAGEBLOCK_ORDER, to))
+        zone.change(&self.platform, block, |buddy| buddy.set_aside(block, to))
     }
 }

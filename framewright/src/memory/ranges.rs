@@ -15,7 +15,7 @@ use crate::{
     frame::{Extent, FrameRange, Order, PAGEBLOCK_FRAMES, Pfn},
     pcp::Cpu,
     platform::{CpuId, Platform},
-    zone::{NodeId, NodeMask, ZoneId, ZoneKind},
+    zone::{self, NodeId, NodeMask, ZoneId, ZoneKind},
 };
 
 /// Frames that are taken or given under one hold of the zone lock, at the most.
@@ -225,7 +225,13 @@ impl<'m, P: Platform> Memory<'m, P> {
                     SEARCHED,
                 )
             };
-            match zone.with(&self.platform, search) {
+            let found = zone.with(&self.platform, search);
+            let passed = match found {
+                FreeRun::Found(start) | FreeRun::Continue(start) => start,
+                FreeRun::None => to,
+            };
+            zone.tell_of_search(&self.platform, zone::pageblocks(from, passed.max(from)));
+            match found {
                 FreeRun::Found(start) => {
                     let take = |from, to| cpu.take_range(from, to, wanted.request.migratetype());
                     if take_run(cpu, start, start + frames, take) {

@@ -1,11 +1,11 @@
 //! A CPU's lists with the zone behind them.
 
-use super::CpuPages;
+use super::{CpuPages, pages::Here};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
     observe::{Corruption, Event, Finding},
-    platform::{CpuId, Platform},
+    platform::{self, Cost, CpuId, Platform},
     tuning::Tuning,
     zone::{Access, Mixed, Rights, Watermark, Zone},
 };
@@ -30,7 +30,13 @@ impl<P: Platform> Copy for Cpu<'_, '_, P> {}
 impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Whether the zone is so short of memory that lists should shrink.
     pub(super) fn zone_is_low(&self) -> bool {
+        self.zone.tell_of_words(self.platform, platform::Access::Read);
         self.zone.free() < self.zone.marks().get(Watermark::High)
+    }
+
+    /// What who is inside the lists needs of it.
+    pub(super) fn here(&self) -> Here<'_, 'm, P> {
+        Here { platform: self.platform, pages: self.pages }
     }
 
     /// The frame number of a zone-relative frame.
@@ -55,8 +61,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         of: MigrateType,
         may: impl FnOnce() -> bool,
     ) -> bool {
-        let taken =
-            self.zone.with(self.platform, |buddy| may() && buddy.take_range(start, end, of));
+        let take = |buddy: &mut Buddy<'_>| may() && buddy.take_range(start, end, of);
+        let taken = self.zone.with_range(self.platform, (start, end), take);
         let frames = if taken { u64::from(end - start) } else { 0 };
         self.count_lock(frames);
         self.pages.counters.pgalloc.add(frames);
@@ -80,7 +86,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     fn give_retired(&self, start: u32, end: u32) {
-        let refusals = self.zone.with(self.platform, |buddy| buddy.give_range(start, end));
+        let give = |buddy: &mut Buddy<'_>| buddy.give_range(start, end);
+        let refusals = self.zone.with_range(self.platform, (start, end), give);
         let frames = u64::from(end - start);
         self.count_lock(frames);
         self.report(refusals);
@@ -116,7 +123,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             return Refusals::default();
         }
         self.count_lock(bundles.frames());
-        self.zone.prefetch(bundles.as_slice());
+        self.platform.cost(Cost::BulkFree, 1);
+        self.zone.prefetch(self.platform, bundles.as_slice());
         let refusals = self.zone.give(self.platform, bundles.as_slice());
         self.pages.counters.refused_frames.add(refusals.frames);
         refusals

@@ -8,7 +8,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Refusals},
     frame::Order,
     observe::{DrainReason, Event},
-    platform::Platform,
+    platform::{Cost, Platform, Site},
     tuning::BulkFree,
 };
 
@@ -31,10 +31,11 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
     /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
     pub(crate) fn free(&self, frame: u32, order: Order) -> Refusals {
+        self.platform.cost(Cost::SlowFree, 1);
         let mut leaving = Bundles::new();
         let pushed = self.pages.as_owner(self.platform, |lists| {
             let list = ListIndex::freeing(order, self.zone.type_number(frame))?;
-            let pushed = lists.push(self.pages, list, frame, &mut leaving);
+            let pushed = lists.push(self.here(), list, frame, &mut leaving);
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
@@ -42,9 +43,12 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             if !leaving.is_empty() && leaving.room() > Bundles::CAPACITY as u32 * 3 / 4 {
                 // A few had to leave for want of slots: make room for more in the same hold.
                 let frames = lists.sizing.batch_to_drain();
-                lists.gather(self.pages, list, frames, &mut leaving);
+                lists.gather(self.here(), list, frames, &mut leaving);
             }
-            let due = self.due(lists, list, pushed == Pushed::Spilled);
+            let mut due = self.due(lists, list, pushed == Pushed::Spilled);
+            if self.platform.force(Site::BulkFree) {
+                due.frames = 0;
+            }
             self.pages.publish(&lists.sizing);
             Some((list, due))
         });
@@ -140,12 +144,12 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         refusals: &mut Refusals,
     ) -> u64 {
         if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
-            return lists.gather(self.pages, list, frames, leaving);
+            return lists.gather(self.here(), list, frames, leaving);
         }
         let mut moved = 0;
         *refusals = self.zone.give_chosen(self.platform, || {
             let bundle = (moved < frames && !leaving.is_full())
-                .then(|| lists.choose(self.pages, list))??;
+                .then(|| lists.choose(self.here(), list))??;
             moved += bundle.frame_count();
             leaving.push(bundle);
             Some(bundle)
@@ -170,7 +174,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         while !drained.is_last {
             drained.batch.clear();
             let moved = match ListIndex::from_number(0) {
-                Some(list) => lists.gather(self.pages, list, u64::MAX, &mut drained.batch),
+                Some(list) => lists.gather(self.here(), list, u64::MAX, &mut drained.batch),
                 None => 0,
             };
             drained.is_last = moved == 0;

@@ -5,14 +5,14 @@
 
 use super::{
     CpuPages, ListIndex, Sizing,
-    pages::RING,
+    pages::{Here, RING},
     store::{BundleStore, Inserted},
 };
 use crate::{
     buddy::{Bundle, Bundles},
     frame::Order,
     hardening::Quarantine,
-    platform::Platform,
+    platform::{Cost, Platform},
 };
 
 pub(crate) struct Lists<'m> {
@@ -51,16 +51,18 @@ impl<'m> Lists<'m> {
     /// Takes a block, filling the ring from the store if it is empty.
     pub(super) fn pop(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<u32> {
-        let mut len = pages.len(list);
+        let mut len = here.pages.len(list);
         if len == 0 {
             let bundle = self.store.pop(list)?;
-            self.set_stored(pages, self.stored - bundle.frame_count());
+            self.set_stored(here, self.stored - bundle.frame_count());
+            self.tell_of_stored(here, list, bundle);
+            tell_of_unpacked(here, bundle);
             len = unpack(bundle, self.ring(list));
         }
-        pages.set_len(list, len - 1);
+        here.pages.set_len(list, len - 1);
         Some(self.ring(list)[len - 1])
     }
 
@@ -68,23 +70,23 @@ impl<'m> Lists<'m> {
     /// what finds no room there joins `leaving`.
     pub(super) fn push(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
         frame: u32,
         leaving: &mut Bundles,
     ) -> Pushed {
-        let limit = pages.limit(list);
+        let limit = here.pages.limit(list);
         if limit == 0 {
             return Pushed::SwitchedOff;
         }
         let mut pushed = Pushed::Kept;
-        if pages.len(list) >= limit {
-            self.spill(pages, list, limit.div_ceil(2), leaving);
+        if here.pages.len(list) >= limit {
+            self.spill(here, list, limit.div_ceil(2), leaving);
             pushed = Pushed::Spilled;
         }
-        let len = pages.len(list);
+        let len = here.pages.len(list);
         self.ring(list)[len] = frame;
-        pages.set_len(list, len + 1);
+        here.pages.set_len(list, len + 1);
         pushed
     }
 
@@ -92,7 +94,7 @@ impl<'m> Lists<'m> {
     /// `stays` says no to join `leaving`.
     pub(super) fn accept(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
         bundles: &[Bundle],
         stays: impl Fn(Bundle) -> bool,
@@ -101,11 +103,11 @@ impl<'m> Lists<'m> {
         // Pageblocks live on rings only; to be handed out lowest first they go there last.
         if list.order() == Order::PAGEBLOCK {
             for &bundle in bundles.iter().rev() {
-                self.accept_one(pages, list, bundle, &stays, leaving);
+                self.accept_one(here, list, bundle, &stays, leaving);
             }
         } else {
             for &bundle in bundles {
-                self.accept_one(pages, list, bundle, &stays, leaving);
+                self.accept_one(here, list, bundle, &stays, leaving);
             }
         }
     }
@@ -113,31 +115,34 @@ impl<'m> Lists<'m> {
     #[inline(always)]
     fn accept_one(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
         bundle: Bundle,
         stays: &impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
-        let (len, limit) = (pages.len(list), pages.limit(list));
+        let (len, limit) = (here.pages.len(list), here.pages.limit(list));
         if bundle.heads == 0 {
             return;
         }
         if !stays(bundle) {
             leave(leaving, bundle);
         } else if list.order() == Order::PAGEBLOCK {
+            here.cost(Cost::RingFrames, 1);
             if len < limit {
                 self.ring(list)[len] = bundle.word * 64;
-                pages.set_len(list, len + 1);
+                here.pages.set_len(list, len + 1);
             } else {
                 leave(leaving, bundle);
             }
         } else if len == 0 && limit > 0 {
+            tell_of_unpacked(here, bundle);
             let len = unpack(bundle, self.ring(list));
-            pages.set_len(list, len);
+            here.pages.set_len(list, len);
         } else {
+            self.tell_of_stored(here, list, bundle);
             let left = insert(&mut self.store, list, bundle, leaving);
-            self.set_stored(pages, self.stored + bundle.frame_count() - left);
+            self.set_stored(here, self.stored + bundle.frame_count() - left);
         }
     }
 
@@ -145,15 +150,17 @@ impl<'m> Lists<'m> {
     /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full. Returns the frames moved.
     pub(super) fn gather(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
         frames: u64,
         leaving: &mut Bundles,
     ) -> u64 {
+        let before = leaving.as_slice().len();
         let mut moved = self.store.pop_many(list, frames, leaving);
-        self.set_stored(pages, self.stored - moved);
+        self.set_stored(here, self.stored - moved);
+        self.tell_of_chosen(here, list, leaving.as_slice().iter().skip(before));
         while moved < frames && !leaving.is_full() {
-            let Some(bundle) = self.choose(pages, list) else { break };
+            let Some(bundle) = self.choose(here, list) else { break };
             moved += bundle.frame_count();
             leave(leaving, bundle);
         }
@@ -164,11 +171,12 @@ impl<'m> Lists<'m> {
     /// from quarantine.
     pub(super) fn choose(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<Bundle> {
+        here.cost(Cost::ChooseBundles, 1);
         if list.order() == Order::PAGEBLOCK
-            && let Some(bundle) = self.choose_from_ring(pages, list)
+            && let Some(bundle) = self.choose_from_ring(here, list)
         {
             return Some(bundle);
         }
@@ -177,36 +185,38 @@ impl<'m> Lists<'m> {
             stored = list_order(list).find_map(|list| self.store.pop(list));
         }
         if let Some(bundle) = stored {
-            self.set_stored(pages, self.stored - bundle.frame_count());
+            self.set_stored(here, self.stored - bundle.frame_count());
+            here.touch_store(self.store.line_of(list, bundle.word));
             return Some(bundle);
         }
-        let of_ring = list_order(list).find_map(|list| self.choose_from_ring(pages, list));
-        of_ring.or_else(|| self.release(pages))
+        let of_ring = list_order(list).find_map(|list| self.choose_from_ring(here, list));
+        of_ring.or_else(|| self.release(here))
     }
 
     /// The coldest block of a ring, with those of its word that follow it.
     fn choose_from_ring(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<Bundle> {
-        let len = pages.len(list);
+        let len = here.pages.len(list);
         let ring = self.ring(list);
         let (bundle, used) = pack(&ring[..len], list.order())?;
+        tell_of_packed(here, ring.get(..used));
         ring.copy_within(used..len, 0);
-        pages.set_len(list, len - used);
+        here.pages.set_len(list, len - used);
         Some(bundle)
     }
 
     /// Moves the coldest `count` blocks of a ring into the store.
     fn spill(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
         count: usize,
         leaving: &mut Bundles,
     ) {
-        let len = pages.len(list);
+        let len = here.pages.len(list);
         let count = count.min(len).min(RING);
         let order = list.order();
         let ring = &mut self.rings[list.get()];
@@ -217,20 +227,46 @@ impl<'m> Lists<'m> {
             for &frame in &ring[..count] {
                 leave(leaving, Bundle::of(frame, order));
             }
+            here.cost(Cost::RingFrames, count as u32);
             at = count;
         }
         while at < count {
             let joined = self.store.join(list, &ring[at..count]);
+            tell_of_joined(here, &self.store, list, ring.iter().skip(at).take(joined));
             stored += (joined as u64) << order.get();
             at += joined;
             let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
+            tell_of_packed(here, ring.get(at..at + used));
+            here.cost(Cost::StoreBundles, 1);
+            here.touch_store(self.store.line_of(list, bundle.word));
             at += used;
             stored += (used as u64) << order.get();
             stored -= insert(&mut self.store, list, bundle, leaving);
         }
         ring.copy_within(at..len, 0);
-        pages.set_len(list, len - at);
-        self.set_stored(pages, stored);
+        here.pages.set_len(list, len - at);
+        self.set_stored(here, stored);
+    }
+
+    /// Tells that a bundle goes into the store, or comes out of it to stay.
+    #[inline(always)]
+    fn tell_of_stored(&self, here: Here<'_, 'm, impl Platform>, list: ListIndex, bundle: Bundle) {
+        here.cost(Cost::StoreBundles, 1);
+        here.touch_store(self.store.line_of(list, bundle.word));
+    }
+
+    /// Tells of bundles that left the store in one go.
+    #[inline(always)]
+    fn tell_of_chosen<'b>(
+        &self,
+        here: Here<'_, 'm, impl Platform>,
+        list: ListIndex,
+        bundles: impl Iterator<Item = &'b Bundle>,
+    ) {
+        for bundle in bundles {
+            here.cost(Cost::ChooseBundles, 1);
+            here.touch_store(self.store.line_of(list, bundle.word));
+        }
     }
 
     /// Frames in the store and in quarantine.
@@ -238,9 +274,44 @@ impl<'m> Lists<'m> {
         self.stored
     }
 
-    pub(super) fn set_stored(&mut self, pages: &CpuPages<'m, impl Platform>, frames: u64) {
+    pub(super) fn set_stored(&mut self, here: Here<'_, 'm, impl Platform>, frames: u64) {
         self.stored = frames;
-        pages.set_stored(frames);
+        here.pages.set_stored(frames);
+    }
+}
+
+/// Tells that a bundle goes to a ring: see [`unpack`].
+#[inline(always)]
+fn tell_of_unpacked(here: Here<'_, '_, impl Platform>, bundle: Bundle) {
+    if bundle.heads == !0 {
+        here.cost(Cost::RingRuns, 1);
+    } else {
+        here.cost(Cost::RingFrames, bundle.blocks());
+    }
+}
+
+/// Tells that blocks of a ring joined bundles of the store.
+#[inline(always)]
+fn tell_of_joined<'f>(
+    here: Here<'_, '_, impl Platform>,
+    store: &BundleStore<'_>,
+    list: ListIndex,
+    frames: impl Iterator<Item = &'f u32>,
+) {
+    for frame in frames {
+        here.cost(Cost::RingFrames, 1);
+        here.touch_store(store.line_of(list, frame / 64));
+    }
+}
+
+/// Tells that blocks of a ring became a bundle: see [`pack`].
+#[inline(always)]
+fn tell_of_packed(here: Here<'_, '_, impl Platform>, packed: Option<&[u32]>) {
+    // Where nobody listens all of this has to vanish, so nothing here may panic.
+    match packed {
+        Some(frames) if is_ascending(frames) => here.cost(Cost::RingRuns, 1),
+        Some(frames) => here.cost(Cost::RingFrames, frames.len() as u32),
+        None => {}
     }
 }
 

@@ -13,6 +13,35 @@ use crate::{
 /// Blocks in a ring at the most: two batches.
 pub(crate) const RING: usize = 128;
 
+/// The hot part of a CPU's lists and the machine they are on: what [`Lists`] work with.
+pub(crate) struct Here<'c, 'm, P: Platform> {
+    pub(super) platform: &'c P,
+    pub(super) pages: &'c CpuPages<'m, P>,
+}
+
+impl<P: Platform> Clone for Here<'_, '_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Here<'_, '_, P> {}
+
+impl<P: Platform> Here<'_, '_, P> {
+    /// Tells of work on the lists.
+    #[inline(always)]
+    pub(super) fn cost(&self, cost: Cost, count: u32) {
+        self.platform.cost(cost, count);
+    }
+
+    /// Tells that a line of the store is used.
+    #[inline(always)]
+    pub(super) fn touch_store(&self, line: u32) {
+        let line = Line::CpuStore(self.pages.zone, self.pages.cpu, line);
+        self.platform.touch(line, Access::Write, Miss::Independent);
+    }
+}
+
 /// The lists of one CPU for one zone. The first cache line is all that the hot path needs beside the ring
 /// itself.
 #[repr(C, align(64))]
@@ -115,6 +144,9 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     fn enter(&self, platform: &P) -> bool {
         platform.point(Site::EnterLists);
         self.touch(platform);
+        if platform.force(Site::EnterLists) {
+            return false;
+        }
         let inside = self.owner.enter(platform);
         if inside {
             platform.enter(self.section());

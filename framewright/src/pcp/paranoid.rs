@@ -12,7 +12,7 @@
 
 use core::ops::Range;
 
-use super::{Lists, cpu::Cpu, pages::CpuPages};
+use super::{Lists, cpu::Cpu, pages::Here};
 use crate::{
     alloc::FreeError,
     buddy::{Bundle, Bundles, MigrateType, Refusal, Refusals},
@@ -156,7 +156,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         let withheld = self.pages.as_owner(self.platform, |lists| {
             // Read inside: whoever isolates a pageblock waits until no owner is.
             let stays = !self.is_isolated(frame, order)
-                && lists.withhold(self.pages, Waiting { frame, order }, &mut leaving);
+                && lists.withhold(self.here(), Waiting { frame, order }, &mut leaving);
             if stays {
                 self.pages.counters.pgfree.add(order.frames());
             }
@@ -184,7 +184,7 @@ impl<'m> Lists<'m> {
     /// is empty. `false`: blocks of its order do not wait.
     fn withhold(
         &mut self,
-        pages: &CpuPages<'m, impl Platform>,
+        here: Here<'_, 'm, impl Platform>,
         block: Waiting,
         leaving: &mut Bundles,
     ) -> bool {
@@ -192,20 +192,20 @@ impl<'m> Lists<'m> {
             return false;
         }
         while self.quarantine.is_crowded(block.order) && !leaving.is_full() {
-            let Some(bundle) = self.release(pages) else { break };
+            let Some(bundle) = self.release(here) else { break };
             leaving.push(bundle);
         }
         let admitted = self.quarantine.push(block);
         if admitted {
-            self.set_stored(pages, self.stored() + block.order.frames());
+            self.set_stored(here, self.stored() + block.order.frames());
         }
         admitted
     }
 
     /// Takes the block that has waited longest out of quarantine.
-    pub(super) fn release(&mut self, pages: &CpuPages<'m, impl Platform>) -> Option<Bundle> {
+    pub(super) fn release(&mut self, here: Here<'_, 'm, impl Platform>) -> Option<Bundle> {
         let Waiting { frame, order } = self.quarantine.pop()?;
-        self.set_stored(pages, self.stored() - order.frames());
+        self.set_stored(here, self.stored() - order.frames());
         Some(Bundle::of(frame, order))
     }
 }

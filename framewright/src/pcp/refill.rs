@@ -4,7 +4,7 @@ use super::{ListIndex, cpu::Cpu};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
-    platform::Platform,
+    platform::{self, Cost, Platform},
     zone::{Access, Refused},
 };
 
@@ -24,8 +24,9 @@ impl<P: Platform> Cpu<'_, '_, P> {
 
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
     pub(crate) fn alloc(&self, list: ListIndex, access: Access) -> Result<u32, Refused> {
+        self.platform.cost(Cost::SlowAlloc, 1);
         let answer =
-            self.pages.as_owner(self.platform, |lists| match lists.pop(self.pages, list) {
+            self.pages.as_owner(self.platform, |lists| match lists.pop(self.here(), list) {
                 Some(frame) => {
                     self.pages.count_alloc(list);
                     Answer::Frame(frame)
@@ -60,7 +61,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
             let stays = |bundle: Bundle| {
                 self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
             };
-            lists.accept(self.pages, list, taken.as_slice(), stays, &mut leaving);
+            lists.accept(self.here(), list, taken.as_slice(), stays, &mut leaving);
             self.pages.count_alloc(list);
             counters.list_misses.add(1);
         });
@@ -97,6 +98,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         access: Access,
         taken: &mut Bundles,
     ) -> Result<(), Refused> {
+        self.platform.cost(Cost::Refill, 1);
+        self.zone.tell_of_words(self.platform, platform::Access::Read);
         if !self.zone.may_take(order, access) {
             return Err(self.zone.refusal(order, access));
         }

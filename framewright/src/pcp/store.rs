@@ -88,6 +88,12 @@ impl<'m> BundleStore<'m> {
         Self { slots, occupied, hand: 0 }
     }
 
+    /// The line of 64 bytes in which a word of a list has its slot.
+    pub(super) fn line_of(&self, list: ListIndex, word: u32) -> u32 {
+        const SLOTS: usize = 64 / size_of::<Slot>();
+        (slot_of(word, list, self.slots.len() - 1) / SLOTS) as u32
+    }
+
     /// Adds blocks to the bundles of their words, from the first on, until one has no bundle
     /// there, is in it already, or is followed by its neighbour, which is better handled as a
     /// run. Returns how many were added.

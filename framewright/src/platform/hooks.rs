@@ -15,14 +15,59 @@ use crate::zone::ZoneId;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Cost {
-    /// An allocation that a ring serves, from the call to the return.
+    // ---- the hot path: each is a whole call
+    /// An allocation that a ring serves.
     HotAlloc,
-    /// A free that a ring takes, from the call to the return.
+    /// A free that a ring takes.
     HotFree,
-    /// Frames taken from the map of a pageblock, under the zone lock.
+
+    // ---- behind the rings, without the zone lock
+    /// An allocation that found its ring empty: the way to what is behind it, and sizing.
+    SlowAlloc,
+    /// A free that found its ring full: the way to what is behind it, and sizing.
+    SlowFree,
+    /// Neighbours that go to or from a ring in one piece.
+    RingRuns,
+    /// Frames that go to or from a ring one at a time.
+    RingFrames,
+    /// Bundles put into the store.
+    StoreBundles,
+    /// Bundles chosen to leave the lists.
+    ChooseBundles,
+    /// A request to the zone: whether it may, and what to book afterwards.
+    Refill,
+    /// A batch on its way to the zone, and what to book afterwards.
+    BulkFree,
+    /// Zones that a request looked at behind the first.
+    WalkZones,
+
+    // ---- under the zone lock
+    /// One hold of the lock: acquisition where nobody waits, release, what is published.
+    ZoneHold,
+    /// Pageblocks that a batch chose and took from.
+    TakePageblocks,
+    /// Bundles taken.
+    TakeBundles,
+    /// Frames taken.
     TakeFrames,
-    /// Frames merged into the map of a pageblock, under the zone lock.
+    /// Pageblocks that a batch gave to.
+    GivePageblocks,
+    /// Bundles given.
+    GiveBundles,
+    /// Frames given.
     GiveFrames,
+    /// Pageblocks moved to another list because their largest block or their fullness changed.
+    Relist,
+    /// Pageblocks that come or go as a whole.
+    WholePageblocks,
+    /// Searches for a pageblock of another type.
+    Fallback,
+    /// Pageblocks that a search passed.
+    Search,
+    /// Pageblocks of given ranges and specific blocks, taken from or given to.
+    RangePageblocks,
+    /// Pageblocks that were isolated, came, went, or changed their type.
+    ChangePageblocks,
 }
 
 /// A logical cache line: never an address, so that runs are reproducible.
@@ -31,13 +76,16 @@ pub enum Cost {
 pub enum Line {
     /// What a zone publishes for readers without its lock: free frames, which orders there are.
     ZoneWords(ZoneId),
-    /// A line of the index that finds pageblocks: list heads, sets.
+    /// A line of the index that finds pageblocks. Line 0, counts and which lists there are, is
+    /// used by every holder of the lock; those behind it are the heads of lists.
     ZoneIndex(ZoneId, u32),
     /// The free map of a pageblock.
     Map(ZoneId, u32),
+    /// The map of its allocated blocks, which hardening reads.
+    Heads(ZoneId, u32),
     /// The header of a pageblock.
     Header(ZoneId, u32),
-    /// The map of a gigablock.
+    /// A part of the map of a gigablock: 64 pageblocks.
     Gigablock(ZoneId, u32),
     /// The hot line of a CPU's lists for a zone: lengths, owner, counts.
     CpuLists(ZoneId, CpuId),
@@ -75,18 +123,20 @@ pub enum Section {
     Zone(ZoneId),
 }
 
-/// Places where a simulator may switch CPUs or force a rare outcome.
+/// Places where a simulator may switch CPUs, and what it may force to happen there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Site {
-    /// An owner is about to use its lists.
+    /// An owner is about to use its lists. Forced: it is turned away, as by a drainer.
     EnterLists,
-    /// A refill from the zone.
+    /// A request is about to take from a zone. Forced: nothing of the order is free there.
     Refill,
-    /// A bulk free to the zone.
+    /// Frames are about to be given to a zone. Forced: what is due to leave the lists of a CPU
+    /// stays until a later free.
     BulkFree,
-    /// An allocation in the slow path.
+    /// An allocation is on the slow path. Forced: a zone is passed over, lists and all; if every
+    /// one is, relief is asked for, and the request fails as others do.
     SlowPath,
-    /// A remote drain.
+    /// A drainer is about to disturb an owner. Cannot be forced.
     Drain,
 }

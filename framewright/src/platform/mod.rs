@@ -202,8 +202,9 @@ pub unsafe trait Platform: Sized + Sync {
         let _ = site;
     }
 
-    /// Simulation: whether to force the rare outcome at `site` (a refill that fails, a try-lock
-    /// that loses). `false` wherever rare paths come by themselves.
+    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. `false`
+    /// wherever rare paths come by themselves; not always `true`, or requests that may not fail
+    /// try for ever.
     #[inline(always)]
     fn force(&self, site: Site) -> bool {
         let _ = site;

@@ -7,6 +7,7 @@
 //! is exact.
 
 mod access;
+mod hooks;
 mod pressure;
 mod topology;
 mod watermark;
@@ -21,7 +22,7 @@ use crate::{
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Line, Miss, Platform, Section, Site},
+    platform::{self, Cost, Platform, Section, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
@@ -31,6 +32,11 @@ pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
+
+/// Kinds of work of a batch that is taken: per bundle and per frame.
+const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
+/// The same of one that is given.
+const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
 
 /// What a zone is called, and where its frames lie.
 #[derive(Clone, Copy)]
@@ -233,7 +239,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Asks for the metadata of bundles that are about to be given, before the lock is taken.
     /// Whole pageblocks come and go without a look at theirs.
     #[inline]
-    pub(crate) fn prefetch(&self, bundles: &[Bundle]) {
+    pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
+        self.tell_of_prefetch(platform, bundles);
         for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             self.pageblocks.prefetch(bundle.pageblock());
         }
@@ -255,6 +262,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         access: Access,
         out: &mut Bundles,
     ) -> Result<Option<Mixed>, Refused> {
+        platform.point(Site::Refill);
         if platform.force(Site::Refill) {
             return Err(Refused::NoBlockOfOrder);
         }
@@ -265,8 +273,8 @@ impl<'m, P: Platform> Zone<'m, P> {
             }
             want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
             want.blocks = want.blocks.min(want.at_most);
-            let fallback = buddy.take_bundles(want, out);
-            self.charge(platform, Cost::TakeFrames, out.as_slice());
+            let fallback = buddy.take_bundles(want, out, self.hooks(platform));
+            self.tell_of_bundles(platform, TAKE, out.as_slice());
             Ok(fallback.map(|fallback| self.mixed(fallback)))
         })?;
         if out.is_empty() { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
@@ -282,7 +290,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         of: MigrateType,
     ) -> bool {
         let end = frame + order.frames() as u32;
-        self.with(platform, |buddy| {
+        self.with_range(platform, (frame, end), |buddy| {
             !self.withholds_any(frame, end) && buddy.take_specific(frame, order, of)
         })
     }
@@ -297,8 +305,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
         platform.point(Site::BulkFree);
         self.with(platform, |buddy| {
-            self.charge(platform, Cost::GiveFrames, bundles);
-            buddy.give_bundles(bundles)
+            self.tell_of_bundles(platform, GIVE, bundles);
+            buddy.give_bundles(bundles, self.hooks(platform))
         })
     }
 
@@ -312,8 +320,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.with(platform, |buddy| {
             let mut refusals = Refusals::default();
             while let Some(bundle) = choose() {
-                self.charge(platform, Cost::GiveFrames, &[bundle]);
-                refusals.merge(buddy.give_bundles(&[bundle]));
+                self.tell_of_bundles(platform, GIVE, &[bundle]);
+                refusals.merge(buddy.give_bundles(&[bundle], self.hooks(platform)));
             }
             refusals
         })
@@ -327,7 +335,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         order: Order,
         capture: &mut Capture,
     ) -> Refusals {
-        self.with(platform, |buddy| buddy.give_or_capture(frame, order, capture))
+        let end = frame + order.frames() as u32;
+        self.with_range(platform, (frame, end), |buddy| {
+            buddy.give_or_capture(frame, order, capture)
+        })
     }
 
     /// Adds absent pageblocks, free and movable.
@@ -338,56 +349,77 @@ impl<'m, P: Platform> Zone<'m, P> {
             let first = blocks.start << PAGEBLOCK_ORDER;
             states.take_poisoned(first..first + frames as u32).for_each(drop);
         }
-        self.with(platform, |buddy| blocks.for_each(|block| buddy.add_pageblock(block)));
+        self.with(platform, |buddy| {
+            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
+            blocks.for_each(|block| buddy.add_pageblock(block));
+        });
         self.managed.fetch_add(frames, Ordering::Relaxed);
     }
 
     /// Removes isolated pageblocks that are free as a whole; returns how many were.
     pub(crate) fn remove_pageblocks(&self, platform: &P, blocks: Range<u32>) -> usize {
-        let removed = self
-            .with(platform, |buddy| blocks.filter(|&block| buddy.remove_pageblock(block)).count());
+        let removed = self.with(platform, |buddy| {
+            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
+            blocks.filter(|&block| buddy.remove_pageblock(block)).count()
+        });
         self.managed.fetch_sub((removed << PAGEBLOCK_ORDER) as u64, Ordering::Relaxed);
         removed
     }
 
     /// Withholds a pageblock from allocation.
     pub(crate) fn isolate(&self, platform: &P, pageblock: u32) -> Result<(), IsolationRefused> {
-        self.with(platform, |buddy| buddy.isolate(pageblock))
+        self.change(platform, pageblock, |buddy| buddy.isolate(pageblock))
     }
 
     /// As [`Zone::isolate`], whatever the pageblock holds.
     pub(crate) fn isolate_pinned(&self, platform: &P, block: u32) -> Result<(), IsolationRefused> {
-        self.with(platform, |buddy| buddy.isolate_pinned(block))
+        self.change(platform, block, |buddy| buddy.isolate_pinned(block))
     }
 
     /// Undoes [`Zone::isolate`].
     pub(crate) fn undo_isolate(&self, platform: &P, pageblock: u32) {
-        self.with(platform, |buddy| buddy.undo_isolate(pageblock));
+        self.change(platform, pageblock, |buddy| buddy.undo_isolate(pageblock));
+    }
+
+    /// As [`Zone::with`], for what changes a pageblock as a whole.
+    pub(crate) fn change<R>(
+        &self,
+        platform: &P,
+        pageblock: u32,
+        f: impl FnOnce(&mut Buddy<'m>) -> R,
+    ) -> R {
+        self.with(platform, |buddy| {
+            let one = core::iter::once(pageblock);
+            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, one);
+            f(buddy)
+        })
+    }
+
+    /// As [`Zone::with`], for what takes or gives the frames from `start` to `end`.
+    pub(crate) fn with_range<R>(
+        &self,
+        platform: &P,
+        (start, end): (u32, u32),
+        f: impl FnOnce(&mut Buddy<'m>) -> R,
+    ) -> R {
+        self.with(platform, |buddy| {
+            self.tell_of_pageblocks(platform, Cost::RangePageblocks, pageblocks(start, end));
+            f(buddy)
+        })
     }
 
     /// Runs `f` on the buddy under the zone lock and publishes the hints.
     #[inline]
     pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut Buddy<'m>) -> R) -> R {
         self.buddy.with(platform, |buddy| {
+            self.tell_of_hold(platform);
             let result = f(buddy);
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
             self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
-            let words = Line::ZoneWords(self.place.id);
-            platform.touch(words, platform::Access::Write, Miss::Independent);
+            self.tell_of_words(platform, platform::Access::Write);
             result
         })
-    }
-
-    /// Tells a simulator what moving these bundles under the zone lock touches and costs.
-    #[inline(always)]
-    fn charge(&self, platform: &P, cost: Cost, bundles: &[Bundle]) {
-        for bundle in bundles {
-            let (zone, block) = (self.place.id, bundle.pageblock());
-            platform.touch(Line::Map(zone, block), platform::Access::Write, Miss::Independent);
-            platform.touch(Line::Header(zone, block), platform::Access::Write, Miss::Independent);
-            platform.cost(cost, bundle.frame_count() as u32);
-        }
     }
 }
 

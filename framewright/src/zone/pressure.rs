@@ -7,7 +7,7 @@
 use super::{Access, Refused, Zone};
 use crate::{
     buddy::{Buddy, Classes, Fallback, MigrateType, Reserve},
-    frame::{Order, PAGEBLOCK_FRAMES},
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::Platform,
     sync::Ordering,
 };
@@ -102,7 +102,8 @@ impl<'m, P: Platform> Zone<'m, P> {
             return;
         }
         let limit = share.next_multiple_of(pageblock);
-        self.with(platform, |buddy| buddy.reserve_highatomic(frame, order, limit));
+        let pageblock = frame >> PAGEBLOCK_ORDER;
+        self.change(platform, pageblock, |buddy| buddy.reserve_highatomic(frame, order, limit));
     }
 
     /// Gives one pageblock of the reserve to another type; says whether there was one to give.

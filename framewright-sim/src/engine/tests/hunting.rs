@@ -159,6 +159,40 @@ fn who_relaxes_is_woken_when_something_happened_and_does_not_hang() {
 }
 
 #[test]
+fn two_who_look_in_vain_let_a_third_come_to_what_they_look_for() {
+    let mut search = Exhaustive::new(1);
+    let machine = Machine::new(3, Options { most_steps: 10_000, ..hunting(Schedule::Clock) });
+    while let Some(schedule) = search.next() {
+        machine.restart(schedule);
+        let (flag, lock) = (Cell::new(false), machine.new_lock(LockClass::Program));
+        let looks = || -> Program<'_> {
+            Box::new(|cpu| {
+                while !flag.get() {
+                    cpu.lock(lock);
+                    cpu.unlock(lock);
+                    cpu.relax();
+                }
+            })
+        };
+        let sets = |cpu: Cpu<'_>| {
+            (0..5).for_each(|_| cpu.step());
+            flag.set(true);
+        };
+        assert_eq!(machine.run(vec![looks(), looks(), Box::new(sets)]), Ok(()));
+    }
+    assert!(search.tried() > 20);
+}
+
+#[test]
+fn a_run_without_end_is_given_up() {
+    let machine = Machine::new(1, Options { most_steps: 50, ..hunting(Schedule::Random(1)) });
+    let endless = |cpu: Cpu<'_>| loop {
+        cpu.step();
+    };
+    assert_eq!(machine.run(vec![Box::new(endless)]), Err(Failure::Endless { steps: 51 }));
+}
+
+#[test]
 fn rare_outcomes_are_forced_as_often_as_asked_for() {
     let count = |schedule, seed| {
         let force = vec![(Site::Refill, 10)];
@@ -189,11 +223,11 @@ fn a_watch_looks_when_nobody_is_inside() {
         Box::new(|cpu| {
             for _ in 0..20 {
                 cpu.lock(lock);
-                cpu.enter(section);
+                cpu.enter(|| section);
                 inside.set(true);
                 cpu.step();
                 inside.set(false);
-                cpu.leave(section);
+                cpu.leave(|| section);
                 cpu.unlock(lock);
             }
         })
@@ -216,8 +250,8 @@ fn two_cpus_in_one_section_are_told() {
     let program = || -> Program<'_> {
         Box::new(|cpu| {
             for _ in 0..20 {
-                cpu.enter(section);
-                cpu.leave(section);
+                cpu.enter(|| section);
+                cpu.leave(|| section);
             }
         })
     };

@@ -13,19 +13,18 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let works = |cpu: Cpu<'_>| {
             let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
-            library.work(cpu, &mut token, &[0, 2, 0]);
-            library.work(cpu, &mut token, &[0, 0, 1]);
+            library.work(cpu, &mut token, &[0, 2]);
         };
         vec![
             Box::new(works),
             Box::new(works),
             Box::new(|cpu| {
                 let memory = &library.memory;
-                let wanted = Contiguous::new(70, MigrateType::Movable);
+                let wanted = Contiguous::new(20, MigrateType::Movable);
                 if let Ok(extent) = memory.alloc_contiguous(&wanted) {
                     hold(cpu, library, extent);
                 }
-                let range = FrameRange::new(Pfn::new(3), Pfn::new(600)).expect("in order");
+                let range = FrameRange::new(Pfn::new(500), Pfn::new(530)).expect("in order");
                 if let Ok(extent) = memory.alloc_range(range, MigrateType::Movable, &mut |_| {}) {
                     hold(cpu, library, extent);
                 }

@@ -1,28 +1,36 @@
 //! Draining: a CPU's lists are emptied from outside while it uses them.
 
+use framewright::CpuId;
+
 use super::world;
 use crate::{
     engine::{Cpu, Machine},
     scenario::{Bug, Verdict},
 };
 
-/// CPUs 0 and 1 work, CPU 2 drains them.
+const ZERO: CpuId = CpuId::new(0);
+
+/// CPU 0 works, CPUs 1 and 2 drain it.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
-        let works = |cpu: Cpu<'_>| {
-            let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
-            library.work(cpu, &mut token, &[0, 0, 0]);
-            library.work(cpu, &mut token, &[0, 1, 0]);
-        };
+        let memory = &library.memory;
         vec![
-            Box::new(works),
-            Box::new(works),
+            Box::new(|cpu: Cpu<'_>| {
+                let mut token = memory.cpu(cpu.id()).expect("a CPU that is online");
+                for orders in [[0, 0], [0, 0], [0, 1]] {
+                    library.work(cpu, &mut token, &orders);
+                }
+            }),
             Box::new(|cpu| {
-                library.memory.drain_all();
-                let _ = library.memory.drain_cpu(framewright::CpuId::new(0));
-                let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
+                memory.drain_cpu(ZERO).expect("it exists");
+                let mut token = memory.cpu(cpu.id()).expect("a CPU that is online");
                 library.work(cpu, &mut token, &[0]);
-                library.memory.drain_all();
+                memory.drain_cpu(ZERO).expect("it exists");
+            }),
+            Box::new(|_| {
+                memory.drain_cpu(ZERO).expect("it exists");
+                memory.drain_all();
+                memory.drain_cpu(ZERO).expect("it exists");
             }),
         ]
     })

@@ -15,11 +15,11 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
         vec![
             Box::new(|cpu| {
                 let mut token = memory.cpu(cpu.id()).expect("a CPU that stays online");
-                library.work(cpu, &mut token, &[0, 0, 1]);
-                library.work(cpu, &mut token, &[3, 0]);
+                library.work(cpu, &mut token, &[0, 3]);
+                library.work(cpu, &mut token, &[0]);
             }),
             Box::new(|cpu| {
-                for orders in [[0, 0], [0, 1], [0, 0]] {
+                for orders in [[0, 0], [0, 1]] {
                     if let Ok(mut token) = memory.cpu(cpu.id()) {
                         library.work(cpu, &mut token, &orders);
                     }

@@ -13,8 +13,8 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     world::run(machine, bug, |library| {
         let works = |cpu: Cpu<'_>| {
             let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
-            library.work(cpu, &mut token, &[0, 0, 1]);
-            library.work(cpu, &mut token, &[0, 4, 0]);
+            library.work(cpu, &mut token, &[0, 4]);
+            library.work(cpu, &mut token, &[0]);
         };
         vec![
             Box::new(works),

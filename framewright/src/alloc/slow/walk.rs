@@ -7,7 +7,7 @@ use crate::{
     frame::{Order, Pfn},
     memory::Memory,
     pcp::Cpu,
-    platform::{CpuId, Platform},
+    platform::{Cost, CpuId, Platform, Site},
     zone::{Access, Refused, ZoneId},
 };
 
@@ -21,6 +21,7 @@ pub(super) fn walk<P: Platform>(
     let mut preferred = None;
     let mut error = AllocError::NoZone;
     for (id, at) in memory.candidates(cpu, request) {
+        at.platform.cost(Cost::WalkZones, 1);
         let first = *preferred.get_or_insert(at);
         match take(&at, request, access) {
             Ok(frame) => {
@@ -47,6 +48,9 @@ pub(in crate::alloc) fn take<P: Platform>(
     request: Request,
     access: Access,
 ) -> Result<u32, Refused> {
+    if cpu.platform.force(Site::SlowPath) {
+        return Err(Refused::NoBlockOfOrder);
+    }
     // What comes from the high-atomic reserve is for this request, not for a list.
     let listed = access.reserve() == Reserve::None && cpu.has_lists();
     let frame = match request.list() {

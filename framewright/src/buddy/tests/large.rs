@@ -62,8 +62,8 @@ fn classes_say_what_there_is() {
 #[test]
 fn a_large_block_takes_the_type_of_its_owner() {
     let mut buddy = buddy(64);
-    buddy.retag(3, MigrateType::Reclaimable);
-    buddy.retag(0, MigrateType::Unmovable);
+    buddy.retag(3, MigrateType::Reclaimable, ());
+    buddy.retag(0, MigrateType::Unmovable, ());
     buddy.check().unwrap();
     let (frames, fallback) = take(&mut buddy, want(12, MOVABLE, 1));
     let fallback = fallback.unwrap();
@@ -77,7 +77,7 @@ fn a_large_block_takes_the_type_of_its_owner() {
 #[test]
 fn types_that_must_not_mix_stay_apart() {
     let mut buddy = buddy(64);
-    buddy.retag(5, MigrateType::HighAtomic);
+    buddy.retag(5, MigrateType::HighAtomic, ());
     buddy.isolate(40).unwrap();
     buddy.check().unwrap();
     assert_eq!(buddy.classes().largest(), Some(order(13)));
@@ -184,7 +184,7 @@ fn pageblocks_of_a_batch_come_back_together_or_alone() {
     let mut bundles: Vec<_> = frames.iter().map(|&frame| Bundle::of(frame, order(9))).collect();
     bundles.insert(7, bundles[6]);
     bundles.insert(20, Bundle::of(frames[30], order(10)));
-    let refusals = buddy.give_bundles(&bundles);
+    let refusals = buddy.give_bundles(&bundles, ());
     assert_eq!(refusals.count, 2);
     buddy.check().unwrap();
     assert_eq!(buddy.free_frames(), (582 - 1) * 512);

@@ -46,13 +46,13 @@ fn want(order: u8, migratetype: MigrateType, blocks: u32) -> Want {
 
 fn take(buddy: &mut Buddy<'_>, want: Want) -> (Vec<u32>, Option<Fallback>) {
     let mut out = Bundles::new();
-    let fallback = buddy.take_bundles(want, &mut out);
+    let fallback = buddy.take_bundles(want, &mut out, ());
     buddy.check().unwrap();
     (out.as_slice().iter().flat_map(|bundle| bundle.frames()).collect(), fallback)
 }
 
 fn give(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {
-    let refusals = buddy.give_bundles(&[Bundle::of(frame, self::order(order))]);
+    let refusals = buddy.give_bundles(&[Bundle::of(frame, self::order(order))], ());
     buddy.check().unwrap();
     refusals
 }
@@ -134,7 +134,7 @@ fn a_half_free_pageblock_is_claimed_and_a_fuller_one_is_stolen_from() {
 #[test]
 fn movable_requests_do_not_claim_for_small_blocks() {
     let mut buddy = buddy(1);
-    buddy.retag(0, MigrateType::Unmovable);
+    buddy.retag(0, MigrateType::Unmovable, ());
     // Leave single free frames only, more than half of them: nothing of order 4.
     for frame in 0..512 {
         assert!(buddy.take_specific(frame, order(0), MigrateType::Unmovable));
@@ -149,7 +149,7 @@ fn movable_requests_do_not_claim_for_small_blocks() {
 #[test]
 fn fallback_prefers_reclaimable_over_movable_for_unmovable() {
     let mut buddy = buddy(2);
-    buddy.retag(0, MigrateType::Reclaimable);
+    buddy.retag(0, MigrateType::Reclaimable, ());
     let (_, fallback) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
     assert_eq!(fallback.unwrap().from, MigrateType::Reclaimable);
 }
@@ -253,7 +253,7 @@ fn one_bad_block_of_a_bundle_is_refused_alone() {
     let (frames, _) = take(&mut buddy, want(0, MOVABLE, 8));
     give(&mut buddy, frames[3], 0);
     let bundle = Bundle { word: frames[0] / 64, heads: 0xff, order: order(0) };
-    let refusals = buddy.give_bundles(&[bundle]);
+    let refusals = buddy.give_bundles(&[bundle], ());
     assert_eq!((refusals.count, buddy.free_frames()), (1, 512));
     buddy.check().unwrap();
 }

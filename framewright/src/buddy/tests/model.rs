@@ -154,7 +154,7 @@ impl Model {
 }
 
 fn give_unchecked(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {
-    buddy.give_bundles(&[Bundle::of(frame, super::order(order))])
+    buddy.give_bundles(&[Bundle::of(frame, super::order(order))], ())
 }
 
 /// Counts a whole of free frames as one block, anything else by halves.

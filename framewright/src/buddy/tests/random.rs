@@ -33,7 +33,7 @@ fn take_some(model: &mut Model, random: &mut Random) {
     let at = super::order(order);
     let reserved = wanted.reserve != Reserve::None && classes.offer_reserved(at);
     let mut out = Bundles::new();
-    model.buddy.take_bundles(wanted, &mut out);
+    model.buddy.take_bundles(wanted, &mut out, ());
     let frames: Vec<u32> = out.as_slice().iter().flat_map(|bundle| bundle.frames()).collect();
     assert_eq!(!frames.is_empty(), classes.offer(at) || reserved, "order {order}");
     for frame in frames {
@@ -68,7 +68,7 @@ fn give_wrongly(model: &mut Model, random: &mut Random) {
     // A range consists of single frames and pageblocks, which might go back one by one.
     let in_range = model.ranges.iter().any(|range| (range.0..range.1).contains(&frame));
     if in_zone && !in_range && !model.held.contains(&(frame, order)) {
-        let refusals = model.buddy.give_bundles(&[Bundle::of(frame, super::order(order))]);
+        let refusals = model.buddy.give_bundles(&[Bundle::of(frame, super::order(order))], ());
         assert_eq!(refusals.count, 1, "{frame} of order {order}");
     }
 }

@@ -1,0 +1,95 @@
+//! The result of `hunt`.
+
+use std::fmt::Write;
+
+use framewright_lab::report::{Style, Table, Tone};
+use framewright_sim::scenario::{Bug, Find, Row, SCENARIOS, Verdict};
+
+use super::bold;
+
+/// A row per scenario, bug and kind of schedule; below, how to repeat what was found.
+pub(crate) fn hunt(rows: &[Row], style: Style) -> String {
+    let header =
+        ["scenario", "bug", "schedules", "found", "median", "fastest", "tried", "other failures"];
+    let mut table = Table::new(header, style);
+    for row in rows {
+        let plain = |text: String| (text, Tone::Plain);
+        table.row([
+            plain(row.scenario.name.to_owned()),
+            plain(row.bug.map_or("none", Bug::name).to_owned()),
+            plain(row.kind.to_string().split('=').next().unwrap_or_default().to_owned()),
+            found(row),
+            plain(number(row.median())),
+            plain(number(row.fastest())),
+            plain(if row.is_exhausted() {
+                format!("all {}", row.tried())
+            } else {
+                row.tried().to_string()
+            }),
+            plain(row.strays().to_string()),
+        ]);
+    }
+    let mut text = table.to_string();
+    text.push_str("\nSchedules until a bug was found: median over all hunts, and the fewest.\n");
+    text.push_str(&repeats(rows, style));
+    text
+}
+
+fn found(row: &Row) -> (String, Tone) {
+    let tone = if row.is_good() { Tone::Good } else { Tone::Bad };
+    match (row.bug, row.found()) {
+        (None, 0) => ("clean".to_owned(), tone),
+        (None, _) => ("NOT CLEAN".to_owned(), tone),
+        // One kind that finds it is enough: another one is not wrong.
+        (Some(_), found) => {
+            let tone = if row.is_good() { Tone::Good } else { Tone::Plain };
+            (format!("{found} of {}", row.bags.len()), tone)
+        }
+    }
+}
+
+fn number(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+}
+
+/// For each bug the find that took the fewest schedules, for each control all that was found, and
+/// the first of whatever nobody expected.
+fn repeats(rows: &[Row], style: Style) -> String {
+    let mut text = String::new();
+    for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
+        let bags = || same.iter().flat_map(|row| &row.bags);
+        let finds = bags().filter_map(|bag| bag.found.as_ref());
+        let strays = bags().filter_map(|bag| bag.stray.as_ref()).take(1);
+        if same[0].bug.is_some() {
+            text.extend(finds.min_by_key(|find| find.at).map(|find| repeat(find, "", style)));
+            text.extend(strays.map(|stray| repeat(stray, "not expected: ", style)));
+        } else {
+            text.extend(finds.map(|find| repeat(find, "NOT CLEAN: ", style)));
+        }
+    }
+    text
+}
+
+fn repeat(find: &Find, note: &str, style: Style) -> String {
+    let what = match &find.verdict {
+        Verdict::Clean => "clean".to_owned(),
+        Verdict::Seen { what, .. } => what.clone(),
+        Verdict::Failed(failure) => failure.to_string(),
+    };
+    let command = bold(&format!("framewright hunt {}", find.repeat), style);
+    format!("\n{command}\n    {note}{what}\n")
+}
+
+/// What there is to hunt.
+pub(crate) fn hunt_list(style: Style) -> String {
+    let mut text = String::new();
+    for scenario in &SCENARIOS {
+        let name = bold(scenario.name, style);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name}: {}, on {} CPUs", scenario.about, scenario.cpus);
+        for bug in scenario.bugs {
+            let _ = writeln!(text, "    {bug:23} {}", bug.about());
+        }
+    }
+    text
+}

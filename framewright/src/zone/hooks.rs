@@ -1,0 +1,112 @@
+//! What a simulator hears of a zone.
+//!
+//! Under the lock the buddy tells of batches as they go on ([`Watch`]); what happens rarely is
+//! told here, as a whole: so many pageblocks were looked at or changed.
+
+use super::{Zone, ZoneId};
+use crate::{
+    buddy::{Bundle, Part, Watch},
+    platform::{Access, Cost, Line, Miss, Platform},
+};
+
+/// The hooks of a machine, for one of its zones.
+pub(super) struct Hooks<'p, P> {
+    platform: &'p P,
+    zone: ZoneId,
+}
+
+impl<P> Clone for Hooks<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Hooks<'_, P> {}
+
+impl<P: Platform> Watch for Hooks<'_, P> {
+    #[inline(always)]
+    fn touch(self, part: Part, access: Access, miss: Miss) {
+        let line = match part {
+            Part::Index(line) => Line::ZoneIndex(self.zone, line),
+            Part::Header(index) => Line::Header(self.zone, index),
+            Part::Map(index) => Line::Map(self.zone, index),
+            Part::Heads(index) => Line::Heads(self.zone, index),
+            Part::Leaf(leaf) => Line::Gigablock(self.zone, leaf),
+        };
+        self.platform.touch(line, access, miss);
+    }
+
+    #[inline(always)]
+    fn cost(self, cost: Cost, count: u32) {
+        self.platform.cost(cost, count);
+    }
+}
+
+impl<P: Platform> Zone<'_, P> {
+    #[inline(always)]
+    pub(super) fn hooks<'p>(&self, platform: &'p P) -> Hooks<'p, P> {
+        Hooks { platform, zone: self.place.id }
+    }
+
+    /// The lock was taken: what every holder uses comes over from the last.
+    #[inline(always)]
+    pub(super) fn tell_of_hold(&self, platform: &P) {
+        platform.cost(Cost::ZoneHold, 1);
+        platform.touch(Line::ZoneIndex(self.place.id, 0), Access::Write, Miss::Dependent);
+    }
+
+    /// What is published is read without the lock, or written under it.
+    #[inline(always)]
+    pub(crate) fn tell_of_words(&self, platform: &P, access: Access) {
+        platform.touch(Line::ZoneWords(self.place.id), access, Miss::Dependent);
+    }
+
+    /// Bundles were taken, or are about to be given.
+    #[inline(always)]
+    pub(super) fn tell_of_bundles(
+        &self,
+        platform: &P,
+        (per_bundle, per_frame): (Cost, Cost),
+        bundles: &[Bundle],
+    ) {
+        platform.cost(per_bundle, bundles.len() as u32);
+        let frames: u64 = bundles.iter().map(|bundle| bundle.frame_count()).sum();
+        platform.cost(per_frame, frames as u32);
+    }
+
+    /// Something rarer was done to pageblocks, each by itself.
+    #[inline(always)]
+    pub(super) fn tell_of_pageblocks(
+        &self,
+        platform: &P,
+        cost: Cost,
+        blocks: impl Iterator<Item = u32>,
+    ) {
+        for block in blocks {
+            self.hooks(platform).pageblock(block, Miss::Independent, true, Access::Write);
+            platform.cost(cost, 1);
+        }
+    }
+
+    /// A search went from one frame to another.
+    #[inline(always)]
+    pub(crate) fn tell_of_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
+        platform.cost(Cost::Search, blocks.len() as u32);
+        for block in blocks.step_by(64) {
+            let leaf = Line::Gigablock(self.place.id, block / 64);
+            platform.touch(leaf, Access::Read, Miss::Dependent);
+        }
+    }
+
+    /// The metadata of pageblocks that bundles lie in was asked for ahead of the lock.
+    #[inline(always)]
+    pub(super) fn tell_of_prefetch(&self, platform: &P, bundles: &[Bundle]) {
+        let mut last = None;
+        for block in bundles.iter().map(|bundle| bundle.pageblock()) {
+            if last != Some(block) {
+                self.hooks(platform).pageblock(block, Miss::Independent, true, Access::Prefetch);
+                last = Some(block);
+            }
+        }
+    }
+}
