@@ -85,7 +85,8 @@ impl Heat {
             let same_core = usize::from(touch.core) == core;
             let same_socket = usize::from(self.socket_of_core[usize::from(touch.core)]) == socket;
             let hot = same_core && since(core_now, touch.core_time) < self.caches.of_core;
-            let warm = hot || same_socket && since(socket_now, touch.socket_time) < self.caches.of_socket;
+            let warm =
+                hot || same_socket && since(socket_now, touch.socket_time) < self.caches.of_socket;
             hotness.hot += u32::from(hot);
             hotness.warm += u32::from(warm);
         }

@@ -41,7 +41,6 @@ mod mmu;
 mod oracle;
 mod process;
 mod pte;
-mod set;
 mod space;
 mod switch;
 mod tlb;
@@ -53,7 +52,6 @@ pub use mmu::{Mmu, MmuStats, SpaceId};
 pub use oracle::{Oracle, Symptom, Token};
 pub use process::{Process, Trouble};
 pub use pte::{Mapping, Pte};
-pub use set::CpuSet;
 pub use space::AddressSpace;
 
 #[cfg(test)]

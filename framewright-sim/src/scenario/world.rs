@@ -75,16 +75,12 @@ impl World {
 
 /// The verdict on a run that failed.
 pub(super) fn failed(oracle: &Oracle, failure: Failure) -> Verdict {
-    match failure {
-        Failure::Violation { what, .. } if oracle.seen().is_some() => {
-            let symptom = oracle.seen().expect("just looked at");
-            Verdict::Seen { symptom, what }
+    match (oracle.seen(), failure) {
+        (Some(symptom), Failure::Violation { what, .. }) => Verdict::Seen { symptom, what },
+        (_, failure @ Failure::Shared { .. }) => {
+            Verdict::Seen { symptom: Symptom::SharedSection, what: failure.to_string() }
         }
-        // How the engine says that two CPUs are where only one may be.
-        Failure::Violation { what, .. } if what.starts_with("entered ") => {
-            Verdict::Seen { symptom: Symptom::SharedSection, what }
-        }
-        failure => Verdict::Failed(failure),
+        (_, failure) => Verdict::Failed(failure),
     }
 }
 
