@@ -3,8 +3,8 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
 //! [`replay`] does again what they hold. [`micro`] and [`large_memory`] measure single operations,
-//! [`workloads`] whole ones, on threads or on [`simulated`] machines. [`report`] is the form of every
-//! result, and [`plot`] draws it.
+//! [`workloads`] whole ones, on threads or on [`simulated`] machines. [`reproduce`]
+//! holds what others published against it. [`report`] is the form of every result, and [`plot`] draws it.
 
 mod clock;
 pub mod large_memory;

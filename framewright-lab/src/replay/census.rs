@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use framewright::frame::PAGEBLOCK_ORDER;
 
 use super::layout::{Map, fill};
-use super::plan::PAGEBLOCK;
+use super::unit::{PAGEBLOCK, has_lists, pageblock};
 use crate::trace::{Event, Record};
 
 /// What a recording tells of the beginning.
@@ -37,16 +37,6 @@ pub(super) struct Held {
     pub(super) cpu: u16,
     pub(super) pfn: u64,
     pub(super) order: u8,
-}
-
-/// The pageblock of a recorded frame.
-pub(super) fn pageblock(pfn: u64) -> u64 {
-    pfn >> PAGEBLOCK_ORDER
-}
-
-/// Whether the kernel keeps blocks of this order on per-CPU lists: the small ones, and huge pages.
-pub(super) fn has_lists(order: u8) -> bool {
-    order <= 3 || order == PAGEBLOCK_ORDER
 }
 
 impl Census {

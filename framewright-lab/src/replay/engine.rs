@@ -9,7 +9,6 @@ use framewright::{
 
 use super::Tables;
 use super::beginning::{Beginning, stats};
-use super::census::pageblock;
 use super::error::ReplayError;
 use super::free::{FreeMemory, FreeReport};
 use super::kernel::{KernelActivity, KernelCounter};
@@ -24,6 +23,7 @@ use super::serial::Serial;
 use super::stand_ins::StandIns;
 use super::start;
 use super::survey::Survey;
+use super::unit::pageblock;
 use crate::trace::{Event, GfpFlags, Record, Snapshot};
 
 /// How many samples are taken over a recording.

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use super::census::has_lists;
+use super::unit::has_lists;
 use crate::trace::Event;
 
 /// A kernel CPU's activity, as far as its events tell. Blocks unless it says frames.

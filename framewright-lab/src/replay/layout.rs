@@ -4,7 +4,7 @@
 //! buddy that is at least partly not free. What is not free is in use, or a *hole*: a frame that the
 //! recorded kernel kept for itself and that no allocator manages.
 
-use super::plan::{PAGEBLOCK, SMALL_ORDERS};
+use super::unit::{PAGEBLOCK, SMALL_ORDERS};
 
 /// A bit for each frame of a pageblock.
 pub(super) type Map = [u64; PAGEBLOCK as usize / 64];

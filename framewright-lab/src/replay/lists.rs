@@ -5,10 +5,11 @@
 
 use framewright::{Block, MigrateType, Order, Pfn, Request, ZoneId};
 
-use super::census::{Census, pageblock};
+use super::census::Census;
 use super::machine::Machine;
 use super::plan::{ListsPlan, ZonePlan};
 use super::stand_ins::StandIns;
+use super::unit::pageblock;
 
 /// Order of the neighbourhoods whose frames fill the CPU lists where the recording names none.
 const NEIGHBOURS: u8 = 6;

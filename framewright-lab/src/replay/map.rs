@@ -9,7 +9,8 @@ use framewright::{FrameRange, MigrateType, Pfn};
 
 use super::census::Census;
 use super::layout::{Layout, Map};
-use super::plan::{PAGEBLOCK, Plan, SMALL_ORDERS, TYPES, TypePlan, ZonePlan};
+use super::plan::{Plan, TypePlan, ZonePlan};
+use super::unit::{PAGEBLOCK, SMALL_ORDERS, TYPES};
 
 /// A pageblock at the beginning.
 #[derive(Debug)]

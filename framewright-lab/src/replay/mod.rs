@@ -26,6 +26,7 @@
 //!
 //! | module      | job                                                             |
 //! |-------------|-----------------------------------------------------------------|
+//! | `unit`      | pageblocks, orders, types                                       |
 //! | `recording` | a recording that can be read more than once                     |
 //! | `survey`    | first reading: is it sound, how many CPUs, how much memory      |
 //! | `census`    | where the frames it names were when it began                    |
@@ -66,6 +67,7 @@ mod serial;
 mod stand_ins;
 mod start;
 mod survey;
+mod unit;
 
 pub use error::ReplayError;
 pub use free::{Blocks, FreeMemory, FreeReport, SHOWN_ORDERS};

@@ -2,21 +2,16 @@
 //!
 //! All of it follows from the snapshot; without one, from what the recording needs at least.
 
-use framewright::frame::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use framewright::frame::PAGEBLOCK_ORDER;
 use framewright::{MigrateType, NodeId, ZoneKind};
 
 use super::census::Held;
 use super::error::ReplayError;
 use super::survey::Survey;
+use super::unit::{PAGEBLOCK, SMALL_ORDERS, TYPES};
 use crate::trace::Snapshot;
 use crate::trace::snapshot::Zone;
 
-/// Frames in a pageblock.
-pub(super) const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
-/// Orders below a pageblock.
-pub(super) const SMALL_ORDERS: usize = PAGEBLOCK_ORDER as usize;
-/// Migratetypes that pageblocks may have.
-pub(super) const TYPES: usize = MigrateType::REQUESTABLE.len();
 /// The largest machine: 4 TiB. Its metadata is a few hundred MiB.
 pub(super) const MOST_FRAMES: u64 = 1 << 30;
 /// Spare frames of a machine that no snapshot describes: 256 MiB.

@@ -11,10 +11,9 @@ use std::ops::Range;
 
 use framewright::{Block, MigrateType, Order};
 
-use super::census::pageblock;
 use super::machine::Machine;
 use super::map::type_of;
-use super::plan::{PAGEBLOCK, TYPES};
+use super::unit::{PAGEBLOCK, TYPES, pageblock};
 
 /// Memory in use that no recorded allocation explains.
 #[derive(Default)]

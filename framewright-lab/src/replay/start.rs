@@ -10,8 +10,9 @@ use super::layout::Layout;
 use super::lists;
 use super::machine::Machine;
 use super::map::PageblockMap;
-use super::plan::{PAGEBLOCK, Plan};
+use super::plan::Plan;
 use super::stand_ins::StandIns;
+use super::unit::PAGEBLOCK;
 
 /// Takes what the maps say is in use, and returns it.
 pub(super) fn prepare<'m>(

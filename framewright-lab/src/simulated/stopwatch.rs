@@ -3,6 +3,7 @@
 //! CPUs look at the stopwatch as they go. Under the clock, the first that sees a time has come is
 //! not far ahead of the others, so it counts for all: the error is a few microseconds at each end.
 
+use framewright::CpuId;
 use framewright_sim::engine::{LockClass, LockStats, Machine};
 use std::cell::Cell;
 
@@ -20,6 +21,8 @@ struct Moment {
     done: Done,
     counts: Counts,
     locks: LockStats,
+    /// Cycles that CPUs have waited for cache lines.
+    missed: u64,
 }
 
 /// Watches one run.
@@ -74,6 +77,7 @@ impl<'s> Stopwatch<'s> {
             done: Done::sum(self.tallies),
             counts: (self.counts)(),
             locks: self.machine.lock_stats_of(LockClass::Zone),
+            missed: (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum(),
         }
     }
 
@@ -92,6 +96,7 @@ impl<'s> Stopwatch<'s> {
                 all: elapsed * u64::from(self.machine.cpus()),
                 waiting: locks.wait_cycles,
                 holding: locks.hold_cycles,
+                missing: after.missed - before.missed,
                 contended: locks.contended,
                 acquisitions: locks.acquisitions,
             }),

@@ -41,6 +41,15 @@ pub(crate) fn default_batch(managed: u64) -> u32 {
     ((1 << rounded.ilog2()) - 1).max(1)
 }
 
+/// The most that self-tuned lists of one of `cpus` CPUs may hold. What lies on lists only their
+/// owner can get, and the more CPUs there are the more memory is everybody else's; so the share of
+/// the zone that all lists hold together shrinks with their number, to a bound.
+fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
+    let few = u64::from(tuning.high_max_divisor);
+    let many = u64::from(tuning.high_max_divisor_many);
+    managed / cpus.min(many).max(few) / cpus
+}
+
 /// Slots in the store of one of `cpus` CPUs.
 pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize {
     let share = (managed / 64 / cpus.max(1)).clamp(64, 32_768) as u32;
@@ -57,7 +66,7 @@ impl Sizing {
         let capacity = 64 * slots as u64;
         let bounded = |frames: u64| frames.max(least).min(capacity) as u32;
         let (high_min, high_max) = if tuning.high_fraction == 0 {
-            (low / cpus, managed / u64::from(tuning.high_max_divisor) / cpus)
+            (low / cpus, largest(tuning, managed, cpus))
         } else {
             let fixed = managed / u64::from(tuning.high_fraction) / cpus;
             (fixed, fixed)
@@ -266,6 +275,12 @@ mod tests {
         }
         assert_eq!(default_batch(GIB / 32), 1);
         assert_eq!(default_batch(512), 1);
+    }
+
+    #[test]
+    fn the_more_cpus_the_smaller_the_share_of_their_lists() {
+        let share = |cpus| 96 * GIB / (largest(&PcpTuning::default(), 96 * GIB, cpus) * cpus);
+        assert_eq!([1, 2, 8, 16, 50, 56, 500].map(share), [8, 8, 8, 16, 50, 50, 50]);
     }
 
     #[test]

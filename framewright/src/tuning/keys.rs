@@ -54,6 +54,14 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.pcp.high_max_divisor, 8, 1_000_000),
     },
     Key {
+        path: "pcp.high_max_divisor_many",
+        default: "50",
+        range: "8 to 1000000",
+        meaning: "with more CPUs than pcp.high_max_divisor, N is their number, up to this",
+        source: "ours: run page-fault --machine one-zone-64 waits for its lock no longer than with 8",
+        field: |t| Field::number(&mut t.pcp.high_max_divisor_many, 8, 1_000_000),
+    },
+    Key {
         path: "pcp.scale_max",
         default: "5",
         range: "0 to 6",

@@ -90,6 +90,9 @@ pub struct PcpTuning {
     pub high_fraction: u32,
     /// The auto-tuned size of a CPU's lists never exceeds managed/divisor/CPUs.
     pub high_max_divisor: u32,
+    /// Where there are more CPUs than [`PcpTuning::high_max_divisor`], their number is the divisor,
+    /// up to this.
+    pub high_max_divisor_many: u32,
     /// A refill or bulk free moves at most batch << scale_max frames at once.
     pub scale_max: u32,
     /// Share of the last-level cache of one CPU, in frames: lists above three batches are then
@@ -111,6 +114,7 @@ impl Default for PcpTuning {
             batch: Auto::Auto,
             high_fraction: 0,
             high_max_divisor: 8,
+            high_max_divisor_many: 50,
             scale_max: 5,
             cache_frames: 0,
             bulk_free: BulkFree::default(),

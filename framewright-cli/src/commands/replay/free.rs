@@ -3,7 +3,7 @@
 use framewright_lab::replay::{FreeMemory, FreeReport, ReplayReport};
 use framewright_lab::report::{Metric, Unit};
 
-use super::runs::{Figures, count};
+use super::figures::{Figures, count};
 
 /// Ours, and how many more than the kernel's they are.
 pub(super) fn ours(replay: &ReplayReport) -> Figures {

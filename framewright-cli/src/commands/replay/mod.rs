@@ -1,5 +1,6 @@
 //! `framewright replay`: a recording of a real kernel, done again by the library.
 
+mod figures;
 mod free;
 mod runs;
 

@@ -1,5 +1,6 @@
 //! A replay as runs of a report: ours, and the recorded kernel's beside it.
 
+use super::figures::{Figures, count};
 use super::free;
 use framewright_lab::replay::{Activity, KernelActivity, ReplayReport, Sample};
 use framewright_lab::report::{Better, Metric, Point, Run, Unit, cpu_metric};
@@ -9,8 +10,6 @@ const LOWER: Option<Better> = Some(Better::Lower);
 const HIGHER: Option<Better> = Some(Better::Higher);
 /// The column of the kernel whose work it was.
 const KERNEL: &str = "recorded kernel";
-
-pub(super) type Figures = Vec<(String, Metric)>;
 
 /// What the library did with the settings of `side`.
 pub(super) fn ours(side: &Side, replay: &ReplayReport) -> Run {
@@ -99,10 +98,6 @@ fn outcome(replay: &ReplayReport) -> Figures {
             Metric::once(replay.balance.difference_percent, Unit::Percent, None),
         ),
     ]
-}
-
-pub(super) fn count(name: &str, value: u64, better: Option<Better>) -> (String, Metric) {
-    (name.to_owned(), Metric::once(value as f64, Unit::Count, better))
 }
 
 fn frames(name: &str, value: u64) -> (String, Metric) {
