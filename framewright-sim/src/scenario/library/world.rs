@@ -48,7 +48,7 @@ impl<'m> Library<'m> {
     ) -> Option<Block<'m>> {
         let withheld = self.withheld.get();
         let order = Order::new(order).expect("an order that exists");
-        let block = token.alloc(Request::new(order, MigrateType::Movable).no_retry()).ok()?;
+        let block = token.alloc(Request::new(order, MigrateType::Movable)).ok()?;
         for frame in frames(&block) {
             self.oracle().taken(cpu, frame);
         }
