@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod help;
+mod hunt;
 mod machines;
 mod output;
 mod record;

@@ -113,8 +113,13 @@ impl Row {
 
     /// With what a running kernel did.
     #[must_use]
-    pub(super) fn kernel(mut self, before: f64, after: f64, source: &str) -> Self {
-        let (before, after) = (Some(before), Some(after));
+    pub(super) fn kernel(
+        mut self,
+        before: impl Into<Option<f64>>,
+        after: impl Into<Option<f64>>,
+        source: &str,
+    ) -> Self {
+        let (before, after) = (before.into(), after.into());
         self.kernel = Some(Kernel { before, after, source: source.into() });
         self
     }
@@ -123,6 +128,13 @@ impl Row {
     #[must_use]
     pub(super) fn judged(mut self, by: Quantity, against: Reference) -> Self {
         (self.by, self.against) = (by, against);
+        self
+    }
+
+    /// In which values up to `resolution` are nothing.
+    #[must_use]
+    pub(super) fn resolved(mut self, resolution: f64) -> Self {
+        self.resolution = resolution;
         self
     }
 

@@ -3,6 +3,7 @@
 //! CPUs look at the stopwatch as they go. Under the clock, the first that sees a time has come is
 //! not far ahead of the others, so it counts for all: the error is a few microseconds at each end.
 
+use framewright::CpuId;
 use framewright_sim::engine::{LockClass, LockStats, Machine};
 use std::cell::Cell;
 
@@ -17,9 +18,13 @@ use crate::workloads::{
 #[derive(Clone, Copy)]
 struct Moment {
     cycles: u64,
+    /// Of all CPUs, but for what they waited for one another's work.
+    busy: u64,
     done: Done,
     counts: Counts,
     locks: LockStats,
+    /// Cycles that CPUs have waited for cache lines.
+    missed: u64,
 }
 
 /// Watches one run.
@@ -71,9 +76,11 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         Moment {
             cycles,
+            busy: busy(self.machine),
             done: Done::sum(self.tallies),
             counts: (self.counts)(),
             locks: self.machine.lock_stats_of(LockClass::Zone),
+            missed: (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum(),
         }
     }
 
@@ -89,15 +96,23 @@ impl<'s> Stopwatch<'s> {
             counts: after.counts.since(before.counts),
             waits: None,
             cycles: Some(LockCycles {
-                all: elapsed * u64::from(self.machine.cpus()),
+                busy: after.busy - before.busy,
                 waiting: locks.wait_cycles,
                 holding: locks.hold_cycles,
+                missing: after.missed - before.missed,
                 contended: locks.contended,
                 acquisitions: locks.acquisitions,
             }),
             held_percent: 100.0 * held as f64 / frames.max(1) as f64,
         })
     }
+}
+
+/// What CPUs have spent on anything but waiting for something to do: waiting for a lock is no rest.
+fn busy(machine: &Machine) -> u64 {
+    let worked = |cpu| machine.clock(cpu) - machine.waited(cpu);
+    let worked: u64 = (0..machine.cpus()).map(|cpu| worked(CpuId::new(cpu))).sum();
+    worked + machine.lock_stats().wait_cycles
 }
 
 fn nanos(machine: &Machine, cycles: u64) -> f64 {

@@ -31,12 +31,14 @@ pub(crate) struct Waits {
 /// What the zone locks of simulated CPUs cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LockCycles {
-    /// Cycles of all CPUs together.
-    pub(crate) all: u64,
+    /// Cycles of all CPUs together that were not idle, as a profiler counts them.
+    pub(crate) busy: u64,
     /// Of these, waiting for a zone lock.
     pub(crate) waiting: u64,
     /// Of these, holding one.
     pub(crate) holding: u64,
+    /// Of these, waiting for cache lines, under locks or not.
+    pub(crate) missing: u64,
     /// Acquisitions that had to wait.
     pub(crate) contended: u64,
     /// All acquisitions.
@@ -66,10 +68,13 @@ const FIGURES: &[Figure] = &[
         (w.done.bytes > 0).then(|| w.done.bytes as f64 / w.seconds)
     }),
     lower("zone_lock_wait_pct", Unit::Percent, |w| {
-        w.cycles.map(|cycles| percent(cycles.waiting, cycles.all))
+        w.cycles.map(|cycles| percent(cycles.waiting, cycles.busy))
     }),
     lower("lock_cycles_per_frame", Unit::CyclesPerFrame, |w| {
         w.cycles.map(|cycles| ratio(cycles.holding, w.counts.lock_frames))
+    }),
+    lower("line_wait_pct", Unit::Percent, |w| {
+        w.cycles.map(|cycles| percent(cycles.missing, cycles.busy))
     }),
     lower("acquisitions_per_page", Unit::Ratio, |w| {
         Some(ratio(w.counts.acquisitions, w.done.pages))
@@ -191,9 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_cycles_are_of_all_cpus() {
-        let cycles =
-            LockCycles { all: 400, waiting: 100, holding: 60, contended: 1, acquisitions: 4 };
+    fn shares_of_cycles_are_of_those_that_were_not_idle() {
+        let cycles = LockCycles {
+            busy: 400,
+            waiting: 100,
+            holding: 60,
+            missing: 40,
+            contended: 1,
+            acquisitions: 4,
+        };
         let counts = Counts { lock_frames: 30, ..Counts::default() };
         let window = Window { seconds: 1.0, cycles: Some(cycles), counts, ..Window::default() };
         let run = run_of("x", &IndexMap::new(), &[window]);

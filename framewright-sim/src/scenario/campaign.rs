@@ -52,7 +52,7 @@ impl Default for Campaign {
             scenarios: SCENARIOS.iter().collect(),
             bugs: Bug::ALL.to_vec(),
             kinds: vec![Kind::Random, Kind::Pct { depth: 4 }],
-            seeds: 3,
+            seeds: 4,
             first_seed: 0,
             schedules: 20_000,
             control: 20_000,

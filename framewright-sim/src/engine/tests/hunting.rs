@@ -52,6 +52,25 @@ fn only_store_buffers_let_both_sides_of_dekker_pass() {
 }
 
 #[test]
+fn stores_reach_memory_in_their_order() {
+    let machine = Machine::new(2, hunting(Schedule::Clock));
+    let (mut search, mut seen) = (Exhaustive::new(3), BTreeSet::new());
+    while let Some(schedule) = search.next() {
+        machine.restart(schedule);
+        let [data, flag] = [0, 0].map(|value| machine.engine().new_word(value));
+        let outcome = Cell::new((9, 9));
+        let writes = |cpu: Cpu<'_>| {
+            cpu.store(data, 1);
+            cpu.store(flag, 1);
+        };
+        let reads = |cpu: Cpu<'_>| outcome.set((cpu.load(flag), cpu.load(data)));
+        machine.run(vec![Box::new(writes), Box::new(reads)]).unwrap();
+        seen.insert(outcome.get());
+    }
+    assert_eq!(seen, BTreeSet::from([(0, 0), (0, 1), (1, 1)]));
+}
+
+#[test]
 fn any_seed_can_be_repeated_from_its_choices() {
     let mut seen = BTreeSet::new();
     for seed in 0..64 {
@@ -156,6 +175,40 @@ fn who_relaxes_is_woken_when_something_happened_and_does_not_hang() {
         flag.set(false);
         assert_eq!(machine.run(vec![Box::new(waiter)]), Err(Failure::Deadlock));
     }
+}
+
+#[test]
+fn two_who_look_in_vain_let_a_third_come_to_what_they_look_for() {
+    let mut search = Exhaustive::new(1);
+    let machine = Machine::new(3, Options { most_steps: 10_000, ..hunting(Schedule::Clock) });
+    while let Some(schedule) = search.next() {
+        machine.restart(schedule);
+        let (flag, lock) = (Cell::new(false), machine.new_lock(LockClass::Program));
+        let looks = || -> Program<'_> {
+            Box::new(|cpu| {
+                while !flag.get() {
+                    cpu.lock(lock);
+                    cpu.unlock(lock);
+                    cpu.relax();
+                }
+            })
+        };
+        let sets = |cpu: Cpu<'_>| {
+            (0..5).for_each(|_| cpu.step());
+            flag.set(true);
+        };
+        assert_eq!(machine.run(vec![looks(), looks(), Box::new(sets)]), Ok(()));
+    }
+    assert!(search.tried() > 20);
+}
+
+#[test]
+fn a_run_without_end_is_given_up() {
+    let machine = Machine::new(1, Options { most_steps: 50, ..hunting(Schedule::Random(1)) });
+    let endless = |cpu: Cpu<'_>| loop {
+        cpu.step();
+    };
+    assert_eq!(machine.run(vec![Box::new(endless)]), Err(Failure::Endless { steps: 51 }));
 }
 
 #[test]

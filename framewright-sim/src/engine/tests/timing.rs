@@ -28,8 +28,11 @@ fn model() -> Model {
     }
 }
 
-/// What a program on each CPU says, one after the other in this order of CPUs.
-fn in_turn(machine: &Machine, turns: Vec<(usize, Box<dyn Fn(Cpu<'_>) + '_>)>) {
+/// A CPU, and what it does when it is its turn.
+type Turn<'a> = (usize, Box<dyn Fn(Cpu<'_>) + 'a>);
+
+/// Lets CPUs take turns.
+fn in_turn(machine: &Machine, turns: Vec<Turn<'_>>) {
     let turn = Cell::new(0);
     let program = |me: usize| -> Program<'_> {
         let (turns, turn) = (&turns, &turn);
@@ -54,12 +57,7 @@ fn cost(cpu: Cpu<'_>, line: Line, access: Access, miss: Miss) -> u64 {
     cpu.now() - before
 }
 
-fn expect<'a>(
-    cpu: usize,
-    index: u32,
-    access: Access,
-    cycles: u64,
-) -> (usize, Box<dyn Fn(Cpu<'_>) + 'a>) {
+fn expect<'a>(cpu: usize, index: u32, access: Access, cycles: u64) -> Turn<'a> {
     let check = move |cpu: Cpu<'_>| {
         assert_eq!(cost(cpu, line(index), access, Miss::Dependent), cycles, "line {index}");
     };
@@ -91,7 +89,7 @@ fn a_line_costs_what_its_place_says() {
 #[test]
 fn lines_leave_caches_as_others_come() {
     let machine = Machine::modelled(model(), Options::default());
-    let visit = |others: u32, cycles: u64| -> (usize, Box<dyn Fn(Cpu<'_>)>) {
+    let visit = |others: u32, cycles: u64| -> Turn<'static> {
         let check = move |cpu: Cpu<'_>| {
             cpu.touch(line(0), Access::Write, Miss::Dependent);
             cpu.pollute(others);
