@@ -42,6 +42,8 @@ Examples:
       Two CPUs touch 128 MiB each, give it back, and again.
   framewright reproduce bulk-free
       A change that was published with figures, on simulated servers: does it do that here?
+  framewright hunt
+      Schedules that find bugs put in on purpose, and none in the code as it is.
   framewright tuning pcp
       What can be set, what it means, and where it comes from.
   framewright machines skx-2s-112
