@@ -29,6 +29,8 @@ pub(super) struct Pair {
     pub(super) simulation: Simulation,
     pub(super) before: Contender,
     pub(super) after: Contender,
+    /// What costs more or less on the machine before the change: a parameter, and a factor.
+    pub(super) price_before: Option<(&'static str, f64)>,
 }
 
 /// What both sides of a pair did, one run per seed.
@@ -90,8 +92,9 @@ impl Pair {
         steps: &mut Steps<'_, '_>,
     ) -> Result<Outcome, ReproduceError> {
         let mut outcome = Outcome { before: Vec::new(), after: Vec::new() };
+        let before = self.before_change(&self.simulation)?;
         for &seed in &plan.seeds {
-            outcome.before.push(self.once(&self.simulation, &self.before, seed)?);
+            outcome.before.push(self.once(&before, &self.before, seed)?);
             steps.step();
             outcome.after.push(self.once(&self.simulation, &self.after, seed)?);
             steps.step();
@@ -110,15 +113,26 @@ impl Pair {
     ) -> Result<Option<Band>, ReproduceError> {
         let Some(as_is) = outcome.change(metric).filter(|_| !plan.quick) else { return Ok(None) };
         band(&self.simulation.spec, parameters, as_is, |spec| {
-            let simulation = Simulation { spec: spec.clone(), ..self.simulation.clone() };
-            let mut side = |contender| -> Result<Vec<Run>, ReproduceError> {
-                let run = self.once(&simulation, contender, plan.seeds[0])?;
+            let after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
+            let before = self.before_change(&after)?;
+            let mut side = |simulation, contender| -> Result<Vec<Run>, ReproduceError> {
+                let run = self.once(simulation, contender, plan.seeds[0])?;
                 steps.step();
                 Ok(vec![run])
             };
-            let outcome = Outcome { before: side(&self.before)?, after: side(&self.after)? };
+            let outcome =
+                Outcome { before: side(&before, &self.before)?, after: side(&after, &self.after)? };
             Ok(outcome.change(metric).unwrap_or_default())
         })
+    }
+
+    /// The machine as it was before the change.
+    fn before_change(&self, simulation: &Simulation) -> Result<Simulation, ReproduceError> {
+        let mut before = simulation.clone();
+        if let Some((parameter, factor)) = self.price_before {
+            before.spec = before.spec.scaled(parameter, factor)?;
+        }
+        Ok(before)
     }
 
     fn once(

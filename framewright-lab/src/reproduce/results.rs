@@ -49,6 +49,11 @@ impl Results {
         &mut self.rows[index]
     }
 
+    /// The row of `key`, if there is one.
+    pub(super) fn find(&mut self, key: Key<'_>) -> Option<&mut Row> {
+        self.rows.iter_mut().find(|row| key.is_of(row))
+    }
+
     /// Puts what our code did into the row of `key`. Does nothing without figures.
     pub fn measured(&mut self, key: Key<'_>, sides: Option<Sides>) {
         let Some(sides) = sides else { return };

@@ -46,7 +46,8 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
     for pair in &pairs {
         fill(pair, plan, &mut steps, &mut results)?;
     }
-    results.findings = findings::findings(&mut results);
+    results.rows.sort_by_key(place);
+    results.findings = findings::findings(&results);
     results.checks.push(Check {
         name: "invariants".into(),
         passed: true,
@@ -63,16 +64,30 @@ fn fill(
 ) -> Result<(), ReproduceError> {
     let outcome = pair.run(plan, steps)?;
     let mut bands = Vec::new();
-    let here = (pair.workload, pair.simulation.spec.name(), pair.subject);
+    let machine = pair.simulation.spec.name();
+    let here = (pair.workload, machine, pair.subject);
     for (_, metric) in trials::BANDS.iter().filter(|(of, _)| *of == here) {
         let band = pair.band(plan, &outcome, metric, &trials::PARAMETERS, steps)?;
         bands.push((metric, band));
     }
-    outcome.fill(pair, trials::figures(pair.workload), results);
+    outcome.fill(pair, trials::figures(pair.workload, machine), results);
     for (metric, band) in bands {
-        results.row(pair.key(metric), Unit::Percent, None).band = band;
+        if let Some(row) = results.find(pair.key(metric)) {
+            row.band = band;
+        }
     }
     Ok(())
+}
+
+/// Where a row stands: allocators side by side, figure by figure.
+fn place(row: &Row) -> (usize, usize, usize) {
+    let of = |names: &[&str], name: &str| names.iter().position(|&it| it == name);
+    let shown = [("exits", GUEST), ("kbuild", GUEST), ("kbuild", KBUILD_MACHINE)];
+    let trial = shown.iter().position(|&it| it == (&row.workload, &row.machine));
+    let figure = of(trials::figures(&row.workload, &row.machine), &row.metric);
+    let subject = of(&trials::SUBJECTS, &row.subject);
+    let last = usize::MAX;
+    (trial.unwrap_or(last), figure.unwrap_or(last), subject.unwrap_or(last))
 }
 
 /// What was published, and what running kernels did.

@@ -21,6 +21,9 @@ pub(super) const FRAMEWRIGHT: &str = "framewright";
 /// The library as it is.
 pub(super) const FRAMEWRIGHT_AUTO: &str = "framewright auto";
 
+/// In the order in which they are shown.
+pub(super) const SUBJECTS: [&str; 4] = [LISTS, FRAMEWRIGHT, AUTO, FRAMEWRIGHT_AUTO];
+
 /// As many CPUs as the kernels had whose drains were counted.
 pub(super) const GUEST: &str = "uniform:4";
 /// Their memory: 1 GiB.
@@ -35,7 +38,7 @@ const GUEST_LISTS: ListSizes = ListSizes { batch: 63, high: 300 };
 const SERVER_LISTS: ListSizes = ListSizes { batch: 63, high: 367 };
 
 /// Cycles that a compiler computes per page on the server; see [`LOAD_WAS_FITTED`].
-const SERVER_LOAD: u64 = 40_000;
+const SERVER_LOAD: u64 = 33_000;
 pub(super) const LOAD_WAS_FITTED: &str = "what compilers compute between two faults was chosen so \
                                           that the wait before the change comes out";
 
@@ -48,15 +51,15 @@ pub(super) const BANDS: [((&str, &str, &str), &str); 2] = [
 pub(super) const PARAMETERS: [&str; 3] =
     ["latency.modified_same_socket", "lock.handoff_line", "code.list_buddy_give"];
 
-/// The figures of a workload that rows are made of.
-pub(super) fn figures(workload: &str) -> &'static [&'static str] {
-    match workload {
-        "exits" => &["drains_per_exit", "acquisitions_per_page", "bulk_frees_per_page"],
-        "kbuild" => &[
+/// The figures that rows are made of, in the order in which they are shown.
+pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] {
+    match (workload, machine) {
+        (_, GUEST) => &["drains_per_exit", "acquisitions_per_page"],
+        ("kbuild", _) => &[
             "drains_per_exit",
+            "zone_lock_wait_pct",
             "acquisitions_per_page",
             "bulk_frees_per_page",
-            "zone_lock_wait_pct",
             "hot_reuse_pct",
         ],
         _ => &[
@@ -85,8 +88,7 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
         objects: 0,
         ..builds.clone()
     };
-    let load = std::env::var("FW_LOAD").map_or(SERVER_LOAD, |l| l.parse().unwrap());
-    let loaded = Kbuild { cycles_per_page: load, ..builds.clone() };
+    let loaded = Kbuild { cycles_per_page: SERVER_LOAD, ..builds.clone() };
     let trials = [
         ("exits", Workload::Kbuild(exits), guest()?, GUEST_LISTS),
         ("kbuild", Workload::Kbuild(builds), guest()?, GUEST_LISTS),
@@ -100,7 +102,7 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
     ];
     let mut pairs = Vec::new();
     for (name, work, (spec, frames), sizes) in trials {
-        let simulation = Simulation { plan: length(plan, &work), work, spec, frames };
+        let simulation = Simulation { plan: length(plan, &work, frames), work, spec, frames };
         for (subject, design, sizes) in subjects(sizes) {
             pairs.push(pair(name, subject, design, &simulation).with_lists(sizes));
         }
@@ -113,8 +115,8 @@ type Design = fn(&Side) -> Contender;
 fn subjects(sizes: ListSizes) -> [(&'static str, Design, Option<ListSizes>); 4] {
     [
         (LISTS, list_buddy, Some(sizes)),
-        (AUTO, list_buddy, None),
         (FRAMEWRIGHT, Contender::framewright, Some(sizes)),
+        (AUTO, list_buddy, None),
         (FRAMEWRIGHT_AUTO, Contender::framewright, None),
     ]
 }
@@ -140,12 +142,15 @@ fn pair(
         simulation: simulation.clone(),
         before: side(HighOrderDrain::EveryFree, "every-free"),
         after: side(HighOrderDrain::SecondConsecutive, "second-consecutive"),
+        price_before: None,
     }
 }
 
-/// For how long the workload is watched: a quick look is a tenth.
-fn length(plan: &Plan, work: &Workload) -> simulated::Plan {
+/// For how long the workload is watched: a quick look is a tenth. Guests were counted from their
+/// first process on, when lists were small.
+fn length(plan: &Plan, work: &Workload, frames: Option<u64>) -> simulated::Plan {
     let full = simulated::Plan::of(work);
     let part = if plan.quick { 10 } else { 1 };
-    simulated::Plan { warm_up: full.warm_up / part, window: full.window / part }
+    let warm_up = if frames == Some(GUEST_FRAMES) { 0 } else { full.warm_up / part };
+    simulated::Plan { warm_up, window: full.window / part }
 }
