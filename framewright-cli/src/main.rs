@@ -61,8 +61,8 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),
         Command::Record(args) => commands::record(&args),
-        Command::Hunt(args) => commands::hunt(&args),
         Command::Reproduce(args) => commands::reproduce(&args),
+        Command::Hunt(args) => commands::hunt(&args),
         Command::Tuning(args) => commands::tuning(&args),
         Command::Machines(args) => commands::machines(&args),
     }

@@ -62,12 +62,12 @@ pub(crate) enum Command {
     /// Record what the running kernel's page allocator does
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),
-    /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
-    #[command(after_help = hunt::EXAMPLES)]
-    Hunt(HuntArgs),
     /// Do published results again, on simulated machines, and say whether they agree
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(ReproduceArgs),
+    /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
+    #[command(after_help = hunt::EXAMPLES)]
+    Hunt(HuntArgs),
     /// List the settings: default, range, meaning, source
     #[command(after_help = TUNING_EXAMPLES)]
     Tuning(TuningArgs),

@@ -4,7 +4,7 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 10] = [
     &[],
     &["run"],
     &["run", "page-fault"],
@@ -12,8 +12,8 @@ const COMMANDS: [&[&str]; 11] = [
     &["run", "large-memory"],
     &["replay"],
     &["record"],
-    &["hunt"],
     &["reproduce"],
+    &["hunt"],
     &["tuning"],
     &["machines"],
 ];

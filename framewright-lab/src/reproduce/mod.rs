@@ -11,6 +11,7 @@
 //! |----------------------------------------------|--------------------------------------------|
 //! | `bulk_free`, `hot_path`, `high_order_drain`  | one experiment each: rows, then a run      |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
+//! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `band`                                       | [`band()`]: what a figure hangs on         |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
 
@@ -19,10 +20,13 @@ mod bulk_free;
 mod high_order_drain;
 mod hot_path;
 mod judge;
+mod pairs;
 mod results;
 
 use framewright_sim::machine::MachineError;
 use thiserror::Error;
+
+use crate::simulated::SimulationError;
 
 pub use band::{FACTORS, band};
 pub use judge::{judge, verdict};
@@ -61,6 +65,9 @@ pub enum ReproduceError {
     /// A machine is not what it should be.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// A simulation could not be had, or something that always holds did not.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
     /// What was run failed.
     #[error("{0}")]
     Failed(String),

@@ -49,6 +49,11 @@ impl Results {
         &mut self.rows[index]
     }
 
+    /// The row of `key`, if there is one.
+    pub(super) fn find(&mut self, key: Key<'_>) -> Option<&mut Row> {
+        self.rows.iter_mut().find(|row| key.is_of(row))
+    }
+
     /// Puts what our code did into the row of `key`. Does nothing without figures.
     pub fn measured(&mut self, key: Key<'_>, sides: Option<Sides>) {
         let Some(sides) = sides else { return };
@@ -113,8 +118,13 @@ impl Row {
 
     /// With what a running kernel did.
     #[must_use]
-    pub(super) fn kernel(mut self, before: f64, after: f64, source: &str) -> Self {
-        let (before, after) = (Some(before), Some(after));
+    pub(super) fn kernel(
+        mut self,
+        before: impl Into<Option<f64>>,
+        after: impl Into<Option<f64>>,
+        source: &str,
+    ) -> Self {
+        let (before, after) = (before.into(), after.into());
         self.kernel = Some(Kernel { before, after, source: source.into() });
         self
     }
@@ -123,6 +133,13 @@ impl Row {
     #[must_use]
     pub(super) fn judged(mut self, by: Quantity, against: Reference) -> Self {
         (self.by, self.against) = (by, against);
+        self
+    }
+
+    /// In which values up to `resolution` are nothing.
+    #[must_use]
+    pub(super) fn resolved(mut self, resolution: f64) -> Self {
+        self.resolution = resolution;
         self
     }
 

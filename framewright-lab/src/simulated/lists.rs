@@ -1,7 +1,7 @@
 //! The classic design on simulated CPUs: its locks are the engine's, its work has a price, and every
 //! descriptor that it touches is a cache line that has to be somewhere.
 
-use framewright_peers::list_buddy::{Lock, LockName, Machine, Touch, Work};
+use framewright_peers::list_buddy::{Links, Lock, LockName, Machine, Touch, Work};
 use framewright_sim::{
     engine::{self, Access, Family, Line, LockClass, Miss, Mutex, Shared},
     machine::Code,
@@ -32,6 +32,8 @@ impl SimLists {
 
 impl Machine for SimLists {
     type Lock<T: Send> = SimLock<T>;
+    /// Cache lines are the engine's: what else a descriptor holds nobody looks at.
+    type Descriptor = Links;
 
     fn new_lock<T: Send>(&self, whose: LockName, value: T) -> SimLock<T> {
         let class = match whose {

@@ -18,6 +18,8 @@ use crate::workloads::{
 #[derive(Clone, Copy)]
 struct Moment {
     cycles: u64,
+    /// Of all CPUs, but for what they waited for one another's work.
+    busy: u64,
     done: Done,
     counts: Counts,
     locks: LockStats,
@@ -74,6 +76,7 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         Moment {
             cycles,
+            busy: busy(self.machine),
             done: Done::sum(self.tallies),
             counts: (self.counts)(),
             locks: self.machine.lock_stats_of(LockClass::Zone),
@@ -93,7 +96,7 @@ impl<'s> Stopwatch<'s> {
             counts: after.counts.since(before.counts),
             waits: None,
             cycles: Some(LockCycles {
-                all: elapsed * u64::from(self.machine.cpus()),
+                busy: after.busy - before.busy,
                 waiting: locks.wait_cycles,
                 holding: locks.hold_cycles,
                 missing: after.missed - before.missed,
@@ -103,6 +106,13 @@ impl<'s> Stopwatch<'s> {
             held_percent: 100.0 * held as f64 / frames.max(1) as f64,
         })
     }
+}
+
+/// What CPUs have spent on anything but waiting for something to do: waiting for a lock is no rest.
+fn busy(machine: &Machine) -> u64 {
+    let worked = |cpu| machine.clock(cpu) - machine.waited(cpu);
+    let worked: u64 = (0..machine.cpus()).map(|cpu| worked(CpuId::new(cpu))).sum();
+    worked + machine.lock_stats().wait_cycles
 }
 
 fn nanos(machine: &Machine, cycles: u64) -> f64 {

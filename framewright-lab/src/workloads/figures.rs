@@ -31,8 +31,8 @@ pub(crate) struct Waits {
 /// What the zone locks of simulated CPUs cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LockCycles {
-    /// Cycles of all CPUs together.
-    pub(crate) all: u64,
+    /// Cycles of all CPUs together that were not idle, as a profiler counts them.
+    pub(crate) busy: u64,
     /// Of these, waiting for a zone lock.
     pub(crate) waiting: u64,
     /// Of these, holding one.
@@ -68,13 +68,13 @@ const FIGURES: &[Figure] = &[
         (w.done.bytes > 0).then(|| w.done.bytes as f64 / w.seconds)
     }),
     lower("zone_lock_wait_pct", Unit::Percent, |w| {
-        w.cycles.map(|cycles| percent(cycles.waiting, cycles.all))
+        w.cycles.map(|cycles| percent(cycles.waiting, cycles.busy))
     }),
     lower("lock_cycles_per_frame", Unit::CyclesPerFrame, |w| {
         w.cycles.map(|cycles| ratio(cycles.holding, w.counts.lock_frames))
     }),
     lower("line_wait_pct", Unit::Percent, |w| {
-        w.cycles.map(|cycles| percent(cycles.missing, cycles.all))
+        w.cycles.map(|cycles| percent(cycles.missing, cycles.busy))
     }),
     lower("acquisitions_per_page", Unit::Ratio, |w| {
         Some(ratio(w.counts.acquisitions, w.done.pages))
@@ -196,9 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_cycles_are_of_all_cpus() {
+    fn shares_of_cycles_are_of_those_that_were_not_idle() {
         let cycles = LockCycles {
-            all: 400,
+            busy: 400,
             waiting: 100,
             holding: 60,
             missing: 40,

@@ -1,6 +1,7 @@
 //! The free blocks of the zone: split on the way out, merge page by page on the way in.
 //!
-//! Everything here happens under the zone lock.
+//! Everything here happens under the zone lock. What takes a frame is inlined into the loop that
+//! refills a list, as kernels do since 4.15; with the feature `outlined` it is called.
 
 use super::{
     MigrateType,
@@ -55,21 +56,28 @@ impl Zone {
     }
 
     /// Takes the smallest sufficient block of the type's own lists.
+    #[cfg_attr(not(feature = "outlined"), inline(always))]
+    #[cfg_attr(feature = "outlined", inline(never))]
     pub(super) fn take_own<M: Machine>(
         &mut self,
         pages: &Pages<M>,
         order: u8,
         migratetype: MigrateType,
     ) -> Option<u32> {
-        (order..=MAX_ORDER).find_map(|from| {
-            let frame = pages.first(pages.free_list(from, migratetype))?;
-            self.take_block(pages, frame, from, order, migratetype);
-            Some(frame)
-        })
+        // A range without its end is a plain counter for the compiler, wherever this is inlined.
+        for from in order..ORDERS as u8 {
+            if let Some(frame) = pages.first(pages.free_list(from, migratetype)) {
+                self.take_block(pages, frame, from, order, migratetype);
+                return Some(frame);
+            }
+        }
+        None
     }
 
     /// Takes the free block at `frame` of order `from`, keeps its first 2^`order` frames and
     /// returns the rest, halves of halves, to the lists of `migratetype`.
+    #[cfg_attr(not(feature = "outlined"), inline(always))]
+    #[cfg_attr(feature = "outlined", inline(never))]
     pub(super) fn take_block<M: Machine>(
         &mut self,
         pages: &Pages<M>,

@@ -105,6 +105,16 @@ impl Bundles {
         Some(frame)
     }
 
+    /// Makes the last two bundles one if they are of the same word and order.
+    pub(crate) fn join_last(&mut self) {
+        if let [.., before, last] = self.as_mut_slice()
+            && (before.word, before.order) == (last.word, last.order)
+        {
+            before.heads |= last.heads;
+            self.len -= 1;
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.len = 0;
         self.blocks = 0;

@@ -1,4 +1,7 @@
 //! Taking frames out of the buddy.
+//!
+//! The steps of a batch are inlined into one function. With the feature `outlined` they are calls,
+//! so that what inlining them is worth can be measured.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
@@ -12,6 +15,7 @@ use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
     set::lowest,
+    tuning::BulkTake,
 };
 
 /// What to take.
@@ -28,6 +32,8 @@ pub(crate) struct Want {
     pub(crate) visits: u32,
     /// Whether the high-atomic reserve may be used.
     pub(crate) reserve: Reserve,
+    /// Whether each block is chosen by itself.
+    pub(crate) how: BulkTake,
 }
 
 /// Whole-word rounding leaves at most this many frames of a word behind.
@@ -53,7 +59,10 @@ impl Buddy<'_> {
                 return None;
             }
         }
-        let fallback = self.take_ordinary(want, out, watch);
+        let fallback = match want.how {
+            BulkTake::Bulk => self.take_ordinary(want, out, watch),
+            BulkTake::OneByOne => self.take_one_by_one(want, out, watch),
+        };
         if want.reserve == Reserve::Last && out.is_empty() {
             self.take_reserved(want, out, watch);
         }
@@ -103,6 +112,29 @@ impl Buddy<'_> {
         fallback
     }
 
+    /// As [`Buddy::take_ordinary`], but searches the lists anew for every block.
+    #[cold]
+    #[inline(never)]
+    fn take_one_by_one(
+        &mut self,
+        want: Want,
+        out: &mut Bundles,
+        watch: impl Watch,
+    ) -> Option<Fallback> {
+        let mut fallback = None;
+        while out.blocks() < want.blocks {
+            let blocks = out.blocks() + 1;
+            let next = Want { blocks, at_most: blocks, ..want };
+            let found = self.take_ordinary(next, out, watch);
+            fallback = fallback.or(found);
+            if out.blocks() < blocks || found.is_some_and(|found| !found.claimed) {
+                break;
+            }
+            out.join_last();
+        }
+        fallback
+    }
+
     /// [`Buddy::take_bundles`] for blocks of one or more pageblocks.
     fn take_whole(&mut self, want: Want, out: &mut Bundles, watch: impl Watch) -> Option<Fallback> {
         if want.order > Order::PAGEBLOCK {
@@ -141,7 +173,8 @@ impl Buddy<'_> {
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
     /// towards the end of the visits one that can serve the rest by itself.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "outlined"), inline(always))]
+    #[cfg_attr(feature = "outlined", inline(never))]
     fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
         let order = want.order.get();
         if visits * 2 >= want.visits && missing > 1 {
@@ -196,7 +229,8 @@ impl Buddy<'_> {
 }
 
 /// Takes blocks from one pageblock that has at least one of the order.
-#[inline(always)]
+#[cfg_attr(not(feature = "outlined"), inline(always))]
+#[cfg_attr(feature = "outlined", inline(never))]
 fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out: &mut Bundles) {
     let movable = want.migratetype == MigrateType::Movable;
     let order = want.order.get();
@@ -222,7 +256,8 @@ fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out:
 }
 
 /// The heads to take from a word: at least one, at most `limit`, about `missing`.
-#[inline(always)]
+#[cfg_attr(not(feature = "outlined"), inline(always))]
+#[cfg_attr(feature = "outlined", inline(never))]
 fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     if missing == 1 && order > 0 {
         return word::best_run(map, order).map_or(0, |bit| 1 << bit);
@@ -235,7 +270,8 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
 }
 
 /// Books what was taken from a word and appends it.
-#[inline(always)]
+#[cfg_attr(not(feature = "outlined"), inline(always))]
+#[cfg_attr(feature = "outlined", inline(never))]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
 fn finish(
     block: &mut Pageblock,

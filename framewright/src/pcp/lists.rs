@@ -174,7 +174,7 @@ impl<'m> Lists<'m> {
         here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<Bundle> {
-        here.cost(Cost::ChooseBundles, 1);
+        here.cost(Cost::ChooseSingly, 1);
         if list.order() == Order::PAGEBLOCK
             && let Some(bundle) = self.choose_from_ring(here, list)
         {

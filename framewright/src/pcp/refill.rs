@@ -105,7 +105,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         }
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
-        let want = Want { order, migratetype, blocks, at_most, visits, reserve };
+        let how = self.tuning.zone.bulk_take;
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how };
         let mixed = match self.zone.take(self.platform, want, access, taken) {
             Ok(mixed) => mixed,
             Err(error) => {

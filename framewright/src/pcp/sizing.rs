@@ -228,6 +228,8 @@ impl Sizing {
         if !drains {
             return 0;
         }
+        // The burst has been answered; the next drain takes another one.
+        self.free_count = 0;
         let most = self.batch << self.scale_max;
         self.high = self.high.saturating_sub(most).max(self.high_min);
         held.min(u64::from(most))

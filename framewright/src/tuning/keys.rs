@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use super::{Auto, BulkFree, Hardening, HighOrderDrain, OwnerChoice, Tuning, TuningError};
+use super::{
+    Auto, BulkFree, BulkTake, Hardening, HighOrderDrain, OwnerChoice, Tuning, TuningError,
+};
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
 /// One setting.
@@ -177,6 +179,15 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.zone.refill_pageblocks, 1, 64),
     },
     Key {
+        path: "zone.bulk_take",
+        default: "bulk",
+        range: "bulk, one-by-one",
+        meaning: "whether a batch is taken from a zone as a whole, or block by block under one \
+                  hold of its lock",
+        source: "Framewright; block by block is what Linux does",
+        field: |t| Field::BulkTake(&mut t.zone.bulk_take),
+    },
+    Key {
         path: "alloc.retries",
         default: "16",
         range: "0 to 1000",
@@ -244,6 +255,7 @@ pub(super) enum Field<'t> {
     Auto(&'t mut Auto, Bounds),
     Number(&'t mut u32, Bounds),
     BulkFree(&'t mut BulkFree),
+    BulkTake(&'t mut BulkTake),
     HighOrderDrain(&'t mut HighOrderDrain),
     Hardening(&'t mut Hardening),
     Switch(&'t mut bool),
@@ -272,6 +284,8 @@ const BULK_FREE: [(&str, BulkFree); 2] = [
     ("choose-before-lock", BulkFree::ChooseBeforeLock),
     ("choose-under-lock", BulkFree::ChooseUnderLock),
 ];
+const BULK_TAKE: [(&str, BulkTake); 2] =
+    [("bulk", BulkTake::Bulk), ("one-by-one", BulkTake::OneByOne)];
 const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
     ("second-consecutive", HighOrderDrain::SecondConsecutive),
     ("every-free", HighOrderDrain::EveryFree),
@@ -307,6 +321,7 @@ impl<'t> Field<'t> {
             }
             Field::Number(field, bounds) => *field = bounds.parse(value, Shown::Number(*field))?,
             Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
+            Field::BulkTake(field) => *field = choose(&BULK_TAKE, value)?,
             Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
             Field::Hardening(field) => *field = choose(&HARDENING, value)?,
             Field::Switch(field) => *field = choose(&SWITCH, value)?,
@@ -332,6 +347,7 @@ impl<'t> Field<'t> {
                 Shown::Number(*number)
             }
             Field::BulkFree(field) => word(&BULK_FREE, *field),
+            Field::BulkTake(field) => word(&BULK_TAKE, *field),
             Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
             Field::Hardening(field) => word(&HARDENING, *field),
             Field::Switch(field) => word(&SWITCH, *field),

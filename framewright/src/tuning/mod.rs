@@ -44,6 +44,17 @@ pub enum BulkFree {
     ChooseUnderLock,
 }
 
+/// How a batch is taken from a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BulkTake {
+    /// As many blocks from a pageblock as are wanted and there, up to 64 of a word at once.
+    #[default]
+    Bulk,
+    /// Each block is searched for and booked by itself, under one hold of the lock: what Linux
+    /// does. For comparison.
+    OneByOne,
+}
+
 /// When a free of order 1 to 3 drains the lists of its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
@@ -140,6 +151,8 @@ pub struct ZoneTuning {
     pub reserve_ratios: [u32; ZoneKind::COUNT],
     /// Pageblocks a refill may visit while the zone has roomier ones.
     pub refill_pageblocks: u32,
+    /// How a batch is taken.
+    pub bulk_take: BulkTake,
 }
 
 impl Default for ZoneTuning {
@@ -150,6 +163,7 @@ impl Default for ZoneTuning {
             watermark_boost: 15_000,
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 4,
+            bulk_take: BulkTake::default(),
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::{Zone, ZoneId};
 use crate::{
     buddy::{Bundle, Part, Watch},
+    frame::Order,
     platform::{Access, Cost, Line, Miss, Platform},
 };
 
@@ -61,7 +62,8 @@ impl<P: Platform> Zone<'_, P> {
         platform.touch(Line::ZoneWords(self.place.id), access, Miss::Dependent);
     }
 
-    /// Bundles were taken, or are about to be given.
+    /// Bundles were taken, or are about to be given. Whole pageblocks are no bits of maps: those
+    /// the buddy tells of.
     #[inline(always)]
     pub(super) fn tell_of_bundles(
         &self,
@@ -69,9 +71,10 @@ impl<P: Platform> Zone<'_, P> {
         (per_bundle, per_frame): (Cost, Cost),
         bundles: &[Bundle],
     ) {
-        platform.cost(per_bundle, bundles.len() as u32);
-        let frames: u64 = bundles.iter().map(|bundle| bundle.frame_count()).sum();
-        platform.cost(per_frame, frames as u32);
+        for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
+            platform.cost(per_bundle, 1);
+            platform.cost(per_frame, bundle.frame_count() as u32);
+        }
     }
 
     /// Something rarer was done to pageblocks, each by itself.

@@ -23,6 +23,7 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zone.watermark_scale", &["10", "300"]),
     ("hardening.quarantine", &["256", "0", "1", "20"]),
     ("hardening.poison", &["on", "off"]),
+    ("zone.bulk_take", &["bulk", "one-by-one"]),
 ];
 
 /// A memory to make.

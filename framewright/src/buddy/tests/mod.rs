@@ -1,6 +1,7 @@
 use std::{boxed::Box, vec::Vec};
 
 use super::*;
+use crate::tuning::BulkTake;
 
 mod highatomic;
 mod large;
@@ -41,7 +42,9 @@ fn order(value: u8) -> Order {
 
 fn want(order: u8, migratetype: MigrateType, blocks: u32) -> Want {
     let reserve = Reserve::None;
-    Want { order: self::order(order), migratetype, blocks, at_most: blocks, visits: 4, reserve }
+    let how = BulkTake::default();
+    let order = self::order(order);
+    Want { order, migratetype, blocks, at_most: blocks, visits: 4, reserve, how }
 }
 
 fn take(buddy: &mut Buddy<'_>, want: Want) -> (Vec<u32>, Option<Fallback>) {
@@ -256,6 +259,40 @@ fn one_bad_block_of_a_bundle_is_refused_alone() {
     let refusals = buddy.give_bundles(&[bundle], ());
     assert_eq!((refusals.count, buddy.free_frames()), (1, 512));
     buddy.check().unwrap();
+}
+
+#[test]
+fn one_by_one_takes_what_bulk_takes_from_one_word() {
+    let taken = |how| {
+        let mut buddy = buddy(4);
+        for frame in (512..1024).step_by(3) {
+            assert!(buddy.take_specific(frame, order(0), MOVABLE));
+        }
+        let mut out = Bundles::new();
+        let want = Want { how, ..want(0, MOVABLE, 31) };
+        buddy.take_bundles(want, &mut out, ());
+        buddy.check().unwrap();
+        (out.as_slice().to_vec(), buddy.free_frames())
+    };
+    let (bundles, free) = taken(BulkTake::OneByOne);
+    assert_eq!((bundles.clone(), free), taken(BulkTake::Bulk));
+    assert_eq!(bundles.len(), 1, "neighbours travel together either way: {bundles:?}");
+}
+
+#[test]
+fn one_by_one_ends_where_bulk_ends() {
+    let how = BulkTake::OneByOne;
+    for (order, blocks) in [(0, 200), (3, 80), (8, 9), (9, 5), (10, 3)] {
+        let mut buddy = buddy(4);
+        let (frames, fallback) = take(&mut buddy, Want { how, ..want(order, MOVABLE, blocks) });
+        assert_eq!(frames.len() as u32, blocks.min(2048 >> order), "order {order}");
+        assert_eq!(fallback, None);
+    }
+    // A pageblock that was claimed for the first block serves the others.
+    let mut claiming = buddy(1);
+    let want = Want { how, ..want(0, MigrateType::Unmovable, 10) };
+    let (frames, fallback) = take(&mut claiming, want);
+    assert_eq!((frames.len(), fallback.map(|fallback| fallback.claimed)), (10, Some(true)));
 }
 
 #[test]

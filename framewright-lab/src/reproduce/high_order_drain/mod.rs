@@ -1,0 +1,154 @@
+//! *high-order-drain* (2023): a process exit frees one block of order 1, and the lists of its CPU
+//! are drained for it.
+//!
+//! | module     | job                                                    |
+//! |------------|--------------------------------------------------------|
+//! | this one   | what was published, and what running kernels counted   |
+//! | `trials`   | what is run: workloads, machines, list sizes           |
+//! | `findings` | what the figures say                                   |
+
+mod findings;
+mod trials;
+
+use super::pairs::{Pair, Steps};
+use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
+use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit};
+use trials::{AUTO, GUEST, KBUILD_MACHINE, LISTS, SOCKET_MACHINE};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "high-order-drain",
+    title: "drain CPU lists only on two high-order frees in a row (2023)",
+    question: "\
+pcp.high_order_drain=every-free, then second-consecutive: how often lists are drained for nothing,
+what that costs at the zone lock, and the reason why they are drained at all: how often a frame is
+used again while a cache has it (hot: of the core; warm: of the socket).
+  exits         processes touch 8 MiB and exit, on 4 CPUs with 1 GiB: the shape that kernels ran
+  kbuild        compilers, on the same 4 CPUs and on the 224 CPUs of the published server
+  socket-pairs  16 writers and 16 readers, each on a CPU of its own, on 128 CPUs
+Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
+An allocator called 'auto' sizes its lists itself, as kernels since 6.7 do.",
+    draws: false,
+    run,
+};
+
+const SOURCE: &str = "mm, pcp: avoid to drain PCP when process exit (Linux 6.7)";
+const KBUILD_SERVER: &str = "2 sockets, 224 CPUs";
+const SOCKET_SERVER: &str = "2 sockets, 128 CPUs";
+const BOTH_KERNELS: &str = "Linux 6.1 without and 6.12 with the change, 4 CPUs in QEMU: counts; \
+                            6.12 sizes its lists itself besides";
+
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+    let pairs = trials::pairs(plan)?;
+    let bands = if plan.quick { 0 } else { trials::BANDS.len() };
+    let sides = 2 * pairs.len() * plan.seeds.len();
+    let mut steps = Steps::new(sides + bands * 4 * trials::PARAMETERS.len(), tell);
+    let mut results = Results { rows: rows(), ..Results::default() };
+    for pair in &pairs {
+        fill(pair, plan, &mut steps, &mut results)?;
+    }
+    results.rows.sort_by_key(place);
+    results.findings = findings::findings(&results);
+    results.checks.push(Check {
+        name: "invariants".into(),
+        passed: true,
+        detail: format!("after each of {sides} runs all frames are free, and the books agree"),
+    });
+    Ok(results)
+}
+
+fn fill(
+    pair: &Pair,
+    plan: &Plan,
+    steps: &mut Steps<'_, '_>,
+    results: &mut Results,
+) -> Result<(), ReproduceError> {
+    let outcome = pair.run(plan, steps)?;
+    let mut bands = Vec::new();
+    let machine = pair.simulation.spec.name();
+    let here = (pair.workload, machine, pair.subject);
+    for (_, metric) in trials::BANDS.iter().filter(|(of, _)| *of == here) {
+        let band = pair.band(plan, &outcome, metric, &trials::PARAMETERS, steps)?;
+        bands.push((metric, band));
+    }
+    outcome.fill(pair, trials::figures(pair.workload, machine), results);
+    for (metric, band) in bands {
+        if let Some(row) = results.find(pair.key(metric)) {
+            row.band = band;
+        }
+    }
+    Ok(())
+}
+
+/// Where a row stands: allocators side by side, figure by figure.
+fn place(row: &Row) -> (usize, usize, usize) {
+    let of = |names: &[&str], name: &str| names.iter().position(|&it| it == name);
+    let shown = [("exits", GUEST), ("kbuild", GUEST), ("kbuild", KBUILD_MACHINE)];
+    let trial = shown.iter().position(|&it| it == (&row.workload, &row.machine));
+    let figure = of(trials::figures(&row.workload, &row.machine), &row.metric);
+    let subject = of(&trials::SUBJECTS, &row.subject);
+    let last = usize::MAX;
+    (trial.unwrap_or(last), figure.unwrap_or(last), subject.unwrap_or(last))
+}
+
+/// What was published, and what running kernels did.
+fn rows() -> Vec<Row> {
+    let mut rows = kernel_rows("exits", (0.99, 0.0), (0.0220, 0.000_44));
+    rows.extend(kernel_rows("kbuild", (0.76, 0.026), (0.0210, 0.001_04)));
+    rows.extend([
+        kbuild("drains_per_exit", Unit::Ratio).published(Published::change(
+            -80.5,
+            KBUILD_SERVER,
+            SOURCE,
+        )),
+        kbuild("zone_lock_wait_pct", Unit::Percent)
+            .published(Published::sides(14.0, 12.8, KBUILD_SERVER, SOURCE))
+            .role(Role::Fitted(trials::LOAD_WAS_FITTED.into())),
+        sockets("bandwidth_bytes_per_s", Unit::BytesPerSecond, Better::Higher)
+            .published(Published::change(16.8, SOCKET_SERVER, SOURCE)),
+        sockets("zone_lock_wait_pct", Unit::Percent, Better::Lower).published(Published::sides(
+            51.4,
+            46.1,
+            SOCKET_SERVER,
+            SOURCE,
+        )),
+        sockets("drains_high_order", Unit::Count, Better::Lower).published(Published::change(
+            -30.5,
+            SOCKET_SERVER,
+            SOURCE,
+        )),
+        sockets("acquisitions_per_page", Unit::Ratio, Better::Lower)
+            .kernel(0.0025, 0.0150, BOTH_KERNELS)
+            .role(Role::Shown(SHARED_CPUS.into())),
+    ]);
+    rows
+}
+
+const SHARED_CPUS: &str = "the kernels ran 32 processes on 4 CPUs, where writers and readers share \
+                           lists; here, as published, each has a CPU of its own";
+
+/// Drains per exit, then acquisitions per page, of 6.1 and 6.12. The lists of 6.1 had a fixed size;
+/// those of 6.12 size themselves.
+fn kernel_rows(workload: &str, drains: (f64, f64), acquisitions: (f64, f64)) -> Vec<Row> {
+    let row = |subject, metric| {
+        let row = Key { workload, machine: GUEST, subject, metric };
+        row.row(EXPERIMENT.name, Unit::Ratio, Some(Better::Lower))
+    };
+    let fixed = |metric| row(LISTS, metric).judged(Quantity::Before, Reference::Kernel);
+    let auto = |metric| row(AUTO, metric).judged(Quantity::After, Reference::Kernel);
+    vec![
+        fixed("drains_per_exit").kernel(drains.0, None, BOTH_KERNELS),
+        auto("drains_per_exit").kernel(None, drains.1, BOTH_KERNELS).resolved(0.05),
+        fixed("acquisitions_per_page").kernel(acquisitions.0, None, BOTH_KERNELS),
+        auto("acquisitions_per_page").kernel(None, acquisitions.1, BOTH_KERNELS),
+    ]
+}
+
+fn kbuild(metric: &str, unit: Unit) -> Row {
+    let key = Key { workload: "kbuild", machine: KBUILD_MACHINE, subject: LISTS, metric };
+    key.row(EXPERIMENT.name, unit, Some(Better::Lower))
+}
+
+fn sockets(metric: &str, unit: Unit, better: Better) -> Row {
+    let key = Key { workload: "socket-pairs", machine: SOCKET_MACHINE, subject: LISTS, metric };
+    key.row(EXPERIMENT.name, unit, Some(better))
+}

@@ -1,0 +1,156 @@
+//! What is run: workloads, machines, and lists of which size.
+
+use framewright::{Tuning, tuning::HighOrderDrain};
+use framewright_sim::machine::Spec;
+
+use crate::{
+    reproduce::{
+        Plan, ReproduceError,
+        pairs::{Pair, contender},
+    },
+    simulated::{self, Contender, ListSizes, Simulation},
+    workloads::{Side, Workload, kbuild::Kbuild, socket_pairs::SocketPairs},
+};
+
+/// The classic design with lists of a fixed size.
+pub(super) const LISTS: &str = "list-buddy";
+/// The classic design with lists that size themselves.
+pub(super) const AUTO: &str = "list-buddy auto";
+/// The library with lists of the same fixed size.
+pub(super) const FRAMEWRIGHT: &str = "framewright";
+/// The library as it is.
+pub(super) const FRAMEWRIGHT_AUTO: &str = "framewright auto";
+
+/// In the order in which they are shown.
+pub(super) const SUBJECTS: [&str; 4] = [LISTS, FRAMEWRIGHT, AUTO, FRAMEWRIGHT_AUTO];
+
+/// As many CPUs as the kernels had whose drains were counted.
+pub(super) const GUEST: &str = "uniform:4";
+/// Their memory: 1 GiB.
+const GUEST_FRAMES: u64 = 1 << 18;
+const GUEST_CPUS: u16 = 4;
+pub(super) const KBUILD_MACHINE: &str = "spr-2s-224";
+pub(super) const SOCKET_MACHINE: &str = "icx-2s-128";
+
+/// What 6.1 had in such a guest.
+const GUEST_LISTS: ListSizes = ListSizes { batch: 63, high: 300 };
+/// What was published of a server: 367 frames per CPU.
+const SERVER_LISTS: ListSizes = ListSizes { batch: 63, high: 367 };
+
+/// Cycles that a compiler computes per page on the server; see [`LOAD_WAS_FITTED`].
+const SERVER_LOAD: u64 = 33_000;
+pub(super) const LOAD_WAS_FITTED: &str = "what compilers compute between two faults was chosen so \
+                                          that the wait before the change comes out";
+
+/// Modelled changes whose sensitivity is shown: workload, machine, allocator; figure.
+pub(super) const BANDS: [((&str, &str, &str), &str); 2] = [
+    (("socket-pairs", SOCKET_MACHINE, LISTS), "bandwidth_bytes_per_s"),
+    (("socket-pairs", SOCKET_MACHINE, LISTS), "zone_lock_wait_pct"),
+];
+/// What such changes may hang on.
+pub(super) const PARAMETERS: [&str; 3] =
+    ["latency.modified_same_socket", "lock.handoff_line", "code.list_buddy_give"];
+
+/// The figures that rows are made of, in the order in which they are shown.
+pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] {
+    match (workload, machine) {
+        (_, GUEST) => &["drains_per_exit", "acquisitions_per_page"],
+        ("kbuild", _) => &[
+            "drains_per_exit",
+            "zone_lock_wait_pct",
+            "acquisitions_per_page",
+            "bulk_frees_per_page",
+            "hot_reuse_pct",
+        ],
+        _ => &[
+            "bandwidth_bytes_per_s",
+            "zone_lock_wait_pct",
+            "drains_high_order",
+            "acquisitions_per_page",
+            "bulk_frees_per_page",
+            "hot_reuse_pct",
+            "warm_reuse_pct",
+        ],
+    }
+}
+
+/// Everything, in the order in which it is shown.
+pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
+    let guest =
+        || -> Result<_, ReproduceError> { Ok((Spec::uniform(GUEST_CPUS)?, Some(GUEST_FRAMES))) };
+    let server = |name| -> Result<_, ReproduceError> { Ok((Spec::preset(name)?, None)) };
+    let builds = Kbuild::new(1);
+    let exits = Kbuild {
+        least_pages: 2048,
+        most_pages: 2048,
+        cycles_per_page: 1_000,
+        headers: 0,
+        objects: 0,
+        ..builds.clone()
+    };
+    let loaded = Kbuild { cycles_per_page: SERVER_LOAD, ..builds.clone() };
+    let trials = [
+        ("exits", Workload::Kbuild(exits), guest()?, GUEST_LISTS),
+        ("kbuild", Workload::Kbuild(builds), guest()?, GUEST_LISTS),
+        ("kbuild", Workload::Kbuild(loaded), server(KBUILD_MACHINE)?, SERVER_LISTS),
+        (
+            "socket-pairs",
+            Workload::SocketPairs(SocketPairs::new(1)),
+            server(SOCKET_MACHINE)?,
+            SERVER_LISTS,
+        ),
+    ];
+    let mut pairs = Vec::new();
+    for (name, work, (spec, frames), sizes) in trials {
+        let simulation = Simulation { plan: length(plan, &work, frames), work, spec, frames };
+        for (subject, design, sizes) in subjects(sizes) {
+            pairs.push(pair(name, subject, design, &simulation).with_lists(sizes));
+        }
+    }
+    Ok(pairs)
+}
+
+type Design = fn(&Side) -> Contender;
+
+fn subjects(sizes: ListSizes) -> [(&'static str, Design, Option<ListSizes>); 4] {
+    [
+        (LISTS, list_buddy, Some(sizes)),
+        (FRAMEWRIGHT, Contender::framewright, Some(sizes)),
+        (AUTO, list_buddy, None),
+        (FRAMEWRIGHT_AUTO, Contender::framewright, None),
+    ]
+}
+
+fn list_buddy(side: &Side) -> Contender {
+    Contender::list_buddy(&side.label, side)
+}
+
+fn pair(
+    workload: &'static str,
+    subject: &'static str,
+    design: Design,
+    simulation: &Simulation,
+) -> Pair {
+    let side = |rule, value| {
+        let mut tuning = Tuning::default();
+        tuning.pcp.high_order_drain = rule;
+        contender(design, tuning, ("pcp.high_order_drain", value))
+    };
+    Pair {
+        workload,
+        subject,
+        simulation: simulation.clone(),
+        before: side(HighOrderDrain::EveryFree, "every-free"),
+        after: side(HighOrderDrain::SecondConsecutive, "second-consecutive"),
+        price_before: None,
+    }
+}
+
+/// For how long the workload is watched: a quick look is a tenth. Guests were counted from their
+/// first process on, when lists were small.
+fn length(plan: &Plan, work: &Workload, frames: Option<u64>) -> simulated::Plan {
+    let full = simulated::Plan::of(work);
+    let part = if plan.quick { 10 } else { 1 };
+    let warm_up = if frames == Some(GUEST_FRAMES) { 0 } else { full.warm_up / part };
+    simulated::Plan { warm_up, window: full.window / part }
+}

@@ -1,0 +1,203 @@
+//! Both sides of a change on a simulated machine, seed by seed.
+
+use framewright::Tuning;
+use indexmap::IndexMap;
+
+use super::{Key, Plan, ReproduceError, Results, Tell, band};
+use crate::{
+    report::{Band, Better, Run, Sides, Unit},
+    simulated::{Contender, ListSizes, Simulation},
+    workloads::{Side, run_of},
+};
+
+/// Figures that are no counts: they hang on what the machine is said to cost.
+const MODELLED: [&str; 6] = [
+    "pages_per_s",
+    "bandwidth_bytes_per_s",
+    "zone_lock_wait_pct",
+    "lock_cycles_per_frame",
+    "hot_reuse_pct",
+    "warm_reuse_pct",
+];
+
+/// An allocator, a workload and a machine: what a row is about.
+pub(super) struct Pair {
+    /// What rows call the workload.
+    pub(super) workload: &'static str,
+    /// What rows call the allocator.
+    pub(super) subject: &'static str,
+    pub(super) simulation: Simulation,
+    pub(super) before: Contender,
+    pub(super) after: Contender,
+    /// What costs more or less on the machine before the change: a parameter, and a factor.
+    pub(super) price_before: Option<(&'static str, f64)>,
+}
+
+/// What both sides of a pair did, one run per seed.
+pub(super) struct Outcome {
+    before: Vec<Run>,
+    after: Vec<Run>,
+}
+
+/// How many of how many runs are done.
+pub(super) struct Steps<'s, 't> {
+    done: u64,
+    total: u64,
+    tell: &'s mut Tell<'t>,
+}
+
+impl<'s, 't> Steps<'s, 't> {
+    /// None of `total`.
+    pub(super) fn new(total: usize, tell: &'s mut Tell<'t>) -> Self {
+        tell(0, total as u64);
+        Self { done: 0, total: total as u64, tell }
+    }
+
+    /// One more.
+    pub(super) fn step(&mut self) {
+        self.done += 1;
+        (self.tell)(self.done.min(self.total), self.total);
+    }
+}
+
+/// An allocator with the tuning of one side; its result names `setting` (a key and a value).
+pub(super) fn contender(
+    design: fn(&Side) -> Contender,
+    tuning: Tuning,
+    setting: (&str, &str),
+) -> Contender {
+    let (key, value) = setting;
+    let settings = IndexMap::from([(key.to_owned(), value.to_owned())]);
+    design(&Side { label: value.to_owned(), tuning, settings })
+}
+
+impl Pair {
+    /// The same with lists of the given sizes, if any.
+    pub(super) fn with_lists(mut self, sizes: Option<ListSizes>) -> Self {
+        self.before = self.simulation.with_lists(&self.before, sizes);
+        self.after = self.simulation.with_lists(&self.after, sizes);
+        self
+    }
+
+    /// The key of one of its figures.
+    pub(super) fn key<'k>(&'k self, metric: &'k str) -> Key<'k> {
+        let machine = self.simulation.spec.name();
+        Key { workload: self.workload, machine, subject: self.subject, metric }
+    }
+
+    /// Runs both sides with every seed, one after the other.
+    pub(super) fn run(
+        &self,
+        plan: &Plan,
+        steps: &mut Steps<'_, '_>,
+    ) -> Result<Outcome, ReproduceError> {
+        let mut outcome = Outcome { before: Vec::new(), after: Vec::new() };
+        let before = self.before_change(&self.simulation)?;
+        for &seed in &plan.seeds {
+            outcome.before.push(self.once(&before, &self.before, seed)?);
+            steps.step();
+            outcome.after.push(self.once(&self.simulation, &self.after, seed)?);
+            steps.step();
+        }
+        Ok(outcome)
+    }
+
+    /// How far the change of a figure moves with parameters of the machine. None of a quick look.
+    pub(super) fn band(
+        &self,
+        plan: &Plan,
+        outcome: &Outcome,
+        metric: &str,
+        parameters: &[&str],
+        steps: &mut Steps<'_, '_>,
+    ) -> Result<Option<Band>, ReproduceError> {
+        let Some(as_is) = outcome.change(metric).filter(|_| !plan.quick) else { return Ok(None) };
+        band(&self.simulation.spec, parameters, as_is, |spec| {
+            let after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
+            let before = self.before_change(&after)?;
+            let mut side = |simulation, contender| -> Result<Vec<Run>, ReproduceError> {
+                let run = self.once(simulation, contender, plan.seeds[0])?;
+                steps.step();
+                Ok(vec![run])
+            };
+            let outcome =
+                Outcome { before: side(&before, &self.before)?, after: side(&after, &self.after)? };
+            Ok(outcome.change(metric).unwrap_or_default())
+        })
+    }
+
+    /// The machine as it was before the change.
+    fn before_change(&self, simulation: &Simulation) -> Result<Simulation, ReproduceError> {
+        let mut before = simulation.clone();
+        if let Some((parameter, factor)) = self.price_before {
+            before.spec = before.spec.scaled(parameter, factor)?;
+        }
+        Ok(before)
+    }
+
+    fn once(
+        &self,
+        simulation: &Simulation,
+        contender: &Contender,
+        seed: u64,
+    ) -> Result<Run, ReproduceError> {
+        let window = simulation.run_once(contender, seed)?;
+        let machine = simulation.spec.name();
+        let Self { workload, subject, .. } = self;
+        let label = format!("{workload} on {machine}, {subject}, {}", contender.label);
+        let mut run = run_of(&label, &contender.settings, &[window]);
+        let bulk_frees = ratio(&run, "drains", "pages");
+        run.metrics.extend(bulk_frees.map(|metric| ("bulk_frees_per_page".to_owned(), metric)));
+        Ok(run)
+    }
+}
+
+impl Outcome {
+    /// A figure of both sides.
+    pub(super) fn sides(&self, metric: &str) -> Option<Sides> {
+        let known = &self.before.first()?.metrics.get(metric)?;
+        let values = |runs: &[Run]| -> Option<Vec<f64>> {
+            runs.iter().map(|run| Some(run.metrics.get(metric)?.median)).collect()
+        };
+        Sides::paired(&values(&self.before)?, &values(&self.after)?, known.unit, known.better)
+    }
+
+    /// The difference of the first seed in percent.
+    fn change(&self, metric: &str) -> Option<f64> {
+        let first = |runs: &[Run]| Some(runs.first()?.metrics.get(metric)?.median);
+        crate::report::change_percent(first(&self.before)?, first(&self.after)?)
+    }
+
+    /// Puts figures into their rows, and all that ran behind them.
+    pub(super) fn fill(self, pair: &Pair, metrics: &[&str], results: &mut Results) {
+        for &metric in metrics {
+            let (key, sides) = (pair.key(metric), self.sides(metric));
+            if MODELLED.contains(&metric) {
+                results.modelled(key, sides, None);
+            } else {
+                results.measured(key, sides);
+            }
+        }
+        results
+            .runs
+            .extend([over_seeds(&self.before), over_seeds(&self.after)].into_iter().flatten());
+    }
+}
+
+fn ratio(run: &Run, part: &str, whole: &str) -> Option<crate::report::Metric> {
+    let of = |name: &str| Some(run.metrics.get(name)?.median);
+    let value = of(part)? / of(whole)?.max(1.0);
+    Some(crate::report::Metric::once(value, Unit::Ratio, Some(Better::Lower)))
+}
+
+/// One run of many: medians.
+fn over_seeds(runs: &[Run]) -> Option<Run> {
+    let mut all = runs.first()?.clone();
+    for (name, metric) in &mut all.metrics {
+        let values: Option<Vec<f64>> =
+            runs.iter().map(|run| Some(run.metrics.get(name)?.median)).collect();
+        let over = crate::report::Metric::of_rounds(&values?, metric.unit, metric.better);
+        *metric = over?;
+    }
+    Some(all)
+}

@@ -1,0 +1,248 @@
+//! What a simulator hears, and what it can force.
+#![cfg(not(any(feature = "loom", feature = "tso")))]
+
+mod support;
+
+use std::{collections::BTreeMap, sync::Mutex};
+
+use framewright::{
+    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    Tuning, ZoneId,
+    observe::CpuStats,
+    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Section, Site, Wait},
+    tuning::Auto,
+};
+use support::{
+    machine::{Metadata, cpu},
+    toy::mostly_nothing,
+};
+
+/// A machine of one thread that writes down what it hears.
+#[derive(Default)]
+struct Listener {
+    heard: Mutex<Heard>,
+    /// What to force, and how often.
+    forced: Mutex<Option<(Site, u32)>>,
+}
+
+#[derive(Default)]
+struct Heard {
+    inside: Vec<Section>,
+    costs: BTreeMap<Cost, u64>,
+    touched: BTreeMap<Line, Vec<(Access, Miss)>>,
+    sites: BTreeMap<Site, u64>,
+}
+
+// SAFETY: the lock is the library's own; one thread needs no barriers.
+unsafe impl Platform for Listener {
+    mostly_nothing!();
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, why: Wait, _: u32) {
+        panic!("nobody is waited for: {why:?}");
+    }
+
+    fn cost(&self, cost: Cost, count: u32) {
+        *self.heard.lock().unwrap().costs.entry(cost).or_default() += u64::from(count);
+    }
+
+    fn touch(&self, line: Line, access: Access, miss: Miss) {
+        let mut heard = self.heard.lock().unwrap();
+        heard.touched.entry(line).or_default().push((access, miss));
+        let needs = match line {
+            Line::Map(zone, _) | Line::Heads(zone, _) | Line::Header(zone, _) => zone,
+            Line::CpuStore(zone, cpu, _) => {
+                assert!(heard.inside.contains(&Section::Lists(zone, cpu)), "{line:?} from outside");
+                return;
+            }
+            _ => return,
+        };
+        let ahead = access == Access::Prefetch;
+        assert!(ahead || heard.inside.contains(&Section::Zone(needs)), "{line:?} without the lock");
+    }
+
+    fn enter(&self, section: Section) {
+        let inside = &mut self.heard.lock().unwrap().inside;
+        // The lists of a CPU first, then the zone, which is innermost.
+        assert!(inside.len() < 2 && !matches!(inside.last(), Some(Section::Zone(_))), "{inside:?}");
+        inside.push(section);
+    }
+
+    fn leave(&self, section: Section) {
+        assert_eq!(self.heard.lock().unwrap().inside.pop(), Some(section));
+    }
+
+    fn point(&self, site: Site) {
+        *self.heard.lock().unwrap().sites.entry(site).or_default() += 1;
+    }
+
+    fn force(&self, site: Site) -> bool {
+        let mut forced = self.forced.lock().unwrap();
+        match &mut *forced {
+            Some((at, times)) if *at == site && *times > 0 => {
+                *times -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Listener {
+    fn forces(&self, site: Site, times: u32) {
+        *self.forced.lock().unwrap() = Some((site, times));
+    }
+
+    fn cost_of(&self, cost: Cost) -> u64 {
+        self.heard.lock().unwrap().costs.get(&cost).copied().unwrap_or(0)
+    }
+
+    fn touched(&self, line: Line, access: Access) -> bool {
+        let heard = self.heard.lock().unwrap();
+        heard.touched.get(&line).is_some_and(|touches| touches.iter().any(|(a, _)| *a == access))
+    }
+}
+
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+/// Runs `test` on a memory of 16 MiB, in pageblocks of 2 MiB.
+fn with_memory(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Listener>)) {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap().into()];
+    let mut tuning = Tuning::default();
+    tuning.zone.min_free = Auto::Fixed(0);
+    for &(key, value) in settings {
+        tuning.set(key, value).unwrap();
+    }
+    let config = Config { tuning, ..Config::new(&map, 2) };
+    let mut metadata = Metadata::new(Layout::new::<Listener>(&config).unwrap().bytes());
+    let memory = Memory::new(Listener::default(), &config, metadata.as_mut()).unwrap();
+    *memory.platform().heard.lock().unwrap() = Heard::default();
+    test(&memory);
+    assert_eq!(memory.platform().heard.lock().unwrap().inside, []);
+    memory.check().unwrap();
+}
+
+/// Allocates and frees `count` frames on CPU 0, in bursts of `burst`.
+fn burst(memory: &Memory<'_, Listener>, bursts: usize, burst: usize) {
+    let mut token = memory.cpu(cpu(0)).unwrap();
+    for _ in 0..bursts {
+        let blocks: Vec<_> = (0..burst).map(|_| token.alloc(PAGE).unwrap()).collect();
+        blocks.into_iter().for_each(|block| token.free(block).unwrap());
+    }
+}
+
+#[test]
+fn all_work_is_charged() {
+    for how in ["choose-before-lock", "choose-under-lock"] {
+        with_memory(&[("pcp.bulk_free", how), ("pcp.batch", "15")], |memory| {
+            burst(memory, 3, 2000);
+            memory.drain_all();
+            let machine = memory.platform();
+            let CpuStats { zone_lock_acquisitions, zone_lock_frames, .. } = memory.stats();
+            let cost = |cost| machine.cost_of(cost);
+            assert_eq!(cost(Cost::HotAlloc) + cost(Cost::SlowAlloc), 6000);
+            assert_eq!(cost(Cost::HotFree) + cost(Cost::SlowFree), 6000);
+            assert_eq!(cost(Cost::ZoneHold), zone_lock_acquisitions);
+            assert_eq!(cost(Cost::TakeFrames) + cost(Cost::GiveFrames), zone_lock_frames);
+            assert_eq!(cost(Cost::TakeFrames), cost(Cost::GiveFrames), "all came home");
+            assert!(cost(Cost::TakeBundles) >= cost(Cost::TakePageblocks));
+            assert!(cost(Cost::GiveBundles) >= cost(Cost::GivePageblocks));
+            let chosen = cost(Cost::ChooseBundles) + cost(Cost::ChooseSingly);
+            assert!(chosen >= cost(Cost::GiveBundles));
+            for kind in [Cost::Refill, Cost::RingRuns, Cost::StoreBundles, Cost::Relist] {
+                assert!(cost(kind) > 0, "{kind:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn lines_are_touched_where_they_are() {
+    with_memory(&[("pcp.batch", "15")], |memory| {
+        burst(memory, 1, 2000);
+        let zone = ZoneId::default();
+        let machine = memory.platform();
+        for (line, access) in [
+            (Line::CpuLists(zone, cpu(0)), Access::Write),
+            (Line::ZoneIndex(zone, 0), Access::Write),
+            (Line::ZoneWords(zone), Access::Read),
+            (Line::ZoneWords(zone), Access::Write),
+            (Line::Header(zone, 0), Access::Write),
+            (Line::Map(zone, 0), Access::Prefetch),
+            (Line::Map(zone, 3), Access::Write),
+            (Line::Heads(zone, 3), Access::Write),
+            (Line::Gigablock(zone, 0), Access::Write),
+        ] {
+            assert!(machine.touched(line, access), "{line:?} {access:?}");
+        }
+        assert!(!machine.touched(Line::CpuLists(zone, cpu(1)), Access::Write));
+        // A drainer on its way to CPU 0 touches its lists, and those of nobody else.
+        memory.drain_cpu(cpu(1)).unwrap();
+        memory.drain_cpu(cpu(0)).unwrap();
+        assert_eq!(machine.heard.lock().unwrap().sites.get(&Site::Drain), Some(&1));
+    });
+}
+
+#[test]
+fn hardening_that_is_off_touches_no_heads() {
+    with_memory(&[("hardening", "off")], |memory| {
+        burst(memory, 1, 1000);
+        let heard = memory.platform().heard.lock().unwrap();
+        let heads = |(line, touches): (&Line, &Vec<(Access, Miss)>)| {
+            matches!(line, Line::Heads(..)) && touches.iter().any(|t| t.0 != Access::Prefetch)
+        };
+        assert!(!heard.touched.iter().any(heads));
+    });
+}
+
+#[test]
+fn an_owner_that_is_turned_away_goes_to_the_zone() {
+    with_memory(&[], |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        memory.platform().forces(Site::EnterLists, u32::MAX);
+        let block = token.alloc(PAGE).unwrap();
+        token.free(block).unwrap();
+        assert_eq!((memory.stats().zone_allocs, memory.stats().zone_frees), (1, 1));
+        assert_eq!(memory.held_by_cpus(), 0);
+        memory.platform().forces(Site::EnterLists, 0);
+        let block = token.alloc(PAGE).unwrap();
+        token.free(block).unwrap();
+        assert!(memory.held_by_cpus() > 0);
+    });
+}
+
+#[test]
+fn a_zone_that_is_said_to_be_empty_is_tried_again_or_not() {
+    for site in [Site::Refill, Site::SlowPath] {
+        with_memory(&[], |memory| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            // Once is not enough to fail: the next walk finds something.
+            memory.platform().forces(site, 1);
+            let block = token.alloc(PAGE).unwrap();
+            token.free(block).unwrap();
+            token.drain();
+            memory.platform().forces(site, u32::MAX);
+            let refused = token.alloc(PAGE.no_wait());
+            assert!(matches!(refused, Err(AllocError::NoBlockOfOrder(_))), "{refused:?}");
+            assert_eq!(memory.free(), memory.managed(), "nothing was lost");
+        });
+    }
+}
+
+#[test]
+fn a_bulk_free_that_is_put_off_happens_later() {
+    with_memory(&[("pcp.batch", "7"), ("pcp.high_fraction", "200")], |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let mut blocks: Vec<_> = (0..2000).map(|_| token.alloc(PAGE).unwrap()).collect();
+        token.drain();
+        memory.platform().forces(Site::BulkFree, u32::MAX);
+        blocks.drain(..1000).for_each(|block| token.free(block).unwrap());
+        let put_off = memory.held_by_cpus();
+        memory.platform().forces(Site::BulkFree, 0);
+        blocks.drain(..).for_each(|block| token.free(block).unwrap());
+        let settled = memory.held_by_cpus();
+        assert!(put_off > 10 * settled, "{put_off} frames were held, {settled} are due to stay");
+    });
+}
