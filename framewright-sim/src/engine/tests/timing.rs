@@ -32,10 +32,10 @@ fn model() -> Model {
 type Turn<'a> = (usize, Box<dyn Fn(Cpu<'_>) + 'a>);
 
 /// Lets CPUs take turns.
-fn in_turn(machine: &Machine, turns: Vec<Turn<'_>>) {
+fn in_turn(machine: &Machine, turns: &[Turn<'_>]) {
     let turn = Cell::new(0);
     let program = |me: usize| -> Program<'_> {
-        let (turns, turn) = (&turns, &turn);
+        let turn = &turn;
         Box::new(move |cpu| {
             while turn.get() < turns.len() {
                 if turns[turn.get()].0 == me {
@@ -70,7 +70,7 @@ fn a_line_costs_what_its_place_says() {
     let machine = Machine::modelled(model(), Options::default());
     in_turn(
         &machine,
-        vec![
+        &[
             expect(0, 1, Read, 200),
             expect(0, 1, Read, 0),
             // Modified in the same socket, then in the other one, and back.
@@ -97,7 +97,7 @@ fn lines_leave_caches_as_others_come() {
         };
         (0, Box::new(check))
     };
-    in_turn(&machine, vec![visit(1, 0), visit(4, 10), visit(15, 60), visit(31, 200)]);
+    in_turn(&machine, &[visit(1, 0), visit(4, 10), visit(15, 60), visit(31, 200)]);
     assert_eq!(machine.missed(CpuId::new(0)), 200 + 10 + 60 + 200);
 }
 
