@@ -71,6 +71,24 @@ fn stores_reach_memory_in_their_order() {
 }
 
 #[test]
+fn a_compare_exchange_comes_after_the_stores_before_it() {
+    let machine = Machine::new(1, hunting(Schedule::Clock));
+    let mut search = Exhaustive::new(3);
+    while let Some(schedule) = search.next() {
+        machine.restart(schedule);
+        let word = machine.engine().new_word(0);
+        let program = |cpu: Cpu<'_>| {
+            cpu.store(word, 1);
+            assert_eq!(cpu.compare_exchange(word, 1, 2), Ok(1));
+            assert_eq!((cpu.load(word), cpu.compare_exchange(word, 1, 3)), (2, Err(2)));
+        };
+        machine.run(vec![Box::new(program)]).unwrap();
+        assert_eq!(machine.engine().peek(word), 2);
+    }
+    assert!(search.tried() > 1);
+}
+
+#[test]
 fn any_seed_can_be_repeated_from_its_choices() {
     let mut seen = BTreeSet::new();
     for seed in 0..64 {
