@@ -10,6 +10,16 @@
 //!
 //! Everything is made anew for each run, so that a schedule alone decides what happens.
 //!
+//! | module     | job                                                                    |
+//! |------------|------------------------------------------------------------------------|
+//! | `bug`      | what can be put in, and by which symptoms it is known                   |
+//! | `unmap`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
+//! | `library`  | the library's allocator under threads, drains, hotplug, isolation       |
+//! | `stand_in` | small versions of what is around it                                    |
+//! | `world`    | where scenarios happen, and how they end                               |
+//! | `hunt`     | one scenario, one bug, one schedule after the other                     |
+//! | `campaign` | many hunts, on all processors                                          |
+//!
 //! Parts around the allocator that the library does not have yet, reclaim and migration, are
 //! small stand-ins (`stand_in`).
 
@@ -109,7 +119,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "three CPUs take frames off one stack",
         cpus: 3,
         bugs: &[Bug::UnlockedTake],
-        affordable_bound: 2,
+        affordable_bound: 3,
         force: &[],
         run: take::run,
     },
