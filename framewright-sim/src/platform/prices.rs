@@ -1,12 +1,12 @@
-//! What the library's work costs, in instructions: its own names for kinds of work beside the
+//! What the library's work costs, in tenths of an instruction: its own names for kinds of work beside the
 //! machine's parameters `library.*`, which say where every figure comes from.
 
 use crate::machine::Library;
 use framewright::platform::Cost;
 
-/// Instructions for one unit of `cost`. Kinds that no parameter prices are free.
+/// Tenths of an instruction for one unit of `cost`. Kinds that no parameter prices are free.
 #[inline(always)]
-pub(super) fn instructions(prices: &Library, cost: Cost) -> u64 {
+pub(super) fn tenths(prices: &Library, cost: Cost) -> u64 {
     match cost {
         Cost::HotAlloc => prices.hot_alloc,
         Cost::HotFree => prices.hot_free,
@@ -16,6 +16,7 @@ pub(super) fn instructions(prices: &Library, cost: Cost) -> u64 {
         Cost::RingFrames => prices.ring_frames,
         Cost::StoreBundles => prices.store_bundles,
         Cost::ChooseBundles => prices.choose_bundles,
+        Cost::ChooseSingly => prices.choose_singly,
         Cost::Refill => prices.refill,
         Cost::BulkFree => prices.bulk_free,
         Cost::WalkZones => prices.walk_zones,
