@@ -126,7 +126,8 @@ fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: FreeOrder) -
     };
     let workload = if free_order == FreeOrder::Mapping { MAPPED } else { RANDOM };
     let simulation = Simulation { work, spec, frames: None, plan: time };
-    Pair { workload, subject, simulation, before, after }.with_lists(Some(LISTS))
+    Pair { workload, subject, simulation, before, after, price_before: None }
+        .with_lists(Some(LISTS))
 }
 
 /// One side of a pair.

@@ -201,3 +201,68 @@ fn over_seeds(runs: &[Run]) -> Option<Run> {
     }
     Some(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        simulated,
+        workloads::{Workload, page_fault::PageFault},
+    };
+    use framewright_sim::machine::Spec;
+
+    /// Few processes that fault in few pages; the classic design, one CPU after the other.
+    fn pair(price_before: Option<(&'static str, f64)>) -> Pair {
+        let work = Workload::PageFault(PageFault { frames: 512, ..PageFault::new(1) });
+        let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000 };
+        let spec = Spec::uniform(2).unwrap();
+        let simulation = Simulation { work, spec, frames: Some(1 << 14), plan };
+        let list_buddy = |side: &Side| Contender::list_buddy(&side.label, side);
+        let side = || contender(list_buddy, Tuning::default(), ("build", "same"));
+        let (before, after) = (side(), side());
+        let pair = Pair { workload: "w", subject: "s", simulation, before, after, price_before };
+        pair.with_lists(Some(ListSizes { batch: 31, high: 186 }))
+    }
+
+    fn run(pair: &Pair) -> Outcome {
+        let mut heard = Vec::new();
+        let mut tell = |done, total| heard.push((done, total));
+        let outcome = pair.run(&Plan::new(2, false), &mut Steps::new(4, &mut tell)).unwrap();
+        assert_eq!(heard, [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]);
+        outcome
+    }
+
+    #[test]
+    fn two_equal_sides_do_not_differ_and_their_figures_find_their_columns() {
+        let pair = pair(None);
+        let outcome = run(&pair);
+        let change = outcome.sides("pages_per_s").unwrap().change_percent.unwrap();
+        assert_eq!((change.min, change.max, change.n), (0.0, 0.0, 2));
+        let mut results = Results::default();
+        outcome.fill(&pair, &["pages_per_s", "acquisitions_per_page"], &mut results);
+        let [time, count] = &results.rows[..] else { panic!("{:?}", results.rows) };
+        assert!(time.modelled.is_some() && time.measured.is_none());
+        assert!(count.measured.is_some() && count.modelled.is_none());
+        assert_eq!(results.runs.len(), 2);
+        assert_eq!(results.runs[0].metrics["pages_per_s"].n, 2);
+    }
+
+    #[test]
+    fn what_cost_more_before_shows_and_its_band_spans_it() {
+        let pair = pair(Some(("code.list_buddy_take", 20.0)));
+        let outcome = run(&pair);
+        let change = outcome.change("pages_per_s").unwrap();
+        assert!(change > 1.0, "{change}");
+        let plan = Plan::new(1, false);
+        let mut tell = |_, _| ();
+        let mut steps = Steps::new(4, &mut tell);
+        let keys = ["code.list_buddy_give"];
+        let band = pair.band(&plan, &outcome, "pages_per_s", &keys, &mut steps).unwrap().unwrap();
+        assert!(band.least <= change && change <= band.greatest, "{band:?} {change}");
+        assert!(
+            pair.band(&Plan::new(1, true), &outcome, "pages_per_s", &keys, &mut steps)
+                .unwrap()
+                .is_none()
+        );
+    }
+}

@@ -136,13 +136,6 @@ impl Row {
         self
     }
 
-    /// In which values up to `resolution` are nothing.
-    #[must_use]
-    pub(super) fn resolved(mut self, resolution: f64) -> Self {
-        self.resolution = resolution;
-        self
-    }
-
     /// In this role.
     #[must_use]
     pub(super) fn role(mut self, role: Role) -> Self {

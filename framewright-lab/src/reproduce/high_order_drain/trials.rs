@@ -16,13 +16,16 @@ use crate::{
 pub(super) const LISTS: &str = "list-buddy";
 /// The classic design with lists that size themselves.
 pub(super) const AUTO: &str = "list-buddy auto";
+/// The classic design as both kernels were: before the change with lists of a fixed size, after it
+/// with lists that size themselves.
+pub(super) const KERNELS: &str = "list-buddy 6.1/6.12";
 /// The library with lists of the same fixed size.
 pub(super) const FRAMEWRIGHT: &str = "framewright";
 /// The library as it is.
 pub(super) const FRAMEWRIGHT_AUTO: &str = "framewright auto";
 
 /// In the order in which they are shown.
-pub(super) const SUBJECTS: [&str; 4] = [LISTS, FRAMEWRIGHT, AUTO, FRAMEWRIGHT_AUTO];
+pub(super) const SUBJECTS: [&str; 5] = [LISTS, FRAMEWRIGHT, KERNELS, AUTO, FRAMEWRIGHT_AUTO];
 
 /// As many CPUs as the kernels had whose drains were counted.
 pub(super) const GUEST: &str = "uniform:4";
@@ -103,23 +106,23 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
     let mut pairs = Vec::new();
     for (name, work, (spec, frames), sizes) in trials {
         let simulation = Simulation { plan: length(plan, &work, frames), work, spec, frames };
-        for (subject, design, sizes) in subjects(sizes) {
-            pairs.push(pair(name, subject, design, &simulation).with_lists(sizes));
+        let pair = |subject, design| pair(name, subject, design, &simulation);
+        let lists = |pair: Pair| pair.with_lists(Some(sizes));
+        pairs.push(lists(pair(LISTS, list_buddy)));
+        if frames == Some(GUEST_FRAMES) {
+            let (before, after) =
+                (lists(pair(KERNELS, list_buddy)).before, pair(KERNELS, list_buddy));
+            pairs.push(Pair { before, ..after });
+        } else {
+            pairs.push(lists(pair(FRAMEWRIGHT, Contender::framewright)));
         }
+        pairs.push(pair(AUTO, list_buddy));
+        pairs.push(pair(FRAMEWRIGHT_AUTO, Contender::framewright));
     }
     Ok(pairs)
 }
 
 type Design = fn(&Side) -> Contender;
-
-fn subjects(sizes: ListSizes) -> [(&'static str, Design, Option<ListSizes>); 4] {
-    [
-        (LISTS, list_buddy, Some(sizes)),
-        (FRAMEWRIGHT, Contender::framewright, Some(sizes)),
-        (AUTO, list_buddy, None),
-        (FRAMEWRIGHT_AUTO, Contender::framewright, None),
-    ]
-}
 
 fn list_buddy(side: &Side) -> Contender {
     Contender::list_buddy(&side.label, side)

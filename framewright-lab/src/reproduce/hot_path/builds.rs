@@ -105,7 +105,7 @@ struct Message {
 /// The executable among cargo's messages.
 fn executable(messages: &str) -> Option<PathBuf> {
     let parsed = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    parsed.filter_map(|message| message.executable).last()
+    parsed.filter_map(|message| message.executable).next_back()
 }
 
 #[cfg(test)]

@@ -48,10 +48,17 @@ fn functions(results: &Results) -> Option<String> {
     let (before, after) = (of("build, outlined")?, of("build, inlined")?);
     let changes = before.metrics.iter().filter_map(|(name, outlined)| {
         let path = name.strip_prefix(TEXT_BYTES)?.trim();
+        let on_the_way = ["::refill", "::take", "::bulk::"].iter().any(|part| path.contains(part));
+        if !on_the_way {
+            return None;
+        }
         let inlined = after.metrics.get(name)?.median;
         Some(format!("{} {} -> {}", short(path), outlined.median, inlined))
     });
-    Some(format!("text in bytes, by function: {}", changes.collect::<Vec<_>>().join(", ")))
+    Some(format!(
+        "text in bytes of the functions on the way: {}",
+        changes.collect::<Vec<_>>().join(", ")
+    ))
 }
 
 /// A path without the crate, and without what it is generic over.

@@ -11,7 +11,10 @@ use crate::{
     reproduce::{Key, Results},
 };
 
+/// Text of an allocator in all.
 pub(super) const TEXT_BYTES: &str = "text_bytes";
+/// How much longer it has become.
+pub(super) const TEXT_GROWTH: &str = "text_growth_bytes";
 
 /// An allocator, and what the paths of its functions have in them.
 const SUBJECTS: [(&str, &str); 2] =
@@ -35,6 +38,10 @@ pub(super) fn fill(builds: &Builds, results: &mut Results) -> Result<(), Skipped
         let sides =
             Sides::paired(&[all(&before)], &[all(&after)], Unit::Bytes, Some(Better::Lower));
         results.measured(key, sides);
+        let growth = Key { metric: TEXT_GROWTH, ..key };
+        let sides =
+            Sides::paired(&[0.0], &[all(&after) - all(&before)], Unit::Bytes, Some(Better::Lower));
+        results.measured(growth, sides);
     }
     let runs = [("outlined", &before, &after), ("inlined", &after, &before)];
     results.runs.extend(runs.map(|(label, these, others)| run(label, these, others)));

@@ -188,6 +188,26 @@ fn interrupts_take_their_time() {
 }
 
 #[test]
+fn who_is_ahead_answers_as_of_the_time_it_was_asked() {
+    let model = Model { slack: 10_000, arrive_local: 100, entry: 10, ..Model::free(2) };
+    let machine = Machine::modelled(model, Options::default());
+    let word = machine.engine().new_word(0);
+    let (handler, done): (Handler, _) = (Rc::new(|_| {}), Cell::new(0));
+    let ahead = |cpu: Cpu<'_>| {
+        for _ in 0..50 {
+            cpu.work(100);
+            cpu.load(word);
+        }
+    };
+    let asks = |cpu: Cpu<'_>| {
+        cpu.interrupt([CpuId::new(0)], &handler);
+        done.set(cpu.now());
+    };
+    machine.run(vec![Box::new(ahead), Box::new(asks)]).unwrap();
+    assert_eq!((done.get(), machine.clock(CpuId::new(0))), (110, 5010));
+}
+
+#[test]
 fn masked_interrupts_are_served_when_they_may_be() {
     let machine = Machine::new(2, Options::default());
     let served = Rc::new(Cell::new(0));
