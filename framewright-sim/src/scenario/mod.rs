@@ -13,7 +13,7 @@
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|
 //! | `bug`      | what can be put in, and by which symptoms it is known                   |
-//! | `unmap`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
+//! | `unmap`, `switch`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
 //! | `library`  | the library's allocator under threads, drains, hotplug, isolation       |
 //! | `stand_in` | small versions of what is around it                                    |
 //! | `world`    | where scenarios happen, and how they end                               |
@@ -32,6 +32,7 @@ mod munmap_race;
 mod reclaim;
 mod rest;
 mod stand_in;
+mod switch;
 mod take;
 mod unmap;
 mod world;
@@ -68,7 +69,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 11] = [
+pub static SCENARIOS: [Scenario; 12] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -77,6 +78,15 @@ pub static SCENARIOS: [Scenario; 11] = [
         affordable_bound: 2,
         force: &[],
         run: unmap::run,
+    },
+    Scenario {
+        name: "switch",
+        about: "CPUs run another process and come back to pages that are gone",
+        cpus: 3,
+        bugs: &[Bug::EarlyLook],
+        affordable_bound: 2,
+        force: &[],
+        run: switch::run,
     },
     Scenario {
         name: "rest",
