@@ -4,10 +4,12 @@ use predicates::prelude::*;
 
 use crate::{framewright, stdout_of};
 
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 13] = [
     &[],
     &["run"],
     &["run", "page-fault"],
+    &["run", "kbuild"],
+    &["run", "socket-pairs"],
     &["run", "alloc-micro"],
     &["run", "large-memory"],
     &["replay"],

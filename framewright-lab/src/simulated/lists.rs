@@ -8,7 +8,7 @@ use framewright_sim::{
 };
 
 /// The machine below a `ListBuddy` whose frames are in the memory of one node.
-pub struct SimLists {
+pub(super) struct SimLists {
     machine: Shared,
     /// Which of the families of lines this allocator has.
     member: u32,
@@ -19,7 +19,7 @@ pub struct SimLists {
 impl SimLists {
     /// Of `node`, and with one of them per node at most, on `machine`; work costs what `code` says.
     #[must_use]
-    pub fn new(machine: &engine::Machine, node: u8, code: &Code) -> Self {
+    pub(super) fn new(machine: &engine::Machine, node: u8, code: &Code) -> Self {
         machine.set_home(Family::DESCRIPTORS, node.into(), node);
         Self {
             machine: Shared::new(machine),
@@ -65,7 +65,7 @@ impl Machine for SimLists {
 }
 
 /// A lock of the engine.
-pub struct SimLock<T>(Mutex<T>);
+pub(super) struct SimLock<T>(Mutex<T>);
 
 impl<T: Send> Lock<T> for SimLock<T> {
     #[inline]
