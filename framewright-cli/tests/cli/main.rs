@@ -8,6 +8,7 @@ mod output;
 mod record;
 mod replay;
 mod run;
+mod simulated;
 mod tuning;
 
 use assert_cmd::Command;

@@ -193,9 +193,7 @@ mod tests {
         let work = PageFault { frames: 1100, ..PageFault::new(1) };
         let mut bursts = Bursts::new(&work, 0);
 
-        for _ in 0..1100 {
-            bursts.step(&mut cpu, 1).unwrap();
-        }
+        (0..1100).for_each(|_| assert_eq!(bursts.step(&mut cpu, 1), Ok(1)));
         assert_eq!((bursts.pages.len(), bursts.tables.len()), (1100, 3));
         let victim = bursts.pages[700].as_ref().unwrap();
         let (pfn, expected) = (victim.pfn(), value_of(bursts.cycle, victim));
