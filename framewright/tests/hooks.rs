@@ -36,6 +36,7 @@ struct Heard {
 // SAFETY: the lock is the library's own; one thread needs no barriers.
 unsafe impl Platform for Listener {
     mostly_nothing!();
+    const LISTENING: bool = true;
 
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Biased

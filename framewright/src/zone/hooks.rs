@@ -26,6 +26,11 @@ impl<P> Copy for Hooks<'_, P> {}
 
 impl<P: Platform> Watch for Hooks<'_, P> {
     #[inline(always)]
+    fn listens(self) -> bool {
+        P::LISTENING
+    }
+
+    #[inline(always)]
     fn touch(self, part: Part, access: Access, miss: Miss) {
         let line = match part {
             Part::Index(line) => Line::ZoneIndex(self.zone, line),
@@ -71,7 +76,8 @@ impl<P: Platform> Zone<'_, P> {
         (per_bundle, per_frame): (Cost, Cost),
         bundles: &[Bundle],
     ) {
-        for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
+        let told = if P::LISTENING { bundles } else { &[] };
+        for bundle in told.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             platform.cost(per_bundle, 1);
             platform.cost(per_frame, bundle.frame_count() as u32);
         }
@@ -85,6 +91,9 @@ impl<P: Platform> Zone<'_, P> {
         cost: Cost,
         blocks: impl Iterator<Item = u32>,
     ) {
+        if !P::LISTENING {
+            return;
+        }
         for block in blocks {
             self.hooks(platform).pageblock(block, Miss::Independent, true, Access::Write);
             platform.cost(cost, 1);
@@ -95,6 +104,9 @@ impl<P: Platform> Zone<'_, P> {
     #[inline(always)]
     pub(crate) fn tell_of_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
         platform.cost(Cost::Search, blocks.len() as u32);
+        if !P::LISTENING {
+            return;
+        }
         for block in blocks.step_by(64) {
             let leaf = Line::Gigablock(self.place.id, block / 64);
             platform.touch(leaf, Access::Read, Miss::Dependent);
@@ -104,6 +116,9 @@ impl<P: Platform> Zone<'_, P> {
     /// The metadata of pageblocks that bundles lie in was asked for ahead of the lock.
     #[inline(always)]
     pub(super) fn tell_of_prefetch(&self, platform: &P, bundles: &[Bundle]) {
+        if !P::LISTENING {
+            return;
+        }
         let mut last = None;
         for block in bundles.iter().map(|bundle| bundle.pageblock()) {
             if last != Some(block) {
