@@ -19,7 +19,14 @@ const CHILD: &str = "FRAMEWRIGHT_SIM_TELL";
 fn fingerprint(schedule: Schedule) -> u64 {
     let spec = Spec::uniform(CPUS).unwrap();
     let force = vec![(Site::Refill, 7)];
-    let options = Options { schedule, store_buffers: true, late_interrupts: true, force, seed: 1 };
+    let options = Options {
+        schedule,
+        store_buffers: true,
+        late_interrupts: true,
+        force,
+        seed: 1,
+        ..Options::default()
+    };
     let machine = Machine::modelled((&spec).into(), options);
     let map = [MemoryRange::from(FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap())];
     let config = Config::new(&map, CPUS);

@@ -2,19 +2,20 @@
 //! also makes the hook a way to let something happen at the worst moment.
 #![cfg(not(feature = "loom"))]
 
+#[path = "support/toy.rs"]
+mod toy;
+
 use framewright::{
-    Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Event,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::{PlainWord, SpinFlag},
 };
-use std::{
-    mem::MaybeUninit,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
 };
+
+use toy::{leaked, mostly_nothing};
 
 type Traced = Memory<'static, Machine>;
 
@@ -28,24 +29,15 @@ struct Machine {
 
 // SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
 unsafe impl Platform for Machine {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
+    mostly_nothing!();
     const TRACING: bool = true;
 
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Biased
     }
     fn remote_barrier(&self, _: BarrierTarget) {}
     fn wait(&self, why: Wait, spins: u32) {
         assert!(spins < 1000, "waits for ever: {why:?}");
-    }
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
-    fn now(&self) -> u64 {
-        0
     }
     fn trace(&self, _: CpuId, event: &Event) {
         if let Some(memory) = self.memory.get()
@@ -61,12 +53,8 @@ unsafe impl Platform for Machine {
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap().into()];
     let config = Config::new(&map, 2);
-    let layout = Layout::new::<Machine>(&config).unwrap();
-    let buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()].leak();
-    let start = buffer.as_ptr().align_offset(layout.align());
     let machine = Machine { memory: OnceLock::new(), armed: AtomicBool::new(true), when, then };
-    let memory = Memory::new(machine, &config, &mut buffer[start..]).unwrap();
-    let memory: &'static Traced = Box::leak(Box::new(memory));
+    let memory = leaked(machine, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
     memory
 }

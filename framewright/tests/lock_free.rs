@@ -2,15 +2,16 @@
 //! counters that are read while they are written.
 #![cfg(feature = "loom")]
 
-use std::mem::MaybeUninit;
+#[path = "support/toy.rs"]
+mod toy;
 
 use framewright::{
-    Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
+use toy::{leaked, mostly_nothing};
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const CPU: CpuId = CpuId::new(0);
@@ -20,12 +21,7 @@ struct Machine;
 
 // SAFETY: the lock is the library's own, and there are no remote barriers.
 unsafe impl Platform for Machine {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
-
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
+    mostly_nothing!();
 
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Trylock
@@ -35,13 +31,6 @@ unsafe impl Platform for Machine {
 
     fn wait(&self, _why: Wait, _spins: u32) {
         thread::yield_now();
-    }
-
-    fn clear(&self, _pfn: Pfn, _order: Order) {}
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
-
-    fn now(&self) -> u64 {
-        0
     }
 }
 
@@ -54,11 +43,7 @@ fn memory() -> &'static Memory<'static, Machine> {
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
-    let layout = Layout::new::<Machine>(&config).unwrap();
-    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()];
-    let buffer: &'static mut [MaybeUninit<u8>] = buffer.leak();
-    let start = buffer.as_ptr().align_offset(layout.align());
-    Box::leak(Box::new(Memory::new(Machine, &config, &mut buffer[start..]).unwrap()))
+    leaked(Machine, &config)
 }
 
 /// Words of the stack of a model thread: what loom gives the first one is too little for the slow

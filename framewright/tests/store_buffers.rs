@@ -2,17 +2,16 @@
 //! lists are drained from elsewhere.
 #![cfg(feature = "tso")]
 
-use std::mem::MaybeUninit;
+#[path = "support/toy.rs"]
+mod toy;
 
 use framewright::{
-    Block, Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::{
-        PlainWord, SpinFlag,
-        tso::{self, Barrier, Explorer},
-    },
+    sync::tso::{self, Barrier, Explorer},
     tuning::Auto,
 };
+use toy::{leaked, mostly_nothing};
 
 /// Model threads; the mutant has no barriers.
 struct Machine {
@@ -22,12 +21,7 @@ struct Machine {
 
 // SAFETY: the lock is the library's own, the remote barrier the model's, but for the mutant.
 unsafe impl Platform for Machine {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
-
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
+    mostly_nothing!();
 
     fn owner_lock(&self) -> OwnerLock {
         self.kind
@@ -42,13 +36,6 @@ unsafe impl Platform for Machine {
     fn wait(&self, _why: Wait, _spins: u32) {
         tso::yield_now();
     }
-
-    fn clear(&self, _pfn: Pfn, _order: Order) {}
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
-
-    fn now(&self) -> u64 {
-        0
-    }
 }
 
 /// A pageblock, whole: of others the owner's short way keeps off.
@@ -60,11 +47,7 @@ fn memory(machine: Machine) -> &'static Memory<'static, Machine> {
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
-    let layout = Layout::new::<Machine>(&config).unwrap();
-    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()];
-    let buffer: &'static mut [MaybeUninit<u8>] = buffer.leak();
-    let start = buffer.as_ptr().align_offset(layout.align());
-    Box::leak(Box::new(Memory::new(machine, &config, &mut buffer[start..]).unwrap()))
+    leaked(machine, &config)
 }
 
 /// The owner allocates what its list holds while the list is drained.

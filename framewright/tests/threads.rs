@@ -14,10 +14,12 @@ use std::{
 use framewright::{
     Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId,
     platform::{BarrierTarget, OwnerLock, Wait},
-    sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
-use support::machine::{Metadata, cpu, order};
+use support::{
+    machine::{Metadata, cpu, order},
+    toy::mostly_nothing,
+};
 
 const FRAMES: usize = 2048;
 const ROUNDS: u32 = if cfg!(miri) { 20 } else { 300_000 };
@@ -27,12 +29,7 @@ struct Threads;
 
 // SAFETY: the lock is the library's own; there are no remote barriers to rely on.
 unsafe impl Platform for Threads {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
-
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
+    mostly_nothing!();
 
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Trylock
@@ -44,13 +41,6 @@ unsafe impl Platform for Threads {
 
     fn wait(&self, _why: Wait, spins: u32) {
         if spins < 100 { hint::spin_loop() } else { thread::yield_now() }
-    }
-
-    fn clear(&self, _pfn: Pfn, _order: Order) {}
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
-
-    fn now(&self) -> u64 {
-        0
     }
 }
 

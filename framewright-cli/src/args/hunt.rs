@@ -43,10 +43,11 @@ pub(crate) struct HuntArgs {
     #[arg(long, value_name = "BUG")]
     pub(crate) bug: Option<Which>,
     /// random, pct:DEPTH, exhaustive:BOUND, or replay:... as printed; may be given more than once
-    /// [default: random and pct:4; with --full also pct:3, pct:6, exhaustive:1 and exhaustive:2]
+    /// [default: random and pct:4; with --full also pct:3, pct:6, and exhaustive:1 to
+    /// exhaustive:3 where that takes minutes]
     #[arg(long = "schedule", value_name = "KIND")]
     pub(crate) kinds: Vec<Kind>,
-    /// Hunts for each bug, with different seeds [default: 3, with --full 20; 1 if --seed is given]
+    /// Hunts for each bug, with different seeds [default: 4, with --full 20; 1 if --seed is given]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) seeds: Option<u64>,
     /// The first seed

@@ -10,7 +10,7 @@ mod workload;
 
 use std::path::PathBuf;
 
-use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use clap::{Args as ArgGroup, Parser, Subcommand};
 use framewright_lab::micro::instructions::Workload;
 
 pub(crate) use hunt::{HuntArgs, What, Which};
@@ -19,7 +19,7 @@ pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
-pub(crate) use workload::{FreeOrder, Lists, Machines, PageFaultArgs, WorkloadArgs};
+pub(crate) use workload::{FreeOrder, Machines, PageFaultArgs, WorkloadArgs};
 
 /// The page allocator that you can test before you ship: run it, replay a real kernel's requests
 /// through it, compare its settings.
@@ -42,6 +42,8 @@ Examples:
       Two CPUs touch 128 MiB each, give it back, and again.
   framewright reproduce bulk-free
       A change that was published with figures, on simulated servers: does it do that here?
+  framewright hunt
+      Schedules that find bugs put in on purpose, and none in the code as it is.
   framewright tuning pcp
       What can be set, what it means, and where it comes from.
   framewright machines skx-2s-112

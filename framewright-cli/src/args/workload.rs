@@ -117,6 +117,9 @@ fn series(text: &str) -> Result<Vec<u16>, String> {
     let sizes: Vec<u16> = match text.split_once("..") {
         Some((first, last)) => {
             let (first, last) = (size(first)?, size(last)?);
+            if first > last {
+                return Err(bad());
+            }
             let doubled = std::iter::successors(Some(first), |size| size.checked_mul(2));
             doubled.take_while(|size| *size < last).chain([last]).collect()
         }

@@ -1,8 +1,6 @@
 //! `framewright run page-fault | kbuild | socket-pairs`: on threads over real memory, on a simulated
 //! machine, or on simulated machines of many sizes.
 
-use std::fs;
-
 use framewright_lab::{
     report::{Check, Report},
     simulated::{
@@ -46,6 +44,7 @@ pub(crate) fn socket_pairs(args: &WorkloadArgs) -> Result<Outcome, Failure> {
 
 fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     output::check_json(args.json.path.as_deref(), &[])?;
+    output::check_json(args.svg.as_deref(), &[])?;
     if args.svg.is_some() && !matches!(args.machine, Machines::Uniform(_)) {
         return Err(Failure::bad_input(
             "--svg draws series: give it machines of many sizes, as in --machine uniform:1..512",
@@ -116,12 +115,8 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
     let sizes: Vec<String> = cpus.iter().map(u16::to_string).collect();
     let machine = format!("uniform:{}", sizes.join(","));
     let report = report(work.name(), machine, Some(args.seed), runs, vec![books()]);
-    if let Some(path) = &args.svg {
-        let plot = scaling::plot(&report.runs, work.name(), &report.command.join(" "));
-        fs::write(path, plot.svg()).map_err(|error| {
-            Failure::BadInput(format!("cannot write '{}': {error}", path.display()))
-        })?;
-    }
+    let draw = || scaling::plot(&report.runs, work.name(), &report.command.join(" ")).svg();
+    output::save_svg(args.svg.as_deref(), draw)?;
     let text = print::scaled(&report, &scaling, output::style());
     finish(&report, &text, args)
 }

@@ -2,11 +2,13 @@
 
 mod bad_input;
 mod help;
+mod hunt;
 mod machines;
 mod output;
 mod record;
 mod replay;
 mod run;
+mod simulated;
 mod tuning;
 
 use assert_cmd::Command;

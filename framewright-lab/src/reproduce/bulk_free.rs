@@ -1,14 +1,25 @@
 //! *bulk-free* (2018): choosing what to free before taking the zone lock.
 
+use framewright::{Tuning, tuning::BulkFree};
+use framewright_sim::machine::Spec;
+
+use super::pairs::{Pair, Steps, contender};
 use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
-use crate::report::{Better, Published, Quantity, Reference, Role, Row, Unit};
+use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit};
+use crate::simulated::{self, Contender, Design, ListSizes, Simulation};
+use crate::workloads::{
+    Side, Workload,
+    page_fault::{FreeOrder, PageFault},
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk-free",
     title: "choose what to free before taking the zone lock (2018)",
     question: "\
-page-fault on the four published machines, list sizes as then: list-buddy with
-pcp.bulk_free=choose-under-lock, then with choose-before-lock; and the library both ways.",
+page-fault on the four published machines, lists of 186 frames in batches of 31 as then:
+pcp.bulk_free=choose-under-lock, then choose-before-lock, for list-buddy and for the library; what
+prefetching the buddies' descriptors adds (list-buddy+prefetch); and both designs where frames are
+freed at random, so that batches are not conveniently contiguous (page-fault-random).",
     draws: false,
     run,
 };
@@ -25,11 +36,152 @@ const PUBLISHED: [(&str, &str, f64, f64); 4] = [
     ("Skylake, 4 sockets", "skx-4s-224", 15_677_465.0, 16_675_866.0),
 ];
 
+/// What loading the buddies' descriptors ahead of the lock added to that.
+const PREFETCH_SOURCE: &str =
+    "mm/free_pcppages_bulk: prefetch buddy while not holding lock (Linux 4.17)";
+const PREFETCHED: [(&str, &str, f64); 2] =
+    [("Broadwell, 2 sockets", "bdw-2s-88", 8.4), ("Skylake, 2 sockets", "skx-2s-112", 2.8)];
+
 /// The machine whose throughput and lock wait the latencies were fitted to.
 const FITTED: &str = "skx-2s-112";
 
-fn run(_plan: &Plan, _tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
-    Ok(Results { rows: rows(), ..Results::default() })
+/// The list sizes of 2018.
+const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
+/// What figures are shown.
+const FIGURES: [&str; 5] = [
+    "pages_per_s",
+    "zone_lock_wait_pct",
+    "lock_cycles_per_frame",
+    "frames_per_lock_hold",
+    "acquisitions_per_page",
+];
+/// What the gain may hang on.
+const PARAMETERS: [&str; 4] = [
+    "latency.loaded",
+    "latency.modified_remote",
+    "latency.parallel_misses",
+    "code.list_buddy_give",
+];
+/// The library's cycles under the lock per frame are to be at most so much of list-buddy's.
+const GOAL: f64 = 0.2;
+
+const CLASSIC: &str = "list-buddy";
+const PREFETCHING: &str = "list-buddy+prefetch";
+const LIBRARY: &str = "framewright";
+
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+    let pairs = pairs(plan)?;
+    let banded = |pair: &&Pair| pair.subject == CLASSIC && pair.workload == MAPPED && !plan.quick;
+    let bands = pairs.iter().filter(banded).count() * 4 * PARAMETERS.len();
+    let sides = 2 * pairs.len() * plan.seeds.len();
+    let mut steps = Steps::new(sides + bands, tell);
+    let mut results = Results { rows: rows(), ..Results::default() };
+    for pair in &pairs {
+        let outcome = pair.run(plan, &mut steps)?;
+        let band = match banded(&pair) {
+            true => pair.band(plan, &outcome, "pages_per_s", &PARAMETERS, &mut steps)?,
+            false => None,
+        };
+        outcome.fill(pair, &FIGURES, &mut results);
+        let key = pair.key("pages_per_s");
+        if let Some(row) = results.rows.iter_mut().find(|row| row.key() == key) {
+            row.band = band;
+        }
+    }
+    results.checks = checks(&results, plan, sides);
+    Ok(results)
+}
+
+const MAPPED: &str = "page-fault";
+const RANDOM: &str = "page-fault-random";
+
+/// Everything that is run: three pairs on each machine, and both designs with random frees where
+/// the published effect was fitted.
+fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
+    let mut pairs = Vec::new();
+    for (_, machine, ..) in PUBLISHED {
+        let spec = Spec::preset(machine)?;
+        for subject in [CLASSIC, PREFETCHING, LIBRARY] {
+            pairs.push(pair(plan, spec.clone(), subject, FreeOrder::Mapping));
+        }
+    }
+    let fitted = Spec::preset(FITTED)?;
+    for subject in [CLASSIC, LIBRARY] {
+        pairs.push(pair(plan, fitted.clone(), subject, FreeOrder::Random));
+    }
+    Ok(pairs)
+}
+
+fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: FreeOrder) -> Pair {
+    let work = Workload::PageFault(PageFault { free_order, ..PageFault::new(1) });
+    let (mut time, classic) = (simulated::Plan::of(&work), subject != LIBRARY);
+    if plan.quick {
+        time = simulated::Plan { warm_up: time.warm_up / 10, window: time.window / 10 };
+    }
+    let (under, before) = (BulkFree::ChooseUnderLock, BulkFree::ChooseBeforeLock);
+    let side = |rule, prefetch| side(rule, classic, prefetch);
+    let (before, after) = match subject {
+        PREFETCHING => (side(before, false), side(before, true)),
+        _ => (side(under, false), side(before, false)),
+    };
+    let workload = if free_order == FreeOrder::Mapping { MAPPED } else { RANDOM };
+    let simulation = Simulation { work, spec, frames: None, plan: time };
+    Pair { workload, subject, simulation, before, after, price_before: None }
+        .with_lists(Some(LISTS))
+}
+
+/// One side of a pair.
+fn side(rule: BulkFree, classic: bool, prefetch: bool) -> Contender {
+    let mut tuning = Tuning::default();
+    tuning.pcp.bulk_free = rule;
+    let value = match rule {
+        BulkFree::ChooseUnderLock => "choose-under-lock",
+        BulkFree::ChooseBeforeLock => "choose-before-lock",
+    };
+    let setting = ("pcp.bulk_free", value);
+    if !classic {
+        return contender(Contender::framewright, tuning, setting);
+    }
+    let design = |side: &Side| Contender::list_buddy(&side.label, side);
+    let mut contender = contender(design, tuning, setting);
+    if let Design::ListBuddy(tuning) = &mut contender.design {
+        tuning.prefetch_buddies = prefetch;
+        contender.settings.insert("prefetch_buddies".into(), prefetch.to_string());
+    }
+    contender
+}
+
+/// Books, and the goal of the library.
+fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
+    let books = Check {
+        name: "invariants".into(),
+        passed: true,
+        detail: format!("after each of {sides} runs all frames are free, and the books agree"),
+    };
+    let cycles = |subject| {
+        let key =
+            Key { workload: RANDOM, machine: FITTED, subject, metric: "lock_cycles_per_frame" };
+        // The settings that are the defaults of each: list-buddy chooses under the lock.
+        let row = results.rows.iter().find(|row| row.key() == key)?;
+        let sides = row.modelled.clone()?;
+        let side = if subject == CLASSIC { Some(sides.before) } else { sides.after };
+        side.map(|metric| metric.median)
+    };
+    let (Some(classic), Some(library)) = (cycles(CLASSIC), cycles(LIBRARY)) else {
+        return vec![books];
+    };
+    let share = library / classic;
+    let goal = Check {
+        name: "cycles under the lock".into(),
+        passed: plan.quick || share <= GOAL,
+        detail: format!(
+            "random frees on {FITTED}: {library:.1} cycles per frame, list-buddy {classic:.1}: \
+             {:.1} % of them (at most {:.0} %)",
+            100.0 * share,
+            100.0 * GOAL
+        ),
+    };
+    vec![books, goal]
 }
 
 /// What was published.
@@ -48,7 +200,12 @@ fn rows() -> Vec<Row> {
         let row = row.published(published).role(role(machine));
         row.judged(Quantity::Before, Reference::Published)
     });
-    throughput.into_iter().chain(wait).collect()
+    let prefetch = PREFETCHED.map(|(theirs, machine, percent)| {
+        let key = Key { subject: PREFETCHING, ..key(machine, "pages_per_s") };
+        let published = Published::change(percent, theirs, PREFETCH_SOURCE);
+        key.row(EXPERIMENT.name, Unit::PerSecond, Some(Better::Higher)).published(published)
+    });
+    throughput.into_iter().chain(wait).chain(prefetch).collect()
 }
 
 fn key<'k>(machine: &'k str, metric: &'k str) -> Key<'k> {

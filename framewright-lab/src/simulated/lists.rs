@@ -1,14 +1,14 @@
 //! The classic design on simulated CPUs: its locks are the engine's, its work has a price, and every
 //! descriptor that it touches is a cache line that has to be somewhere.
 
-use framewright_peers::list_buddy::{Lock, LockName, Machine, Touch, Work};
+use framewright_peers::list_buddy::{Links, Lock, LockName, Machine, Touch, Work};
 use framewright_sim::{
     engine::{self, Access, Family, Line, LockClass, Miss, Mutex, Shared},
     machine::Code,
 };
 
 /// The machine below a `ListBuddy` whose frames are in the memory of one node.
-pub struct SimLists {
+pub(super) struct SimLists {
     machine: Shared,
     /// Which of the families of lines this allocator has.
     member: u32,
@@ -19,7 +19,7 @@ pub struct SimLists {
 impl SimLists {
     /// Of `node`, and with one of them per node at most, on `machine`; work costs what `code` says.
     #[must_use]
-    pub fn new(machine: &engine::Machine, node: u8, code: &Code) -> Self {
+    pub(super) fn new(machine: &engine::Machine, node: u8, code: &Code) -> Self {
         machine.set_home(Family::DESCRIPTORS, node.into(), node);
         Self {
             machine: Shared::new(machine),
@@ -32,6 +32,8 @@ impl SimLists {
 
 impl Machine for SimLists {
     type Lock<T: Send> = SimLock<T>;
+    /// Cache lines are the engine's: what else a descriptor holds nobody looks at.
+    type Descriptor = Links;
 
     fn new_lock<T: Send>(&self, whose: LockName, value: T) -> SimLock<T> {
         let class = match whose {
@@ -65,7 +67,7 @@ impl Machine for SimLists {
 }
 
 /// A lock of the engine.
-pub struct SimLock<T>(Mutex<T>);
+pub(super) struct SimLock<T>(Mutex<T>);
 
 impl<T: Send> Lock<T> for SimLock<T> {
     #[inline]

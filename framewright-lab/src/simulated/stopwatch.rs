@@ -23,6 +23,8 @@ struct Moment {
     done: Done,
     counts: Counts,
     locks: LockStats,
+    /// Cycles that CPUs have waited for cache lines.
+    missed: u64,
 }
 
 /// Watches one run.
@@ -78,6 +80,7 @@ impl<'s> Stopwatch<'s> {
             done: Done::sum(self.tallies),
             counts: (self.counts)(),
             locks: self.machine.lock_stats_of(LockClass::Zone),
+            missed: (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum(),
         }
     }
 
@@ -96,6 +99,7 @@ impl<'s> Stopwatch<'s> {
                 busy: after.busy - before.busy,
                 waiting: locks.wait_cycles,
                 holding: locks.hold_cycles,
+                missing: after.missed - before.missed,
                 contended: locks.contended,
                 acquisitions: locks.acquisitions,
             }),

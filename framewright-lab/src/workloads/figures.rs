@@ -37,6 +37,8 @@ pub(crate) struct LockCycles {
     pub(crate) waiting: u64,
     /// Of these, holding one.
     pub(crate) holding: u64,
+    /// Of these, waiting for cache lines, under locks or not.
+    pub(crate) missing: u64,
     /// Acquisitions that had to wait.
     pub(crate) contended: u64,
     /// All acquisitions.
@@ -70,6 +72,9 @@ const FIGURES: &[Figure] = &[
     }),
     lower("lock_cycles_per_frame", Unit::CyclesPerFrame, |w| {
         w.cycles.map(|cycles| ratio(cycles.holding, w.counts.lock_frames))
+    }),
+    lower("line_wait_pct", Unit::Percent, |w| {
+        w.cycles.map(|cycles| percent(cycles.missing, cycles.busy))
     }),
     lower("acquisitions_per_page", Unit::Ratio, |w| {
         Some(ratio(w.counts.acquisitions, w.done.pages))
@@ -192,8 +197,14 @@ mod tests {
 
     #[test]
     fn shares_of_cycles_are_of_those_that_were_not_idle() {
-        let cycles =
-            LockCycles { busy: 400, waiting: 100, holding: 60, contended: 1, acquisitions: 4 };
+        let cycles = LockCycles {
+            busy: 400,
+            waiting: 100,
+            holding: 60,
+            missing: 40,
+            contended: 1,
+            acquisitions: 4,
+        };
         let counts = Counts { lock_frames: 30, ..Counts::default() };
         let window = Window { seconds: 1.0, cycles: Some(cycles), counts, ..Window::default() };
         let run = run_of("x", &IndexMap::new(), &[window]);

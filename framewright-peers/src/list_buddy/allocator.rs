@@ -36,6 +36,7 @@ pub struct ListBuddy<M: Machine = Threads> {
     zone: M::Lock<Zone>,
     cpus: Vec<M::Lock<Pcp>>,
     bulk_free: BulkFree,
+    prefetch_buddies: bool,
     below_high: AtomicBool,
     reclaim_active: AtomicBool,
 }
@@ -73,6 +74,7 @@ impl<M: Machine> ListBuddy<M> {
             zone: pages.machine().new_lock(LockName::Zone, Zone::new(&pages)),
             pages,
             bulk_free: tuning.bulk_free,
+            prefetch_buddies: tuning.prefetch_buddies,
             below_high: AtomicBool::new(false),
             reclaim_active: AtomicBool::new(false),
         }
@@ -259,7 +261,9 @@ impl<M: Machine> ListBuddy<M> {
         let choice = FromTails::new(cpu, start % HOLDING_LISTS, frames, pcp.count);
         let released = match self.bulk_free {
             BulkFree::ChooseUnderLock => self.give(choice),
-            BulkFree::ChooseBeforeLock => self.give(Prechosen::new(&self.pages, cpu, choice)),
+            BulkFree::ChooseBeforeLock => {
+                self.give(Prechosen::new(&self.pages, cpu, choice, self.prefetch_buddies))
+            }
         };
         pcp.count -= released;
         pcp.stats.drains[reason as usize] += 1;

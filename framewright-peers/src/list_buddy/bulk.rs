@@ -98,13 +98,20 @@ impl Selection for FromTails {
 pub(super) struct Prechosen(List);
 
 impl Prechosen {
-    /// Moves everything that `choice` selects to the private list, and starts loading the
-    /// descriptors of the buddies that merging will ask for.
-    pub(super) fn new<M: Machine>(pages: &Pages<M>, cpu: usize, mut choice: FromTails) -> Self {
+    /// Moves everything that `choice` selects to the private list, and, if told so, starts loading
+    /// the descriptors of the buddies that merging will ask for.
+    pub(super) fn new<M: Machine>(
+        pages: &Pages<M>,
+        cpu: usize,
+        mut choice: FromTails,
+        prefetch: bool,
+    ) -> Self {
         let private = pages.cpu_list(cpu, PRIVATE);
         while let Some((frame, order)) = choice.next(pages) {
             pages.push_tail(private, frame);
-            pages.prefetch(frame ^ (1 << order));
+            if prefetch {
+                pages.prefetch(frame ^ (1 << order));
+            }
         }
         Self(private)
     }

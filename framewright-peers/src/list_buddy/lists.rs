@@ -70,16 +70,42 @@ impl Mark {
     }
 }
 
-/// A frame's descriptor, as large as the real one, whose remaining words belong to the owner of the
-/// page. Its alignment keeps the words in use on one cache line, and each descriptor's on another;
-/// a larger one would have the system's allocator write to all of the array.
-#[repr(C, align(16))]
+/// The words of a frame's descriptor that the allocator uses.
 #[derive(Zeroable)]
-struct Page {
+pub struct Links {
     next: AtomicU32,
     previous: AtomicU32,
     mark: AtomicU32,
+}
+
+/// A descriptor as large as the real one, whose remaining words belong to the owner of the page. Its
+/// alignment keeps the words in use on one cache line, and each descriptor's on another; a larger
+/// one would have the system's allocator write to all of the array.
+#[repr(C, align(16))]
+#[derive(Zeroable)]
+pub struct Page {
+    links: Links,
     _owner: [u32; 13],
+}
+
+/// What a machine keeps of a descriptor.
+pub trait Descriptor: Zeroable + Send + Sync {
+    /// The words that the allocator uses.
+    fn links(&self) -> &Links;
+}
+
+impl Descriptor for Page {
+    #[inline(always)]
+    fn links(&self) -> &Links {
+        &self.links
+    }
+}
+
+impl Descriptor for Links {
+    #[inline(always)]
+    fn links(&self) -> &Links {
+        self
+    }
 }
 
 /// A list: the number of its head.
@@ -89,7 +115,7 @@ pub(super) struct List(u32);
 /// All descriptors, all list heads, and the type of every pageblock.
 pub(super) struct Pages<M: Machine = Threads> {
     machine: M,
-    pages: Vec<Page>,
+    pages: Vec<M::Descriptor>,
     pageblocks: Vec<AtomicU8>,
     frames: u32,
 }
@@ -99,10 +125,10 @@ impl<M: Machine> Pages<M> {
     /// pageblocks start out movable.
     pub(super) fn new(machine: M, frames: u32, cpus: usize) -> Self {
         let lists = (ORDERS * TYPES + cpus * CPU_LISTS) as u32;
-        let pages: Vec<Page> = zeroed_vec((frames + lists) as usize);
+        let pages: Vec<M::Descriptor> = zeroed_vec((frames + lists) as usize);
         for head in frames..frames + lists {
-            pages[head as usize].next.store(head, Relaxed);
-            pages[head as usize].previous.store(head, Relaxed);
+            pages[head as usize].links().next.store(head, Relaxed);
+            pages[head as usize].links().previous.store(head, Relaxed);
         }
         let movable = || AtomicU8::new(MigrateType::Movable as u8);
         Self {
@@ -121,15 +147,16 @@ impl<M: Machine> Pages<M> {
 
     /// Descriptor `number`, which the machine hears is touched.
     #[inline]
-    fn page(&self, number: u32, touch: Touch) -> &Page {
+    fn page(&self, number: u32, touch: Touch) -> &Links {
         self.machine.touch(number, touch);
-        &self.pages[number as usize]
+        self.pages[number as usize].links()
     }
 
     /// Makes the system provide memory for all descriptors, before anybody waits for it.
     pub(super) fn populate(&self) {
         for page in &self.pages {
-            page.mark.store(page.mark.load(Relaxed), Relaxed);
+            let mark = &page.links().mark;
+            mark.store(mark.load(Relaxed), Relaxed);
         }
     }
 
@@ -141,7 +168,7 @@ impl<M: Machine> Pages<M> {
 
     /// Bytes of descriptors, list heads and pageblock types.
     pub(super) fn bytes(&self) -> usize {
-        self.pages.len() * size_of::<Page>() + self.pageblocks.len()
+        self.pages.len() * size_of::<M::Descriptor>() + self.pageblocks.len()
     }
 
     /// The zone's list of free blocks of an order and type.
@@ -242,7 +269,7 @@ impl<M: Machine> Pages<M> {
         if let Some(page) = self.pages.get(frame as usize) {
             self.machine.touch(frame, Touch::Prefetch);
             // A plain load whose result nobody waits for does what a prefetch does.
-            core::hint::black_box(page.mark.load(Relaxed));
+            core::hint::black_box(page.links().mark.load(Relaxed));
         }
     }
 }
@@ -253,10 +280,10 @@ mod tests {
 
     fn content(pages: &Pages, list: List) -> Vec<u32> {
         let mut frames = Vec::new();
-        let mut at = pages.pages[list.0 as usize].next.load(Relaxed);
+        let mut at = pages.pages[list.0 as usize].links().next.load(Relaxed);
         while at != list.0 {
             frames.push(at);
-            at = pages.pages[at as usize].next.load(Relaxed);
+            at = pages.pages[at as usize].links().next.load(Relaxed);
         }
         frames
     }

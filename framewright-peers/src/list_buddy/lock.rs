@@ -4,10 +4,15 @@
 //! decides how that data is excluded. A simulator brings its own [`Machine`] and charges its own
 //! costs; [`Threads`] is the real one.
 
+use super::lists::{Descriptor, Page};
+
 /// The machine below a [`ListBuddy`](super::ListBuddy).
 pub trait Machine: Sync {
     /// A lock around a `T`.
     type Lock<T: Send>: Lock<T>;
+    /// What it keeps per frame: a [`Page`], as large as a real descriptor, unless the machine gives
+    /// descriptors cache lines of its own making.
+    type Descriptor: Descriptor;
 
     /// An open lock around `value`.
     fn new_lock<T: Send>(&self, whose: LockName, value: T) -> Self::Lock<T>;
@@ -74,6 +79,7 @@ pub struct Threads;
 
 impl Machine for Threads {
     type Lock<T: Send> = Padded<T>;
+    type Descriptor = Page;
 
     fn new_lock<T: Send>(&self, _whose: LockName, value: T) -> Padded<T> {
         Padded(spin::Mutex::new(value))

@@ -36,7 +36,7 @@ mod tuning;
 mod zone;
 
 pub use allocator::{BadFree, ListBuddy};
-pub use lists::{MAX_ORDER, ORDERS};
+pub use lists::{Descriptor, Links, MAX_ORDER, ORDERS, Page};
 pub use lock::{Lock, LockName, Machine, Padded, Threads, Touch, Work};
 pub use pcp::Pressure;
 pub use row::ListWorker;

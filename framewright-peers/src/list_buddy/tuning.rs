@@ -6,7 +6,7 @@ pub enum BulkFree {
     /// While holding the zone lock (the rule since 5.18).
     #[default]
     ChooseUnderLock,
-    /// Before taking the zone lock, prefetching buddies (the rule of 4.17).
+    /// Before taking the zone lock (the rule of 4.17).
     ChooseBeforeLock,
 }
 
@@ -25,6 +25,9 @@ pub enum HighOrderDrain {
 pub struct Tuning {
     /// When bulk frees choose.
     pub bulk_free: BulkFree,
+    /// Whether a bulk free that chooses before the lock also starts loading the descriptors of the
+    /// buddies that merging will ask for (4.17 to 5.17).
+    pub prefetch_buddies: bool,
     /// When high-order frees drain.
     pub high_order_drain: HighOrderDrain,
     /// Largest power of two by which a batch is scaled, 0 to 6.
@@ -47,6 +50,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             bulk_free: BulkFree::default(),
+            prefetch_buddies: true,
             high_order_drain: HighOrderDrain::default(),
             batch_scale_max: 5,
             batch: None,

@@ -35,7 +35,8 @@ impl Stacks {
 pub(super) struct Switch(Cell<Option<NonNull<Yielder<(), ()>>>>);
 
 impl Switch {
-    /// Suspends the program that runs on this CPU until it is resumed.
+    /// Suspends the program that runs on this CPU until it is resumed. Only for that program, while
+    /// it runs.
     pub(super) fn suspend(&self) {
         let yielder = self.0.get().expect("only a running program suspends");
         // SAFETY: `Coroutines::start` stores the yielder of the coroutine before its program

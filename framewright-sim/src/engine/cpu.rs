@@ -7,32 +7,36 @@ use super::{
 use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
 
-/// What the engine knows of a CPU.
+/// What the engine knows of a CPU: first what every charge uses, so that it is in few lines of the
+/// host.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(super) struct CpuState {
-    number: u16,
     pub(super) clock: Cell<u64>,
-    pub(super) switch: Switch,
+    /// When it lets others go first at the latest: when an interrupt is due, or [`Model::slack`]
+    /// after it last did.
+    glance_at: Cell<u64>,
+    /// When an interrupt, the periodic one included, is due: never while they are masked.
+    alarm: Cell<u64>,
+    number: u16,
     /// Waits for somebody to wake it.
     pub(super) parked: Cell<bool>,
     /// Waits for something that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
+    /// Has waited so since everybody else last had nothing to do.
+    pub(super) futile: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
-    /// Since when they are not.
+    pub(super) switch: Switch,
+    /// Since when interrupts are not masked.
     pub(super) open_since: Cell<u64>,
-    /// When an interrupt, the periodic one included, is due: never while they are masked.
-    alarm: Cell<u64>,
-    /// When it lets others go first at the latest: when an interrupt is due, or [`Model::slack`]
-    /// after it last did.
-    glance_at: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
+    pub(super) cache: Cache,
     pub(super) mailbox: Mailbox,
     /// Cycles of being parked.
     pub(super) waited: Cell<u64>,
     /// Cycles of waiting for cache lines.
     pub(super) missed: Cell<u64>,
-    pub(super) cache: Cache,
 }
 
 impl CpuState {
@@ -61,6 +65,7 @@ impl CpuState {
     pub(super) fn reset(&self, tick_period: u64) {
         self.parked.set(false);
         self.relaxed.set(false);
+        self.futile.set(false);
         self.masked.set(false);
         self.mailbox.clear();
         if tick_period == 0 {
@@ -173,7 +178,7 @@ impl<'e> Cpu<'e> {
                 break;
             }
             self.engine.ready(number, self.now());
-            state.switch.suspend();
+            self.suspend();
             if self.now() < state.alarm.get() {
                 break;
             }
@@ -181,16 +186,26 @@ impl<'e> Cpu<'e> {
         self.has_stepped();
     }
 
+    /// Lets others run until somebody chooses this CPU.
+    ///
+    /// A `Cpu` can be kept and passed on; but only the program that runs right now can be suspended,
+    /// and only by itself.
+    fn suspend(self) {
+        let runs = self.engine.running.get() == self.number();
+        assert!(runs, "CPU {} is used by a program that does not run on it", self.number());
+        self.state.switch.suspend();
+    }
+
     /// A step in a schedule that ignores clocks.
     fn step_anyhow(self) {
         self.serve_or_delay();
         loop {
-            match self.engine.decide_next(self.number()) {
+            match self.engine.decide_next(self) {
                 Actor::Cpu(next) if next == self.number() => return,
                 Actor::Cpu(next) => {
                     self.engine.ready(self.number(), 0);
                     self.engine.decided.set(Some(next));
-                    self.state().switch.suspend();
+                    self.suspend();
                     return self.serve_or_delay();
                 }
                 Actor::Buffer(cpu) => self.engine.drain_one(cpu),
@@ -207,7 +222,7 @@ impl<'e> Cpu<'e> {
         if !state.masked.get() && !state.mailbox.is_empty() {
             self.engine.wake(self.number(), state.mailbox.arrival());
         }
-        state.switch.suspend();
+        self.suspend();
         state.parked.set(false);
         state.waited.set(state.waited.get() + (self.now() - since));
         self.serve();
@@ -223,6 +238,7 @@ impl<'e> Cpu<'e> {
             return self.step();
         }
         self.state().relaxed.set(true);
+        self.state().futile.set(true);
         self.engine.relaxed.set(self.engine.relaxed.get() + 1);
         self.park();
         if self.state().relaxed.replace(false) {

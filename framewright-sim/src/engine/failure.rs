@@ -38,6 +38,12 @@ pub enum Failure {
         /// What does not hold.
         what: String,
     },
+    /// It takes more steps than it was given.
+    #[error("no end after {steps} steps")]
+    Endless {
+        /// How many it took.
+        steps: u64,
+    },
     /// Every CPU waits for another one.
     #[error("deadlock: every CPU waits")]
     Deadlock,

@@ -27,6 +27,8 @@ impl Family {
     pub const ZONE_INDEX: Self = Self(2);
     /// Maps of pageblocks, by zone.
     pub const MAPS: Self = Self(3);
+    /// Maps of allocated blocks, by zone.
+    pub const HEADS: Self = Self(10);
     /// Headers of pageblocks, by zone.
     pub const HEADERS: Self = Self(4);
     /// Maps of gigablocks, by zone.
@@ -40,7 +42,7 @@ impl Family {
     /// Whatever programs touch of their own.
     pub const PROGRAM: Self = Self(9);
 
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
 }
 
 /// A logical cache line.
@@ -139,6 +141,7 @@ const UNDER_WAY: usize = 10;
 
 /// What the engine knows of the caches of a CPU.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Cache {
     /// Lines brought in so far.
     fills: Cell<u32>,

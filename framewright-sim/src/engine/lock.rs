@@ -201,13 +201,18 @@ impl Cpu<'_> {
     }
 
     /// Gives a lock back, or to the first who waits.
+    ///
+    /// # Panics
+    ///
+    /// If another CPU holds it, or none.
     pub fn unlock(&self, id: LockId) {
         self.approach(id);
         let (now, missed) = (self.now(), self.state().missed.get());
         let next = {
             let mut locks = self.engine.locks.borrow_mut();
             let lock = locks.get(id);
-            lock.holder = None;
+            let holder = lock.holder.take();
+            assert!(holder == Some(self.number()), "{id:?} is given back, and {holder:?} holds it");
             let (held, missed) = (now - lock.since, missed - lock.missed);
             let (class, next) = (lock.class, lock.queue.pop_front());
             locks.stats[class as usize].hold_cycles += held;

@@ -98,6 +98,8 @@ pub struct Options {
     pub force: Vec<(Site, u32)>,
     /// Decides which of them are forced when the schedule goes by clocks; else it does.
     pub seed: u64,
+    /// Steps after which a schedule that hunts gives a run up as endless; 0: never.
+    pub most_steps: u64,
 }
 
 /// A simulated machine. Cheap to clone: clones are the same machine.
@@ -159,8 +161,9 @@ impl Machine {
 
     /// As if it were new, with another schedule: clocks and counters are 0, caches cold, and all
     /// locks and words are forgotten, so that whatever had some has to be made again.
+    #[allow(clippy::needless_pass_by_value, reason = "a schedule of a search is for one run")]
     pub fn restart(&self, schedule: Schedule) {
-        self.0.restart(schedule);
+        self.0.restart(&schedule);
     }
 
     /// Another schedule from now on.

@@ -133,17 +133,24 @@ impl Engine {
                     return Some(cpu);
                 }
                 Some((Actor::Buffer(cpu), _)) => self.drain_one(cpu),
-                None if self.wake_relaxed() => {}
+                None if self.wake_all_relaxed() => {}
                 None => return None,
             }
         }
     }
 
-    /// What happens next while `current` could go on, in a schedule that ignores clocks.
-    pub(super) fn decide_next(&self, current: u16) -> Actor {
-        let mut scheduler = self.scheduler.borrow_mut();
-        let hunt = scheduler.hunt().expect("only schedules that hunt decide");
-        hunt.next(Some(current)).expect("who runs can go on")
+    /// What happens next while `cpu` could go on, in a schedule that ignores clocks.
+    pub(super) fn decide_next(&self, cpu: Cpu<'_>) -> Actor {
+        let (next, steps) = {
+            let mut scheduler = self.scheduler.borrow_mut();
+            let hunt = scheduler.hunt().expect("only schedules that hunt decide");
+            (hunt.next(Some(cpu.number())).expect("who runs can go on"), hunt.steps())
+        };
+        let most = self.options.most_steps;
+        if most > 0 && steps > most {
+            cpu.fail_with(Failure::Endless { steps });
+        }
+        next
     }
 
     pub(super) fn delays_interrupt(&self) -> bool {
@@ -178,8 +185,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn restart(&self, schedule: Schedule) {
-        self.reschedule(&schedule);
+    pub(super) fn restart(&self, schedule: &Schedule) {
+        self.reschedule(schedule);
         self.locks.borrow_mut().forget_all();
         self.words.borrow_mut().forget_all();
         self.directory.borrow_mut().forget_all();
@@ -232,13 +239,28 @@ impl Engine {
     #[inline(always)]
     pub(super) fn progress(&self) {
         if self.stalls.get() > 0 {
+            self.end_stall();
+        }
+    }
+
+    /// Whoever has waited so itself wakes nobody until all others have nothing to do: else two who
+    /// look for the same in vain would wake one another for ever.
+    #[cold]
+    #[inline(never)]
+    fn end_stall(&self) {
+        let running = self.cpus.get(usize::from(self.running.get()));
+        if running.is_none_or(|cpu| !cpu.futile.get()) {
             self.stalls.set(0);
             self.wake_relaxed();
         }
     }
 
-    #[cold]
-    #[inline(never)]
+    /// Nobody else can go on: who waits for something that the engine cannot see, looks again.
+    fn wake_all_relaxed(&self) -> bool {
+        self.cpus.iter().for_each(|cpu| cpu.futile.set(false));
+        self.wake_relaxed()
+    }
+
     fn wake_relaxed(&self) -> bool {
         if self.relaxed.get() == 0 {
             return false;
@@ -256,8 +278,7 @@ impl Engine {
     pub(super) fn stall(&self, cpu: Cpu<'_>) {
         self.stalls.set(self.stalls.get() + 1);
         if self.stalls.get() > PATIENCE {
-            self.stop(Failure::Deadlock);
-            cpu.state().switch.suspend();
+            cpu.fail_with(Failure::Deadlock);
         }
     }
 

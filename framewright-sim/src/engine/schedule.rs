@@ -105,12 +105,15 @@ fn replay(text: &str) -> Option<Schedule> {
 /// A schedule at work.
 pub(super) enum Scheduler {
     Clock(Clocks),
-    Hunt(Hunt),
+    Hunt(Box<Hunt>),
 }
 
 impl Scheduler {
     pub(super) fn new(schedule: &Schedule, cpus: u16) -> Self {
-        Hunt::new(schedule, cpus).map_or_else(|| Self::Clock(Clocks::new(cpus)), Self::Hunt)
+        match Hunt::new(schedule, cpus) {
+            Some(hunt) => Self::Hunt(Box::new(hunt)),
+            None => Self::Clock(Clocks::new(cpus)),
+        }
     }
 
     /// As a new one, with the memory of the old.

@@ -96,13 +96,22 @@ impl Words {
         self.words.clear();
     }
 
-    /// What a CPU sees: its own latest store, or memory.
-    #[inline]
+    /// What is in memory, as a CPU sees it if it has no stores of its own under way.
+    #[inline(always)]
     fn load(&mut self, cpu: u16, word: u32) -> u32 {
         let Word { value, version } = *self.get(word);
         let view = &mut self.views[usize::from(cpu)];
-        view.saw(word, version);
-        if view.buffer.is_empty() { value } else { view.own(word).unwrap_or(value) }
+        view.loaded[view.oldest % LOADED] = Seen { word, version };
+        view.oldest = view.oldest.wrapping_add(1);
+        value
+    }
+
+    /// What a CPU sees: its own latest store, or memory.
+    fn load_buffered(&mut self, cpu: u16, word: u32) -> u32 {
+        let value = self.load(cpu, word);
+        let stores = self.views[usize::from(cpu)].buffer.iter().rev();
+        let own = stores.copied().find_map(|(other, value)| (other == word).then_some(value));
+        own.unwrap_or(value)
     }
 
     fn changed_since_loaded(&self, cpu: u16) -> bool {
@@ -115,19 +124,6 @@ impl Words {
 }
 
 impl View {
-    #[inline]
-    fn saw(&mut self, word: u32, version: u32) {
-        self.loaded[self.oldest] = Seen { word, version };
-        self.oldest = (self.oldest + 1) % LOADED;
-    }
-
-    /// The latest store to a word that has not reached memory.
-    #[cold]
-    fn own(&self, word: u32) -> Option<u32> {
-        let stores = self.buffer.iter().rev();
-        stores.copied().find_map(|(other, value)| (other == word).then_some(value))
-    }
-
     fn waits_for(&self, word: u32) -> bool {
         self.waits && self.loaded.iter().any(|seen| seen.word == word)
     }
@@ -159,8 +155,13 @@ impl Engine {
         self.changed(word, self.cpus[usize::from(cpu)].clock.get());
     }
 
+    /// Whether a store is more than a change in memory: somebody waits, or it is late.
+    #[inline(always)]
+    fn is_watched(&self) -> bool {
+        self.watched.get() | self.stalls.get() | u32::from(self.buffers.get()) != 0
+    }
+
     /// Wakes who waits for a word.
-    #[inline]
     fn changed(&self, word: u32, now: u64) {
         self.progress();
         if self.watched.get() > 0 {
@@ -193,22 +194,28 @@ impl Cpu<'_> {
     #[inline]
     pub(crate) fn load(&self, WordId(word): WordId) -> u32 {
         self.glance();
+        if self.engine.buffers.get() {
+            return self.engine.words.borrow_mut().load_buffered(self.number(), word);
+        }
         self.engine.words.borrow_mut().load(self.number(), word)
     }
 
     #[inline]
     pub(crate) fn store(&self, WordId(word): WordId, value: u32) {
         self.glance();
-        if !self.engine.buffers.get() {
-            self.engine.words.borrow_mut().store(word, value);
-            return self.engine.changed(word, self.now());
+        if self.engine.is_watched() {
+            return self.store_watched(word, value);
         }
-        self.store_later(word, value);
+        self.engine.words.borrow_mut().store(word, value);
     }
 
     #[cold]
     #[inline(never)]
-    fn store_later(self, word: u32, value: u32) {
+    fn store_watched(self, word: u32, value: u32) {
+        if !self.engine.buffers.get() {
+            self.engine.words.borrow_mut().store(word, value);
+            return self.engine.changed(word, self.now());
+        }
         self.engine.words.borrow_mut().views[usize::from(self.number())]
             .buffer
             .push_back((word, value));

@@ -158,8 +158,8 @@ pub struct Code {
     pub list_buddy_give: u64,
 }
 
-/// Instructions of the library, per unit of the work that it reports to its platform: one field
-/// per kind of work there.
+/// Instructions of the library, in tenths, per unit of the work that it reports to its platform: one
+/// field per kind of work there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Library {
     /// An allocation that a ring serves.
@@ -178,6 +178,8 @@ pub struct Library {
     pub store_bundles: u64,
     /// A bundle chosen to leave the lists.
     pub choose_bundles: u64,
+    /// A frame chosen to leave the lists under the zone lock.
+    pub choose_singly: u64,
     /// A request to the zone.
     pub refill: u64,
     /// A batch on its way to the zone.

@@ -11,6 +11,8 @@ pub enum Unit {
     Cycles,
     /// Instructions.
     Instructions,
+    /// Tenths of an instruction.
+    Tenths,
     /// MHz.
     Megahertz,
     /// Microseconds.
@@ -32,6 +34,7 @@ impl Unit {
         match self {
             Self::Cycles => "cycles",
             Self::Instructions => "instructions",
+            Self::Tenths => "tenths",
             Self::Megahertz => "mhz",
             Self::Micros => "us",
             Self::Kibibytes => "kib",
@@ -47,7 +50,7 @@ impl Unit {
     pub const fn range(self) -> RangeInclusive<u64> {
         match self {
             Self::Cycles => 0..=10_000_000,
-            Self::Instructions => 0..=1_000_000,
+            Self::Instructions | Self::Tenths => 0..=1_000_000,
             Self::Megahertz => 1..=100_000,
             Self::Micros => 1..=10_000_000,
             Self::Kibibytes => 1..=1_048_576,
@@ -155,30 +158,31 @@ pub const PARAMETERS: &[Parameter] = parameters! {
         "list-buddy, under the zone lock, per frame taken";
     "code.list_buddy_give" Instructions code.list_buddy_give:
         "list-buddy, under the zone lock, per frame given back";
-    "library.hot_alloc" Instructions library.hot_alloc: "an allocation that a ring serves";
-    "library.hot_free" Instructions library.hot_free: "a free that a ring takes";
-    "library.slow_alloc" Instructions library.slow_alloc: "an allocation that found its ring empty";
-    "library.slow_free" Instructions library.slow_free: "a free that found its ring full";
-    "library.ring_runs" Instructions library.ring_runs: "neighbours that go to or from a ring in one piece";
-    "library.ring_frames" Instructions library.ring_frames: "a frame that goes to or from a ring alone";
-    "library.store_bundles" Instructions library.store_bundles: "a bundle put into the store";
-    "library.choose_bundles" Instructions library.choose_bundles: "a bundle chosen to leave the lists";
-    "library.refill" Instructions library.refill: "a request to the zone";
-    "library.bulk_free" Instructions library.bulk_free: "a batch on its way to the zone";
-    "library.walk_zones" Instructions library.walk_zones: "a zone that a request looked at behind the first";
-    "library.zone_hold" Instructions library.zone_hold: "one hold of the zone lock";
-    "library.take_pageblocks" Instructions library.take_pageblocks: "a pageblock that a batch chose and took from";
-    "library.take_bundles" Instructions library.take_bundles: "a bundle taken";
-    "library.take_frames" Instructions library.take_frames: "a frame taken";
-    "library.give_pageblocks" Instructions library.give_pageblocks: "a pageblock that a batch gave to";
-    "library.give_bundles" Instructions library.give_bundles: "a bundle given";
-    "library.give_frames" Instructions library.give_frames: "a frame given";
-    "library.relist" Instructions library.relist: "a pageblock moved to another list";
-    "library.whole_pageblocks" Instructions library.whole_pageblocks: "a pageblock that comes or goes as a whole";
-    "library.fallback" Instructions library.fallback: "a search for a pageblock of another type";
-    "library.search" Instructions library.search: "a pageblock that a search passed";
-    "library.range_pageblocks" Instructions library.range_pageblocks: "a pageblock of a given range or specific block";
-    "library.change_pageblocks" Instructions library.change_pageblocks: "a pageblock that was isolated, came, went, or changed its type";
+    "library.hot_alloc" Tenths library.hot_alloc: "an allocation that a ring serves";
+    "library.hot_free" Tenths library.hot_free: "a free that a ring takes";
+    "library.slow_alloc" Tenths library.slow_alloc: "an allocation that found its ring empty";
+    "library.slow_free" Tenths library.slow_free: "a free that found its ring full";
+    "library.ring_runs" Tenths library.ring_runs: "neighbours that go to or from a ring in one piece";
+    "library.ring_frames" Tenths library.ring_frames: "a frame that goes to or from a ring alone";
+    "library.store_bundles" Tenths library.store_bundles: "a bundle put into the store";
+    "library.choose_bundles" Tenths library.choose_bundles: "a bundle chosen to leave the lists";
+    "library.choose_singly" Tenths library.choose_singly: "a frame chosen to leave the lists under the zone lock";
+    "library.refill" Tenths library.refill: "a request to the zone";
+    "library.bulk_free" Tenths library.bulk_free: "a batch on its way to the zone";
+    "library.walk_zones" Tenths library.walk_zones: "a zone that a request looked at behind the first";
+    "library.zone_hold" Tenths library.zone_hold: "one hold of the zone lock";
+    "library.take_pageblocks" Tenths library.take_pageblocks: "a pageblock that a batch chose and took from";
+    "library.take_bundles" Tenths library.take_bundles: "a bundle taken";
+    "library.take_frames" Tenths library.take_frames: "a frame taken";
+    "library.give_pageblocks" Tenths library.give_pageblocks: "a pageblock that a batch gave to";
+    "library.give_bundles" Tenths library.give_bundles: "a bundle given";
+    "library.give_frames" Tenths library.give_frames: "a frame given";
+    "library.relist" Tenths library.relist: "a pageblock moved to another list";
+    "library.whole_pageblocks" Tenths library.whole_pageblocks: "a pageblock that comes or goes as a whole";
+    "library.fallback" Tenths library.fallback: "a search for a pageblock of another type";
+    "library.search" Tenths library.search: "a pageblock that a search passed";
+    "library.range_pageblocks" Tenths library.range_pageblocks: "a pageblock of a given range or specific block";
+    "library.change_pageblocks" Tenths library.change_pageblocks: "a pageblock that was isolated, came, went, or changed its type";
 };
 
 /// The parameter called `key`.

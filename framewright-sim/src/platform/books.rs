@@ -29,7 +29,8 @@ impl Books {
         Self { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(bytes)), bytes }
     }
 
-    /// The buffer.
+    /// The buffer, for [`framewright::Memory::new`].
+    #[allow(clippy::should_implement_trait, reason = "what is lent is uninitialised to its user")]
     pub fn as_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         // SAFETY: allocated with this size, and borrowed exclusively like `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes.size()) }

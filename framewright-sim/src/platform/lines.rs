@@ -10,8 +10,14 @@ use framewright::{
 /// that of the CPU's node.
 pub(super) fn set_homes(machine: &Machine) {
     let nodes = &machine.model().nodes;
-    let of_zones =
-        [Family::ZONE_WORDS, Family::ZONE_INDEX, Family::MAPS, Family::HEADERS, Family::GIGABLOCKS];
+    let of_zones = [
+        Family::ZONE_WORDS,
+        Family::ZONE_INDEX,
+        Family::MAPS,
+        Family::HEADS,
+        Family::HEADERS,
+        Family::GIGABLOCKS,
+    ];
     let last = nodes.iter().copied().max().unwrap_or_default();
     for zone in 0..=last {
         for family in of_zones {
@@ -32,6 +38,7 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
         platform::Line::ZoneWords(zone) => of_zone(Family::ZONE_WORDS, zone, 0),
         platform::Line::ZoneIndex(zone, index) => of_zone(Family::ZONE_INDEX, zone, index),
         platform::Line::Map(zone, pageblock) => of_zone(Family::MAPS, zone, pageblock),
+        platform::Line::Heads(zone, pageblock) => of_zone(Family::HEADS, zone, pageblock),
         platform::Line::Header(zone, pageblock) => of_zone(Family::HEADERS, zone, pageblock),
         platform::Line::Gigablock(zone, index) => of_zone(Family::GIGABLOCKS, zone, index),
         platform::Line::CpuLists(zone, cpu) => of_zone(Family::CPU_LISTS, zone, cpu.get().into()),

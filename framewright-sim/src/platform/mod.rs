@@ -54,7 +54,7 @@ pub trait Frames {
 /// How the library is simulated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// What the library's work costs, in instructions.
+    /// What the library's work costs.
     pub prices: Library,
     /// How owners of per-CPU lists exclude drainers.
     pub owner_lock: OwnerLock,
@@ -222,9 +222,8 @@ unsafe impl Platform for Simulated {
     fn cost(&self, cost: Cost, count: u32) {
         let inner = self.0.get();
         if let Some(cpu) = inner.machine.engine().current() {
-            let instructions =
-                prices::instructions(&inner.settings.prices, cost) * u64::from(count);
-            cpu.work(cpu.model().instructions(instructions));
+            let tenths = prices::tenths(&inner.settings.prices, cost) * u64::from(count);
+            cpu.work(cpu.model().instructions(tenths.div_ceil(10)));
         }
     }
 

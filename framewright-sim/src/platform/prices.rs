@@ -1,17 +1,38 @@
-//! What the library's work costs, in instructions: its own names for kinds of work beside the
+//! What the library's work costs, in tenths of an instruction: its own names for kinds of work beside the
 //! machine's parameters `library.*`, which say where every figure comes from.
 
 use crate::machine::Library;
 use framewright::platform::Cost;
 
-/// Instructions for one unit of `cost`. Kinds that no parameter prices are free.
-#[inline]
-pub(super) fn instructions(prices: &Library, cost: Cost) -> u64 {
+/// Tenths of an instruction for one unit of `cost`. Kinds that no parameter prices are free.
+#[inline(always)]
+pub(super) fn tenths(prices: &Library, cost: Cost) -> u64 {
     match cost {
         Cost::HotAlloc => prices.hot_alloc,
         Cost::HotFree => prices.hot_free,
+        Cost::SlowAlloc => prices.slow_alloc,
+        Cost::SlowFree => prices.slow_free,
+        Cost::RingRuns => prices.ring_runs,
+        Cost::RingFrames => prices.ring_frames,
+        Cost::StoreBundles => prices.store_bundles,
+        Cost::ChooseBundles => prices.choose_bundles,
+        Cost::ChooseSingly => prices.choose_singly,
+        Cost::Refill => prices.refill,
+        Cost::BulkFree => prices.bulk_free,
+        Cost::WalkZones => prices.walk_zones,
+        Cost::ZoneHold => prices.zone_hold,
+        Cost::TakePageblocks => prices.take_pageblocks,
+        Cost::TakeBundles => prices.take_bundles,
         Cost::TakeFrames => prices.take_frames,
+        Cost::GivePageblocks => prices.give_pageblocks,
+        Cost::GiveBundles => prices.give_bundles,
         Cost::GiveFrames => prices.give_frames,
+        Cost::Relist => prices.relist,
+        Cost::WholePageblocks => prices.whole_pageblocks,
+        Cost::Fallback => prices.fallback,
+        Cost::Search => prices.search,
+        Cost::RangePageblocks => prices.range_pageblocks,
+        Cost::ChangePageblocks => prices.change_pageblocks,
         _ => 0,
     }
 }

@@ -103,3 +103,26 @@ fn slow_interrupts_and_free_ones_come_to_the_same_frames() {
     (model.send, model.arrive_local, model.entry) = (700, 900, 1200);
     four(&Machine::modelled(model, Options::default()), Settings::default(), 5).unwrap();
 }
+
+#[test]
+fn after_a_barrier_what_a_cpu_stored_before_is_in_memory() {
+    for (seed, target) in (0..200).flat_map(|seed| {
+        [BarrierTarget::Cpu(CpuId::new(1)), BarrierTarget::All].map(|target| (seed, target))
+    }) {
+        let machine = hunting(Schedule::Random(seed));
+        let simulated = Simulated::new(&machine, Settings::default());
+        let (word, stored) = (machine.engine().new_word(0), std::cell::Cell::new(false));
+        let stores = |cpu: Cpu<'_>| {
+            cpu.store(word, 1);
+            stored.set(true);
+            (0..10).for_each(|_| cpu.step());
+        };
+        let asks = |cpu: Cpu<'_>| {
+            (0..5).for_each(|_| cpu.step());
+            let before = stored.get();
+            simulated.remote_barrier(target);
+            assert!(!before || machine.engine().peek(word) == 1, "{target:?}, seed {seed}");
+        };
+        machine.run(vec![Box::new(asks), Box::new(stores)]).unwrap();
+    }
+}

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{AddressSpace, CpuSet};
-use crate::engine::{Cpu, Handler};
+use super::AddressSpace;
+use crate::engine::{Cpu, CpuSet, Handler};
 
 /// Pages above which everything is flushed instead, as Linux does.
 const PAGE_BY_PAGE: u64 = 33;
@@ -26,20 +26,20 @@ impl AddressSpace {
         }
         let mut others = targets;
         others.remove(cpu.id());
-        for other in others.iter() {
+        let asked = others;
+        for other in asked.iter() {
             self.mmu().step(cpu);
             if self.mmu().unit_of(other).lazy.get() {
                 self.mmu().count(|stats| stats.lazy_spared += 1);
                 others.remove(other);
             }
         }
-        let sent = others.iter().count() as u64;
-        if sent == 0 {
+        if others.is_empty() {
             return;
         }
         self.mmu().count(|stats| {
             stats.remote_flushes += 1;
-            stats.interrupts += sent;
+            stats.interrupts += others.iter().count() as u64;
         });
         let space = self.clone();
         let handler: Handler = Rc::new(move |cpu| space.interrupted(cpu, pages));

@@ -24,7 +24,7 @@
 //! | `flush`   | flushing, here and elsewhere                                    |
 //! | `switch`  | loading an address space; being lazy                            |
 //! | `oracle`  | lives and contents of frames, last stores, what is wrong        |
-//! | `process` | mapping, faults, unmapping, protection, exit, in the right order |
+//! | `life`    | a process: mapping, faults, unmapping, exit, in the right order |
 //! | `frames`  | where frames come from                                          |
 //! | `costs`   | what the processor and the kernel take                          |
 //!
@@ -37,11 +37,10 @@ mod access;
 mod costs;
 mod flush;
 mod frames;
+mod life;
 mod mmu;
 mod oracle;
-mod process;
 mod pte;
-mod set;
 mod space;
 mod switch;
 mod tlb;
@@ -49,11 +48,10 @@ mod tlb;
 pub use access::{Access, Fault};
 pub use costs::Costs;
 pub use frames::{FrameSource, Purpose};
+pub use life::{Process, Trouble};
 pub use mmu::{Mmu, MmuStats, SpaceId};
 pub use oracle::{Oracle, Symptom, Token};
-pub use process::{Process, Trouble};
 pub use pte::{Mapping, Pte};
-pub use set::CpuSet;
 pub use space::AddressSpace;
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use std::{
     rc::Rc,
 };
 
-use super::{CpuSet, Mapping, Mmu, Pte, SpaceId, pte::PageTables};
-use crate::engine::{Cpu, LockId};
+use super::{Mapping, Mmu, Pte, SpaceId, pte::PageTables};
+use crate::engine::{Cpu, CpuSet, LockId};
 
 /// An address space. Cheap to clone: clones are the same.
 #[derive(Clone)]

@@ -13,23 +13,36 @@ impl AddressSpace {
     /// Makes this the address space of the program that runs on `cpu`: also when it was lazy.
     pub fn load(&self, cpu: Cpu<'_>) {
         let masked = cpu.mask_interrupts();
+        self.announce(cpu);
+        self.follow(cpu, u64::MAX);
+        cpu.restore_interrupts(masked);
+    }
+
+    /// Says that it is loaded, and used. Interrupts are masked.
+    fn announce(&self, cpu: Cpu<'_>) {
         let unit = self.mmu().unit(cpu);
         if unit.has_loaded(self) {
             self.mmu().step(cpu);
             unit.lazy.set(false);
-        } else {
-            let old = unit.loaded.borrow().upgrade();
-            if let Some(old) = old {
-                Self(old).unload(cpu);
-            }
-            self.mmu().step(cpu);
-            self.0.cpus.borrow_mut().insert(cpu.id());
-            self.0.shared.set(self.0.cpus.borrow().iter().nth(1).is_some() || self.0.shared.get());
-            *unit.loaded.borrow_mut() = Rc::downgrade(&self.0);
-            unit.lazy.set(false);
-            cpu.work(self.mmu().0.costs.switch);
+            return;
         }
+        let old = unit.loaded.borrow().upgrade();
+        if let Some(old) = old {
+            Self(old).unload(cpu);
+        }
+        self.mmu().step(cpu);
+        self.0.cpus.borrow_mut().insert(cpu.id());
+        self.0.shared.set(self.0.cpus.borrow().iter().nth(1).is_some() || self.0.shared.get());
+        *unit.loaded.borrow_mut() = Rc::downgrade(&self.0);
+        unit.lazy.set(false);
+        cpu.work(self.mmu().0.costs.switch);
+    }
+
+    /// Looks at what changed before it says that it is loaded: a mistake, for scenarios.
+    pub(crate) fn load_early(&self, cpu: Cpu<'_>) {
+        let masked = cpu.mask_interrupts();
         self.follow(cpu, u64::MAX);
+        self.announce(cpu);
         cpu.restore_interrupts(masked);
     }
 

@@ -15,6 +15,9 @@ pub enum Bug {
     EarlyMask,
     /// One of the CPUs that should flush is not told to.
     ForgottenTarget,
+    /// A CPU that loads an address space looks at what changed in it before it says that it has
+    /// it loaded: a change in between passes it by.
+    EarlyLook,
     /// A CPU that was lazy uses what it had cached, without looking at what changed meanwhile.
     LazyStaysBehind,
     /// A page is written out while somebody may still store to it through a dirty translation.
@@ -32,10 +35,11 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::FreeBeforeFlush,
         Self::EarlyMask,
         Self::ForgottenTarget,
+        Self::EarlyLook,
         Self::LazyStaysBehind,
         Self::WriteOutBeforeFlush,
         Self::CopyBeforeFlush,
@@ -51,6 +55,7 @@ impl Bug {
             Self::FreeBeforeFlush => "free-before-flush",
             Self::EarlyMask => "early-mask",
             Self::ForgottenTarget => "forgotten-target",
+            Self::EarlyLook => "early-look",
             Self::LazyStaysBehind => "lazy-stays-behind",
             Self::WriteOutBeforeFlush => "write-out-before-flush",
             Self::CopyBeforeFlush => "copy-before-flush",
@@ -67,6 +72,7 @@ impl Bug {
             Self::FreeBeforeFlush => "frames are freed before translations to them are flushed",
             Self::EarlyMask => "the CPUs to flush are looked up before the entries are cleared",
             Self::ForgottenTarget => "one of the CPUs that should flush is not told to",
+            Self::EarlyLook => "a CPU looks at what changed before it says what it has loaded",
             Self::LazyStaysBehind => "a CPU that was lazy does not look at what changed meanwhile",
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
             Self::CopyBeforeFlush => "a page is copied while the old frame may still be stored to",
@@ -84,7 +90,7 @@ impl Bug {
         };
         match self {
             Self::FreeBeforeFlush => &[StaleAccess],
-            Self::EarlyMask | Self::ForgottenTarget | Self::LazyStaysBehind => {
+            Self::EarlyMask | Self::ForgottenTarget | Self::EarlyLook | Self::LazyStaysBehind => {
                 &[StaleAccess, UnmappedAccess]
             }
             Self::WriteOutBeforeFlush => &[LostWrite, WrongContents],

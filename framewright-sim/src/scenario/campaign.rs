@@ -52,7 +52,7 @@ impl Default for Campaign {
             scenarios: SCENARIOS.iter().collect(),
             bugs: Bug::ALL.to_vec(),
             kinds: vec![Kind::Random, Kind::Pct { depth: 4 }],
-            seeds: 3,
+            seeds: 4,
             first_seed: 0,
             schedules: 20_000,
             control: 20_000,
@@ -132,13 +132,14 @@ impl Row {
 
 impl Campaign {
     /// Everything, as it is promised: 20 seeds with 100,000 schedules each, controls with
-    /// 1,000,000, and all schedules with at most two preemptions.
+    /// 1,000,000, and all schedules that leave the ordinary course as
+    /// often as can be afforded.
     #[must_use]
     pub fn full() -> Self {
         let depths = [3, 4, 6].map(|depth| Kind::Pct { depth });
         let mut kinds = vec![Kind::Random];
         kinds.extend(depths);
-        kinds.extend([1, 2].map(|bound| Kind::Exhaustive { bound }));
+        kinds.extend([1, 2, 3].map(|bound| Kind::Exhaustive { bound }));
         Self {
             kinds,
             seeds: 20,

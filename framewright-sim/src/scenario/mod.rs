@@ -10,6 +10,16 @@
 //!
 //! Everything is made anew for each run, so that a schedule alone decides what happens.
 //!
+//! | module     | job                                                                    |
+//! |------------|------------------------------------------------------------------------|
+//! | `bug`      | what can be put in, and by which symptoms it is known                   |
+//! | `unmap`, `switch`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
+//! | `library`  | the library's allocator under threads, drains, hotplug, isolation       |
+//! | `stand_in` | small versions of what is around it                                    |
+//! | `world`    | where scenarios happen, and how they end                               |
+//! | `hunt`     | one scenario, one bug, one schedule after the other                     |
+//! | `campaign` | many hunts, on all processors                                          |
+//!
 //! Parts around the allocator that the library does not have yet, reclaim and migration, are
 //! small stand-ins (`stand_in`).
 
@@ -22,6 +32,7 @@ mod munmap_race;
 mod reclaim;
 mod rest;
 mod stand_in;
+mod switch;
 mod take;
 mod unmap;
 mod world;
@@ -58,7 +69,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 11] = [
+pub static SCENARIOS: [Scenario; 12] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -67,6 +78,15 @@ pub static SCENARIOS: [Scenario; 11] = [
         affordable_bound: 2,
         force: &[],
         run: unmap::run,
+    },
+    Scenario {
+        name: "switch",
+        about: "CPUs run another process and come back to pages that are gone",
+        cpus: 3,
+        bugs: &[Bug::EarlyLook],
+        affordable_bound: 2,
+        force: &[],
+        run: switch::run,
     },
     Scenario {
         name: "rest",
@@ -109,7 +129,7 @@ pub static SCENARIOS: [Scenario; 11] = [
         about: "three CPUs take frames off one stack",
         cpus: 3,
         bugs: &[Bug::UnlockedTake],
-        affordable_bound: 2,
+        affordable_bound: 3,
         force: &[],
         run: take::run,
     },

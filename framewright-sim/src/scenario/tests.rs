@@ -1,56 +1,112 @@
+//! What a hunt promises, with small budgets: `framewright hunt --full` has the large ones.
+
 use super::*;
 
+fn hunt(scenario: &'static Scenario, bug: Option<Bug>, kind: Kind, schedules: u64) -> Bag {
+    Hunt { scenario, bug, kind, seed: 0, schedules }.run(&|_| {})
+}
+
 #[test]
-fn look() {
-    let n: u64 = std::env::var("N").map_or(20_000, |n| n.parse().unwrap());
-    let kinds = std::env::var("K")
-        .unwrap_or("random".into())
-        .split(',')
-        .map(|k| k.parse().unwrap())
-        .collect();
-    let only = std::env::var("S").ok();
-    let scenarios = SCENARIOS
-        .iter()
-        .filter(|s| only.as_deref().is_none_or(|o| o.split(',').any(|o| o == s.name)))
-        .collect();
-    let controls = std::env::var("C").is_ok();
-    let mut campaign = Campaign {
-        kinds,
-        schedules: n,
-        control: n,
-        control_exhaustive: n,
-        seeds: 10,
-        controls,
-        scenarios,
+fn code_without_bugs_is_clean_and_long_enough_to_go_wrong() {
+    for scenario in &SCENARIOS {
+        let bag = hunt(scenario, None, Kind::Random, 1_000);
+        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
+        assert!(scenario.cpus >= 3 && bag.steps >= 30, "{}: {} steps", scenario.name, bag.steps);
+        let bag = hunt(scenario, None, Kind::Pct { depth: 4 }, 500);
+        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
+        let bag = hunt(scenario, None, Kind::Exhaustive { bound: 1 }, 1_000);
+        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
+    }
+}
+
+#[test]
+fn every_bug_is_found_and_can_be_found_again() {
+    for (scenario, bug) in bugs() {
+        let Bag { found, stray, .. } = hunt(scenario, Some(bug), Kind::Random, 20_000);
+        assert_eq!(stray, None, "{} with {bug}", scenario.name);
+        let Find { at, verdict, .. } = found.unwrap_or_else(|| panic!("{bug} is not found"));
+        let again =
+            Hunt { scenario, bug: Some(bug), kind: Kind::Random, seed: at - 1, schedules: 1 };
+        let again = again.run(&|_| {}).found.expect("the same schedule finds it again");
+        assert_eq!((again.at, again.verdict), (1, verdict), "{} with {bug}", scenario.name);
+    }
+}
+
+#[test]
+fn what_a_search_finds_is_printed_so_that_it_can_be_repeated() {
+    let scenario = Scenario::named("reclaim").unwrap();
+    let bug = Some(Bug::WriteOutBeforeFlush);
+    let bag = hunt(scenario, bug, Kind::Exhaustive { bound: 1 }, 20_000);
+    let find = bag.found.unwrap();
+    let (_, replay) = find.repeat.split_once("--schedule ").unwrap();
+    assert!(find.repeat.starts_with("reclaim --bug write-out-before-flush --schedule replay:"));
+    let again = hunt(scenario, bug, replay.parse().unwrap(), 1).found.unwrap();
+    assert_eq!(again.verdict, find.verdict);
+}
+
+#[test]
+fn every_bug_has_a_scenario() {
+    for bug in Bug::ALL {
+        assert!(bugs().any(|(_, known)| known == bug), "{bug}");
+    }
+}
+
+#[test]
+fn small_scenarios_are_searched_to_the_end() {
+    let scenario = Scenario::named("take").unwrap();
+    let bag = hunt(scenario, None, Kind::Exhaustive { bound: 1 }, u64::MAX);
+    assert!(bag.exhausted && bag.found.is_none() && bag.tried > 300, "{}", bag.tried);
+}
+
+#[test]
+fn what_nobody_expects_does_not_count() {
+    // A deadlock of its own making: this bug is not what it was put in for.
+    fn stuck(machine: &Machine, _bug: Option<Bug>) -> Verdict {
+        let lock = machine.new_lock(crate::engine::LockClass::Program);
+        let program = |cpu: crate::engine::Cpu<'_>| cpu.lock(lock);
+        match machine.run(vec![Box::new(program), Box::new(program), Box::new(program)]) {
+            Ok(()) => Verdict::Clean,
+            Err(failure) => Verdict::Failed(failure),
+        }
+    }
+    static STUCK: Scenario = Scenario {
+        name: "stuck",
+        about: "",
+        cpus: 3,
+        bugs: &[Bug::UnlockedTake],
+        affordable_bound: 2,
+        force: &[],
+        run: stuck,
+    };
+    let bag = hunt(&STUCK, Some(Bug::UnlockedTake), Kind::Random, 10);
+    assert_eq!((bag.found, bag.strays), (None, 10));
+    let control = hunt(&STUCK, None, Kind::Random, 10).found.unwrap();
+    assert_eq!(control.verdict, Verdict::Failed(crate::engine::Failure::Deadlock));
+}
+
+#[test]
+fn a_campaign_does_the_same_on_any_number_of_threads() {
+    let campaign = Campaign {
+        scenarios: vec![Scenario::named("unmap").unwrap()],
+        schedules: 500,
+        control: 400,
+        control_exhaustive: 100,
         ..Campaign::default()
     };
-    if std::env::var("CO").is_ok() {
-        campaign.bugs.clear();
-    }
-    let start = std::time::Instant::now();
-    for row in campaign.run(&mut |_, _| {}) {
-        let bug = row.bug.map_or("-", Bug::name);
-        println!(
-            "ROW {:12} {bug:24} {:14} {:>2}/{:<2} median {:?} fastest {:?} tried {} strays {} exhausted {} steps {}",
-            row.scenario.name,
-            row.kind.to_string(),
-            row.found(),
-            row.bags.len(),
-            row.median(),
-            row.fastest(),
-            row.tried(),
-            row.strays(),
-            row.is_exhausted(),
-            row.bags[0].steps
-        );
-        if let Some(f) = row.bags.iter().find_map(|b| b.stray.as_ref()) {
-            println!("ROW   stray {f:?}");
-        }
-        if row.bug.is_none()
-            && let Some(f) = row.bags.iter().find_map(|b| b.found.as_ref())
-        {
-            println!("ROW   BROKEN {f:?}");
-        }
-    }
-    println!("ROW {:?}", start.elapsed());
+    let mut told = 0;
+    let rows = campaign.run(&mut |done, total| {
+        assert!(done >= told && done <= total);
+        told = done;
+    });
+    let labels: Vec<_> = rows.iter().map(|row| (row.bug, row.kind.to_string())).collect();
+    assert_eq!(labels.len(), 2 * 3 + 1);
+    assert_eq!(labels[6], (None, "random".to_owned()));
+    assert_eq!((rows[6].tried(), rows[6].is_good()), (400, true));
+    let again = campaign.run(&mut |_, _| {});
+    let bags = |rows: &[Row]| rows.iter().flat_map(|row| row.bags.clone()).collect::<Vec<_>>();
+    assert_eq!(bags(&rows), bags(&again));
+}
+
+fn bugs() -> impl Iterator<Item = (&'static Scenario, Bug)> {
+    SCENARIOS.iter().flat_map(|scenario| scenario.bugs.iter().map(move |bug| (scenario, *bug)))
 }

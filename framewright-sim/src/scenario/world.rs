@@ -61,13 +61,13 @@ impl World {
         }
         for process in processes {
             if let Err((symptom, page)) = process.check_contents(&elsewhere) {
-                return seen(symptom, format!("page {page}"));
+                return seen(symptom, &format!("page {page}"));
             }
         }
         let mapped: u64 = processes.iter().map(|process| process.frames()).sum();
         let taken = self.oracle().frames_taken();
         if taken != mapped {
-            return seen(Symptom::Leaked, format!("{taken} frames taken, {mapped} mapped"));
+            return seen(Symptom::Leaked, &format!("{taken} frames taken, {mapped} mapped"));
         }
         Verdict::Clean
     }
@@ -75,19 +75,36 @@ impl World {
 
 /// The verdict on a run that failed.
 pub(super) fn failed(oracle: &Oracle, failure: Failure) -> Verdict {
-    match failure {
-        Failure::Violation { what, .. } if oracle.seen().is_some() => {
-            let symptom = oracle.seen().expect("just looked at");
-            Verdict::Seen { symptom, what }
+    match (oracle.seen(), failure) {
+        (Some(symptom), Failure::Violation { what, .. }) => Verdict::Seen { symptom, what },
+        (_, failure @ Failure::Shared { .. }) => {
+            Verdict::Seen { symptom: Symptom::SharedSection, what: failure.to_string() }
         }
-        // How the engine says that two CPUs are where only one may be.
-        Failure::Violation { what, .. } if what.starts_with("entered ") => {
-            Verdict::Seen { symptom: Symptom::SharedSection, what }
-        }
-        failure => Verdict::Failed(failure),
+        (_, failure) => Verdict::Failed(failure),
     }
 }
 
-pub(super) fn seen(symptom: Symptom, detail: String) -> Verdict {
+pub(super) fn seen(symptom: Symptom, detail: &str) -> Verdict {
     Verdict::Seen { symptom, what: format!("{symptom}: {detail}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::Options,
+        process::{FrameSource, Purpose},
+    };
+
+    #[test]
+    fn a_frame_that_nobody_maps_was_leaked() {
+        let machine = Machine::new(1, Options::default());
+        let world = World::new(&machine, 3);
+        let program = |cpu: Cpu<'_>| {
+            let frame = (&world.stack).take(cpu, Purpose::Page).unwrap();
+            world.oracle().taken(cpu, frame);
+        };
+        let verdict = world.run(&machine, vec![Box::new(program)], &[], |_, _| None);
+        assert!(matches!(verdict, Verdict::Seen { symptom: Symptom::Leaked, .. }), "{verdict:?}");
+    }
 }

@@ -122,6 +122,9 @@ impl Buddy<'_> {
 
 /// Tells of a block that comes or goes as whole pageblocks.
 fn tell_of(place: u32, order: Order, watch: impl Watch) {
+    if !watch.listens() {
+        return;
+    }
     for (leaf, mask) in spans(place..place + order.pageblocks()) {
         watch.touch(Part::Leaf(leaf), Access::Write, Miss::Independent);
         watch.cost(Cost::WholePageblocks, mask.count_ones());

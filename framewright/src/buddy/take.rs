@@ -163,10 +163,11 @@ impl Buddy<'_> {
     /// Tells that a batch takes from a pageblock, which the head of its list has named.
     #[inline(always)]
     fn tell_of_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
-        if let Some(block) = self.blocks.get(index as usize) {
-            let heads = Lists::line_of(of, block.class);
-            watch.touch(Part::Index(heads), Access::Read, Miss::Dependent);
+        if !watch.listens() {
+            return;
         }
+        let heads = Lists::line_of(of, self.blocks[index as usize].class);
+        watch.touch(Part::Index(heads), Access::Read, Miss::Dependent);
         watch.pageblock(index, Miss::Dependent, self.checked, Access::Write);
         watch.cost(Cost::TakePageblocks, 1);
     }

@@ -23,6 +23,8 @@ pub(crate) enum Part {
 
 /// Who listens.
 pub(crate) trait Watch: Copy {
+    /// Whether anybody does: what is only worked out to be told is not worked out otherwise.
+    fn listens(self) -> bool;
     /// A part is touched.
     fn touch(self, part: Part, access: Access, miss: Miss);
     /// `count` units of work are done.
@@ -41,6 +43,11 @@ pub(crate) trait Watch: Copy {
 
 /// Nobody listens.
 impl Watch for () {
+    #[inline(always)]
+    fn listens(self) -> bool {
+        false
+    }
+
     #[inline(always)]
     fn touch(self, _: Part, _: Access, _: Miss) {}
 

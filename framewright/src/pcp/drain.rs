@@ -146,6 +146,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
             return lists.gather(self.here(), list, frames, leaving);
         }
+        self.platform.cost(Cost::BulkFree, 1);
         let mut moved = 0;
         *refusals = self.zone.give_chosen(self.platform, || {
             let bundle = (moved < frames && !leaving.is_full())

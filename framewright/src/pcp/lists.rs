@@ -174,7 +174,7 @@ impl<'m> Lists<'m> {
         here: Here<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<Bundle> {
-        here.cost(Cost::ChooseBundles, 1);
+        here.cost(Cost::ChooseSingly, 1);
         if list.order() == Order::PAGEBLOCK
             && let Some(bundle) = self.choose_from_ring(here, list)
         {
@@ -186,7 +186,7 @@ impl<'m> Lists<'m> {
         }
         if let Some(bundle) = stored {
             self.set_stored(here, self.stored - bundle.frame_count());
-            here.touch_store(self.store.line_of(list, bundle.word));
+            self.tell_of_slot(here, list, bundle.word);
             return Some(bundle);
         }
         let of_ring = list_order(list).find_map(|list| self.choose_from_ring(here, list));
@@ -238,7 +238,9 @@ impl<'m> Lists<'m> {
             let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
             tell_of_packed(here, ring.get(at..at + used));
             here.cost(Cost::StoreBundles, 1);
-            here.touch_store(self.store.line_of(list, bundle.word));
+            if here.listens() {
+                here.touch_store(self.store.line_of(list, bundle.word));
+            }
             at += used;
             stored += (used as u64) << order.get();
             stored -= insert(&mut self.store, list, bundle, leaving);
@@ -251,8 +253,16 @@ impl<'m> Lists<'m> {
     /// Tells that a bundle goes into the store, or comes out of it to stay.
     #[inline(always)]
     fn tell_of_stored(&self, here: Here<'_, 'm, impl Platform>, list: ListIndex, bundle: Bundle) {
+        self.tell_of_slot(here, list, bundle.word);
         here.cost(Cost::StoreBundles, 1);
-        here.touch_store(self.store.line_of(list, bundle.word));
+    }
+
+    /// Tells that the slot of a word is used.
+    #[inline(always)]
+    fn tell_of_slot(&self, here: Here<'_, 'm, impl Platform>, list: ListIndex, word: u32) {
+        if here.listens() {
+            here.touch_store(self.store.line_of(list, word));
+        }
     }
 
     /// Tells of bundles that left the store in one go.
@@ -263,6 +273,9 @@ impl<'m> Lists<'m> {
         list: ListIndex,
         bundles: impl Iterator<Item = &'b Bundle>,
     ) {
+        if !here.listens() {
+            return;
+        }
         for bundle in bundles {
             here.cost(Cost::ChooseBundles, 1);
             here.touch_store(self.store.line_of(list, bundle.word));
@@ -283,6 +296,9 @@ impl<'m> Lists<'m> {
 /// Tells that a bundle goes to a ring: see [`unpack`].
 #[inline(always)]
 fn tell_of_unpacked(here: Here<'_, '_, impl Platform>, bundle: Bundle) {
+    if !here.listens() {
+        return;
+    }
     if bundle.heads == !0 {
         here.cost(Cost::RingRuns, 1);
     } else {
@@ -298,6 +314,9 @@ fn tell_of_joined<'f>(
     list: ListIndex,
     frames: impl Iterator<Item = &'f u32>,
 ) {
+    if !here.listens() {
+        return;
+    }
     for frame in frames {
         here.cost(Cost::RingFrames, 1);
         here.touch_store(store.line_of(list, frame / 64));
@@ -307,7 +326,9 @@ fn tell_of_joined<'f>(
 /// Tells that blocks of a ring became a bundle: see [`pack`].
 #[inline(always)]
 fn tell_of_packed(here: Here<'_, '_, impl Platform>, packed: Option<&[u32]>) {
-    // Where nobody listens all of this has to vanish, so nothing here may panic.
+    if !here.listens() {
+        return;
+    }
     match packed {
         Some(frames) if is_ascending(frames) => here.cost(Cost::RingRuns, 1),
         Some(frames) => here.cost(Cost::RingFrames, frames.len() as u32),

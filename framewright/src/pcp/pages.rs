@@ -28,6 +28,12 @@ impl<P: Platform> Clone for Here<'_, '_, P> {
 impl<P: Platform> Copy for Here<'_, '_, P> {}
 
 impl<P: Platform> Here<'_, '_, P> {
+    /// Whether the machine listens.
+    #[inline(always)]
+    pub(super) fn listens(&self) -> bool {
+        P::LISTENING
+    }
+
     /// Tells of work on the lists.
     #[inline(always)]
     pub(super) fn cost(&self, cost: Cost, count: u32) {

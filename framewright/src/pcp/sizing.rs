@@ -50,6 +50,12 @@ fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
     managed / cpus.min(many).max(few) / cpus
 }
 
+/// Frames in a row that are worth a drain at the second high-order free: at least half of what one
+/// bulk free may move, so that whoever frees what another CPU allocates takes the lock rarely.
+fn long_burst(batch: u32, high_min: u32, scale_max: u32) -> u32 {
+    (batch + high_min / 2).max((batch << scale_max) / 2)
+}
+
 /// Slots in the store of one of `cpus` CPUs.
 pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize {
     let share = (managed / 64 / cpus.max(1)).clamp(64, 32_768) as u32;
@@ -84,7 +90,7 @@ impl Sizing {
             scale_max: tuning.scale_max,
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
                 HighOrderDrain::EveryFree => batch,
-                HighOrderDrain::SecondConsecutive => batch + high_min / 2,
+                HighOrderDrain::SecondConsecutive => long_burst(batch, high_min, tuning.scale_max),
             }),
             keep_batch: tuning.cache_frames > 3 * batch,
         }
@@ -231,7 +237,9 @@ impl Sizing {
         // The burst has been answered; the next drain takes another one.
         self.free_count = 0;
         let most = self.batch << self.scale_max;
-        self.high = self.high.saturating_sub(most).max(self.high_min);
+        // Whoever drains by bursts has to hold one.
+        let least = self.burst.clamp(self.high_min, self.high_max);
+        self.high = self.high.saturating_sub(most).max(least);
         held.min(u64::from(most))
     }
 
@@ -265,7 +273,7 @@ mod tests {
             Sizing::new(&tuning, GIB, 2000, 2, 4096).burst
         };
         assert_eq!(burst(HighOrderDrain::EveryFree), 63);
-        assert_eq!(burst(HighOrderDrain::SecondConsecutive), 63 + 500);
+        assert_eq!(burst(HighOrderDrain::SecondConsecutive), 16 * 63);
     }
 
     #[test]
@@ -319,7 +327,8 @@ mod tests {
         assert_eq!(free(5000, second), 0);
         assert_eq!(free(5005, second), 0, "another free came between");
         assert_eq!(free(5009, second), 800);
-        assert_eq!(free(5020, HighOrderDrain::EveryFree), 800);
+        assert_eq!(free(5020, HighOrderDrain::EveryFree), 0, "the burst has been answered");
+        assert_eq!(free(5100, HighOrderDrain::EveryFree), 800);
     }
 
     #[test]

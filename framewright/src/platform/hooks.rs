@@ -32,8 +32,10 @@ pub enum Cost {
     RingFrames,
     /// Bundles put into the store.
     StoreBundles,
-    /// Bundles chosen to leave the lists.
+    /// Bundles chosen to leave the lists, many at a time.
     ChooseBundles,
+    /// Bundles chosen to leave the lists, one at a time: from rings, or under the zone lock.
+    ChooseSingly,
     /// A request to the zone: whether it may, and what to book afterwards.
     Refill,
     /// A batch on its way to the zone, and what to book afterwards.
@@ -46,15 +48,16 @@ pub enum Cost {
     ZoneHold,
     /// Pageblocks that a batch chose and took from.
     TakePageblocks,
-    /// Bundles taken.
+    /// Bundles taken, of orders below that of a pageblock.
     TakeBundles,
-    /// Frames taken.
+    /// Frames in them. With those given and [`Cost::WholePageblocks`] they are all that was moved
+    /// under a hold.
     TakeFrames,
     /// Pageblocks that a batch gave to.
     GivePageblocks,
-    /// Bundles given.
+    /// Bundles given, of orders below that of a pageblock.
     GiveBundles,
-    /// Frames given.
+    /// Frames in them.
     GiveFrames,
     /// Pageblocks moved to another list because their largest block or their fullness changed.
     Relist,

@@ -116,6 +116,10 @@ pub unsafe trait Platform: Sized + Sync {
     /// event along with the code that would build it.
     const TRACING: bool = false;
 
+    /// Whether the simulation hooks listen. Where it is `false` the compiler removes even what
+    /// would only be worked out for them; where one of them does something, it has to be `true`.
+    const LISTENING: bool = false;
+
     /// Masks interrupts on this CPU; the value says whether they were masked before.
     fn irq_save(&self) -> Self::Irq;
     /// Puts interrupts back as [`Platform::irq_save`] found them.

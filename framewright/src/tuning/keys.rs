@@ -101,7 +101,8 @@ pub const KEYS: &[Key] = &[
         default: "auto",
         range: "auto, or 1 to 4294967295 frames",
         meaning: "frames freed in a row before a high-order free may drain; auto: a batch for \
-                  every-free, a batch and half of the least list size for second-consecutive",
+                  every-free; for second-consecutive a batch and half of the least list size, or \
+                  half of what one bulk free may move if that is more",
         source: "Linux 5.18 to 6.14 used a batch; Dhama 2025 raised it (6.15)",
         field: |t| Field::auto(&mut t.pcp.high_order_burst, 1, u32::MAX),
     },

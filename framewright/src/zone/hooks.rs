@@ -6,6 +6,7 @@
 use super::{Zone, ZoneId};
 use crate::{
     buddy::{Bundle, Part, Watch},
+    frame::Order,
     platform::{Access, Cost, Line, Miss, Platform},
 };
 
@@ -24,6 +25,11 @@ impl<P> Clone for Hooks<'_, P> {
 impl<P> Copy for Hooks<'_, P> {}
 
 impl<P: Platform> Watch for Hooks<'_, P> {
+    #[inline(always)]
+    fn listens(self) -> bool {
+        P::LISTENING
+    }
+
     #[inline(always)]
     fn touch(self, part: Part, access: Access, miss: Miss) {
         let line = match part {
@@ -61,7 +67,8 @@ impl<P: Platform> Zone<'_, P> {
         platform.touch(Line::ZoneWords(self.place.id), access, Miss::Dependent);
     }
 
-    /// Bundles were taken, or are about to be given.
+    /// Bundles were taken, or are about to be given. Whole pageblocks are no bits of maps: those
+    /// the buddy tells of.
     #[inline(always)]
     pub(super) fn tell_of_bundles(
         &self,
@@ -69,9 +76,11 @@ impl<P: Platform> Zone<'_, P> {
         (per_bundle, per_frame): (Cost, Cost),
         bundles: &[Bundle],
     ) {
-        platform.cost(per_bundle, bundles.len() as u32);
-        let frames: u64 = bundles.iter().map(|bundle| bundle.frame_count()).sum();
-        platform.cost(per_frame, frames as u32);
+        let told = if P::LISTENING { bundles } else { &[] };
+        for bundle in told.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
+            platform.cost(per_bundle, 1);
+            platform.cost(per_frame, bundle.frame_count() as u32);
+        }
     }
 
     /// Something rarer was done to pageblocks, each by itself.
@@ -82,6 +91,9 @@ impl<P: Platform> Zone<'_, P> {
         cost: Cost,
         blocks: impl Iterator<Item = u32>,
     ) {
+        if !P::LISTENING {
+            return;
+        }
         for block in blocks {
             self.hooks(platform).pageblock(block, Miss::Independent, true, Access::Write);
             platform.cost(cost, 1);
@@ -92,6 +104,9 @@ impl<P: Platform> Zone<'_, P> {
     #[inline(always)]
     pub(crate) fn tell_of_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
         platform.cost(Cost::Search, blocks.len() as u32);
+        if !P::LISTENING {
+            return;
+        }
         for block in blocks.step_by(64) {
             let leaf = Line::Gigablock(self.place.id, block / 64);
             platform.touch(leaf, Access::Read, Miss::Dependent);
@@ -101,6 +116,9 @@ impl<P: Platform> Zone<'_, P> {
     /// The metadata of pageblocks that bundles lie in was asked for ahead of the lock.
     #[inline(always)]
     pub(super) fn tell_of_prefetch(&self, platform: &P, bundles: &[Bundle]) {
+        if !P::LISTENING {
+            return;
+        }
         let mut last = None;
         for block in bundles.iter().map(|bundle| bundle.pageblock()) {
             if last != Some(block) {

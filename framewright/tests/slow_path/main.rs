@@ -8,4 +8,6 @@ mod exits;
 mod high_atomic;
 mod reserves;
 mod script;
+#[path = "../support/toy.rs"]
+mod toy;
 mod verdict;

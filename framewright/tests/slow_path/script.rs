@@ -1,19 +1,17 @@
 //! A machine whose relief follows a script, and writes down what it was asked.
 
 use framewright::{
-    Block, Config, CpuId, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform,
-    Request, ZoneId, ZoneKind,
+    Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform, Request,
+    ZoneId, ZoneKind,
     platform::{
         BarrierTarget, Captured, CompactPriority, Compacted, Need, OutOfMemory, OwnerLock, Relief,
         Spare, Verdict, Wait,
     },
-    sync::{PlainWord, SpinFlag},
     tuning::{Auto, Tuning},
 };
-use std::{
-    mem::MaybeUninit,
-    sync::{Mutex, OnceLock},
-};
+use std::sync::{Mutex, OnceLock};
+
+use crate::toy::{leaked, mostly_nothing};
 
 pub(crate) type Scripted = Memory<'static, Script>;
 
@@ -121,21 +119,12 @@ impl Script {
 
 // SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
 unsafe impl Platform for Script {
-    type Lock = SpinFlag;
-    type Word = PlainWord;
-    type Irq = ();
+    mostly_nothing!();
 
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Biased
     }
     fn remote_barrier(&self, _: BarrierTarget) {}
-    fn clear(&self, _: Pfn, _: Order) {}
-    fn copy(&self, _: Pfn, _: Pfn) {}
-    fn now(&self) -> u64 {
-        0
-    }
     fn wait(&self, why: Wait, spins: u32) {
         assert!(why == Wait::Memory && spins < 1000, "waits for ever: {why:?}");
         let before = self.note(Call::Wait);
@@ -185,9 +174,6 @@ pub(crate) fn memory_of(
 ) -> &'static Scripted {
     let mut config = Config::new(map, 2);
     tune(&mut config.tuning);
-    let layout = Layout::new::<Script>(&config).unwrap();
-    let buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()].leak();
-    let start = buffer.as_ptr().align_offset(layout.align());
     let script = Script {
         answers,
         memory: OnceLock::new(),
@@ -195,8 +181,7 @@ pub(crate) fn memory_of(
         reports: Mutex::default(),
         hoard: Mutex::default(),
     };
-    let memory = Memory::new(script, &config, &mut buffer[start..]).unwrap();
-    let memory: &'static Scripted = Box::leak(Box::new(memory));
+    let memory = leaked(script, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
     memory
 }

@@ -75,8 +75,8 @@ fn refuse_too_small(
 }
 
 /// Contents during the run, books at its end.
-pub(super) fn checks(stopped: End, memories: &[HostMemory<'_>]) -> Vec<Check> {
-    let contents = match &stopped {
+pub(super) fn checks(stopped: &End, memories: &[HostMemory<'_>]) -> Vec<Check> {
+    let contents = match stopped {
         None => "every frame was cleared, and held what its owner wrote".to_owned(),
         Some((cpu, why)) => format!("CPU {cpu}: {why}"),
     };

@@ -50,7 +50,7 @@ pub(super) fn run(
     };
     Ok(HostResult {
         runs: sides.iter().zip(&windows).map(run).collect(),
-        checks: memories::checks(stopped, &memories),
+        checks: memories::checks(&stopped, &memories),
         notes: memories::notes(&memories),
     })
 }

@@ -57,5 +57,29 @@ fn a_deadlock_is_told() {
     assert_eq!(machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.work(1))]), Ok(()));
 }
 
+#[test]
+fn a_cpu_is_used_by_its_own_program_only() {
+    let machine = Machine::new(2, Options::default());
+    let kept = Cell::new(None);
+    let keeps = |_: Cpu<'_>| kept.set(machine.current());
+    let takes = |cpu: Cpu<'_>| {
+        cpu.work(10);
+        cpu.step();
+        let other: Cpu<'_> = kept.get().unwrap();
+        other.work(1_000_000);
+        other.sleep_until(2_000_000);
+    };
+    let failure = machine.run(vec![Box::new(keeps), Box::new(takes)]).unwrap_err();
+    assert!(failure.to_string().contains("used by a program that does not run on it"), "{failure}");
+}
+
+#[test]
+fn a_lock_is_given_back_by_its_holder() {
+    let machine = Machine::new(1, Options::default());
+    let lock = machine.new_lock(LockClass::Program);
+    let failure = machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.unlock(lock))]).unwrap_err();
+    assert!(matches!(failure, Failure::Panicked { .. }), "{failure}");
+}
+
 mod hunting;
 mod timing;

@@ -28,11 +28,14 @@ fn model() -> Model {
     }
 }
 
-/// What a program on each CPU says, one after the other in this order of CPUs.
-fn in_turn(machine: &Machine, turns: Vec<(usize, Box<dyn Fn(Cpu<'_>) + '_>)>) {
+/// A CPU, and what it does when it is its turn.
+type Turn<'a> = (usize, Box<dyn Fn(Cpu<'_>) + 'a>);
+
+/// Lets CPUs take turns.
+fn in_turn(machine: &Machine, turns: &[Turn<'_>]) {
     let turn = Cell::new(0);
     let program = |me: usize| -> Program<'_> {
-        let (turns, turn) = (&turns, &turn);
+        let turn = &turn;
         Box::new(move |cpu| {
             while turn.get() < turns.len() {
                 if turns[turn.get()].0 == me {
@@ -54,12 +57,7 @@ fn cost(cpu: Cpu<'_>, line: Line, access: Access, miss: Miss) -> u64 {
     cpu.now() - before
 }
 
-fn expect<'a>(
-    cpu: usize,
-    index: u32,
-    access: Access,
-    cycles: u64,
-) -> (usize, Box<dyn Fn(Cpu<'_>) + 'a>) {
+fn expect<'a>(cpu: usize, index: u32, access: Access, cycles: u64) -> Turn<'a> {
     let check = move |cpu: Cpu<'_>| {
         assert_eq!(cost(cpu, line(index), access, Miss::Dependent), cycles, "line {index}");
     };
@@ -72,7 +70,7 @@ fn a_line_costs_what_its_place_says() {
     let machine = Machine::modelled(model(), Options::default());
     in_turn(
         &machine,
-        vec![
+        &[
             expect(0, 1, Read, 200),
             expect(0, 1, Read, 0),
             // Modified in the same socket, then in the other one, and back.
@@ -91,7 +89,7 @@ fn a_line_costs_what_its_place_says() {
 #[test]
 fn lines_leave_caches_as_others_come() {
     let machine = Machine::modelled(model(), Options::default());
-    let visit = |others: u32, cycles: u64| -> (usize, Box<dyn Fn(Cpu<'_>)>) {
+    let visit = |others: u32, cycles: u64| -> Turn<'static> {
         let check = move |cpu: Cpu<'_>| {
             cpu.touch(line(0), Access::Write, Miss::Dependent);
             cpu.pollute(others);
@@ -99,7 +97,7 @@ fn lines_leave_caches_as_others_come() {
         };
         (0, Box::new(check))
     };
-    in_turn(&machine, vec![visit(1, 0), visit(4, 10), visit(15, 60), visit(31, 200)]);
+    in_turn(&machine, &[visit(1, 0), visit(4, 10), visit(15, 60), visit(31, 200)]);
     assert_eq!(machine.missed(CpuId::new(0)), 200 + 10 + 60 + 200);
 }
 
@@ -187,6 +185,26 @@ fn interrupts_take_their_time() {
     assert_eq!(done.get(), far.get() + 20 + 300);
     // Who is interrupted loses that time.
     assert_eq!(machine.clock(CpuId::new(1)), 10_000 + 1020);
+}
+
+#[test]
+fn who_is_ahead_answers_as_of_the_time_it_was_asked() {
+    let model = Model { slack: 10_000, arrive_local: 100, entry: 10, ..Model::free(2) };
+    let machine = Machine::modelled(model, Options::default());
+    let word = machine.engine().new_word(0);
+    let (handler, done): (Handler, _) = (Rc::new(|_| {}), Cell::new(0));
+    let ahead = |cpu: Cpu<'_>| {
+        for _ in 0..50 {
+            cpu.work(100);
+            cpu.load(word);
+        }
+    };
+    let asks = |cpu: Cpu<'_>| {
+        cpu.interrupt([CpuId::new(0)], &handler);
+        done.set(cpu.now());
+    };
+    machine.run(vec![Box::new(ahead), Box::new(asks)]).unwrap();
+    assert_eq!((done.get(), machine.clock(CpuId::new(0))), (110, 5010));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl<'m> Library<'m> {
     ) -> Option<Block<'m>> {
         let withheld = self.withheld.get();
         let order = Order::new(order).expect("an order that exists");
-        let block = token.alloc(Request::new(order, MigrateType::Movable).no_retry()).ok()?;
+        let block = token.alloc(Request::new(order, MigrateType::Movable)).ok()?;
         for frame in frames(&block) {
             self.oracle().taken(cpu, frame);
         }
@@ -119,12 +119,78 @@ fn verdict(library: &Library<'_>, result: Result<(), Failure>) -> Verdict {
     let memory = &library.memory;
     memory.drain_all();
     if let Err(violation) = memory.check() {
-        return seen(Symptom::Books, violation.to_string());
+        return seen(Symptom::Books, &violation.to_string());
     }
     let taken = library.oracle().frames_taken();
     if memory.free() + taken != FRAMES {
         let free = memory.free();
-        return seen(Symptom::Leaked, format!("{free} frames free, {taken} taken, of {FRAMES}"));
+        return seen(Symptom::Leaked, &format!("{free} frames free, {taken} taken, of {FRAMES}"));
     }
     Verdict::Clean
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright::Extent;
+
+    use super::*;
+    use crate::engine::Options;
+
+    /// The verdict on one CPU that does this.
+    fn on_one(program: impl Fn(Cpu<'_>, &Library<'_>) + 'static) -> Verdict {
+        let machine = Machine::new(1, Options::default());
+        run(&machine, None, |library| vec![Box::new(move |cpu| program(cpu, library))])
+    }
+
+    fn symptom(verdict: Verdict) -> Symptom {
+        match verdict {
+            Verdict::Seen { symptom, .. } => symptom,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_no_leak() {
+        let verdict = on_one(|cpu, library| {
+            let mut token = library.memory.cpu(cpu.id()).unwrap();
+            library.work(cpu, &mut token, &[0, 3, 1, 0]);
+        });
+        assert_eq!(verdict, Verdict::Clean);
+    }
+
+    #[test]
+    fn a_block_that_is_forgotten_was_leaked() {
+        let verdict = on_one(|cpu, library| {
+            let mut token = library.memory.cpu(cpu.id()).unwrap();
+            let block = library.take(cpu, &mut token, 2).unwrap();
+            frames(&block).for_each(|frame| library.oracle().freed(cpu, frame));
+            let _ = block.into_raw();
+        });
+        assert_eq!(symptom(verdict), Symptom::Leaked);
+    }
+
+    #[test]
+    fn what_is_withheld_is_seen_to_be_handed_out() {
+        let verdict = on_one(|cpu, library| {
+            let mut token = library.memory.cpu(cpu.id()).unwrap();
+            library.withheld.set(FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)));
+            library.take(cpu, &mut token, 0);
+        });
+        assert_eq!(symptom(verdict), Symptom::Withheld);
+    }
+
+    #[test]
+    fn a_frame_that_is_in_an_extent_cannot_be_taken() {
+        let verdict = on_one(|cpu, library| {
+            let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
+            let taken = library.memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
+            (0..FRAMES as u32).for_each(|frame| library.oracle().taken(cpu, frame));
+            let extent: Extent<'_> = taken.unwrap();
+            // Freed without a word to the oracle: whoever takes a frame of it takes it twice.
+            library.memory.free_extent(extent).unwrap();
+            let mut token = library.memory.cpu(cpu.id()).unwrap();
+            library.take(cpu, &mut token, 0);
+        });
+        assert_eq!(symptom(verdict), Symptom::TakenTwice);
+    }
 }

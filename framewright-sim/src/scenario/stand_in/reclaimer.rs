@@ -7,10 +7,8 @@
 use std::cell::{Cell, OnceCell};
 
 use crate::{
-    engine::{Cpu, LockId},
-    process::{
-        Access, CpuSet, FrameSource, Mapping, Oracle, Process, Pte, Purpose, Token, Trouble,
-    },
+    engine::{Cpu, CpuSet, LockId},
+    process::{Access, FrameSource, Mapping, Oracle, Process, Pte, Purpose, Token, Trouble},
     scenario::Bug,
 };
 

@@ -208,7 +208,7 @@ impl Process {
         let mut gathered = Vec::new();
         let start = pages.start;
         self.space.locked(cpu, || {
-            while !pages.is_empty() && gathered.len() < GATHER {
+            while pages.start < pages.end && gathered.len() < GATHER {
                 if let Some(mapping) = self.space.take_pte(cpu, pages.start).present() {
                     gathered.push(mapping.frame);
                     cpu.work(self.space.mmu().0.costs.unmap_page);
@@ -221,7 +221,7 @@ impl Process {
     }
 
     /// The last, after flushing: unmapping is about to return, so nobody may reach `pages`.
-    pub(crate) fn unreachable(&self, mut pages: Range<u32>) {
+    pub(crate) fn unreachable(&self, pages: Range<u32>) {
         if let Some(oracle) = self.space.mmu().oracle() {
             pages.for_each(|page| oracle.page_unmapped(self.space.id(), page));
         }

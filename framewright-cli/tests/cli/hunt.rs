@@ -1,0 +1,68 @@
+//! `framewright hunt`.
+
+use std::fs;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::{framewright, stdout_of};
+
+#[test]
+fn a_bug_is_found_and_what_is_printed_finds_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hunt.json");
+    let hunt = ["hunt", "reclaim", "--bug", "write-out-before-flush", "--schedule"];
+    let more = ["random", "--schedule", "exhaustive:1", "--json", path.to_str().unwrap()];
+    let text = stdout_of(&[&hunt[..], &more].concat());
+    let report: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let run = &report["runs"][0];
+    assert_eq!(run["settings"]["bug"], "write-out-before-flush");
+    assert_eq!(run["metrics"]["found"]["median"], run["metrics"]["hunts"]["median"]);
+    assert!(run["metrics"]["schedules_to_find"]["median"].as_f64().unwrap() >= 1.0);
+    assert_eq!(report["verdict"]["passed"], true);
+    let lines: Vec<&str> = text.lines().collect();
+    let command = lines.iter().position(|line| line.starts_with("framewright hunt ")).unwrap();
+    let args: Vec<&str> = lines[command].split(' ').skip(1).collect();
+    let again = stdout_of(&args);
+    assert!(again.contains("1 of 1") && again.contains(lines[command + 1]), "{again}");
+}
+
+#[test]
+fn controls_are_clean_and_nothing_else_is_hunted() {
+    let text = stdout_of(&["hunt", "take", "--bug", "none", "--schedule", "exhaustive:1"]);
+    assert!(text.contains("clean") && text.contains("all ") && !text.contains("of 1"), "{text}");
+}
+
+#[test]
+fn a_bug_that_is_not_found_fails() {
+    let args = ["hunt", "unmap", "--bug", "early-mask", "--schedule", "exhaustive:0"];
+    framewright(&args)
+        .assert()
+        .code(1)
+        .stdout(predicate::str::contains("0 of 1"))
+        .stderr(predicate::str::contains("check failed: unmap finds early-mask: 0 of 1"));
+}
+
+#[test]
+fn what_there_is_can_be_listed() {
+    let text = stdout_of(&["hunt", "list"]);
+    for word in ["munmap-race: ", "skipped-flush ", "missing-barrier ", "on 3 CPUs"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_hunted_is_named() {
+    for (args, complaint) in [
+        (&["hunt", "unmapp"][..], "munmap-race"),
+        (&["hunt", "--bug", "flush"], "there is: free-before-flush"),
+        (&["hunt", "take", "--bug", "early-mask"], "it can have: unlocked-take"),
+        (&["hunt", "isolate", "--bug", "early-mask"], "there to stay clean"),
+        (&["hunt", "--schedule", "pct:0"], "pct:DEPTH (1 to 64)"),
+        (&["hunt", "--schedule", "replay:3=1"], "of one scenario"),
+        (&["hunt", "--seeds", "0"], "0 is not in 1..=10000"),
+    ] {
+        let complaint = predicate::str::contains(complaint);
+        framewright(args).assert().code(2).stdout("").stderr(complaint);
+    }
+}

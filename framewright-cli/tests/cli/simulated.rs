@@ -1,0 +1,97 @@
+//! `framewright run` on simulated machines, and workloads that run on all kinds.
+
+use std::fs;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::{framewright, stdout_of};
+
+const BRIEF: [&str; 4] = ["--window", "1ms", "--warm-up", "200us"];
+
+fn labels(report: &Value) -> Vec<&str> {
+    let runs = report["runs"].as_array().unwrap();
+    runs.iter().map(|run| run["label"].as_str().unwrap()).collect()
+}
+
+fn report_of(args: &[&str]) -> (String, Value, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let text = stdout_of(&[args, &BRIEF, &["--json", path.to_str().unwrap()]].concat());
+    let bytes = fs::read(path).unwrap();
+    (text, serde_json::from_slice(&bytes).unwrap(), bytes)
+}
+
+#[test]
+fn workloads_run_on_threads_too() {
+    for workload in ["kbuild", "socket-pairs"] {
+        let text = stdout_of(&["run", workload, "--machine", "host:2", "--quick"]);
+        assert!(text.contains("contents  holds"), "{text}");
+        assert!(text.contains("invariants  holds"), "{text}");
+    }
+}
+
+#[test]
+fn both_designs_run_and_the_same_command_gives_the_same_bytes() {
+    for workload in ["page-fault", "kbuild", "socket-pairs"] {
+        let args = ["run", workload, "--machine", "uniform:4", "--memory", "2GiB"];
+        let (text, report, bytes) = report_of(&args);
+        assert_eq!(labels(&report), ["framewright", "list-buddy"]);
+        assert!(text.contains("uniform:4 (simulated): 4 CPUs, 1 node, 2048 MiB"), "{text}");
+        assert!(text.contains("what a model of this machine says"), "{text}");
+        assert!(text.contains(" guessed; `framewright machines uniform:4`"), "{text}");
+        assert_eq!(report_of(&args).2, bytes, "{workload}");
+        let (.., other) = report_of(&[&args[..], &["--seed", "2"]].concat());
+        assert_ne!(other, bytes, "{workload}");
+    }
+}
+
+#[test]
+fn settings_and_lists_reach_whoever_knows_them() {
+    let vs = ["--vs", "pcp.bulk_free=choose-under-lock", "--lists", "31/186", "--memory", "2GiB"];
+    let (text, report, _) =
+        report_of(&[&["run", "page-fault", "--machine", "uniform:2"], &vs[..]].concat());
+    assert_eq!(
+        labels(&report),
+        ["framewright base", "framewright vs", "list-buddy base", "list-buddy vs"]
+    );
+    assert!(
+        text.contains("list-buddy vs     pcp.bulk_free=choose-under-lock  lists=31/186"),
+        "{text}"
+    );
+}
+
+#[test]
+fn machines_of_many_sizes_make_series_and_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("scaling.svg");
+    let machine = ["run", "page-fault", "--machine", "uniform:1..4"];
+    let (text, report, _) = report_of(&[&machine[..], &["--svg", svg.to_str().unwrap()]].concat());
+    assert!(text.contains("zone_lock_wait_pct"), "{text}");
+    let points = report["runs"][1]["series"]["pages_per_s"].as_array().unwrap();
+    let cpus: Vec<_> = points.iter().map(|point| point[0].as_u64().unwrap()).collect();
+    assert_eq!(cpus, [1, 2, 4]);
+    assert!(fs::read_to_string(svg).unwrap().contains("list-buddy"));
+}
+
+#[test]
+fn options_that_do_not_fit_the_machine_are_refused() {
+    for (options, hint) in [
+        (&["--machine", "host:2", "--lists", "31/186"][..], "simulated machines"),
+        (&["--machine", "uniform:2", "--svg", "x.svg"], "--machine uniform:1..512"),
+        (&["--machine", "uniform:1..4", "--memory", "4GiB"], "512 MiB for every CPU"),
+        (&["--machine", "uniform:4", "--memory", "64MiB"], "give it at least"),
+        (&["--machine", "uniform:4", "--window", "soon"], "--window"),
+        (&["--machine", "uniform:4..2"], "smaller ones first"),
+    ] {
+        framewright(&[&["run", "page-fault"], options].concat())
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(predicate::str::contains(hint));
+    }
+    framewright(&["run", "socket-pairs", "--machine", "uniform:1"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("second CPU for a reader"));
+}

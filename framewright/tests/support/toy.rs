@@ -1,0 +1,34 @@
+//! Machines that are mostly nothing, and memories that need not be kept alive.
+//!
+//! Tests that care about one thing a machine does write that; the rest of the machine is here.
+
+use framewright::{Config, Layout, Memory, Platform};
+use std::mem::MaybeUninit;
+
+/// The part of a [`Platform`] that does nothing: no interrupts, frames without contents, no time.
+/// The lock is the library's own.
+macro_rules! mostly_nothing {
+    () => {
+        type Lock = framewright::sync::SpinFlag;
+        type Word = framewright::sync::PlainWord;
+        type Irq = ();
+
+        fn irq_save(&self) {}
+        fn irq_restore(&self, (): ()) {}
+        fn clear(&self, _: framewright::Pfn, _: framewright::Order) {}
+        fn copy(&self, _: framewright::Pfn, _: framewright::Pfn) {}
+
+        fn now(&self) -> u64 {
+            0
+        }
+    };
+}
+pub(crate) use mostly_nothing;
+
+/// A memory that lives as long as the process.
+pub(crate) fn leaked<P: Platform>(platform: P, config: &Config<'_>) -> &'static Memory<'static, P> {
+    let layout = Layout::new::<P>(config).unwrap();
+    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()].leak();
+    let start = buffer.as_ptr().align_offset(layout.align());
+    Box::leak(Box::new(Memory::new(platform, config, &mut buffer[start..]).unwrap()))
+}
