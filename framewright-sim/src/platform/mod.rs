@@ -133,6 +133,8 @@ unsafe impl Platform for Simulated {
     type Word = SimWord;
     type Irq = bool;
 
+    const LISTENING: bool = true;
+
     #[inline]
     fn irq_save(&self) -> bool {
         self.cpu().is_some_and(|cpu| cpu.mask_interrupts())
