@@ -1,6 +1,6 @@
 //! Workloads: what systems do to a page allocator, written once and run on any machine.
 //!
-//! A workload is two things. Its *body* is what one CPU does: a loop over a [`Cpu`](cpu::Cpu),
+//! A workload is two things. Its *body* is what one CPU does: a loop over a `Cpu`,
 //! which is an allocator as one CPU sees it and a world with time and memory. It knows neither
 //! threads nor clocks, nor which allocator it asks. A *driver* belongs to a kind of machine: it
 //! makes the CPUs, runs the body on each, and turns counters and times into figures.
