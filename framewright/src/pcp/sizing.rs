@@ -234,8 +234,11 @@ impl Sizing {
         if !drains {
             return 0;
         }
-        // The burst has been answered; the next drain takes another one.
-        self.free_count = 0;
+        if rule == HighOrderDrain::SecondConsecutive {
+            // The burst has been answered; the next drain takes another one. The older rule does
+            // not know that, and is here to be compared with.
+            self.free_count = 0;
+        }
         let most = self.batch << self.scale_max;
         // Whoever drains by bursts has to hold one.
         let least = self.burst.clamp(self.high_min, self.high_max);
@@ -327,8 +330,9 @@ mod tests {
         assert_eq!(free(5000, second), 0);
         assert_eq!(free(5005, second), 0, "another free came between");
         assert_eq!(free(5009, second), 800);
-        assert_eq!(free(5020, HighOrderDrain::EveryFree), 0, "the burst has been answered");
+        assert_eq!(free(5014, second), 0, "the burst has been answered");
         assert_eq!(free(5100, HighOrderDrain::EveryFree), 800);
+        assert_eq!(free(5108, HighOrderDrain::EveryFree), 800, "every free drains again");
     }
 
     #[test]
