@@ -51,8 +51,8 @@ pub(crate) struct WorkloadArgs {
     /// Simulated machines: frames per batch and on a CPU's lists, for both designs, as in 31/186
     #[arg(long, value_name = "BATCH/HIGH")]
     pub(crate) lists: Option<Lists>,
-    /// Simulated machines: virtual time that figures are taken from, as in 50ms [default: 50ms;
-    /// kbuild 200ms]
+    /// Simulated machines: virtual time that figures are taken from, as in 50ms [default: 50ms,
+    /// kbuild 200ms; longer on less than 64 CPUs]
     #[arg(long, value_name = "TIME")]
     pub(crate) window: Option<humantime::Duration>,
     /// Simulated machines: virtual time before that [default: 20ms; kbuild 60ms]

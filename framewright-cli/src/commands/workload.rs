@@ -80,8 +80,9 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
 /// Both designs on one simulated machine.
 fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     let frames = args.memory.map(|memory| memory.frames());
-    let simulation =
-        Simulation { work: work.clone(), spec: spec.clone(), frames, plan: plan(work, args) };
+    let plan = plan(work, args);
+    let plan = if args.window.is_some() { plan } else { plan.on(spec.cpus()) };
+    let simulation = Simulation { work: work.clone(), spec: spec.clone(), frames, plan };
     let lists = args.lists.map(|lists| lists.0);
     let contenders: Vec<Contender> =
         contenders(args).iter().map(|contender| simulation.with_lists(contender, lists)).collect();

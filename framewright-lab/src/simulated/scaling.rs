@@ -20,7 +20,7 @@ pub struct Scaling {
     pub work: Workload,
     /// How many CPUs the machines have.
     pub cpus: Vec<u16>,
-    /// For how long.
+    /// For how long; small machines are watched longer.
     pub plan: Plan,
     /// The same list sizes for everybody, if any.
     pub lists: Option<ListSizes>,
@@ -69,7 +69,7 @@ impl Scaling {
             reason: error.to_string(),
         };
         let spec = Spec::uniform(cpus).map_err(refused)?;
-        Ok(Simulation { work: self.work.clone(), spec, frames: None, plan: self.plan })
+        Ok(Simulation { work: self.work.clone(), spec, frames: None, plan: self.plan.on(cpus) })
     }
 }
 
