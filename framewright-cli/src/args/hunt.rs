@@ -20,7 +20,7 @@ Examples:
       All scenarios and bugs, in less than a minute.
   framewright hunt --full
       As it is promised: 20 seeds of up to 100,000 schedules for each bug, 1,000,000 for each
-      control, and exhaustive searches. Takes tens of minutes.
+      control, and exhaustive searches. Have patience.
   framewright hunt unmap --bug early-mask --schedule random --seeds 20
       One bug, with 20 seeds.
   framewright hunt drain --bug none --schedule random --schedules 1000000

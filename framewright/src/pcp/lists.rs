@@ -147,7 +147,8 @@ impl<'m> Lists<'m> {
     }
 
     /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the
-    /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full. Returns the frames moved.
+    /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full.
+    /// Returns the frames moved.
     pub(super) fn gather(
         &mut self,
         here: Here<'_, 'm, impl Platform>,
