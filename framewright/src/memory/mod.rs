@@ -28,6 +28,7 @@ use crate::{
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
+    reclaim::LruState,
     sync::{AtomicBool, AtomicU32},
     tuning::{OwnerChoice, Tuning},
     zone::{Zone, Zonelists},
@@ -58,6 +59,8 @@ pub struct Memory<'m, P: Platform> {
     owner_lock: OwnerLock,
     layout: Layout,
     planes: PlaneArrays<'m>,
+    /// What reclaim keeps, if the embedder wants it.
+    lru: Option<LruState<'m, P>>,
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
@@ -104,6 +107,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             owner_lock,
             layout,
             planes: parts.planes,
+            lru: parts.lru,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
             judge: Judge::new(),
@@ -143,6 +147,10 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         block.belongs_to(self.tag)
+    }
+
+    pub(crate) fn lru_state(&self) -> Option<&LruState<'m, P>> {
+        self.lru.as_ref()
     }
 
     pub(crate) fn judge(&self) -> &Judge {
