@@ -43,6 +43,7 @@ pub mod platform;
 pub mod reclaim;
 mod set;
 pub mod sync;
+pub mod tlb;
 pub mod tuning;
 mod zone;
 

@@ -16,6 +16,7 @@ use crate::{
     platform::{CpuId, OwnerLock, Platform},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
     sync::{AtomicBool, AtomicU8, AtomicU32},
+    tlb::{CpuFlushes, Group, Parked, Tlb, parked_capacity},
     tuning::Hardening,
     zone::{Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
 };
@@ -47,6 +48,10 @@ pub struct Layout {
     states: bool,
     /// Slots of the quarantine of a CPU for a zone.
     quarantine: usize,
+    /// Bytes and alignment of what a CPU is asked to flush: a word of it is the machine's.
+    flushes: (usize, usize),
+    /// Frames that may wait for a flush.
+    parked: usize,
 }
 
 impl Layout {
@@ -75,6 +80,8 @@ impl Layout {
             lru_batch: (size_of::<LruBatch<P>>(), align_of::<LruBatch<P>>()),
             states: config.is_paranoid(),
             quarantine: quarantine_of(config),
+            flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
+            parked: parked_of(config),
         };
         for zone in config.zones() {
             layout.zones += 1;
@@ -102,7 +109,8 @@ impl Layout {
     #[must_use]
     pub fn align(&self) -> usize {
         let lru = self.lru_node.1.max(self.lru_batch.1);
-        align_of::<Pageblock>().max(self.pages.1).max(self.zone.1).max(lru)
+        let own = align_of::<Pageblock>().max(self.pages.1).max(self.zone.1);
+        own.max(self.flushes.1).max(lru)
     }
 
     /// The parts of the metadata and what each costs.
@@ -126,7 +134,10 @@ impl Layout {
                 .of_cpus()
                 .optional(),
             Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
+            Part::new::<u32>("parked frames", self.parked, false),
+            Part::new::<Group>("parked groups", Parked::groups_for(self.parked), false),
             Part::new::<CpuState>("CPUs", self.cpus, true),
+            Part::of_bytes("CPU flushes", self.cpus * self.flushes.0).of_cpus(),
             Part::of_bytes("CPU lists", self.cpus * self.zones * self.pages.0).of_cpus(),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
@@ -204,6 +215,11 @@ fn quarantine_of(config: &Config<'_>) -> usize {
     if config.is_paranoid() { config.tuning.paranoid.quarantine as usize } else { 0 }
 }
 
+/// Frames that may wait for a flush.
+fn parked_of(config: &Config<'_>) -> usize {
+    parked_capacity(&config.tuning.tlb, config.managed())
+}
+
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].
 pub(super) struct Parts<'m, P: Platform> {
     pub(super) zones: &'m [Zone<'m, P>],
@@ -211,6 +227,7 @@ pub(super) struct Parts<'m, P: Platform> {
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     pub(super) lists: &'m [CpuPages<'m, P>],
     pub(super) cpus: &'m [CpuState],
+    pub(super) tlb: Tlb<'m, P>,
     pub(super) planes: PlaneArrays<'m>,
     pub(super) lru: Option<LruState<'m, P>>,
 }
@@ -248,7 +265,8 @@ fn carve_parts<'m, P: Platform>(
         carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
     let zonelists = build_zonelists(rows, layout, config, zones);
     let lru = if layout.planes.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
-    Some(Parts { zones, zonelists, lists, cpus, planes, lru })
+    let tlb = carve_tlb(layout, config, zones, carver)?;
+    Some(Parts { zones, zonelists, lists, cpus, tlb, planes, lru })
 }
 
 fn carve_lru<'m, P: Platform>(
@@ -261,10 +279,24 @@ fn carve_lru<'m, P: Platform>(
     let flags = carver.array(frames, |_| LruFlags::new())?;
     let node = |i| LruNode::new(NodeId::new(i as u8).unwrap_or_default(), links);
     let nodes = carver.array(layout.nodes, node)?;
-    let share = |i: usize| ZoneShare::new(ZoneId::new(i), &zones[i]);
+    let share = |i: usize| ZoneShare::new(&zones[i]);
     let shares = carver.array(layout.zones, share)?;
     let batches = carver.array(layout.cpus, |i| LruBatch::new(CpuId::new(i as u16)))?;
     Some(LruState { nodes, zones: shares, flags, batches, swap: AtomicBool::new(false) })
+}
+
+fn carve_tlb<'m, P: Platform>(
+    layout: &Layout,
+    config: &Config<'_>,
+    zones: &[Zone<'m, P>],
+    carver: &mut Carver<'m>,
+) -> Option<Tlb<'m, P>> {
+    let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
+    let groups = carver.array(Parked::groups_for(layout.parked), |_| Group::EMPTY)?;
+    let frames = carver.array(layout.parked, |_| 0)?;
+    let base = zones.iter().map(Zone::base).min().unwrap_or_default();
+    let tuning = config.tuning.tlb;
+    Some(Tlb::new(tuning, layout.parked as u32, cpus, Parked::new(base, groups, frames)))
 }
 
 /// The arrays of all zones, of which each takes its part off the front.

@@ -16,6 +16,7 @@ mod mobility;
 mod planes;
 mod ranges;
 mod text;
+mod translations;
 mod withhold;
 mod zones;
 
@@ -30,6 +31,7 @@ use crate::{
     platform::{OwnerLock, Platform},
     reclaim::LruState,
     sync::{AtomicBool, AtomicU32},
+    tlb::Tlb,
     tuning::{OwnerChoice, Tuning},
     zone::{Zone, Zonelists},
 };
@@ -58,6 +60,7 @@ pub struct Memory<'m, P: Platform> {
     tuning: Tuning,
     owner_lock: OwnerLock,
     layout: Layout,
+    tlb: Tlb<'m, P>,
     planes: PlaneArrays<'m>,
     /// What reclaim keeps, if the embedder wants it.
     lru: Option<LruState<'m, P>>,
@@ -106,6 +109,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             tuning,
             owner_lock,
             layout,
+            tlb: parts.tlb,
             planes: parts.planes,
             lru: parts.lru,
             tag: MemoryTag::at(tag),

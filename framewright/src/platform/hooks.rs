@@ -142,6 +142,8 @@ pub enum Section {
     Lru(NodeId),
     /// The batch of moves of a CPU, under its lock.
     LruBatch(CpuId),
+    /// The frames that wait for a flush, under their lock.
+    Parked,
 }
 
 /// Places where a simulator may switch CPUs, and what it may force to happen there.
@@ -162,4 +164,7 @@ pub enum Site {
     Drain,
     /// A pass of reclaim is between two questions to the owner of pages. Cannot be forced.
     Reclaim,
+    /// What CPUs were asked to flush, or have flushed, is about to be read or changed. Cannot be
+    /// forced.
+    Flush,
 }

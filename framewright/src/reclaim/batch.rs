@@ -8,8 +8,6 @@ use crate::{
     sync::SpinLock,
 };
 
-use super::lists::End;
-
 /// What is to be done with a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
@@ -21,16 +19,6 @@ pub(super) enum Move {
     Deactivate,
     /// To where it is reclaimed next.
     Rotate,
-}
-
-impl Move {
-    /// Where on its list the page goes.
-    pub(super) const fn end(self) -> End {
-        match self {
-            Move::Rotate => End::Tail,
-            Move::Add | Move::Activate | Move::Deactivate => End::Head,
-        }
-    }
 }
 
 /// Moves that a batch can hold.

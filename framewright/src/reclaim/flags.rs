@@ -72,8 +72,8 @@ impl Flags {
         self.update(|flags| (flags & PLACE == from as u8).then_some(flags & !PLACE | to as u8))
     }
 
-    fn update(&self, mut change: impl FnMut(u8) -> Option<u8>) -> bool {
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |flags| change(flags)).is_ok()
+    fn update(&self, change: impl FnMut(u8) -> Option<u8>) -> bool {
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
     /// Begins the life of a page that is unknown; `false` if it is known.

@@ -187,6 +187,12 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         self.state.nodes.get(node.index()).map_or(0, |node| node.isolated(kind))
     }
 
+    /// Pages of a node whose writing reclaim has begun, and which are not written yet.
+    #[must_use]
+    pub fn writing(&self, node: NodeId) -> u64 {
+        self.state.nodes.get(node.index()).map_or(0, |node| node.writing())
+    }
+
     /// Pages of a zone that reclaim could still free, at the most: those on its lists, without
     /// anonymous ones where these have nowhere to go. What
     /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable) wants to know.

@@ -5,7 +5,7 @@ use crate::{
     observe::{NodeStat, NodeStats},
     platform::{Platform, Section},
     sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
-    zone::{NodeId, Zone, ZoneId, ZoneKind},
+    zone::{NodeId, Zone, ZoneKind},
 };
 
 use super::{
@@ -16,7 +16,6 @@ use super::{
 
 /// A zone as the lists see it.
 pub(crate) struct ZoneShare {
-    pub(super) id: ZoneId,
     pub(super) node: NodeId,
     pub(super) kind: ZoneKind,
     /// Its first frame, and where its entries start in the planes.
@@ -27,10 +26,9 @@ pub(crate) struct ZoneShare {
 }
 
 impl ZoneShare {
-    pub(crate) fn new<P: Platform>(id: ZoneId, zone: &Zone<'_, P>) -> Self {
+    pub(crate) fn new<P: Platform>(zone: &Zone<'_, P>) -> Self {
         let start = zone.planes_at() as u32;
         Self {
-            id,
             node: zone.node(),
             kind: zone.kind(),
             base: zone.base(),
@@ -116,6 +114,7 @@ impl<'m, P: Platform> Node<'m, P> {
         self.isolated[kind as usize].fetch_sub(pages, Ordering::Relaxed);
     }
 
+    /// Pages under write-back that reclaim has begun.
     pub(super) fn writing(&self) -> u64 {
         self.writing.load(Ordering::Relaxed).into()
     }

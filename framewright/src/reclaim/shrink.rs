@@ -44,6 +44,8 @@ struct Pass<'p> {
     /// Locked, and not released.
     locked: Pages,
     mapped: Pages,
+    /// No translation is left, but perhaps in the caches of CPUs.
+    unmapped: Pages,
     dirty: Pages,
     pinned: Pages,
     /// To be reclaimed only if they are clean.
@@ -71,6 +73,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             left: 0,
             locked: 0,
             mapped: 0,
+            unmapped: 0,
             dirty: 0,
             pinned: 0,
             only_clean: 0,
@@ -81,7 +84,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         };
         self.memory.platform().cost(Cost::ReclaimPages, cluster.len() as u32);
         self.lock(&mut pass);
-        self.skip_writeback(&mut pass);
         self.judge_references(&mut pass);
         self.unmap(&mut pass, retire);
         self.skip_pinned(&mut pass);
@@ -99,7 +101,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.state.page_at(pass.cluster.slot(at)).flags
     }
 
-    /// Phase 1.
+    /// Phases 1 to 3.
     fn lock(&self, pass: &mut Pass<'_>) {
         self.step();
         let group = pass.cluster.gather(pass.cluster.all());
@@ -123,7 +125,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Phases 2 and 3 for one page.
+    /// Phases 2 and 3, for one page.
     fn look_at_io(&self, pass: &mut Pass<'_>, at: u32, state: PageState) {
         let flags = self.flags(pass, at);
         let seen = &mut pass.seen;
@@ -142,11 +144,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             seen.writeback += 1;
         }
         pass.give_up(1 << at, true);
-    }
-
-    fn skip_writeback(&self, pass: &mut Pass<'_>) {
-        // Decided page by page above; what is left is not under write-back.
-        debug_assert_eq!(pass.left & pass.activate, 0);
     }
 
     /// Phase 4.
@@ -169,14 +166,20 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Phase 7.
     fn unmap(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
+        if pass.left == 0 {
+            return;
+        }
+        retire.reserve(pass.left.count_ones() as usize);
         self.step();
         let group = pass.cluster.gather(pass.left & pass.mapped);
         let ask = |frames: &[_], out: &mut [_]| self.owner.unmap(frames, retire.batch(), out);
         for (at, unmapped) in group.ask(ask) {
             let bit = 1 << at;
             match unmapped {
-                Unmapped::Gone { dirty: true } => pass.dirty |= bit,
-                Unmapped::Gone { dirty: false } => {}
+                Unmapped::Gone { dirty } => {
+                    pass.unmapped |= bit;
+                    pass.dirty |= if dirty { bit } else { 0 };
+                }
                 Unmapped::Still => {
                     pass.seen.unmap_fail += 1;
                     pass.give_up(bit, true);
@@ -261,7 +264,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if pass.left == 0 {
             return;
         }
-        retire.make_room(pass.left.count_ones() as usize);
         self.step();
         let node = self.state.node(pass.scan.node);
         let clock = node.clock();
@@ -300,6 +302,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let activated = pass.seen.activated[pass.kind as usize].into();
         node.count(NodeStat::Pgactivate, activated);
         node.advance_clock(activated);
+        if pass.unmapped & !pass.released != 0 {
+            retire.flush();
+        }
         let locked = pass.cluster.gather(pass.locked);
         if pass.locked != 0 {
             self.owner.unlock(locked.frames());
