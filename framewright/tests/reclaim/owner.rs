@@ -59,6 +59,8 @@ unsafe impl PageOwner<World> for World {
             let page = pages.page(pfn);
             assert!(page.locked, "unlocks a page that it has not locked");
             page.locked = false;
+            let is_pending = pages.cached.contains(&pfn);
+            assert!(!is_pending, "whoever maps the page next finds a CPU that reaches it already");
         }
     }
 
@@ -147,7 +149,7 @@ unsafe impl PageOwner<World> for World {
         self.each(frames, out, |pages, pfn| {
             let shadow = *shadows.next().expect("as many shadows as frames");
             let page = pages.page(pfn);
-            assert!(page.locked, "releases what is not locked");
+            assert!(page.locked && !page.pinned, "releases what is pinned, or not locked");
             if page.references > 0 || page.maps > 0 || page.writeback {
                 return Released::Busy;
             }
