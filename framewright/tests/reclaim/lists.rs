@@ -3,7 +3,7 @@
 use framewright::{
     CpuId, Order, Pfn,
     observe::NodeStat,
-    reclaim::{LruList, PageKind},
+    reclaim::{Abandoned, LruList, PageKind},
 };
 
 use crate::world::{CPU, OTHER, filled, memory, node, stat};
@@ -31,9 +31,7 @@ fn an_isolated_page_can_be_abandoned() {
     assert!(!world.lru().remove(pfn), "somebody has it");
     assert!(world.lru().check().is_err(), "a page is isolated");
     // SAFETY: nobody uses the page, which was never mapped by another CPU.
-    assert!(unsafe { world.lru().abandon(pfn) });
-    // SAFETY: as above; nothing happens the second time.
-    assert!(!unsafe { world.lru().abandon(pfn) });
+    assert_eq!(unsafe { world.lru().abandon(pfn) }, Abandoned::Theirs);
     assert!(!world.lru().put_back(pfn), "it is ours to free now");
     assert!(world.lru().list_of(pfn).is_none());
     let mut pages = world.pages();

@@ -182,10 +182,7 @@ impl World {
             return;
         }
         pages.resident.remove(&pfn);
-        pages.place.remove(&id);
-        pages.truth.remove(&id);
-        pages.store.remove(&id);
-        pages.shadows.remove(&id);
+        pages.forget(id);
         drop(pages);
         self.memory().flusher(CPU, self).settle(owed());
         assert!(self.lru().remove(pfn), "nobody else has it isolated");
