@@ -114,6 +114,7 @@ pub enum Rest {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one of it per node")]
 enum Phase {
     Idle,
     Working(Round),

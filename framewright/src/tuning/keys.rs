@@ -254,7 +254,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "tlb.batch",
-        default: "32",
+        default: "64",
         range: "1 to 65536 frames",
         meaning: "frames that are flushed at once; with tlb.batching=all, smaller batches wait for \
                   each other until there are so many",
