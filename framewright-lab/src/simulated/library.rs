@@ -39,7 +39,7 @@ pub(super) fn run(
     let window = stage.play(&Cast {
         seat: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
-        held: &|| memory.held_by_cpus(),
+        held: &|| memory.held_by_cpus() + memory.in_depots(),
     });
     let failed =
         |failure| SimulationError::Failed { contender: contender.label.clone(), seed, failure };

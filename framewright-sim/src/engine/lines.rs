@@ -41,8 +41,10 @@ impl Family {
     pub const DESCRIPTORS: Self = Self(8);
     /// Whatever programs touch of their own.
     pub const PROGRAM: Self = Self(9);
+    /// Depots, by zone.
+    pub const DEPOTS: Self = Self(11);
 
-    const COUNT: usize = 11;
+    const COUNT: usize = 12;
 }
 
 /// A logical cache line.

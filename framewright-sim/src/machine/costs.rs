@@ -180,6 +180,8 @@ pub struct Library {
     pub choose_bundles: u64,
     /// A frame chosen to leave the lists under the zone lock.
     pub choose_singly: u64,
+    /// A block without neighbours that was picked out of a batch, or put together to one.
+    pub loose_blocks: u64,
     /// A request to the zone.
     pub refill: u64,
     /// A batch on its way to the zone.
@@ -200,6 +202,8 @@ pub struct Library {
     pub give_bundles: u64,
     /// A frame given.
     pub give_frames: u64,
+    /// A block copied to or from the depot.
+    pub depot_blocks: u64,
     /// A pageblock moved to another list.
     pub relist: u64,
     /// A pageblock that comes or goes as a whole.

@@ -17,6 +17,7 @@ pub(super) fn set_homes(machine: &Machine) {
         Family::HEADS,
         Family::HEADERS,
         Family::GIGABLOCKS,
+        Family::DEPOTS,
     ];
     let last = nodes.iter().copied().max().unwrap_or_default();
     for zone in 0..=last {
@@ -41,6 +42,7 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
         platform::Line::Heads(zone, pageblock) => of_zone(Family::HEADS, zone, pageblock),
         platform::Line::Header(zone, pageblock) => of_zone(Family::HEADERS, zone, pageblock),
         platform::Line::Gigablock(zone, index) => of_zone(Family::GIGABLOCKS, zone, index),
+        platform::Line::Depot(zone, index) => of_zone(Family::DEPOTS, zone, index),
         platform::Line::CpuLists(zone, cpu) => of_zone(Family::CPU_LISTS, zone, cpu.get().into()),
         platform::Line::CpuStore(zone, cpu, index) => {
             let member = of_both(zone, cpu, cpus) as u32;

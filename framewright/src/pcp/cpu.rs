@@ -190,14 +190,15 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     pub(super) fn account_take(
         &self,
         want: &Want,
-        taken: &Bundles,
+        (taken, loose): (&Bundles, &[u32]),
         mixed: Option<Mixed>,
         access: Access,
     ) {
-        self.count_lock(taken.frames());
+        self.count_lock(taken.frames() + ((loose.len() as u64) << want.order.get()));
         if P::TRACING {
             let percpu_refill = want.blocks > 1;
-            for (pfn, order) in self.blocks_of(taken.as_slice()) {
+            let loose = loose.iter().map(|&frame| (self.pfn(frame), want.order));
+            for (pfn, order) in loose.chain(self.blocks_of(taken.as_slice())) {
                 let migratetype = want.migratetype;
                 let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
                 self.platform.trace(self.id, &event);

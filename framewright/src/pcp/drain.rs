@@ -57,7 +57,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         };
         if !leaving.is_empty() {
             self.count_drain(DrainReason::Capacity, leaving.frames());
-            self.give_drained(&leaving);
+            self.give_surplus(&mut leaving);
         }
         if due.frames > 0 {
             self.drain_frames(list, due);
@@ -124,7 +124,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             }
             self.count_drain(due.reason, moved);
             if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
-                self.give_drained(&leaving);
+                self.give_drained(&mut leaving, due.reason);
             } else {
                 self.trace_drained(&leaving);
             }
@@ -203,9 +203,20 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.pages.counters.drained_frames.add(frames);
     }
 
-    fn give_drained(&self, leaving: &Bundles) {
+    /// Gives back what was drained: where it is all that a CPU has, for good.
+    fn give_drained(&self, leaving: &mut Bundles, reason: DrainReason) {
+        if matches!(reason, DrainReason::Threshold | DrainReason::HighOrder) {
+            self.give_surplus(leaving);
+        } else {
+            self.trace_drained(leaving);
+            self.give(leaving);
+        }
+    }
+
+    /// Gives back what a CPU has too much of.
+    fn give_surplus(&self, leaving: &mut Bundles) {
         self.trace_drained(leaving);
-        self.give(leaving);
+        self.give_parted(leaving);
     }
 
     fn trace_drained(&self, leaving: &Bundles) {

@@ -112,6 +112,23 @@ impl<'m> Lists<'m> {
         }
     }
 
+    /// Puts blocks without neighbours on the ring of a list, the last to be handed out first.
+    /// `false` if there is no ring that is empty.
+    pub(super) fn accept_loose(
+        &mut self,
+        here: Here<'_, 'm, impl Platform>,
+        list: ListIndex,
+        blocks: &[u32],
+    ) -> bool {
+        if here.pages.len(list) > 0 || here.pages.limit(list) == 0 {
+            return false;
+        }
+        here.cost(Cost::RingRuns, (blocks.len() as u32).div_ceil(64));
+        self.ring(list)[..blocks.len()].copy_from_slice(blocks);
+        here.pages.set_len(list, blocks.len());
+        true
+    }
+
     #[inline(always)]
     fn accept_one(
         &mut self,
@@ -379,7 +396,7 @@ fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
 /// Packs the leading blocks that lie in one word. Returns how many entries were used: all that
 /// lie in the word of the first, up to the first that does not or that repeats one.
 #[inline(always)]
-fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
+pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     let &first = frames.first()?;
     let word = first / 64;
     // Frames freed in the order of memory are the common case, and cheap to recognise.

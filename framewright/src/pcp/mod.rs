@@ -26,6 +26,7 @@
 //! size.
 
 mod cpu;
+mod depot;
 mod drain;
 mod index;
 mod lists;

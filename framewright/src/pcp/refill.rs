@@ -5,7 +5,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
-    zone::{Access, Refused},
+    zone::{Access, Fallbacks, Loose, Refused},
 };
 
 /// What the lists say to a request.
@@ -50,17 +50,27 @@ impl<P: Platform> Cpu<'_, '_, P> {
     fn refill(&self, list: ListIndex, blocks: u32, access: Access) -> Result<u32, Refused> {
         let at_most = blocks.saturating_add(64);
         let mut taken = Bundles::new();
-        self.take(list.order(), list.migratetype(), (blocks, at_most), access, &mut taken)?;
+        let mut loose = Loose::new();
+        let how_many = (blocks, at_most);
+        let (order, of) = (list.order(), list.migratetype());
+        self.take(order, of, how_many, access, &mut taken, Some(&mut loose))?;
         let counters = &self.pages.counters;
         counters.refills.add(1);
-        counters.refilled_frames.add(taken.frames());
-        let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
+        counters.refilled_frames.add(taken.frames() + loose.frames());
+        let frame = loose.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
+        let mut homeless = Loose::new();
         let accepted = self.pages.as_owner(self.platform, |lists| {
             // Read inside: see `CpuToken::type_of`.
-            let stays = |bundle: Bundle| {
-                self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
-            };
+            let is_withheld =
+                |frame: u32| self.zone.type_number(frame) == MigrateType::Isolate as u8;
+            if self.zone.withholds() {
+                loose.part(&mut homeless, is_withheld);
+            }
+            if lists.accept_loose(self.here(), list, loose.blocks()) {
+                loose.clear();
+            }
+            let stays = |bundle: Bundle| !is_withheld(bundle.word * 64);
             lists.accept(self.here(), list, taken.as_slice(), stays, &mut leaving);
             self.pages.count_alloc(list);
             counters.list_misses.add(1);
@@ -71,6 +81,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
             counters.pgalloc.add(list.order().frames());
             self.give(&taken);
         }
+        self.give_loose(&mut loose);
+        self.give_loose(&mut homeless);
         Ok(frame)
     }
 
@@ -82,7 +94,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         access: Access,
     ) -> Result<u32, Refused> {
         let mut taken = Bundles::new();
-        self.take(order, migratetype, (1, 1), access, &mut taken)?;
+        self.take(order, migratetype, (1, 1), access, &mut taken, None)?;
         let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
         self.pages.counters.zone_allocs.add(1);
         self.pages.counters.pgalloc.add(order.frames());
@@ -90,6 +102,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         Ok(frame)
     }
 
+    /// Takes a batch from the zone. Before that refuses, or mixes types, the depot is given back.
     fn take(
         &self,
         order: Order,
@@ -97,24 +110,47 @@ impl<P: Platform> Cpu<'_, '_, P> {
         (blocks, at_most): (u32, u32),
         access: Access,
         taken: &mut Bundles,
+        mut loose: Option<&mut Loose>,
     ) -> Result<(), Refused> {
-        self.platform.cost(Cost::Refill, 1);
-        self.zone.tell_of_words(self.platform, platform::Access::Read);
-        if !self.zone.may_take(order, access) {
-            return Err(self.zone.refusal(order, access));
-        }
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
         let want = Want { order, migratetype, blocks, at_most, visits, reserve, how };
-        let mixed = match self.zone.take(self.platform, want, access, taken) {
-            Ok(mixed) => mixed,
+        let mut try_now =
+            |fallbacks| self.try_take(want, (access, fallbacks), taken, loose.as_deref_mut());
+        let mut result = try_now(Fallbacks::AfterDepot);
+        if result == Err(Refused::NoBlockOfOrder) && self.empty_depot(Some(migratetype)) {
+            result = try_now(Fallbacks::Now);
+        }
+        if result.is_err() && self.empty_depot(None) {
+            result = try_now(Fallbacks::Now);
+        }
+        result
+    }
+
+    fn try_take(
+        &self,
+        want: Want,
+        (access, fallbacks): (Access, Fallbacks),
+        taken: &mut Bundles,
+        mut loose: Option<&mut Loose>,
+    ) -> Result<(), Refused> {
+        self.platform.cost(Cost::Refill, 1);
+        self.zone.tell_of_words(self.platform, platform::Access::Read);
+        if !self.zone.may_take(want.order, access) {
+            return Err(self.zone.refusal(want.order, access));
+        }
+        let how = (access, fallbacks);
+        match self.zone.take(self.platform, want, how, taken, loose.as_deref_mut()) {
+            Ok(mixed) => {
+                let loose: &[u32] = loose.as_deref().map_or(&[], Loose::blocks);
+                self.account_take(&want, (taken, loose), mixed, access);
+                Ok(())
+            }
             Err(error) => {
                 self.count_lock(0);
-                return Err(error);
+                Err(error)
             }
-        };
-        self.account_take(&want, taken, mixed, access);
-        Ok(())
+        }
     }
 }

@@ -218,7 +218,7 @@ impl<'p, 'm> Player<'p, 'm> {
                 nanos: after.contention.nanos - before.contention.nanos,
             }),
             cycles: None,
-            held_percent: 100.0 * self.memory.held_by_cpus() as f64
+            held_percent: 100.0 * (self.memory.held_by_cpus() + self.memory.in_depots()) as f64
                 / self.memory.managed().max(1) as f64,
         }
     }

@@ -1,0 +1,87 @@
+//! A CPU's side of the depot of a zone: which blocks go there, and giving them back to the maps.
+
+use super::{cpu::Cpu, lists::pack};
+use crate::{
+    buddy::{Bundle, Bundles, MigrateType},
+    platform::{Cost, Platform},
+    zone::{Kind, Loose},
+};
+
+/// Bundles of up to so many blocks are parted: what a bundle costs in the maps does not depend on
+/// its blocks, what it costs in the depot does.
+const FEW: u32 = 8;
+
+impl<P: Platform> Cpu<'_, '_, P> {
+    /// Gives bundles to the zone under one lock hold: those with few blocks to its depot as far as
+    /// that takes them, the others to the maps.
+    pub(super) fn give_parted(&self, bundles: &mut Bundles) {
+        let mut loose = Loose::new();
+        if !self.zone_is_low() && self.zone.depot_takes(bundles.frames()) {
+            self.part(bundles, &mut loose);
+        }
+        if loose.is_empty() {
+            return self.give(bundles);
+        }
+        self.platform.cost(Cost::BulkFree, 1);
+        self.zone.prefetch(self.platform, bundles.as_slice());
+        let parted = loose.frames();
+        let refusals = self.zone.give_parted(self.platform, bundles.as_slice(), &mut loose);
+        self.count_lock(bundles.frames() + parted - loose.frames());
+        self.pages.counters.refused_frames.add(refusals.frames);
+        self.report(refusals);
+        self.give_loose(&mut loose);
+    }
+
+    /// Moves bundles with few blocks to `loose`, of the kind of the first.
+    fn part(&self, bundles: &mut Bundles, loose: &mut Loose) {
+        bundles.retain(|bundle| {
+            let blocks = bundle.blocks();
+            let is_loose = blocks <= FEW
+                && Kind::of(bundle.order, self.zone.type_number(bundle.word * 64))
+                    .is_some_and(|kind| loose.add(kind, blocks as usize, bundle.frames()));
+            !is_loose
+        });
+        self.platform.cost(Cost::LooseBlocks, loose.blocks().len() as u32);
+    }
+
+    /// Gives blocks without neighbours to the maps.
+    pub(super) fn give_loose(&self, loose: &mut Loose) {
+        let Some(kind) = loose.kind() else { return };
+        loose.sort();
+        self.platform.cost(Cost::LooseBlocks, loose.blocks().len() as u32);
+        let mut bundles = Bundles::new();
+        let mut rest = loose.blocks();
+        while let Some((bundle, used)) = pack(rest, kind.order()) {
+            rest = &rest[used..];
+            self.add_or_give(bundle, &mut bundles);
+        }
+        self.give(&bundles);
+        loose.clear();
+    }
+
+    fn add_or_give(&self, bundle: Bundle, bundles: &mut Bundles) {
+        if bundles.is_full() {
+            self.give(bundles);
+            bundles.clear();
+        }
+        bundles.push(bundle);
+    }
+
+    /// Gives back to the maps what lay in the depot when the call began, in pageblocks of type `of`
+    /// or of any. Says whether there was anything. Not for who is inside the lists.
+    pub(crate) fn empty_depot(&self, of: Option<MigrateType>) -> bool {
+        let there = self.zone.in_depot();
+        let mut given = 0;
+        while given < there {
+            let mut loose = Loose::new();
+            self.zone.take_from_depot(self.platform, of, &mut loose);
+            self.count_lock(loose.frames());
+            if loose.is_empty() {
+                break;
+            }
+            given += loose.frames();
+            self.give_loose(&mut loose);
+        }
+        given > 0
+    }
+}
