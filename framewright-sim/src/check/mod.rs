@@ -44,7 +44,8 @@ pub fn in_between(memory: &Memory<'_, Simulated>) -> Result<(), String> {
 /// What does not.
 pub fn at_rest(memory: &Memory<'_, Simulated>, ledger: Option<&Ledger>) -> Result<(), String> {
     memory.check().map_err(|violation| violation.to_string())?;
-    let allocated = memory.managed() - memory.free() - memory.held_by_cpus();
+    let held = memory.held_by_cpus() + memory.in_depots();
+    let allocated = memory.managed() - memory.free() - held;
     match ledger.map(Ledger::held) {
         Some(held) if held != allocated => {
             Err(format!("programs hold {held} frames, and {allocated} are allocated"))

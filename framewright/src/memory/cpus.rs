@@ -135,7 +135,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// Gives back what lies in the depot of a zone.
     fn empty_depot(&self, zone: ZoneId) {
-        self.context(zone, CpuId::default()).empty_depot(None);
+        self.context(zone, CpuId::default()).empty_depot();
     }
 
     fn drain_where(&self, disturb: impl Fn(ZoneId, &CpuPages<'m, P>) -> bool) {

@@ -9,7 +9,7 @@ use crate::{
 
 /// Bundles of up to so many blocks are parted: what a bundle costs in the maps does not depend on
 /// its blocks, what it costs in the depot does.
-const FEW: u32 = 8;
+const FEW: u32 = 2;
 
 impl<P: Platform> Cpu<'_, '_, P> {
     /// Gives bundles to the zone under one lock hold: those with few blocks to its depot as far as
@@ -67,21 +67,29 @@ impl<P: Platform> Cpu<'_, '_, P> {
         bundles.push(bundle);
     }
 
-    /// Gives back to the maps what lay in the depot when the call began, in pageblocks of type `of`
-    /// or of any. Says whether there was anything. Not for who is inside the lists.
-    pub(crate) fn empty_depot(&self, of: Option<MigrateType>) -> bool {
-        let there = self.zone.in_depot();
-        let mut given = 0;
-        while given < there {
-            let mut loose = Loose::new();
-            self.zone.take_from_depot(self.platform, of, &mut loose);
-            self.count_lock(loose.frames());
-            if loose.is_empty() {
-                break;
+    /// Gives back to the maps as much as lay in the depot when the call began. Not for who is
+    /// inside the lists.
+    pub(crate) fn empty_depot(&self) {
+        let mut left = self.zone.in_depot();
+        while left > 0 {
+            match self.shrink_depot(None) {
+                0 => return,
+                frames => left = left.saturating_sub(frames),
             }
-            given += loose.frames();
-            self.give_loose(&mut loose);
         }
-        given > 0
+    }
+
+    /// Gives a part of what lies in the depot, in pageblocks of type `of` or of any, back to the
+    /// maps. Returns how many frames; 0: there was nothing.
+    pub(super) fn shrink_depot(&self, of: Option<MigrateType>) -> u64 {
+        if self.zone.in_depot() == 0 {
+            return 0;
+        }
+        let mut loose = Loose::new();
+        self.zone.take_from_depot(self.platform, of, &mut loose);
+        let frames = loose.frames();
+        self.count_lock(frames);
+        self.give_loose(&mut loose);
+        frames
     }
 }

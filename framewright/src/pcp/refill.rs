@@ -8,6 +8,10 @@ use crate::{
     zone::{Access, Fallbacks, Loose, Refused},
 };
 
+/// Times that a request which lacks a block, not memory, has a part of the depot given back: so long
+/// at the most may one take that was not prepared to wait.
+const PATIENCE: u32 = 16;
+
 /// What the lists say to a request.
 enum Answer {
     Frame(u32),
@@ -102,7 +106,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         Ok(frame)
     }
 
-    /// Takes a batch from the zone. Before that refuses, or mixes types, the depot is given back.
+    /// Takes a batch from the zone. Before that refuses, or mixes types, its depot is given back,
+    /// bit by bit.
     fn take(
         &self,
         order: Order,
@@ -116,16 +121,22 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
         let want = Want { order, migratetype, blocks, at_most, visits, reserve, how };
-        let mut try_now =
-            |fallbacks| self.try_take(want, (access, fallbacks), taken, loose.as_deref_mut());
-        let mut result = try_now(Fallbacks::AfterDepot);
-        if result == Err(Refused::NoBlockOfOrder) && self.empty_depot(Some(migratetype)) {
-            result = try_now(Fallbacks::Now);
+        let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
+        let mut patience = PATIENCE;
+        loop {
+            let how = (access, fallbacks);
+            let result = self.try_take(want, how, taken, loose.as_deref_mut());
+            let Err(refused) = result else { return Ok(()) };
+            // Every block helps who lacks memory; who lacks a larger one needs luck.
+            let hopes = refused == Refused::BelowWatermark || patience > 0;
+            if hopes && self.shrink_depot(of) > 0 {
+                patience = patience.saturating_sub(1);
+            } else if refused == Refused::DepotFirst || of.is_some() && self.zone.in_depot() > 0 {
+                (fallbacks, of) = (Fallbacks::Now, None);
+            } else {
+                return Err(refused);
+            }
         }
-        if result.is_err() && self.empty_depot(None) {
-            result = try_now(Fallbacks::Now);
-        }
-        result
     }
 
     fn try_take(

@@ -17,7 +17,8 @@ const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
 /// What a taker does where pageblocks of its type have no block left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fallbacks {
-    /// It is refused if the depot has any of that type: they may merge to what is wanted.
+    /// It is refused ([`Refused::DepotFirst`]) while the depot has any of that type: they may merge
+    /// to what is wanted.
     AfterDepot,
     /// It falls back to other types.
     Now,
@@ -47,20 +48,23 @@ impl<'m, P: Platform> Zone<'m, P> {
             if allowed < 1 {
                 return Err(Refused::BelowWatermark);
             }
-            if let (Some(loose), Some(kind)) = (loose, Kind::of(want.order, want.migratetype as u8))
-            {
+            let kind = Kind::of(want.order, want.migratetype as u8);
+            if let (Some(loose), Some(kind)) = (loose, kind) {
                 depot.take(kind, want.blocks as usize, loose, self.hooks(platform));
                 from_depot = loose.blocks().len() as u32;
                 // What fills half a ring will do.
                 if from_depot > 0 && from_depot >= want.blocks.min(Loose::CAPACITY as u32) / 2 {
                     return Ok(None);
                 }
-                want.blocks = want.blocks.saturating_sub(from_depot);
+                want.blocks -= from_depot.min(want.blocks);
             }
-            let lends = || depot.has(Some(want.migratetype));
-            let stays = from_depot > 0 || fallbacks == Fallbacks::AfterDepot && lends();
-            if stays && !buddy.has_own(&want) {
-                return Ok(None);
+            if (from_depot > 0 || depot.frames() > 0) && !buddy.has_own(&want) {
+                if from_depot > 0 {
+                    return Ok(None);
+                }
+                if fallbacks == Fallbacks::AfterDepot && depot.has(Some(want.migratetype)) {
+                    return Err(Refused::DepotFirst);
+                }
             }
             want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
             want.blocks = want.blocks.min(want.at_most);
