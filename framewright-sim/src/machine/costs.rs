@@ -202,6 +202,8 @@ pub struct Library {
     pub give_bundles: u64,
     /// A frame given.
     pub give_frames: u64,
+    /// A stack of the depot that a batch went to, came from, or was looked for on.
+    pub depot_stacks: u64,
     /// A block copied to or from the depot.
     pub depot_blocks: u64,
     /// A pageblock moved to another list.

@@ -178,6 +178,7 @@ pub const PARAMETERS: &[Parameter] = parameters! {
     "library.give_pageblocks" Tenths library.give_pageblocks: "a pageblock that a batch gave to";
     "library.give_bundles" Tenths library.give_bundles: "a bundle given";
     "library.give_frames" Tenths library.give_frames: "a frame given";
+    "library.depot_stacks" Tenths library.depot_stacks: "a stack of the depot used by a batch";
     "library.depot_blocks" Tenths library.depot_blocks: "a block copied to or from the depot";
     "library.relist" Tenths library.relist: "a pageblock moved to another list";
     "library.whole_pageblocks" Tenths library.whole_pageblocks: "a pageblock that comes or goes as a whole";

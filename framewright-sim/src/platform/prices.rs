@@ -28,6 +28,7 @@ pub(super) fn tenths(prices: &Library, cost: Cost) -> u64 {
         Cost::GivePageblocks => prices.give_pageblocks,
         Cost::GiveBundles => prices.give_bundles,
         Cost::GiveFrames => prices.give_frames,
+        Cost::DepotStacks => prices.depot_stacks,
         Cost::DepotBlocks => prices.depot_blocks,
         Cost::Relist => prices.relist,
         Cost::WholePageblocks => prices.whole_pageblocks,

@@ -118,18 +118,19 @@ impl Bundles {
     /// Keeps those bundles that `keep` says yes to, in their order.
     #[inline(always)]
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(Bundle) -> bool) {
-        let mut kept = 0;
-        for i in 0..self.len.min(Self::CAPACITY) {
-            let items = self.as_mut_slice();
+        let items = self.as_mut_slice();
+        let (mut kept, mut gone) = (0, 0);
+        for i in 0..items.len() {
             let bundle = items[i];
             if keep(bundle) {
                 items[kept] = bundle;
                 kept += 1;
             } else {
-                self.blocks -= bundle.blocks();
+                gone += bundle.blocks();
             }
         }
         self.len = kept;
+        self.blocks -= gone;
     }
 
     pub(crate) fn clear(&mut self) {

@@ -35,18 +35,26 @@ impl<P: Platform> Cpu<'_, '_, P> {
     /// Moves bundles with few blocks to `loose`, of the kind of the first.
     fn part(&self, bundles: &mut Bundles, loose: &mut Loose) {
         bundles.retain(|bundle| {
-            let blocks = bundle.blocks();
-            let is_loose = blocks <= FEW
-                && Kind::of(bundle.order, self.zone.type_number(bundle.word * 64))
-                    .is_some_and(|kind| loose.add(kind, blocks as usize, bundle.frames()));
+            let kind = Kind::of(bundle.order, self.zone.type_number(bundle.word * 64));
+            let is_loose =
+                bundle.blocks() <= FEW && kind.is_some_and(|kind| loose.add(kind, bundle));
             !is_loose
         });
         self.platform.cost(Cost::LooseBlocks, loose.blocks().len() as u32);
     }
 
     /// Gives blocks without neighbours to the maps.
+    #[inline]
     pub(super) fn give_loose(&self, loose: &mut Loose) {
-        let Some(kind) = loose.kind() else { return };
+        if let Some(kind) = loose.kind()
+            && !loose.is_empty()
+        {
+            self.sort_and_give(kind, loose);
+        }
+    }
+
+    #[inline(never)]
+    fn sort_and_give(&self, kind: Kind, loose: &mut Loose) {
         loose.sort();
         self.platform.cost(Cost::LooseBlocks, loose.blocks().len() as u32);
         let mut bundles = Bundles::new();

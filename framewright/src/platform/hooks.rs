@@ -62,7 +62,9 @@ pub enum Cost {
     GiveBundles,
     /// Frames in them.
     GiveFrames,
-    /// Blocks copied to or from the depot.
+    /// Stacks of the depot that a batch went to or came from, or was looked for on.
+    DepotStacks,
+    /// Blocks copied to or from them.
     DepotBlocks,
     /// Pageblocks moved to another list because their largest block or their fullness changed.
     Relist,

@@ -18,7 +18,7 @@
 //! the blocks of all stacks together are no more frames than the limit.
 
 use crate::{
-    buddy::{MigrateType, Part, Watch},
+    buddy::{Bundle, MigrateType, Part, Watch},
     frame::Order,
     platform::{Access, Cost, Miss},
     tuning::{Auto, ZoneTuning},
@@ -126,36 +126,35 @@ impl Loose {
         self.kind.map_or(0, |kind| (self.len as u64) << kind.order().get())
     }
 
-    /// Adds `count` blocks; `false` if they are of another kind than those that are here, or too
-    /// many.
+    /// Adds the blocks of a bundle; `false` if they are of another kind than those that are here,
+    /// or too many.
     #[inline(always)]
-    pub(crate) fn add(
-        &mut self,
-        kind: Kind,
-        count: usize,
-        blocks: impl Iterator<Item = u32>,
-    ) -> bool {
-        let Some(room) = self.blocks.get_mut(self.len..self.len + count) else { return false };
-        if self.kind.is_some_and(|has| has != kind) {
+    pub(crate) fn add(&mut self, kind: Kind, bundle: Bundle) -> bool {
+        let other = self.kind.is_some_and(|has| has != kind);
+        if other || self.len + bundle.blocks() as usize > Self::CAPACITY {
             return false;
         }
-        room.iter_mut().zip(blocks).for_each(|(slot, block)| *slot = block);
-        (self.kind, self.len) = (Some(kind), self.len + count);
+        self.kind = Some(kind);
+        for block in bundle.frames() {
+            self.push(block);
+        }
         true
     }
 
-    /// Moves blocks that `which` names to `out`.
+    #[inline(always)]
+    fn push(&mut self, block: u32) {
+        self.blocks[self.len % Self::CAPACITY] = block;
+        self.len += 1;
+    }
+
+    /// Moves blocks that `which` names to `out`, which is empty.
     pub(crate) fn part(&mut self, out: &mut Loose, which: impl Fn(u32) -> bool) {
-        let Some(kind) = self.kind else { return };
-        let mut kept = 0;
-        for i in 0..self.len {
+        let len = core::mem::take(&mut self.len);
+        out.kind = self.kind;
+        for i in 0..len {
             let block = self.blocks[i];
-            if !(which(block) && out.add(kind, 1, core::iter::once(block))) {
-                self.blocks[kept] = block;
-                kept += 1;
-            }
+            if which(block) { out.push(block) } else { self.push(block) }
         }
-        self.len = kept;
     }
 
     /// Takes the block that was freed last.
@@ -249,7 +248,7 @@ impl<'m> Depot<'m> {
             return false;
         }
         self.frames += frames;
-        watch.touch(Part::Depot(line_of_head(kind)), Access::Write, Miss::Dependent);
+        tell_of_stack(watch, kind);
         let mut rest = loose.blocks();
         while !rest.is_empty() {
             let stack = &mut self.stacks[usize::from(kind.0)];
@@ -276,7 +275,7 @@ impl<'m> Depot<'m> {
     pub(crate) fn take(&mut self, kind: Kind, most: usize, out: &mut Loose, watch: impl Watch) {
         let stack = &mut self.stacks[usize::from(kind.0)];
         let total = most.min(stack.blocks as usize).min(Loose::CAPACITY);
-        watch.touch(Part::Depot(line_of_head(kind)), Access::Write, Miss::Dependent);
+        tell_of_stack(watch, kind);
         let mut left = total;
         while left > 0 {
             let at = stack.in_top();
@@ -299,8 +298,12 @@ impl<'m> Depot<'m> {
 /// Lines that the heads of the stacks take.
 const HEAD_LINES: u32 = (STACKS * size_of::<Stack>()).div_ceil(64) as u32;
 
-fn line_of_head(kind: Kind) -> u32 {
-    (usize::from(kind.0) * size_of::<Stack>() / 64) as u32
+/// Tells that a stack is used.
+#[inline(always)]
+fn tell_of_stack(watch: impl Watch, kind: Kind) {
+    let head = (usize::from(kind.0) * size_of::<Stack>() / 64) as u32;
+    watch.cost(Cost::DepotStacks, 1);
+    watch.touch(Part::Depot(head), Access::Write, Miss::Dependent);
 }
 
 /// Tells of so many blocks of a chunk that were copied, and of the lines that they take.
