@@ -69,7 +69,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 12] = [
+pub static SCENARIOS: [Scenario; 13] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -177,6 +177,15 @@ pub static SCENARIOS: [Scenario; 12] = [
         affordable_bound: 1,
         force: FORCE,
         run: library::contiguous,
+    },
+    Scenario {
+        name: "depot",
+        about: "pieces of blocks go from CPU to CPU while pageblocks are withheld",
+        cpus: 3,
+        bugs: &[],
+        affordable_bound: 1,
+        force: FORCE,
+        run: library::depot,
     },
 ];
 

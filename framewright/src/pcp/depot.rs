@@ -26,7 +26,9 @@ impl<P: Platform> Cpu<'_, '_, P> {
         self.zone.prefetch(self.platform, bundles.as_slice());
         let parted = loose.frames();
         let refusals = self.zone.give_parted(self.platform, bundles.as_slice(), &mut loose);
-        self.count_lock(bundles.frames() + parted - loose.frames());
+        let taken_in = parted - loose.frames();
+        self.count_lock(bundles.frames() + taken_in);
+        self.pages.counters.to_depot.add(taken_in);
         self.pages.counters.refused_frames.add(refusals.frames);
         self.report(refusals);
         self.give_loose(&mut loose);

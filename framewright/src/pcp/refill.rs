@@ -61,20 +61,17 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let counters = &self.pages.counters;
         counters.refills.add(1);
         counters.refilled_frames.add(taken.frames() + loose.frames());
+        counters.from_depot.add(loose.frames());
         let frame = loose.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
-        let mut homeless = Loose::new();
         let accepted = self.pages.as_owner(self.platform, |lists| {
             // Read inside: see `CpuToken::type_of`.
-            let is_withheld =
-                |frame: u32| self.zone.type_number(frame) == MigrateType::Isolate as u8;
-            if self.zone.withholds() {
-                loose.part(&mut homeless, is_withheld);
-            }
-            if lists.accept_loose(self.here(), list, loose.blocks()) {
+            let stays = |bundle: Bundle| {
+                self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
+            };
+            if !self.zone.withholds() && lists.accept_loose(self.here(), list, loose.blocks()) {
                 loose.clear();
             }
-            let stays = |bundle: Bundle| !is_withheld(bundle.word * 64);
             lists.accept(self.here(), list, taken.as_slice(), stays, &mut leaving);
             self.pages.count_alloc(list);
             counters.list_misses.add(1);
@@ -86,7 +83,6 @@ impl<P: Platform> Cpu<'_, '_, P> {
             self.give(&taken);
         }
         self.give_loose(&mut loose);
-        self.give_loose(&mut homeless);
         Ok(frame)
     }
 

@@ -17,18 +17,17 @@
 //! Invariants: of a stack, every chunk but the top one is full; a chunk is on one stack, or unused;
 //! the blocks of all stacks together are no more frames than the limit.
 
+use core::{mem, ops::Range};
+
+use super::{Kind, Loose};
 use crate::{
-    buddy::{Bundle, MigrateType, Part, Watch},
-    frame::Order,
+    buddy::{MigrateType, Part, Watch},
     platform::{Access, Cost, Miss},
     tuning::{Auto, ZoneTuning},
 };
 
 /// Blocks in a chunk: with the link, four cache lines.
 const CHUNK_BLOCKS: usize = 63;
-/// Orders 0 to this may lie in a depot: those that lists of CPUs keep by mobility.
-const LARGEST_ORDER: u8 = 3;
-const STACKS: usize = (LARGEST_ORDER as usize + 1) * MigrateType::PCP;
 /// No chunk.
 const NIL: u32 = u32::MAX;
 
@@ -60,119 +59,6 @@ impl Chunk {
     pub(crate) const EMPTY: Self = Self { blocks: [0; CHUNK_BLOCKS], next: NIL };
 }
 
-/// Blocks of one order, in pageblocks of one type: what one stack holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Kind(u8);
-
-impl Kind {
-    /// The kind of a block in a pageblock whose type has this number, if such may lie in a depot.
-    #[inline(always)]
-    pub(crate) const fn of(order: Order, type_number: u8) -> Option<Self> {
-        if order.get() <= LARGEST_ORDER && (type_number as usize) < MigrateType::PCP {
-            Some(Self(order.get() * MigrateType::PCP as u8 + type_number))
-        } else {
-            None
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) const fn order(self) -> Order {
-        match Order::new(self.0 / MigrateType::PCP as u8) {
-            Some(order) => order,
-            None => Order::ZERO,
-        }
-    }
-
-    fn is_of(self, of: MigrateType) -> bool {
-        self.0 % MigrateType::PCP as u8 == of as u8
-    }
-
-    fn all() -> impl Iterator<Item = Kind> {
-        (0..STACKS as u8).map(Kind)
-    }
-}
-
-/// Blocks of one kind, the colder ones first: what comes out of a depot, or goes into it.
-pub(crate) struct Loose {
-    kind: Option<Kind>,
-    blocks: [u32; Loose::CAPACITY],
-    len: usize,
-}
-
-impl Loose {
-    /// As many as a ring holds.
-    pub(crate) const CAPACITY: usize = 128;
-
-    /// No blocks of whatever kind.
-    pub(crate) const fn new() -> Self {
-        Self { kind: None, blocks: [0; Self::CAPACITY], len: 0 }
-    }
-
-    #[inline(always)]
-    pub(crate) fn kind(&self) -> Option<Kind> {
-        self.kind
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    #[inline(always)]
-    pub(crate) fn blocks(&self) -> &[u32] {
-        &self.blocks[..self.len.min(Self::CAPACITY)]
-    }
-
-    pub(crate) fn frames(&self) -> u64 {
-        self.kind.map_or(0, |kind| (self.len as u64) << kind.order().get())
-    }
-
-    /// Adds the blocks of a bundle; `false` if they are of another kind than those that are here,
-    /// or too many.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, kind: Kind, bundle: Bundle) -> bool {
-        let other = self.kind.is_some_and(|has| has != kind);
-        if other || self.len + bundle.blocks() as usize > Self::CAPACITY {
-            return false;
-        }
-        self.kind = Some(kind);
-        for block in bundle.frames() {
-            self.push(block);
-        }
-        true
-    }
-
-    #[inline(always)]
-    fn push(&mut self, block: u32) {
-        self.blocks[self.len % Self::CAPACITY] = block;
-        self.len += 1;
-    }
-
-    /// Moves blocks that `which` names to `out`, which is empty.
-    pub(crate) fn part(&mut self, out: &mut Loose, which: impl Fn(u32) -> bool) {
-        let len = core::mem::take(&mut self.len);
-        out.kind = self.kind;
-        for i in 0..len {
-            let block = self.blocks[i];
-            if which(block) { out.push(block) } else { self.push(block) }
-        }
-    }
-
-    /// Takes the block that was freed last.
-    pub(crate) fn pop(&mut self) -> Option<u32> {
-        self.len = self.len.checked_sub(1)?;
-        Some(self.blocks[self.len])
-    }
-
-    /// Puts blocks that are neighbours in memory next to each other.
-    pub(crate) fn sort(&mut self) {
-        self.blocks[..self.len].sort_unstable();
-    }
-
-    pub(crate) fn clear(&mut self) {
-        (self.kind, self.len) = (None, 0);
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Stack {
     top: u32,
@@ -188,10 +74,16 @@ impl Stack {
             rest => rest,
         }
     }
+
+    /// Whether the top chunk has no room, or there is none.
+    #[inline(always)]
+    fn is_full(self) -> bool {
+        self.blocks as usize % CHUNK_BLOCKS == 0
+    }
 }
 
 pub(crate) struct Depot<'m> {
-    stacks: [Stack; STACKS],
+    stacks: [Stack; Kind::COUNT],
     chunks: &'m mut [Chunk],
     /// The first unused chunk.
     unused: u32,
@@ -202,7 +94,7 @@ pub(crate) struct Depot<'m> {
 impl<'m> Depot<'m> {
     /// Chunks that a depot of `limit` frames needs.
     pub(crate) const fn chunks(limit: u64) -> usize {
-        if limit == 0 { 0 } else { (limit as usize).div_ceil(CHUNK_BLOCKS) + STACKS }
+        if limit == 0 { 0 } else { (limit as usize).div_ceil(CHUNK_BLOCKS) + Kind::COUNT }
     }
 
     /// An empty depot for up to `limit` frames, in as many chunks as [`Depot::chunks`] says.
@@ -212,7 +104,7 @@ impl<'m> Depot<'m> {
             chunk.next = if next < count { next } else { NIL };
         }
         let limit = if count == 0 { 0 } else { limit };
-        let stacks = [Stack { top: NIL, blocks: 0 }; STACKS];
+        let stacks = [Stack { top: NIL, blocks: 0 }; Kind::COUNT];
         Self { stacks, chunks, unused: if count > 0 { 0 } else { NIL }, frames: 0, limit }
     }
 
@@ -235,7 +127,7 @@ impl<'m> Depot<'m> {
     /// A kind that it has blocks of: the one with the most.
     pub(crate) fn fullest(&self, of: Option<MigrateType>) -> Option<Kind> {
         let suits = |kind: &Kind| of.is_none_or(|of| kind.is_of(of));
-        let blocks = |kind: &Kind| self.stacks[usize::from(kind.0)].blocks;
+        let blocks = |kind: &Kind| self.stacks[kind.get()].blocks;
         Kind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(blocks)
     }
 
@@ -251,19 +143,15 @@ impl<'m> Depot<'m> {
         tell_of_stack(watch, kind);
         let mut rest = loose.blocks();
         while !rest.is_empty() {
-            let stack = &mut self.stacks[usize::from(kind.0)];
-            let mut at = stack.in_top();
-            if at % CHUNK_BLOCKS == 0 {
-                // The limit leaves every stack a chunk that is not full.
-                let Some(chunk) = self.chunks.get_mut(self.unused as usize) else { return false };
-                let next = core::mem::replace(&mut chunk.next, stack.top);
-                stack.top = core::mem::replace(&mut self.unused, next);
-                at = 0;
+            if self.stacks[kind.get()].is_full() {
+                self.add_chunk(kind);
             }
-            let chunk = &mut self.chunks[stack.top as usize];
+            let stack = &mut self.stacks[kind.get()];
+            let at = stack.in_top() % CHUNK_BLOCKS;
             let count = rest.len().min(CHUNK_BLOCKS - at);
+            let chunk = &mut self.chunks[stack.top as usize];
             chunk.blocks[at..at + count].copy_from_slice(&rest[..count]);
-            tell_of_blocks(watch, stack.top, at, count);
+            tell_of_blocks(watch, stack.top, at..at + count);
             stack.blocks += count as u32;
             rest = &rest[count..];
         }
@@ -273,50 +161,162 @@ impl<'m> Depot<'m> {
     /// Moves up to `most` blocks of a kind to `out`, which is empty: those that came last.
     #[inline(always)]
     pub(crate) fn take(&mut self, kind: Kind, most: usize, out: &mut Loose, watch: impl Watch) {
-        let stack = &mut self.stacks[usize::from(kind.0)];
-        let total = most.min(stack.blocks as usize).min(Loose::CAPACITY);
         tell_of_stack(watch, kind);
-        let mut left = total;
-        while left > 0 {
-            let at = stack.in_top();
-            let count = left.min(at);
-            let chunk = &mut self.chunks[stack.top as usize];
-            out.blocks[left - count..left].copy_from_slice(&chunk.blocks[at - count..at]);
-            tell_of_blocks(watch, stack.top, at - count, count);
-            if count == at {
-                let below = core::mem::replace(&mut chunk.next, self.unused);
-                self.unused = core::mem::replace(&mut stack.top, below);
+        let most = most.min(self.stacks[kind.get()].blocks as usize);
+        let mut rest = out.refill(kind, most);
+        while !rest.is_empty() {
+            let stack = &mut self.stacks[kind.get()];
+            let end = stack.in_top();
+            let at = end.saturating_sub(rest.len());
+            let (colder, blocks) = rest.split_at_mut(rest.len() - (end - at));
+            blocks.copy_from_slice(&self.chunks[stack.top as usize].blocks[at..end]);
+            tell_of_blocks(watch, stack.top, at..end);
+            stack.blocks -= (end - at) as u32;
+            if at == 0 {
+                self.remove_chunk(kind);
             }
-            stack.blocks -= count as u32;
-            left -= count;
+            rest = colder;
         }
-        (out.kind, out.len) = (Some(kind), total);
         self.frames -= out.frames();
+    }
+
+    /// Puts an unused chunk on top of a stack. There is one: the limit leaves each stack a chunk
+    /// that is not full.
+    fn add_chunk(&mut self, kind: Kind) {
+        let top = &mut self.stacks[kind.get()].top;
+        let chunk = &mut self.chunks[self.unused as usize];
+        let next = mem::replace(&mut chunk.next, *top);
+        *top = mem::replace(&mut self.unused, next);
+    }
+
+    /// Takes the top chunk off a stack.
+    fn remove_chunk(&mut self, kind: Kind) {
+        let top = &mut self.stacks[kind.get()].top;
+        let chunk = &mut self.chunks[*top as usize];
+        let below = mem::replace(&mut chunk.next, self.unused);
+        self.unused = mem::replace(top, below);
     }
 }
 
 /// Lines that the heads of the stacks take.
-const HEAD_LINES: u32 = (STACKS * size_of::<Stack>()).div_ceil(64) as u32;
+const HEAD_LINES: u32 = (Kind::COUNT * size_of::<Stack>()).div_ceil(64) as u32;
 
 /// Tells that a stack is used.
 #[inline(always)]
 fn tell_of_stack(watch: impl Watch, kind: Kind) {
-    let head = (usize::from(kind.0) * size_of::<Stack>() / 64) as u32;
+    let head = (kind.get() * size_of::<Stack>() / 64) as u32;
     watch.cost(Cost::DepotStacks, 1);
     watch.touch(Part::Depot(head), Access::Write, Miss::Dependent);
 }
 
 /// Tells of so many blocks of a chunk that were copied, and of the lines that they take.
 #[inline(always)]
-fn tell_of_blocks(watch: impl Watch, chunk: u32, from: usize, count: usize) {
+fn tell_of_blocks(watch: impl Watch, chunk: u32, blocks: Range<usize>) {
     const CHUNK_LINES: u32 = (size_of::<Chunk>() / 64) as u32;
     const LINE_BLOCKS: usize = 64 / size_of::<u32>();
     if !watch.listens() {
         return;
     }
-    watch.cost(Cost::DepotBlocks, count as u32);
-    for line in from / LINE_BLOCKS..(from + count).div_ceil(LINE_BLOCKS) {
+    watch.cost(Cost::DepotBlocks, blocks.len() as u32);
+    for line in blocks.start / LINE_BLOCKS..blocks.end.div_ceil(LINE_BLOCKS) {
         let line = HEAD_LINES + chunk * CHUNK_LINES + line as u32;
         watch.touch(Part::Depot(line), Access::Write, Miss::Independent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Order;
+    use std::{vec, vec::Vec};
+
+    fn kind(order: u8, of: MigrateType) -> Kind {
+        Kind::of(Order::new(order).unwrap(), of as u8).unwrap()
+    }
+
+    fn with_depot(limit: u64, test: impl FnOnce(&mut Depot<'_>)) {
+        let mut chunks = vec![Chunk::EMPTY; Depot::chunks(limit)];
+        test(&mut Depot::new(&mut chunks, limit));
+    }
+
+    fn give(depot: &mut Depot<'_>, kind: Kind, blocks: &[u32]) -> bool {
+        let mut loose = Loose::new();
+        loose.refill(kind, blocks.len()).copy_from_slice(blocks);
+        depot.give(&loose, ())
+    }
+
+    fn take(depot: &mut Depot<'_>, kind: Kind, most: usize) -> Vec<u32> {
+        let mut loose = Loose::new();
+        depot.take(kind, most, &mut loose, ());
+        loose.blocks().to_vec()
+    }
+
+    /// A stack is a list of which the end is cut off, however long the pieces are.
+    #[test]
+    fn stacks_are_stacks() {
+        with_depot(4000, |depot| {
+            let kinds = [kind(0, MigrateType::Movable), kind(1, MigrateType::Unmovable)];
+            let mut truth = [vec![], vec![]];
+            let mut next = 0;
+            let mut random = 1u32;
+            for _ in 0..4000 {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let (which, count) = ((random >> 31) as usize, (random >> 8) as usize % 129);
+                let (kind, truth) = (kinds[which], &mut truth[which]);
+                if random >> 30 & 1 == 0 {
+                    let blocks: Vec<u32> = (next..next + count as u32).collect();
+                    next += count as u32;
+                    if give(depot, kind, &blocks) {
+                        truth.extend(blocks);
+                    }
+                } else {
+                    let kept = truth.len() - count.min(truth.len());
+                    assert_eq!(take(depot, kind, count), truth.split_off(kept));
+                }
+            }
+            assert_eq!(depot.frames(), (truth[0].len() + 2 * truth[1].len()) as u64);
+        });
+    }
+
+    #[test]
+    fn what_does_not_fit_as_a_whole_stays_outside() {
+        with_depot(100, |depot| {
+            let pages = kind(0, MigrateType::Movable);
+            assert!(give(depot, pages, &[7; 99]));
+            assert!(!give(depot, pages, &[8, 9]));
+            assert!(!give(depot, kind(1, MigrateType::Movable), &[10]));
+            assert!(give(depot, pages, &[11]));
+            assert_eq!(take(depot, pages, 2), [7, 11]);
+            assert_eq!(depot.frames(), 98);
+        });
+        with_depot(0, |depot| assert!(!give(depot, kind(0, MigrateType::Movable), &[0])));
+    }
+
+    #[test]
+    fn there_is_room_for_the_limit_however_it_is_spread() {
+        for order in 0..4 {
+            with_depot(640, |depot| {
+                let kinds: Vec<Kind> =
+                    Kind::all().filter(|kind| kind.order().get() <= order).collect();
+                let mut i = 0;
+                while give(depot, kinds[i % kinds.len()], &[i as u32]) {
+                    i += 1;
+                }
+                assert!(depot.frames() + 8 > 640, "{}", depot.frames());
+            });
+        }
+    }
+
+    #[test]
+    fn the_fullest_of_a_type_is_named() {
+        with_depot(100, |depot| {
+            let (page, pair) = (kind(0, MigrateType::Movable), kind(1, MigrateType::Movable));
+            assert_eq!(depot.fullest(None), None);
+            assert!(give(depot, page, &[1]) && give(depot, pair, &[2, 4]));
+            assert!(give(depot, kind(3, MigrateType::Reclaimable), &[8, 16, 24]));
+            assert_eq!(depot.fullest(Some(MigrateType::Movable)), Some(pair));
+            assert_eq!(depot.fullest(None), Some(kind(3, MigrateType::Reclaimable)));
+            assert!(!depot.has(Some(MigrateType::Unmovable)));
+        });
     }
 }

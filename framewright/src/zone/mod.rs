@@ -10,6 +10,7 @@ mod access;
 mod depot;
 mod exchange;
 mod hooks;
+mod loose;
 mod pressure;
 mod topology;
 mod watermark;
@@ -29,8 +30,9 @@ use crate::{
 };
 
 pub(crate) use access::{Access, Refused, Rights};
-pub(crate) use depot::{Chunk, Depot, Kind, Loose, depot_frames};
+pub(crate) use depot::{Chunk, Depot, depot_frames};
 pub(crate) use exchange::Fallbacks;
+pub(crate) use loose::{Kind, Loose};
 pub(crate) use pressure::Mixed;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;

@@ -2,6 +2,7 @@
 //! a memory so small that every path is taken.
 
 mod contiguous;
+mod depot;
 mod drain;
 mod hotplug;
 mod isolate;
@@ -9,6 +10,7 @@ mod life;
 mod world;
 
 pub(super) use contiguous::run as contiguous;
+pub(super) use depot::run as depot;
 pub(super) use drain::run as drain;
 pub(super) use hotplug::run as hotplug;
 pub(super) use isolate::run as isolate;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
-    Request, tuning::Auto,
+    Request, Tuning, tuning::Auto,
 };
 
 use crate::{
@@ -94,11 +94,22 @@ pub(super) fn run(
     bug: Option<Bug>,
     programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
 ) -> Verdict {
+    run_with(machine, bug, |_| {}, programs)
+}
+
+/// As [`run`], with settings of its own.
+pub(super) fn run_with(
+    machine: &Machine,
+    bug: Option<Bug>,
+    settings: impl FnOnce(&mut Tuning),
+    programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
+) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(2);
+    settings(&mut config.tuning);
     let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let forget_barriers = bug == Some(Bug::MissingBarrier);
     let platform = Simulated::new(machine, Settings { forget_barriers, ..Settings::default() });
