@@ -118,8 +118,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(())
     }
 
-    /// Gives everything on the lists of all CPUs back to the zones. One remote barrier serves
-    /// 64 lists; those that hold nothing are not disturbed.
+    /// Gives everything on the lists of all CPUs, and in the depots between them, back to the maps
+    /// of the zones. One remote barrier serves 64 lists; those that hold nothing are not disturbed.
     pub fn drain_all(&self) {
         self.drain_where(|_, pages| pages.held() > 0);
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));

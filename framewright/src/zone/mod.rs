@@ -1,7 +1,7 @@
 //! A zone: the free frames of a stretch of memory, their lock, and their watermarks.
 //!
 //! The zone lock is the innermost lock and is taken with interrupts masked; under it only the
-//! [`Buddy`] runs. What others want to know without the lock (free frames, which orders are to
+//! [`Buddy`] and the [`Depot`] before it run. What others want to know without the lock (free frames, which orders are to
 //! be had) is published as plain atomics when the lock is dropped: hints that may be stale by
 //! one critical section. The watermark decision itself is made again under the lock, so that it
 //! is exact.
