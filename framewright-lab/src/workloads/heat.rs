@@ -16,6 +16,7 @@
 //! The same observer watches every allocator and every machine. On real threads its words are
 //! read and written without order: a frame has one owner at a time, and counts may be a little old.
 
+use framewright_sim::engine::expect;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The caches of a machine.
@@ -35,14 +36,21 @@ pub(crate) struct Caches {
 const CLOCK_BITS: u32 = 26;
 const CLOCK: u32 = (1 << CLOCK_BITS) - 1;
 
+/// Words on a cache line of this host.
+const NEIGHBOURS: u64 = 8;
+
 /// All frames of a memory, and when each was touched last.
 pub(crate) struct Heat {
-    caches: Caches,
+    /// Frames that the cache of a core holds, and that of a socket.
+    of_core: u32,
+    of_socket: u32,
     /// Per frame: the core that touched it last, its count of fills and that of its socket; 0 if it
     /// was never touched.
     frames: Vec<AtomicU64>,
     /// Per core, its socket.
     socket_of_core: Vec<u16>,
+    /// Per CPU, its core and its socket.
+    places: Vec<(u16, u16)>,
     cores: Vec<Clock>,
     sockets: Vec<Clock>,
 }
@@ -60,9 +68,18 @@ pub(crate) struct Hotness {
     pub(crate) warm: u32,
 }
 
+impl Hotness {
+    /// One frame more, which is hot or not, and warm or not.
+    #[inline(always)]
+    fn add(&mut self, (hot, warm): (bool, bool)) {
+        self.hot += u32::from(hot);
+        self.warm += u32::from(warm);
+    }
+}
+
 impl Heat {
     /// Cold frames.
-    pub(crate) fn new(caches: Caches, frames: u64) -> Self {
+    pub(crate) fn new(caches: &Caches, frames: u64) -> Self {
         let clocks = |of: &[u16]| {
             let most = of.iter().max().map_or(0, |&most| usize::from(most) + 1);
             (0..most).map(|_| Clock::default()).collect()
@@ -75,10 +92,12 @@ impl Heat {
         Self {
             cores,
             socket_of_core,
+            places: caches.core_of.iter().copied().zip(caches.socket_of.iter().copied()).collect(),
             sockets: clocks(&caches.socket_of),
             // Memory that is never looked at costs nothing.
             frames: bytemuck::allocation::zeroed_vec(frames as usize),
-            caches,
+            of_core: caches.of_core,
+            of_socket: caches.of_socket,
         }
     }
 
@@ -87,16 +106,17 @@ impl Heat {
         let here = self.here(cpu);
         let mut hotness = Hotness::default();
         for word in self.words(first, count) {
-            let (hot, warm) = self.holds(&here, word.load(Relaxed));
-            hotness.hot += u32::from(hot);
-            hotness.warm += u32::from(warm);
+            hotness.add(self.holds(&here, word.load(Relaxed)));
         }
         hotness
     }
 
-    /// A CPU touches all of `count` frames from `first`.
-    pub(crate) fn touch(&self, cpu: u16, first: u64, count: u64) {
+    /// A CPU touches all of `count` frames from `first`; how many were in a cache of it until then.
+    /// What is touched first may have pushed out what comes later.
+    #[inline]
+    pub(crate) fn touch(&self, cpu: u16, first: u64, count: u64) -> Hotness {
         let here = self.here(cpu);
+        let mut hotness = Hotness::default();
         for word in self.words(first, count) {
             let (hot, warm) = self.holds(&here, word.load(Relaxed));
             let touch = Touch {
@@ -105,7 +125,14 @@ impl Heat {
                 socket_time: here.shared.after(!warm),
             };
             word.store(touch.pack(), Relaxed);
+            hotness.add((hot, warm));
         }
+        // What is touched next is most often a neighbour, and words are far away when many CPUs take
+        // turns.
+        if let Some(soon) = self.frames.get((first + count + NEIGHBOURS) as usize) {
+            expect(soon);
+        }
+        hotness
     }
 
     fn words(&self, first: u64, count: u64) -> &[AtomicU64] {
@@ -113,20 +140,21 @@ impl Heat {
     }
 
     /// Where `cpu` is.
+    #[inline]
     fn here(&self, cpu: u16) -> Here<'_> {
-        let cpu = usize::from(cpu);
-        let (core, socket) = (self.caches.core_of[cpu], self.caches.socket_of[cpu]);
+        let (core, socket) = self.places[usize::from(cpu)];
         let (own, shared) = (&self.cores[usize::from(core)], &self.sockets[usize::from(socket)]);
         Here { core, socket, own, shared }
     }
 
     /// Whether a frame is in the core's cache, and whether it is in that or in the socket's.
+    #[inline]
     fn holds(&self, here: &Here<'_>, word: u64) -> (bool, bool) {
         let Some(touch) = Touch::unpack(word) else { return (false, false) };
-        let hot = touch.core == here.core && here.own.since(touch.core_time) < self.caches.of_core;
+        let hot = touch.core == here.core && here.own.since(touch.core_time) < self.of_core;
         let warm = hot
             || self.socket_of_core[usize::from(touch.core)] == here.socket
-                && here.shared.since(touch.socket_time) < self.caches.of_socket;
+                && here.shared.since(touch.socket_time) < self.of_socket;
         (hot, warm)
     }
 }
@@ -189,7 +217,7 @@ mod tests {
     fn heat() -> Heat {
         let caches =
             Caches { core_of: vec![0, 0, 1, 1], socket_of: vec![0; 4], of_core: 4, of_socket: 6 };
-        Heat::new(caches, 64)
+        Heat::new(&caches, 64)
     }
 
     #[test]
