@@ -53,7 +53,7 @@ impl Stage<'_> {
     pub(super) fn play<A: Allocator>(&self, cast: &Cast<'_, A>) -> Result<Window, Failure> {
         let cpus = self.spec.cpus();
         let tallies: Vec<Tally> = (0..cpus).map(|_| Tally::default()).collect();
-        let heat = Heat::new(caches(self.spec), self.frames);
+        let heat = Heat::new(&caches(self.spec), self.frames);
         let (pipes, room) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, room)).collect();

@@ -20,6 +20,7 @@
 //! | `section`   | who is where alone                                                   |
 //! | `lines`     | cache lines and what they cost                                       |
 //! | `model`     | what else costs what                                                 |
+//! | `expect`    | this host's memory ahead of use                                      |
 //!
 //! # Rules
 //!
@@ -36,6 +37,7 @@ mod choice;
 mod clock;
 mod coroutine;
 mod cpu;
+mod expect;
 mod failure;
 mod interrupt;
 mod lines;
@@ -51,6 +53,7 @@ mod set;
 mod word;
 
 pub use cpu::Cpu;
+pub use expect::expect;
 pub use failure::Failure;
 pub use interrupt::Handler;
 pub use lines::{Access, Family, Line, Miss};

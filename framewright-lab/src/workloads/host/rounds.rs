@@ -132,7 +132,7 @@ impl<'p, 'm> Player<'p, 'm> {
     fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Self {
         let cpus = memory.cpu_count();
         let watched = !matches!(work, Workload::PageFault(_));
-        let heat = || Heat::new(caches::caches(cpus), memory.managed());
+        let heat = || Heat::new(&caches::caches(cpus), memory.managed());
         Self {
             work,
             memory,
