@@ -46,7 +46,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                 // Some had to leave for want of slots: make room for more in the same hold.
                 if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
-                    self.gather(lists, list, frames, &mut leaving);
+                    lists.gather(self.here(), list, frames, &mut leaving.bundles);
+                    self.part(&mut leaving);
                 }
             }
             let mut due = self.due(lists, list, pushed == Pushed::Spilled);

@@ -137,9 +137,10 @@ impl<'m> Lists<'m> {
             let Some(other) = ListIndex::serving(order, of) else { continue };
             let len = here.pages.len(other);
             let frames = (DRAUGHT as u64) << order.get();
-            if len >= DRAUGHT / 2 || frames > room {
+            if len >= DRAUGHT {
+                // Nobody has asked for any since.
                 self.thirsty &= !(1 << other.get());
-            } else if self.thirsty >> other.get() & 1 == 1 {
+            } else if self.thirsty >> other.get() & 1 == 1 && frames <= room {
                 wanted.set(order, (DRAUGHT - len) as u8);
             }
         }

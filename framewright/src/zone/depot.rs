@@ -173,6 +173,9 @@ impl<'m> Depot<'m> {
     ) -> usize {
         tell_of_stack(watch, kind);
         let count = most.min(self.stacks[kind.get()].blocks as usize);
+        if count == 0 {
+            return 0;
+        }
         let Some(mut rest) = out.open(kind, count) else { return 0 };
         while !rest.is_empty() {
             let stack = &mut self.stacks[kind.get()];

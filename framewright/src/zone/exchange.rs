@@ -75,7 +75,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
     }
 
-    /// Takes blocks of the wanted type out of the depot; returns how many of the wanted order.
+    /// Takes blocks of the wanted type out of the depot, if there are any of the wanted order;
+    /// returns how many of that.
     fn take_loose(
         &self,
         platform: &P,
@@ -91,8 +92,10 @@ impl<'m, P: Platform> Zone<'m, P> {
                 .map_or(0, |kind| depot.take(kind, most, loose, self.hooks(platform)))
         };
         let own = take(want.order);
-        for order in wanted.others(want.order) {
-            take(order);
+        if own > 0 {
+            for order in wanted.others(want.order) {
+                take(order);
+            }
         }
         own as u32
     }
