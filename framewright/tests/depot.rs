@@ -18,7 +18,11 @@ type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
 
 /// Lists that hold next to nothing before a depot of two pageblocks, and two CPUs.
 fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machine>)) {
-    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+    on_frames(FRAMES, settings, test);
+}
+
+fn on_frames(frames: u64, settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machine>)) {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     for (key, value) in [
         ("zone.depot_divisor", "8"),
@@ -219,5 +223,36 @@ fn a_block_that_lies_in_it_and_is_freed_again_is_refused_when_it_comes_home() {
         memory.drain_all();
         let reports: u32 = memory.platform().take_reports().iter().map(|it| it.count).sum();
         assert_eq!((reports, memory.free()), (1, FRAMES));
+    });
+}
+
+/// Messages of blocks of four orders go from one CPU to another, as through a socket.
+#[test]
+fn one_hold_serves_all_orders() {
+    const MESSAGE: [u8; 5] = [3, 2, 1, 0, 0];
+    let request = |order| Request::new(Order::new(order).unwrap(), MigrateType::Unmovable);
+    let settings = [
+        ("pcp.batch", "63"),
+        ("pcp.high_fraction", "0"),
+        ("pcp.high_max_divisor", "8"),
+        ("zone.depot_divisor", "8"),
+    ];
+    on_frames(1 << 18, &settings, |memory| {
+        let (mut writer, mut reader) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
+        let mut exchange = |messages: u32| {
+            let before = memory.stats();
+            for _ in 0..messages {
+                let blocks = MESSAGE.map(|order| writer.alloc(request(order)).unwrap());
+                blocks.into_iter().for_each(|block| reader.free(block).unwrap());
+                memory.check().unwrap();
+            }
+            let after = memory.stats();
+            let holds = after.zone_lock_acquisitions - before.zone_lock_acquisitions;
+            (f64::from(messages * 16) / holds as f64, after.claims - before.claims)
+        };
+        exchange(2000);
+        let (frames, claims) = exchange(2000);
+        assert!(frames > 300.0, "{frames} per hold of the zone lock");
+        assert_eq!(claims, 0, "the maps see nothing of it");
     });
 }

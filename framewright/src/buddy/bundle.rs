@@ -82,7 +82,8 @@ pub(crate) struct Bundles {
 impl Bundles {
     pub(crate) const CAPACITY: usize = 64;
 
-    pub(crate) fn new() -> Self {
+    #[inline(always)]
+    pub(crate) const fn new() -> Self {
         Self { items: [const { MaybeUninit::uninit() }; Self::CAPACITY], len: 0, blocks: 0 }
     }
 

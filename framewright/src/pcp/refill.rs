@@ -5,7 +5,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
-    zone::{Access, Fallbacks, Loose, Refused},
+    zone::{Access, ByOrder, Fallbacks, Loose, Refused},
 };
 
 /// Times that a request which lacks a block, not memory, has a part of the depot given back: so long
@@ -15,8 +15,8 @@ const PATIENCE: u32 = 16;
 /// What the lists say to a request.
 enum Answer {
     Frame(u32),
-    /// Nothing there: ask the zone for so many blocks.
-    Refill(u32),
+    /// Nothing there: ask the zone for so many blocks, or its depot for some of each order.
+    Refill(u32, ByOrder),
 }
 
 impl<P: Platform> Cpu<'_, '_, P> {
@@ -40,24 +40,29 @@ impl<P: Platform> Cpu<'_, '_, P> {
                     let held = self.pages.held();
                     let blocks = lists.sizing.on_refill(list.order(), held, self.zone_is_low());
                     self.pages.publish(&lists.sizing);
-                    Answer::Refill(blocks)
+                    Answer::Refill(blocks, lists.thirst(self.here(), list, blocks))
                 }
             });
         match answer {
             Some(Answer::Frame(frame)) => Ok(frame),
-            Some(Answer::Refill(blocks)) => self.refill(list, blocks, access),
+            Some(Answer::Refill(blocks, loosely)) => self.refill(list, (blocks, loosely), access),
             None => self.alloc_from_zone(list.order(), list.migratetype(), access),
         }
     }
 
     /// Takes a batch from the zone, keeps one block and puts the others on the lists.
-    fn refill(&self, list: ListIndex, blocks: u32, access: Access) -> Result<u32, Refused> {
+    fn refill(
+        &self,
+        list: ListIndex,
+        (blocks, loosely): (u32, ByOrder),
+        access: Access,
+    ) -> Result<u32, Refused> {
         let at_most = blocks.saturating_add(64);
         let mut taken = Bundles::new();
         let mut loose = Loose::new();
         let how_many = (blocks, at_most);
         let (order, of) = (list.order(), list.migratetype());
-        self.take(order, of, how_many, access, &mut taken, Some(&mut loose))?;
+        self.take(order, of, how_many, access, &mut taken, Some((loosely, &mut loose)))?;
         let counters = &self.pages.counters;
         counters.refills.add(1);
         counters.refilled_frames.add(taken.frames() + loose.frames());
@@ -69,8 +74,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
             let stays = |bundle: Bundle| {
                 self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
             };
-            if !self.zone.withholds() && lists.accept_loose(self.here(), list, loose.blocks()) {
-                loose.clear();
+            if !self.zone.withholds() {
+                loose.empty(|kind, blocks| lists.accept_loose(self.here(), kind, blocks));
             }
             lists.accept(self.here(), list, taken.as_slice(), stays, &mut leaving);
             self.pages.count_alloc(list);
@@ -111,7 +116,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         (blocks, at_most): (u32, u32),
         access: Access,
         taken: &mut Bundles,
-        mut loose: Option<&mut Loose>,
+        mut loosely: Option<(ByOrder, &mut Loose)>,
     ) -> Result<(), Refused> {
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
@@ -121,7 +126,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let mut patience = PATIENCE;
         loop {
             let how = (access, fallbacks);
-            let result = self.try_take(want, how, taken, loose.as_deref_mut());
+            let loosely = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
+            let result = self.try_take(want, how, taken, loosely);
             let Err(refused) = result else { return Ok(()) };
             // Every block helps who lacks memory; who lacks a larger one needs luck.
             let hopes = refused == Refused::BelowWatermark || patience > 0;
@@ -140,7 +146,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         want: Want,
         (access, fallbacks): (Access, Fallbacks),
         taken: &mut Bundles,
-        mut loose: Option<&mut Loose>,
+        mut loosely: Option<(ByOrder, &mut Loose)>,
     ) -> Result<(), Refused> {
         self.platform.cost(Cost::Refill, 1);
         self.zone.tell_of_words(self.platform, platform::Access::Read);
@@ -148,9 +154,10 @@ impl<P: Platform> Cpu<'_, '_, P> {
             return Err(self.zone.refusal(want.order, access));
         }
         let how = (access, fallbacks);
-        match self.zone.take(self.platform, want, how, taken, loose.as_deref_mut()) {
+        let from_depot = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
+        match self.zone.take(self.platform, want, how, taken, from_depot) {
             Ok(mixed) => {
-                let loose: &[u32] = loose.as_deref().map_or(&[], Loose::blocks);
+                let loose = loosely.as_ref().map(|(_, loose)| &**loose);
                 self.account_take(&want, (taken, loose), mixed, access);
                 Ok(())
             }

@@ -78,7 +78,7 @@ impl Stack {
     /// Whether the top chunk has no room, or there is none.
     #[inline(always)]
     fn is_full(self) -> bool {
-        self.blocks as usize % CHUNK_BLOCKS == 0
+        (self.blocks as usize).is_multiple_of(CHUNK_BLOCKS)
     }
 }
 
@@ -134,14 +134,19 @@ impl<'m> Depot<'m> {
     /// Takes in all of some blocks; `false` if there is no room for them.
     #[inline(always)]
     pub(crate) fn give(&mut self, loose: &Loose, watch: impl Watch) -> bool {
-        let Some(kind) = loose.kind() else { return true };
         let frames = loose.frames();
-        if self.frames + frames > self.limit {
-            return false;
+        let fits = self.frames + frames <= self.limit;
+        if fits {
+            self.frames += frames;
+            loose.runs().for_each(|(kind, blocks)| self.push(kind, blocks, watch));
         }
-        self.frames += frames;
+        fits
+    }
+
+    #[inline(always)]
+    fn push(&mut self, kind: Kind, blocks: &[u32], watch: impl Watch) {
         tell_of_stack(watch, kind);
-        let mut rest = loose.blocks();
+        let mut rest = blocks;
         while !rest.is_empty() {
             if self.stacks[kind.get()].is_full() {
                 self.add_chunk(kind);
@@ -155,15 +160,23 @@ impl<'m> Depot<'m> {
             stack.blocks += count as u32;
             rest = &rest[count..];
         }
-        true
     }
 
-    /// Moves up to `most` blocks of a kind to `out`, which is empty: those that came last.
+    /// Moves up to `most` blocks of a kind to `out`, those that came last; returns how many.
     #[inline(always)]
-    pub(crate) fn take(&mut self, kind: Kind, most: usize, out: &mut Loose, watch: impl Watch) {
+    pub(crate) fn take(
+        &mut self,
+        kind: Kind,
+        most: usize,
+        out: &mut Loose,
+        watch: impl Watch,
+    ) -> usize {
         tell_of_stack(watch, kind);
-        let most = most.min(self.stacks[kind.get()].blocks as usize);
-        let mut rest = out.refill(kind, most);
+        let count = most.min(self.stacks[kind.get()].blocks as usize);
+        if count == 0 {
+            return 0;
+        }
+        let Some(mut rest) = out.open(kind, count) else { return 0 };
         while !rest.is_empty() {
             let stack = &mut self.stacks[kind.get()];
             let end = stack.in_top();
@@ -177,7 +190,8 @@ impl<'m> Depot<'m> {
             }
             rest = colder;
         }
-        self.frames -= out.frames();
+        self.frames -= (count as u64) << kind.order().get();
+        count
     }
 
     /// Puts an unused chunk on top of a stack. There is one: the limit leaves each stack a chunk
@@ -241,14 +255,14 @@ mod tests {
 
     fn give(depot: &mut Depot<'_>, kind: Kind, blocks: &[u32]) -> bool {
         let mut loose = Loose::new();
-        loose.refill(kind, blocks.len()).copy_from_slice(blocks);
+        loose.open(kind, blocks.len()).unwrap().copy_from_slice(blocks);
         depot.give(&loose, ())
     }
 
     fn take(depot: &mut Depot<'_>, kind: Kind, most: usize) -> Vec<u32> {
         let mut loose = Loose::new();
         depot.take(kind, most, &mut loose, ());
-        loose.blocks().to_vec()
+        loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
     }
 
     /// A stack is a list of which the end is cut off, however long the pieces are.

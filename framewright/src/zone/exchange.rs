@@ -1,7 +1,7 @@
 //! What crosses the zone lock: batches on their way from the lists of a CPU and to them, through
 //! the buddy or through the [`Depot`](super::Depot).
 
-use super::{Access, Kind, Loose, Mixed, Refused, Zone};
+use super::{Access, ByOrder, Depot, Kind, Loose, Mixed, Refused, Zone};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, MigrateType, Refusals, Want},
     frame::Order,
@@ -25,8 +25,9 @@ pub(crate) enum Fallbacks {
 }
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// Takes up to `want.blocks` blocks as far as `access` allows, appended to `out`. Where the
-    /// depot has some they come from there, and are put into `loose`, if that is given.
+    /// Takes up to `want.blocks` blocks as far as `access` allows, appended to `out`. What the depot
+    /// has of `loosely` comes from there, first of all in the order that is wanted; with that it is
+    /// done, unless the depot has next to nothing of it.
     ///
     /// The watermark is tested under the lock: after the call no fewer frames are free than
     /// the mark says, whoever else was taking.
@@ -36,7 +37,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         mut want: Want,
         (access, fallbacks): (Access, Fallbacks),
         out: &mut Bundles,
-        loose: Option<&mut Loose>,
+        loosely: Option<(ByOrder, &mut Loose)>,
     ) -> Result<Option<Mixed>, Refused> {
         platform.point(Site::Refill);
         if platform.force(Site::Refill) {
@@ -48,12 +49,11 @@ impl<'m, P: Platform> Zone<'m, P> {
             if allowed < 1 {
                 return Err(Refused::BelowWatermark);
             }
-            let kind = Kind::of(want.order, want.migratetype as u8);
-            if let (Some(loose), Some(kind)) = (loose, kind) {
-                depot.take(kind, want.blocks as usize, loose, self.hooks(platform));
-                from_depot = loose.blocks().len() as u32;
+            if let Some((wanted, loose)) = loosely {
+                from_depot = self.take_loose(platform, depot, want, wanted, loose);
                 // What fills half a ring will do.
-                if from_depot > 0 && from_depot >= want.blocks.min(Loose::CAPACITY as u32) / 2 {
+                let enough = u32::from(wanted.of(want.order)).min(want.blocks) / 2;
+                if from_depot > 0 && from_depot >= enough {
                     return Ok(None);
                 }
                 want.blocks -= from_depot.min(want.blocks);
@@ -73,6 +73,31 @@ impl<'m, P: Platform> Zone<'m, P> {
             Ok(fallback.map(|fallback| self.mixed(fallback)))
         })?;
         if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
+    }
+
+    /// Takes blocks of the wanted type out of the depot, if there are any of the wanted order;
+    /// returns how many of that.
+    fn take_loose(
+        &self,
+        platform: &P,
+        depot: &mut Depot<'m>,
+        want: Want,
+        wanted: ByOrder,
+        loose: &mut Loose,
+    ) -> u32 {
+        let mut take = |order: Order| {
+            let most = usize::from(wanted.of(order));
+            Kind::of(order, want.migratetype as u8)
+                .filter(|_| most > 0)
+                .map_or(0, |kind| depot.take(kind, most, loose, self.hooks(platform)))
+        };
+        let own = take(want.order);
+        if own > 0 {
+            for order in wanted.others(want.order) {
+                take(order);
+            }
+        }
+        own as u32
     }
 
     /// Gives back blocks.
@@ -135,10 +160,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.in_depot.load(Ordering::Relaxed)
     }
 
-    /// Whether the depot seems to take in `frames` more.
+    /// Frames that the depot seems to have room for.
     #[inline]
-    pub(crate) fn depot_takes(&self, frames: u64) -> bool {
-        self.in_depot() + frames <= self.depot_limit && !self.withholds()
+    pub(crate) fn room_in_depot(&self) -> u64 {
+        if self.withholds() { 0 } else { self.depot_limit - self.in_depot() }
     }
 
     /// Whether pageblocks are withheld: as exact as [`Zone::type_number`] is.

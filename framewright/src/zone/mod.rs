@@ -32,7 +32,7 @@ use crate::{
 pub(crate) use access::{Access, Refused, Rights};
 pub(crate) use depot::{Chunk, Depot, depot_frames};
 pub(crate) use exchange::Fallbacks;
-pub(crate) use loose::{Kind, Loose};
+pub(crate) use loose::{ByOrder, Kind, Loose};
 pub(crate) use pressure::Mixed;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
