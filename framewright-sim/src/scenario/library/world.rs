@@ -8,6 +8,7 @@ use framewright::{
 };
 
 use crate::{
+    check,
     engine::{Cpu, Failure, Machine, Program},
     platform::{Books, Settings, Simulated},
     process::{Mmu, Oracle, Symptom},
@@ -32,6 +33,8 @@ pub(super) struct Library<'m> {
     pub(super) left: RefCell<Vec<Block<'m>>>,
     /// What nobody may be handed anything of.
     pub(super) withheld: Cell<Option<FrameRange>>,
+    /// Frames that requests may have which are entitled to dip below the min watermark.
+    pub(super) urgent: Cell<u64>,
 }
 
 impl<'m> Library<'m> {
@@ -58,6 +61,11 @@ impl<'m> Library<'m> {
             self.oracle().see(cpu, Symptom::Withheld, &format!("{block:?}"));
         }
         Some(block)
+    }
+
+    /// Nobody has dipped deeper into the reserve than those may who are entitled to.
+    pub(super) fn check_reserve(&self) -> Result<(), String> {
+        check::above_min(&self.memory, self.urgent.get())
     }
 
     /// Frees a block.
@@ -88,16 +96,27 @@ fn frames(block: &Block<'_>) -> std::ops::Range<u32> {
     first..first + block.order().frames() as u32
 }
 
-/// Runs what `programs` makes, and checks all books when they have ended.
+/// Runs what `programs` makes on a memory without reserves, and checks all books when they have ended.
 pub(super) fn run(
     machine: &Machine,
     bug: Option<Bug>,
     programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
 ) -> Verdict {
+    run_with_reserve(machine, bug, 0, programs)
+}
+
+/// As [`run`], on a memory of which requests without rights leave `reserve` frames free. That they do is
+/// looked at in between, too.
+pub(super) fn run_with_reserve(
+    machine: &Machine,
+    bug: Option<Bug>,
+    reserve: u32,
+    programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
+) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
     let mut config = Config::new(&map, machine.cpus());
-    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.zone.min_free = Auto::Fixed(reserve);
     config.tuning.pcp.batch = Auto::Fixed(2);
     let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let forget_barriers = bug == Some(Bug::MissingBarrier);
@@ -107,8 +126,12 @@ pub(super) fn run(
         mmu: Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32)),
         left: RefCell::default(),
         withheld: Cell::new(None),
+        urgent: Cell::new(0),
     };
-    let result = machine.run(programs(&library));
+    let result = match reserve {
+        0 => machine.run(programs(&library)),
+        _ => machine.run_watched(programs(&library), 1, &|| library.check_reserve()),
+    };
     verdict(&library, result)
 }
 
