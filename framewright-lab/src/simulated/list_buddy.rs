@@ -36,6 +36,7 @@ pub(super) fn run(
         seat: &|cpu| Lists::new(&zones, &machine, spec, cpu),
         counts: &|| zones.counts(),
         held: &|| zones.held(spec.cpus()),
+        wrong: &|| Ok(()),
     });
     let failed =
         |failure| SimulationError::Failed { contender: contender.label.clone(), seed, failure };

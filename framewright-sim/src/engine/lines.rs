@@ -7,6 +7,10 @@
 //! not buy the full list of readers, so a line that several CPUs read in turn costs a last-level
 //! hit each time. Lines have logical names; tables are dense where they are used.
 //!
+//! A prefetch is a hint to *read*: what another CPU has modified it leaves shared, so that a store has to
+//! revoke that CPU's copy later. Prefetches that pay were for lines that are only looked at, or
+//! were in memory.
+//!
 //! What is charged comes on top of a first-level hit, which is part of an instruction's price.
 
 use super::{Cpu, Engine, expect::expect, model::LineCosts};
@@ -207,6 +211,16 @@ impl Engine {
         1 << (self.model.sockets[usize::from(cpu)] % 8)
     }
 
+    /// Whether a line is in no cache any more.
+    fn is_in_memory(&self, entry: Entry) -> bool {
+        let age = |owner: u16| {
+            let fills = self.cpus[usize::from(owner)].cache.fills.get();
+            fills.wrapping_sub(entry.stamp)
+        };
+        entry.owner == NOBODY
+            || matches!(place(age(entry.owner - 1), &self.model.lines), Place::Memory)
+    }
+
     /// What a line costs that is not at hand, and whether it comes from outside the core.
     fn latency(&self, entry: Entry, home: u8, cpu: u16, write: bool) -> (u64, bool) {
         let costs = &self.model.lines;
@@ -283,7 +297,7 @@ impl Cpu<'_> {
         let Some((cell, _)) = directory.entry(line) else { return false };
         let (entry, fills) = (cell.get(), self.state().cache.fills.get());
         let mine = entry.owner == self.number() + 1 && entry.flags & COMING == 0;
-        let may = access == Access::Read || entry.flags & MODIFIED != 0;
+        let may = access != Access::Write || entry.flags & MODIFIED != 0;
         let near = fills.wrapping_sub(entry.stamp) < self.engine.model.lines.l1_lines;
         let at_hand = mine && may && near;
         if at_hand {
@@ -309,7 +323,12 @@ impl Cpu<'_> {
             Access::Read if found.owner == me => (found.sockets, found.flags & MODIFIED),
             Access::Read => (found.sockets | my_bit, 0),
             Access::Write => (my_bit, MODIFIED),
-            Access::Prefetch => (my_bit, MODIFIED | COMING),
+            Access::Prefetch if found.owner == me => {
+                (found.sockets, found.flags & MODIFIED | COMING)
+            }
+            // Nobody else has it: it comes as this CPU's own, ready to be written to.
+            Access::Prefetch if self.engine.is_in_memory(found) => (my_bit, MODIFIED | COMING),
+            Access::Prefetch => (found.sockets | my_bit, COMING),
         };
         Entry { stamp, owner: me, sockets, flags }
     }
@@ -319,9 +338,12 @@ impl Cpu<'_> {
         let cache = &state.cache;
         cache.fills.set(cache.fills.get().wrapping_add(1));
         let costs = &self.engine.model.lines;
-        let write = access != Access::Read;
+        let write = access == Access::Write;
         let wait = if found.owner == me + 1 && found.flags & COMING != 0 {
-            cache.take_coming(line).saturating_sub(self.now())
+            let shared = write && found.flags & MODIFIED == 0;
+            // What is in it is there: only the store has to wait until others have let go of it.
+            let revoke = if shared { self.engine.latency(found, home, me, true).0 } else { 0 };
+            cache.take_coming(line).saturating_sub(self.now()) + revoke / costs.parallel
         } else {
             let (latency, outside) = self.engine.latency(found, home, me, write);
             match (access, miss) {

@@ -14,7 +14,7 @@
 //! |------------|------------------------------------------------------------------------|
 //! | `bug`      | what can be put in, and by which symptoms it is known                   |
 //! | `unmap`, `switch`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
-//! | `library`  | the library's allocator under threads, drains, hotplug, isolation       |
+//! | `library`  | the library's allocator under threads, drains, hotplug, isolation, want |
 //! | `stand_in` | small versions of what is around it                                    |
 //! | `world`    | where scenarios happen, and how they end                               |
 //! | `hunt`     | one scenario, one bug, one schedule after the other                     |
@@ -69,7 +69,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 13] = [
+pub static SCENARIOS: [Scenario; 14] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -186,6 +186,15 @@ pub static SCENARIOS: [Scenario; 13] = [
         affordable_bound: 1,
         force: FORCE,
         run: library::depot,
+    },
+    Scenario {
+        name: "reserve",
+        about: "all want the last frames above the reserve, and one may dip into it",
+        cpus: 3,
+        bugs: &[],
+        affordable_bound: 1,
+        force: FORCE,
+        run: library::reserve,
     },
 ];
 

@@ -7,6 +7,7 @@ mod drain;
 mod hotplug;
 mod isolate;
 mod life;
+mod reserve;
 mod world;
 
 pub(super) use contiguous::run as contiguous;
@@ -15,3 +16,4 @@ pub(super) use drain::run as drain;
 pub(super) use hotplug::run as hotplug;
 pub(super) use isolate::run as isolate;
 pub(super) use life::run as life;
+pub(super) use reserve::run as reserve;
