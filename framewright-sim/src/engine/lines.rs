@@ -47,8 +47,12 @@ impl Family {
     pub const PROGRAM: Self = Self(9);
     /// Depots, by zone.
     pub const DEPOTS: Self = Self(11);
+    /// Heads of LRU lists, by node.
+    pub const LRU_NODES: Self = Self(12);
+    /// Links of LRU lists, by node.
+    pub const LRU_LINKS: Self = Self(13);
 
-    const COUNT: usize = 12;
+    const COUNT: usize = 14;
 }
 
 /// A logical cache line.

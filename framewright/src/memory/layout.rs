@@ -14,7 +14,9 @@ use crate::{
     hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::{CpuId, OwnerLock, Platform},
-    sync::{AtomicU8, AtomicU32},
+    reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
+    sync::{AtomicBool, AtomicU8, AtomicU32},
+    tlb::{CpuFlushes, Group, Parked, Tlb, parked_capacity},
     tuning::Hardening,
     zone::{
         Chunk, Depot, Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists, depot_frames,
@@ -43,10 +45,17 @@ pub struct Layout {
     /// Words of their sets.
     slot_sets: usize,
     planes: Planes,
+    /// Bytes and alignment of what reclaim keeps of a node, and of the batch of a CPU.
+    lru_node: (usize, usize),
+    lru_batch: (usize, usize),
     /// Whether the zones keep states of their frames.
     states: bool,
     /// Slots of the quarantine of a CPU for a zone.
     quarantine: usize,
+    /// Bytes and alignment of what a CPU is asked to flush: a word of it is the machine's.
+    flushes: (usize, usize),
+    /// Frames that may wait for a flush.
+    parked: usize,
 }
 
 impl Layout {
@@ -72,8 +81,12 @@ impl Layout {
             slots: 0,
             slot_sets: 0,
             planes: config.planes,
+            lru_node: (size_of::<LruNode<'_, P>>(), align_of::<LruNode<'_, P>>()),
+            lru_batch: (size_of::<LruBatch<P>>(), align_of::<LruBatch<P>>()),
             states: config.is_paranoid(),
             quarantine: quarantine_of(config),
+            flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
+            parked: parked_of(config),
         };
         for zone in config.zones() {
             layout.zones += 1;
@@ -85,6 +98,9 @@ impl Layout {
             let slots = slots_of(config, zone);
             layout.slots += slots;
             layout.slot_sets += BundleStore::set_words(slots);
+        }
+        if layout.plane(config.planes.lru) >= u32::MAX as usize {
+            return Err(InitError::SpanTooLarge);
         }
         Ok(layout)
     }
@@ -98,7 +114,9 @@ impl Layout {
     /// Alignment the buffer needs, in bytes.
     #[must_use]
     pub fn align(&self) -> usize {
-        align_of::<Pageblock>().max(self.pages.1).max(self.zone.1)
+        let lru = self.lru_node.1.max(self.lru_batch.1);
+        let own = align_of::<Pageblock>().max(self.pages.1).max(self.zone.1);
+        own.max(self.flushes.1).max(lru)
     }
 
     /// The parts of the metadata and what each costs.
@@ -115,8 +133,18 @@ impl Layout {
             Part::new::<Chunk>("depots", self.chunks, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
+            Part::new::<LruLink>("LRU links plane", self.plane(self.planes.lru), false).optional(),
+            Part::new::<LruFlags>("LRU flags plane", self.plane(self.planes.lru), false).optional(),
+            Part::of_bytes("LRU lists", self.lru_nodes() * self.lru_node.0).optional(),
+            Part::new::<ZoneShare>("LRU zones", self.lru_zones(), false).optional(),
+            Part::of_bytes("LRU batches", self.lru_batches() * self.lru_batch.0)
+                .of_cpus()
+                .optional(),
             Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
+            Part::new::<u32>("parked frames", self.parked, false),
+            Part::new::<Group>("parked groups", Parked::groups_for(self.parked), false),
             Part::new::<CpuState>("CPUs", self.cpus, true),
+            Part::of_bytes("CPU flushes", self.cpus * self.flushes.0).of_cpus(),
             Part::of_bytes("CPU lists", self.cpus * self.zones * self.pages.0).of_cpus(),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
@@ -145,6 +173,18 @@ impl Layout {
     /// Entries of a plane.
     fn plane(&self, wanted: bool) -> usize {
         if wanted { self.pageblocks * PAGEBLOCK_FRAMES } else { 0 }
+    }
+
+    fn lru_nodes(&self) -> usize {
+        if self.planes.lru { self.nodes } else { 0 }
+    }
+
+    fn lru_zones(&self) -> usize {
+        if self.planes.lru { self.zones } else { 0 }
+    }
+
+    fn lru_batches(&self) -> usize {
+        if self.planes.lru { self.cpus } else { 0 }
     }
 
     /// Blocks that may wait in quarantine, over all CPUs and zones.
@@ -191,6 +231,11 @@ fn quarantine_of(config: &Config<'_>) -> usize {
     if config.is_paranoid() { config.tuning.paranoid.quarantine as usize } else { 0 }
 }
 
+/// Frames that may wait for a flush.
+fn parked_of(config: &Config<'_>) -> usize {
+    parked_capacity(&config.tuning.tlb, config.managed())
+}
+
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].
 pub(super) struct Parts<'m, P: Platform> {
     pub(super) zones: &'m [Zone<'m, P>],
@@ -198,7 +243,9 @@ pub(super) struct Parts<'m, P: Platform> {
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     pub(super) lists: &'m [CpuPages<'m, P>],
     pub(super) cpus: &'m [CpuState],
+    pub(super) tlb: Tlb<'m, P>,
     pub(super) planes: PlaneArrays<'m>,
+    pub(super) lru: Option<LruState<'m, P>>,
 }
 
 /// Cuts the arrays out of a buffer and fills them: all present memory free and movable, all lists
@@ -233,7 +280,39 @@ fn carve_parts<'m, P: Platform>(
     let zones =
         carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
     let zonelists = build_zonelists(rows, layout, config, zones);
-    Some(Parts { zones, zonelists, lists, cpus, planes })
+    let lru = if layout.planes.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
+    let tlb = carve_tlb(layout, config, zones, carver)?;
+    Some(Parts { zones, zonelists, lists, cpus, tlb, planes, lru })
+}
+
+fn carve_lru<'m, P: Platform>(
+    layout: &Layout,
+    zones: &[Zone<'m, P>],
+    carver: &mut Carver<'m>,
+) -> Option<LruState<'m, P>> {
+    let frames = layout.plane(true);
+    let links: &'m [LruLink] = carver.array(frames, |_| LruLink::new())?;
+    let flags = carver.array(frames, |_| LruFlags::new())?;
+    let node = |i| LruNode::new(NodeId::new(i as u8).unwrap_or_default(), links);
+    let nodes = carver.array(layout.nodes, node)?;
+    let share = |i: usize| ZoneShare::new(&zones[i]);
+    let shares = carver.array(layout.zones, share)?;
+    let batches = carver.array(layout.cpus, |i| LruBatch::new(CpuId::new(i as u16)))?;
+    Some(LruState { nodes, zones: shares, flags, batches, swap: AtomicBool::new(false) })
+}
+
+fn carve_tlb<'m, P: Platform>(
+    layout: &Layout,
+    config: &Config<'_>,
+    zones: &[Zone<'m, P>],
+    carver: &mut Carver<'m>,
+) -> Option<Tlb<'m, P>> {
+    let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
+    let groups = carver.array(Parked::groups_for(layout.parked), |_| Group::EMPTY)?;
+    let frames = carver.array(layout.parked, |_| 0)?;
+    let base = zones.iter().map(Zone::base).min().unwrap_or_default();
+    let tuning = config.tuning.tlb;
+    Some(Tlb::new(tuning, layout.managed, cpus, Parked::new(base, groups, frames)))
 }
 
 /// The arrays of all zones, of which each takes its part off the front.
