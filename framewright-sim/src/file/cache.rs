@@ -70,7 +70,7 @@ pub(super) enum Slot {
     /// The frame that it is in.
     Frame(u32),
     /// What reclaim left here.
-    Shadow(u32),
+    Shadow(u64),
 }
 
 pub(super) struct File {

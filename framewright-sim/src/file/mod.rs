@@ -91,7 +91,7 @@ pub trait Supply {
 
     /// A frame holds a page of a file from now on. `shadow` is what was left when the page was
     /// reclaimed last.
-    fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u32>);
+    fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>);
 
     /// A page of a file is about to be mapped for stores, by this CPU.
     fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId, page: u32) {

@@ -8,7 +8,7 @@ struct Fetched {
     index: u32,
     frame: u32,
     /// What reclaim left of it.
-    shadow: Option<u32>,
+    shadow: Option<u64>,
 }
 
 impl PageCache {

@@ -47,7 +47,7 @@ impl PageCache {
         &self,
         cpu: Cpu<'_>,
         frames: &[u32],
-        shadow: &dyn Fn(usize) -> Option<u32>,
+        shadow: &dyn Fn(usize) -> Option<u64>,
         released: &mut dyn FnMut(usize),
     ) {
         let mut first = 0;
@@ -71,7 +71,7 @@ impl PageCache {
     }
 
     /// Takes a page out if that may be. Under the file's lock.
-    fn leaves(&self, frame: u32, shadow: Option<u32>) -> bool {
+    fn leaves(&self, frame: u32, shadow: Option<u64>) -> bool {
         let page = self.page(frame);
         let Some((file, index)) = page.holds() else { return false };
         let used = page.users.get() > 0 || page.mapped.get() > 0;

@@ -37,7 +37,7 @@ impl Supply for Free<'_> {
         }
     }
 
-    fn cached(&mut self, _cpu: Cpu<'_>, _frame: u32, _shadow: Option<u32>) {}
+    fn cached(&mut self, _cpu: Cpu<'_>, _frame: u32, _shadow: Option<u64>) {}
 }
 
 struct World {
@@ -138,7 +138,7 @@ fn accessed_bits_are_collected_once_and_unmapping_tells_of_stores() {
         // Both spaces are still loaded or cached: flush before anything else.
         [&one, &other].iter().for_each(|space| space.flush(cpu, 1));
         let mut released = Vec::new();
-        let shadow = |nth: usize| Some(nth as u32);
+        let shadow = |nth: usize| Some(nth as u64);
         world.cache.release(cpu, &frames, &shadow, &mut |nth| released.push(nth));
         assert_eq!(released, [1], "dirty pages stay");
         assert!(world.cache.send(cpu, frames[0]) && !world.cache.send(cpu, frames[0]));
