@@ -42,6 +42,7 @@ mod pcp;
 pub mod platform;
 mod set;
 pub mod sync;
+pub mod tlb;
 pub mod tuning;
 mod zone;
 

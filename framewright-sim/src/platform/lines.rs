@@ -59,6 +59,7 @@ pub(super) fn section(section: Section, cpus: u16) -> SectionId {
             SectionId { name: "lists", table: 0, index: of_both(zone, cpu, cpus) }
         }
         Section::Zone(zone) => SectionId { name: "zone", table: 1, index: zone.index() },
+        Section::Parked => SectionId { name: "parked frames", table: 2, index: 0 },
         _ => unreachable!("a section that is not simulated: {section:?}"),
     }
 }

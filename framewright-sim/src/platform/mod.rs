@@ -172,7 +172,7 @@ unsafe impl Platform for Simulated {
             return;
         };
         match why {
-            Wait::Owner => cpu.wait_for_change(),
+            Wait::Owner | Wait::Flush => cpu.wait_for_change(),
             Wait::Lock | Wait::Memory => cpu.relax(),
         }
     }

@@ -6,6 +6,7 @@ use super::Planes;
 use crate::{
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::CpuId,
+    tlb::MAX_CPUS,
     tuning::{Hardening, Tuning},
     zone::{NodeId, ZoneKind},
 };
@@ -194,6 +195,9 @@ impl<'c> Config<'c> {
         if self.cpus == 0 {
             return Err(InitError::NoCpus);
         }
+        if usize::from(self.cpus) > MAX_CPUS {
+            return Err(InitError::TooManyCpus { given: self.cpus });
+        }
         if self.managed() == 0 && self.memory.iter().all(|range| range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
         }
@@ -245,6 +249,11 @@ impl<'c> Config<'c> {
 pub enum InitError {
     /// A memory needs a CPU.
     NoCpus,
+    /// A memory has at most [`MAX_CPUS`] CPUs.
+    TooManyCpus {
+        /// CPUs asked for.
+        given: u16,
+    },
     /// A setting has a value that it does not take.
     BadTuning {
         /// Its path.
@@ -309,6 +318,9 @@ impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InitError::NoCpus => f.write_str("a memory needs at least one CPU"),
+            InitError::TooManyCpus { given } => {
+                write!(f, "a memory has at most {MAX_CPUS} CPUs; {given} were asked for")
+            }
             InitError::BadTuning { path, range } => {
                 write!(f, "the setting '{path}' has a value it does not take: it takes {range}")
             }

@@ -15,6 +15,7 @@ use crate::{
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::{CpuId, OwnerLock, Platform},
     sync::{AtomicU8, AtomicU32},
+    tlb::{CpuFlushes, Group, Parked, Tlb, parked_capacity},
     tuning::Hardening,
     zone::{Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
 };
@@ -43,6 +44,10 @@ pub struct Layout {
     states: bool,
     /// Slots of the quarantine of a CPU for a zone.
     quarantine: usize,
+    /// Bytes and alignment of what a CPU is asked to flush: a word of it is the machine's.
+    flushes: (usize, usize),
+    /// Frames that may wait for a flush.
+    parked: usize,
 }
 
 impl Layout {
@@ -69,6 +74,8 @@ impl Layout {
             planes: config.planes,
             states: config.is_paranoid(),
             quarantine: quarantine_of(config),
+            flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
+            parked: parked_of(config),
         };
         for zone in config.zones() {
             layout.zones += 1;
@@ -92,7 +99,7 @@ impl Layout {
     /// Alignment the buffer needs, in bytes.
     #[must_use]
     pub fn align(&self) -> usize {
-        align_of::<Pageblock>().max(self.pages.1).max(self.zone.1)
+        align_of::<Pageblock>().max(self.pages.1).max(self.zone.1).max(self.flushes.1)
     }
 
     /// The parts of the metadata and what each costs.
@@ -109,7 +116,10 @@ impl Layout {
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
             Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
+            Part::new::<u32>("parked frames", self.parked, false),
+            Part::new::<Group>("parked groups", Parked::groups_for(self.parked), false),
             Part::new::<CpuState>("CPUs", self.cpus, true),
+            Part::of_bytes("CPU flushes", self.cpus * self.flushes.0).of_cpus(),
             Part::of_bytes("CPU lists", self.cpus * self.zones * self.pages.0).of_cpus(),
             Part::new::<Slot>("CPU list bundles", self.cpus * self.slots, true),
             Part::new::<u64>("CPU list sets", self.cpus * self.slot_sets, true),
@@ -175,6 +185,11 @@ fn quarantine_of(config: &Config<'_>) -> usize {
     if config.is_paranoid() { config.tuning.paranoid.quarantine as usize } else { 0 }
 }
 
+/// Frames that may wait for a flush.
+fn parked_of(config: &Config<'_>) -> usize {
+    parked_capacity(&config.tuning.tlb, config.managed())
+}
+
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].
 pub(super) struct Parts<'m, P: Platform> {
     pub(super) zones: &'m [Zone<'m, P>],
@@ -182,6 +197,7 @@ pub(super) struct Parts<'m, P: Platform> {
     /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
     pub(super) lists: &'m [CpuPages<'m, P>],
     pub(super) cpus: &'m [CpuState],
+    pub(super) tlb: Tlb<'m, P>,
     pub(super) planes: PlaneArrays<'m>,
 }
 
@@ -217,7 +233,22 @@ fn carve_parts<'m, P: Platform>(
     let zones =
         carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
     let zonelists = build_zonelists(rows, layout, config, zones);
-    Some(Parts { zones, zonelists, lists, cpus, planes })
+    let tlb = carve_tlb(layout, config, zones, carver)?;
+    Some(Parts { zones, zonelists, lists, cpus, tlb, planes })
+}
+
+fn carve_tlb<'m, P: Platform>(
+    layout: &Layout,
+    config: &Config<'_>,
+    zones: &[Zone<'m, P>],
+    carver: &mut Carver<'m>,
+) -> Option<Tlb<'m, P>> {
+    let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
+    let groups = carver.array(Parked::groups_for(layout.parked), |_| Group::EMPTY)?;
+    let frames = carver.array(layout.parked, |_| 0)?;
+    let base = zones.iter().map(Zone::base).min().unwrap_or_default();
+    let tuning = config.tuning.tlb;
+    Some(Tlb::new(tuning, layout.parked as u32, cpus, Parked::new(base, groups, frames)))
 }
 
 /// The arrays of all zones, of which each takes its part off the front.

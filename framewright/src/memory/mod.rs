@@ -16,6 +16,7 @@ mod mobility;
 mod planes;
 mod ranges;
 mod text;
+mod translations;
 mod withhold;
 mod zones;
 
@@ -29,6 +30,7 @@ use crate::{
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
     sync::{AtomicBool, AtomicU32},
+    tlb::Tlb,
     tuning::{OwnerChoice, Tuning},
     zone::{Zone, Zonelists},
 };
@@ -57,6 +59,7 @@ pub struct Memory<'m, P: Platform> {
     tuning: Tuning,
     owner_lock: OwnerLock,
     layout: Layout,
+    tlb: Tlb<'m, P>,
     planes: PlaneArrays<'m>,
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
@@ -103,6 +106,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             tuning,
             owner_lock,
             layout,
+            tlb: parts.tlb,
             planes: parts.planes,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),

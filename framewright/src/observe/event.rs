@@ -2,12 +2,13 @@
 
 use core::fmt;
 
+use super::FlushReason;
 use crate::{
     alloc::{FreeError, MigrateType, Request},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
 };
 
-/// A tracepoint of the kernel's `kmem` group. `Display` prints the body as ftrace does, but
+/// A tracepoint of the kernel's `kmem` or `tlb` group. `Display` prints the body as ftrace does, but
 /// for the `page=` field, which there is a hashed address and here is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -60,6 +61,13 @@ pub enum Event {
         /// Whether the pageblock changed its type.
         change_ownership: bool,
     },
+    /// A CPU flushed what it had cached of page tables, or asked others to.
+    TlbFlush {
+        /// Why.
+        reason: FlushReason,
+        /// Pages that were flushed one by one; everything, if it does not say.
+        pages: Option<u32>,
+    },
 }
 
 impl Event {
@@ -72,6 +80,7 @@ impl Event {
             Event::PageAllocZoneLocked { .. } => "mm_page_alloc_zone_locked",
             Event::PagePcpuDrain { .. } => "mm_page_pcpu_drain",
             Event::PageAllocExtfrag { .. } => "mm_page_alloc_extfrag",
+            Event::TlbFlush { .. } => "tlb_flush",
         }
     }
 }
@@ -113,6 +122,13 @@ impl fmt::Display for Event {
                 u8::from(fallback_order.get() < PAGEBLOCK_ORDER),
                 u8::from(change_ownership),
             ),
+            Event::TlbFlush { reason, pages } => write!(
+                f,
+                "pages:{} reason:{} ({})",
+                pages.map_or(-1, i64::from),
+                reason.name(),
+                reason as u8
+            ),
         }
     }
 }
@@ -142,6 +158,9 @@ pub enum Finding {
         /// machine.
         offset: usize,
     },
+    /// A flush batch that named it was dropped where nobody may wait for other CPUs. The frame is
+    /// leaked: some CPU may still reach it.
+    Unflushed,
 }
 
 impl fmt::Display for Corruption {
@@ -159,6 +178,12 @@ impl fmt::Display for Corruption {
                 write!(f, "pfn {pfn} was written to at byte {offset:#x} while it was free")?;
                 if more > 0 {
                     write!(f, " (and {more} more frames of the block of order {order})")?;
+                }
+            }
+            Finding::Unflushed => {
+                write!(f, "pfn {pfn} is leaked: its flush batch was dropped unflushed")?;
+                if more > 0 {
+                    write!(f, " (and {more} more frames of the batch)")?;
                 }
             }
         }

@@ -124,6 +124,8 @@ pub enum Section {
     Lists(ZoneId, CpuId),
     /// The buddy of a zone, under its lock.
     Zone(ZoneId),
+    /// The frames that wait for a flush, under their lock.
+    Parked,
 }
 
 /// Places where a simulator may switch CPUs, and what it may force to happen there.
@@ -142,4 +144,7 @@ pub enum Site {
     SlowPath,
     /// A drainer is about to disturb an owner. Cannot be forced.
     Drain,
+    /// What CPUs were asked to flush, or have flushed, is about to be read or changed. Cannot be
+    /// forced.
+    Flush,
 }

@@ -76,6 +76,8 @@ pub enum Wait {
     Owner,
     /// Memory, on behalf of a request between two rounds of relief, or that may not fail: long.
     Memory,
+    /// Other CPUs to flush what they have cached: as long as an interrupt takes.
+    Flush,
 }
 
 /// How the owner of per-CPU lists excludes a remote drainer.

@@ -28,10 +28,12 @@ pub use word::{PlainWord, RawWord};
 pub use core::sync::atomic::Ordering;
 
 #[cfg(not(any(feature = "loom", feature = "tso")))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence};
+pub(crate) use core::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence, fence,
+};
 
 #[cfg(feature = "loom")]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
 
 /// Loom has no compiler fence: the models give both sides a full fence instead.
 #[cfg(feature = "loom")]
@@ -40,4 +42,4 @@ pub(crate) fn compiler_fence(order: Ordering) {
 }
 
 #[cfg(all(feature = "tso", not(feature = "loom")))]
-pub(crate) use tso::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence};
+pub(crate) use tso::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, compiler_fence, fence};

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use super::{
-    Auto, BulkFree, BulkTake, Hardening, HighOrderDrain, OwnerChoice, Tuning, TuningError,
+    Auto, BulkFree, BulkTake, FlushBatching, Hardening, HighOrderDrain, OwnerChoice, Tuning,
+    TuningError,
 };
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
@@ -207,6 +208,43 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.alloc.compaction_retries, 0, 1000),
     },
     Key {
+        path: "tlb.batching",
+        default: "lazy",
+        range: "off, clean-only, all, lazy",
+        meaning: "when translations of unmapped pages are flushed: one by one; those that may have \
+                  been stored to one by one; once per batch; or, if nothing was stored to, when the \
+                  frames are needed or their contents are about to change",
+        source: "Gorman 2015, mm: send one IPI per CPU to TLB flush all entries after unmapping \
+                 pages; lazy: Park 2024 (LUF), and ours",
+        field: |t| Field::FlushBatching(&mut t.tlb.batching),
+    },
+    Key {
+        path: "tlb.batch",
+        default: "32",
+        range: "1 to 65536 frames",
+        meaning: "frames that are flushed at once; with tlb.batching=all, smaller batches wait for \
+                  each other until there are so many",
+        source: "Linux: SWAP_CLUSTER_MAX",
+        field: |t| Field::number(&mut t.tlb.batch, 1, 65536),
+    },
+    Key {
+        path: "tlb.parked_max",
+        default: "auto",
+        range: "auto, or 0 to 16777216 frames",
+        meaning: "frames that may wait for a flush with tlb.batching=lazy; auto: a 256th of the \
+                  memory",
+        source: "Framewright",
+        field: |t| Field::auto(&mut t.tlb.parked_max, 0, 1 << 24),
+    },
+    Key {
+        path: "tlb.ranged_max",
+        default: "33",
+        range: "0 to 512 pages",
+        meaning: "neighbouring pages that are flushed one by one; for more, everything is",
+        source: "Linux: tlb_single_page_flush_ceiling",
+        field: |t| Field::number(&mut t.tlb.ranged_max, 0, 512),
+    },
+    Key {
         path: "hardening",
         default: "checked",
         range: "off, checked, paranoid",
@@ -259,6 +297,7 @@ pub(super) enum Field<'t> {
     BulkFree(&'t mut BulkFree),
     BulkTake(&'t mut BulkTake),
     HighOrderDrain(&'t mut HighOrderDrain),
+    FlushBatching(&'t mut FlushBatching),
     Hardening(&'t mut Hardening),
     Switch(&'t mut bool),
     OwnerChoice(&'t mut OwnerChoice),
@@ -291,6 +330,12 @@ const BULK_TAKE: [(&str, BulkTake); 2] =
 const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
     ("second-consecutive", HighOrderDrain::SecondConsecutive),
     ("every-free", HighOrderDrain::EveryFree),
+];
+const FLUSH_BATCHING: [(&str, FlushBatching); 4] = [
+    ("off", FlushBatching::Off),
+    ("clean-only", FlushBatching::CleanOnly),
+    ("all", FlushBatching::All),
+    ("lazy", FlushBatching::Lazy),
 ];
 const HARDENING: [(&str, Hardening); 3] =
     [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
@@ -325,6 +370,7 @@ impl<'t> Field<'t> {
             Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
             Field::BulkTake(field) => *field = choose(&BULK_TAKE, value)?,
             Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
+            Field::FlushBatching(field) => *field = choose(&FLUSH_BATCHING, value)?,
             Field::Hardening(field) => *field = choose(&HARDENING, value)?,
             Field::Switch(field) => *field = choose(&SWITCH, value)?,
             Field::OwnerChoice(field) => *field = choose(&OWNER_CHOICE, value)?,
@@ -351,6 +397,7 @@ impl<'t> Field<'t> {
             Field::BulkFree(field) => word(&BULK_FREE, *field),
             Field::BulkTake(field) => word(&BULK_TAKE, *field),
             Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
+            Field::FlushBatching(field) => word(&FLUSH_BATCHING, *field),
             Field::Hardening(field) => word(&HARDENING, *field),
             Field::Switch(field) => word(&SWITCH, *field),
             Field::OwnerChoice(field) => word(&OWNER_CHOICE, *field),

@@ -202,6 +202,51 @@ impl Default for ParanoidTuning {
     }
 }
 
+/// When translations of unmapped pages are flushed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum FlushBatching {
+    /// At once, one by one: what kernels did before "mm: send one IPI per CPU to TLB flush all
+    /// entries after unmapping pages" (Gorman, 2015).
+    Off,
+    /// At once if the page may have been stored to, which it may then be written out as it is;
+    /// the others together at the end of a batch: that series as it was first posted.
+    CleanOnly,
+    /// One flush per batch: what Linux does. Whatever is dirty is flushed before it is written
+    /// out.
+    All,
+    /// As all; and a batch in which nothing is dirty is not flushed at all: its frames are parked
+    /// until every CPU has flushed for another reason, or they are needed, or their contents are
+    /// about to change.
+    #[default]
+    Lazy,
+}
+
+/// Flushing what CPUs have cached of the page tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TlbTuning {
+    /// When.
+    pub batching: FlushBatching,
+    /// Frames that one batch may have. With [`FlushBatching::All`] smaller batches wait for
+    /// each other, parked, until there are so many.
+    pub batch: u32,
+    /// Frames that may be parked with [`FlushBatching::Lazy`]; auto: 1 of 256 of the memory.
+    pub parked_max: Auto,
+    /// Pages of one address space that are flushed one by one; more of them, and all others, are
+    /// flushed by forgetting everything.
+    pub ranged_max: u32,
+}
+
+impl Default for TlbTuning {
+    fn default() -> Self {
+        Self {
+            batching: FlushBatching::default(),
+            batch: 32,
+            parked_max: Auto::Auto,
+            ranged_max: 33,
+        }
+    }
+}
+
 /// All settings of a memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tuning {
@@ -211,6 +256,8 @@ pub struct Tuning {
     pub zone: ZoneTuning,
     /// The slow path.
     pub alloc: AllocTuning,
+    /// Flushing translations.
+    pub tlb: TlbTuning,
     /// Checks of raw frees.
     pub hardening: Hardening,
     /// What the highest level of it does besides.

@@ -1,0 +1,107 @@
+//! Counters of flushes, and why a CPU flushed.
+
+use super::counters::Counter;
+use crate::tlb::Scope;
+
+/// Why a CPU flushed, with the kernel's numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum FlushReason {
+    /// It loaded another address space.
+    TaskSwitch = 0,
+    /// Another CPU asked.
+    RemoteShootdown = 1,
+    /// It does itself what it asks of others.
+    Local = 2,
+    /// The same, for one address space.
+    LocalMm = 3,
+    /// It asks others.
+    RemoteSend = 4,
+}
+
+impl FlushReason {
+    /// The kernel's words for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            FlushReason::TaskSwitch => "flush on task switch",
+            FlushReason::RemoteShootdown => "remote shootdown",
+            FlushReason::Local => "local shootdown",
+            FlushReason::LocalMm => "local mm shootdown",
+            FlushReason::RemoteSend => "remote ipi send",
+        }
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of flushes of one CPU, or the sum over several.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct TlbStats {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Most frames that were unmapped and not flushed at once: parked, and in the batch
+            /// that was being finished. Of the whole memory.
+            pub unflushed_frames_max: u64,
+        }
+
+        impl core::ops::AddAssign for TlbStats {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
+                self.unflushed_frames_max = self.unflushed_frames_max.max(other.unflushed_frames_max);
+            }
+        }
+
+        /// The same counters as their writer sees them.
+        pub(crate) struct TlbCounters {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        impl TlbCounters {
+            pub(crate) fn new() -> Self {
+                Self { $($name: Counter::new(),)* }
+            }
+
+            pub(crate) fn read(&self) -> TlbStats {
+                TlbStats { $($name: self.$name.get(),)* unflushed_frames_max: 0 }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Flushes that concerned other CPUs (vmstat `nr_tlb_remote_flush`).
+    nr_tlb_remote_flush,
+    /// Requests of others that this CPU served (vmstat `nr_tlb_remote_flush_received`).
+    nr_tlb_remote_flush_received,
+    /// Times that this CPU forgot everything of its own accord (vmstat `nr_tlb_local_flush_all`).
+    nr_tlb_local_flush_all,
+    /// Pages that it forgot one by one of its own accord (vmstat `nr_tlb_local_flush_one`).
+    nr_tlb_local_flush_one,
+    /// Interrupts sent.
+    interrupts,
+    /// CPUs that were asked and not interrupted, since somebody else was about to.
+    coalesced,
+    /// CPUs that were not asked, since they were lazy.
+    lazy_spared,
+    /// Translations that were removed through a batch.
+    unmapped,
+    /// Batches that were flushed.
+    batches,
+    /// Frames that were parked.
+    parked,
+    /// Parked frames that were given back.
+    unparked,
+    /// Flushes of parked frames, with or without a batch.
+    parked_flushes,
+}
+
+impl TlbCounters {
+    /// This CPU has forgotten `scope`.
+    pub(crate) fn count(&self, scope: Scope, reason: FlushReason) {
+        match (reason, scope) {
+            (FlushReason::RemoteShootdown, _) => self.nr_tlb_remote_flush_received.add(1),
+            (_, Scope::Everything) => self.nr_tlb_local_flush_all.add(1),
+            (_, Scope::Pages { pages, .. }) => self.nr_tlb_local_flush_one.add(u64::from(pages)),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The flush batch: unmapped frames, and what has to be flushed before they are anybody's.
+
+use super::{CpuMask, DeferredFlush, Flusher, Scope};
+use crate::{
+    frame::{Order, Pfn},
+    observe::{Corruption, Finding},
+    platform::Platform,
+    tuning::FlushBatching,
+};
+
+/// A translation that the embedder has just removed from a page table: read and cleared in one
+/// atomic access, and the generation of the address space advanced since.
+#[derive(Clone, Copy, Debug)]
+pub struct Translation<'t> {
+    /// The CPUs that have the address space loaded, read after its generation was advanced.
+    pub cpus: &'t CpuMask,
+    /// Whether the entry allowed stores.
+    pub writable: bool,
+    /// Whether it said that the page was stored to.
+    pub dirty: bool,
+    /// The embedder's number for the address space.
+    pub space: u64,
+    /// Number of the page in it.
+    pub page: u64,
+    /// What is owed to the address space.
+    pub owed_space: &'t DeferredFlush,
+    /// What is owed to the file whose contents the page has, if it has one.
+    pub owed_file: Option<&'t DeferredFlush>,
+}
+
+/// What a batch knows of one frame. Made by the embedder in numbers, used by [`Flusher::batch`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BatchSlot {
+    pfn: Pfn,
+    /// Translations to it were removed and not flushed.
+    pending: bool,
+    /// It was given to the batch, and has no other owner.
+    retired: bool,
+}
+
+/// Proof that a batch was flushed, for as long as nothing is added to it: what was unmapped through
+/// it may be copied, or written out.
+#[derive(Debug)]
+pub struct Flushed<'b>(core::marker::PhantomData<&'b mut ()>);
+
+/// Frames that were unmapped, and what has to be flushed before they are freed, reused, copied or
+/// written out.
+///
+/// Who reclaims:
+/// 1. unmaps: the embedder calls [`FlushBatch::add`] for every translation that it removes;
+/// 2. before writing anything out: [`FlushBatch::flush_if_dirty`];
+/// 3. gives the batch the frames that nobody owns any more: [`FlushBatch::retire`];
+/// 4. before it lets go of the others, and by the end: [`FlushBatch::finish`], which flushes or
+///    parks, and hands out the frames that may be freed. Nothing else hands them out.
+///
+/// Who migrates calls [`FlushBatch::flush`] between unmapping and copying.
+///
+/// **Dropped** unfinished, it is flushed, and frames that were retired are parked for the next
+/// [`Flusher::unpark`]. Where nobody may wait ([`Shootdown::may_wait`](super::Shootdown::may_wait))
+/// they are parked unflushed. What cannot be parked is leaked and reported
+/// ([`Finding::Unflushed`]).
+pub struct FlushBatch<'f, 'm, P: Platform> {
+    flusher: Flusher<'f, 'm, P>,
+    slots: &'f mut [BatchSlot],
+    used: usize,
+    /// CPUs that may have cached what is pending.
+    cpus: CpuMask,
+    /// Whoever has forgotten everything since reaches nothing of it.
+    epoch: u64,
+    /// What covers all of it.
+    scope: Option<Scope>,
+    /// Some of it may have been stored through, or may be still.
+    dirty: bool,
+}
+
+impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
+    pub(super) fn new(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
+        let most = slots.len().min(flusher.tlb.tuning.batch as usize);
+        Self {
+            flusher,
+            slots: &mut slots[..most],
+            used: 0,
+            cpus: CpuMask::EMPTY,
+            epoch: 0,
+            scope: None,
+            dirty: false,
+        }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn flusher(&self) -> Flusher<'f, 'm, P> {
+        self.flusher
+    }
+
+    /// Whether it can take no further frame.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.used == self.slots.len()
+    }
+
+    /// Whether something that was added is not flushed.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.scope.is_some()
+    }
+
+    /// Whether something that is not flushed may have been stored through: it must not be written
+    /// out.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// A translation to `pfn` was removed: to be called before the page-table lock is released. It
+    /// is flushed now, or noted.
+    pub fn add(&mut self, pfn: Pfn, translation: &Translation<'_>) {
+        let Flusher { tlb, shootdown, .. } = self.flusher;
+        let &Translation { cpus, writable, dirty, space, page, owed_space, owed_file } =
+            translation;
+        self.flusher.count(|counters| counters.unmapped.add(1));
+        if cpus.is_empty() {
+            return;
+        }
+        let dirty = dirty || (writable && !shootdown.clean_stores_fault());
+        let at_once = match tlb.tuning.batching {
+            FlushBatching::Off => true,
+            FlushBatching::CleanOnly => dirty,
+            FlushBatching::All | FlushBatching::Lazy => false,
+        };
+        let scope = Scope::page(space, page);
+        if at_once || !self.note(pfn) {
+            self.flusher.shoot(cpus, scope);
+            return;
+        }
+        let epoch = tlb.next_epoch();
+        owed_space.note(epoch, cpus);
+        if let Some(owed) = owed_file {
+            owed.note(epoch, cpus);
+        }
+        self.cpus.extend(cpus);
+        self.epoch = self.epoch.max(epoch);
+        self.scope = Some(self.scope.map_or(scope, |all| all.and(scope, tlb.tuning.ranged_max)));
+        self.dirty |= dirty;
+    }
+
+    /// Gives a frame to the batch: the embedder has let go of it for good, and only stale
+    /// translations are left. [`FlushBatch::finish`] hands it out when these are gone.
+    ///
+    /// # Errors
+    ///
+    /// The frame, if the batch is full: finish it first.
+    pub fn retire(&mut self, pfn: Pfn) -> Result<(), Pfn> {
+        if let Some(slot) = self.slots[..self.used].iter_mut().find(|slot| slot.pfn == pfn) {
+            slot.retired = true;
+            return Ok(());
+        }
+        self.push(BatchSlot { pfn, pending: false, retired: true }).ok_or(pfn)
+    }
+
+    /// Flushes what is pending.
+    pub fn flush(&mut self) -> Flushed<'_> {
+        if let Some(scope) = self.scope {
+            let Flusher { tlb, .. } = self.flusher;
+            tlb.note_unflushed(tlb.parked() + self.pending());
+            match tlb.tuning.batching {
+                FlushBatching::Lazy => {
+                    let behind = tlb.behind(&self.cpus, self.epoch);
+                    if !behind.is_empty() {
+                        self.flusher.shoot(&behind, scope);
+                    }
+                }
+                FlushBatching::All if tlb.parked() > 0 => self.flusher.settle_parked(&self.cpus),
+                _ => _ = self.flusher.shoot(&self.cpus, scope),
+            }
+            self.set_flushed();
+        }
+        Flushed(core::marker::PhantomData)
+    }
+
+    /// Flushes if something that is pending may have been stored through; to be called before any
+    /// of its pages is written out.
+    pub fn flush_if_dirty(&mut self) -> Flushed<'_> {
+        if self.dirty { self.flush() } else { Flushed(core::marker::PhantomData) }
+    }
+
+    /// Ends what was begun: flushes, or parks what may wait; and hands out the frames that were
+    /// retired and that no CPU reaches any more, some of them perhaps retired through other
+    /// batches. They are the receiver's; no lock is held while it has them.
+    pub fn finish(&mut self, free: &mut dyn FnMut(&[Pfn])) {
+        if self.is_pending() && !self.park(free) {
+            self.flush();
+        }
+        self.hand_out(free);
+        self.flusher.release_settled(free);
+    }
+
+    /// Parks the frames whose flush may wait, if that is so for all that is pending; whether it
+    /// did.
+    fn park(&mut self, free: &mut dyn FnMut(&[Pfn])) -> bool {
+        let Flusher { tlb, .. } = self.flusher;
+        let batching = tlb.tuning.batching;
+        let may_wait = |slot: &BatchSlot| slot.retired || !slot.pending;
+        if self.dirty || batching < FlushBatching::All || !self.used().iter().all(may_wait) {
+            return false;
+        }
+        let most = tlb.parked_limit();
+        if !self.park_up_to(most) {
+            if batching == FlushBatching::All {
+                return false;
+            }
+            // Some may be settled without a flush; else one serves all that is parked.
+            self.flusher.release_settled(free);
+            if !self.park_up_to(most) {
+                self.flusher.settle_parked(&self.cpus);
+                self.set_flushed();
+                return true;
+            }
+        }
+        self.forget_pending();
+        true
+    }
+
+    fn park_up_to(&self, most: u64) -> bool {
+        let waiting = self.used().iter().filter(|slot| slot.pending).map(|slot| slot.pfn);
+        self.flusher.park(&self.cpus, most, waiting)
+    }
+
+    fn hand_out(&mut self, free: &mut dyn FnMut(&[Pfn])) {
+        const CHUNK: usize = 32;
+        let mut chunk = [Pfn::default(); CHUNK];
+        let mut count = 0;
+        for slot in &self.slots[..self.used] {
+            chunk[count] = slot.pfn;
+            count += 1;
+            if count == CHUNK {
+                free(&chunk);
+                count = 0;
+            }
+        }
+        if count > 0 {
+            free(&chunk[..count]);
+        }
+        self.used = 0;
+    }
+
+    fn used(&self) -> &[BatchSlot] {
+        &self.slots[..self.used]
+    }
+
+    /// Frames that are pending.
+    fn pending(&self) -> u64 {
+        self.used().iter().filter(|slot| slot.pending).count() as u64
+    }
+
+    /// Notes that a translation to `pfn` is pending; whether there was a slot.
+    fn note(&mut self, pfn: Pfn) -> bool {
+        let last = self.slots[..self.used].last_mut().filter(|slot| slot.pfn == pfn);
+        if let Some(slot) = last {
+            slot.pending = true;
+            return true;
+        }
+        self.push(BatchSlot { pfn, pending: true, retired: false }).is_some()
+    }
+
+    fn push(&mut self, slot: BatchSlot) -> Option<()> {
+        *self.slots.get_mut(self.used)? = slot;
+        self.used += 1;
+        Some(())
+    }
+
+    /// Nothing is pending any more: only frames to hand out remain.
+    fn set_flushed(&mut self) {
+        self.keep(|slot| slot.retired);
+        self.reset();
+    }
+
+    /// What was pending is another's.
+    fn forget_pending(&mut self) {
+        self.keep(|slot| !slot.pending);
+        self.reset();
+    }
+
+    fn keep(&mut self, keeps: impl Fn(&BatchSlot) -> bool) {
+        let mut kept = 0;
+        for at in 0..self.used {
+            if keeps(&self.slots[at]) {
+                self.slots[kept] = BatchSlot { pending: false, ..self.slots[at] };
+                kept += 1;
+            }
+        }
+        self.used = kept;
+    }
+
+    fn reset(&mut self) {
+        (self.cpus, self.epoch, self.scope, self.dirty) = (CpuMask::EMPTY, 0, None, false);
+    }
+}
+
+impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
+    fn drop(&mut self) {
+        if self.flusher.shootdown.may_wait() {
+            self.flush();
+        }
+        let Flusher { platform, .. } = self.flusher;
+        let retired = || self.used().iter().filter(|slot| slot.retired).map(|slot| slot.pfn);
+        if retired().next().is_some() && self.flusher.park(&self.cpus, u64::MAX, retired()) {
+            self.keep(|slot| !slot.retired);
+        }
+        if let Some(first) = self.used().first() {
+            platform.corruption(&Corruption {
+                pfn: first.pfn,
+                order: Order::ZERO,
+                what: Finding::Unflushed,
+                count: self.used as u32,
+            });
+        }
+    }
+}

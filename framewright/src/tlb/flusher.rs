@@ -1,0 +1,194 @@
+//! One CPU's view: flush, settle, serve.
+
+use super::{BatchSlot, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb};
+use crate::{
+    frame::Pfn,
+    observe::{Event, FlushReason, TlbCounters},
+    platform::{CpuId, Platform, Wait},
+};
+
+/// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and
+/// as cheap as a reference.
+///
+/// Whatever flushes may wait for other CPUs: it is called on that CPU, with interrupts enabled and no
+/// lock held that a handler of interrupts takes.
+pub struct Flusher<'f, 'm, P: Platform> {
+    pub(super) tlb: &'f Tlb<'m, P>,
+    pub(super) platform: &'f P,
+    pub(super) shootdown: &'f dyn Shootdown,
+    pub(super) cpu: CpuId,
+}
+
+impl<P: Platform> Clone for Flusher<'_, '_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Flusher<'_, '_, P> {}
+
+impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
+    pub(crate) fn new(
+        tlb: &'f Tlb<'m, P>,
+        platform: &'f P,
+        shootdown: &'f dyn Shootdown,
+        cpu: CpuId,
+    ) -> Self {
+        Self { tlb, platform, shootdown, cpu }
+    }
+
+    /// The CPU.
+    #[must_use]
+    pub fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// What it shares with the other CPUs.
+    #[must_use]
+    pub fn tlb(&self) -> &'f Tlb<'m, P> {
+        self.tlb
+    }
+
+    /// An empty batch, which keeps what it knows of its frames in `slots`: as many of them as
+    /// `slots` has, and [`TlbTuning::batch`](crate::tuning::TlbTuning) says.
+    pub fn batch(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
+        FlushBatch::new(*self, slots)
+    }
+
+    /// Makes `cpus` forget `scope`, unless they are lazy; when this returns, they have. For the
+    /// embedder's own changes to page tables.
+    pub fn flush(&self, cpus: &CpuMask, scope: Scope) {
+        self.shoot(cpus, scope);
+    }
+
+    /// Makes up for flushes that were put off and concern an address space or a file: when this
+    /// returns, no CPU reaches what was unmapped of it before. Whether anything had to be flushed.
+    pub fn settle(&self, deferred: &DeferredFlush) -> bool {
+        if !deferred.is_owed() {
+            return false;
+        }
+        let (epoch, cpus) = deferred.owed();
+        let flushed = self.reach(&cpus, epoch);
+        deferred.set_settled(epoch);
+        flushed
+    }
+
+    /// Forgets everything on this CPU.
+    pub fn forget_all(&self) {
+        self.forget_here(Scope::Everything, FlushReason::Local);
+    }
+
+    /// Runs `catch_up`, after which this CPU reaches nothing that was unmapped before the call:
+    /// loads another address space, compares generations, flushes if it is behind. So nobody needs
+    /// to interrupt it for that. Interrupts are masked, or handlers do the like.
+    pub fn caught_up<R>(&self, catch_up: impl FnOnce() -> R) -> R {
+        let epoch = self.tlb.begin_forgetting();
+        let result = catch_up();
+        if let Some(cpu) = self.tlb.cpu(self.cpu) {
+            cpu.set_forgotten(epoch);
+        }
+        result
+    }
+
+    /// Serves what other CPUs have asked of this one: the handler of the interrupt that
+    /// [`Shootdown::interrupt`] sends. Does nothing if somebody has served it already.
+    pub fn serve(&self) {
+        let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
+        let Some(scope) = cpu.take(self.platform) else { return };
+        let epoch = self.forget_here(scope, FlushReason::RemoteShootdown);
+        cpu.set_served(self.platform, epoch);
+    }
+
+    /// Gives `free` the parked frames that no CPU reaches any more, without flushing anything; how
+    /// many. They are the caller's, as they were when they were given to a batch.
+    pub fn unpark(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        self.release_settled(free)
+    }
+
+    /// The same for all parked frames, after one flush for those that need it: when memory runs
+    /// short.
+    pub fn unpark_all(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        let mut released = self.release_settled(free);
+        if self.tlb.parked() > 0 {
+            self.settle_parked(&CpuMask::EMPTY);
+            released += self.release_settled(free);
+        }
+        released
+    }
+
+    /// Makes those of `cpus` forget everything that have not since `epoch`; whether there was any.
+    pub(super) fn reach(&self, cpus: &CpuMask, epoch: u64) -> bool {
+        let behind = self.tlb.behind(cpus, epoch);
+        !behind.is_empty() && self.shoot(&behind, Scope::Everything)
+    }
+
+    /// Makes `cpus` forget `scope`, but for lazy ones; whether any did.
+    pub(super) fn shoot(&self, cpus: &CpuMask, scope: Scope) -> bool {
+        let epoch = self.tlb.advance();
+        let mut others = self.tlb.awake(self.shootdown, cpus);
+        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - others.count())));
+        let here = others.contains(self.cpu);
+        others.remove(self.cpu);
+        if !others.is_empty() {
+            self.ask(&others, scope);
+        }
+        if here {
+            self.forget_here(scope, FlushReason::Local);
+        }
+        self.wait_for(&others, epoch);
+        here || !others.is_empty()
+    }
+
+    /// Asks other CPUs, and interrupts those that nobody else is about to interrupt.
+    fn ask(&self, others: &CpuMask, scope: Scope) {
+        let post =
+            |cpu: &CpuId| self.tlb.cpu(*cpu).is_some_and(|state| state.post(self.platform, scope));
+        let targets: CpuMask = others.iter().filter(post).collect();
+        self.count(|counters| {
+            counters.nr_tlb_remote_flush.add(1);
+            counters.interrupts.add(u64::from(targets.count()));
+            counters.coalesced.add(u64::from(others.count() - targets.count()));
+        });
+        self.trace(FlushReason::RemoteSend, None);
+        if !targets.is_empty() {
+            self.shootdown.interrupt(self.cpu, &targets);
+        }
+    }
+
+    fn wait_for(&self, cpus: &CpuMask, epoch: u64) {
+        for cpu in cpus.iter() {
+            let Some(state) = self.tlb.cpu(cpu) else { continue };
+            let mut spins = 0;
+            while !state.has_served(self.platform, epoch) {
+                self.platform.wait(Wait::Flush, spins);
+                spins = spins.saturating_add(1);
+            }
+        }
+    }
+
+    /// Makes this CPU forget; the epoch since which it has.
+    fn forget_here(&self, scope: Scope, reason: FlushReason) -> u64 {
+        let epoch = self.tlb.begin_forgetting();
+        self.shootdown.forget(self.cpu, scope);
+        let Some(cpu) = self.tlb.cpu(self.cpu) else { return epoch };
+        if scope == Scope::Everything {
+            cpu.set_forgotten(epoch);
+        }
+        cpu.counters.count(scope, reason);
+        let pages = if let Scope::Pages { pages, .. } = scope { Some(pages) } else { None };
+        self.trace(reason, pages);
+        epoch
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&TlbCounters)) {
+        if let Some(cpu) = self.tlb.cpu(self.cpu) {
+            count(&cpu.counters);
+        }
+    }
+
+    fn trace(&self, reason: FlushReason, pages: Option<u32>) {
+        if P::TRACING {
+            self.platform.trace(self.cpu, &Event::TlbFlush { reason, pages });
+        }
+    }
+}

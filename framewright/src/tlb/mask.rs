@@ -1,0 +1,102 @@
+//! Sets of CPUs.
+
+use crate::platform::CpuId;
+
+/// CPUs that a memory can have: as many as a [`CpuMask`] holds.
+pub const MAX_CPUS: usize = 512;
+
+const WORDS: usize = MAX_CPUS / 64;
+
+/// A set of CPUs, numbered 0 to [`MAX_CPUS`] - 1.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CpuMask([u64; WORDS]);
+
+impl CpuMask {
+    /// No CPU.
+    pub const EMPTY: Self = Self([0; WORDS]);
+
+    /// Puts a CPU in.
+    ///
+    /// # Panics
+    ///
+    /// If its number is [`MAX_CPUS`] or more: no memory has such a CPU.
+    pub fn insert(&mut self, cpu: CpuId) {
+        self.0[cpu.index() / 64] |= 1 << (cpu.index() % 64);
+    }
+
+    /// Takes a CPU out.
+    pub fn remove(&mut self, cpu: CpuId) {
+        if let Some(word) = self.0.get_mut(cpu.index() / 64) {
+            *word &= !(1 << (cpu.index() % 64));
+        }
+    }
+
+    /// Whether a CPU is in it.
+    #[must_use]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.0.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.index() % 64) & 1 == 1)
+    }
+
+    /// Whether no CPU is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::EMPTY
+    }
+
+    /// CPUs in it.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Puts all CPUs of another set in.
+    pub fn extend(&mut self, other: &Self) {
+        for (word, other) in self.0.iter_mut().zip(other.0) {
+            *word |= other;
+        }
+    }
+
+    /// The CPUs in it, by number.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<'_> {
+        (0u16..).zip(&self.0).flat_map(|(at, &word)| {
+            crate::set::bits(word).map(move |bit| CpuId::new(at * 64 + bit as u16))
+        })
+    }
+
+    /// CPUs 64 x `at` + i as bits i.
+    pub(super) const fn words(&self) -> &[u64; WORDS] {
+        &self.0
+    }
+
+    pub(super) const fn from_words(words: [u64; WORDS]) -> Self {
+        Self(words)
+    }
+}
+
+impl FromIterator<CpuId> for CpuMask {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        let mut mask = Self::EMPTY;
+        cpus.into_iter().for_each(|cpu| mask.insert(cpu));
+        mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_is_put_in_is_in_by_number() {
+        let mut mask: CpuMask = [511, 3, 64, 63, 0].map(CpuId::new).into_iter().collect();
+        mask.remove(CpuId::new(3));
+        mask.insert(CpuId::new(64));
+        assert_eq!(mask.iter().map(CpuId::get).collect::<Vec<_>>(), [0, 63, 64, 511]);
+        assert!(mask.contains(CpuId::new(64)) && !mask.contains(CpuId::new(3)));
+        assert!(!mask.contains(CpuId::new(9999)));
+        let mut other = CpuMask::EMPTY;
+        other.insert(CpuId::new(7));
+        other.extend(&mask);
+        assert_eq!((other.count(), mask.is_empty(), CpuMask::EMPTY.is_empty()), (5, false, true));
+    }
+}
