@@ -40,6 +40,7 @@ mod memory;
 pub mod observe;
 mod pcp;
 pub mod platform;
+pub mod reclaim;
 mod set;
 pub mod sync;
 pub mod tlb;

@@ -29,6 +29,7 @@ use crate::{
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
+    reclaim::LruState,
     sync::{AtomicBool, AtomicU32},
     tlb::Tlb,
     tuning::{OwnerChoice, Tuning},
@@ -61,6 +62,8 @@ pub struct Memory<'m, P: Platform> {
     layout: Layout,
     tlb: Tlb<'m, P>,
     planes: PlaneArrays<'m>,
+    /// What reclaim keeps, if the embedder wants it.
+    lru: Option<LruState<'m, P>>,
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
@@ -108,6 +111,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             layout,
             tlb: parts.tlb,
             planes: parts.planes,
+            lru: parts.lru,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
             judge: Judge::new(),
@@ -147,6 +151,10 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         block.belongs_to(self.tag)
+    }
+
+    pub(crate) fn lru_state(&self) -> Option<&LruState<'m, P>> {
+        self.lru.as_ref()
     }
 
     pub(crate) fn judge(&self) -> &Judge {

@@ -1,0 +1,374 @@
+//! Background reclaim of a node: what the embedder runs on a thread or a CPU of its own.
+//!
+//! ```text
+//!              woken                       balanced, or hopeless
+//!   asleep ───────────► working ───────────────────────────────► napping
+//!     ▲                    ▲          (one round per step)          │
+//!     │                    └─────── woken, or short again ──────────┤
+//!     └───────────────────────────── still balanced ────────────────┘
+//! ```
+//!
+//! It is woken when a request finds the zones of the node below *low*, and works until one of them
+//! is above *high*; so it has some distance to run before it is needed again. A node on which it
+//! has failed for a number of rounds in a row is *hopeless*: waking it would only burn a CPU, until
+//! somebody frees something.
+
+use crate::{
+    alloc::CpuToken,
+    frame::Order,
+    observe::{NodeStat, VmscanEvent},
+    platform::{CpuId, Platform},
+    sync::{AtomicBool, AtomicU32, Ordering},
+    tlb::BatchSlot,
+    zone::{Access, NodeId, Rights, Watermark, ZoneKind},
+};
+
+use super::{
+    Reclaim,
+    direct::BATCH_SLOTS,
+    retire::{Retire, Taker},
+    scan::{By, FIRST_PRIORITY, Progress, Scan},
+};
+
+/// What the waker tells the sleeper, and what it knows of its node.
+pub(crate) struct KswapdWords {
+    /// The highest order wanted, plus 1; 0: nothing.
+    order: AtomicU32,
+    /// The highest zone wanted.
+    highest: AtomicU32,
+    /// Whether it works at the moment.
+    awake: AtomicBool,
+    /// Rounds without any progress.
+    failures: AtomicU32,
+    /// All pages of a pass were under write-back.
+    writing_back: AtomicBool,
+    /// All pages of a pass were dirty, and nobody wrote them.
+    dirty: AtomicBool,
+}
+
+impl KswapdWords {
+    pub(crate) fn new() -> Self {
+        Self {
+            order: AtomicU32::new(0),
+            highest: AtomicU32::new(0),
+            awake: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
+            writing_back: AtomicBool::new(false),
+            dirty: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds a wish to what is wanted.
+    fn want(&self, order: Order, highest: ZoneKind) {
+        self.highest.fetch_max(highest as u32, Ordering::AcqRel);
+        self.order.fetch_max(u32::from(order.get()) + 1, Ordering::AcqRel);
+    }
+
+    /// Takes what is wanted.
+    fn take(&self) -> Option<(Order, ZoneKind)> {
+        let order = self.order.swap(0, Ordering::AcqRel).checked_sub(1)?;
+        let highest = self.highest.swap(0, Ordering::AcqRel) as usize;
+        let order = Order::new(order as u8).unwrap_or_default();
+        Some((order, ZoneKind::ALL[highest.min(ZoneKind::COUNT - 1)]))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.order.load(Ordering::Acquire) != 0
+    }
+
+    pub(super) fn failures(&self) -> u32 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_failures(&self, failures: u32) {
+        self.failures.store(failures, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_writing_back(&self) -> bool {
+        self.writing_back.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_writing_back(&self, is: bool) {
+        self.writing_back.store(is, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_dirty(&self, is: bool) {
+        self.dirty.store(is, Ordering::Relaxed);
+    }
+}
+
+/// What background reclaim does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// Another step, at once.
+    None,
+    /// A nap of [`Kswapd::NAP`] nanoseconds, unless it is woken; then another step.
+    Nap,
+    /// It sleeps until it is woken; then another step.
+    Sleep,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Working,
+    Napping { order: Order, highest: ZoneKind },
+}
+
+/// Background reclaim of one node, as a state machine: the embedder calls [`Kswapd::step`] for
+/// ever, and rests in between as it is told.
+pub struct Kswapd<'a, 'm, P: Platform> {
+    reclaim: Reclaim<'a, 'm, P>,
+    node: NodeId,
+    phase: Phase,
+}
+
+impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
+    /// Background reclaim of a node, asleep; `None` if there is no such node. One per node.
+    #[must_use]
+    pub fn kswapd(&self, node: NodeId) -> Option<Kswapd<'a, 'm, P>> {
+        self.has_node(node).then_some(Kswapd { reclaim: *self, node, phase: Phase::Working })
+    }
+
+    /// A request for `order` that can use zones up to `highest` found the node short of memory:
+    /// remembers that. Says whether background reclaim has to be woken for it; it need not if it
+    /// works, if enough is free after all, or if it is hopeless.
+    pub fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+        if !self.has_node(node) {
+            return false;
+        }
+        let words = &self.state.node(node).kswapd;
+        words.want(order, highest);
+        if words.awake.load(Ordering::Acquire) || self.is_hopeless(node) {
+            return false;
+        }
+        if self.is_balanced(node, order, highest) && !self.is_boosted(node, highest) {
+            return false;
+        }
+        self.trace(CpuId::default(), || VmscanEvent::WakeupKswapd { node, highest, order });
+        true
+    }
+
+    /// Whether background reclaim has given up on a node.
+    #[must_use]
+    pub fn is_hopeless(&self, node: NodeId) -> bool {
+        self.has_node(node)
+            && self.state.node(node).kswapd.failures() >= self.memory.tuning().reclaim.hopeless
+    }
+
+    /// Whether a zone of the node up to `highest` has enough free, for the order; or there is none.
+    fn is_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+        self.passes_high(node, order, Access::above(Watermark::High, highest))
+    }
+
+    /// The same without regard to boosts.
+    fn is_balanced_unboosted(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+        let access =
+            Access { rights: Rights::PAST_BOOST, ..Access::above(Watermark::High, highest) };
+        self.passes_high(node, order, access)
+    }
+
+    fn passes_high(&self, node: NodeId, order: Order, access: Access) -> bool {
+        let mut zones = self.memory.zones_of(node).filter(|zone| zone.serves(access.highest));
+        let mut any = false;
+        zones.any(|zone| {
+            any = true;
+            // What lower zones keep back is for allocations, not for this.
+            zone.may_take(order, Access { highest: zone.kind(), ..access })
+        }) || !any
+    }
+
+    fn is_boosted(&self, node: NodeId, highest: ZoneKind) -> bool {
+        self.boosts(node, highest).into_iter().any(|boost| boost > 0)
+    }
+
+    /// The boosts of the zones of a node, by kind.
+    fn boosts(&self, node: NodeId, highest: ZoneKind) -> [u64; ZoneKind::COUNT] {
+        let mut boosts = [0; ZoneKind::COUNT];
+        for zone in self.memory.zones_of(node).filter(|zone| zone.serves(highest)) {
+            boosts[zone.kind() as usize] = zone.marks().boost();
+        }
+        boosts
+    }
+}
+
+impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
+    /// How long a nap is, in nanoseconds.
+    pub const NAP: u64 = 100_000_000;
+
+    /// The node.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Does one round of what is to be done, with frames going to the lists of the token's CPU.
+    pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
+        match self.phase {
+            Phase::Working => self.work(token),
+            Phase::Napping { order, highest } => self.wake_up(token.cpu(), order, highest),
+        }
+    }
+
+    fn words(&self) -> &KswapdWords {
+        &self.reclaim.state.node(self.node).kswapd
+    }
+
+    fn work(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
+        self.words().awake.store(true, Ordering::Release);
+        let Some((order, highest)) = self.words().take() else {
+            return self.sleep(token.cpu());
+        };
+        self.reclaim.trace(token.cpu(), || VmscanEvent::KswapdWake { node: self.node, order });
+        let order = self.round(token, order, highest);
+        self.doze(order, highest)
+    }
+
+    /// Goes on, or takes a nap.
+    fn doze(&mut self, order: Order, highest: ZoneKind) -> Rest {
+        let done = self.reclaim.is_balanced(self.node, order, highest);
+        if !done && !self.reclaim.is_hopeless(self.node) {
+            self.words().want(order, highest);
+            return Rest::None;
+        }
+        let words = self.words();
+        words.set_writing_back(false);
+        words.set_dirty(false);
+        words.awake.store(false, Ordering::Release);
+        self.phase = Phase::Napping { order, highest };
+        Rest::Nap
+    }
+
+    fn wake_up(&mut self, cpu: CpuId, order: Order, highest: ZoneKind) -> Rest {
+        self.phase = Phase::Working;
+        let node = self.reclaim.state.node(self.node);
+        if self.reclaim.is_hopeless(self.node) {
+            return self.sleep(cpu);
+        }
+        if self.words().is_wanted() {
+            node.count(NodeStat::KswapdLowWmarkHitQuickly, 1);
+            return Rest::None;
+        }
+        if !self.reclaim.is_balanced(self.node, order, highest) {
+            node.count(NodeStat::KswapdHighWmarkHitQuickly, 1);
+            self.words().want(order, highest);
+            return Rest::None;
+        }
+        self.sleep(cpu)
+    }
+
+    fn sleep(&mut self, cpu: CpuId) -> Rest {
+        self.words().awake.store(false, Ordering::SeqCst);
+        // Who came while it looked awake did not wake it.
+        if self.words().is_wanted() && !self.reclaim.is_hopeless(self.node) {
+            return Rest::None;
+        }
+        self.reclaim.trace(cpu, || VmscanEvent::KswapdSleep { node: self.node });
+        Rest::Sleep
+    }
+
+    /// Reclaims until the node is balanced, looking deeper and deeper. Returns the order that it
+    /// still worked for in the end.
+    fn round(&self, token: &mut CpuToken<'_, 'm, P>, order: Order, highest: ZoneKind) -> Order {
+        let (reclaim, cpu) = (&self.reclaim, token.cpu());
+        let node = reclaim.state.node(self.node);
+        node.count(NodeStat::Pageoutrun, 1);
+        let boosts = reclaim.boosts(self.node, highest);
+        let mut slots = [BatchSlot::default(); BATCH_SLOTS];
+        let flusher = reclaim.memory.flusher(cpu, reclaim.shootdown);
+        let room = BATCH_SLOTS.min(reclaim.memory.tuning().tlb.batch as usize);
+        let mut retire = Retire::new(flusher.batch(&mut slots), room, Taker::Token(token));
+        let mut round = Round {
+            scan: Scan {
+                by: By::Kswapd,
+                cpu,
+                node: self.node,
+                highest,
+                order,
+                priority: FIRST_PRIORITY,
+                target: self.target(highest),
+                may_write: false,
+                may_swap: false,
+                force_deactivate: false,
+            },
+            for_boost: boosts.iter().any(|&boost| boost > 0),
+            progress: Progress::default(),
+        };
+        while self.go_on(&mut round) {
+            self.pass(&mut round, &mut retire);
+            // What is parked is not free: the marks would never be reached.
+            retire.finish();
+        }
+        retire.finish();
+        drop(retire);
+        if round.progress.reclaimed > 0 {
+            node.kswapd.set_failures(0);
+        } else if !reclaim.is_balanced_unboosted(self.node, round.scan.order, highest) {
+            node.kswapd.set_failures(node.kswapd.failures().saturating_add(1));
+        }
+        self.lower_boosts(boosts);
+        round.scan.order
+    }
+
+    /// Whether there is a pass to make, and which.
+    fn go_on(&self, round: &mut Round) -> bool {
+        let Scan { order, highest, .. } = round.scan;
+        if round.for_boost && !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
+            // Really short of memory: with all means.
+            round.for_boost = false;
+            round.scan.priority = FIRST_PRIORITY;
+        }
+        if !round.for_boost && self.reclaim.is_balanced(self.node, order, highest) {
+            return false;
+        }
+        round.scan.priority >= 1
+    }
+
+    fn pass(&self, round: &mut Round, retire: &mut Retire<'_, '_, '_, 'm, P>) {
+        const BOOST_PRIORITY: u32 = 10;
+        let (scanned, reclaimed) = (round.progress.scanned, round.progress.reclaimed);
+        let scan = &mut round.scan;
+        scan.may_write = !round.for_boost;
+        scan.may_swap = !round.for_boost && self.reclaim.ask_for_swap();
+        self.reclaim.pass(scan, &mut round.progress, retire);
+        let scanned = round.progress.scanned - scanned;
+        let reclaimed = round.progress.reclaimed - reclaimed;
+        if scan.order > Order::ZERO && round.progress.reclaimed >= 2 * scan.order.frames() {
+            // Whoever wants more than that has to move pages about.
+            scan.order = Order::ZERO;
+        }
+        let too_deep = round.for_boost && (reclaimed == 0 || scan.priority <= BOOST_PRIORITY);
+        if too_deep {
+            scan.priority = 0;
+        } else if scanned < scan.target || reclaimed == 0 {
+            scan.priority -= 1;
+        }
+    }
+
+    /// Pages that one pass aims for.
+    fn target(&self, highest: ZoneKind) -> u64 {
+        let zones = self.reclaim.memory.zones_of(self.node).filter(|zone| zone.serves(highest));
+        zones.map(|zone| zone.marks().get(Watermark::High).max(32)).sum()
+    }
+
+    fn lower_boosts(&self, boosts: [u64; ZoneKind::COUNT]) {
+        let platform = self.reclaim.memory.platform();
+        for zone in self.reclaim.memory.zones_of(self.node) {
+            let boost = boosts[zone.kind() as usize];
+            if boost > 0 {
+                zone.lower_boost(platform, boost);
+            }
+        }
+    }
+}
+
+/// A round on its way.
+struct Round {
+    scan: Scan,
+    /// Nothing is short, but more shall be free for a while.
+    for_boost: bool,
+    progress: Progress,
+}
