@@ -163,6 +163,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         if let Some(scope) = self.scope {
             let Flusher { tlb, .. } = self.flusher;
             tlb.note_unflushed(tlb.parked() + self.pending());
+            self.flusher.count(|counters| counters.batches.add(1));
             match tlb.tuning.batching {
                 FlushBatching::Lazy => {
                     let behind = tlb.behind(&self.cpus, self.epoch);

@@ -56,9 +56,17 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Makes `cpus` forget `scope`, unless they are lazy; when this returns, they have. For the
-    /// embedder's own changes to page tables.
+    /// embedder's own changes to page tables; not before it frees page tables themselves, which
+    /// lazy CPUs may still walk on speculation ([`Flusher::flush_tables`]).
     pub fn flush(&self, cpus: &CpuMask, scope: Scope) {
         self.shoot(cpus, scope);
+    }
+
+    /// Makes `cpus` forget everything, lazy ones too: before page tables are freed.
+    pub fn flush_tables(&self, cpus: &CpuMask) {
+        let epoch = self.tlb.advance();
+        let others = self.flush_on(cpus, Scope::Everything);
+        others.iter().for_each(|cpu| self.wait_for(cpu, epoch, || false));
     }
 
     /// Makes up for flushes that were put off and concern an address space or a file: when this
@@ -125,18 +133,26 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// Makes `cpus` forget `scope`, but for lazy ones; whether any did.
     pub(super) fn shoot(&self, cpus: &CpuMask, scope: Scope) -> bool {
         let epoch = self.tlb.advance();
-        let mut others = self.tlb.awake(self.shootdown, cpus);
-        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - others.count())));
-        let here = others.contains(self.cpu);
+        let awake = self.tlb.awake(self.shootdown, cpus);
+        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - awake.count())));
+        let others = self.flush_on(&awake, scope);
+        for cpu in others.iter() {
+            self.wait_for(cpu, epoch, || self.shootdown.is_lazy(cpu));
+        }
+        !awake.is_empty()
+    }
+
+    /// Asks `cpus`, and flushes this one if it is among them; which others were asked.
+    fn flush_on(&self, cpus: &CpuMask, scope: Scope) -> CpuMask {
+        let mut others = *cpus;
         others.remove(self.cpu);
         if !others.is_empty() {
             self.ask(&others, scope);
         }
-        if here {
+        if cpus.contains(self.cpu) {
             self.forget_here(scope, FlushReason::Local);
         }
-        self.wait_for(&others, epoch);
-        here || !others.is_empty()
+        others
     }
 
     /// Asks other CPUs, and interrupts those that nobody else is about to interrupt.
@@ -155,14 +171,13 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    fn wait_for(&self, cpus: &CpuMask, epoch: u64) {
-        for cpu in cpus.iter() {
-            let Some(state) = self.tlb.cpu(cpu) else { continue };
-            let mut spins = 0;
-            while !state.has_served(self.platform, epoch) {
-                self.platform.wait(Wait::Flush, spins);
-                spins = spins.saturating_add(1);
-            }
+    /// Waits until `cpu` has served a request since `epoch`, or need not any more.
+    fn wait_for(&self, cpu: CpuId, epoch: u64, excused: impl Fn() -> bool) {
+        let Some(state) = self.tlb.cpu(cpu) else { return };
+        let mut spins = 0;
+        while !state.has_served(self.platform, epoch) && !excused() {
+            self.platform.wait(Wait::Flush, spins);
+            spins = spins.saturating_add(1);
         }
     }
 
