@@ -19,6 +19,7 @@ pub mod check;
 pub mod engine;
 pub mod file;
 pub mod machine;
+mod lent;
 mod one_thread;
 pub mod platform;
 pub mod process;

@@ -10,7 +10,7 @@ pub(super) const HOURS: u64 = 24;
 
 /// What happened in an hour.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Hour {
+pub(crate) struct Hour {
     /// When it ended, in cycles.
     pub(super) end: u64,
     /// Pages that programs used in it.
@@ -93,6 +93,11 @@ impl<'c> Course<'c> {
     pub(super) fn end(&self) -> u64 {
         let last = self.past.borrow().last().map_or(0, |hour| hour.end);
         if self.hours.is_some() { last } else { self.ended.get() }
+    }
+
+    /// Pages that programs used.
+    pub(super) fn pages(&self) -> u64 {
+        self.past.borrow().iter().map(|hour| hour.pages).sum::<u64>() + self.current.get().pages
     }
 
     /// The longest that a program waited for a page, in cycles.

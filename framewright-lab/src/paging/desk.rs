@@ -48,13 +48,15 @@ pub(super) struct Spent {
     pub(super) user: Cell<u64>,
     /// With nothing to do.
     pub(super) idle: Cell<u64>,
-    /// The kernel's and programs' all the same, but not this work's: before the start.
+    /// Before the start.
     pub(super) late: Cell<u64>,
+    /// All of them.
+    pub(super) ended: Cell<u64>,
 }
 
 /// One CPU. See the module.
-pub(super) struct Desk<'d, 'm> {
-    pub(super) seat: Seat<'d, 'm>,
+pub(super) struct Desk<'d, 'k, 'm> {
+    pub(super) seat: Seat<'d, 'k, 'm>,
     pub(super) course: &'d Course<'d>,
     pub(super) areas: &'d [AreaId],
     pub(super) spent: &'d Spent,
@@ -70,7 +72,7 @@ const SLICE: u64 = 2_500_000;
 /// Cycles that a CPU without anything to do sleeps at the most: it is woken for what it waits for.
 const NAP: u64 = 25_000_000;
 
-impl Desk<'_, '_> {
+impl Desk<'_, '_, '_> {
     /// Works until all is over.
     ///
     /// # Errors
@@ -90,6 +92,7 @@ impl Desk<'_, '_> {
             kernel = 0;
             self.run_programs(cpu, until)?;
         }
+        self.spent.ended.set(cpu.now());
         // Somebody may sleep that waits for the end.
         self.seat.wake_all(cpu);
         Ok(())
@@ -149,7 +152,7 @@ impl Desk<'_, '_> {
     }
 
     /// Nothing to do until a thread can go on, or somebody wants something of the kernel here.
-    fn idle(&self, cpu: Cpu<'_>) {
+    fn idle(&mut self, cpu: Cpu<'_>) {
         let waiting = self.threads.iter().filter(|thread| !thread.ended);
         let ready = waiting.map(|thread| thread.ready).min();
         let began = cpu.now();

@@ -67,9 +67,9 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 /// Throughput of the last hour, in percent of the best one's. The first, in which memory fills, does
-/// not count; and there is nothing to say of less than a day.
+/// not count; and there is nothing to say of less than a day, or of what comes to an end by itself.
 fn last_hour(outcome: &Outcome) -> Option<f64> {
-    let speeds = speeds(outcome);
+    let speeds = if outcome.ends { Vec::new() } else { speeds(outcome) };
     let counted = speeds.get(1..).filter(|_| speeds.len() as u64 >= HOURS)?;
     let best = counted.iter().copied().fold(0.0, f64::max);
     (best > 0.0).then(|| 100.0 * counted[counted.len() - 1] / best)

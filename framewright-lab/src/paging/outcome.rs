@@ -45,6 +45,8 @@ pub(crate) struct Outcome {
     pub(crate) flush_cycles: u64,
     /// Of these, waiting for zone locks and locks of LRU lists, and holding them.
     pub(crate) lock_cycles: u64,
+    /// It came to its end by itself.
+    pub(crate) ends: bool,
     /// What happened when.
     pub(crate) hours: Vec<Hour>,
     /// Cycles in a second.

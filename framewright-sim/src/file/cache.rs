@@ -1,7 +1,7 @@
 //! The page cache: files, what is in which frame, and what may be wrong with it.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, rc::Rc};
 
 use super::{
     AreaId, Failures, FileCosts, FileId, StoreSpec, StoreStats,
@@ -14,6 +14,7 @@ use crate::{
     engine::{Cpu, LockId, Model},
     process::{AddressSpace, Mmu, Pte},
 };
+use framewright::tlb::DeferredFlush;
 
 /// One frame in so many may be dirty: Linux's `dirty_ratio` of 20 %.
 const DIRTY_SHARE: u64 = 5;
@@ -78,6 +79,8 @@ pub(super) struct File {
     pub(super) slots: Vec<Cell<Slot>>,
     /// Areas that show it.
     pub(super) areas: Vec<AreaId>,
+    /// Flushes of its pages that were put off.
+    pub(super) owed: DeferredFlush,
     lock: OnceCell<LockId>,
 }
 
@@ -114,6 +117,8 @@ pub struct PageCache {
     pub(super) dirty_pages: Cell<u64>,
     /// How many may be before programs wait.
     pub(super) most_dirty: Cell<u64>,
+    /// Somebody is in want of clean pages.
+    pub(super) writers_wanted: Cell<bool>,
     /// Pages on their way to the store, in the order in which that ends.
     pub(super) writes: RefCell<VecDeque<Write>>,
     stats: Cell<CacheStats>,
@@ -134,6 +139,7 @@ impl PageCache {
             dirty: RefCell::default(),
             dirty_pages: Cell::new(0),
             most_dirty: Cell::new(if checks { u64::MAX } else { u64::from(frames) / DIRTY_SHARE }),
+            writers_wanted: Cell::new(false),
             writes: RefCell::default(),
             stats: Cell::default(),
         }
@@ -142,7 +148,13 @@ impl PageCache {
     /// A new file.
     pub fn create(&mut self, spec: FileSpec) -> FileId {
         let slots = (0..spec.pages).map(|_| Cell::default()).collect();
-        self.files.push(File { spec, slots, areas: Vec::new(), lock: OnceCell::new() });
+        self.files.push(File {
+            spec,
+            slots,
+            areas: Vec::new(),
+            owed: DeferredFlush::new(),
+            lock: OnceCell::new(),
+        });
         FileId(self.files.len() as u32 - 1)
     }
 
@@ -168,7 +180,9 @@ impl PageCache {
                 }
             }
         }
-        self.areas.push(Area::new(space.clone(), file, pages, writable));
+        let known = self.areas.iter().find(|area| area.space.id() == space.id());
+        let owed = known.map_or_else(Rc::default, |area| Rc::clone(&area.owed));
+        self.areas.push(Area::new(space.clone(), file, pages, writable, owed));
         id
     }
 
@@ -207,13 +221,41 @@ impl PageCache {
         self.dirty_pages.get() + self.writes.borrow().len() as u64
     }
 
+    /// Pages that are dirty.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.dirty_pages.get()
+    }
+
+    /// Somebody is in want of clean pages: who writes back should, until it finds nothing.
+    pub fn wake_writers(&self) {
+        self.writers_wanted.set(true);
+    }
+
+    /// Whether somebody is.
+    #[must_use]
+    pub fn wants_writers(&self) -> bool {
+        self.writers_wanted.get()
+    }
+
+    /// There is nothing to write back any more.
+    pub fn writers_done(&self) {
+        self.writers_wanted.set(false);
+    }
+
+    /// Flushes of the pages of a file that were put off.
+    #[must_use]
+    pub fn owed(&self, file: FileId) -> &DeferredFlush {
+        &self.file(file).owed
+    }
+
     /// Whether a page of a file is in a frame: which.
     #[must_use]
     pub fn frame_of(&self, file: FileId, page: u32) -> Option<u32> {
         self.file(file).frame(page)
     }
 
-    /// Ends everything, outside a run: every frame that holds a page or a page table.
+    /// Ends everything, when no program runs any more: every frame that holds a page or a page table.
     #[must_use]
     pub fn dissolve(&self) -> Vec<u32> {
         let mut frames = Vec::new();

@@ -161,12 +161,12 @@ impl PageCache {
             return Some(until);
         }
         let index = at.index(page);
-        supply.becomes_writable(cpu, at.file, index);
         at.locked(cpu, index, || {
             let Pte::Present(mapping) = at.space.pte(cpu, page) else { return };
             if mapping.writable {
                 return;
             }
+            supply.becomes_writable(cpu, at.file);
             self.set_dirty(mapping.frame);
             // Hardware may have set its bits in the entry meanwhile.
             let Pte::Present(mapping) = at.space.take_pte(cpu, page) else { return };

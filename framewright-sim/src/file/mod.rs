@@ -28,6 +28,9 @@
 //! | `rmap`      | what maps frames: whether it was used; taking it away            |
 //! | `writeback` | dirty pages on their way to the store                            |
 //! | `release`   | taking pages out of the cache, and what must not be              |
+//! | `shootdown` | flushing, as the library wants it done                           |
+//! | `owner`     | the cache as the owner of pages that the library reclaims        |
+//! | `seat`      | the library with a cache, and what one CPU does for both         |
 //! | `costs`     | what the kernel around the library takes                         |
 //!
 //! # Limits
@@ -39,10 +42,13 @@ mod area;
 mod cache;
 mod costs;
 mod fault;
+mod owner;
 mod page;
 mod readahead;
 mod release;
 mod rmap;
+mod seat;
+mod shootdown;
 mod store;
 mod writeback;
 
@@ -53,6 +59,9 @@ pub use area::AreaId;
 pub use cache::{CacheStats, FileSpec, PageCache};
 pub use costs::FileCosts;
 pub use fault::Touched;
+pub use rmap::Unmapped;
+pub use seat::{Keep, Parts, Seat};
+pub use shootdown::{FlushCosts, SimShootdown};
 pub use store::{Failures, StoreError, StoreSpec, StoreStats};
 pub use writeback::Written;
 
@@ -79,8 +88,8 @@ pub enum FileTrouble {
 
 /// Where a cache gets frames on one CPU, and who keeps track of how its pages are used.
 pub trait Supply {
-    /// A frame for a page; `cleared` if nothing will be read into it. Only for the page that a program
-    /// `needs` is anything reclaimed.
+    /// A frame for a page; `cleared` if nothing will be read into it. For pages that no program `needs`
+    /// yet it is not tried twice.
     fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32>;
 
     /// A cleared frame for a page table.
@@ -93,8 +102,9 @@ pub trait Supply {
     /// reclaimed last.
     fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>);
 
-    /// A page of a file is about to be mapped for stores, by this CPU.
-    fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId, page: u32) {
-        let _ = (cpu, file, page);
+    /// A page of a file, which is mapped, is about to become writable; its page table is locked. What
+    /// CPUs may have cached of it from an earlier time has to be flushed first.
+    fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId) {
+        let _ = (cpu, file);
     }
 }

@@ -12,8 +12,7 @@ struct Fetched {
 }
 
 impl PageCache {
-    /// Brings page `index` of a file into the cache, and neighbours for which frames are at hand:
-    /// nothing is reclaimed for these.
+    /// Brings page `index` of a file into the cache, and neighbours for which frames are easily had.
     pub(super) fn read_ahead(
         &self,
         cpu: Cpu<'_>,

@@ -12,6 +12,7 @@ use crate::{
     engine::Cpu,
     process::{AddressSpace, Mapping, Pte},
 };
+use framewright::tlb::DeferredFlush;
 
 /// An entry that maps one of the frames asked for. Its page table is locked.
 #[derive(Clone, Copy)]
@@ -39,6 +40,10 @@ pub struct Unmapped<'c> {
     pub dirty: bool,
     /// Stores through it were allowed.
     pub writable: bool,
+    /// Flushes of the address space that were put off.
+    pub owed_space: &'c DeferredFlush,
+    /// Those of the file.
+    pub owed_file: &'c DeferredFlush,
 }
 
 impl PageCache {
@@ -63,15 +68,34 @@ impl PageCache {
             cpu.work(self.costs.unmap);
             let Entry { of, area, page, .. } = entry;
             let Pte::Present(mapping) = area.space.take_pte(cpu, page) else { return };
-            let Mapping { frame, dirty, writable, .. } = mapping;
-            if dirty {
-                self.set_dirty(frame);
+            if mapping.dirty {
+                self.set_dirty(mapping.frame);
             }
-            let held = self.page(frame);
+            let held = self.page(mapping.frame);
             held.mapped.set(held.mapped.get() - 1);
             self.count(|stats| stats.unmapped += 1);
-            taken(Unmapped { of, frame, space: &area.space, page, dirty, writable });
+            taken(self.unmapped(of, area, page, mapping));
         });
+    }
+
+    /// What was mapped so at `page` of an area, and is not any more.
+    pub(super) fn unmapped<'c>(
+        &'c self,
+        of: usize,
+        area: &'c Area,
+        page: u32,
+        Mapping { frame, dirty, writable, .. }: Mapping,
+    ) -> Unmapped<'c> {
+        Unmapped {
+            of,
+            frame,
+            space: &area.space,
+            page,
+            dirty,
+            writable,
+            owed_space: &area.owed,
+            owed_file: &self.file(area.file).owed,
+        }
     }
 
     /// Whether any entry maps a frame.

@@ -120,8 +120,7 @@ impl PageCache {
             }
             let clean = |now| Mapping { writable: false, dirty: false, ..now };
             let Some(was) = self.change(cpu, area, page, clean) else { return };
-            let Mapping { frame, dirty, writable, .. } = was;
-            taken(Unmapped { of, frame, space: &area.space, page, dirty, writable });
+            taken(self.unmapped(of, area, page, was));
         });
     }
 

@@ -60,6 +60,8 @@ pub(super) fn section(section: Section, cpus: u16) -> SectionId {
         }
         Section::Zone(zone) => SectionId { name: "zone", table: 1, index: zone.index() },
         Section::Parked => SectionId { name: "parked frames", table: 2, index: 0 },
+        Section::Lru(node) => SectionId { name: "LRU lists", table: 3, index: node.index() },
+        Section::LruBatch(cpu) => SectionId { name: "LRU batch", table: 4, index: cpu.index() },
         _ => unreachable!("a section that is not simulated: {section:?}"),
     }
 }

@@ -59,6 +59,14 @@ pub(super) struct Unit {
     slots: RefCell<Vec<(SpaceId, u64)>>,
 }
 
+impl SpaceId {
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
 impl Mmu {
     /// Units that are there to be measured: they cache nothing, simulate no single access, and
     /// let no other CPU go first. Costs are charged.
@@ -121,6 +129,26 @@ impl Mmu {
 
     pub(super) fn unit_of(&self, cpu: framewright::CpuId) -> &Unit {
         &self.0.cpus[cpu.index()]
+    }
+
+    /// Whether a CPU is lazy: it runs nothing of what it has loaded.
+    pub(crate) fn is_lazy(&self, cpu: framewright::CpuId) -> bool {
+        self.unit_of(cpu).lazy.get()
+    }
+
+    /// The kernel runs on `cpu`, and uses nothing of the address space that stays loaded.
+    pub(crate) fn rest(&self, cpu: Cpu<'_>) {
+        self.step(cpu);
+        self.unit(cpu).lazy.set(true);
+    }
+
+    /// Forgets what `cpu` has cached of what it has loaded, and the page tables no longer say: `pages`
+    /// pages, or all.
+    pub(crate) fn forget_loaded(&self, cpu: Cpu<'_>, pages: u64) {
+        let loaded = self.unit(cpu).loaded.borrow().upgrade();
+        if let Some(space) = loaded {
+            AddressSpace(space).follow(cpu, pages);
+        }
     }
 
     /// Something that other CPUs can see comes next.
