@@ -106,8 +106,8 @@ pub enum Line {
     CpuStore(ZoneId, CpuId, u32),
     /// The heads and lengths of the LRU lists of a node.
     LruNode(NodeId),
-    /// The links of eight neighbouring pages on LRU lists.
-    LruLinks(ZoneId, u32),
+    /// The links of eight neighbouring pages of a node on LRU lists.
+    LruLinks(NodeId, u32),
 }
 
 /// How a line is touched.

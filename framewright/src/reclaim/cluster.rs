@@ -6,14 +6,15 @@
 use crate::{
     frame::Pfn,
     observe::NodeStat,
-    platform::{Cost, Platform, Site},
+    platform::{Platform, Site},
     set::bits,
 };
 
 use super::{
     Reclaim,
     kind::LruList,
-    lists::{End, Lists},
+    lists::End,
+    node::Held,
     scan::{CLUSTER_MAX, Scan},
     state::Page,
 };
@@ -113,9 +114,6 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         platform.point(Site::Reclaim);
         self.state.node(scan.node).with_lists(platform, |lists| {
             self.take(scan, list, want, lists, &mut cluster);
-            platform.cost(Cost::LruHold, 1);
-            platform.cost(Cost::LruMoves, cluster.len as u32);
-            platform.cost(Cost::LruSkips, cluster.skipped);
         });
         self.trace_isolated(scan, list, want as u64, &cluster);
         cluster
@@ -126,18 +124,19 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         scan: &Scan,
         list: LruList,
         want: usize,
-        lists: &mut Lists<'m>,
+        lists: &mut Held<'_, 'm, P>,
         cluster: &mut Cluster,
     ) {
-        let mut looked = lists.length(list);
+        let mut looked = lists.lists().length(list);
         while cluster.len < want && cluster.skipped < SKIP_MAX && looked > 0 {
-            let Some(slot) = lists.tail(list) else { return };
+            let Some(slot) = lists.lists().tail(list) else { return };
             looked -= 1;
             let page = self.state.page_at(slot);
             if page.zone.kind > scan.highest {
                 page.unlink(lists);
                 page.link(lists, End::Head);
                 page.node.count(NodeStat::skip(page.zone.kind), 1);
+                lists.tell_of_skip();
                 cluster.skipped += 1;
             } else if page.isolate(lists) {
                 cluster.push(&page);
@@ -167,8 +166,6 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
                     abandoned |= 1 << at;
                 }
             }
-            platform.cost(Cost::LruHold, 1);
-            platform.cost(Cost::LruMoves, some.count_ones());
         });
         abandoned
     }

@@ -35,18 +35,23 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let taker = Taker::Zones(self.memory, need.cpu);
         let room = BATCH_SLOTS.min(self.memory.tuning().tlb.batch as usize);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
-        let mut freed = retire.unpark_all();
+        retire.unpark();
+        let mut reclaimed = 0;
         for force_deactivate in [false, true] {
-            if freed > 0 {
+            if reclaimed.max(retire.freed()) > 0 {
                 break;
             }
             if force_deactivate {
                 self.lru().drain_all();
             }
-            freed += self.deepen(need, frames.max(1), force_deactivate, &mut retire);
+            reclaimed = self.deepen(need, frames.max(1), force_deactivate, &mut retire);
         }
         retire.finish();
-        retire.unpark_all();
+        if retire.freed() < need.request.order().frames() {
+            // All of it is parked; somebody waits for it.
+            retire.unpark_all();
+        }
+        let freed = retire.freed().max(reclaimed);
         self.trace(need.cpu, || VmscanEvent::DirectReclaimEnd { nr_reclaimed: freed });
         freed
     }
@@ -121,13 +126,5 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let request = crate::Request::new(Order::ZERO, crate::MigrateType::Movable);
         let need = Need { request: request.on_node(node).this_node(), cpu, node };
         self.direct(&need, frames)
-    }
-}
-
-impl<'m, P: Platform> Retire<'_, '_, '_, 'm, P> {
-    /// Frees what is parked and can be had for at most one flush.
-    fn unpark_all(&mut self) -> u64 {
-        let flusher = self.batch().flusher();
-        flusher.unpark_all(&mut |frames| self.free(frames))
     }
 }

@@ -299,14 +299,15 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         };
         while self.go_on(&mut round) {
             self.pass(&mut round, &mut retire);
-            // What is parked is not free: the marks would never be reached.
             retire.finish();
+            if round.scan.priority < FIRST_PRIORITY - 2 {
+                // It gets harder. What is parked is not free, but easily had.
+                retire.unpark_all();
+            }
         }
-        retire.finish();
         drop(retire);
-        if round.progress.reclaimed > 0 {
-            node.kswapd.set_failures(0);
-        } else if !reclaim.is_balanced_unboosted(self.node, round.scan.order, highest) {
+        let balanced = reclaim.is_balanced_unboosted(self.node, round.scan.order, highest);
+        if round.progress.reclaimed == 0 && !balanced {
             node.kswapd.set_failures(node.kswapd.failures().saturating_add(1));
         }
         self.lower_boosts(boosts);

@@ -15,6 +15,7 @@ use super::{
     flags::{Flags, Place},
     kind::LruList,
     lists::{End, Lists},
+    node::Held,
     state::{LruState, Page},
 };
 
@@ -236,7 +237,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
             if PageKind::ALL.iter().any(|&kind| node.isolated(kind) != 0) {
                 return Err(violation("pages of a node are left isolated", number as u64));
             }
-            node.lists.with(self.platform(), |lists| self.check_lists(number, lists))?;
+            node.with_lists(self.platform(), |held| self.check_lists(number, held.lists()))?;
         }
         let isolated = |flags: &Flags| flags.place() == Place::Isolated;
         match self.state.flags.iter().position(isolated) {
@@ -313,7 +314,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// Under the LRU lock of the page's node.
-    fn apply_one(&self, lists: &mut Lists<'m>, Entry { slot, to }: Entry) {
+    fn apply_one(&self, lists: &mut Held<'_, 'm, P>, Entry { slot, to }: Entry) {
         let page = self.state.page_at(slot);
         match page.flags.place() {
             Place::Listed if to != Move::Add => page.unlink(lists),
@@ -345,21 +346,21 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
 
 impl<P: Platform> Page<'_, '_, P> {
     /// Puts the page on the list that its flags say. Under the LRU lock of its node.
-    pub(super) fn link(&self, lists: &mut Lists<'_>, end: End) {
+    pub(super) fn link(&self, lists: &mut Held<'_, '_, P>, end: End) {
         let list = self.flags.list();
         lists.insert(list, self.slot, end);
         self.zone.count(list, 1);
     }
 
     /// Takes the page off its list. Under the LRU lock of its node.
-    pub(super) fn unlink(&self, lists: &mut Lists<'_>) {
+    pub(super) fn unlink(&self, lists: &mut Held<'_, '_, P>) {
         let list = self.flags.list();
         lists.remove(list, self.slot);
         self.zone.count(list, -1);
     }
 
     /// Isolates the page if it is on a list or on its way there. Under the LRU lock of its node.
-    pub(super) fn isolate(&self, lists: &mut Lists<'_>) -> bool {
+    pub(super) fn isolate(&self, lists: &mut Held<'_, '_, P>) -> bool {
         let is_listed = self.flags.place() == Place::Listed;
         if is_listed {
             self.unlink(lists);
@@ -373,7 +374,7 @@ impl<P: Platform> Page<'_, '_, P> {
 
     /// Ends the isolation of the page: on its list again; or `false` if it was condemned. Under the
     /// LRU lock of its node.
-    pub(super) fn put_back(&self, lists: &mut Lists<'_>, end: End) -> bool {
+    pub(super) fn put_back(&self, lists: &mut Held<'_, '_, P>, end: End) -> bool {
         self.node.sub_isolated(self.flags.kind(), 1);
         let stays = self.flags.end_isolation();
         if stays {

@@ -3,7 +3,7 @@
 use crate::{
     frame::Pfn,
     observe::{NodeStat, NodeStats},
-    platform::{Platform, Section},
+    platform::{Access, Cost, Line, Miss, Platform, Section},
     sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
     zone::{NodeId, Zone, ZoneKind},
 };
@@ -11,7 +11,7 @@ use crate::{
 use super::{
     kind::{LruList, PageKind},
     kswapd::KswapdWords,
-    lists::{Link, Lists},
+    lists::{End, Link, Lists},
 };
 
 /// A zone as the lists see it.
@@ -50,9 +50,49 @@ impl ZoneShare {
     }
 }
 
+/// The lists of a node under their lock, with the machine that is told what is done to them.
+pub(super) struct Held<'h, 'm, P: Platform> {
+    lists: &'h mut Lists<'m>,
+    platform: &'h P,
+    node: NodeId,
+}
+
+impl<'m, P: Platform> Held<'_, 'm, P> {
+    /// To look at only.
+    pub(super) fn lists(&self) -> &Lists<'m> {
+        self.lists
+    }
+
+    /// Adds a page that is on no list.
+    pub(super) fn insert(&mut self, list: LruList, slot: u32, at: End) {
+        self.tell(slot, Miss::Independent);
+        self.lists.insert(list, slot, at);
+    }
+
+    /// Takes a page off the list that it is on.
+    pub(super) fn remove(&mut self, list: LruList, slot: u32) {
+        // What comes next on the list is read from it.
+        self.tell(slot, Miss::Dependent);
+        self.lists.remove(list, slot);
+    }
+
+    /// A page of another zone than is wanted was looked at.
+    pub(super) fn tell_of_skip(&self) {
+        self.platform.cost(Cost::LruSkips, 1);
+    }
+
+    fn tell(&self, slot: u32, miss: Miss) {
+        const LINKS_PER_LINE: u32 = 8;
+        self.platform.cost(Cost::LruMoves, 1);
+        let line = Line::LruLinks(self.node, slot / LINKS_PER_LINE);
+        self.platform.touch(line, Access::Write, miss);
+    }
+}
+
 /// What reclaim keeps of a node.
 pub(crate) struct Node<'m, P: Platform> {
-    pub(super) lists: SpinLock<P, Lists<'m>>,
+    id: NodeId,
+    lists: SpinLock<P, Lists<'m>>,
     /// Published under the lock: pages on each list.
     lengths: [AtomicU32; LruList::COUNT],
     /// Pages taken off the lists and not put back, by kind.
@@ -73,6 +113,7 @@ pub(crate) struct Node<'m, P: Platform> {
 impl<'m, P: Platform> Node<'m, P> {
     pub(crate) fn new(id: NodeId, links: &'m [Link]) -> Self {
         Self {
+            id,
             lists: SpinLock::new(Section::Lru(id), Lists::new(links)),
             lengths: core::array::from_fn(|_| AtomicU32::new(0)),
             isolated: core::array::from_fn(|_| AtomicU32::new(0)),
@@ -87,9 +128,15 @@ impl<'m, P: Platform> Node<'m, P> {
     }
 
     /// Runs `f` on the lists under the LRU lock, and publishes their lengths.
-    pub(super) fn with_lists<R>(&self, platform: &P, f: impl FnOnce(&mut Lists<'m>) -> R) -> R {
+    pub(super) fn with_lists<R>(
+        &self,
+        platform: &P,
+        f: impl FnOnce(&mut Held<'_, 'm, P>) -> R,
+    ) -> R {
         self.lists.with(platform, |lists| {
-            let result = f(lists);
+            platform.cost(Cost::LruHold, 1);
+            platform.touch(Line::LruNode(self.id), Access::Write, Miss::Dependent);
+            let result = f(&mut Held { lists, platform, node: self.id });
             for (length, list) in self.lengths.iter().zip(LruList::ALL) {
                 length.store(lists.length(list), Ordering::Relaxed);
             }

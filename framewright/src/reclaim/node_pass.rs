@@ -55,7 +55,11 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             let some = self.memory.tuning().reclaim.cluster.into();
             self.age(scan, LruList::ActiveAnon, some, retire);
         }
-        self.state.node(scan.node).look_at_workingset();
+        let node = self.state.node(scan.node);
+        node.look_at_workingset();
+        if progress.reclaimed > before {
+            node.kswapd.set_failures(0);
+        }
         progress.failed += u64::from(seen.failed);
         progress.seen = seen;
         self.throttle(scan, &seen);

@@ -41,6 +41,8 @@ pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
     used: usize,
     room: usize,
     taker: Taker<'t, 'a, 'm, P>,
+    /// Frames that were freed.
+    freed: u64,
 }
 
 impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
@@ -50,7 +52,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         room: usize,
         taker: Taker<'t, 'a, 'm, P>,
     ) -> Self {
-        Self { batch, used: 0, room, taker }
+        Self { batch, used: 0, room, taker, freed: 0 }
     }
 
     /// Sees to it that `pages` pages can be unmapped and retired with one flush, if the batch is
@@ -89,12 +91,33 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     /// Frees frames of pages that were abandoned: no translation to them is left.
     pub(super) fn free(&mut self, frames: &[Pfn]) {
         self.taker.take(frames);
+        self.freed += frames.len() as u64;
     }
 
     /// Flushes, or parks what may wait, and frees.
     pub(super) fn finish(&mut self) {
-        let taker = &mut self.taker;
-        self.batch.finish(&mut |frames| taker.take(frames));
+        let (taker, freed) = (&mut self.taker, &mut self.freed);
+        self.batch.finish(&mut |frames| {
+            taker.take(frames);
+            *freed += frames.len() as u64;
+        });
         self.used = 0;
+    }
+
+    /// Frees what was parked and needs no flush any more.
+    pub(super) fn unpark(&mut self) {
+        let flusher = self.batch.flusher();
+        flusher.unpark(&mut |frames| self.free(frames));
+    }
+
+    /// Frees all that was parked, with one flush for it.
+    pub(super) fn unpark_all(&mut self) {
+        let flusher = self.batch.flusher();
+        flusher.unpark_all(&mut |frames| self.free(frames));
+    }
+
+    /// Frames that were freed so far.
+    pub(super) fn freed(&self) -> u64 {
+        self.freed
     }
 }

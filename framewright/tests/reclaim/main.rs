@@ -1,0 +1,12 @@
+//! Reclaim against a mock embedder: pages, references, a store that fails, and CPUs that remember
+//! translations which are gone.
+#![cfg(not(any(feature = "loom", feature = "tso")))]
+
+mod basics;
+mod owner;
+mod pages;
+mod properties;
+#[path = "../support/toy.rs"]
+#[allow(unused_macros, unused_imports, reason = "the machine here is a whole one")]
+mod toy;
+mod world;
