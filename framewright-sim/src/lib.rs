@@ -18,8 +18,8 @@
 pub mod check;
 pub mod engine;
 pub mod file;
-pub mod machine;
 mod lent;
+pub mod machine;
 mod one_thread;
 pub mod platform;
 pub mod process;

@@ -3,15 +3,11 @@
 use std::cell::RefCell;
 
 use framewright::{
-    Config, CpuId, Layout, Memory, Order, Planes,
-    buddy::unusable_index,
-    observe::NodeStat,
+    Config, CpuId, Layout, Memory, Order, Planes, buddy::unusable_index, observe::NodeStat,
 };
 use framewright_sim::{
     engine::{Failure, LockClass, Machine, Options, Program},
-    file::{
-        AreaId, FileCosts, FileSpec, Keep, PageCache, Parts, SimShootdown, StoreSpec,
-    },
+    file::{AreaId, FileCosts, FileSpec, Keep, PageCache, Parts, StoreSpec},
     platform::{Books, LentRelief, Settings, Simulated},
     process::{AddressSpace, Costs, Mmu},
 };
@@ -55,19 +51,11 @@ pub(super) fn run(
     let settings = Settings { prices: spec.costs().library, ..Settings::default() };
     let relief = LentRelief::default();
     let platform = Simulated::new(&machine, settings).with_relief(&relief);
-    let memory =
-        Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(&error))?;
+    let memory = Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(&error))?;
     let mmu = Mmu::measuring(spec.cpus(), costs(spec.costs()));
     let frames = u32::try_from(nodes.frames()).map_err(|_| refused(&"it is too large"))?;
     let (cache, areas) = cache(paging, &mmu, &machine, frames);
-    let shootdown = SimShootdown::new(&machine, &mmu);
-    let parts = Parts {
-        machine: &machine,
-        memory: &memory,
-        cache: &cache,
-        shootdown: &shootdown,
-        relief: &relief,
-    };
+    let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
     let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
     let outcome = parts.together(|keep| play.play(keep, progress));
     let outcome = outcome.map_err(|failure| SimulationError::Failed {
@@ -235,13 +223,13 @@ impl<'m> Play<'_, 'm> {
     }
 
     fn outcome(&self, keep: &Keep<'_, 'm>, course: &Course<'_>, spent: &[Spent]) -> Outcome {
-        let Parts { machine, memory, cache, shootdown, .. } = self.parts;
+        let Parts { machine, memory, cache, .. } = self.parts;
         let frequency = 1e12 / machine.model().nanos_per_1000_cycles as f64;
         let seconds = |cycles: u64| cycles as f64 / frequency;
         let sum = |of: fn(&Spent) -> u64| spent.iter().map(of).sum::<u64>();
         let user = sum(|spent| spent.user.get());
         let busy = sum(|spent| spent.ended.get() - spent.idle.get() - spent.late.get());
-        let (tlb, pages, flushes) = (memory.tlb().stats(), cache.stats(), shootdown.costs());
+        let (tlb, pages, flushes) = (memory.tlb().stats(), cache.stats(), keep.flush_costs());
         let locks = machine.lock_stats_of(LockClass::Zone);
         let stats = keep.reclaim().lru().stats();
         let both = |one, other| stats.get(one) + stats.get(other);
@@ -257,7 +245,7 @@ impl<'m> Play<'_, 'm> {
             direct: keep.stalls(),
             unmapped: pages.unmapped,
             flushes: tlb.nr_tlb_remote_flush,
-            interrupts: tlb.interrupts,
+            interrupts: tlb.interrupts - flushes.for_writes,
             coalesced: tlb.coalesced,
             unflushed: tlb.unflushed_frames_max,
             written: cache.store_stats().written,

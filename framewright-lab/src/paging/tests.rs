@@ -31,9 +31,9 @@ fn look() {
     let env = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let readers =
-        if env("THREADS", 0) == 1 { Readers::Threads } else { Readers::Processes };
-    let paging = mmap_read(env("CPUS", 4) as u16, readers, env("MIB", 64) * MIB, env("TIMES", 4) as u32);
+    let readers = if env("THREADS", 0) == 1 { Readers::Threads } else { Readers::Processes };
+    let paging =
+        mmap_read(env("CPUS", 4) as u16, readers, env("MIB", 64) * MIB, env("TIMES", 4) as u32);
     let result = run(&paging, &[Off, CleanOnly, All, Lazy]);
     for name in result.runs[0].metrics.keys() {
         print!("{name:28}");

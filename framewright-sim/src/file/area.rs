@@ -1,13 +1,12 @@
 //! An area: a range of an address space that shows pages of a file.
 
-use std::{cell::OnceCell, ops::Range, rc::Rc};
+use std::{cell::OnceCell, ops::Range};
 
 use super::FileId;
 use crate::{
     engine::{Cpu, LockId},
     process::AddressSpace,
 };
-use framewright::tlb::DeferredFlush;
 
 /// Pages whose entries one page table holds, and one lock protects.
 pub(super) const TABLE: u32 = 512;
@@ -23,8 +22,6 @@ pub(super) struct Area {
     /// Its pages in the address space; begins at a page table.
     pub(super) pages: Range<u32>,
     pub(super) writable: bool,
-    /// Flushes of the address space that were put off; its areas share it.
-    pub(super) owed: Rc<DeferredFlush>,
     /// One lock per page table, as on large machines; made when first taken.
     locks: Vec<OnceCell<LockId>>,
 }
@@ -35,11 +32,10 @@ impl Area {
         file: FileId,
         pages: Range<u32>,
         writable: bool,
-        owed: Rc<DeferredFlush>,
     ) -> Self {
         assert!(pages.start.is_multiple_of(TABLE), "an area begins where a page table does");
         let tables = pages.len().div_ceil(TABLE as usize);
-        Self { space, file, pages, writable, owed, locks: vec![OnceCell::new(); tables] }
+        Self { space, file, pages, writable, locks: vec![OnceCell::new(); tables] }
     }
 
     /// Where the page `index` of the file is in the address space, if the area shows it.

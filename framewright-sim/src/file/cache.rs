@@ -1,7 +1,7 @@
 //! The page cache: files, what is in which frame, and what may be wrong with it.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::{collections::VecDeque, rc::Rc};
+use std::collections::VecDeque;
 
 use super::{
     AreaId, Failures, FileCosts, FileId, StoreSpec, StoreStats,
@@ -162,7 +162,8 @@ impl PageCache {
     ///
     /// # Panics
     ///
-    /// If `at` is not a multiple of 512.
+    /// If `at` is not a multiple of 512; or, where somebody looks, not where the file is mapped in other
+    /// address spaces.
     pub fn map(&mut self, space: &AddressSpace, at: u32, file: FileId, writable: bool) -> AreaId {
         let id = AreaId(self.areas.len() as u32);
         let File { spec, areas, .. } = &mut self.files[file.0 as usize];
@@ -173,16 +174,14 @@ impl PageCache {
             for index in 0..spec.pages {
                 match self.areas.get(first.0 as usize) {
                     Some(known) => {
-                        let same = (known.space.id(), known.pages.start + index);
-                        oracle.page_shared(space.id(), at + index, same);
+                        assert_eq!(known.pages.start, at, "where the file is mapped already");
+                        oracle.page_shared(space.id(), at + index, known.space.id());
                     }
                     None => oracle.page_mapped(space.id(), at + index),
                 }
             }
         }
-        let known = self.areas.iter().find(|area| area.space.id() == space.id());
-        let owed = known.map_or_else(Rc::default, |area| Rc::clone(&area.owed));
-        self.areas.push(Area::new(space.clone(), file, pages, writable, owed));
+        self.areas.push(Area::new(space.clone(), file, pages, writable));
         id
     }
 

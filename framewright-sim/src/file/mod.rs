@@ -61,7 +61,7 @@ pub use costs::FileCosts;
 pub use fault::Touched;
 pub use rmap::Unmapped;
 pub use seat::{Keep, Parts, Seat};
-pub use shootdown::{FlushCosts, SimShootdown};
+pub use shootdown::FlushCosts;
 pub use store::{Failures, StoreError, StoreSpec, StoreStats};
 pub use writeback::Written;
 

@@ -48,9 +48,9 @@ pub(super) fn note(cpu: Cpu<'_>, batch: &mut FlushBatch<'_, '_, Simulated>, gone
         cpus: &cpus,
         writable: gone.writable,
         dirty: gone.dirty,
-        space: gone.space.id().number().into(),
+        space: gone.space.id().number(),
         page: gone.page.into(),
-        owed_space: gone.owed_space,
+        owed_space: gone.space.owed(),
         owed_file: Some(gone.owed_file),
     };
     batch.add(Pfn::new(gone.frame.into()), &translation);
@@ -84,12 +84,7 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
         }
     }
 
-    fn unmap(
-        &self,
-        frames: &[Pfn],
-        batch: &mut FlushBatch<'_, '_, Simulated>,
-        out: &mut [Became],
-    ) {
+    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Simulated>, out: &mut [Became]) {
         let (cache, cpu) = (self.cache(), self.cpu());
         let frames = numbers(frames);
         cache.unmap(cpu, &frames, &mut |gone| note(cpu, batch, &gone));

@@ -40,9 +40,7 @@ pub struct Unmapped<'c> {
     pub dirty: bool,
     /// Stores through it were allowed.
     pub writable: bool,
-    /// Flushes of the address space that were put off.
-    pub owed_space: &'c DeferredFlush,
-    /// Those of the file.
+    /// Flushes of the file's pages that were put off.
     pub owed_file: &'c DeferredFlush,
 }
 
@@ -93,7 +91,6 @@ impl PageCache {
             page,
             dirty,
             writable,
-            owed_space: &area.owed,
             owed_file: &self.file(area.file).owed,
         }
     }

@@ -10,8 +10,9 @@ use framewright::{
 };
 
 use super::{
-    AreaId, FileId, FileTrouble, PageCache, SimShootdown, StoreError, Supply, Touched, Written,
+    AreaId, FileId, FileTrouble, FlushCosts, PageCache, StoreError, Supply, Touched, Written,
     owner::{self, Owner},
+    shootdown::Counted,
 };
 use crate::{
     engine::{Cpu, Machine, WaitQueue},
@@ -30,7 +31,7 @@ pub struct Keep<'k, 'm> {
     machine: &'k Machine,
     memory: &'k Memory<'m, Simulated>,
     cache: &'k PageCache,
-    shootdown: &'k SimShootdown,
+    shootdown: &'k Counted<'k, 'm>,
     reclaim: Reclaim<'k, 'm, Simulated>,
     /// CPUs that have nothing to do, by number.
     idle: Vec<WaitQueue>,
@@ -48,8 +49,6 @@ pub struct Parts<'p, 'm> {
     pub memory: &'p Memory<'m, Simulated>,
     /// The cache above it.
     pub cache: &'p PageCache,
-    /// How CPUs flush.
-    pub shootdown: &'p SimShootdown,
     /// The place where the memory's platform looks for relief.
     pub relief: &'p LentRelief,
 }
@@ -64,22 +63,22 @@ impl<'p, 'm> Parts<'p, 'm> {
     pub fn together<R>(&self, body: impl FnOnce(&Keep<'_, 'm>) -> R) -> R {
         let owner = Owner::new(self.cache, self.machine);
         let owner: &dyn PageOwner<Simulated> = &owner;
-        let shootdown: &dyn Shootdown = self.shootdown;
-        let reclaim = Reclaim::new(self.memory, owner, shootdown).expect("LRU lists");
+        let shootdown = Counted::new(self.memory, self.cache.mmu());
+        let dynamic: &dyn Shootdown = &shootdown;
+        let reclaim = Reclaim::new(self.memory, owner, dynamic).expect("LRU lists");
         let nodes = &self.machine.model().nodes;
         let last = nodes.iter().max().copied().unwrap_or_default();
         let keep = Keep {
             machine: self.machine,
             memory: self.memory,
             cache: self.cache,
-            shootdown: self.shootdown,
+            shootdown: &shootdown,
             reclaim,
             idle: nodes.iter().map(|_| WaitQueue::default()).collect(),
             backgrounds: (0..=last).map(|node| Background::new(reclaim, nodes, node)).collect(),
             stalls: Cell::new(0),
         };
-        let serve = |cpu: Cpu<'_>| keep.flusher(cpu.id()).serve();
-        self.shootdown.serving(&serve, || self.relief.lend(&keep, || body(&keep)))
+        self.relief.lend(&keep, || body(&keep))
     }
 }
 
@@ -101,6 +100,12 @@ impl<'k, 'm> Keep<'k, 'm> {
     #[must_use]
     pub fn reclaim(&self) -> Reclaim<'k, 'm, Simulated> {
         self.reclaim
+    }
+
+    /// What flushes took so far.
+    #[must_use]
+    pub fn flush_costs(&self) -> FlushCosts {
+        self.shootdown.costs()
     }
 
     /// Requests that had to reclaim themselves.
@@ -224,7 +229,9 @@ impl Seat<'_, '_, '_> {
         let cache = self.hands.keep.cache;
         let space = cache.space(area);
         if self.running != Some(space.id()) {
+            let masked = cpu.mask_interrupts();
             self.hands.keep.flusher(cpu.id()).caught_up(|| space.load(cpu));
+            cpu.restore_interrupts(masked);
             self.running = Some(space.id());
         }
         cache.touch(cpu, area, page, access, &mut self.hands)

@@ -1,26 +1,17 @@
-//! Flushing on simulated CPUs, as the library wants it done, and what it takes.
+//! Flushing as the library wants it done, and what that takes.
 
-#![allow(unsafe_code)]
-
-use std::{
-    cell::Cell,
-    ptr::NonNull,
-    rc::Rc,
-};
+use std::cell::Cell;
 
 use framewright::{
-    CpuId,
+    CpuId, Memory,
     tlb::{CpuMask, Scope, Shootdown},
 };
 
 use crate::{
-    engine::{Cpu, CpuSet, Handler, Machine},
-    lent::Lent,
-    process::Mmu,
+    engine::{Cpu, CpuSet},
+    platform::Simulated,
+    process::{Mmu, Shooter},
 };
-
-/// What an interrupted CPU does.
-type Serve = dyn Fn(Cpu<'_>);
 
 /// What flushes took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,117 +22,72 @@ pub struct FlushCosts {
     pub for_writes: u64,
 }
 
-/// The units and interrupts of a machine. Cheap to clone: clones are the same.
-#[derive(Clone)]
-pub struct SimShootdown(Rc<Inner>);
-
-struct Inner {
-    machine: Machine,
-    mmu: Mmu,
-    serve: Lent<Serve>,
+/// A [`Shooter`] whose work is counted.
+pub(super) struct Counted<'l, 'm> {
+    memory: &'l Memory<'m, Simulated>,
+    shooter: Shooter<'l, 'm>,
     costs: Cell<FlushCosts>,
-    /// Cycles that each CPU was interrupted for; not part of what it waited itself.
-    interrupted: Vec<Cell<u64>>,
     /// CPUs that make pages clean at the moment.
     writers: Cell<CpuSet>,
 }
 
-impl SimShootdown {
-    /// That of `machine`, whose units are `mmu`.
-    #[must_use]
-    pub fn new(machine: &Machine, mmu: &Mmu) -> Self {
-        Self(Rc::new(Inner {
-            machine: machine.clone(),
-            mmu: mmu.clone(),
-            serve: Lent::new(),
-            costs: Cell::default(),
-            interrupted: (0..machine.cpus()).map(|_| Cell::new(0)).collect(),
-            writers: Cell::default(),
-        }))
+impl<'l, 'm> Counted<'l, 'm> {
+    pub(super) fn new(memory: &'l Memory<'m, Simulated>, mmu: &'l Mmu) -> Self {
+        let shooter = Shooter::new(mmu, memory);
+        Self { memory, shooter, costs: Cell::default(), writers: Cell::default() }
     }
 
     /// What flushes took so far.
-    #[must_use]
-    pub fn costs(&self) -> FlushCosts {
-        self.0.costs.get()
-    }
-
-    /// While `body` runs, CPUs that are interrupted `serve`.
-    pub(super) fn serving<R>(&self, serve: &dyn Fn(Cpu<'_>), body: impl FnOnce() -> R) -> R {
-        let serve: NonNull<dyn Fn(Cpu<'_>) + '_> = NonNull::from(serve);
-        // SAFETY: only the lifetime changes, of something that is not used but through `lend`.
-        let serve: NonNull<Serve> = unsafe { std::mem::transmute(serve) };
-        // SAFETY: `serve` is borrowed until `body` has returned.
-        unsafe { self.0.serve.lend(serve, body) }
+    pub(super) fn costs(&self) -> FlushCosts {
+        self.costs.get()
     }
 
     /// What `cpu` flushes while `body` runs is for pages that are to be written.
     pub(super) fn for_writes<R>(&self, cpu: CpuId, body: impl FnOnce() -> R) -> R {
-        let writers = &self.0.writers;
-        let mut with = writers.get();
+        let mut with = self.writers.get();
         with.insert(cpu);
-        writers.set(with);
+        self.writers.set(with);
         let result = body();
-        let mut without = writers.get();
+        let mut without = self.writers.get();
         without.remove(cpu);
-        writers.set(without);
+        self.writers.set(without);
         result
     }
-}
 
-impl Inner {
     fn spend(&self, cycles: u64, for_writes: u64) {
         let FlushCosts { cycles: before, for_writes: so_far } = self.costs.get();
         let costs = FlushCosts { cycles: before + cycles, for_writes: so_far + for_writes };
         self.costs.set(costs);
     }
 
-    /// In the handler of the interrupt.
-    fn interrupted(&self, cpu: Cpu<'_>) {
-        let began = cpu.now();
-        self.serve.with(|serve| {
-            if let Some(serve) = serve {
-                serve(cpu);
-            }
-        });
-        let model = cpu.model();
-        let cycles = cpu.now() - began + model.entry + model.acknowledge;
-        let own = &self.interrupted[cpu.id().index()];
-        own.set(own.get() + cycles);
-        self.spend(model.entry + model.acknowledge, 0);
+    fn current(&self) -> Option<Cpu<'l>> {
+        self.memory.platform().machine().current()
     }
 }
 
-impl Shootdown for SimShootdown {
+impl Shootdown for Counted<'_, '_> {
     fn clean_stores_fault(&self) -> bool {
-        true
+        self.shooter.clean_stores_fault()
     }
 
-    fn forget(&self, _cpu: CpuId, scope: Scope) {
-        let Some(cpu) = self.0.machine.current() else { return };
+    fn forget(&self, cpu: CpuId, scope: Scope) {
+        let now = || self.current().map_or(0, |cpu| cpu.now());
+        let began = now();
+        self.shooter.forget(cpu, scope);
+        self.spend(now() - began, 0);
+    }
+
+    fn interrupt(&self, from: CpuId, targets: &CpuMask) {
+        let Some(cpu) = self.current() else { return };
         let began = cpu.now();
-        let pages = match scope {
-            Scope::Pages { pages, .. } => pages.into(),
-            Scope::Everything => u64::MAX,
-        };
-        self.0.mmu.forget_loaded(cpu, pages);
-        self.0.spend(cpu.now() - began, 0);
-    }
-
-    fn interrupt(&self, _from: CpuId, targets: &CpuMask) {
-        let Some(cpu) = self.0.machine.current() else { return };
-        let inner = Rc::clone(&self.0);
-        let handler: Handler = Rc::new(move |cpu| inner.interrupted(cpu));
-        let interrupted = &self.0.interrupted[cpu.id().index()];
-        let (began, before) = (cpu.now(), interrupted.get());
-        cpu.interrupt(targets.iter(), &handler);
-        let others = interrupted.get() - before;
-        let writes = self.0.writers.get().contains(cpu.id());
-        let for_writes = if writes { targets.count().into() } else { 0 };
-        self.0.spend((cpu.now() - began).saturating_sub(others), for_writes);
+        self.shooter.interrupt(from, targets);
+        let interrupts = u64::from(targets.count());
+        let writes = self.writers.get().contains(from);
+        let served = interrupts * (cpu.model().entry + cpu.model().acknowledge);
+        self.spend(cpu.now() - began + served, if writes { interrupts } else { 0 });
     }
 
     fn is_lazy(&self, cpu: CpuId) -> bool {
-        self.0.mmu.is_lazy(cpu)
+        self.shooter.is_lazy(cpu)
     }
 }

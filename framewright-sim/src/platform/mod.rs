@@ -38,9 +38,7 @@ use crate::one_thread::OneThread;
 use framewright::{
     CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{
-        Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Relief, Section, Site, Wait,
-    },
+    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Relief, Section, Site, Wait},
 };
 use std::rc::Rc;
 

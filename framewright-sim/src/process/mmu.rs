@@ -19,6 +19,14 @@ const SLOTS: usize = 6;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SpaceId(pub(super) u32);
 
+impl SpaceId {
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0.into()
+    }
+}
+
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MmuStats {
@@ -57,14 +65,6 @@ pub(super) struct Unit {
     pub(super) lazy: Cell<bool>,
     /// How far this CPU has followed the generations of address spaces; the last used last.
     slots: RefCell<Vec<(SpaceId, u64)>>,
-}
-
-impl SpaceId {
-    /// Its number.
-    #[must_use]
-    pub const fn number(self) -> u32 {
-        self.0
-    }
 }
 
 impl Mmu {
@@ -131,24 +131,10 @@ impl Mmu {
         &self.0.cpus[cpu.index()]
     }
 
-    /// Whether a CPU is lazy: it runs nothing of what it has loaded.
-    pub(crate) fn is_lazy(&self, cpu: framewright::CpuId) -> bool {
-        self.unit_of(cpu).lazy.get()
-    }
-
     /// The kernel runs on `cpu`, and uses nothing of the address space that stays loaded.
     pub(crate) fn rest(&self, cpu: Cpu<'_>) {
         self.step(cpu);
         self.unit(cpu).lazy.set(true);
-    }
-
-    /// Forgets what `cpu` has cached of what it has loaded, and the page tables no longer say: `pages`
-    /// pages, or all.
-    pub(crate) fn forget_loaded(&self, cpu: Cpu<'_>, pages: u64) {
-        let loaded = self.unit(cpu).loaded.borrow().upgrade();
-        if let Some(space) = loaded {
-            AddressSpace(space).follow(cpu, pages);
-        }
     }
 
     /// Something that other CPUs can see comes next.

@@ -75,7 +75,7 @@ struct Frame {
     contents: Cell<Token>,
 }
 
-/// The last store to a page, as its programs see it: wherever they see it.
+/// The last store to a page, as its programs see it; shared where pages are.
 struct Page {
     space: SpaceId,
     page: u32,
@@ -162,10 +162,11 @@ impl Oracle {
         self.pages.borrow_mut().push(Page { space, page, last: Rc::default() });
     }
 
-    /// A page exists from now on that is seen elsewhere already.
-    pub(crate) fn page_shared(&self, space: SpaceId, page: u32, same: (SpaceId, u32)) {
+    /// A page exists from now on that is another's, too: what is stored to one is loaded from the
+    /// other.
+    pub(crate) fn page_shared(&self, space: SpaceId, page: u32, with: SpaceId) {
         let mut pages = self.pages.borrow_mut();
-        let known = pages.iter().find(|known| (known.space, known.page) == same);
+        let known = pages.iter().find(|known| known.space == with && known.page == page);
         let last = known.map_or_else(Rc::default, |known| Rc::clone(&known.last));
         pages.push(Page { space, page, last });
     }
@@ -191,8 +192,7 @@ impl Oracle {
         let token = Token(self.tokens.get() + 1);
         self.tokens.set(token.0);
         self.fill(at.frame, token);
-        let pages = self.pages.borrow();
-        if let Some(page) = pages.iter().find(|known| at.is_to(known)) {
+        if let Some(page) = self.pages.borrow().iter().find(|known| at.is_to(known)) {
             page.last.set(token);
         }
         token

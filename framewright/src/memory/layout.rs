@@ -296,7 +296,7 @@ fn carve_tlb<'m, P: Platform>(
     let frames = carver.array(layout.parked, |_| 0)?;
     let base = zones.iter().map(Zone::base).min().unwrap_or_default();
     let tuning = config.tuning.tlb;
-    Some(Tlb::new(tuning, layout.parked as u32, cpus, Parked::new(base, groups, frames)))
+    Some(Tlb::new(tuning, layout.managed, cpus, Parked::new(base, groups, frames)))
 }
 
 /// The arrays of all zones, of which each takes its part off the front.

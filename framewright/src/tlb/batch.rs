@@ -133,7 +133,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             self.flusher.shoot(cpus, scope);
             return;
         }
-        let epoch = tlb.next_epoch();
+        let epoch = tlb.epoch.next();
         owed_space.note(epoch, cpus);
         if let Some(owed) = owed_file {
             owed.note(epoch, cpus);
@@ -205,7 +205,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         if self.dirty || batching < FlushBatching::All || !self.used().iter().all(may_wait) {
             return false;
         }
-        let most = tlb.parked_limit();
+        let most = u64::from(tlb.parked_max);
         if !self.park_up_to(most) {
             if batching == FlushBatching::All {
                 return false;

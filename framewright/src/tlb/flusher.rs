@@ -5,6 +5,7 @@ use crate::{
     frame::Pfn,
     observe::{Event, FlushReason, TlbCounters},
     platform::{CpuId, Platform, Wait},
+    sync::Ordering,
 };
 
 /// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and
@@ -64,7 +65,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Makes `cpus` forget everything, lazy ones too: before page tables are freed.
     pub fn flush_tables(&self, cpus: &CpuMask) {
-        let epoch = self.tlb.advance();
+        let epoch = self.tlb.epoch.advance();
         let others = self.flush_on(cpus, Scope::Everything);
         others.iter().for_each(|cpu| self.wait_for(cpu, epoch, || false));
     }
@@ -86,11 +87,23 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.forget_here(Scope::Everything, FlushReason::Local);
     }
 
+    /// Forgets everything on this CPU if it may be what the oldest parked frames wait for. To be
+    /// called from a periodic interrupt, or wherever this CPU is in the kernel anyway: then CPUs that
+    /// never rest need not be interrupted for parked frames either. Whether it did.
+    pub fn tick(&self) -> bool {
+        let oldest = self.tlb.published.oldest.load(Ordering::Relaxed);
+        let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(oldest));
+        if behind {
+            self.forget_all();
+        }
+        behind
+    }
+
     /// Runs `catch_up`, after which this CPU reaches nothing that was unmapped before the call:
     /// loads another address space, compares generations, flushes if it is behind. So nobody needs
     /// to interrupt it for that. Interrupts are masked, or handlers do the like.
     pub fn caught_up<R>(&self, catch_up: impl FnOnce() -> R) -> R {
-        let epoch = self.tlb.begin_forgetting();
+        let epoch = self.tlb.epoch.read();
         let result = catch_up();
         if let Some(cpu) = self.tlb.cpu(self.cpu) {
             cpu.set_forgotten(epoch);
@@ -132,7 +145,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Makes `cpus` forget `scope`, but for lazy ones; whether any did.
     pub(super) fn shoot(&self, cpus: &CpuMask, scope: Scope) -> bool {
-        let epoch = self.tlb.advance();
+        let epoch = self.tlb.epoch.advance();
         let awake = self.tlb.awake(self.shootdown, cpus);
         self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - awake.count())));
         let others = self.flush_on(&awake, scope);
@@ -183,7 +196,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Makes this CPU forget; the epoch since which it has.
     fn forget_here(&self, scope: Scope, reason: FlushReason) -> u64 {
-        let epoch = self.tlb.begin_forgetting();
+        let epoch = self.tlb.epoch.read();
         self.shootdown.forget(self.cpu, scope);
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return epoch };
         if scope == Scope::Everything {
