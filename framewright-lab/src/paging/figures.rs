@@ -87,7 +87,7 @@ fn speeds(outcome: &Outcome) -> Vec<f64> {
 }
 
 /// The figures of one side: medians over its outcomes, and the series of the first.
-pub(super) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
+pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     let metric = |figure: &Figure| {
         let values: Option<Vec<f64>> = outcomes.iter().map(figure.of).collect();
         let metric = Metric::of_rounds(&values?, figure.unit, figure.better)?;

@@ -33,6 +33,7 @@ use crate::{
 };
 use outcome::Outcome;
 
+pub(crate) use figures::run_of;
 pub use plot::plot;
 
 /// A workload on pages of files, on a simulated machine.
@@ -99,7 +100,7 @@ impl Paging {
         }
         let runs = sides.iter().zip(&outcomes);
         Ok(PagingResult {
-            runs: runs.map(|(side, outcomes)| figures::run_of(side, outcomes)).collect(),
+            runs: runs.map(|(side, outcomes)| run_of(side, outcomes)).collect(),
             checks: vec![Check {
                 name: "invariants".to_owned(),
                 passed: true,

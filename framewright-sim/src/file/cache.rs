@@ -1,7 +1,7 @@
 //! The page cache: files, what is in which frame, and what may be wrong with it.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{
     AreaId, Failures, FileCosts, FileId, StoreSpec, StoreStats,
@@ -121,6 +121,9 @@ pub struct PageCache {
     pub(super) writers_wanted: Cell<bool>,
     /// Pages on their way to the store, in the order in which that ends.
     pub(super) writes: RefCell<VecDeque<Write>>,
+    /// Where somebody looks: frames that were released, and nobody has asked for since. Reclaim frees
+    /// them when it is time.
+    pub(super) released: RefCell<BTreeSet<u32>>,
     stats: Cell<CacheStats>,
 }
 
@@ -140,6 +143,7 @@ impl PageCache {
             dirty_pages: Cell::new(0),
             most_dirty: Cell::new(if checks { u64::MAX } else { u64::from(frames) / DIRTY_SHARE }),
             writers_wanted: Cell::new(false),
+            released: RefCell::default(),
             writes: RefCell::default(),
             stats: Cell::default(),
         }

@@ -22,34 +22,36 @@ impl PageCache {
     ) -> Result<(), FileTrouble> {
         self.store.can_read(file, index).map_err(|_| FileTrouble::Unreadable(index))?;
         let mut fetched = self.fetch_frames(cpu, file, index, supply)?;
-        let ready = self.read(cpu, file, &fetched);
+        cpu.work(fetched.len() as u64 * self.costs.read);
         let mut surplus = Vec::new();
         self.file(file).locked(cpu, || {
             fetched.retain_mut(|fetched| {
-                let inserted = self.insert(file, fetched, ready);
-                if !inserted {
+                let is_new = self.insert(file, fetched);
+                if !is_new {
                     surplus.push(fetched.frame);
                 }
-                inserted
+                is_new
             });
+            // Not before nobody else can bring the page in, and change it: what was read earlier might
+            // be old by now.
+            self.read(cpu, file, &fetched);
         });
         for Fetched { frame, shadow, .. } in &fetched {
             supply.cached(cpu, *frame, *shadow);
         }
-        self.count(|stats| stats.cached += fetched.len() as u64);
         supply.give(cpu, &surplus);
         Ok(())
     }
 
     /// Puts a page into the cache unless somebody else has. Under the file's lock.
-    fn insert(&self, file: FileId, fetched: &mut Fetched, ready: u64) -> bool {
+    fn insert(&self, file: FileId, fetched: &mut Fetched) -> bool {
         let slot = &self.file(file).slots[fetched.index as usize];
         match slot.get() {
             Slot::Frame(_) => return false,
             Slot::Shadow(shadow) => fetched.shadow = Some(shadow),
             Slot::Empty => {}
         }
-        self.page(fetched.frame).set(file, fetched.index, ready);
+        self.page(fetched.frame).set(file, fetched.index, u64::MAX);
         slot.set(Slot::Frame(fetched.frame));
         true
     }
@@ -86,16 +88,18 @@ impl PageCache {
         Ok(fetched)
     }
 
-    /// Has the store read what it holds of `fetched`; when that is there.
-    fn read(&self, cpu: Cpu<'_>, file: FileId, fetched: &[Fetched]) -> u64 {
+    /// Has the store read what it holds of pages that are new in the cache; says of each when it is
+    /// there. Under the file's lock.
+    fn read(&self, cpu: Cpu<'_>, file: FileId, fetched: &[Fetched]) {
         let pages = fetched.len() as u64;
-        cpu.work(pages * self.costs.read);
-        if let Some(oracle) = self.mmu.oracle() {
-            for Fetched { index, frame, .. } in fetched {
+        let nothing = pages == 0 || self.file(file).spec.sparse;
+        let ready = if nothing { cpu.now() } else { self.store.read(cpu.now(), pages) };
+        for Fetched { index, frame, .. } in fetched {
+            if let Some(oracle) = self.mmu.oracle() {
                 oracle.fill(*frame, self.store.contents(file, *index));
             }
+            self.page(*frame).ready.set(ready);
         }
-        let nothing = pages == 0 || self.file(file).spec.sparse;
-        if nothing { cpu.now() } else { self.store.read(cpu.now(), pages) }
+        self.count(|stats| stats.cached += pages);
     }
 }

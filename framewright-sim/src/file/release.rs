@@ -81,8 +81,20 @@ impl PageCache {
         let slot = &self.file(file).slots[index as usize];
         slot.set(shadow.map_or(Slot::Empty, Slot::Shadow));
         page.clear();
+        if self.mmu.oracle().is_some() {
+            self.released.borrow_mut().insert(frame);
+        }
         self.count(|stats| stats.released += 1);
         true
+    }
+
+    /// A frame was handed out: if it was released before, reclaim has freed it since.
+    pub(super) fn taken(&self, cpu: Cpu<'_>, frame: u32) {
+        let Some(oracle) = self.mmu.oracle() else { return };
+        if self.released.borrow_mut().remove(&frame) {
+            oracle.freed(cpu, frame);
+        }
+        oracle.taken(cpu, frame);
     }
 
     /// Whether all last stores of programs are in a frame or in the store. To be asked when no CPU

@@ -276,6 +276,14 @@ impl Seat<'_, '_, '_> {
         cpu.wait_on_until(queue, time.min(due).min(written));
     }
 
+    /// Reclaims up to `frames` frames of the CPU's node, whether anybody is short of them or not; how
+    /// many.
+    pub fn shrink(&mut self, cpu: Cpu<'_>, frames: u64) -> u64 {
+        self.rest(cpu);
+        let keep = self.hands.keep;
+        keep.reclaim.shrink_node(cpu.id(), keep.memory.node_of(cpu.id()), frames)
+    }
+
     /// Wakes all CPUs that do nothing.
     pub fn wake_all(&self, cpu: Cpu<'_>) {
         self.hands.keep.idle.iter().for_each(|queue| queue.wake_all(cpu));
@@ -322,7 +330,8 @@ impl Seat<'_, '_, '_> {
         cpu.index() == 0 && cache.dirty_pages() > if cache.wants_writers() { 0 } else { much }
     }
 
-    fn write_back(&mut self, cpu: Cpu<'_>) {
+    /// Makes pages clean that became dirty first, flushes what is cached of them, and sends them.
+    pub fn write_back(&mut self, cpu: Cpu<'_>) {
         let keep = self.hands.keep;
         let picked = keep.cache.pick_dirty(CLEANED_AT_ONCE, 0);
         if picked.is_empty() {
@@ -338,7 +347,7 @@ impl Seat<'_, '_, '_> {
     }
 
     /// Tells the library of pages that were written, or could not be.
-    fn hear_of_writes(&self, cpu: Cpu<'_>) {
+    pub fn hear_of_writes(&self, cpu: Cpu<'_>) {
         let keep = self.hands.keep;
         while let Some(Written { frame, result }) = keep.cache.next_written(cpu) {
             let result = result.map_err(|error| match error {
@@ -354,9 +363,7 @@ impl Hands<'_, '_, '_> {
     fn take(&mut self, cpu: Cpu<'_>, request: Request) -> Option<u32> {
         let block = self.token.alloc(request).ok()?;
         let frame = block.into_raw().0.get() as u32;
-        if let Some(oracle) = self.keep.cache.mmu().oracle() {
-            oracle.taken(cpu, frame);
-        }
+        self.keep.cache.taken(cpu, frame);
         Some(frame)
     }
 }

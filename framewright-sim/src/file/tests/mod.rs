@@ -7,6 +7,8 @@ use crate::{
 };
 use std::cell::RefCell;
 
+mod hunting;
+
 const FRAMES: u32 = 256;
 
 /// Frames in a row, taken from the end.
