@@ -10,7 +10,6 @@ use crate::{platform::Platform, zone::Watermark};
 use super::{
     Reclaim,
     kind::{LruList, PageKind},
-    node::Node,
     scan::Scan,
 };
 
@@ -91,7 +90,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if may_take(PageKind::File) {
             return Share::Only(PageKind::File);
         }
-        Share::Weighted(weights(self.state.node(scan.node), swappiness))
+        let node = self.state.node(scan.node);
+        Share::Weighted(weights(node.cost(PageKind::Anon), node.cost(PageKind::File), swappiness))
     }
 
     /// Whether all free memory and all pages of files together would not do.
@@ -114,10 +114,9 @@ fn inactive_ratio(pages: u64) -> u64 {
 }
 
 /// Pressure by what it has cost lately.
-fn weights<P: Platform>(node: &Node<'_, P>, swappiness: u64) -> [u64; PageKind::COUNT] {
-    let (anon, file) = (node.cost(PageKind::Anon), node.cost(PageKind::File));
-    let total = anon + file;
+fn weights(anon: u64, file: u64, swappiness: u64) -> [u64; PageKind::COUNT] {
     // Each cost with the sum of both, so that neither is ever everything.
+    let total = anon + file;
     let (anon, file) = (total + anon, total + file);
     let all = anon + file + 1;
     let mut weights = [0; PageKind::COUNT];
@@ -135,5 +134,15 @@ mod tests {
         assert_eq!(inactive_ratio(0), 1);
         assert_eq!(inactive_ratio(1 << 18), 3, "1 GiB");
         assert_eq!(inactive_ratio(100 << 18), 31, "100 GiB");
+    }
+
+    #[test]
+    fn what_costs_more_is_looked_at_less() {
+        assert_eq!(weights(0, 0, 60), [60, 140], "swappiness alone decides");
+        let share = |[anon, file]: [u64; 2]| anon * 100 / (anon + file);
+        assert_eq!(share(weights(1000, 0, 100)), 33, "at the least a third");
+        assert_eq!(share(weights(0, 1000, 100)), 66);
+        assert_eq!(share(weights(1000, 1000, 100)), 50);
+        assert_eq!(weights(7, 3, 200)[1], 0);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Two bits say where the page is ([`Place`]). That part, and what decides on which list the page
 //! is ([`Flags::list`]), changes under the LRU lock of its node only; but for its way from *off* to
-//! *pending*, when nobody else knows the page, and for being condemned. The other flags are hints,
-//! and change at any time: hence every change is an atomic one of the whole byte.
+//! *pending*, and from *isolated* to *off*, when nobody else knows the page. The other flags are
+//! hints, and change at any time: hence every change is an atomic one of the whole byte.
 //!
 //! Whoever moves a page from *listed* to *isolated* has it to himself: others see that and leave it
 //! alone. An entry that some CPU's batch keeps of a page which has gone since, and perhaps come
@@ -81,13 +81,12 @@ impl Flags {
         self.update(|old| (old & PLACE == Place::Off as u8).then_some(flags | Place::Pending as u8))
     }
 
-    /// Says of a page that somebody has isolated that it has no owner any more: who has isolated
-    /// it is to free it. `false` if it is not isolated (any more), or was condemned before.
+    /// Says of an isolated page that it has no owner any more: who has isolated it is to free it.
+    /// `false` if it is not isolated. Under the LRU lock of its node.
     pub(super) fn condemn(&self) -> bool {
         self.update(|flags| {
             let is_isolated = flags & PLACE == Place::Isolated as u8;
-            let fresh = flags & Self::CONDEMNED != Self::CONDEMNED;
-            (is_isolated && fresh).then_some(flags | Self::CONDEMNED)
+            is_isolated.then_some(flags | Self::CONDEMNED)
         })
     }
 

@@ -28,6 +28,16 @@ pub struct Lru<'a, 'm, P: Platform> {
     pub(super) state: &'a LruState<'m, P>,
 }
 
+/// Who frees the frame of a page that its owner has forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abandoned {
+    /// The caller, as ever.
+    Yours,
+    /// Whoever has isolated the page, when that is put back: reclaim does, others learn it from
+    /// [`Lru::put_back`].
+    Theirs,
+}
+
 impl<P: Platform> Clone for Lru<'_, '_, P> {
     fn clone(&self) -> Self {
         *self
@@ -88,17 +98,29 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         })
     }
 
-    /// Gives up the page in a frame: if it is isolated, then the frame is freed by who has isolated
-    /// it (`true`), else nothing happens (`false`) and the caller goes on as with any other frame.
+    /// Takes a page off the lists for good, whoever has it isolated: the owner has forgotten it
+    /// (truncated its file, ended its program). Says who frees the frame.
     ///
     /// # Safety
     ///
-    /// The caller owns the frame as a block of order 0, and no longer uses it if the answer is
-    /// `true`; no translation to it is left anywhere, cached or not. The
-    /// [`PageOwner`](super::PageOwner) does not know the page any more.
+    /// The caller owns the frame as a block of order 0, and passes it on if the answer is
+    /// [`Abandoned::Theirs`]: nobody uses it any more, no translation to it is left anywhere,
+    /// cached or not, and the [`PageOwner`](super::PageOwner) answers that it cannot lock the page.
     #[allow(unsafe_code)]
-    pub unsafe fn abandon(&self, pfn: Pfn) -> bool {
-        self.state.page(self.memory, pfn).is_some_and(|page| page.flags.condemn())
+    pub unsafe fn abandon(&self, pfn: Pfn) -> Abandoned {
+        let Some(page) = self.state.page(self.memory, pfn) else { return Abandoned::Yours };
+        page.node.with_lists(self.platform(), |lists| match page.flags.place() {
+            Place::Isolated if page.flags.condemn() => Abandoned::Theirs,
+            Place::Listed => {
+                page.unlink(lists);
+                page.flags.forget();
+                Abandoned::Yours
+            }
+            _ => {
+                page.flags.forget();
+                Abandoned::Yours
+            }
+        })
     }
 
     /// Takes a page off its list for a while, to do something with it that reclaim would be in the

@@ -75,7 +75,7 @@ pub(crate) use flags::Flags as LruFlags;
 pub use kind::{LruList, PageKind};
 pub use kswapd::{Kswapd, Rest};
 pub(crate) use lists::Link as LruLink;
-pub use lru::Lru;
+pub use lru::{Abandoned, Lru};
 pub(crate) use node::{Node as LruNode, ZoneShare};
 pub use owner::{
     PageOwner, PageState, Reference, Released, Throttle, Unmapped, WriteError, WriteOut,
@@ -133,7 +133,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// are parked until they are flushed.
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
-        self.lru().reclaimable(zone)
+        self.lru().reclaimable(zone).saturating_add(self.memory.tlb().parked())
     }
 
     /// The writing of a page has ended, which [`PageOwner::write_out`] or anybody else had begun:

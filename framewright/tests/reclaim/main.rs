@@ -2,10 +2,13 @@
 //! translations which are gone.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
-mod basics;
+mod background;
+mod lists;
 mod owner;
 mod pages;
+mod passes;
 mod properties;
+mod stores;
 #[path = "../support/toy.rs"]
 #[allow(unused_macros, unused_imports, reason = "the machine here is a whole one")]
 mod toy;

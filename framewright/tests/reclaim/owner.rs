@@ -3,7 +3,7 @@
 use framewright::{
     CpuId, Pfn,
     reclaim::{
-        PageKind, PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped,
+        Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped,
         WriteError, WriteOut,
     },
     tlb::{CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Translation},
@@ -31,12 +31,29 @@ impl World {
     }
 }
 
+impl World {
+    /// Somebody else has the lock of a page that reclaim has isolated, and truncates it, if no CPU
+    /// reaches it.
+    fn truncate_isolated(&self, pages: &mut Pages, pfn: Pfn) {
+        let Some(page) = pages.resident.get(&pfn) else { return };
+        if page.maps > 0 || page.writeback || page.references > 0 || pages.cached.contains(&pfn) {
+            return;
+        }
+        let id = page.id;
+        pages.resident.remove(&pfn);
+        pages.forget(id);
+        // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
+        assert_eq!(unsafe { self.lru().abandon(pfn) }, Abandoned::Theirs);
+    }
+}
+
 // SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
 unsafe impl PageOwner<World> for World {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pages, pfn| {
             pages.locks += 1;
             if pages.contention > 0 && pages.locks % pages.contention == 0 {
+                self.truncate_isolated(pages, pfn);
                 return None;
             }
             let page = pages.resident.get_mut(&pfn)?;
@@ -59,6 +76,8 @@ unsafe impl PageOwner<World> for World {
             let page = pages.page(pfn);
             assert!(page.locked, "unlocks a page that it has not locked");
             page.locked = false;
+            let is_pending = pages.cached.contains(&pfn);
+            assert!(!is_pending, "whoever maps the page next finds a CPU that reaches it already");
         }
     }
 
@@ -147,7 +166,7 @@ unsafe impl PageOwner<World> for World {
         self.each(frames, out, |pages, pfn| {
             let shadow = *shadows.next().expect("as many shadows as frames");
             let page = pages.page(pfn);
-            assert!(page.locked, "releases what is not locked");
+            assert!(page.locked && !page.pinned, "releases what is pinned, or not locked");
             if page.references > 0 || page.maps > 0 || page.writeback {
                 return Released::Busy;
             }

@@ -80,6 +80,14 @@ impl Pages {
         self.resident.get_mut(&pfn).expect("asked about a page that is there")
     }
 
+    /// Nobody will ask for what was in a page.
+    pub(crate) fn forget(&mut self, id: PageId) {
+        self.place.remove(&id);
+        self.truth.remove(&id);
+        self.store.remove(&id);
+        self.shadows.remove(&id);
+    }
+
     /// No store is lost: what was stored last is in a frame or in the store; and what differs
     /// from the store is known as dirty.
     pub(crate) fn check(&self) {

@@ -8,7 +8,7 @@ use std::sync::{
 use framewright::{
     AllocError, Config, CpuId, CpuToken, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
     Planes, Platform, Request, ZoneId, ZoneKind,
-    observe::{Corruption, Event},
+    observe::{Corruption, Event, NodeStat},
     platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
     reclaim::{Lru, PageKind, Reclaim, WriteError},
     sync::{PlainWord, SpinFlag},
@@ -182,10 +182,7 @@ impl World {
             return;
         }
         pages.resident.remove(&pfn);
-        pages.place.remove(&id);
-        pages.truth.remove(&id);
-        pages.store.remove(&id);
-        pages.shadows.remove(&id);
+        pages.forget(id);
         drop(pages);
         self.memory().flusher(CPU, self).settle(owed());
         assert!(self.lru().remove(pfn), "nobody else has it isolated");
@@ -319,4 +316,24 @@ impl Relief for World {
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         Some(self.forever().reclaim().reclaimable(zone))
     }
+}
+
+/// A world with `pages` pages in memory, each used once.
+pub(crate) fn filled(pages: u32, kind: PageKind) -> &'static World {
+    let world = memory(2048, |_| ()).platform();
+    for id in 0..pages {
+        world.touch(id, kind).unwrap();
+    }
+    world.lru().drain_all();
+    world
+}
+
+/// A counter.
+pub(crate) fn stat(world: &World, stat: NodeStat) -> u64 {
+    world.lru().stats().get(stat)
+}
+
+/// As if nobody had used them since they were read.
+pub(crate) fn cool(world: &World) {
+    world.pages().resident.values_mut().for_each(|page| page.young = 0);
 }
