@@ -91,6 +91,8 @@ impl Desk<'_, '_, '_> {
             let until = cpu.now() + SLICE.min(kernel.max(SLICE / 10));
             kernel = 0;
             self.run_programs(cpu, until)?;
+            // What it has found at hand so far concerned nobody else; what comes may.
+            cpu.step();
         }
         self.spent.ended.set(cpu.now());
         // Somebody may sleep that waits for the end.

@@ -22,6 +22,8 @@ use crate::{
 
 /// Pages that are made clean with one flush.
 const CLEANED_AT_ONCE: usize = 32;
+/// Cycles that are spent on writing at a time, about: 0.4 ms.
+const WRITES: u64 = 1_000_000;
 /// One frame in so many may be dirty before somebody writes in the background: Linux's
 /// `dirty_background_ratio` of 10 %.
 const BACKGROUND_SHARE: u64 = 10;
@@ -250,8 +252,10 @@ impl Seat<'_, '_, '_> {
             // The CPU whose turn it is now may have nothing else to do.
             self.hands.keep.idle[background.turn().index()].wake_all(cpu);
         }
-        if writes {
+        let until = cpu.now() + WRITES;
+        while cpu.now() < until && self.wants_writer(cpu.id()) {
             self.write_back(cpu);
+            self.hear_of_writes(cpu);
         }
         reclaims || writes
     }
