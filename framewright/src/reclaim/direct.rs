@@ -22,7 +22,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// leaves alone: they go to the zones. Returns how many. What
     /// [`Relief::reclaim`](crate::platform::Relief::reclaim) asks for.
     ///
-    /// Looks deeper and deeper until that is enough; if it finds nothing it looks once more, with
+    /// Frames that need no flush any more come first, then pages, deeper and deeper until that is
+    /// enough: for the flush that is due in the end it may be many more than asked for. If nothing
+    /// is found it looks once more, with
     /// active pages becoming inactive whatever the lists look like, and with what waits in the
     /// batches of other CPUs.
     pub fn direct(&self, need: &Need, frames: u64) -> u64 {
@@ -36,24 +38,34 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let room = BATCH_SLOTS.min(self.memory.tuning().tlb.batch as usize);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
         retire.unpark();
+        let wanted = need.request.order().frames();
+        let goal = frames.max(self.worth_a_flush());
         let mut reclaimed = 0;
         for force_deactivate in [false, true] {
-            if reclaimed.max(retire.freed()) > 0 {
+            if retire.freed() >= wanted || reclaimed > 0 {
                 break;
             }
             if force_deactivate {
                 self.lru().drain_all();
             }
-            reclaimed = self.deepen(need, frames.max(1), force_deactivate, &mut retire);
+            reclaimed = self.deepen(need, goal, force_deactivate, &mut retire);
         }
         retire.finish();
-        if retire.freed() < need.request.order().frames() {
-            // All of it is parked; somebody waits for it.
+        if retire.freed() < wanted {
+            // Much of it is parked by now, and somebody waits for it.
             retire.unpark_all();
         }
         let freed = retire.freed().max(reclaimed);
         self.trace(need.cpu, || VmscanEvent::DirectReclaimEnd { nr_reclaimed: freed });
         freed
+    }
+
+    /// Pages to reclaim until a flush is due at last: as many more as may be parked, within what
+    /// is no long wait for one request. Whoever comes next finds the rest free.
+    fn worth_a_flush(&self) -> u64 {
+        const MOST: u64 = 1024;
+        let tlb = self.memory.tlb();
+        u64::from(tlb.parked_max).saturating_sub(tlb.parked()).min(MOST)
     }
 
     /// All nodes that help, at one priority after the other.
@@ -79,7 +91,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         };
         let mut progress = Progress::default();
         loop {
-            self.pass_nodes(need, &mut scan, &mut progress, retire);
+            self.sweep_nodes(need, &mut scan, &mut progress, retire);
             if progress.reclaimed >= frames || scan.priority == 0 {
                 break;
             }
@@ -92,7 +104,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     }
 
     /// Each node that has a zone which helps, once, nearest first.
-    fn pass_nodes(
+    fn sweep_nodes(
         &self,
         need: &Need,
         scan: &mut Scan,
@@ -110,7 +122,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             }
             done = done.with(node);
             scan.node = node;
-            self.pass(scan, progress, retire);
+            self.sweep(scan, progress, retire);
             if progress.reclaimed >= scan.target {
                 return;
             }

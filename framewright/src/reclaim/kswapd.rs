@@ -3,7 +3,7 @@
 //! ```text
 //!              woken                       balanced, or hopeless
 //!   asleep ───────────► working ───────────────────────────────► napping
-//!     ▲                    ▲          (one round per step)          │
+//!     ▲                    ▲          (a part of it per step)       │
 //!     │                    └─────── woken, or short again ──────────┤
 //!     └───────────────────────────── still balanced ────────────────┘
 //! ```
@@ -28,6 +28,7 @@ use super::{
     direct::BATCH_SLOTS,
     retire::{Retire, Taker},
     scan::{By, FIRST_PRIORITY, Progress, Scan},
+    sweep::Sweep,
 };
 
 /// What the waker tells the sleeper, and what it knows of its node.
@@ -112,10 +113,24 @@ pub enum Rest {
     Sleep,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one of it per node")]
 enum Phase {
-    Working,
+    Idle,
+    Working(Round),
     Napping { order: Order, highest: ZoneKind },
+}
+
+/// A round on its way.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    scan: Scan,
+    /// The boosts when it began, by kind of zone.
+    boosts: [u64; ZoneKind::COUNT],
+    /// Nothing is short, but more shall be free for a while.
+    for_boost: bool,
+    progress: Progress,
+    sweep: Option<Sweep>,
 }
 
 /// Background reclaim of one node, as a state machine: the embedder calls [`Kswapd::step`] for
@@ -130,7 +145,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// Background reclaim of a node, asleep; `None` if there is no such node. One per node.
     #[must_use]
     pub fn kswapd(&self, node: NodeId) -> Option<Kswapd<'a, 'm, P>> {
-        self.has_node(node).then_some(Kswapd { reclaim: *self, node, phase: Phase::Working })
+        self.has_node(node).then_some(Kswapd { reclaim: *self, node, phase: Phase::Idle })
     }
 
     /// A request for `order` that can use zones up to `highest` found the node short of memory:
@@ -199,16 +214,21 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// How long a nap is, in nanoseconds.
     pub const NAP: u64 = 100_000_000;
 
+    /// Pages that one step looks at, or a cluster more.
+    pub const STEP: u64 = 256;
+
     /// The node.
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Does one round of what is to be done, with frames going to the lists of the token's CPU.
+    /// Does a bounded part of what is to be done ([`Kswapd::STEP`]), with frames going to the lists
+    /// of the token's CPU.
     pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
         match self.phase {
-            Phase::Working => self.work(token),
+            Phase::Idle => self.begin(token.cpu()),
+            Phase::Working(round) => self.work(round, token),
             Phase::Napping { order, highest } => self.wake_up(token.cpu(), order, highest),
         }
     }
@@ -217,24 +237,117 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         &self.reclaim.state.node(self.node).kswapd
     }
 
-    fn work(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
+    fn begin(&mut self, cpu: CpuId) -> Rest {
         self.words().awake.store(true, Ordering::Release);
         let Some((order, highest)) = self.words().take() else {
-            return self.sleep(token.cpu());
+            return self.sleep(cpu);
         };
-        self.reclaim.trace(token.cpu(), || VmscanEvent::KswapdWake { node: self.node, order });
-        let order = self.round(token, order, highest);
-        self.doze(order, highest)
+        let reclaim = &self.reclaim;
+        reclaim.trace(cpu, || VmscanEvent::KswapdWake { node: self.node, order });
+        reclaim.state.node(self.node).count(NodeStat::Pageoutrun, 1);
+        let boosts = reclaim.boosts(self.node, highest);
+        let scan = Scan {
+            by: By::Kswapd,
+            cpu,
+            node: self.node,
+            highest,
+            order,
+            priority: FIRST_PRIORITY,
+            target: self.target(highest),
+            may_write: false,
+            may_swap: false,
+            force_deactivate: false,
+        };
+        let for_boost = boosts.iter().any(|&boost| boost > 0);
+        let progress = Progress::default();
+        self.phase = Phase::Working(Round { scan, boosts, for_boost, progress, sweep: None });
+        Rest::None
     }
 
-    /// Goes on, or takes a nap.
-    fn doze(&mut self, order: Order, highest: ZoneKind) -> Rest {
-        let done = self.reclaim.is_balanced(self.node, order, highest);
-        if !done && !self.reclaim.is_hopeless(self.node) {
-            self.words().want(order, highest);
+    /// Goes on with a round: a part of a sweep, or the end.
+    fn work(&mut self, mut round: Round, token: &mut CpuToken<'_, 'm, P>) -> Rest {
+        round.scan.cpu = token.cpu();
+        if round.sweep.is_none() && !self.has_to_sweep(&mut round) {
+            return self.end(&round);
+        }
+        let mut slots = [BatchSlot::default(); BATCH_SLOTS];
+        let flusher = self.reclaim.memory.flusher(token.cpu(), self.reclaim.shootdown);
+        let room = BATCH_SLOTS.min(self.reclaim.memory.tuning().tlb.batch as usize);
+        let mut retire = Retire::new(flusher.batch(&mut slots), room, Taker::Token(token));
+        self.sweep(&mut round, &mut retire);
+        retire.finish();
+        if round.scan.priority < FIRST_PRIORITY - 2 {
+            // It gets hard. What is parked is not free, but easily had.
+            retire.unpark_all();
+        }
+        drop(retire);
+        self.phase = Phase::Working(round);
+        Rest::None
+    }
+
+    /// Whether there is a sweep to make, and which.
+    fn has_to_sweep(&self, round: &mut Round) -> bool {
+        let Scan { order, highest, .. } = round.scan;
+        if round.for_boost && !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
+            // Really short of memory: with all means.
+            round.for_boost = false;
+            round.scan.priority = FIRST_PRIORITY;
+        }
+        if !round.for_boost && self.reclaim.is_balanced(self.node, order, highest) {
+            return false;
+        }
+        round.scan.priority >= 1
+    }
+
+    /// A part of a sweep.
+    fn sweep(&self, round: &mut Round, retire: &mut Retire<'_, '_, '_, 'm, P>) {
+        let mut sweep = round.sweep.take().unwrap_or_else(|| {
+            round.scan.may_write = !round.for_boost;
+            round.scan.may_swap = !round.for_boost && self.reclaim.ask_for_swap();
+            self.reclaim.begin_sweep(&round.scan)
+        });
+        let enough = round.progress.scanned + Self::STEP;
+        while round.progress.scanned < enough {
+            if self.reclaim.go_on_sweeping(&round.scan, &mut sweep, &mut round.progress, retire) {
+                self.judge(round, &sweep);
+                return;
+            }
+        }
+        round.sweep = Some(sweep);
+    }
+
+    /// After a whole sweep: how deep the next one looks.
+    fn judge(&self, round: &mut Round, sweep: &Sweep) {
+        const BOOST_PRIORITY: u32 = 10;
+        let scan = &mut round.scan;
+        if scan.order > Order::ZERO && round.progress.reclaimed >= 2 * scan.order.frames() {
+            // Whoever wants more than that has to move pages about.
+            scan.order = Order::ZERO;
+        }
+        let too_deep = round.for_boost && (sweep.reclaimed == 0 || scan.priority <= BOOST_PRIORITY);
+        if too_deep {
+            scan.priority = 0;
+        } else if sweep.scanned < scan.target || sweep.reclaimed == 0 {
+            scan.priority -= 1;
+        }
+    }
+
+    /// Ends a round: goes on with another, or takes a nap.
+    fn end(&mut self, round: &Round) -> Rest {
+        let Scan { order, highest, .. } = round.scan;
+        let words = self.words();
+        let balanced = self.reclaim.is_balanced_unboosted(self.node, order, highest);
+        if round.progress.reclaimed == 0 && !balanced {
+            words.set_failures(words.failures().saturating_add(1));
+        }
+        self.lower_boosts(round.boosts);
+        if !self.reclaim.is_balanced(self.node, order, highest)
+            && !self.reclaim.is_hopeless(self.node)
+        {
+            words.want(order, highest);
+            self.phase = Phase::Idle;
             return Rest::None;
         }
-        let words = self.words();
         words.set_writing_back(false);
         words.set_dirty(false);
         words.awake.store(false, Ordering::Release);
@@ -243,7 +356,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     }
 
     fn wake_up(&mut self, cpu: CpuId, order: Order, highest: ZoneKind) -> Rest {
-        self.phase = Phase::Working;
+        self.phase = Phase::Idle;
         let node = self.reclaim.state.node(self.node);
         if self.reclaim.is_hopeless(self.node) {
             return self.sleep(cpu);
@@ -270,86 +383,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         Rest::Sleep
     }
 
-    /// Reclaims until the node is balanced, looking deeper and deeper. Returns the order that it
-    /// still worked for in the end.
-    fn round(&self, token: &mut CpuToken<'_, 'm, P>, order: Order, highest: ZoneKind) -> Order {
-        let (reclaim, cpu) = (&self.reclaim, token.cpu());
-        let node = reclaim.state.node(self.node);
-        node.count(NodeStat::Pageoutrun, 1);
-        let boosts = reclaim.boosts(self.node, highest);
-        let mut slots = [BatchSlot::default(); BATCH_SLOTS];
-        let flusher = reclaim.memory.flusher(cpu, reclaim.shootdown);
-        let room = BATCH_SLOTS.min(reclaim.memory.tuning().tlb.batch as usize);
-        let mut retire = Retire::new(flusher.batch(&mut slots), room, Taker::Token(token));
-        let mut round = Round {
-            scan: Scan {
-                by: By::Kswapd,
-                cpu,
-                node: self.node,
-                highest,
-                order,
-                priority: FIRST_PRIORITY,
-                target: self.target(highest),
-                may_write: false,
-                may_swap: false,
-                force_deactivate: false,
-            },
-            for_boost: boosts.iter().any(|&boost| boost > 0),
-            progress: Progress::default(),
-        };
-        while self.go_on(&mut round) {
-            self.pass(&mut round, &mut retire);
-            retire.finish();
-            if round.scan.priority < FIRST_PRIORITY - 2 {
-                // It gets harder. What is parked is not free, but easily had.
-                retire.unpark_all();
-            }
-        }
-        drop(retire);
-        let balanced = reclaim.is_balanced_unboosted(self.node, round.scan.order, highest);
-        if round.progress.reclaimed == 0 && !balanced {
-            node.kswapd.set_failures(node.kswapd.failures().saturating_add(1));
-        }
-        self.lower_boosts(boosts);
-        round.scan.order
-    }
-
-    /// Whether there is a pass to make, and which.
-    fn go_on(&self, round: &mut Round) -> bool {
-        let Scan { order, highest, .. } = round.scan;
-        if round.for_boost && !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
-            // Really short of memory: with all means.
-            round.for_boost = false;
-            round.scan.priority = FIRST_PRIORITY;
-        }
-        if !round.for_boost && self.reclaim.is_balanced(self.node, order, highest) {
-            return false;
-        }
-        round.scan.priority >= 1
-    }
-
-    fn pass(&self, round: &mut Round, retire: &mut Retire<'_, '_, '_, 'm, P>) {
-        const BOOST_PRIORITY: u32 = 10;
-        let (scanned, reclaimed) = (round.progress.scanned, round.progress.reclaimed);
-        let scan = &mut round.scan;
-        scan.may_write = !round.for_boost;
-        scan.may_swap = !round.for_boost && self.reclaim.ask_for_swap();
-        self.reclaim.pass(scan, &mut round.progress, retire);
-        let scanned = round.progress.scanned - scanned;
-        let reclaimed = round.progress.reclaimed - reclaimed;
-        if scan.order > Order::ZERO && round.progress.reclaimed >= 2 * scan.order.frames() {
-            // Whoever wants more than that has to move pages about.
-            scan.order = Order::ZERO;
-        }
-        let too_deep = round.for_boost && (reclaimed == 0 || scan.priority <= BOOST_PRIORITY);
-        if too_deep {
-            scan.priority = 0;
-        } else if scanned < scan.target || reclaimed == 0 {
-            scan.priority -= 1;
-        }
-    }
-
-    /// Pages that one pass aims for.
+    /// Pages that one sweep aims for.
     fn target(&self, highest: ZoneKind) -> u64 {
         let zones = self.reclaim.memory.zones_of(self.node).filter(|zone| zone.serves(highest));
         zones.map(|zone| zone.marks().get(Watermark::High).max(32)).sum()
@@ -364,12 +398,4 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             }
         }
     }
-}
-
-/// A round on its way.
-struct Round {
-    scan: Scan,
-    /// Nothing is short, but more shall be free for a while.
-    for_boost: bool,
-    progress: Progress,
 }

@@ -31,7 +31,7 @@
 //! | `batch` | moves that wait for that lock | their CPU, and who drains it |
 //! | `lru` | the lists as the embedder sees them | |
 //! | `owner` | the questions to the embedder | never asked under a lock of the library |
-//! | `scan`, `balance`, `node_pass` | how far which list is looked through | the pass itself |
+//! | `scan`, `balance`, `sweep` | how far which list is looked through | the pass itself |
 //! | `cluster`, `shrink`, `active` | what happens to pages | the pass itself |
 //! | `retire` | frames on their way through the flush batch | the pass itself |
 //! | `workingset` | pages that come back too soon | |
@@ -51,12 +51,12 @@ mod kswapd;
 mod lists;
 mod lru;
 mod node;
-mod node_pass;
 mod owner;
 mod retire;
 mod scan;
 mod shrink;
 mod state;
+mod sweep;
 mod throttle;
 mod trace;
 mod workingset;

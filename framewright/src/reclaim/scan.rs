@@ -67,8 +67,6 @@ pub(super) struct Progress {
     pub(super) reclaimed: u64,
     /// Pages that could not be written.
     pub(super) failed: u64,
-    /// Pages taken in the last pass, by what was in the way.
-    pub(super) seen: Seen,
 }
 
 /// What was in the way of pages.

@@ -65,9 +65,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Makes `cpus` forget everything, lazy ones too: before page tables are freed.
     pub fn flush_tables(&self, cpus: &CpuMask) {
-        let epoch = self.tlb.epoch.advance();
+        self.tlb.epoch.advance();
         let others = self.flush_on(cpus, Scope::Everything);
-        others.iter().for_each(|cpu| self.wait_for(cpu, epoch, || false));
+        others.iter().for_each(|cpu| self.wait_for(cpu, || false));
     }
 
     /// Makes up for flushes that were put off and concern an address space or a file: when this
@@ -115,9 +115,14 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// [`Shootdown::interrupt`] sends. Does nothing if somebody has served it already.
     pub fn serve(&self) {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
-        let Some(scope) = cpu.take(self.platform) else { return };
-        let epoch = self.forget_here(scope, FlushReason::RemoteShootdown);
-        cpu.set_served(self.platform, epoch);
+        // Another interrupt must not serve a later request while this one is taken up and not
+        // served.
+        let irq = self.platform.irq_save();
+        if let Some((scope, number)) = cpu.take(self.platform) {
+            self.forget_here(scope, FlushReason::RemoteShootdown);
+            cpu.set_served(self.platform, number);
+        }
+        self.platform.irq_restore(irq);
     }
 
     /// Gives `free` the parked frames that no CPU reaches any more, without flushing anything; how
@@ -145,12 +150,12 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Makes `cpus` forget `scope`, but for lazy ones; whether any did.
     pub(super) fn shoot(&self, cpus: &CpuMask, scope: Scope) -> bool {
-        let epoch = self.tlb.epoch.advance();
+        self.tlb.epoch.advance();
         let awake = self.tlb.awake(self.shootdown, cpus);
         self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - awake.count())));
         let others = self.flush_on(&awake, scope);
         for cpu in others.iter() {
-            self.wait_for(cpu, epoch, || self.shootdown.is_lazy(cpu));
+            self.wait_for(cpu, || self.shootdown.is_lazy(cpu));
         }
         !awake.is_empty()
     }
@@ -184,28 +189,28 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    /// Waits until `cpu` has served a request since `epoch`, or need not any more.
-    fn wait_for(&self, cpu: CpuId, epoch: u64, excused: impl Fn() -> bool) {
+    /// Waits until `cpu` has served what it was asked by now, or need not any more.
+    fn wait_for(&self, cpu: CpuId, excused: impl Fn() -> bool) {
         let Some(state) = self.tlb.cpu(cpu) else { return };
+        let number = state.posted();
         let mut spins = 0;
-        while !state.has_served(self.platform, epoch) && !excused() {
+        while !state.has_served(self.platform, number) && !excused() {
             self.platform.wait(Wait::Flush, spins);
             spins = spins.saturating_add(1);
         }
     }
 
-    /// Makes this CPU forget; the epoch since which it has.
-    fn forget_here(&self, scope: Scope, reason: FlushReason) -> u64 {
+    /// Makes this CPU forget.
+    fn forget_here(&self, scope: Scope, reason: FlushReason) {
         let epoch = self.tlb.epoch.read();
         self.shootdown.forget(self.cpu, scope);
-        let Some(cpu) = self.tlb.cpu(self.cpu) else { return epoch };
+        let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
         if scope == Scope::Everything {
             cpu.set_forgotten(epoch);
         }
         cpu.counters.count(scope, reason);
         let pages = if let Scope::Pages { pages, .. } = scope { Some(pages) } else { None };
         self.trace(reason, pages);
-        epoch
     }
 
     pub(super) fn count(&self, count: impl FnOnce(&TlbCounters)) {

@@ -23,7 +23,7 @@ pub struct Tlb<'m, P: Platform> {
     pub(super) published: Published,
     unflushed_max: AtomicU64,
     /// Frames that may be parked.
-    pub(super) parked_max: u32,
+    pub(crate) parked_max: u32,
 }
 
 impl<'m, P: Platform> Tlb<'m, P> {

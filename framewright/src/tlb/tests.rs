@@ -283,6 +283,17 @@ fn nobody_is_interrupted_who_has_flushed_since() {
 }
 
 #[test]
+fn catching_up_covers_what_was_unmapped_before_it_began() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        machine.on(1).caught_up(|| assert_eq!(reclaim(machine, 0..4, false), []));
+        [0, 2, 3].into_iter().for_each(|cpu| machine.on(cpu).forget_all());
+        assert_eq!(machine.on(0).unpark(&mut |_| panic!("CPU 1 reaches them")), 0);
+        machine.load(1, 0);
+        assert_eq!(machine.on(0).unpark(&mut |_| {}), 4);
+    });
+}
+
+#[test]
 fn lazy_cpus_are_spared() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         (1..CPUS).for_each(|cpu| machine.lazy[usize::from(cpu)].set(true));

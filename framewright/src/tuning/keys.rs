@@ -254,11 +254,11 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "tlb.batch",
-        default: "32",
+        default: "64",
         range: "1 to 65536 frames",
         meaning: "frames that are flushed at once; with tlb.batching=all, smaller batches wait for \
                   each other until there are so many",
-        source: "Linux: SWAP_CLUSTER_MAX",
+        source: "Linux: SWAP_CLUSTER_MAX, 32; twice that, because pages of two processes meet in a batch",
         field: |t| Field::number(&mut t.tlb.batch, 1, 65536),
     },
     Key {

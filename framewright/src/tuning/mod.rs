@@ -259,7 +259,7 @@ impl Default for TlbTuning {
     fn default() -> Self {
         Self {
             batching: FlushBatching::default(),
-            batch: 32,
+            batch: 64,
             parked_max: Auto::Auto,
             ranged_max: 33,
         }

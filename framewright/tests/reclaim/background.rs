@@ -52,7 +52,7 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     let mut steps = 0;
     while kswapd.step(&mut world.token()) == Rest::None {
         steps += 1;
-        assert!(steps <= 32, "works for ever");
+        assert!(steps < 1000, "works for ever");
     }
     assert!(world.reclaim().is_hopeless(node()));
     assert!(!world.reclaim().wake(node(), framewright::Order::ZERO, ZoneKind::Normal));

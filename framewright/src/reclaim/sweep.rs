@@ -1,68 +1,115 @@
-//! A pass over the lists of a node.
+//! A sweep over the lists of a node, at one priority.
 
 use crate::{observe::NodeStat, platform::Platform};
 
 use super::{
     Reclaim, Throttle,
-    balance::Quota,
+    balance::{Deactivate, Quota},
     kind::{LruList, PageKind},
     retire::Retire,
     scan::{By, FIRST_PRIORITY, Progress, Scan, Seen},
 };
 
+/// A sweep that was begun. It may be put down between two rounds of the lists, and taken up again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sweep {
+    deactivate: Deactivate,
+    /// Pages still to be looked at on each list.
+    left: Quota,
+    intended: Quota,
+    /// Whether what is left was cut down because enough was reclaimed.
+    adjusted: bool,
+    /// Pages looked at and reclaimed so far.
+    pub(super) scanned: u64,
+    pub(super) reclaimed: u64,
+    seen: Seen,
+}
+
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Looks through the lists of a node as far as the priority says, or until enough was
     /// reclaimed.
-    pub(super) fn pass(
+    pub(super) fn sweep(
         &self,
         scan: &Scan,
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
     ) {
+        let mut sweep = self.begin_sweep(scan);
+        while !self.go_on_sweeping(scan, &mut sweep, progress, retire) {}
+    }
+
+    /// Decides how far each list is looked through.
+    pub(super) fn begin_sweep(&self, scan: &Scan) -> Sweep {
         self.lru().drain(scan.cpu);
         let deactivate = self.deactivate(scan);
-        let mut left = self.quota(scan, deactivate);
-        let intended = left;
-        let before = progress.reclaimed;
-        let mut seen = Seen::default();
-        let mut adjusted = false;
-        while (0..LruList::EVICTABLE.len()).any(|list| wanted(&left, list)) {
-            for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
-                let want = left[at].min(self.memory.tuning().reclaim.cluster.into());
-                if want == 0 {
-                    continue;
-                }
-                left[at] -= want;
-                if list.is_active() {
-                    if deactivate.of(list.kind()) {
-                        progress.scanned += self.age(scan, list, want, retire);
-                    }
-                } else {
-                    seen.merge(self.shrink_list(scan, list, want, progress, retire));
-                }
-            }
-            let enough = progress.reclaimed - before >= scan.target;
-            let thorough = scan.by == By::Direct && scan.priority == FIRST_PRIORITY;
-            if !enough || thorough || adjusted {
+        let quota = self.quota(scan, deactivate);
+        Sweep {
+            deactivate,
+            left: quota,
+            intended: quota,
+            adjusted: false,
+            scanned: 0,
+            reclaimed: 0,
+            seen: Seen::default(),
+        }
+    }
+
+    /// Takes a cluster off every list of which something is left to look at. Says whether that was
+    /// the end of it.
+    pub(super) fn go_on_sweeping(
+        &self,
+        scan: &Scan,
+        sweep: &mut Sweep,
+        progress: &mut Progress,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) -> bool {
+        if !(0..LruList::EVICTABLE.len()).any(|list| wanted(&sweep.left, list)) {
+            self.end_sweep(scan, sweep, progress, retire);
+            return true;
+        }
+        let before = *progress;
+        for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
+            let want = sweep.left[at].min(self.memory.tuning().reclaim.cluster.into());
+            if want == 0 {
                 continue;
             }
-            if !adjust(&mut left, &intended) {
-                break;
+            sweep.left[at] -= want;
+            if !list.is_active() {
+                sweep.seen.merge(self.shrink_list(scan, list, want, progress, retire));
+            } else if sweep.deactivate.of(list.kind()) {
+                progress.scanned += self.age(scan, list, want, retire);
             }
-            adjusted = true;
         }
+        sweep.scanned += progress.scanned - before.scanned;
+        sweep.reclaimed += progress.reclaimed - before.reclaimed;
+        let thorough = scan.by == By::Direct && scan.priority == FIRST_PRIORITY;
+        if sweep.reclaimed >= scan.target && !thorough && !sweep.adjusted {
+            sweep.adjusted = true;
+            if !adjust(&mut sweep.left, &sweep.intended) {
+                sweep.left = [0; LruList::EVICTABLE.len()];
+            }
+        }
+        false
+    }
+
+    fn end_sweep(
+        &self,
+        scan: &Scan,
+        sweep: &Sweep,
+        progress: &mut Progress,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) {
         if scan.may_swap && self.inactive_is_low(scan, PageKind::Anon) {
             let some = self.memory.tuning().reclaim.cluster.into();
             self.age(scan, LruList::ActiveAnon, some, retire);
         }
         let node = self.state.node(scan.node);
         node.look_at_workingset();
-        if progress.reclaimed > before {
+        if sweep.reclaimed > 0 {
             node.kswapd.set_failures(0);
         }
-        progress.failed += u64::from(seen.failed);
-        progress.seen = seen;
-        self.throttle(scan, &seen);
+        progress.failed += u64::from(sweep.seen.failed);
+        self.throttle(scan, &sweep.seen);
     }
 
     /// Takes a cluster off an inactive list and reclaims what it can of it.
@@ -120,7 +167,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         node.isolated(kind) > if scan.may_write { inactive >> 3 } else { inactive }
     }
 
-    /// After a pass: learns what is in the way, and pauses where going on would be in vain.
+    /// After a sweep: learns what is in the way, and pauses where going on would be in vain.
     fn throttle(&self, scan: &Scan, seen: &Seen) {
         let words = &self.state.node(scan.node).kswapd;
         if scan.by == By::Kswapd {
@@ -141,7 +188,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 }
 
-/// Whether a list keeps a pass going: active anonymous pages alone do not.
+/// Whether a list keeps a sweep going: active anonymous pages alone do not.
 fn wanted(left: &Quota, list: usize) -> bool {
     left[list] > 0 && LruList::EVICTABLE[list] != LruList::ActiveAnon
 }
