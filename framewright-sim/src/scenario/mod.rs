@@ -72,7 +72,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 16] = [
+pub static SCENARIOS: [Scenario; 17] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -158,6 +158,15 @@ pub static SCENARIOS: [Scenario; 16] = [
         affordable_bound: 2,
         force: &[],
         run: parked::reuse,
+    },
+    Scenario {
+        name: "parked-meet",
+        about: "two CPUs reclaim at once and ask the same third one to flush",
+        cpus: 3,
+        bugs: &[Bug::WriteOutBeforeFlush],
+        affordable_bound: 2,
+        force: &[],
+        run: parked::meet,
     },
     Scenario {
         name: "parked-switch",

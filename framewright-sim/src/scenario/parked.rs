@@ -95,6 +95,23 @@ pub(super) fn write(machine: &Machine, bug: Option<Bug>) -> Verdict {
     })
 }
 
+/// CPUs 1 and 2 reclaim at once what CPU 0 uses, and ask the same CPU to flush.
+pub(super) fn meet(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    run(machine, bug, |scene| {
+        vec![
+            Box::new(|cpu| {
+                scene.stage.run_on(cpu, scene.readers);
+                for page in [0, 1, 0, 1] {
+                    scene.touch(cpu, scene.readers, &[(page, Store), (1 - page, Load)]);
+                    scene.stage.flusher(cpu).tick();
+                }
+            }),
+            Box::new(|cpu| [0, 1].into_iter().for_each(|page| scene.file.reclaim(cpu, &[page]))),
+            Box::new(|cpu| [1, 0].into_iter().for_each(|page| scene.file.reclaim(cpu, &[page]))),
+        ]
+    })
+}
+
 /// CPU 1 truncates the file that CPU 0 reads and CPU 2 reclaims.
 pub(super) fn truncate(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run(machine, bug, |scene| {
