@@ -66,13 +66,15 @@ impl<'c> Course<'c> {
     /// Pages that were brought into memory, at a time; what is `unusable` is looked up if an hour has
     /// passed.
     pub(super) fn look(&self, brought: u64, now: u64, unusable: impl FnOnce() -> u64) {
-        let passed = self.past.borrow().len() as u64;
-        if brought < (passed + 1) * self.hour {
+        let passed = self.past.borrow().len();
+        if brought < (passed as u64 + 1) * self.hour {
             return;
         }
-        let hour = Hour { end: now, unusable: unusable(), ..self.current.take() };
-        self.past.borrow_mut().push(hour);
-        (self.tell)(passed + 1);
+        self.past.borrow_mut().push(Hour { end: now, ..self.current.take() });
+        // Others go on meanwhile, and must find that the hour has passed.
+        let unusable = unusable();
+        self.past.borrow_mut()[passed].unusable = unusable;
+        (self.tell)(passed as u64 + 1);
     }
 
     /// A program has come to its end.
