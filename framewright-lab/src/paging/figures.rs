@@ -29,10 +29,14 @@ const FIGURES: &[Figure] = &[
     lower("stall_max_ns", Unit::Nanos, |o| Some(o.stall)),
     higher("last_hour_pct_of_best", Unit::Percent, last_hour),
     lower("flush_and_lock_pct", Unit::Percent, |o| {
-        Some(100.0 * ratio(o.flush_cycles + o.lock_cycles, o.busy_cycles))
+        let locks = o.zone_lock_cycles + o.lru_lock_cycles;
+        Some(100.0 * ratio(o.flush_cycles + locks, o.busy_cycles))
     }),
     lower("flush_pct", Unit::Percent, |o| Some(100.0 * ratio(o.flush_cycles, o.busy_cycles))),
-    lower("lock_pct", Unit::Percent, |o| Some(100.0 * ratio(o.lock_cycles, o.busy_cycles))),
+    lower("zone_lock_pct", Unit::Percent, |o| {
+        Some(100.0 * ratio(o.zone_lock_cycles, o.busy_cycles))
+    }),
+    lower("lru_lock_pct", Unit::Percent, |o| Some(100.0 * ratio(o.lru_lock_cycles, o.busy_cycles))),
     lower("scans_per_reclaimed_page", Unit::Ratio, |o| Some(ratio(o.scanned, o.reclaimed))),
     known("kswapd_pct", Unit::Percent, |o| Some(100.0 * ratio(o.by_kswapd, o.reclaimed))),
     known("pages_per_fault", Unit::Ratio, |o| Some(ratio(o.mapped, o.faults))),

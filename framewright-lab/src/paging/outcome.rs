@@ -43,8 +43,10 @@ pub(crate) struct Outcome {
     pub(crate) busy_cycles: u64,
     /// Of these, for flushes: sending, waiting for answers, serving.
     pub(crate) flush_cycles: u64,
-    /// Of these, waiting for zone locks and locks of LRU lists, and holding them.
-    pub(crate) lock_cycles: u64,
+    /// Of these, waiting for zone locks, and holding them.
+    pub(crate) zone_lock_cycles: u64,
+    /// Of these, the same for the locks of LRU lists, and of parked frames.
+    pub(crate) lru_lock_cycles: u64,
     /// It came to its end by itself.
     pub(crate) ends: bool,
     /// What happened when.

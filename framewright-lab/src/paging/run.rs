@@ -230,7 +230,10 @@ impl<'m> Play<'_, 'm> {
         let user = sum(|spent| spent.user.get());
         let busy = sum(|spent| spent.ended.get() - spent.idle.get() - spent.late.get());
         let (tlb, pages, flushes) = (memory.tlb().stats(), cache.stats(), keep.flush_costs());
-        let locks = machine.lock_stats_of(LockClass::Zone);
+        let lock = |class| {
+            let stats = machine.lock_stats_of(class);
+            stats.wait_cycles + stats.hold_cycles
+        };
         let stats = keep.reclaim().lru().stats();
         let both = |one, other| stats.get(one) + stats.get(other);
         Outcome {
@@ -253,7 +256,8 @@ impl<'m> Play<'_, 'm> {
             mapped: pages.mapped,
             busy_cycles: busy,
             flush_cycles: flushes.cycles,
-            lock_cycles: locks.wait_cycles + locks.hold_cycles,
+            zone_lock_cycles: lock(LockClass::Zone),
+            lru_lock_cycles: lock(LockClass::Lru),
             ends: self.hours().is_none(),
             hours: course.hours(),
             frequency,

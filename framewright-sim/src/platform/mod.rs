@@ -32,7 +32,7 @@ pub use lock::SimLock;
 pub use relief::LentRelief;
 pub use word::SimWord;
 
-use crate::engine::{Cpu, Engine, Handler, Machine};
+use crate::engine::{Cpu, Engine, Handler, LockId, Machine};
 use crate::machine::Library;
 use crate::one_thread::OneThread;
 use framewright::{
@@ -40,7 +40,7 @@ use framewright::{
     observe::Corruption,
     platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Relief, Section, Site, Wait},
 };
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 /// What frames hold, if anybody cares.
 pub trait Frames {
@@ -77,6 +77,8 @@ struct Inner {
     frames: Option<Rc<dyn Frames>>,
     barrier: Handler,
     relief: LentRelief,
+    /// The lock that was taken last, until its holder has said what it is for.
+    locked: Cell<Option<LockId>>,
 }
 
 impl Simulated {
@@ -87,7 +89,14 @@ impl Simulated {
         lines::set_homes(machine);
         let barrier: Handler = Rc::new(|_| {});
         let (machine, relief) = (machine.clone(), LentRelief::default());
-        Self(OneThread::new(Inner { machine, settings, frames: None, barrier, relief }))
+        Self(OneThread::new(Inner {
+            machine,
+            settings,
+            frames: None,
+            barrier,
+            relief,
+            locked: Cell::default(),
+        }))
     }
 
     /// As it is, with frames that hold something.
@@ -100,7 +109,14 @@ impl Simulated {
         let Inner { machine, settings, barrier, relief, .. } = self.0.get();
         let (machine, barrier, relief) = (machine.clone(), Rc::clone(barrier), relief.clone());
         let (frames, settings) = (Some(frames), *settings);
-        Self(OneThread::new(Inner { machine, settings, frames, barrier, relief }))
+        Self(OneThread::new(Inner {
+            machine,
+            settings,
+            frames,
+            barrier,
+            relief,
+            locked: Cell::default(),
+        }))
     }
 
     /// As it is, with a place for relief.
@@ -113,7 +129,14 @@ impl Simulated {
         let Inner { machine, settings, barrier, frames, .. } = self.0.get();
         let (machine, barrier, frames) = (machine.clone(), Rc::clone(barrier), frames.clone());
         let (settings, relief) = (*settings, relief.clone());
-        Self(OneThread::new(Inner { machine, settings, frames, barrier, relief }))
+        Self(OneThread::new(Inner {
+            machine,
+            settings,
+            frames,
+            barrier,
+            relief,
+            locked: Cell::default(),
+        }))
     }
 
     /// The machine.
@@ -124,6 +147,12 @@ impl Simulated {
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.0.get().machine
+    }
+
+    /// Somebody has just taken a lock, and will say next what it is for.
+    #[inline(always)]
+    fn note_lock(&self, lock: LockId) {
+        self.0.get().locked.set(Some(lock));
     }
 
     #[inline(always)]
@@ -262,6 +291,9 @@ unsafe impl Platform for Simulated {
     #[inline(always)]
     fn enter(&self, section: Section) {
         if let Some(cpu) = self.cpu() {
+            if let Some(lock) = self.0.get().locked.take() {
+                self.machine().classify_lock(lock, lines::lock_class(section));
+            }
             cpu.enter(|| lines::section(section, cpu.model().cpus()));
         }
     }

@@ -94,8 +94,8 @@ fn side(setting: usize) -> Side {
     tuning.tlb.batching = batching;
     let mut settings = IndexMap::from([("tlb.batching".to_owned(), name.to_owned())]);
     if setting == EQUAL {
-        // As many as wait with batches: those of small batches until there are enough.
-        let parked = tuning.tlb.batch - 1;
+        // As many as wait with batches: a batch that is under way, and those that were too small.
+        let parked = 2 * tuning.tlb.batch - 1;
         tuning.tlb.parked_max = Auto::Fixed(parked);
         settings.insert("tlb.parked_max".to_owned(), parked.to_string());
     }
