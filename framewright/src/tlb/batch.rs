@@ -167,6 +167,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             match tlb.tuning.batching {
                 FlushBatching::Lazy => {
                     let behind = tlb.behind(&self.cpus, self.epoch);
+                    // Whoever is interrupted anyway need not be once more for what is parked.
+                    let scope = if tlb.parked() > 0 { Scope::Everything } else { scope };
                     if !behind.is_empty() {
                         self.flusher.shoot(&behind, scope);
                     }

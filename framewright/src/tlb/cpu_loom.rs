@@ -116,15 +116,17 @@ fn loom_a_request_for_everything_joins_one_for_pages() {
 fn loom_a_request_belongs_to_who_writes_it() {
     explore(2, || {
         let model = Model::new();
-        let unmap = |model: &Model, page: usize| {
+        let unmap = |model: &Model, page: usize, scope: Scope| {
             model.entries[page].store(0, Relaxed);
-            model.ask(page, Scope::page(0, page as u64));
+            model.ask(page, scope);
         };
-        let others = [0, 1].map(|page| {
+        let others = [(0, Scope::page(0, 0)), (1, Scope::Everything)].map(|(page, scope)| {
             let other = Arc::clone(&model);
-            thread::spawn(move || unmap(&other, page))
+            thread::spawn(move || unmap(&other, page, scope))
         });
-        unmap(&model, 2);
+        // An interrupt that comes late, for something long served.
+        model.interrupt();
+        unmap(&model, 2, Scope::page(0, 2));
         others.into_iter().for_each(|other| other.join().unwrap());
         assert!((0..3).all(|page| model.cached[page].load(Relaxed) == 0));
     });
