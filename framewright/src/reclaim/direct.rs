@@ -37,6 +37,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let taker = Taker::Zones(self.memory, need.cpu);
         let room = BATCH_SLOTS.min(self.memory.tuning().tlb.batch as usize);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
+        // Who is short of memory does not have to be interrupted for what waits for it, too.
+        flusher.tick();
         retire.unpark();
         let wanted = need.request.order().frames();
         let goal = frames.max(self.worth_a_flush());

@@ -67,6 +67,7 @@ use crate::{
     observe::NodeStat,
     platform::{CpuId, Platform},
     tlb::Shootdown,
+    tuning::FlushBatching,
     zone::{NodeId, ZoneId},
 };
 
@@ -155,6 +156,16 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
                 self.lru().activate(cpu, pfn);
             }
         }
+    }
+
+    /// To be called by CPUs that are in the kernel anyway, for a page fault: if so many frames are
+    /// parked that a flush will be due for them, this CPU forgets what it has cached, and need not
+    /// be interrupted for that. Costs two loads if nothing is to be done. Says whether it did.
+    pub fn catch_up(&self, cpu: CpuId) -> bool {
+        let tlb = self.memory.tlb();
+        tlb.tuning().batching == FlushBatching::Lazy
+            && tlb.parked() >= u64::from(tlb.parked_max) / 2
+            && self.memory.flusher(cpu, self.shootdown).tick()
     }
 
     /// Asks the owner whether anonymous pages have somewhere to go, and remembers it.
