@@ -31,6 +31,10 @@ pub(crate) struct MmapReadArgs {
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) times: u32,
+    /// Solid-state disks that the files are on; 0: they consist of holes, as in the benchmark
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub(crate) disks: u32,
     #[command(flatten)]
     pub(crate) common: PagingArgs,
 }

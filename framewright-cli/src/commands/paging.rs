@@ -22,7 +22,7 @@ pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
         FileReaders::Threads => Readers::Threads,
     };
     let times = if args.common.quick { (args.times / 5).max(2) } else { args.times };
-    run(Work::MmapRead(MmapRead { readers, times }), &args.common)
+    run(Work::MmapRead(MmapRead { readers, times, disks: args.disks }), &args.common)
 }
 
 /// `run cdn`.

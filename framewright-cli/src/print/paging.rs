@@ -40,10 +40,14 @@ fn description(work: &Work, frames: u64) -> String {
     match work {
         Work::MmapRead(work) => {
             let who = match work.readers {
-                Readers::Processes => "one process per CPU, each with a sparse file of its own",
-                Readers::Threads => "one thread per CPU, all with one mapping of one sparse file",
+                Readers::Processes => "one process per CPU, each with a file of its own",
+                Readers::Threads => "one thread per CPU, all with one mapping of one file",
             };
-            format!("{who}; {} times the memory is read, once", work.times)
+            let files = match work.disks {
+                0 => "holes".to_owned(),
+                disks => format!("on {disks} disks"),
+            };
+            format!("{who}, {files}; {} times the memory is read, once", work.times)
         }
         Work::Cdn(work) => format!(
             "one mapping of {} times the memory, {} threads per CPU, {} % of requests store; {} disks; \

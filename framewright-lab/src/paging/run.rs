@@ -22,8 +22,8 @@ use crate::{
     simulated::{SimulationError, nodes::Nodes},
     workloads::{
         Side,
-        cdn::{DAY, Server},
-        mmap_read::{Reader, Readers},
+        cdn::{Cdn, DAY, Server},
+        mmap_read::{MmapRead, Reader, Readers},
     },
 };
 
@@ -84,8 +84,10 @@ fn costs(costs: &framewright_sim::machine::Costs) -> Costs {
 fn cache(paging: &Paging, mmu: &Mmu, machine: &Machine, frames: u32) -> (PageCache, Vec<AreaId>) {
     let (spec, work) = (&paging.spec, &paging.work);
     let store = match work {
-        Work::MmapRead(_) => StoreSpec::INSTANT,
-        Work::Cdn(work) => StoreSpec::ssds(work.disks),
+        Work::MmapRead(MmapRead { disks: 0, .. }) => StoreSpec::INSTANT,
+        Work::MmapRead(MmapRead { disks, .. }) | Work::Cdn(Cdn { disks, .. }) => {
+            StoreSpec::ssds(*disks)
+        }
     };
     let costs = FileCosts::from(spec.costs());
     let mut cache = PageCache::new(mmu, machine.model(), frames, store, costs);
@@ -93,7 +95,7 @@ fn cache(paging: &Paging, mmu: &Mmu, machine: &Machine, frames: u32) -> (PageCac
     let mappings = match work {
         Work::MmapRead(work) => {
             let each = work.pages_each(all, spec.cpus());
-            let sparse = |pages| FileSpec { sparse: true, ..FileSpec::new(pages) };
+            let sparse = |pages| FileSpec { sparse: work.disks == 0, ..FileSpec::new(pages) };
             match work.readers {
                 Readers::Processes => (0..spec.cpus()).map(|_| (sparse(each), false)).collect(),
                 Readers::Threads => vec![(sparse(each * u32::from(spec.cpus())), false)],
@@ -171,7 +173,7 @@ impl<'m> Play<'_, 'm> {
             Work::Cdn(work) => {
                 let server = |thread| {
                     let seed = work.seed.wrapping_add(self.seed);
-                    let work = crate::workloads::cdn::Cdn { seed, ..work.clone() };
+                    let work = Cdn { seed, ..work.clone() };
                     let server = Server::new(&work, cpu, thread, work.pages(self.frames));
                     program(desk::Program::Server(server))
                 };

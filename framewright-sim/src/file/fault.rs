@@ -47,6 +47,7 @@ impl PageCache {
             };
             self.count(|stats| stats.faults += 1);
             cpu.work(self.costs.fault);
+            supply.entered(cpu);
             let wait = match fault {
                 Fault::NotPresent => self.not_present(cpu, at, page, access, supply)?,
                 Fault::NotWritable => self.not_writable(cpu, at, page, supply),

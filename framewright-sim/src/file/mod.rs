@@ -88,6 +88,11 @@ pub enum FileTrouble {
 
 /// Where a cache gets frames on one CPU, and who keeps track of how its pages are used.
 pub trait Supply {
+    /// A program has faulted: the CPU is in the kernel.
+    fn entered(&mut self, cpu: Cpu<'_>) {
+        let _ = cpu;
+    }
+
     /// A frame for a page; `cleared` if nothing will be read into it. For pages that no program `needs`
     /// yet it is not tried twice.
     fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32>;

@@ -22,7 +22,8 @@ impl PageCache {
     ) -> Result<(), FileTrouble> {
         self.store.can_read(file, index).map_err(|_| FileTrouble::Unreadable(index))?;
         let mut fetched = self.fetch_frames(cpu, file, index, supply)?;
-        cpu.work(fetched.len() as u64 * self.costs.read);
+        let hole = if self.file(file).spec.sparse { self.costs.hole } else { 0 };
+        cpu.work(fetched.len() as u64 * (self.costs.read + hole));
         let mut surplus = Vec::new();
         self.file(file).locked(cpu, || {
             fetched.retain_mut(|fetched| {

@@ -373,6 +373,10 @@ impl Hands<'_, '_, '_> {
 }
 
 impl Supply for Hands<'_, '_, '_> {
+    fn entered(&mut self, cpu: Cpu<'_>) {
+        self.keep.reclaim.catch_up(cpu.id());
+    }
+
     fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32> {
         const PAGE: Request = Request::new(Order::ZERO, framewright::MigrateType::Movable);
         let request = if cleared { PAGE.zeroed() } else { PAGE };

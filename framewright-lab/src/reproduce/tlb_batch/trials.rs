@@ -28,6 +28,9 @@ pub(super) const EIGHT: &str = "uniform:8";
 pub(super) const PROCESSES: &str = "mmap-read";
 pub(super) const THREADS: &str = "mmap-read-threads";
 
+/// Solid-state disks of the server of the thread.
+pub(super) const DISKS: u32 = 24;
+
 /// Settings that every trial is run with, in this order.
 pub(super) const SETTINGS: usize = 5;
 pub(super) const OFF: usize = 0;
@@ -52,6 +55,9 @@ pub(super) const PAIRS: [(&str, usize, usize); 4] = [
 pub(super) struct Trial {
     pub(super) workload: &'static str,
     pub(super) paging: Paging,
+    /// Distance between watermarks, as `zone.watermark_scale`: in frames that of the machine that it
+    /// stands for, whose memory is larger.
+    watermark_scale: u32,
 }
 
 /// What came of all settings, one run per seed.
@@ -60,11 +66,12 @@ pub(super) struct Outcome([Vec<Run>; SETTINGS]);
 /// Everything that is run.
 pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
     const MIB: u64 = 256;
-    /// Their memory, and how often it is read. The published machines had more; the kernels had this.
-    const SHAPES: [(&str, u64, u32); 4] =
-        [(DESK, 512, 10), (FOUR, 512, 4), (EIGHT, 768, 3), (LARGE, 768, 10)];
+    /// Their memory, how often it is read, and the distance of its watermarks. The published machines
+    /// had more memory; the kernels had this.
+    const SHAPES: [(&str, u64, u32, u32); 4] =
+        [(DESK, 512, 10, 160), (FOUR, 512, 4, 10), (EIGHT, 768, 3, 10), (LARGE, 768, 10, 853)];
     let mut trials = Vec::new();
-    for (machine, mib, times) in SHAPES {
+    for (machine, mib, times, watermark_scale) in SHAPES {
         let spec = match machine.strip_prefix("uniform:") {
             Some(cpus) => Spec::uniform(cpus.parse().unwrap_or(1))?,
             None => Spec::preset(machine)?,
@@ -74,12 +81,22 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
                 continue;
             }
             let (frames, times) = if plan.quick { (mib * MIB / 4, 3) } else { (mib * MIB, times) };
-            let work = Work::MmapRead(MmapRead { readers, times });
+            let work = Work::MmapRead(MmapRead { times, ..MmapRead::new(readers) });
             let workload = if readers == Readers::Threads { THREADS } else { PROCESSES };
-            trials.push(Trial { workload, paging: Paging { work, spec: spec.clone(), frames } });
+            let paging = Paging { work, spec: spec.clone(), frames };
+            trials.push(Trial { workload, paging, watermark_scale });
         }
     }
     Ok(trials)
+}
+
+/// What 48 CPUs read from 24 disks: whether reclaim keeps up with what a store delivers.
+pub(super) fn stored(plan: &Plan) -> Result<Trial, ReproduceError> {
+    let mut trial = trials(plan)?.into_iter().rfind(|trial| trial.workload == PROCESSES);
+    if let Some(Trial { paging: Paging { work: Work::MmapRead(work), .. }, .. }) = &mut trial {
+        work.disks = DISKS;
+    }
+    trial.ok_or_else(|| ReproduceError::Failed("no trial with processes".to_owned()))
 }
 
 /// The settings of one side.
@@ -119,6 +136,15 @@ impl Trial {
         self
     }
 
+    /// Runs the default setting with one seed.
+    pub(super) fn run_default(&self, seed: u64) -> Result<Run, ReproduceError> {
+        let mut side = side(DEFAULT);
+        side.tuning.zone.watermark_scale = self.watermark_scale;
+        let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
+        let label = format!("{}, {DISKS} disks, {}", self.name(), side.label);
+        Ok(run_of(&Side { label, ..side }, &[outcome]))
+    }
+
     /// Runs all settings with every seed, one after the other.
     pub(super) fn run(
         &self,
@@ -128,7 +154,8 @@ impl Trial {
         let mut runs: [Vec<Run>; SETTINGS] = Default::default();
         for &seed in &plan.seeds {
             for (setting, runs) in runs.iter_mut().enumerate() {
-                let side = side(setting);
+                let mut side = side(setting);
+                side.tuning.zone.watermark_scale = self.watermark_scale;
                 let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
                 let label = format!("{}, {}", self.name(), side.label);
                 runs.push(run_of(&Side { label, ..side }, &[outcome]));

@@ -2,7 +2,7 @@
 //! (vm-scalability's case-lru-file-mmap-read).
 //!
 //! One reader per CPU reads every word of its part, page by page, and never comes back. Nothing is on a
-//! disk: the pages of a hole are cleared frames. So all that happens is faults, and reclaim of pages that
+//! disk, unless that is asked for: the pages of a hole are cleared frames. So all that happens is faults, and reclaim of pages that
 //! were mapped and used: each is found used once, and goes the second time it is looked at.
 //!
 //! * *processes*, the benchmark: every reader is a process that maps a file of its own. A page is mapped
@@ -19,6 +19,8 @@ pub struct MmapRead {
     pub readers: Readers,
     /// What is read in all, in multiples of memory.
     pub times: u32,
+    /// Solid-state disks that the files are on; 0: nowhere, they consist of holes.
+    pub disks: u32,
 }
 
 /// What readers are.
@@ -39,7 +41,7 @@ impl MmapRead {
     /// Ten times the memory.
     #[must_use]
     pub fn new(readers: Readers) -> Self {
-        Self { readers, times: 10 }
+        Self { readers, times: 10, disks: 0 }
     }
 
     /// Pages that one of `cpus` readers reads on a machine of `frames` frames.
