@@ -67,7 +67,6 @@ use crate::{
     observe::NodeStat,
     platform::{CpuId, Platform},
     tlb::Shootdown,
-    tuning::FlushBatching,
     zone::{NodeId, ZoneId},
 };
 
@@ -158,14 +157,10 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         }
     }
 
-    /// To be called by CPUs that are in the kernel anyway, for a page fault: if so many frames are
-    /// parked that a flush will be due for them, this CPU forgets what it has cached, and need not
-    /// be interrupted for that. Costs two loads if nothing is to be done. Says whether it did.
+    /// To be called by CPUs that are in the kernel anyway, for a page fault: they need not be
+    /// interrupted then for frames that are parked. See [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn catch_up(&self, cpu: CpuId) -> bool {
-        let tlb = self.memory.tlb();
-        tlb.tuning().batching == FlushBatching::Lazy
-            && tlb.parked() >= u64::from(tlb.parked_max) / 2
-            && self.memory.flusher(cpu, self.shootdown).tick()
+        self.memory.flusher(cpu, self.shootdown).tick()
     }
 
     /// Asks the owner whether anonymous pages have somewhere to go, and remembers it.

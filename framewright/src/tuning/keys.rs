@@ -265,7 +265,7 @@ pub const KEYS: &[Key] = &[
         path: "tlb.parked_max",
         default: "auto",
         range: "auto, or 0 to 16777216 frames",
-        meaning: "frames that may wait for a flush with tlb.batching=lazy; auto: a 256th of the \
+        meaning: "frames that may wait for a flush with tlb.batching=lazy; auto: a 200th of the \
                   memory",
         source: "Framewright",
         field: |t| Field::auto(&mut t.tlb.parked_max, 0, 1 << 24),

@@ -248,7 +248,7 @@ pub struct TlbTuning {
     /// Frames that one batch may have. With [`FlushBatching::All`] smaller batches wait for
     /// each other, parked, until there are so many.
     pub batch: u32,
-    /// Frames that may be parked with [`FlushBatching::Lazy`]; auto: 1 of 256 of the memory.
+    /// Frames that may be parked with [`FlushBatching::Lazy`]; auto: 1 of 200 of the memory.
     pub parked_max: Auto,
     /// Pages of one address space that are flushed one by one; more of them, and all others, are
     /// flushed by forgetting everything.
