@@ -218,6 +218,11 @@ impl Machine {
         self.0.locks.borrow_mut().create(class)
     }
 
+    /// Says what a lock protects, if that turns out when it is first taken.
+    pub(crate) fn classify_lock(&self, lock: LockId, class: LockClass) {
+        self.0.locks.borrow_mut().classify(lock, class);
+    }
+
     /// Says which node's memory the lines of a member of a family are in.
     pub fn set_home(&self, family: Family, member: u32, node: u8) {
         self.0.set_home(family, member, node);

@@ -218,6 +218,14 @@ pub struct Library {
     pub range_pageblocks: u64,
     /// A pageblock that was isolated, came, went, or changed its type.
     pub change_pageblocks: u64,
+    /// One hold of an LRU lock.
+    pub lru_hold: u64,
+    /// A page put on an LRU list or taken off.
+    pub lru_moves: u64,
+    /// A page that a scan passed over.
+    pub lru_skips: u64,
+    /// A page that a pass of reclaim judged.
+    pub reclaim_pages: u64,
 }
 
 impl Costs {

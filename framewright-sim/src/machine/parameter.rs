@@ -186,6 +186,10 @@ pub const PARAMETERS: &[Parameter] = parameters! {
     "library.search" Tenths library.search: "a pageblock that a search passed";
     "library.range_pageblocks" Tenths library.range_pageblocks: "a pageblock of a given range or specific block";
     "library.change_pageblocks" Tenths library.change_pageblocks: "a pageblock that was isolated, came, went, or changed its type";
+    "library.lru_hold" Tenths library.lru_hold: "one hold of an LRU lock";
+    "library.lru_moves" Tenths library.lru_moves: "a page put on an LRU list or taken off";
+    "library.lru_skips" Tenths library.lru_skips: "a page that a scan passed over";
+    "library.reclaim_pages" Tenths library.reclaim_pages: "a page that a pass of reclaim judged";
 };
 
 /// The parameter called `key`.

@@ -1,6 +1,6 @@
 //! The library's lines and sections, as the engine names them.
 
-use crate::engine::{Family, Line, Machine, SectionId};
+use crate::engine::{Family, Line, LockClass, Machine, SectionId};
 use framewright::{
     CpuId, NodeId, ZoneId,
     platform::{self, Section},
@@ -53,6 +53,16 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
         platform::Line::LruLinks(node, index) => of_node(Family::LRU_LINKS, node, index),
         // Lines that the library may add are cold for nobody.
         _ => Line { family: Family::PROGRAM, member: 0, index: 0 },
+    }
+}
+
+/// What the lock of a section is counted as.
+#[inline(always)]
+pub(super) fn lock_class(section: Section) -> LockClass {
+    match section {
+        Section::Lists(..) | Section::LruBatch(_) => LockClass::Cpu,
+        Section::Lru(_) | Section::Parked => LockClass::Lru,
+        _ => LockClass::Zone,
     }
 }
 

@@ -36,6 +36,10 @@ pub(super) fn tenths(prices: &Library, cost: Cost) -> u64 {
         Cost::Search => prices.search,
         Cost::RangePageblocks => prices.range_pageblocks,
         Cost::ChangePageblocks => prices.change_pageblocks,
+        Cost::LruHold => prices.lru_hold,
+        Cost::LruMoves => prices.lru_moves,
+        Cost::LruSkips => prices.lru_skips,
+        Cost::ReclaimPages => prices.reclaim_pages,
         _ => 0,
     }
 }
