@@ -1,5 +1,5 @@
 //! What crosses the zone lock: batches on their way from the lists of a CPU and to them, through
-//! the buddy or through the [`Depot`](super::Depot).
+//! the buddy or through the [`Depot`].
 
 use super::{Access, ByOrder, Depot, Kind, Loose, Mixed, Refused, Zone};
 use crate::{
