@@ -153,6 +153,8 @@ pub struct ZoneTuning {
     pub refill_pageblocks: u32,
     /// How a batch is taken.
     pub bulk_take: BulkTake,
+    /// Of a zone one frame in so many may lie in its depot, on its way from CPU to CPU; 0: none.
+    pub depot_divisor: Auto,
 }
 
 impl Default for ZoneTuning {
@@ -164,6 +166,7 @@ impl Default for ZoneTuning {
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 4,
             bulk_take: BulkTake::default(),
+            depot_divisor: Auto::Auto,
         }
     }
 }
