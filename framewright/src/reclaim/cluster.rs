@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     Reclaim,
-    kind::LruList,
+    kind::{LruList, PageKind},
     lists::End,
     node::Held,
     scan::{CLUSTER_MAX, Scan},
@@ -27,13 +27,20 @@ pub(super) struct Cluster {
     slots: [u32; CLUSTER_MAX],
     frames: [Pfn; CLUSTER_MAX],
     len: usize,
+    kind: PageKind,
     /// Pages passed over because of their zone.
     pub(super) skipped: u32,
 }
 
 impl Cluster {
-    fn new() -> Self {
-        Self { slots: [0; CLUSTER_MAX], frames: [Pfn::new(0); CLUSTER_MAX], len: 0, skipped: 0 }
+    fn new(kind: PageKind) -> Self {
+        Self {
+            slots: [0; CLUSTER_MAX],
+            frames: [Pfn::new(0); CLUSTER_MAX],
+            len: 0,
+            kind,
+            skipped: 0,
+        }
     }
 
     fn push<P: Platform>(&mut self, page: &Page<'_, '_, P>) {
@@ -108,13 +115,14 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Isolates up to `want` pages from the tail of a list. Those in zones that do not help are
     /// passed over, and go to the head.
     pub(super) fn isolate(&self, scan: &Scan, list: LruList, want: u64) -> Cluster {
-        let mut cluster = Cluster::new();
+        let mut cluster = Cluster::new(list.kind());
         let platform = self.memory.platform();
         let want = want.min(self.memory.tuning().reclaim.cluster.into()) as usize;
         platform.point(Site::Reclaim);
         self.state.node(scan.node).with_lists(platform, |lists| {
             self.take(scan, list, want, lists, &mut cluster);
         });
+        self.state.node(scan.node).add_isolated(list.kind(), cluster.len as u32);
         self.trace_isolated(scan, list, want as u64, &cluster);
         cluster
     }
@@ -167,6 +175,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
                 }
             }
         });
+        self.state.node(scan.node).sub_isolated(cluster.kind, some.count_ones());
         abandoned
     }
 }

@@ -126,7 +126,11 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     #[must_use = "an isolated page has to be put back"]
     pub fn isolate(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };
-        page.node.with_lists(self.platform(), |lists| page.isolate(lists))
+        let isolated = page.node.with_lists(self.platform(), |lists| page.isolate(lists));
+        if isolated {
+            page.node.add_isolated(page.flags.kind(), 1);
+        }
+        isolated
     }
 
     /// Puts back a page that the caller has isolated. `false` if it was
@@ -134,8 +138,13 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     #[must_use = "who learns that the page was abandoned has to free its frame"]
     pub fn put_back(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return true };
+        let kind = page.flags.kind();
         page.node.with_lists(self.platform(), |lists| {
-            page.flags.place() != Place::Isolated || page.put_back(lists, End::Head)
+            if page.flags.place() != Place::Isolated {
+                return true;
+            }
+            page.node.sub_isolated(kind, 1);
+            page.put_back(lists, End::Head)
         })
     }
 
@@ -276,7 +285,8 @@ impl<P: Platform> Page<'_, '_, P> {
         self.zone.count(list, -1);
     }
 
-    /// Isolates the page if it is on a list or on its way there. Under the LRU lock of its node.
+    /// Isolates the page if it is on a list or on its way there. Under the LRU lock of its node. The
+    /// caller counts it as isolated, many at once: others read that count all the time.
     pub(super) fn isolate(&self, lists: &mut Held<'_, '_, P>) -> bool {
         let is_listed = self.flags.place() == Place::Listed;
         if is_listed {
@@ -285,14 +295,12 @@ impl<P: Platform> Page<'_, '_, P> {
         } else if !self.flags.shift(Place::Pending, Place::Isolated) {
             return false;
         }
-        self.node.add_isolated(self.flags.kind(), 1);
         true
     }
 
     /// Ends the isolation of the page: on its list again; or `false` if it was condemned. Under the
-    /// LRU lock of its node.
+    /// LRU lock of its node. The caller counts.
     pub(super) fn put_back(&self, lists: &mut Held<'_, '_, P>, end: End) -> bool {
-        self.node.sub_isolated(self.flags.kind(), 1);
         let stays = self.flags.end_isolation();
         if stays {
             self.link(lists, end);
@@ -300,9 +308,8 @@ impl<P: Platform> Page<'_, '_, P> {
         stays
     }
 
-    /// Ends the isolation of a page that does not come back.
+    /// Ends the isolation of a page that does not come back. The caller counts.
     pub(super) fn end(&self) {
-        self.node.sub_isolated(self.flags.kind(), 1);
         self.flags.forget();
     }
 }

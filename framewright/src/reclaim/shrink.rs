@@ -286,6 +286,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.state.page_at(pass.cluster.slot(at)).end();
             retire.push(pass.cluster.pfn(at));
         }
+        node.sub_isolated(pass.kind, pass.released.count_ones());
         pass.left = 0;
         pass.locked &= !pass.released;
         pass.seen.reclaimed = pass.released.count_ones();

@@ -202,7 +202,7 @@ pub struct ReclaimTuning {
 
 impl Default for ReclaimTuning {
     fn default() -> Self {
-        Self { swappiness: 60, cluster: 32, add_batch: 31, hopeless: 16 }
+        Self { swappiness: 60, cluster: 64, add_batch: 63, hopeless: 16 }
     }
 }
 

@@ -13,12 +13,12 @@ const FILE: PageKind = PageKind::File;
 #[test]
 fn pages_wait_in_a_batch_until_there_are_enough() {
     let world = memory(2048, |_| ()).platform();
-    for id in 0..30 {
+    for id in 0..62 {
         world.touch(id, FILE).unwrap();
     }
     assert_eq!(world.lru().pages(node(), LruList::InactiveFile), 0);
-    world.touch(30, FILE).unwrap();
-    assert_eq!(world.lru().pages(node(), LruList::InactiveFile), 31);
+    world.touch(62, FILE).unwrap();
+    assert_eq!(world.lru().pages(node(), LruList::InactiveFile), 63);
     world.check();
 }
 
