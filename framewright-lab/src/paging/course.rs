@@ -17,7 +17,7 @@ pub(crate) struct Hour {
     pub(super) pages: u64,
     /// The longest that a program waited for a page in it, in cycles.
     pub(super) stall: u64,
-    /// Share of free memory that could not serve a request for a pageblock, in thousandths, at its end.
+    /// Share of free memory that could not serve a request of order 3, in thousandths, at its end.
     pub(super) unusable: u64,
 }
 

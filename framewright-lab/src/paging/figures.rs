@@ -120,7 +120,7 @@ fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     [
         ("pages_per_s", points(&|nth, _| speeds[nth])),
         ("stall_max_ns", points(&|_, hour| nanos(hour.stall))),
-        ("unusable_for_order_9_pct", points(&|_, hour| hour.unusable as f64 / 10.0)),
+        ("unusable_for_order_3_pct", points(&|_, hour| hour.unusable as f64 / 10.0)),
     ]
     .into_iter()
     .filter(|(_, points)| !points.is_empty())

@@ -16,10 +16,7 @@ pub fn plot(runs: &[Run], title: &str, subtitle: &str) -> Plot {
         panels: vec![
             panel(Axis::linear("pages per second, modelled"), "pages_per_s"),
             panel(Axis::linear("longest wait for a page, ns, modelled"), "stall_max_ns"),
-            panel(
-                Axis::linear("free memory of no use for a pageblock, %"),
-                "unusable_for_order_9_pct",
-            ),
+            panel(Axis::linear("free memory of no use for order 3, %"), "unusable_for_order_3_pct"),
         ],
     }
 }

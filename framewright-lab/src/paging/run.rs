@@ -267,14 +267,19 @@ impl<'m> Play<'_, 'm> {
     }
 }
 
-/// Which share of free memory cannot serve a request for a pageblock, in thousandths, over all zones.
+/// The order whose chances are told: what network buffers and stacks ask for. Free memory is a few
+/// hundred frames while pages are reclaimed all the time; there is no larger block in it, whatever
+/// anybody does.
+const COSTLY: usize = 3;
+
+/// Which share of free memory cannot serve a request of that order, in thousandths, over all zones.
 fn unusable(memory: &Memory<'_, Simulated>) -> u64 {
     let mut blocks = [0; Order::COUNT];
     for zone in memory.zones() {
         let counts = memory.block_counts(zone.id).by_order();
         blocks.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    unusable_index(&blocks, usize::from(Order::PAGEBLOCK.get()))
+    unusable_index(&blocks, COSTLY)
 }
 
 /// What is wrong with a memory that everything was given back to.
