@@ -38,7 +38,7 @@ fn every_workload_comes_to_its_end_on_nodes_and_gives_everything_back() {
     for work in [
         page_fault(FreeOrder::Mapping),
         page_fault(FreeOrder::Random),
-        Workload::Kbuild(Kbuild { most_pages: 600, ..Kbuild::new(1) }),
+        Workload::Kbuild(Kbuild { least_pages: 256, most_pages: 600, ..Kbuild::new(1) }),
         Workload::SocketPairs(SocketPairs::new(1)),
     ] {
         let name = work.name();

@@ -122,6 +122,19 @@ fn independent_misses_overlap_and_prefetched_lines_are_waited_for_only_so_long()
 }
 
 #[test]
+fn a_prefetch_leaves_to_others_what_they_have_modified() {
+    let machine = Machine::modelled(model(), Options::default());
+    let prefetches = |cpu: Cpu<'_>| {
+        assert_eq!(cost(cpu, line(1), Access::Prefetch, Miss::Independent), 0);
+        cpu.work(1000);
+        // It is there, but not this CPU's alone: a store waits until the other socket lets go of it.
+        assert_eq!(cost(cpu, line(1), Access::Write, Miss::Dependent), 75);
+        assert_eq!(cost(cpu, line(1), Access::Write, Miss::Dependent), 0);
+    };
+    in_turn(&machine, &[expect(0, 1, Access::Write, 200), (2, Box::new(prefetches))]);
+}
+
+#[test]
 fn a_hand_over_moves_the_line_of_the_lock() {
     let (atomic, handoff_percent, handoff_fixed) = (16, 150, 20);
     let machine = Machine::modelled(
