@@ -26,7 +26,8 @@ and makes the CPUs that may have cached it forget it. Readers are processes with
   all, lazy=     then lazy, with the same bound on frames that are unmapped and not flushed
   all, lazy      then lazy, with its default bound: a 256th of the memory
 Memory is smaller than that of the published machines: what counts is how often it turns over; their
-watermarks are as far apart, in frames, as there. Kernels ran on 4 and 8 virtual CPUs; theirs are counts.",
+watermarks are as far apart, in frames, as there. Kernels ran on 4 and 8 virtual CPUs; theirs are counts.
+A seed takes some 100 s; `--seeds 1` is enough for the counts, `--quick` for a look.",
     draws: false,
     run,
 };
