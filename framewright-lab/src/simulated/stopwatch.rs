@@ -27,6 +27,8 @@ struct Moment {
     done: Done,
     counts: Counts,
     locks: LockStats,
+    /// Of waits for zone locks, those that were not over included.
+    waiting: u64,
     /// Cycles that CPUs have waited for cache lines.
     missed: u64,
 }
@@ -42,7 +44,9 @@ pub(super) struct Stopwatch<'s> {
     wrong: &'s dyn Fn() -> Result<(), String>,
     looks: Cell<u32>,
     begin: u64,
-    end: u64,
+    /// Cycles from the first look after the beginning to the end: CPUs that wait do not look.
+    length: u64,
+    end: Cell<u64>,
     began: Cell<Option<Moment>>,
     ended: Cell<Option<(Moment, u64)>>,
 }
@@ -57,10 +61,23 @@ impl<'s> Stopwatch<'s> {
         plan: Plan,
     ) -> Self {
         let begin = cycles(machine, plan.warm_up);
-        let end = begin + cycles(machine, plan.window);
+        let length = cycles(machine, plan.window);
+        let end = Cell::new(begin + length);
         let (began, ended) = (Cell::new(None), Cell::new(None));
         let looks = Cell::new(0);
-        Self { machine, tallies, counts, held, wrong: &|| Ok(()), looks, begin, end, began, ended }
+        Self {
+            machine,
+            tallies,
+            counts,
+            held,
+            wrong: &|| Ok(()),
+            looks,
+            begin,
+            length,
+            end,
+            began,
+            ended,
+        }
     }
 
     /// As it is, and checks every so often that nothing is `wrong`.
@@ -79,7 +96,7 @@ impl<'s> Stopwatch<'s> {
         if now >= self.begin {
             self.note(now);
         }
-        now >= self.end
+        now >= self.end.get()
     }
 
     /// Ends the run if something is wrong.
@@ -94,19 +111,23 @@ impl<'s> Stopwatch<'s> {
     fn note(&self, now: u64) {
         if self.began.get().is_none() {
             self.began.set(Some(self.moment(now)));
+            self.end.set(now + self.length);
         }
-        if now >= self.end && self.ended.get().is_none() {
+        if now >= self.end.get() && self.ended.get().is_none() {
             self.ended.set(Some((self.moment(now), (self.held)())));
         }
     }
 
     fn moment(&self, cycles: u64) -> Moment {
+        let locks = self.machine.lock_stats_of(LockClass::Zone);
+        let waiting = self.machine.waiting(Some(LockClass::Zone), cycles);
         Moment {
             cycles,
-            busy: busy(self.machine),
+            busy: busy(self.machine, cycles),
             done: Done::sum(self.tallies),
             counts: (self.counts)(),
-            locks: self.machine.lock_stats_of(LockClass::Zone),
+            locks,
+            waiting: locks.wait_cycles + waiting,
             missed: (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum(),
         }
     }
@@ -124,7 +145,7 @@ impl<'s> Stopwatch<'s> {
             waits: None,
             cycles: Some(LockCycles {
                 busy: after.busy - before.busy,
-                waiting: locks.wait_cycles,
+                waiting: after.waiting - before.waiting,
                 holding: locks.hold_cycles,
                 missing: after.missed - before.missed,
                 contended: locks.contended,
@@ -135,11 +156,12 @@ impl<'s> Stopwatch<'s> {
     }
 }
 
-/// What CPUs have spent on anything but waiting for something to do: waiting for a lock is no rest.
-fn busy(machine: &Machine) -> u64 {
+/// What CPUs have spent on anything but waiting for something to do: waiting for a lock is no rest. The
+/// clock of a CPU that waits for one stands still.
+fn busy(machine: &Machine, now: u64) -> u64 {
     let worked = |cpu| machine.clock(cpu) - machine.waited(cpu);
     let worked: u64 = (0..machine.cpus()).map(|cpu| worked(CpuId::new(cpu))).sum();
-    worked + machine.lock_stats().wait_cycles
+    worked + machine.lock_stats().wait_cycles + machine.waiting(None, now)
 }
 
 fn nanos(machine: &Machine, cycles: u64) -> f64 {

@@ -75,7 +75,14 @@ struct LockState {
     since: u64,
     /// What the holder had waited for cache lines before.
     missed: u64,
-    queue: VecDeque<u16>,
+    /// Since when the holder has waited, until it runs again.
+    granted: Option<u64>,
+    queue: VecDeque<Waiter>,
+}
+
+struct Waiter {
+    cpu: u16,
+    since: u64,
 }
 
 /// All locks of a machine.
@@ -88,7 +95,14 @@ pub(super) struct Locks {
 impl Locks {
     pub(super) fn create(&mut self, class: LockClass) -> LockId {
         let queue = VecDeque::new();
-        self.locks.push(LockState { class, holder: None, since: 0, missed: 0, queue });
+        self.locks.push(LockState {
+            class,
+            holder: None,
+            since: 0,
+            missed: 0,
+            granted: None,
+            queue,
+        });
         LockId(self.locks.len() as u32 - 1)
     }
 
@@ -106,9 +120,19 @@ impl Locks {
         total
     }
 
+    /// Cycles of waiting for locks of a class, or of any, that is not over at `now`.
+    pub(super) fn waiting(&self, class: Option<LockClass>, now: u64) -> u64 {
+        let locks = self.locks.iter().filter(|lock| class.is_none_or(|class| class == lock.class));
+        let since = locks.flat_map(|lock| {
+            let queued = lock.queue.iter().map(|waiter| waiter.since);
+            queued.chain(lock.granted)
+        });
+        since.map(|since| now.saturating_sub(since)).sum()
+    }
+
     pub(super) fn open_all(&mut self) {
         for lock in &mut self.locks {
-            lock.holder = None;
+            (lock.holder, lock.granted) = (None, None);
             lock.queue.clear();
         }
     }
@@ -165,12 +189,14 @@ impl Cpu<'_> {
             return;
         }
         let (me, since) = (self.number(), self.now());
-        self.engine.locks.borrow_mut().get(id).queue.push_back(me);
+        self.engine.locks.borrow_mut().get(id).queue.push_back(Waiter { cpu: me, since });
         while self.engine.locks.borrow_mut().get(id).holder != Some(me) {
             self.park();
         }
         let mut locks = self.engine.locks.borrow_mut();
-        let class = locks.get(id).class;
+        let lock = locks.get(id);
+        lock.granted = None;
+        let class = lock.class;
         let stats = &mut locks.stats[class as usize];
         stats.contended += 1;
         stats.wait_cycles += self.now() - since;
@@ -223,10 +249,11 @@ impl Cpu<'_> {
             let (class, next) = (lock.class, lock.queue.pop_front());
             locks.stats[class as usize].hold_cycles += held;
             locks.stats[class as usize].hold_miss_cycles += missed;
-            if let Some(next) = next {
-                locks.grant(id, next);
-            }
-            next
+            next.map(|Waiter { cpu, since }| {
+                locks.get(id).granted = Some(since);
+                locks.grant(id, cpu);
+                cpu
+            })
         };
         if let Some(next) = next {
             self.engine.take_line(Engine::lock_line(id), next);

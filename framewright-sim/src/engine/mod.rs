@@ -240,6 +240,13 @@ impl Machine {
         self.0.locks.borrow().stats(class)
     }
 
+    /// Cycles of waiting for locks of a class, or of any, that is not over at `now`: what [`LockStats`]
+    /// do not count yet. Meanwhile the clocks of those who wait stand still.
+    #[must_use]
+    pub fn waiting(&self, class: Option<LockClass>, now: u64) -> u64 {
+        self.0.locks.borrow().waiting(class, now)
+    }
+
     /// The time of a CPU, in cycles.
     #[must_use]
     pub fn clock(&self, cpu: CpuId) -> u64 {

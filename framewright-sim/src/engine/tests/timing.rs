@@ -275,3 +275,36 @@ fn sleepers_wake_in_time_and_waiters_when_they_are_woken() {
     machine.run(vec![Box::new(waiter), Box::new(sleeper), Box::new(waiter)]).unwrap();
     assert_eq!([0, 1, 2].map(|cpu| machine.waited(CpuId::new(cpu))), [5000; 3]);
 }
+
+#[test]
+fn a_wait_that_is_not_over_can_be_seen() {
+    let machine = Machine::modelled(model(), Options::default());
+    let lock = Cell::new(None);
+    let holder = |cpu: Cpu<'_>| {
+        let new = cpu.new_lock();
+        cpu.lock(new);
+        lock.set(Some(new));
+        cpu.work(10_000);
+        cpu.unlock(new);
+    };
+    let waiter = |cpu: Cpu<'_>| {
+        cpu.work(1000);
+        cpu.lock(lock.get().expect("made before"));
+        cpu.unlock(lock.get().expect("made before"));
+    };
+    let onlooker = |cpu: Cpu<'_>| {
+        cpu.work(3000);
+        cpu.step();
+        assert_eq!(machine.lock_stats().wait_cycles, 0, "it is not over");
+        let waited = machine.waiting(Some(LockClass::Program), cpu.now());
+        assert!((1900..=2000).contains(&waited), "{waited}");
+        assert_eq!(machine.waiting(None, cpu.now()), waited);
+        assert_eq!(machine.waiting(Some(LockClass::Zone), cpu.now()), 0);
+    };
+    let idle = |_: Cpu<'_>| {};
+    let programs: Vec<Program<'_>> =
+        vec![Box::new(holder), Box::new(waiter), Box::new(onlooker), Box::new(idle)];
+    machine.run(programs).unwrap();
+    assert!(machine.lock_stats().wait_cycles > 8000);
+    assert_eq!(machine.waiting(None, u64::MAX), 0);
+}
