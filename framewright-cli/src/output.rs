@@ -43,6 +43,32 @@ pub(crate) fn check_json(path: Option<&Path>, inputs: &[&Path]) -> Result<(), Fa
     path.map_or(Ok(()), |path| check_destination(path, inputs).map_err(Failure::bad_input))
 }
 
+/// As [`check_json`], for a report and a picture that are not to take each other's place, nor that
+/// of the machine's description.
+pub(crate) fn check_outputs(
+    json: Option<&Path>,
+    svg: Option<&Path>,
+    machine: Option<&Path>,
+) -> Result<(), Failure> {
+    let inputs: Vec<&Path> = machine.into_iter().collect();
+    check_json(json, &inputs)?;
+    check_json(svg, &inputs)?;
+    match (json, svg) {
+        (Some(json), Some(svg)) if is_same(json, svg) => {
+            let path = json.display();
+            Err(Failure::BadInput(format!("--json and --svg are both to be '{path}'")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether two names are of one regular file, be it there or not.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_stream = a.exists() && !a.is_file();
+    !is_stream && real(a) == real(b)
+}
+
 /// Writes the report to `path`, if there is one.
 pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };

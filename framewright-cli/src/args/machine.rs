@@ -1,6 +1,10 @@
 //! Machines: threads of this process, or simulated ones.
 
-use std::{fmt, path::Path, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use framewright_sim::machine::{Spec, nearest_name, presets};
 
@@ -12,8 +16,18 @@ const MOST_THREADS: u16 = 4096;
 pub(crate) enum Machine {
     /// Threads of this process.
     Host(Host),
-    /// A simulated machine.
-    Simulated(Box<Spec>),
+    /// A simulated machine, and the file that describes it.
+    Simulated(Box<Spec>, Option<PathBuf>),
+}
+
+impl Machine {
+    /// The file that describes it, if one does.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Host(_) => None,
+            Self::Simulated(_, file) => file.as_deref(),
+        }
+    }
 }
 
 /// Threads of this process.
@@ -46,7 +60,9 @@ impl FromStr for Machine {
                 _ => Err(format!("host:N takes 1 to {MOST_THREADS} threads, as in host:2")),
             };
         }
-        simulated(text).map(|spec| Self::Simulated(Box::new(spec)))
+        let spec = simulated(text)?;
+        let is_built_in = text.starts_with("uniform:") || presets().any(|preset| preset == text);
+        Ok(Self::Simulated(Box::new(spec), (!is_built_in).then(|| text.into())))
     }
 }
 
@@ -54,7 +70,7 @@ impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host(host) => write!(f, "host:{}", host.cpus()),
-            Self::Simulated(spec) => f.write_str(spec.name()),
+            Self::Simulated(spec, _) => f.write_str(spec.name()),
         }
     }
 }

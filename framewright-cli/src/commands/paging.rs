@@ -34,9 +34,9 @@ pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
 }
 
 fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
-    output::check_json(args.json.path.as_deref(), &[])?;
-    output::check_json(args.svg.as_deref(), &[])?;
-    let Machine::Simulated(spec) = &args.machine else {
+    let (json, svg) = (args.json.path.as_deref(), args.svg.as_deref());
+    output::check_outputs(json, svg, args.machine.file())?;
+    let Machine::Simulated(spec, _) = &args.machine else {
         let name = work.name();
         return Err(Failure::BadInput(format!(
             "{name} needs page tables that can be looked into: give it a simulated machine, as in \
@@ -53,9 +53,9 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     drop(progress);
     let (name, machine) = (paging.work.name(), spec.name().to_owned());
     let report = report(name, machine, Some(args.seed), result.runs, result.checks);
-    output::save_json(args.json.path.as_deref(), &report)?;
+    output::save_json(json, &report)?;
     let draw = || paging::plot(&report.runs, name, &report.command.join(" ")).svg();
-    output::save_svg(args.svg.as_deref(), draw)?;
+    output::save_svg(svg, draw)?;
     output::print(&print::paging(&report, &paging, output::style()))?;
     Ok(output::outcome(&report.verdict))
 }

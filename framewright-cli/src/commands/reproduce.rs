@@ -40,11 +40,7 @@ fn check_svg(
         let (names, path) = (names.join(", "), path.display());
         return Err(Failure::BadInput(format!("{names}: there is nothing to draw into '{path}'")));
     }
-    if json == Some(path) {
-        let path = path.display();
-        return Err(Failure::BadInput(format!("--json and --svg are both to be '{path}'")));
-    }
-    output::check_json(svg, &[])
+    output::check_outputs(json, svg, None)
 }
 
 fn run(experiment: &Experiment, plan: &Plan) -> Result<Results, Failure> {

@@ -22,6 +22,9 @@ use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, WorkloadArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
+/// Microseconds that are watched at least.
+const SHORTEST: u128 = 100;
+
 /// `run page-fault`.
 pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
     let free_order = match args.free_order {
@@ -43,16 +46,24 @@ pub(crate) fn socket_pairs(args: &WorkloadArgs) -> Result<Outcome, Failure> {
 }
 
 fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    output::check_json(args.json.path.as_deref(), &[])?;
-    output::check_json(args.svg.as_deref(), &[])?;
+    let machine = match &args.machine {
+        Machines::One(machine) => machine.file(),
+        Machines::Uniform(_) => None,
+    };
+    output::check_outputs(args.json.path.as_deref(), args.svg.as_deref(), machine)?;
     if args.svg.is_some() && !matches!(args.machine, Machines::Uniform(_)) {
         return Err(Failure::bad_input(
             "--svg draws series: give it machines of many sizes, as in --machine uniform:1..512",
         ));
     }
+    if let Some(window) = args.window.filter(|window| window.as_micros() < SHORTEST) {
+        return Err(Failure::BadInput(format!(
+            "--window {window}: in less than {SHORTEST}us hardly a page comes and goes"
+        )));
+    }
     match &args.machine {
         Machines::One(Machine::Host(host)) => on_threads(work, host.cpus(), args),
-        Machines::One(Machine::Simulated(spec)) => simulated(work, spec, args),
+        Machines::One(Machine::Simulated(spec, _)) => simulated(work, spec, args),
         Machines::Uniform(cpus) => scaled(work, cpus, args),
     }
 }
@@ -163,7 +174,7 @@ fn plan(work: &Workload, args: &WorkloadArgs) -> Plan {
     };
     // Whoever asks for centuries gets what the clock can count.
     let nanos = |time: humantime::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let bounded = |nanos: u64| nanos.clamp(1_000, Plan::MOST);
+    let bounded = |nanos: u64| nanos.min(Plan::MOST);
     Plan {
         warm_up: args.warm_up.map_or(plan.warm_up, |time| bounded(nanos(time))),
         window: args.window.map_or(plan.window, |time| bounded(nanos(time))),

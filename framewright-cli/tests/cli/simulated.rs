@@ -75,6 +75,40 @@ fn machines_of_many_sizes_make_series_and_a_picture() {
 }
 
 #[test]
+fn a_machine_is_not_overwritten_by_what_it_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let described = stdout_of(&["machines", "uniform:2", "--toml"]);
+    fs::write(&file, &described).unwrap();
+    let path = file.to_str().unwrap();
+    for (workload, option) in
+        [("page-fault", "--json"), ("mmap-read", "--json"), ("mmap-read", "--svg")]
+    {
+        framewright(&["run", workload, "--quick", "--machine", path, option, path])
+            .assert()
+            .code(2)
+            .stdout("");
+        assert_eq!(fs::read_to_string(&file).unwrap(), described, "{workload} {option}");
+    }
+}
+
+#[test]
+fn waiting_for_a_lock_is_part_of_the_time_there_is() {
+    // Bursts so long that CPUs wait for a lock longer than the window is.
+    let random = ["--free-order", "random", "--warm-up", "0ms", "--window", "2ms"];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let json = ["--json", path.to_str().unwrap()];
+    let run = ["run", "page-fault", "--machine", "uniform:32"];
+    stdout_of(&[&run[..], &random, &json].concat());
+    let report: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    for run in report["runs"].as_array().unwrap() {
+        let waited = run["metrics"]["zone_lock_wait_pct"]["median"].as_f64().unwrap();
+        assert!((0.0..=100.0).contains(&waited), "{}: {waited}", run["label"]);
+    }
+}
+
+#[test]
 fn options_that_do_not_fit_the_machine_are_refused() {
     for (options, hint) in [
         (&["--machine", "host:2", "--lists", "31/186"][..], "simulated machines"),
@@ -82,6 +116,8 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         (&["--machine", "uniform:1..4", "--memory", "4GiB"], "512 MiB for every CPU"),
         (&["--machine", "uniform:4", "--memory", "64MiB"], "give it at least"),
         (&["--machine", "uniform:4", "--window", "soon"], "--window"),
+        (&["--machine", "uniform:4", "--window", "50us"], "--window 50us"),
+        (&["--machine", "uniform:1..4", "--json", "x", "--svg", "x"], "both to be 'x'"),
         (&["--machine", "uniform:4..2"], "smaller ones first"),
     ] {
         framewright(&[&["run", "page-fault"], options].concat())

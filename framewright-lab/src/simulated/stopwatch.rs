@@ -1,7 +1,8 @@
 //! When a window begins and ends, and what was counted then.
 //!
-//! CPUs look at the stopwatch as they go. Under the clock, the first that sees a time has come is
-//! not far ahead of the others, so it counts for all: the error is a few microseconds at each end.
+//! CPUs look at the stopwatch as they go. One that sees a time has come may be far ahead of the
+//! others: it lets them catch up first. Then the first of them counts for all, also for those who are
+//! in line for a lock and cannot look: the error is what a CPU does between two looks.
 
 use framewright::CpuId;
 use framewright_sim::engine::{LockClass, LockStats, Machine};
@@ -33,6 +34,14 @@ struct Moment {
     missed: u64,
 }
 
+/// How far the run is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Before,
+    Within,
+    After,
+}
+
 /// Watches one run.
 pub(super) struct Stopwatch<'s> {
     machine: &'s Machine,
@@ -47,6 +56,7 @@ pub(super) struct Stopwatch<'s> {
     /// Cycles from the first look after the beginning to the end: CPUs that wait do not look.
     length: u64,
     end: Cell<u64>,
+    phase: Cell<Phase>,
     began: Cell<Option<Moment>>,
     ended: Cell<Option<(Moment, u64)>>,
 }
@@ -64,17 +74,19 @@ impl<'s> Stopwatch<'s> {
         let length = cycles(machine, plan.window);
         let end = Cell::new(begin + length);
         let (began, ended) = (Cell::new(None), Cell::new(None));
-        let looks = Cell::new(0);
+        let (looks, phase) = (Cell::new(0), Cell::new(Phase::Before));
+        let wrong = &|| Ok(());
         Self {
             machine,
             tallies,
             counts,
             held,
-            wrong: &|| Ok(()),
+            wrong,
             looks,
             begin,
             length,
             end,
+            phase,
             began,
             ended,
         }
@@ -93,10 +105,20 @@ impl<'s> Stopwatch<'s> {
         if looks.is_multiple_of(LOOKS_PER_CHECK) {
             self.check();
         }
-        if now >= self.begin {
+        if self.is_time(now) {
             self.note(now);
         }
         now >= self.end.get()
+    }
+
+    /// Whether something is to be noted at `now`.
+    #[inline]
+    fn is_time(&self, now: u64) -> bool {
+        match self.phase.get() {
+            Phase::Before => now >= self.begin,
+            Phase::Within => now >= self.end.get(),
+            Phase::After => false,
+        }
     }
 
     /// Ends the run if something is wrong.
@@ -108,13 +130,27 @@ impl<'s> Stopwatch<'s> {
         }
     }
 
+    /// Lets others come to this time, and counts, unless one of them has. Counting may take locks, so
+    /// that others run meanwhile: the next phase begins before it.
+    #[cold]
     fn note(&self, now: u64) {
-        if self.began.get().is_none() {
-            self.began.set(Some(self.moment(now)));
-            self.end.set(now + self.length);
+        if let Some(cpu) = self.machine.current() {
+            cpu.step();
         }
-        if now >= self.end.get() && self.ended.get().is_none() {
-            self.ended.set(Some((self.moment(now), (self.held)())));
+        if !self.is_time(now) {
+            return;
+        }
+        match self.phase.get() {
+            Phase::Before => {
+                self.phase.set(Phase::Within);
+                self.end.set(now + self.length);
+                self.began.set(Some(self.moment(now)));
+            }
+            Phase::Within => {
+                self.phase.set(Phase::After);
+                self.ended.set(Some((self.moment(now), (self.held)())));
+            }
+            Phase::After => {}
         }
     }
 

@@ -43,7 +43,7 @@ fn numbers(frames: &[Pfn]) -> Vec<u32> {
 /// it cached.
 pub(super) fn note(cpu: Cpu<'_>, batch: &mut FlushBatch<'_, '_, Simulated>, gone: &Unmapped<'_>) {
     gone.space.advance_generation(cpu);
-    let cpus = CpuMask::from_words(*gone.space.cpus(cpu).words());
+    let cpus = CpuMask::from_words(gone.space.cpus(cpu).words());
     let translation = Translation {
         cpus: &cpus,
         writable: gone.writable,

@@ -59,8 +59,8 @@ impl DeferredFlush {
     /// The epoch, and the CPUs that have to have forgotten everything since.
     pub(super) fn owed(&self) -> (u64, CpuMask) {
         let epoch = self.epoch.load(Ordering::Acquire);
-        let cpus = core::array::from_fn(|at| self.cpus[at].load(Ordering::Relaxed));
-        (epoch, CpuMask::from_words(cpus))
+        let cpus = self.cpus.each_ref().map(|word| word.load(Ordering::Relaxed));
+        (epoch, CpuMask::from_words(&cpus))
     }
 
     /// They have.

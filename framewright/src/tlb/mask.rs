@@ -3,7 +3,7 @@
 use crate::platform::CpuId;
 
 /// CPUs that a memory can have: as many as a [`CpuMask`] holds.
-pub const MAX_CPUS: usize = 512;
+pub const MAX_CPUS: usize = 1024;
 
 /// Words of a [`CpuMask`].
 const WORDS: usize = MAX_CPUS / 64;
@@ -70,10 +70,16 @@ impl CpuMask {
         &self.0
     }
 
-    /// The set that [`CpuMask::words`] gives as `words`.
+    /// The set of which `words` are the first [words](CpuMask::words), and the others empty.
+    ///
+    /// # Panics
+    ///
+    /// If they are more than a set has.
     #[must_use]
-    pub const fn from_words(words: [u64; WORDS]) -> Self {
-        Self(words)
+    pub fn from_words(words: &[u64]) -> Self {
+        let mut mask = Self::EMPTY;
+        mask.0[..words.len()].copy_from_slice(words);
+        mask
     }
 }
 

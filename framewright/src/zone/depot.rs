@@ -8,10 +8,11 @@
 //! are rings.) The blocks freed last leave first.
 //!
 //! A depot is bounded, and is a loan: while blocks lie here their buddies cannot merge with them.
-//! So it is given back to the maps before anybody is refused or served from another type's
-//! pageblocks, and closed while memory is short or a pageblock is withheld. Only blocks without
-//! neighbours come here, and those that one CPU frees in bursts because another allocates them: what
-//! goes round like that is still in a cache while it goes round fast.
+//! So it is given back to the maps before anybody is refused, and, as far as one request may take
+//! the time, before one is served from another type's pageblocks; and closed while memory is short or
+//! a pageblock is withheld. Only blocks without neighbours come here, and those that one CPU frees in
+//! bursts because another allocates them: what goes round like that is still in a cache while it goes
+//! round fast. Nothing gives back what has lain here for long: there is no upkeep to hang that on.
 //!
 //! It lives inside the zone's lock. To the maps its blocks are allocated.
 //!
