@@ -58,7 +58,7 @@ pub(crate) struct Parked<'m> {
 impl<'m> Parked<'m> {
     /// Groups that suffice for `frames` frames, if most come in batches.
     pub(crate) const fn groups_for(frames: usize) -> usize {
-        frames.div_ceil(8)
+        frames.div_ceil(16)
     }
 
     pub(crate) fn new(base: Pfn, groups: &'m mut [Group], frames: &'m mut [u32]) -> Self {
