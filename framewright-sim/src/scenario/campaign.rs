@@ -19,8 +19,8 @@ use super::{
 const SEED_STRIDE: u64 = 1 << 32;
 /// How often whoever waits is told how far the hunts are.
 const TICK: Duration = Duration::from_millis(100);
-/// Exhaustive controls are given up after so many schedules: all but one scenario have fewer, and an
-/// hour of one processor is enough for everything.
+/// Exhaustive controls are given up after so many schedules, so that the whole hunt ends: how many the
+/// larger scenarios have is not known.
 const AFFORDABLE: u64 = 6_000_000;
 /// Of the seeds of a hunt, in percent: so many have to find the bug.
 const GOAL_PERCENT: usize = 90;
