@@ -182,9 +182,11 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// Flushes if something that is pending may have been stored through; to be called before any
-    /// of its pages is written out.
-    pub fn flush_if_dirty(&mut self) -> Flushed<'_> {
-        if self.dirty { self.flush() } else { Flushed(core::marker::PhantomData) }
+    /// of its pages is written out. No proof for copying: clean translations may be left.
+    pub fn flush_if_dirty(&mut self) {
+        if self.dirty {
+            self.flush();
+        }
     }
 
     /// Ends what was begun: flushes, or parks what may wait; and hands out the frames that were
