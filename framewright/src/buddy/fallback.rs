@@ -76,6 +76,18 @@ impl Buddy<'_> {
             .min_by_key(|found| found.found_order)
     }
 
+    /// Whether `wanted` would claim pageblock `index` of type `from`, whose largest free block is of
+    /// order `found`.
+    pub(super) fn is_claimable(
+        &self,
+        found: u8,
+        index: u32,
+        from: MigrateType,
+        wanted: MigrateType,
+    ) -> bool {
+        may_claim(found, wanted) && self.is_worth_claiming(index, from, wanted)
+    }
+
     fn is_worth_claiming(&self, pageblock: u32, from: MigrateType, wanted: MigrateType) -> bool {
         let block = &self.blocks[pageblock as usize];
         let alike = match (wanted, from) {

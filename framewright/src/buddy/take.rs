@@ -232,7 +232,13 @@ impl Buddy<'_> {
 /// Takes blocks from one pageblock that has at least one of the order.
 #[cfg_attr(not(feature = "outlined"), inline(always))]
 #[cfg_attr(feature = "outlined", inline(never))]
-fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out: &mut Bundles) {
+pub(super) fn take_from(
+    block: &mut Pageblock,
+    index: u32,
+    want: &Want,
+    checked: bool,
+    out: &mut Bundles,
+) {
     let movable = want.migratetype == MigrateType::Movable;
     let order = want.order.get();
     if order >= WORD_ORDER {

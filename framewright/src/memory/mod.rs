@@ -26,6 +26,7 @@ use planes::PlaneArrays;
 
 use crate::{
     alloc::Judge,
+    compact::ZoneCompaction,
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
@@ -60,6 +61,7 @@ pub struct Memory<'m, P: Platform> {
     owner_lock: OwnerLock,
     layout: Layout,
     tlb: Tlb<'m, P>,
+    compaction: &'m [ZoneCompaction<'m>],
     planes: PlaneArrays<'m>,
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
@@ -107,6 +109,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             owner_lock,
             layout,
             tlb: parts.tlb,
+            compaction: parts.compaction,
             planes: parts.planes,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
@@ -147,6 +150,11 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         block.belongs_to(self.tag)
+    }
+
+    /// What each zone remembers of compaction.
+    pub(crate) fn compaction(&self) -> &'m [ZoneCompaction<'m>] {
+        self.compaction
     }
 
     pub(crate) fn judge(&self) -> &Judge {

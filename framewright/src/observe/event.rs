@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::FlushReason;
+use super::{CompactEvent, FlushReason};
 use crate::{
     alloc::{FreeError, MigrateType, Request},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
@@ -68,6 +68,8 @@ pub enum Event {
         /// Pages that were flushed one by one; everything, if it does not say.
         pages: Option<u32>,
     },
+    /// Of the `compaction` group.
+    Compaction(CompactEvent),
 }
 
 impl Event {
@@ -81,6 +83,7 @@ impl Event {
             Event::PagePcpuDrain { .. } => "mm_page_pcpu_drain",
             Event::PageAllocExtfrag { .. } => "mm_page_alloc_extfrag",
             Event::TlbFlush { .. } => "tlb_flush",
+            Event::Compaction(event) => event.name(),
         }
     }
 }
@@ -88,6 +91,7 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Event::Compaction(event) => event.fmt(f),
             Event::PageAlloc { pfn, request } => write!(
                 f,
                 "pfn={:#x} order={} migratetype={} gfp_flags={request}",

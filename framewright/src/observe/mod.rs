@@ -3,16 +3,21 @@
 //! * [`Event`]: tracepoints, with the kernel's names and fields; built only where a platform
 //!   asks for them;
 //! * [`CpuStats`]: counters, kept per CPU where the owner writes them anyway, summed on read;
-//! * [`TlbStats`]: counters of flushes, likewise;
+//! * [`TlbStats`]: counters of flushes, likewise; [`CompactStats`]: those of compaction, by zone;
 //! * [`text`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and the indices of fragmentation, as the
 //!   kernel prints them;
 //! * [`Corruption`]: what hardening found.
 
+mod compact;
+mod compact_event;
 mod counters;
 mod event;
 pub mod text;
 mod tlb;
 
+pub(crate) use compact::CompactCounters;
+pub use compact::CompactStats;
+pub use compact_event::CompactEvent;
 pub(crate) use counters::CpuCounters;
 pub use counters::{CpuStats, DrainReason};
 pub use event::{Corruption, Event, Finding};

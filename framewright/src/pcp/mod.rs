@@ -29,6 +29,7 @@ mod cpu;
 mod drain;
 mod index;
 mod lists;
+mod migrate;
 mod owner;
 #[cfg(all(test, feature = "loom"))]
 mod owner_loom;

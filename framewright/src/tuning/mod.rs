@@ -5,11 +5,13 @@
 //! [`Tuning::set`]. *Before* and *after* of a change are two settings of one binary, and the
 //! default is always the best that is known.
 
+mod compact;
 mod error;
 mod keys;
 
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
+pub use compact::{CompactMethod, CompactRepairs, CompactTuning};
 pub use error::TuningError;
 pub use keys::{KEYS, Key};
 
@@ -258,6 +260,8 @@ pub struct Tuning {
     pub alloc: AllocTuning,
     /// Flushing translations.
     pub tlb: TlbTuning,
+    /// Compaction.
+    pub compact: CompactTuning,
     /// Checks of raw frees.
     pub hardening: Hardening,
     /// What the highest level of it does besides.

@@ -50,6 +50,11 @@ impl Machine {
         self.fill(pfn, order, |_| value);
     }
 
+    /// What was written into a frame last; 0 if nothing was.
+    pub fn read(&self, pfn: Pfn) -> u64 {
+        self.contents.lock().unwrap().get(&pfn).copied().unwrap_or(0)
+    }
+
     fn fill(&self, pfn: Pfn, order: Order, value: impl Fn(Pfn) -> u64) {
         let frames = (0..order.frames()).map(|i| pfn.offset(i));
         self.contents.lock().unwrap().extend(frames.map(|pfn| (pfn, value(pfn))));
@@ -103,7 +108,11 @@ unsafe impl Platform for Machine {
         (self.contents.lock().unwrap().get(&pfn) != Some(&poison_word(pfn))).then_some(0)
     }
 
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
+    fn copy(&self, to: Pfn, from: Pfn) {
+        self.assert_no_lock();
+        let value = self.read(from);
+        self.write(to, Order::ZERO, value);
+    }
 
     fn now(&self) -> u64 {
         0
