@@ -43,6 +43,9 @@ pub(crate) struct Search {
     pub(crate) headers: u32,
     /// Where an earlier search was cut short.
     pub(crate) resume: Option<u32>,
+    /// Pageblocks with frames that were not requested as movable count too: after kinds were mixed,
+    /// what headers say of that is an estimate.
+    pub(crate) doubtful: bool,
 }
 
 /// What it came to.
@@ -86,8 +89,8 @@ impl Buddy<'_> {
     }
 
     /// The movable pageblock that takes the fewest moves to empty, of those that hold movable
-    /// frames only and that `passes` lets through, emptiest quartile first. Exact within a
-    /// quartile as far as the search may look.
+    /// frames only, unless also doubtful ones count, and that `passes` lets through, emptiest
+    /// quartile first. Exact within a quartile as far as the search may look.
     pub(crate) fn emptiest_source(&self, search: Search, passes: impl Fn(u32) -> bool) -> Searched {
         let mut seen = Searched { found: None, headers: 0, resume: None };
         let mut best = u16::MAX;
@@ -109,8 +112,10 @@ impl Buddy<'_> {
                 }
                 seen.headers += 1;
                 let block = &self.blocks[at as usize];
-                if block.pinned == 0 && block.movable > 0 && block.movable < best && passes(at) {
-                    (best, seen.found) = (block.movable, Some(at));
+                let used = block.movable + block.pinned;
+                let suits = block.pinned == 0 || search.doubtful;
+                if suits && used > 0 && used < best && passes(at) {
+                    (best, seen.found) = (used, Some(at));
                 }
                 at = block.next;
             }
@@ -146,8 +151,8 @@ impl Buddy<'_> {
             let suits = (at..at + pageblocks).all(|index| {
                 seen.headers += 1;
                 let held = self.contents(index);
-                moves += u32::from(held.movable);
-                held.of == MigrateType::Movable && held.pinned == 0
+                moves += u32::from(held.movable + held.pinned);
+                held.of == MigrateType::Movable && (held.pinned == 0 || search.doubtful)
             });
             if suits && moves > 0 && moves < best && passes(at) {
                 (best, seen.found) = (moves, Some(at));
@@ -205,6 +210,7 @@ impl Buddy<'_> {
             visits: 0,
             reserve: Reserve::None,
             how: BulkTake::Bulk,
+            unmixed: true,
         };
         take_from(block, index, &want, self.checked, out);
         self.free[of as usize] -= u64::from(free - self.blocks[index as usize].free);

@@ -5,7 +5,7 @@
 //! of it is free or holds frames like the requester's. *Stealing* takes blocks and leaves the
 //! type as it is; it is the only path that mixes types in a pageblock, hence the last one.
 
-use super::{Buddy, MigrateType, Part, Watch};
+use super::{Buddy, MigrateType, Part, Watch, take::Want};
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
@@ -35,13 +35,12 @@ impl Buddy<'_> {
     /// found by the ordinary search; a stolen one is named and keeps its type.
     #[cold]
     #[inline(never)]
-    pub(super) fn fall_back(
-        &mut self,
-        order: Order,
-        wanted: MigrateType,
-        watch: impl Watch,
-    ) -> Option<Fallback> {
+    pub(super) fn fall_back(&mut self, want: &Want, watch: impl Watch) -> Option<Fallback> {
         watch.cost(Cost::Fallback, 1);
+        let (order, wanted) = (want.order, want.migratetype);
+        if want.unmixed {
+            return self.claim(order.max(Order::PAGEBLOCK), wanted, watch);
+        }
         self.claim(order, wanted, watch).or_else(|| self.steal(order, wanted))
     }
 

@@ -4,11 +4,13 @@ use core::ops::Range;
 
 use super::{Caller, Goal, Outcome, ZoneCompaction};
 use crate::{
+    frame::{Order, Pfn},
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
     observe::CompactStats,
     pcp::Cpu,
     platform::{Captured, CpuId, Platform},
+    sync::Ordering,
     tlb::{BatchSlot, Shootdown},
     tuning::CompactMethod,
     zone::ZoneId,
@@ -48,6 +50,14 @@ impl<'m, P: Platform> Memory<'m, P> {
         work: Workspace<'c>,
     ) -> Compactor<'c, 'm, P> {
         Compactor { memory: self, cpu, mover, shootdown, work }
+    }
+
+    /// A request has got the block of `order` at `pfn` after compaction: it is worth while again.
+    pub(crate) fn compaction_helped(&self, pfn: Pfn, order: Order) {
+        let Some((zone, _)) = self.find(pfn, order) else { return };
+        let hints = &self.compaction()[zone.index()];
+        hints.deferral.reset(order, true);
+        hints.flush_hints.store(false, Ordering::Relaxed);
     }
 
     /// Counters of compaction of one zone; all 0 if there is no such zone.

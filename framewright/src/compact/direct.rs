@@ -42,7 +42,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             result = result.max(outcome);
             match outcome {
                 Outcome::Success => {
-                    hints.deferral.reset(order, captured.is_kept());
+                    hints.deferral.reset(order, false);
                     break;
                 }
                 Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
@@ -66,7 +66,11 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let need = Need { request, cpu: self.cpu, node };
         let mut captured = Captured::new(self.memory.tag(), request.order());
         let result = self.compact(&need, priority, &mut captured);
-        let block = captured.take().map(|pfn| Block::new(self.memory.tag(), pfn, request.order()));
+        let pfn = captured.take();
+        if let Some(pfn) = pfn {
+            self.memory.compaction_helped(pfn, request.order());
+        }
+        let block = pfn.map(|pfn| Block::new(self.memory.tag(), pfn, request.order()));
         (result, block)
     }
 

@@ -4,7 +4,7 @@
 use super::{Compactor, compactor::Site};
 use crate::{
     buddy::{Contents, WORDS},
-    frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     migrate::{ClaimEnd, Claims, Effort, Targets},
     platform::Platform,
     zone::{clip, pageblocks},
@@ -14,7 +14,7 @@ use crate::{
 const ROUNDS: u32 = 3;
 
 /// What became of a stretch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Evacuated {
     /// Frames that are still allocated.
     pub(super) left: u64,
@@ -33,116 +33,129 @@ pub(super) enum CutShort {
     Contended,
 }
 
+/// How a stretch is emptied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evacuation {
+    pub(super) effort: Effort,
+    /// Nothing moves unless all of it can be claimed, as far as the workspace has room for that.
+    pub(super) all_or_none: bool,
+}
+
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Empties frames `start` to `end` as far as the embedder moves what is in them.
     pub(super) fn evacuate(
         &mut self,
         site: Site<'c, 'm, P>,
         (start, end): (u32, u32),
-        effort: &Effort,
+        how: Evacuation,
         targets: &mut dyn Targets,
     ) -> Evacuated {
-        let mut result = Evacuated { left: 0, moved: 0, cut_short: None };
+        let mut job = Job { site, start, end, how, count: 0, result: Evacuated::default() };
         let mut drained = false;
         for _ in 0..ROUNDS {
-            let moved = self.round(site, (start, end), effort, targets, &mut result);
+            let before = job.result.moved;
+            self.round(&mut job, targets);
             targets.settle();
-            result.left = used_in(site, start, end);
-            if result.left == 0 || result.cut_short.is_some() {
+            job.result.left = used_in(site, start, end);
+            if job.result.left == 0 || job.result.cut_short.is_some() {
                 break;
             }
             if !drained && self.memory.held_by_cpus() > 0 {
-                // What lies on the lists of CPUs looks allocated.
+                // What lies on the lists of CPUs looks allocated, and nobody claims it.
                 self.memory.drain_every_cpu(site.id);
                 drained = true;
-                result.left = used_in(site, start, end);
-            } else if moved == 0 {
+                job.result.left = used_in(site, start, end);
+            } else if job.result.moved == before {
                 break;
             }
-            if result.left == 0 {
+            if job.result.left == 0 {
                 break;
             }
         }
-        result
+        job.result
     }
 
-    /// Claims and moves everything once; how many frames that were.
-    fn round(
-        &mut self,
-        site: Site<'c, 'm, P>,
-        (start, end): (u32, u32),
-        effort: &Effort,
-        targets: &mut dyn Targets,
-        result: &mut Evacuated,
-    ) -> u64 {
-        let before = result.moved;
-        let mut count = 0;
-        for block in pageblocks(start, end) {
-            let (first, last) = clip(block, start, end);
-            let used = within(&contents(site, block).used, first, last);
+    /// Claims and moves everything once.
+    fn round(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
+        let mut unclaimed = 0;
+        for block in pageblocks(job.start, job.end) {
+            let (first, last) = clip(block, job.start, job.end);
+            let used = within(&contents(job.site, block).used, first, last);
             let mut at = first;
             while let Some((from, to)) = next_run(&used, block, at) {
-                at = to;
-                let range = range(site, from, to);
-                let (ended, stop, claimed) = self.claim(range, count, effort);
-                count += claimed;
-                if ended == ClaimEnd::Contended || ended == ClaimEnd::TooMany {
-                    result.cut_short = Some(CutShort::Contended);
-                    break;
+                let claimed = self.claim_run(job, from, to);
+                at = claimed.reached;
+                unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
+                if self.moves().len() == job.count {
+                    self.move_claimed(job, targets);
                 }
-                if count == self.moves().len() {
-                    let next = stop.map(|end| (end.get() - site.at.zone.base().get()) as u32);
-                    at = next.unwrap_or(to).max(from + 1);
-                    self.move_claimed(site, &mut count, effort, targets, result);
-                }
-                if result.cut_short.is_some() {
+                if job.result.cut_short.is_some() {
                     break;
                 }
             }
-            if result.cut_short.is_some() {
+            if job.result.cut_short.is_some() {
                 break;
             }
         }
-        self.move_claimed(site, &mut count, effort, targets, result);
-        result.moved - before
+        if job.how.all_or_none && unclaimed > 0 {
+            let count = core::mem::take(&mut job.count);
+            self.abandon(0..count, targets);
+        } else {
+            self.move_claimed(job, targets);
+        }
     }
 
-    /// Claims pages in `range` behind the first `count` claimed ones: how that ended, where, and how
-    /// many there are.
-    fn claim(
-        &mut self,
-        range: FrameRange,
-        count: usize,
-        effort: &Effort,
-    ) -> (ClaimEnd, Option<crate::frame::Pfn>, usize) {
+    /// Claims pages in frames `from` to `to`, behind those that are claimed already.
+    fn claim_run(&mut self, job: &mut Job<'c, 'm, P>, from: u32, to: u32) -> ClaimedRun {
         let mover = self.mover();
-        let mut claims = Claims::new(&mut self.moves()[count..]);
-        let ended = mover.claim(range, effort, &mut claims);
-        let claimed = claims.len();
-        let last = claimed.checked_sub(1).map(|last| self.moves()[count + last]);
-        (ended, last.map(|last| last.from().offset(last.order().frames())), claimed)
+        let range = range(job.site, from, to);
+        let mut claims = Claims::new(&mut self.moves()[job.count..]);
+        let ended = mover.claim(range, &job.how.effort, &mut claims);
+        if ended != ClaimEnd::Done {
+            job.result.cut_short = Some(CutShort::Contended);
+        }
+        let behind = |pfn: Pfn| (pfn.get() - job.site.at.zone.base().get()) as u32;
+        let is_full = claims.is_full();
+        let reached = claims.last_end().filter(|_| is_full).map_or(to, behind);
+        let (first, claimed) = (job.count, claims.len());
+        job.count += claimed;
+        let claimed = self.moves()[first..first + claimed].iter();
+        let frames = claimed.map(|at| at.order().frames()).sum();
+        ClaimedRun { reached: reached.clamp(from + 1, to), frames }
     }
 
-    fn move_claimed(
-        &mut self,
-        site: Site<'c, 'm, P>,
-        count: &mut usize,
-        effort: &Effort,
-        targets: &mut dyn Targets,
-        result: &mut Evacuated,
-    ) {
-        let claimed = core::mem::take(count);
+    fn move_claimed(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
+        let claimed = core::mem::take(&mut job.count);
         if claimed == 0 {
             return;
         }
-        let moved = self.migrate(site, claimed, effort, targets);
+        let moved = self.migrate(job.site, claimed, &job.how.effort, targets);
         let all = moved.moved + moved.gone + moved.failed;
-        site.hints.counters.compact_isolated.add(all);
-        result.moved += moved.moved + moved.gone;
+        job.site.hints.counters.compact_isolated.add(all);
+        job.result.moved += moved.moved + moved.gone;
         if moved.lacked_targets {
-            result.cut_short = Some(CutShort::NoRoom);
+            job.result.cut_short = Some(CutShort::NoRoom);
         }
     }
+}
+
+/// A stretch that is being emptied.
+struct Job<'s, 'm, P: Platform> {
+    site: Site<'s, 'm, P>,
+    start: u32,
+    end: u32,
+    how: Evacuation,
+    /// Pages that are claimed.
+    count: usize,
+    result: Evacuated,
+}
+
+/// What claiming a run came to.
+struct ClaimedRun {
+    /// Up to where.
+    reached: u32,
+    /// Frames that are claimed.
+    frames: u64,
 }
 
 /// What a pageblock holds now.

@@ -10,7 +10,7 @@ use super::{
     Caller, Compactor, Goal, Outcome,
     compactor::Site,
     daemon::is_good_enough,
-    evacuate::{CutShort, contents, within},
+    evacuate::{CutShort, Evacuation, contents, within},
     room::Room,
 };
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
+
+/// Searches for one pageblock to empty on behalf of a request.
+const ROUNDS: u32 = 16;
 
 /// More than any pageblock has.
 const ANY: u16 = PAGEBLOCK_FRAMES as u16 + 1;
@@ -40,10 +43,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             if goal.is_direct() && moved >= most {
                 return Outcome::Contended;
             }
-            let Some(source) = self.find_source(site, &goal) else {
-                // Another time, with everything to look at again.
-                site.hints.skip.clear_all();
-                return Outcome::Complete;
+            let source = match self.find_source(site, &goal) {
+                Source::Found(source) => source,
+                Source::Later => return Outcome::Contended,
+                Source::None => {
+                    // Another time, with everything to look at again.
+                    site.hints.skip.clear_all();
+                    return Outcome::Complete;
+                }
             };
             if goal.caller == Caller::Proactive && is_good_enough(self.memory, site) {
                 return Outcome::Success;
@@ -67,26 +74,32 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
     }
 
-    /// The pageblock, or the first of several, that is cheapest to empty.
-    fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Option<u32> {
+    /// The pageblock, or the first of several, that is cheapest to empty: first of those that
+    /// certainly can be, then of the doubtful ones.
+    fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Source {
         let headers = self.memory.tuning().compact.headers;
-        let mut resume = site.hints.resume();
-        let mut wrapped = resume.is_none();
-        loop {
-            let seen = self.search(site, goal, Search { headers, resume });
-            site.hints.counters.compact_headers.add(u64::from(seen.headers));
-            if seen.found.is_some() {
-                // What is emptied is on another list then: begin there next time.
-                site.hints.set_resume(None);
-                return seen.found;
+        let mut search = Search { headers, resume: site.hints.resume(), doubtful: false };
+        for round in 0.. {
+            if goal.is_direct() && round == ROUNDS {
+                return Source::Later;
             }
-            site.hints.set_resume(seen.resume);
-            match seen.resume {
-                Some(next) => resume = Some(next),
-                None if wrapped => return None,
-                None => (wrapped, resume) = (true, None),
+            let seen = self.search(site, goal, search);
+            site.hints.counters.compact_headers.add(u64::from(seen.headers));
+            if let Some(source) = seen.found {
+                return Source::Found(source);
+            }
+            search = match seen.resume {
+                Some(_) => Search { resume: seen.resume, ..search },
+                // It did not begin at the beginning.
+                None if site.hints.resume().is_some() => Search { resume: None, ..search },
+                None if search.doubtful => return Source::None,
+                None => Search { resume: None, doubtful: true, ..search },
+            };
+            if !search.doubtful {
+                site.hints.set_resume(search.resume);
             }
         }
+        Source::None
     }
 
     fn search(&self, site: Site<'c, 'm, P>, goal: &Goal, search: Search) -> Searched {
@@ -119,7 +132,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let start = first + block;
         let stop = start + order.frames() as u32;
         let mut room = Room::fuller_than(site.at, below);
-        let result = self.evacuate(site, (start, stop), &goal.effort, &mut room);
+        let how = Evacuation { effort: goal.effort, all_or_none: true };
+        let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);
         drop(room);
         if result.left > 0 {
@@ -167,6 +181,16 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             site.at.free_to_zone(start, order);
         }
     }
+}
+
+/// What a search came to.
+enum Source {
+    /// A pageblock to empty.
+    Found(u32),
+    /// There is more to look at, some other time.
+    Later,
+    /// There is nothing.
+    None,
 }
 
 /// What came of a pageblock that was to be emptied.

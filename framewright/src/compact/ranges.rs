@@ -1,6 +1,10 @@
 //! Given ranges, contiguous runs and memory that goes: what is in the way moves elsewhere.
 
-use super::{Compactor, evacuate::contents, room::Room};
+use super::{
+    Compactor,
+    evacuate::{Evacuation, contents},
+    room::Room,
+};
 use crate::{
     alloc::MigrateType,
     frame::{Extent, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
@@ -73,8 +77,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     fn clear(&mut self, zone: ZoneId, start: u32, end: u32) {
         let site = self.site(zone);
         let mut room = Room::anywhere(site.at, self.memory);
-        let effort = Effort::new(MigrateMode::Sync);
-        self.evacuate(site, (start, end), &effort, &mut room);
+        let how = Evacuation { effort: Effort::new(MigrateMode::Sync), all_or_none: false };
+        self.evacuate(site, (start, end), how, &mut room);
     }
 
     /// Takes a run of pageblocks that hold movable frames only.

@@ -112,8 +112,8 @@ pub enum ClaimEnd {
 ///   but through translations that were added to the batch.
 /// * Once a page is set moved or gone, nobody uses its old frames.
 pub unsafe trait Mover<P: Platform> {
-    /// Claims pages in `frames`, all of which are allocated, or lie on the lists of a CPU, or were
-    /// freed a moment ago.
+    /// Claims pages that have any of `frames`, ascending; these are allocated, or lie on the lists of a
+    /// CPU, or were freed a moment ago.
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd;
 
     /// Locks each page and its new frames, and takes it out of every page table into `batch`, which

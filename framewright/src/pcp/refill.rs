@@ -5,7 +5,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
-    zone::{Access, Refused},
+    zone::{Access, Refused, Rights},
 };
 
 /// What the lists say to a request.
@@ -106,7 +106,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
-        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how };
+        let unmixed = access.rights.has(Rights::UNMIXED);
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
         let mixed = match self.zone.take(self.platform, want, access, taken) {
             Ok(mixed) => mixed,
             Err(error) => {

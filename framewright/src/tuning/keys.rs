@@ -208,6 +208,14 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.alloc.compaction_retries, 0, 1000),
     },
     Key {
+        path: "alloc.defrag_mode",
+        default: "off",
+        range: "on, off",
+        meaning: "whether types are mixed in a pageblock only after reclaim and compaction were tried",
+        source: "Linux 6.15: vm.defrag_mode",
+        field: |t| Field::Switch(&mut t.alloc.defrag_mode),
+    },
+    Key {
         path: "tlb.batching",
         default: "lazy",
         range: "off, clean-only, all, lazy",

@@ -178,11 +178,13 @@ pub struct AllocTuning {
     /// Rounds after compaction that formed a block which others took, before it is asked to try
     /// harder; a quarter of them for costly orders.
     pub compaction_retries: u32,
+    /// Whether types are mixed in a pageblock only after reclaim and compaction were tried.
+    pub defrag_mode: bool,
 }
 
 impl Default for AllocTuning {
     fn default() -> Self {
-        Self { retries: 16, compaction_retries: 16 }
+        Self { retries: 16, compaction_retries: 16, defrag_mode: false }
     }
 }
 

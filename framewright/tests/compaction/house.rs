@@ -216,8 +216,12 @@ unsafe impl Mover<Machine> for House<'_, '_> {
         if self.happens(mishaps.contended) {
             return if self.below(2) == 0 { ClaimEnd::Contended } else { ClaimEnd::TooMany };
         }
-        let range = frames.start().get()..frames.end().get();
-        for (&at, page) in self.pages.borrow_mut().range_mut(range) {
+        let (start, end) = (frames.start().get(), frames.end().get());
+        let mut pages = self.pages.borrow_mut();
+        let before = pages.range(..start).next_back();
+        let overlaps = before.filter(|(at, page)| *at + (1 << page.order) > start);
+        let first = overlaps.map_or(start, |(&at, _)| at);
+        for (&at, page) in pages.range_mut(first..end) {
             assert!(!page.locked);
             let order = Order::new(page.order).unwrap();
             if page.claimed || page.pinned && self.below(2) == 0 {

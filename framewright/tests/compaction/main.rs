@@ -4,6 +4,7 @@
 mod form;
 mod house;
 mod ranges;
+mod relief;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -31,15 +32,32 @@ pub fn frames(pageblock: u64, count: u64) -> FrameRange {
 /// Runs a test on a memory of 64 MiB with two CPUs.
 pub fn in_house(set: &[(&str, &str)], seed: u64, test: impl FnOnce(&House<'_, '_>)) {
     let map = [frames(0, PAGEBLOCKS * 512).into()];
+    let config = Config { tuning: tuning(set), ..Config::new(&map, 2) };
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    test(&House::new(&memory, seed));
+}
+
+fn tuning(set: &[(&str, &str)]) -> Tuning {
     let mut tuning = Tuning::default();
     tuning.zone.min_free = Auto::Fixed(0);
     for (key, value) in set {
         tuning.set(key, value).unwrap();
     }
-    let config = Config { tuning, ..Config::new(&map, 2) };
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
-    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
-    test(&House::new(&memory, seed));
+    tuning
+}
+
+/// A house that stays, and that requests in its memory turn to when they are short of it.
+pub fn house_with_relief(set: &[(&str, &str)], seed: u64) -> &'static House<'static, 'static> {
+    let map = [frames(0, PAGEBLOCKS * 512).into()];
+    let config = Config { tuning: tuning(set), ..Config::new(&map, 2) };
+    let metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let metadata = Box::leak(Box::new(metadata)).as_mut();
+    let memory = Memory::new(Machine::default(), &config, metadata).unwrap();
+    let memory: &'static _ = Box::leak(Box::new(memory));
+    let house = Box::leak(Box::new(House::new(memory, seed)));
+    relief::install(house);
+    house
 }
 
 /// Lets a compactor with a workspace of `room` pages work.

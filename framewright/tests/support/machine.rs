@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     mem::MaybeUninit,
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -12,7 +12,7 @@ use std::{
 use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait, poison_word},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait, poison_word},
     sync::{PlainWord, SpinFlag},
 };
 
@@ -28,6 +28,8 @@ pub struct Machine {
     /// What was written into each frame last.
     contents: Mutex<HashMap<Pfn, u64>>,
     masked: AtomicU32,
+    /// Who reclaims and compacts, if anybody does.
+    pub relief: OnceLock<&'static (dyn Relief + Sync)>,
 }
 
 impl Machine {
@@ -112,6 +114,13 @@ unsafe impl Platform for Machine {
         self.assert_no_lock();
         let value = self.read(from);
         self.write(to, Order::ZERO, value);
+    }
+
+    fn relief(&self) -> &dyn Relief {
+        match self.relief.get() {
+            Some(relief) => *relief,
+            None => &NoRelief,
+        }
     }
 
     fn now(&self) -> u64 {
