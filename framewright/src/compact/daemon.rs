@@ -6,6 +6,7 @@ use crate::{
     frame::Order,
     memory::Memory,
     migrate::MigrateMode,
+    observe::{CompactEvent, Event},
     platform::Platform,
     tuning::CompactTuning,
     zone::{NodeId, ZoneKind},
@@ -31,11 +32,11 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let memory = self.memory;
         let goal = Goal::of_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
         let mut formed = false;
+        self.trace(CompactEvent::DaemonWake { node, order, highest });
         let zones = memory.zones().filter(|zone| zone.node == node && zone.managed > 0);
         for zone in zones.filter(|zone| zone.kind <= highest) {
             let site = self.site(zone.id);
-            let deferral = &site.hints.deferral;
-            if deferral.refuses(order) {
+            if site.is_deferred(order) {
                 continue;
             }
             let outcome = match suitable::refuse(site, &goal, highest, memory.tuning()) {
@@ -48,16 +49,23 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             match outcome {
                 Outcome::Success => {
                     formed = true;
-                    deferral.reset(order, false);
+                    site.succeed(order);
                 }
                 Outcome::Complete | Outcome::PartialSkipped => {
                     memory.drain_every_cpu(zone.id);
-                    deferral.defer(order);
+                    site.defer(order);
                 }
                 _ => {}
             }
         }
+        self.trace(CompactEvent::DaemonSleep { node });
         formed
+    }
+
+    fn trace(&self, event: CompactEvent) {
+        if P::TRACING {
+            self.memory.platform().trace(self.cpu, &Event::Compaction(event));
+        }
     }
 
     /// Who reclaims in the background on a node is about to sleep: pageblocks that were skipped since

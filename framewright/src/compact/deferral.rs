@@ -68,6 +68,12 @@ impl Deferral {
             && self.considered.load(Ordering::Relaxed) >= 1 << MAX_SHIFT
     }
 
+    /// The least order that failed, the attempts refused since, and how many are; for people.
+    pub(super) fn numbers(&self) -> (u32, u32, u32) {
+        let failed = if self.failed() == NONE { 0 } else { self.failed() };
+        (failed, self.considered.load(Ordering::Relaxed), 1 << self.shift())
+    }
+
     fn shift(&self) -> u32 {
         self.shift.load(Ordering::Relaxed)
     }

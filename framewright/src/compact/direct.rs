@@ -5,6 +5,7 @@ use crate::{
     alloc::Request,
     frame::Block,
     migrate::MigrateMode,
+    observe::{CompactEvent, Event},
     platform::{Captured, CompactPriority, Compacted, Need, Platform},
     zone::NodeId,
 };
@@ -29,10 +30,16 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let order = need.request.order();
         let memory = self.memory;
         let mut result = Outcome::Skipped;
+        if P::TRACING {
+            let event = CompactEvent::TryPages {
+                request: need.request,
+                priority: CompactPriority::Sync as u8 - priority as u8,
+            };
+            memory.platform().trace(self.cpu, &Event::Compaction(event));
+        }
         for (id, _) in memory.candidates(need.cpu, need.request) {
             let site = self.site(id);
-            let hints = site.hints;
-            if !thorough && hints.deferral.refuses(order) {
+            if !thorough && site.is_deferred(order) {
                 result = result.max(Outcome::Deferred);
                 continue;
             }
@@ -42,11 +49,11 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             result = result.max(outcome);
             match outcome {
                 Outcome::Success => {
-                    hints.deferral.reset(order, false);
+                    site.succeed(order);
                     break;
                 }
                 Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
-                    hints.deferral.defer(order);
+                    site.defer(order);
                 }
                 _ => {}
             }

@@ -161,7 +161,7 @@ struct ClaimedRun {
 /// What a pageblock holds now.
 pub(super) fn contents<P: Platform>(site: Site<'_, '_, P>, block: u32) -> Contents {
     site.hints.counters.compact_headers.add(1);
-    site.at.zone.with(site.at.platform, |buddy| buddy.contents(block))
+    site.at.zone.contents(site.at.platform, block)
 }
 
 /// Allocated frames from `start` to `end`.

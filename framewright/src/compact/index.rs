@@ -32,18 +32,34 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         &mut self,
         site: Site<'c, 'm, P>,
         goal: Goal,
+        captured: Option<&mut Captured>,
+    ) -> Outcome {
+        let end = site.at.zone.spanned() as u32;
+        let first = site.hints.resume().map_or(0, |block| block << PAGEBLOCK_ORDER);
+        site.trace_run(&goal, (first, end), None);
+        let mut last = first;
+        let outcome = self.empty_sources(site, &goal, captured, &mut last);
+        site.trace_run(&goal, (last, end), Some(outcome));
+        outcome
+    }
+
+    /// Empties one pageblock after the other; `last` is the first frame of the last one.
+    fn empty_sources(
+        &mut self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
         mut captured: Option<&mut Captured>,
+        last: &mut u32,
     ) -> Outcome {
         let most = u64::from(self.memory.tuning().compact.frames);
         let mut moved = 0;
         loop {
-            if self.has_formed(site, &goal) {
-                return Outcome::Success;
+            let finished = self.finished(site, goal, moved >= most);
+            site.trace_judged(goal, true, finished);
+            if let Some(outcome) = finished {
+                return outcome;
             }
-            if goal.is_direct() && moved >= most {
-                return Outcome::Contended;
-            }
-            let source = match self.find_source(site, &goal) {
+            let source = match self.find_source(site, goal) {
                 Source::Found(source) => source,
                 Source::Later => return Outcome::Contended,
                 Source::None => {
@@ -52,10 +68,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                     return Outcome::Complete;
                 }
             };
-            if goal.caller == Caller::Proactive && is_good_enough(self.memory, site) {
-                return Outcome::Success;
-            }
-            let emptied = self.empty(site, &goal, source, captured.as_deref_mut());
+            *last = source << PAGEBLOCK_ORDER;
+            let emptied = self.empty(site, goal, source, captured.as_deref_mut());
             moved += emptied.moved;
             match emptied.outcome {
                 // Of the others none is emptier: for them there is no more room than for this one.
@@ -66,6 +80,16 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 _ => _ = site.hints.skip.set(source),
             }
         }
+    }
+
+    fn finished(&self, site: Site<'c, 'm, P>, goal: &Goal, spent: bool) -> Option<Outcome> {
+        if self.has_formed(site, goal) {
+            return Some(Outcome::Success);
+        }
+        if goal.caller == Caller::Proactive && is_good_enough(self.memory, site) {
+            return Some(Outcome::Success);
+        }
+        (goal.is_direct() && spent).then_some(Outcome::Contended)
     }
 
     fn has_formed(&self, site: Site<'c, 'm, P>, goal: &Goal) -> bool {
@@ -84,7 +108,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 return Source::Later;
             }
             let seen = self.search(site, goal, search);
-            site.hints.counters.compact_headers.add(u64::from(seen.headers));
+            site.looked_at_headers(seen.headers);
             if let Some(source) = seen.found {
                 return Source::Found(source);
             }

@@ -44,6 +44,7 @@
 //! | `index` | by index |
 //! | `scan` | by two scanners |
 //! | `state`, `deferral`, `skip` | what a zone remembers |
+//! | `trace` | what is told of it |
 
 mod compactor;
 mod daemon;
@@ -59,6 +60,7 @@ mod scan;
 mod skip;
 mod state;
 mod suitable;
+mod trace;
 
 pub use compactor::{Compactor, Workspace};
 pub(crate) use skip::SkipHints;

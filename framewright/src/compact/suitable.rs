@@ -20,6 +20,17 @@ pub(super) fn refuse<P: Platform>(
     highest: ZoneKind,
     tuning: &Tuning,
 ) -> Option<Outcome> {
+    let refused = judge(site, goal, highest, tuning);
+    site.trace_judged(goal, false, refused);
+    refused
+}
+
+fn judge<P: Platform>(
+    site: Site<'_, '_, P>,
+    goal: &Goal,
+    highest: ZoneKind,
+    tuning: &Tuning,
+) -> Option<Outcome> {
     let order = goal.order?;
     let costly = order.get() > COSTLY_ORDER;
     let zone = site.at.zone;

@@ -17,7 +17,7 @@ mod tlb;
 
 pub(crate) use compact::CompactCounters;
 pub use compact::CompactStats;
-pub use compact_event::CompactEvent;
+pub use compact_event::{CompactEvent, DeferStep, Scanner};
 pub(crate) use counters::CpuCounters;
 pub use counters::{CpuStats, DrainReason};
 pub use event::{Corruption, Event, Finding};

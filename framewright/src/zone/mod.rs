@@ -17,12 +17,12 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, IsolationRefused, MigrateType, PARTIAL,
-        Pageblock, Refusals, Want,
+        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, Contents, IsolationRefused, MigrateType,
+        PARTIAL, Pageblock, Refusals, Want, Watch,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Platform, Section, Site},
+    platform::{self, Cost, Miss, Platform, Section, Site},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
@@ -364,6 +364,16 @@ impl<'m, P: Platform> Zone<'m, P> {
         });
         self.managed.fetch_sub((removed << PAGEBLOCK_ORDER) as u64, Ordering::Relaxed);
         removed
+    }
+
+    /// What a pageblock holds.
+    pub(crate) fn contents(&self, platform: &P, pageblock: u32) -> Contents {
+        self.with(platform, |buddy| {
+            let hooks = self.hooks(platform);
+            hooks.pageblock(pageblock, Miss::Dependent, false, platform::Access::Read);
+            platform.cost(Cost::Search, 1);
+            buddy.contents(pageblock)
+        })
     }
 
     /// Withholds a pageblock from allocation.

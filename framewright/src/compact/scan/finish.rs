@@ -4,14 +4,20 @@ use super::{FRAMES, Outcome, Run};
 use crate::{
     compact::{Caller, daemon::is_good_enough},
     frame::PAGEBLOCK_ORDER,
-    observe::{CompactEvent, Event},
+    observe::CompactEvent,
     platform::Platform,
     sync::Ordering,
 };
 
 impl<P: Platform> Run<'_, '_, '_, P> {
     /// What the run came to, if it is over.
-    pub(super) fn finished(&mut self) -> Option<Outcome> {
+    pub(super) fn finished(&self) -> Option<Outcome> {
+        let finished = self.judge();
+        self.site.trace_judged(&self.goal, true, finished);
+        finished
+    }
+
+    fn judge(&self) -> Option<Outcome> {
         if self.have_met() {
             return Some(self.meet());
         }
@@ -51,34 +57,12 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if self.is_whole { Outcome::Complete } else { Outcome::PartialSkipped }
     }
 
-    pub(super) fn trace_begin(&self) {
-        self.trace(|run| run.bounds(None));
-    }
-
-    pub(super) fn trace_end(&self, outcome: Outcome) {
-        self.trace(|run| run.bounds(Some(outcome.name())));
-    }
-
     pub(super) fn trace_moved(&self, moved: u64, failed: u64) {
-        self.trace(|_| CompactEvent::MigratePages { moved, failed });
+        self.site.trace(|| CompactEvent::MigratePages { moved, failed });
     }
 
-    fn bounds(&self, status: Option<&'static str>) -> CompactEvent {
-        let zone = self.site.at.zone;
-        CompactEvent::Run {
-            zone_start: zone.pfn(0),
-            migrate: zone.pfn(self.migrate),
-            free: zone.pfn(self.free.below() << PAGEBLOCK_ORDER),
-            zone_end: zone.pfn(zone.spanned() as u32),
-            sync: !self.goal.is_async(),
-            status,
-        }
-    }
-
-    pub(super) fn trace(&self, event: impl FnOnce(&Self) -> CompactEvent) {
-        if P::TRACING {
-            let event = Event::Compaction(event(self));
-            self.site.at.platform.trace(self.site.at.id, &event);
-        }
+    /// Where the scanners are.
+    pub(super) fn positions(&self) -> (u32, u32) {
+        (self.migrate, self.free.below() << PAGEBLOCK_ORDER)
     }
 }

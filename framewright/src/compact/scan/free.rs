@@ -5,9 +5,13 @@
 use super::{FRAMES, Goal};
 use crate::{
     buddy::{Bundle, Bundles, Contents, MigrateType},
-    compact::{compactor::Site, evacuate::contents},
+    compact::{
+        compactor::Site,
+        evacuate::{contents, range},
+    },
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
     migrate::Targets,
+    observe::{CompactEvent, Scanner},
     platform::Platform,
     tuning::CompactRepairs,
     zone::Watermark,
@@ -91,7 +95,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         self.search();
         while self.stash.blocks() < self.wanted && self.below > self.migrate + 1 {
             let block = self.below - 1;
-            if !self.sweep(block) {
+            if !self.sweep(block, Scanner::Free) {
                 break;
             }
             self.below = block;
@@ -122,12 +126,11 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         let (found, seen) = zone.with(platform, |buddy| {
             buddy.find_listed((0, order.get()), entries, passes, |at, before| at > before)
         });
-        self.site.hints.counters.compact_headers.add(u64::from(seen));
-        self.site.hints.counters.compact_free_scanned.add(u64::from(seen));
+        self.site.looked_at_headers(seen);
         match found {
             Some(block) => {
                 self.misses = 0;
-                self.sweep(block);
+                self.sweep(block, Scanner::FastFree);
             }
             None => self.misses += 1,
         }
@@ -135,7 +138,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
 
     /// Takes what is needed from a pageblock; whether that was all it has, or it is none to take
     /// from.
-    fn sweep(&mut self, block: u32) -> bool {
+    fn sweep(&mut self, block: u32, by: Scanner) -> bool {
         if self.site.at.zone.is_absent(block) {
             return true;
         }
@@ -152,7 +155,11 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
             buddy.take_in_pageblock(block, Order::ZERO, missing, out)
         });
         let swept = taken >= u32::from(held.free);
-        self.count(&held, taken, swept);
+        let scanned = self.count(&held, taken, swept);
+        let first = block << PAGEBLOCK_ORDER;
+        let range = range(self.site, first, first + FRAMES);
+        let taken = u64::from(taken);
+        self.site.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
         if swept && !thorough {
             self.site.hints.skip.set(block);
         }
@@ -169,7 +176,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     }
 
     /// Books what of a pageblock was looked at: up to the last frame that was taken.
-    fn count(&self, held: &Contents, taken: u32, swept: bool) {
+    fn count(&self, held: &Contents, taken: u32, swept: bool) -> u64 {
         let strides = self.goal.is_async() && held.free == 0;
         let looked_at = match swept {
             true if strides => FRAMES / STRIDE,
@@ -177,8 +184,9 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
             false => position_of(&held.map, taken),
         };
         let counters = &self.site.hints.counters;
-        counters.compact_free_scanned.add(u64::from(looked_at));
+        self.site.scanned_for_room(looked_at);
         counters.compact_isolated.add(u64::from(taken));
+        u64::from(looked_at)
     }
 
     /// A larger block from the pageblocks that it has not come to.

@@ -6,7 +6,7 @@ use crate::{
     compact::evacuate::{contents, next_run, range, within},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
     migrate::{ClaimEnd, Claims},
-    observe::CompactEvent,
+    observe::{CompactEvent, Scanner},
     platform::Platform,
 };
 
@@ -101,7 +101,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         let (found, seen) = zone.with(platform, |buddy| {
             buddy.find_listed((SEARCHED_ORDER, order), entries, passes, |at, before| at < before)
         });
-        self.site.hints.counters.compact_headers.add(u64::from(seen));
+        self.site.looked_at_headers(seen);
         match found {
             Some(found) => {
                 self.misses = 0;
@@ -197,14 +197,14 @@ impl<P: Platform> Run<'_, '_, '_, P> {
 
     /// Somebody was in the way. What is claimed moves before it ends.
     fn abort(&mut self, count: usize, scanned: u64) -> Isolated {
-        self.site.hints.counters.compact_migrate_scanned.add(scanned);
+        self.site.scanned_for_pages(scanned);
         self.compactor.abandon(0..count, &mut self.free);
         Isolated::Abort
     }
 
     fn book(&mut self, block: u32, from: u32, scanned: u64, count: usize) {
         let counters = &self.site.hints.counters;
-        counters.compact_migrate_scanned.add(scanned);
+        self.site.scanned_for_pages(scanned);
         if count > 0 {
             self.last = Some(self.migrate);
         }
@@ -212,7 +212,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         counters.compact_isolated.add(u64::from(taken));
         let range = range(self.site, from, self.migrate.max(from));
         debug_assert!(from >> PAGEBLOCK_ORDER == block);
-        self.trace(|_| CompactEvent::IsolatePages { range, scanned, taken: taken.into() });
+        let (by, taken) = (Scanner::Migrate, taken.into());
+        self.site.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
     }
 
     /// Pages that may be claimed at once.

@@ -49,7 +49,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let tag = self.memory.tag();
         let keeps = captured.as_ref().is_some_and(|captured| !captured.is_kept());
         let mut run = Run::begin(self, site, goal, keeps);
-        run.trace_begin();
+        site.trace_run(&goal, run.positions(), None);
         let outcome = run.go();
         run.end(outcome);
         let Some((frame, order)) = run.free.take_captured() else { return outcome };
@@ -204,6 +204,6 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         if let Some(block) = highest {
             self.site.hints.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
         }
-        self.trace_end(outcome);
+        self.site.trace_run(&self.goal, self.positions(), Some(outcome));
     }
 }

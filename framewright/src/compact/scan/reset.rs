@@ -14,7 +14,7 @@ pub(in crate::compact) fn reset_hints<P: Platform>(site: Site<'_, '_, P>) {
     let blocks = (site.at.zone.spanned() >> PAGEBLOCK_ORDER) as u32;
     let (mut low, mut high) = (None, None);
     for block in 0..blocks {
-        let held = site.at.zone.with(site.at.platform, |buddy| buddy.contents(block));
+        let held = site.at.zone.contents(site.at.platform, block);
         let (is_source, is_target) =
             (held.movable > 0, held.free > 0 && held.of == MigrateType::Movable);
         if is_source || is_target {
