@@ -44,7 +44,7 @@
 //! | `index` | by index |
 //! | `scan` | by two scanners |
 //! | `state`, `deferral`, `skip` | what a zone remembers |
-//! | `trace` | what is told of it |
+//! | `trace`, `view` | what is told of it, and what people see |
 
 mod compactor;
 mod daemon;
@@ -61,10 +61,12 @@ mod skip;
 mod state;
 mod suitable;
 mod trace;
+mod view;
 
 pub use compactor::{Compactor, Workspace};
 pub(crate) use skip::SkipHints;
 pub(crate) use state::ZoneCompaction;
+pub use view::{PageblockView, ScannersView};
 
 use crate::{
     alloc::{MigrateType, Request},

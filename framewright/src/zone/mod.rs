@@ -96,6 +96,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
     }
 
+    pub(crate) fn id(&self) -> ZoneId {
+        self.place.id
+    }
+
     /// The node it is on.
     pub(crate) fn node(&self) -> NodeId {
         self.place.node

@@ -227,3 +227,40 @@ fn background(house: &House<'_, '_>) {
         _ => compactor.forget_hints(node),
     });
 }
+
+#[test]
+fn scanners_that_met_are_reset_and_a_type_alone_gets_no_hint() {
+    for repaired in [true, false] {
+        let switch = if repaired { "on" } else { "off" };
+        let set = [
+            ("compact.method", "scan"),
+            ("compact.repair.reset_on_meeting", switch),
+            ("compact.repair.unmarked_types", switch),
+        ];
+        in_house(&set, 11, |house| {
+            scatter(house, 3);
+            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let zone = house.memory.zones().next().unwrap();
+            for foreign in house.memory.pageblocks(zone.id).step_by(2) {
+                assert!(house.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
+            }
+            let has_hint = || {
+                let mut foreign = house.memory.pageblocks(zone.id).step_by(2);
+                foreign.any(|block| block.skip)
+            };
+            let mut marked = false;
+            for _ in 0..20 {
+                form(house, HUGE, CompactPriority::Async);
+                marked |= has_hint();
+            }
+            assert_eq!(marked, !repaired, "a pageblock of another type is marked");
+            let met = (0..100)
+                .any(|_| form(house, HUGE, CompactPriority::SyncLight).0 == Compacted::Complete);
+            assert!(met);
+            let at = house.memory.scanners(zone.id).unwrap();
+            let end = zone.start.offset(zone.spanned);
+            let is_reset = (at.migrate_sync, at.free) == (zone.start, end);
+            assert_eq!(is_reset, repaired, "{at:?}");
+        });
+    }
+}

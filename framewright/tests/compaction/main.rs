@@ -5,6 +5,7 @@ mod form;
 mod house;
 mod ranges;
 mod relief;
+mod repairs;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -31,7 +32,17 @@ pub fn frames(pageblock: u64, count: u64) -> FrameRange {
 
 /// Runs a test on a memory of 64 MiB with two CPUs.
 pub fn in_house(set: &[(&str, &str)], seed: u64, test: impl FnOnce(&House<'_, '_>)) {
-    let map = [frames(0, PAGEBLOCKS * 512).into()];
+    in_house_of(PAGEBLOCKS, set, seed, test);
+}
+
+/// The same on a memory of so many pageblocks.
+pub fn in_house_of(
+    pageblocks: u64,
+    set: &[(&str, &str)],
+    seed: u64,
+    test: impl FnOnce(&House<'_, '_>),
+) {
+    let map = [frames(0, pageblocks * 512).into()];
     let config = Config { tuning: tuning(set), ..Config::new(&map, 2) };
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
