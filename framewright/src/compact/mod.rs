@@ -20,7 +20,7 @@
 //! be switched back.
 //!
 //! **How hard**: without waiting, waiting for locks, or whatever it takes
-//! ([`MigrateMode`](crate::migrate::MigrateMode)). After failures compaction is given a rest, up to
+//! ([`MigrateMode`]). After failures compaction is given a rest, up to
 //! 63 attempts long.
 //!
 //! **Who calls**: the embedder, with a [`Compactor`], which knows how the embedder moves pages
