@@ -18,13 +18,15 @@
 //!  frame     Pfn, Order, FrameRange, Block
 //! ```
 //!
+//! Above them: [`reclaim`] (which pages can go), [`tlb`] (what CPUs remember of those that went).
+//!
 //! Beside them: [`platform`] (the machine below), `sync` (every atomic), [`tuning`] (every
 //! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction),
 //! `hardening` (what the highest level of it adds).
 //!
-//! Lock order, outermost first: the embedder's own locks, the lists of a CPU, the zone.
-//! Nothing of the embedder is called under the latter two, but for the wait hook of the zone lock
-//! itself.
+//! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a
+//! CPU, the zone. Nothing of the embedder is called under the latter three, but for the wait hook
+//! of these locks themselves.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -42,6 +44,7 @@ pub mod migrate;
 pub mod observe;
 mod pcp;
 pub mod platform;
+pub mod reclaim;
 mod set;
 pub mod sync;
 pub mod tlb;

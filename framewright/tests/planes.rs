@@ -17,7 +17,7 @@ fn with_planes(planes: Planes, test: impl FnOnce(&Memory<'_, Machine>, &Layout))
 
 #[test]
 fn a_plane_has_an_entry_for_every_frame_and_no_other() {
-    with_planes(Planes { flags: true, owners: true }, |memory, _| {
+    with_planes(Planes { flags: true, owners: true, lru: false }, |memory, _| {
         for number in [700, 701, 2999] {
             let pfn = Pfn::new(number);
             assert_eq!(memory.frame_flags(pfn).unwrap().fetch_or(4, Ordering::Relaxed), 0);
@@ -41,7 +41,7 @@ fn what_was_not_asked_for_is_not_there_and_costs_nothing() {
         assert!(memory.frame_owner(Pfn::new(700)).is_none());
         without = layout.bytes();
     });
-    with_planes(Planes { flags: true, owners: false }, |memory, layout| {
+    with_planes(Planes { flags: true, ..Planes::default() }, |memory, layout| {
         assert!(memory.frame_owner(Pfn::new(700)).is_none());
         // Five pageblocks hold the frames.
         assert_eq!(layout.bytes() - without, 5 * 512);

@@ -42,7 +42,12 @@ impl Family {
     /// Whatever programs touch of their own.
     pub const PROGRAM: Self = Self(9);
 
-    const COUNT: usize = 11;
+    /// Heads of LRU lists, by node.
+    pub const LRU_NODES: Self = Self(12);
+    /// Links of LRU lists, by node.
+    pub const LRU_LINKS: Self = Self(13);
+
+    const COUNT: usize = 14;
 }
 
 /// A logical cache line.

@@ -15,7 +15,7 @@ pub(crate) struct SectionId {
 
 /// Who is inside: a CPU plus one.
 #[derive(Default)]
-pub(super) struct Sections([Vec<u16>; 4]);
+pub(super) struct Sections([Vec<u16>; 6]);
 
 impl Sections {
     /// Puts somebody into a section, or nobody; who was there.

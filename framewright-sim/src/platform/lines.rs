@@ -2,7 +2,7 @@
 
 use crate::engine::{Family, Line, Machine, SectionId};
 use framewright::{
-    CpuId, ZoneId,
+    CpuId, NodeId, ZoneId,
     platform::{self, Section},
 };
 
@@ -20,7 +20,7 @@ pub(super) fn set_homes(machine: &Machine) {
     ];
     let last = nodes.iter().copied().max().unwrap_or_default();
     for zone in 0..=last {
-        for family in of_zones {
+        for family in of_zones.into_iter().chain([Family::LRU_NODES, Family::LRU_LINKS]) {
             machine.set_home(family, zone.into(), zone);
         }
         for (cpu, &node) in nodes.iter().enumerate() {
@@ -34,6 +34,7 @@ pub(super) fn set_homes(machine: &Machine) {
 #[inline(always)]
 pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
     let of_zone = |family, zone: ZoneId, index| Line { family, member: zone.index() as u32, index };
+    let of_node = |family, node: NodeId, index| Line { family, member: node.index() as u32, index };
     match line {
         platform::Line::ZoneWords(zone) => of_zone(Family::ZONE_WORDS, zone, 0),
         platform::Line::ZoneIndex(zone, index) => of_zone(Family::ZONE_INDEX, zone, index),
@@ -46,6 +47,8 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
             let member = of_both(zone, cpu, cpus) as u32;
             Line { family: Family::CPU_STORES, member, index }
         }
+        platform::Line::LruNode(node) => of_node(Family::LRU_NODES, node, 0),
+        platform::Line::LruLinks(node, index) => of_node(Family::LRU_LINKS, node, index),
         // Lines that the library may add are cold for nobody.
         _ => Line { family: Family::PROGRAM, member: 0, index: 0 },
     }
@@ -59,6 +62,8 @@ pub(super) fn section(section: Section, cpus: u16) -> SectionId {
             SectionId { name: "lists", table: 0, index: of_both(zone, cpu, cpus) }
         }
         Section::Zone(zone) => SectionId { name: "zone", table: 1, index: zone.index() },
+        Section::Lru(node) => SectionId { name: "LRU lists", table: 4, index: node.index() },
+        Section::LruBatch(cpu) => SectionId { name: "LRU batch", table: 5, index: cpu.index() },
         Section::Parked => SectionId { name: "parked frames", table: 2, index: 0 },
         _ => unreachable!("a section that is not simulated: {section:?}"),
     }

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use super::AddressSpace;
+use framewright::tlb::Scope;
+
+use super::{AddressSpace, Mmu};
 use crate::engine::{Cpu, CpuSet, Handler};
 
 /// Pages above which everything is flushed instead, as Linux does.
@@ -77,5 +79,34 @@ impl AddressSpace {
             });
         }
         cpu.restore_interrupts(masked);
+    }
+}
+
+impl Mmu {
+    /// Makes this CPU forget what it can reach: of the address space that it has loaded. It compares
+    /// the generations of others when it loads them.
+    pub(super) fn forget(&self, cpu: Cpu<'_>, scope: Scope) {
+        let loaded = self.unit(cpu).loaded.borrow().upgrade().map(AddressSpace);
+        let Some(space) = loaded else { return };
+        match scope {
+            Scope::Everything if self.unit(cpu).lazy.get() => space.unload(cpu),
+            Scope::Everything => space.follow(cpu, u64::MAX),
+            Scope::Pages { space: number, first, pages } if number == space.id().number() => {
+                space.forget_pages(cpu, first, pages);
+            }
+            Scope::Pages { .. } => {}
+        }
+    }
+}
+
+impl AddressSpace {
+    /// Forgets some pages, and has not followed any generation by that.
+    fn forget_pages(&self, cpu: Cpu<'_>, first: u64, pages: u32) {
+        self.mmu().step(cpu);
+        for page in first..first + u64::from(pages) {
+            self.mmu().unit(cpu).tlb.forget(self.id(), page as u32);
+        }
+        self.mmu().count(|stats| stats.flushes += 1);
+        cpu.work(u64::from(pages) * self.mmu().0.costs.flush_page);
     }
 }

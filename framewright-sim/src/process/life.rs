@@ -58,6 +58,21 @@ impl Process {
         process
     }
 
+    /// A process that has pages at the same addresses as another, and shares their contents with
+    /// it. Where they come from is the embedder's business: see
+    /// [`Trouble::Elsewhere`].
+    #[must_use]
+    pub fn sharing(&self, pages: Range<u32>) -> Self {
+        let process = Self::new(self.space.mmu());
+        if let Some(oracle) = self.space.mmu().oracle() {
+            pages.clone().for_each(|page| {
+                oracle.page_shared(process.space.id(), page, self.space.id());
+            });
+        }
+        process.space.0.regions.borrow_mut().push(Region { pages, writable: true });
+        process
+    }
+
     /// Maps anonymous memory at `pages`, where nothing is mapped. Frames come when it is used.
     pub fn map(&self, cpu: Cpu<'_>, pages: Range<u32>) {
         self.space.locked(cpu, || self.own(pages));
@@ -148,6 +163,33 @@ impl Process {
             .locked(cpu, || self.install(cpu, page, access, Fresh { frame, table }, &mut surplus));
         self.release(cpu, &surplus, frames);
         result
+    }
+
+    /// Sees to it that there is a page table for a page.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble::OutOfMemory`].
+    pub(crate) fn reach(
+        &self,
+        cpu: Cpu<'_>,
+        page: u32,
+        frames: &mut dyn FrameSource,
+    ) -> Result<(), Trouble> {
+        let tables = &self.space.0.tables;
+        if tables.reach(page) {
+            return Ok(());
+        }
+        let mut table = Some(self.obtain(cpu, Purpose::Table, frames)?);
+        self.space.locked(cpu, || {
+            if !tables.reach(page)
+                && let Some(table) = table.take()
+            {
+                tables.extend(page, table);
+            }
+        });
+        self.release(cpu, table.as_slice(), frames);
+        Ok(())
     }
 
     /// Installs what a fault brought, under the lock; what is not needed is surplus.

@@ -19,6 +19,14 @@ const SLOTS: usize = 6;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SpaceId(pub(super) u32);
 
+impl SpaceId {
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0.into()
+    }
+}
+
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MmuStats {

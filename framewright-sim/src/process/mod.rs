@@ -22,6 +22,7 @@
 //! | `space`   | an address space: single accesses to what is shared             |
 //! | `access`  | loads and stores of programs; accessed and dirty bits           |
 //! | `flush`   | flushing, here and elsewhere                                    |
+//! | `shootdown` | the same for the library's flush batches                      |
 //! | `switch`  | loading an address space; being lazy                            |
 //! | `oracle`  | lives and contents of frames, last stores, what is wrong        |
 //! | `life`    | a process: mapping, faults, unmapping, exit, in the right order |
@@ -41,6 +42,7 @@ mod life;
 mod mmu;
 mod oracle;
 mod pte;
+mod shootdown;
 mod space;
 mod switch;
 mod tlb;
@@ -52,6 +54,7 @@ pub use life::{Process, Trouble};
 pub use mmu::{Mmu, MmuStats, SpaceId};
 pub use oracle::{Oracle, Symptom, Token};
 pub use pte::{Mapping, Pte};
+pub use shootdown::Shooter;
 pub use space::AddressSpace;
 
 #[cfg(test)]

@@ -9,7 +9,10 @@
 //! Looking once more when all is over is what makes lost writes easy to find: nobody needs to
 //! happen to read the page again.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 use super::SpaceId;
 use crate::engine::Cpu;
@@ -66,11 +69,11 @@ struct Frame {
     contents: Cell<Token>,
 }
 
-/// The last store to a page, as its programs see it.
+/// The last store to a page, as its programs see it; shared where pages are.
 struct Page {
     space: SpaceId,
     page: u32,
-    last: Token,
+    last: Rc<Cell<Token>>,
 }
 
 /// See the module.
@@ -150,7 +153,16 @@ impl Oracle {
 
     /// A page exists from now on, and is full of zeroes.
     pub(super) fn page_mapped(&self, space: SpaceId, page: u32) {
-        self.pages.borrow_mut().push(Page { space, page, last: Token::ZERO });
+        self.pages.borrow_mut().push(Page { space, page, last: Rc::default() });
+    }
+
+    /// A page exists from now on that is another's, too: what is stored to one is loaded from the
+    /// other.
+    pub(super) fn page_shared(&self, space: SpaceId, page: u32, with: SpaceId) {
+        let mut pages = self.pages.borrow_mut();
+        let known = pages.iter().find(|known| known.space == with && known.page == page);
+        let last = known.map_or_else(Rc::default, |known| Rc::clone(&known.last));
+        pages.push(Page { space, page, last });
     }
 
     /// A page is gone: whoever reaches it from now on is wrong.
@@ -174,9 +186,8 @@ impl Oracle {
         let token = Token(self.tokens.get() + 1);
         self.tokens.set(token.0);
         self.fill(at.frame, token);
-        let mut pages = self.pages.borrow_mut();
-        if let Some(page) = pages.iter_mut().find(|known| at.is_to(known)) {
-            page.last = token;
+        if let Some(page) = self.pages.borrow().iter().find(|known| at.is_to(known)) {
+            page.last.set(token);
         }
         token
     }
@@ -187,7 +198,8 @@ impl Oracle {
         if !frame.taken.get() || frame.life.get() != at.life {
             self.see(cpu, Symptom::StaleAccess, &at.to_string());
         }
-        let last = self.pages.borrow().iter().find(|known| at.is_to(known)).map(|page| page.last);
+        let last =
+            self.pages.borrow().iter().find(|known| at.is_to(known)).map(|page| page.last.get());
         last.unwrap_or_else(|| self.see(cpu, Symptom::UnmappedAccess, &at.to_string()))
     }
 
@@ -195,13 +207,13 @@ impl Oracle {
     pub(super) fn is_last(&self, space: SpaceId, page: u32, found: Token) -> bool {
         let pages = self.pages.borrow();
         let known = pages.iter().find(|known| known.space == space && known.page == page);
-        known.is_some_and(|known| known.last == found)
+        known.is_some_and(|known| known.last.get() == found)
     }
 
     /// The pages of an address space that were ever stored to.
     pub(super) fn stored_pages(&self, space: SpaceId) -> Vec<u32> {
         let pages = self.pages.borrow();
-        let stored = |known: &&Page| known.space == space && known.last != Token::ZERO;
+        let stored = |known: &&Page| known.space == space && known.last.get() != Token::ZERO;
         pages.iter().filter(stored).map(|known| known.page).collect()
     }
 }

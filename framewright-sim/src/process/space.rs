@@ -11,6 +11,8 @@ use std::{
     rc::Rc,
 };
 
+use framewright::tlb::DeferredFlush;
+
 use super::{Mapping, Mmu, Pte, SpaceId, pte::PageTables};
 use crate::engine::{Cpu, CpuSet, LockId};
 
@@ -31,6 +33,7 @@ pub(super) struct Space {
     pub(super) shared: Cell<bool>,
     /// Changes to the page tables that others have to follow. Starts at 1: 0 follows nothing.
     pub(super) generation: Cell<u64>,
+    owed: DeferredFlush,
 }
 
 /// A range of pages that a program may use.
@@ -53,6 +56,7 @@ impl AddressSpace {
             cpus: RefCell::default(),
             shared: Cell::new(false),
             generation: Cell::new(1),
+            owed: DeferredFlush::new(),
         }))
     }
 
@@ -60,6 +64,12 @@ impl AddressSpace {
     #[must_use]
     pub fn id(&self) -> SpaceId {
         self.0.id
+    }
+
+    /// Flushes that were put off and concern it.
+    #[must_use]
+    pub fn owed(&self) -> &DeferredFlush {
+        &self.0.owed
     }
 
     /// The units of the machine.
@@ -85,6 +95,11 @@ impl AddressSpace {
     #[must_use]
     pub fn pte(&self, cpu: Cpu<'_>, page: u32) -> Pte {
         self.mmu().step(cpu);
+        self.0.tables.get(page)
+    }
+
+    /// Reads an entry with nobody running.
+    pub(crate) fn entry(&self, page: u32) -> Pte {
         self.0.tables.get(page)
     }
 

@@ -27,6 +27,17 @@ pub enum Bug {
     /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
     /// cleared it has put off (Linux until 2017).
     SkippedFlush,
+    /// A page becomes writable while its old frame can still be read: the flush for that was put
+    /// off, and nobody has made up for it.
+    UnsettledWrite,
+    /// Truncating a file returns while a page that reclaim has parked can still be reached.
+    UnsettledTruncate,
+    /// Addresses are used anew while what was there, and is parked, can still be reached.
+    UnsettledReuse,
+    /// Parked frames are handed out although no CPU has flushed since.
+    ParkedHandedOut,
+    /// A CPU says that it has caught up with changes that came after it had looked.
+    LateEpoch,
     /// An allocator takes the first free frame without a lock.
     UnlockedTake,
     /// The lists of a CPU are drained without the barrier that makes its owner's store visible.
@@ -35,7 +46,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::FreeBeforeFlush,
         Self::EarlyMask,
         Self::ForgottenTarget,
@@ -44,6 +55,11 @@ impl Bug {
         Self::WriteOutBeforeFlush,
         Self::CopyBeforeFlush,
         Self::SkippedFlush,
+        Self::UnsettledWrite,
+        Self::UnsettledTruncate,
+        Self::UnsettledReuse,
+        Self::ParkedHandedOut,
+        Self::LateEpoch,
         Self::UnlockedTake,
         Self::MissingBarrier,
     ];
@@ -60,6 +76,11 @@ impl Bug {
             Self::WriteOutBeforeFlush => "write-out-before-flush",
             Self::CopyBeforeFlush => "copy-before-flush",
             Self::SkippedFlush => "skipped-flush",
+            Self::UnsettledWrite => "unsettled-write",
+            Self::UnsettledTruncate => "unsettled-truncate",
+            Self::UnsettledReuse => "unsettled-reuse",
+            Self::ParkedHandedOut => "parked-handed-out",
+            Self::LateEpoch => "late-epoch",
             Self::UnlockedTake => "unlocked-take",
             Self::MissingBarrier => "missing-barrier",
         }
@@ -77,6 +98,11 @@ impl Bug {
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
             Self::CopyBeforeFlush => "a page is copied while the old frame may still be stored to",
             Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
+            Self::UnsettledWrite => "a page becomes writable while its old frame can be read",
+            Self::UnsettledTruncate => "truncation returns while a parked page can be reached",
+            Self::UnsettledReuse => "addresses are used anew while a parked page can be reached",
+            Self::ParkedHandedOut => "parked frames are handed out and nobody has flushed",
+            Self::LateEpoch => "a CPU claims to have seen changes that came after it looked",
             Self::UnlockedTake => "an allocator takes the first free frame without a lock",
             Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",
         }
@@ -95,7 +121,10 @@ impl Bug {
             }
             Self::WriteOutBeforeFlush => &[LostWrite, WrongContents],
             Self::CopyBeforeFlush => &[LostWrite, WrongContents],
-            Self::SkippedFlush => &[UnmappedAccess],
+            Self::SkippedFlush | Self::UnsettledTruncate => &[UnmappedAccess],
+            Self::UnsettledReuse => &[UnmappedAccess, WrongContents],
+            Self::UnsettledWrite => &[WrongContents],
+            Self::ParkedHandedOut | Self::LateEpoch => &[StaleAccess, WrongContents],
             Self::UnlockedTake => &[TakenTwice],
             Self::MissingBarrier => &[SharedSection],
         }

@@ -14,14 +14,15 @@
 //! |------------|------------------------------------------------------------------------|
 //! | `bug`      | what can be put in, and by which symptoms it is known                   |
 //! | `unmap`, `switch`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
+//! | `parked`   | what must not happen to pages that wait for a flush                     |
 //! | `library`  | the library's allocator under threads, drains, hotplug, isolation       |
 //! | `stand_in` | small versions of what is around it                                    |
-//! | `world`    | where scenarios happen, and how they end                               |
+//! | `world`, `stage` | where scenarios happen, and how they end                         |
 //! | `hunt`     | one scenario, one bug, one schedule after the other                     |
 //! | `campaign` | many hunts, on all processors                                          |
 //!
-//! Parts around the allocator that the library does not have yet, reclaim and migration, are
-//! small stand-ins (`stand_in`).
+//! What an embedder owns, page tables, files, a disk, is there as small stand-ins (`stand_in`), and
+//! so are reclaim and migration; what they unmap they collect in the library's flush batches.
 
 mod bug;
 mod campaign;
@@ -29,8 +30,10 @@ mod hunt;
 mod library;
 mod migrate;
 mod munmap_race;
+mod parked;
 mod reclaim;
 mod rest;
+mod stage;
 mod stand_in;
 mod switch;
 mod take;
@@ -69,7 +72,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 12] = [
+pub static SCENARIOS: [Scenario; 17] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -123,6 +126,56 @@ pub static SCENARIOS: [Scenario; 12] = [
         affordable_bound: 2,
         force: &[],
         run: munmap_race::run,
+    },
+    Scenario {
+        name: "parked-write",
+        about: "a process stores to pages of a file that another reads and reclaim parks",
+        cpus: 3,
+        bugs: &[
+            Bug::UnsettledWrite,
+            Bug::ParkedHandedOut,
+            Bug::FreeBeforeFlush,
+            Bug::WriteOutBeforeFlush,
+        ],
+        affordable_bound: 2,
+        force: &[],
+        run: parked::write,
+    },
+    Scenario {
+        name: "parked-truncate",
+        about: "a file is truncated that a process reads and reclaim parks",
+        cpus: 3,
+        bugs: &[Bug::UnsettledTruncate],
+        affordable_bound: 2,
+        force: &[],
+        run: parked::truncate,
+    },
+    Scenario {
+        name: "parked-reuse",
+        about: "a thread uses addresses anew at which another reads what reclaim parks",
+        cpus: 3,
+        bugs: &[Bug::UnsettledReuse],
+        affordable_bound: 2,
+        force: &[],
+        run: parked::reuse,
+    },
+    Scenario {
+        name: "parked-meet",
+        about: "two CPUs reclaim at once and ask the same third one to flush",
+        cpus: 3,
+        bugs: &[Bug::WriteOutBeforeFlush],
+        affordable_bound: 2,
+        force: &[],
+        run: parked::meet,
+    },
+    Scenario {
+        name: "parked-switch",
+        about: "CPUs switch between processes, and catch up with what reclaim parks",
+        cpus: 3,
+        bugs: &[Bug::LateEpoch],
+        affordable_bound: 2,
+        force: &[],
+        run: parked::switch,
     },
     Scenario {
         name: "take",

@@ -3,10 +3,11 @@
 //! Reclaim puts flushes off, to do one for many pages. Whoever else unmaps such a page finds
 //! nothing to flush; if it believes that, it returns while the page can still be reached.
 
+use framewright::tuning::{FlushBatching, TlbTuning};
+
 use super::{
-    Bug, Verdict,
+    Bug, Verdict, stage,
     stand_in::{Disk, Reclaimer},
-    world::World,
 };
 use crate::{
     engine::{Cpu, Machine},
@@ -17,54 +18,57 @@ use crate::{
 };
 
 const PAGES: u32 = 3;
-const FRAMES: u32 = 6;
+const FRAMES: u32 = 8;
 
 /// CPU 0 unmaps a page that CPU 1 uses and CPU 2 reclaims among others.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    let world = &World::new(machine, FRAMES);
-    let process = &Process::with_memory(&world.mmu, 0..PAGES);
-    let disk = &Disk::new(PAGES);
-    let reclaimer = &Reclaimer::new(process, disk, bug);
-    let touch = |cpu: Cpu<'_>, page, access| {
-        let _ = disk.touch(cpu, process, page, access, &mut &world.stack);
-    };
-    world.run(
-        machine,
-        vec![
-            Box::new(|cpu| {
-                process.run_on(cpu);
-                touch(cpu, 1, Store);
-                unmap(cpu, world, reclaimer);
-                touch(cpu, 1, Load);
-            }),
-            Box::new(|cpu| {
-                process.run_on(cpu);
-                for access in [Store, Load, Load, Load, Load, Load, Store] {
-                    touch(cpu, 0, access);
-                }
-            }),
-            Box::new(|cpu| {
-                process.run_on(cpu);
-                touch(cpu, 2, Store);
-                reclaimer.reclaim(cpu, &[0, 1, 2], &mut &world.stack);
-            }),
-        ],
-        &[process],
-        |page, pte| disk.find(page, pte),
-    )
+    let tlb = TlbTuning { batching: FlushBatching::All, ..TlbTuning::default() };
+    stage::with(machine, FRAMES, tlb, |stage| {
+        let process = &Process::with_memory(&stage.world.mmu, 0..PAGES);
+        let disk = &Disk::new(PAGES);
+        let reclaimer = &Reclaimer { stage, process, disk, bug };
+        let touch = |cpu: Cpu<'_>, page, access| {
+            let _ = disk.touch(cpu, stage, process, page, access);
+        };
+        stage.world.run_holding(
+            machine,
+            vec![
+                Box::new(|cpu| {
+                    stage.run_on(cpu, process);
+                    touch(cpu, 1, Store);
+                    unmap(cpu, reclaimer);
+                    touch(cpu, 1, Load);
+                }),
+                Box::new(|cpu| {
+                    stage.run_on(cpu, process);
+                    for access in [Store, Load, Load, Load, Load, Load, Store] {
+                        touch(cpu, 0, access);
+                    }
+                }),
+                Box::new(|cpu| {
+                    stage.run_on(cpu, process);
+                    touch(cpu, 2, Store);
+                    reclaimer.reclaim(cpu, &[0, 1, 2]);
+                }),
+            ],
+            &[process],
+            |page, pte| disk.find(page, pte),
+            || process.frames() + stage.parked(),
+        )
+    })
 }
 
 /// Unmaps page 0.
-fn unmap(cpu: Cpu<'_>, world: &World, reclaimer: &Reclaimer<'_>) {
-    let process = reclaimer.process;
+fn unmap(cpu: Cpu<'_>, reclaimer: &Reclaimer<'_, '_>) {
+    let (process, stage) = (reclaimer.process, reclaimer.stage);
     process.disown(cpu, 0..1);
     let gathered = process.clear(cpu, &mut (0..1));
     if reclaimer.bug != Some(Bug::SkippedFlush) {
-        reclaimer.flush_deferred(cpu);
+        stage.flusher(cpu).settle(process.space().owed());
     }
     if !gathered.is_empty() {
         process.space().flush(cpu, gathered.len() as u64);
     }
     process.unreachable(0..1);
-    process.release(cpu, &gathered, &mut &world.stack);
+    process.release(cpu, &gathered, &mut &stage.world.stack);
 }

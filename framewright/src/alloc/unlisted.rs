@@ -5,7 +5,8 @@
 
 use super::{AllocError, Request, slow};
 use crate::{
-    frame::{Block, Pfn},
+    buddy::Bundles,
+    frame::{Block, Order, Pfn},
     memory::Memory,
     observe::Event,
     platform::{CpuId, Platform},
@@ -58,6 +59,22 @@ impl<'m, P: Platform> Memory<'m, P> {
             self.context(zone, ACCOUNT).free_to_zone(frame, order);
         }
         Ok(())
+    }
+
+    /// Frees single frames to their zones, with one hold of a zone's lock for many, on behalf of
+    /// `cpu` and past its lists. Their blocks are the caller's.
+    pub(crate) fn free_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
+        if P::TRACING {
+            for &pfn in frames {
+                self.platform().trace(cpu, &Event::PageFree { pfn, order: Order::ZERO });
+            }
+        }
+        for chunk in frames.chunks(Bundles::CAPACITY) {
+            for at in self.contexts(cpu) {
+                let here = chunk.iter().filter_map(|&pfn| at.zone.locate(pfn, Order::ZERO));
+                at.free_frames_to_zone(here);
+            }
+        }
     }
 
     fn take_unlisted(&self, request: Request) -> Result<Pfn, AllocError> {

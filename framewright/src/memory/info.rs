@@ -122,14 +122,28 @@ impl<P: Platform> Memory<'_, P> {
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
     /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
-    /// I9), also by the states that [`Hardening::Paranoid`](crate::tuning::Hardening) keeps.
+    /// I9), also by the states that [`Hardening::Paranoid`](crate::tuning::Hardening) keeps; parked
+    /// frames are among those allocated.
     /// Walks every pageblock.
     ///
     /// # Errors
     ///
     /// The first violation found.
     pub fn check(&self) -> Result<(), Violation> {
-        (0..self.zones.len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))
+        (0..self.zones.len()).try_for_each(|zone| self.check_zone(ZoneId::new(zone)))?;
+        self.check_parked()
+    }
+
+    /// Parked frames are allocated.
+    fn check_parked(&self) -> Result<(), Violation> {
+        let zones = (0..self.zones.len()).map(|zone| self.zone_stats(ZoneId::new(zone)));
+        let used: u64 = zones.map(|stats| stats.pgalloc.wrapping_sub(stats.pgfree)).sum();
+        match self.tlb().parked() {
+            parked if parked > used => {
+                Err(Violation { what: "more frames are parked than are allocated", at: parked })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The part of [`Memory::check`] that holds even while CPUs have frames in hand that they have

@@ -15,7 +15,8 @@ use crate::{
     hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::{CpuId, OwnerLock, Platform},
-    sync::{AtomicU8, AtomicU32, AtomicU64},
+    reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
+    sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, Tlb, parked_capacity},
     tuning::Hardening,
     zone::{Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
@@ -43,6 +44,9 @@ pub struct Layout {
     /// Words of their sets.
     slot_sets: usize,
     planes: Planes,
+    /// Bytes and alignment of what reclaim keeps of a node, and of the batch of a CPU.
+    lru_node: (usize, usize),
+    lru_batch: (usize, usize),
     /// Whether the zones keep states of their frames.
     states: bool,
     /// Slots of the quarantine of a CPU for a zone.
@@ -76,6 +80,8 @@ impl Layout {
             slots: 0,
             slot_sets: 0,
             planes: config.planes,
+            lru_node: (size_of::<LruNode<'_, P>>(), align_of::<LruNode<'_, P>>()),
+            lru_batch: (size_of::<LruBatch<P>>(), align_of::<LruBatch<P>>()),
             states: config.is_paranoid(),
             quarantine: quarantine_of(config),
             flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
@@ -92,6 +98,9 @@ impl Layout {
             layout.slots += slots;
             layout.slot_sets += BundleStore::set_words(slots);
         }
+        if layout.plane(config.planes.lru) >= u32::MAX as usize {
+            return Err(InitError::SpanTooLarge);
+        }
         Ok(layout)
     }
 
@@ -104,7 +113,9 @@ impl Layout {
     /// Alignment the buffer needs, in bytes.
     #[must_use]
     pub fn align(&self) -> usize {
-        align_of::<Pageblock>().max(self.pages.1).max(self.zone.1).max(self.flushes.1)
+        let lru = self.lru_node.1.max(self.lru_batch.1);
+        let own = align_of::<Pageblock>().max(self.pages.1).max(self.zone.1);
+        own.max(self.flushes.1).max(lru)
     }
 
     /// The parts of the metadata and what each costs.
@@ -122,6 +133,13 @@ impl Layout {
             Part::new::<AtomicU64>("skip hints", self.skip_words, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
+            Part::new::<LruLink>("LRU links plane", self.plane(self.planes.lru), false).optional(),
+            Part::new::<LruFlags>("LRU flags plane", self.plane(self.planes.lru), false).optional(),
+            Part::of_bytes("LRU lists", self.lru_nodes() * self.lru_node.0).optional(),
+            Part::new::<ZoneShare>("LRU zones", self.lru_zones(), false).optional(),
+            Part::of_bytes("LRU batches", self.lru_batches() * self.lru_batch.0)
+                .of_cpus()
+                .optional(),
             Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
             Part::new::<u32>("parked frames", self.parked, false),
             Part::new::<Group>("parked groups", Parked::groups_for(self.parked), false),
@@ -155,6 +173,18 @@ impl Layout {
     /// Entries of a plane.
     fn plane(&self, wanted: bool) -> usize {
         if wanted { self.pageblocks * PAGEBLOCK_FRAMES } else { 0 }
+    }
+
+    fn lru_nodes(&self) -> usize {
+        if self.planes.lru { self.nodes } else { 0 }
+    }
+
+    fn lru_zones(&self) -> usize {
+        if self.planes.lru { self.zones } else { 0 }
+    }
+
+    fn lru_batches(&self) -> usize {
+        if self.planes.lru { self.cpus } else { 0 }
     }
 
     /// Blocks that may wait in quarantine, over all CPUs and zones.
@@ -207,6 +237,7 @@ pub(super) struct Parts<'m, P: Platform> {
     pub(super) tlb: Tlb<'m, P>,
     pub(super) compaction: &'m [ZoneCompaction<'m>],
     pub(super) planes: PlaneArrays<'m>,
+    pub(super) lru: Option<LruState<'m, P>>,
 }
 
 /// Cuts the arrays out of a buffer and fills them: all present memory free and movable, all lists
@@ -241,9 +272,26 @@ fn carve_parts<'m, P: Platform>(
     let zones =
         carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
     let zonelists = build_zonelists(rows, layout, config, zones);
+    let lru = if layout.planes.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
     let compaction = carve_compaction(layout, config, carver)?;
-    Some(Parts { zones, zonelists, lists, cpus, tlb, compaction, planes })
+    Some(Parts { zones, zonelists, lists, cpus, tlb, compaction, planes, lru })
+}
+
+fn carve_lru<'m, P: Platform>(
+    layout: &Layout,
+    zones: &[Zone<'m, P>],
+    carver: &mut Carver<'m>,
+) -> Option<LruState<'m, P>> {
+    let frames = layout.plane(true);
+    let links: &'m [LruLink] = carver.array(frames, |_| LruLink::new())?;
+    let flags = carver.array(frames, |_| LruFlags::new())?;
+    let node = |i| LruNode::new(NodeId::new(i as u8).unwrap_or_default(), links);
+    let nodes = carver.array(layout.nodes, node)?;
+    let share = |i: usize| ZoneShare::new(&zones[i]);
+    let shares = carver.array(layout.zones, share)?;
+    let batches = carver.array(layout.cpus, |i| LruBatch::new(CpuId::new(i as u16)))?;
+    Some(LruState { nodes, zones: shares, flags, batches, swap: AtomicBool::new(false) })
 }
 
 fn carve_tlb<'m, P: Platform>(
@@ -257,7 +305,7 @@ fn carve_tlb<'m, P: Platform>(
     let frames = carver.array(layout.parked, |_| 0)?;
     let base = zones.iter().map(Zone::base).min().unwrap_or_default();
     let tuning = config.tuning.tlb;
-    Some(Tlb::new(tuning, layout.parked as u32, cpus, Parked::new(base, groups, frames)))
+    Some(Tlb::new(tuning, layout.managed, cpus, Parked::new(base, groups, frames)))
 }
 
 fn carve_compaction<'m>(

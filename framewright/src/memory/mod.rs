@@ -30,6 +30,7 @@ use crate::{
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
+    reclaim::LruState,
     sync::{AtomicBool, AtomicU32},
     tlb::Tlb,
     tuning::{OwnerChoice, Tuning},
@@ -63,6 +64,8 @@ pub struct Memory<'m, P: Platform> {
     tlb: Tlb<'m, P>,
     compaction: &'m [ZoneCompaction<'m>],
     planes: PlaneArrays<'m>,
+    /// What reclaim keeps, if the embedder wants it.
+    lru: Option<LruState<'m, P>>,
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
@@ -111,6 +114,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             tlb: parts.tlb,
             compaction: parts.compaction,
             planes: parts.planes,
+            lru: parts.lru,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
             judge: Judge::new(),
@@ -155,6 +159,10 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// What each zone remembers of compaction.
     pub(crate) fn compaction(&self) -> &'m [ZoneCompaction<'m>] {
         self.compaction
+    }
+
+    pub(crate) fn lru_state(&self) -> Option<&LruState<'m, P>> {
+        self.lru.as_ref()
     }
 
     pub(crate) fn judge(&self) -> &Judge {

@@ -21,6 +21,9 @@ pub struct Planes {
     pub flags: bool,
     /// A word per frame that names its owner: [`Memory::frame_owner`].
     pub owners: bool,
+    /// What reclaim needs: a byte of flags and two links of four bytes per frame, and a batch of
+    /// half a KiB per CPU. See [`Memory::lru`].
+    pub lru: bool,
 }
 
 /// The planes of a memory; those that were not asked for are empty.

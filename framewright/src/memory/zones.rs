@@ -8,7 +8,7 @@ use crate::{
     pcp::{Cpu, CpuPages},
     platform::{CpuId, Platform},
     sync::{AtomicU8, Ordering},
-    zone::{MarkRules, Zone, ZoneId, ZoneKind, default_min_free},
+    zone::{MarkRules, NodeId, Zone, ZoneId, ZoneKind, default_min_free},
 };
 
 /// The zone that a CPU tries first, with the lists that the CPU has for it.
@@ -108,6 +108,11 @@ impl<'m, P: Platform> Memory<'m, P> {
             tuning: &self.tuning,
             id: cpu,
         }
+    }
+
+    /// The zones of a node.
+    pub(crate) fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &'m Zone<'m, P>> {
+        self.zones.iter().filter(move |zone| zone.node() == node)
     }
 
     /// All zones with a CPU's lists for them.

@@ -2,13 +2,13 @@
 
 use core::fmt;
 
-use super::{CompactEvent, FlushReason};
+use super::{CompactEvent, FlushReason, VmscanEvent};
 use crate::{
     alloc::{FreeError, MigrateType, Request},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
 };
 
-/// A tracepoint of the kernel's `kmem` or `tlb` group. `Display` prints the body as ftrace does, but
+/// A tracepoint of the kernel's `kmem`, `vmscan` or `tlb` group. `Display` prints the body as ftrace does, but
 /// for the `page=` field, which there is a hashed address and here is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -61,6 +61,8 @@ pub enum Event {
         /// Whether the pageblock changed its type.
         change_ownership: bool,
     },
+    /// Something of reclaim.
+    Vmscan(VmscanEvent),
     /// A CPU flushed what it had cached of page tables, or asked others to.
     TlbFlush {
         /// Why.
@@ -82,6 +84,7 @@ impl Event {
             Event::PageAllocZoneLocked { .. } => "mm_page_alloc_zone_locked",
             Event::PagePcpuDrain { .. } => "mm_page_pcpu_drain",
             Event::PageAllocExtfrag { .. } => "mm_page_alloc_extfrag",
+            Event::Vmscan(event) => event.name(),
             Event::TlbFlush { .. } => "tlb_flush",
             Event::Compaction(event) => event.name(),
         }
@@ -126,6 +129,7 @@ impl fmt::Display for Event {
                 u8::from(fallback_order.get() < PAGEBLOCK_ORDER),
                 u8::from(change_ownership),
             ),
+            Event::Vmscan(event) => event.fmt(f),
             Event::TlbFlush { reason, pages } => write!(
                 f,
                 "pages:{} reason:{} ({})",

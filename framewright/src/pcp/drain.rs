@@ -73,6 +73,23 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
+    /// Frees up to a batch of single frames to the zone under one hold of its lock.
+    pub(crate) fn free_frames_to_zone(&self, frames: impl Iterator<Item = u32>) {
+        let mut bundles = Bundles::new();
+        for frame in frames {
+            if self.retire(frame, Order::ZERO).is_ok()
+                && bundles.push(Bundle::of(frame, Order::ZERO))
+            {
+                bundles.join_last();
+            }
+        }
+        let frames = bundles.frames();
+        let refusals = self.give_quietly(&bundles);
+        self.report(refusals);
+        self.pages.counters.zone_frees.add(u64::from(bundles.blocks()));
+        self.pages.counters.pgfree.add(frames);
+    }
+
     /// Gives a block that was freed just now to the zone.
     pub(super) fn give_one(&self, frame: u32, order: Order) -> Refusals {
         let frames = order.frames();

@@ -8,7 +8,7 @@
 //! runs with more and fewer of them.
 
 use super::CpuId;
-use crate::zone::ZoneId;
+use crate::zone::{NodeId, ZoneId};
 
 /// Kinds of modelled work, charged per unit where it happens: also under the zone lock, between
 /// [`Platform::enter`](super::Platform::enter) and [`Platform::leave`](super::Platform::leave).
@@ -73,6 +73,16 @@ pub enum Cost {
     RangePageblocks,
     /// Pageblocks that were isolated, came, went, or changed their type.
     ChangePageblocks,
+
+    // ---- reclaim
+    /// One hold of an LRU lock: acquisition where nobody waits, release, what is published.
+    LruHold,
+    /// Pages put on a list or taken off under it.
+    LruMoves,
+    /// Pages that a scan passed over under it.
+    LruSkips,
+    /// Pages that a pass judged, without any lock.
+    ReclaimPages,
 }
 
 /// A logical cache line: never an address, so that runs are reproducible.
@@ -96,6 +106,10 @@ pub enum Line {
     CpuLists(ZoneId, CpuId),
     /// A line of the store behind them: 64 bytes of slots.
     CpuStore(ZoneId, CpuId, u32),
+    /// The heads and lengths of the LRU lists of a node.
+    LruNode(NodeId),
+    /// The links of eight neighbouring pages of a node on LRU lists.
+    LruLinks(NodeId, u32),
 }
 
 /// How a line is touched.
@@ -126,6 +140,10 @@ pub enum Section {
     Lists(ZoneId, CpuId),
     /// The buddy of a zone, under its lock.
     Zone(ZoneId),
+    /// The LRU lists of a node, under their lock.
+    Lru(NodeId),
+    /// The batch of moves of a CPU, under its lock.
+    LruBatch(CpuId),
     /// The frames that wait for a flush, under their lock.
     Parked,
 }
@@ -146,6 +164,8 @@ pub enum Site {
     SlowPath,
     /// A drainer is about to disturb an owner. Cannot be forced.
     Drain,
+    /// A pass of reclaim is between two questions to the owner of pages. Cannot be forced.
+    Reclaim,
     /// What CPUs were asked to flush, or have flushed, is about to be read or changed. Cannot be
     /// forced.
     Flush,

@@ -130,7 +130,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             self.flusher.shoot(cpus, scope);
             return;
         }
-        let epoch = tlb.next_epoch();
+        let epoch = tlb.epoch.next();
         owed_space.note(epoch, cpus);
         if let Some(owed) = owed_file {
             owed.note(epoch, cpus);
@@ -160,9 +160,12 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         if let Some(scope) = self.scope {
             let Flusher { tlb, .. } = self.flusher;
             tlb.note_unflushed(tlb.parked() + self.pending());
+            self.flusher.count(|counters| counters.batches.add(1));
             match tlb.tuning.batching {
                 FlushBatching::Lazy => {
                     let behind = tlb.behind(&self.cpus, self.epoch);
+                    // Whoever is interrupted anyway need not be once more for what is parked.
+                    let scope = if tlb.parked() > 0 { Scope::Everything } else { scope };
                     if !behind.is_empty() {
                         self.flusher.shoot(&behind, scope);
                     }
@@ -201,7 +204,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         if self.dirty || batching < FlushBatching::All || !self.used().iter().all(may_wait) {
             return false;
         }
-        let most = tlb.parked_limit();
+        let most = u64::from(tlb.parked_max);
         if !self.park_up_to(most) {
             if batching == FlushBatching::All {
                 return false;

@@ -21,6 +21,10 @@
 //! CPU that looks meanwhile finds nothing yet: its interrupt is still to come. Every step is an
 //! atomic exchange, so that the CPU, when it takes a request up, sees what all who posted did
 //! before.
+//!
+//! Requests are numbered in the same word, by how many were taken up before, and who posted waits for
+//! the number. (An epoch would not do: the CPU may have served, since it began, a request for other
+//! pages that was posted before.)
 
 use super::Scope;
 use crate::{
@@ -35,6 +39,31 @@ const WIDENED: u32 = 2;
 const PAGES: u32 = 3;
 const READING: u32 = 4;
 const EVERYTHING: u32 = 5;
+
+/// The word of a request: its number, and its state in the lowest bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Request(u64);
+
+impl Request {
+    const NONE: Self = Self(0);
+
+    fn state(self) -> u32 {
+        self.0 as u32 & 7
+    }
+
+    fn number(self) -> u64 {
+        self.0 >> 3
+    }
+
+    fn with(self, state: u32) -> Self {
+        Self(self.number() << 3 | u64::from(state))
+    }
+
+    /// What there is after it was taken up.
+    fn taken(self) -> Self {
+        Self((self.number() + 1) << 3 | u64::from(IDLE))
+    }
+}
 
 /// Which pages a request is for. Written by who leaves IDLE, read by the CPU before it is IDLE
 /// again: the words need no order of their own.
@@ -57,9 +86,9 @@ impl Pages {
 /// See the module.
 #[repr(align(64))]
 pub(crate) struct CpuFlushes<P: Platform> {
-    request: AtomicU32,
+    request: AtomicU64,
     asked: Pages,
-    /// The epoch that the CPU read before it last served a request.
+    /// How many requests the CPU has served.
     served: AtomicU64,
     /// The epoch that it read before it last forgot everything it could reach.
     forgotten: AtomicU64,
@@ -71,7 +100,7 @@ pub(crate) struct CpuFlushes<P: Platform> {
 impl<P: Platform> CpuFlushes<P> {
     pub(crate) fn new() -> Self {
         Self {
-            request: AtomicU32::new(IDLE),
+            request: AtomicU64::new(Request::NONE.0),
             asked: Pages {
                 space: AtomicU64::new(0),
                 first: AtomicU64::new(0),
@@ -88,64 +117,77 @@ impl<P: Platform> CpuFlushes<P> {
     /// else is about to.
     pub(super) fn post(&self, platform: &P, scope: Scope) -> bool {
         platform.point(Site::Flush);
-        let mut state = self.request.load(Ordering::Relaxed);
+        let mut found = Request(self.request.load(Ordering::Relaxed));
         loop {
-            let next = match (state, scope) {
+            let next = match (found.state(), scope) {
                 (IDLE, Scope::Pages { .. }) => WRITING,
                 (WRITING | WIDENED, _) => WIDENED,
                 _ => EVERYTHING,
             };
-            match self.turn(state, next) {
-                Ok(_) if next == WRITING => break self.write(platform, scope),
+            match self.turn(found, found.with(next)) {
+                Ok(posted) if next == WRITING => break self.write(platform, posted, scope),
                 Ok(_) => break,
-                Err(found) => state = found,
+                Err(other) => found = other,
             }
         }
-        state == IDLE
+        found.state() == IDLE
     }
 
     /// Says which pages, having left IDLE for that.
-    fn write(&self, platform: &P, scope: Scope) {
+    fn write(&self, platform: &P, posted: Request, scope: Scope) {
         if let Scope::Pages { space, first, pages } = scope {
             self.asked.space.store(space, Ordering::Relaxed);
             self.asked.first.store(first, Ordering::Relaxed);
             self.asked.pages.store(pages, Ordering::Relaxed);
         }
         platform.point(Site::Flush);
-        if self.turn(WRITING, PAGES).is_err() {
-            let _ = self.turn(WIDENED, EVERYTHING);
+        if let Err(widened) = self.turn(posted, posted.with(PAGES)) {
+            let _ = self.turn(widened, widened.with(EVERYTHING));
         }
     }
 
-    /// Takes up what this CPU was asked to forget.
-    pub(super) fn take(&self, platform: &P) -> Option<Scope> {
+    /// Takes up what this CPU was asked to forget, and which number that has.
+    pub(super) fn take(&self, platform: &P) -> Option<(Scope, u64)> {
         platform.point(Site::Flush);
-        if self.turn(PAGES, READING).is_ok() {
+        let found = Request(self.request.load(Ordering::Acquire));
+        if found.state() == PAGES
+            && let Ok(reading) = self.turn(found, found.with(READING))
+        {
             let pages = self.asked.get();
             platform.point(Site::Flush);
-            if self.turn(READING, IDLE).is_ok() {
-                return Some(pages);
+            if let Ok(taken) = self.turn(reading, reading.taken()) {
+                return Some((pages, taken.number()));
             }
         }
-        self.turn(EVERYTHING, IDLE).ok().map(|_| Scope::Everything)
+        // Widened, from the start or meanwhile.
+        let taken = self.turn(found.with(EVERYTHING), found.taken()).ok()?;
+        Some((Scope::Everything, taken.number()))
     }
 
-    fn turn(&self, from: u32, to: u32) -> Result<u32, u32> {
-        self.request.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+    /// One step: what there is then, or what there was instead of `from`.
+    fn turn(&self, from: Request, to: Request) -> Result<Request, Request> {
+        let done = self.request.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
+        done.map(|_| to).map_err(Request)
     }
 
-    /// The CPU has served a request since it read `epoch`.
-    pub(super) fn set_served(&self, platform: &P, epoch: u64) {
-        self.served.fetch_max(epoch, Ordering::AcqRel);
+    /// The number to wait for, for who has posted: that of the last request there is.
+    pub(super) fn posted(&self) -> u64 {
+        let last = Request(self.request.load(Ordering::Relaxed));
+        last.number() + u64::from(last.state() != IDLE)
+    }
+
+    /// The CPU has served the request of that number, and those before.
+    pub(super) fn set_served(&self, platform: &P, number: u64) {
+        self.served.store(number, Ordering::Release);
         platform.point(Site::Flush);
-        self.bell.store(platform, epoch as u32, Ordering::Release);
+        self.bell.store(platform, number as u32, Ordering::Release);
     }
 
-    /// Whether the CPU has served a request since `epoch`.
-    pub(super) fn has_served(&self, platform: &P, epoch: u64) -> bool {
+    /// Whether the CPU has served the request of that number.
+    pub(super) fn has_served(&self, platform: &P, number: u64) -> bool {
         // Looked at first: if it changes after what counts was read, waiting for it ends at once.
         self.bell.load(platform, Ordering::Acquire);
-        self.served.load(Ordering::Acquire) >= epoch
+        self.served.load(Ordering::Acquire) >= number
     }
 
     /// The CPU has forgotten everything it could reach since it read `epoch`.

@@ -11,10 +11,10 @@ use crate::sync::{AtomicU64, Ordering};
 /// nothing is owed.
 ///
 /// An embedder settles
-/// * that of an **address space**, under its page-table lock and before it looks at entries: when it
-///   unmaps, protects, moves, or unmaps for reclaim in another way than through a batch, and when it
-///   installs an entry that allows stores or another page than before. The entry that it finds clear
-///   may have been cleared by a batch that is not flushed yet, or is parked;
+/// * that of an **address space** once it has taken the page-table lock, and before it relies on
+///   entries that it finds clear, which a batch may have cleared that is not flushed yet, or is
+///   parked: before it returns from unmapping, protecting or moving pages, before addresses are
+///   used anew, and before it installs an entry that allows stores;
 /// * that of a **file**, holding what keeps pages of it from being installed: before a write, a
 ///   writable mapping, truncation, or invalidation of any of its pages.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use crate::{
     frame::Pfn,
     observe::{Event, FlushReason, TlbCounters},
     platform::{CpuId, Platform, Wait},
+    sync::Ordering,
 };
 
 /// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and
@@ -62,9 +63,17 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Makes `cpus` forget `scope`, unless they are lazy; when this returns, they have. For the
-    /// embedder's own changes to page tables.
+    /// embedder's own changes to page tables; not before it frees page tables themselves, which
+    /// lazy CPUs may still walk on speculation ([`Flusher::flush_tables`]).
     pub fn flush(&self, cpus: &CpuMask, scope: Scope) {
         self.shoot(cpus, scope);
+    }
+
+    /// Makes `cpus` forget everything, lazy ones too: before page tables are freed.
+    pub fn flush_tables(&self, cpus: &CpuMask) {
+        self.tlb.epoch.advance();
+        let others = self.flush_on(cpus, Scope::Everything);
+        others.iter().for_each(|cpu| self.wait_for(cpu, || false));
     }
 
     /// Makes up for flushes that were put off and concern an address space or a file: when this
@@ -84,11 +93,23 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.forget_here(Scope::Everything, FlushReason::Local);
     }
 
+    /// Forgets everything on this CPU if it may be what the oldest parked frames wait for. To be
+    /// called from a periodic interrupt, or wherever this CPU is in the kernel anyway: then CPUs that
+    /// never rest need not be interrupted for parked frames either. Whether it did.
+    pub fn tick(&self) -> bool {
+        let oldest = self.tlb.published.oldest.load(Ordering::Relaxed);
+        let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(oldest));
+        if behind {
+            self.forget_all();
+        }
+        behind
+    }
+
     /// Runs `catch_up`, after which this CPU reaches nothing that was unmapped before the call:
     /// loads another address space, compares generations, flushes if it is behind. So nobody needs
     /// to interrupt it for that. Interrupts are masked, or handlers do the like.
     pub fn caught_up<R>(&self, catch_up: impl FnOnce() -> R) -> R {
-        let epoch = self.tlb.begin_forgetting();
+        let epoch = self.tlb.epoch.read();
         let result = catch_up();
         if let Some(cpu) = self.tlb.cpu(self.cpu) {
             cpu.set_forgotten(epoch);
@@ -100,9 +121,14 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// [`Shootdown::interrupt`] sends. Does nothing if somebody has served it already.
     pub fn serve(&self) {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
-        let Some(scope) = cpu.take(self.platform) else { return };
-        let epoch = self.forget_here(scope, FlushReason::RemoteShootdown);
-        cpu.set_served(self.platform, epoch);
+        // Another interrupt must not serve a later request while this one is taken up and not
+        // served.
+        let irq = self.platform.irq_save();
+        if let Some((scope, number)) = cpu.take(self.platform) {
+            self.forget_here(scope, FlushReason::RemoteShootdown);
+            cpu.set_served(self.platform, number);
+        }
+        self.platform.irq_restore(irq);
     }
 
     /// Gives `free` the parked frames that no CPU reaches any more, without flushing anything; how
@@ -130,19 +156,27 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Makes `cpus` forget `scope`, but for lazy ones; whether any did.
     pub(super) fn shoot(&self, cpus: &CpuMask, scope: Scope) -> bool {
-        let epoch = self.tlb.advance();
-        let mut others = self.tlb.awake(self.shootdown, cpus);
-        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - others.count())));
-        let here = others.contains(self.cpu);
+        self.tlb.epoch.advance();
+        let awake = self.tlb.awake(self.shootdown, cpus);
+        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - awake.count())));
+        let others = self.flush_on(&awake, scope);
+        for cpu in others.iter() {
+            self.wait_for(cpu, || self.shootdown.is_lazy(cpu));
+        }
+        !awake.is_empty()
+    }
+
+    /// Asks `cpus`, and flushes this one if it is among them; which others were asked.
+    fn flush_on(&self, cpus: &CpuMask, scope: Scope) -> CpuMask {
+        let mut others = *cpus;
         others.remove(self.cpu);
         if !others.is_empty() {
             self.ask(&others, scope);
         }
-        if here {
+        if cpus.contains(self.cpu) {
             self.forget_here(scope, FlushReason::Local);
         }
-        self.wait_for(&others, epoch);
-        here || !others.is_empty()
+        others
     }
 
     /// Asks other CPUs, and interrupts those that nobody else is about to interrupt.
@@ -161,29 +195,28 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    fn wait_for(&self, cpus: &CpuMask, epoch: u64) {
-        for cpu in cpus.iter() {
-            let Some(state) = self.tlb.cpu(cpu) else { continue };
-            let mut spins = 0;
-            while !state.has_served(self.platform, epoch) {
-                self.platform.wait(Wait::Flush, spins);
-                spins = spins.saturating_add(1);
-            }
+    /// Waits until `cpu` has served what it was asked by now, or need not any more.
+    fn wait_for(&self, cpu: CpuId, excused: impl Fn() -> bool) {
+        let Some(state) = self.tlb.cpu(cpu) else { return };
+        let number = state.posted();
+        let mut spins = 0;
+        while !state.has_served(self.platform, number) && !excused() {
+            self.platform.wait(Wait::Flush, spins);
+            spins = spins.saturating_add(1);
         }
     }
 
-    /// Makes this CPU forget; the epoch since which it has.
-    fn forget_here(&self, scope: Scope, reason: FlushReason) -> u64 {
-        let epoch = self.tlb.begin_forgetting();
+    /// Makes this CPU forget.
+    fn forget_here(&self, scope: Scope, reason: FlushReason) {
+        let epoch = self.tlb.epoch.read();
         self.shootdown.forget(self.cpu, scope);
-        let Some(cpu) = self.tlb.cpu(self.cpu) else { return epoch };
+        let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
         if scope == Scope::Everything {
             cpu.set_forgotten(epoch);
         }
         cpu.counters.count(scope, reason);
         let pages = if let Scope::Pages { pages, .. } = scope { Some(pages) } else { None };
         self.trace(reason, pages);
-        epoch
     }
 
     pub(super) fn count(&self, count: impl FnOnce(&TlbCounters)) {

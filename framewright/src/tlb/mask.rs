@@ -5,6 +5,7 @@ use crate::platform::CpuId;
 /// CPUs that a memory can have: as many as a [`CpuMask`] holds.
 pub const MAX_CPUS: usize = 512;
 
+/// Words of a [`CpuMask`].
 const WORDS: usize = MAX_CPUS / 64;
 
 /// A set of CPUs, numbered 0 to [`MAX_CPUS`] - 1.
@@ -63,12 +64,15 @@ impl CpuMask {
         })
     }
 
-    /// CPUs 64 x `at` + i as bits i.
-    pub(super) const fn words(&self) -> &[u64; WORDS] {
+    /// The set as words: CPU 64 x n + i is bit i of word n.
+    #[must_use]
+    pub const fn words(&self) -> &[u64; WORDS] {
         &self.0
     }
 
-    pub(super) const fn from_words(words: [u64; WORDS]) -> Self {
+    /// The set that [`CpuMask::words`] gives as `words`.
+    #[must_use]
+    pub const fn from_words(words: [u64; WORDS]) -> Self {
         Self(words)
     }
 }

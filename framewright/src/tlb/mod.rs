@@ -19,7 +19,8 @@
 //!
 //! **Forgotten by itself.** A CPU that loads another address space, or flushes everything for
 //! whatever reason, says so ([`Flusher::forget_all`], [`Flusher::caught_up`]); nobody needs to
-//! interrupt it for what was unmapped before. CPUs that are lazy, that is, that run nothing of what
+//! interrupt it for what was unmapped before. One that does neither for long can flush when its timer
+//! ticks ([`Flusher::tick`]). CPUs that are lazy, that is, that run nothing of what
 //! they have loaded, are spared: they compare generations before they use it again
 //! ([`Shootdown::is_lazy`]).
 //!
@@ -39,6 +40,9 @@
 //! ([`Shootdown::clean_stores_fault`]); where it does not, such translations are never put off
 //! beyond their batch.
 //!
+//! Who flushes by itself, and not through a batch, keeps its reference to the frame until it has: else
+//! reclaim, which finds the page unmapped and owed nothing, gives it up meanwhile.
+//!
 //! # Who may do what
 //!
 //! Everything goes through a [`Flusher`]: one CPU's view, with interrupts enabled and no lock of the
@@ -48,16 +52,21 @@
 //! | module | job |
 //! |---|---|
 //! | `mask` | sets of CPUs |
+//! | `state` | what all of it shares |
 //! | `shootdown` | what the embedder's machine provides |
 //! | `cpu` | what each CPU was asked to forget, and has forgotten; coalescing of requests |
 //! | `flusher` | one CPU's view: flush, settle, serve |
 //! | `batch` | the flush batch |
+//! | `epoch` | what comparing two numbers proves |
 //! | `deferred` | what is owed to an address space or a file |
 //! | `parked` | frames that wait for a flush that need not be sent |
 
 mod batch;
 mod cpu;
+#[cfg(all(test, feature = "loom"))]
+mod cpu_loom;
 mod deferred;
+mod epoch;
 mod flusher;
 mod mask;
 mod parked;
@@ -73,3 +82,6 @@ pub(crate) use parked::{Group, Parked};
 pub use shootdown::{NoShootdown, Scope, Shootdown};
 pub use state::Tlb;
 pub(crate) use state::parked_capacity;
+
+#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+mod tests;

@@ -24,6 +24,20 @@ impl Group {
     pub(crate) const EMPTY: Self = Self { cpus: CpuMask::EMPTY, epoch: 0, frames: 0 };
 }
 
+/// What is known of parked frames without their lock.
+pub(super) struct Published {
+    /// How many there are.
+    pub(super) frames: AtomicU64,
+    /// The epoch of the oldest; 0 if there are none.
+    pub(super) oldest: AtomicU64,
+}
+
+impl Published {
+    pub(super) fn new() -> Self {
+        Self { frames: AtomicU64::new(0), oldest: AtomicU64::new(0) }
+    }
+}
+
 /// Frames that are handed over at a time.
 const CHUNK: usize = 32;
 
@@ -111,9 +125,12 @@ impl<'m> Parked<'m> {
     }
 
     /// Says how many frames there are, where that is read without the lock.
-    fn publish(&self, frames: &AtomicU64) -> u64 {
-        frames.store(self.frame_count as u64, Ordering::Relaxed);
-        self.frame_count as u64
+    fn publish(&self, published: &Published) -> u64 {
+        let frames = self.frame_count as u64;
+        let oldest = self.oldest().map_or(0, |(group, _)| group.epoch);
+        published.oldest.store(oldest, Ordering::Relaxed);
+        published.frames.store(frames, Ordering::Relaxed);
+        frames
     }
 
     /// The CPUs of all groups that were not flushed for, and the latest epoch of these.
@@ -141,8 +158,8 @@ impl<P: Platform> Flusher<'_, '_, P> {
         let tlb = self.tlb;
         let count = frames.clone().count() as u64;
         let parked = tlb.parked.with(self.platform, |parked| {
-            let fits = parked.push(*cpus, tlb.advance(), most, frames);
-            fits.then(|| parked.publish(&tlb.parked_frames))
+            let fits = parked.push(*cpus, tlb.epoch.advance(), most, frames);
+            fits.then(|| parked.publish(&tlb.published))
         });
         let Some(all) = parked else { return false };
         tlb.note_unflushed(all);
@@ -181,7 +198,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
             let mut chunk = [Pfn::default(); CHUNK];
             let count = self.tlb.parked.with(self.platform, |parked| {
                 let count = parked.take(epoch, &mut chunk);
-                parked.publish(&self.tlb.parked_frames);
+                parked.publish(&self.tlb.published);
                 count
             });
             if count == 0 {

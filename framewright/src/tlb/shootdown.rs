@@ -86,6 +86,9 @@ pub trait Shootdown {
     /// Whether `cpu` runs nothing of what it has loaded (it is idle, offline, or runs a kernel
     /// thread) and will, before it does again, say so first, with a full barrier, and then compare
     /// generations. Such a CPU is not interrupted.
+    ///
+    /// A CPU goes offline lazy, and calls [`Flusher::serve`](super::Flusher::serve) when it is back
+    /// before it is not lazy any more: an interrupt may have been lost meanwhile.
     fn is_lazy(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false

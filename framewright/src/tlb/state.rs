@@ -1,6 +1,10 @@
 //! What a memory knows of translations as a whole.
 
-use super::{CpuFlushes, CpuMask, Shootdown, parked::Parked};
+use super::{
+    CpuFlushes, CpuMask, Shootdown,
+    epoch::Epoch,
+    parked::{Parked, Published},
+};
 use crate::{
     observe::TlbStats,
     platform::{CpuId, Platform, Section},
@@ -12,31 +16,30 @@ use crate::{
 /// [`Flusher`](super::Flusher)s.
 pub struct Tlb<'m, P: Platform> {
     pub(super) tuning: TlbTuning,
-    /// Grows with every flush and every batch that is put off. Starts at 1.
-    epoch: AtomicU64,
+    /// Grows with every flush and every batch that is put off.
+    pub(super) epoch: Epoch,
     pub(super) cpus: &'m [CpuFlushes<P>],
     pub(super) parked: SpinLock<P, Parked<'m>>,
-    /// Frames in it, for who reads without its lock.
-    pub(super) parked_frames: AtomicU64,
+    pub(super) published: Published,
     unflushed_max: AtomicU64,
-    /// Frames that may be parked with lazy batching.
-    parked_max: u32,
+    /// Frames that may be parked.
+    pub(crate) parked_max: u32,
 }
 
 impl<'m, P: Platform> Tlb<'m, P> {
     pub(crate) fn new(
         tuning: TlbTuning,
-        parked_max: u32,
+        managed: u64,
         cpus: &'m [CpuFlushes<P>],
         parked: Parked<'m>,
     ) -> Self {
         Self {
-            parked_max,
+            parked_max: parked_max(&tuning, managed),
             tuning,
-            epoch: AtomicU64::new(1),
+            epoch: Epoch::new(),
             cpus,
             parked: SpinLock::new(Section::Parked, parked),
-            parked_frames: AtomicU64::new(0),
+            published: Published::new(),
             unflushed_max: AtomicU64::new(0),
         }
     }
@@ -51,7 +54,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
     /// watermark counts them as free.
     #[must_use]
     pub fn parked(&self) -> u64 {
-        self.parked_frames.load(Ordering::Relaxed)
+        self.published.frames.load(Ordering::Relaxed)
     }
 
     /// What was counted, over all CPUs.
@@ -63,26 +66,6 @@ impl<'m, P: Platform> Tlb<'m, P> {
         }
         sum.unflushed_frames_max = self.unflushed_max.load(Ordering::Relaxed);
         sum
-    }
-
-    /// The epoch that what was unmapped before now has to wait for: a CPU that reads it, and then
-    /// forgets everything, reaches none of it.
-    pub(super) fn next_epoch(&self) -> u64 {
-        // A CPU that reads a later epoch walks the page tables after they were changed.
-        fence(Ordering::SeqCst);
-        self.epoch.load(Ordering::Relaxed) + 1
-    }
-
-    /// Begins that epoch.
-    pub(super) fn advance(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    /// The epoch as a CPU reads it before it forgets.
-    pub(super) fn begin_forgetting(&self) -> u64 {
-        let epoch = self.epoch.load(Ordering::Acquire);
-        fence(Ordering::SeqCst);
-        epoch
     }
 
     pub(super) fn cpu(&self, cpu: CpuId) -> Option<&CpuFlushes<P>> {
@@ -102,30 +85,25 @@ impl<'m, P: Platform> Tlb<'m, P> {
         cpus.iter().filter(|cpu| !shootdown.is_lazy(*cpu)).collect()
     }
 
-    /// Frames that may be parked.
-    pub(super) fn parked_limit(&self) -> u64 {
-        match self.tuning.batching {
-            FlushBatching::Off | FlushBatching::CleanOnly => 0,
-            // The batch that fills it is flushed.
-            FlushBatching::All => u64::from(self.tuning.batch) - 1,
-            FlushBatching::Lazy => u64::from(self.parked_max),
-        }
-    }
-
     /// There are so many frames that were unmapped and are not flushed.
     pub(super) fn note_unflushed(&self, frames: u64) {
         self.unflushed_max.fetch_max(frames, Ordering::Relaxed);
     }
 }
 
+/// Frames that may be parked at once.
+fn parked_max(tuning: &TlbTuning, managed: u64) -> u32 {
+    match tuning.batching {
+        FlushBatching::Off | FlushBatching::CleanOnly => 0,
+        // The batch that makes them so many is flushed.
+        FlushBatching::All => tuning.batch - 1,
+        FlushBatching::Lazy => tuning
+            .parked_max
+            .or(|| u32::try_from(managed / 256).map_or(1 << 24, |max| max.min(1 << 24))),
+    }
+}
+
 /// Frames that there must be room for: as many as may be parked, and a batch that was dropped.
 pub(crate) fn parked_capacity(tuning: &TlbTuning, managed: u64) -> usize {
-    let lazy =
-        tuning.parked_max.or(|| u32::try_from(managed / 256).unwrap_or(u32::MAX).min(1 << 24));
-    let parked = match tuning.batching {
-        FlushBatching::Off | FlushBatching::CleanOnly => 0,
-        FlushBatching::All => tuning.batch,
-        FlushBatching::Lazy => lazy,
-    };
-    parked.max(64) as usize
+    parked_max(tuning, managed).max(64) as usize
 }

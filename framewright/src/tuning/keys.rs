@@ -216,6 +216,40 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::Switch(&mut t.alloc.defrag_mode),
     },
     Key {
+        path: "reclaim.swappiness",
+        default: "60",
+        range: "0 to 200",
+        meaning: "how readily anonymous pages are reclaimed compared with those of files, of 200; \
+                  0: never",
+        source: "Linux: vm.swappiness",
+        field: |t| Field::number(&mut t.reclaim.swappiness, 0, 200),
+    },
+    Key {
+        path: "reclaim.cluster",
+        default: "32",
+        range: "1 to 64 pages",
+        meaning: "pages taken off an LRU list at once",
+        source: "Linux: SWAP_CLUSTER_MAX",
+        field: |t| Field::number(&mut t.reclaim.cluster, 1, 64),
+    },
+    Key {
+        path: "reclaim.add_batch",
+        default: "31",
+        range: "1 to 63 pages",
+        meaning: "moves to and between LRU lists that a CPU collects before it takes the lock",
+        source: "Linux: PAGEVEC_SIZE, 31 since 6.8 and 15 before",
+        field: |t| Field::number(&mut t.reclaim.add_batch, 1, 63),
+    },
+    Key {
+        path: "reclaim.hopeless",
+        default: "16",
+        range: "1 to 1000",
+        meaning: "rounds without any progress after which background reclaim gives up on a node \
+                  until somebody else frees something",
+        source: "Linux: MAX_RECLAIM_RETRIES, for kswapd_failures",
+        field: |t| Field::number(&mut t.reclaim.hopeless, 1, 1000),
+    },
+    Key {
         path: "tlb.batching",
         default: "lazy",
         range: "off, clean-only, all, lazy",
@@ -228,11 +262,11 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "tlb.batch",
-        default: "32",
+        default: "64",
         range: "1 to 65536 frames",
         meaning: "frames that are flushed at once; with tlb.batching=all, smaller batches wait for \
                   each other until there are so many",
-        source: "Linux: SWAP_CLUSTER_MAX",
+        source: "Linux: SWAP_CLUSTER_MAX, 32; twice that, because pages of two processes meet in a batch",
         field: |t| Field::number(&mut t.tlb.batch, 1, 65536),
     },
     Key {

@@ -188,6 +188,25 @@ impl Default for AllocTuning {
     }
 }
 
+/// Reclaim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReclaimTuning {
+    /// How readily anonymous pages are reclaimed compared with those of files, of 200; 0: never.
+    pub swappiness: u32,
+    /// Pages that are taken off a list at once, and that are asked for at a time.
+    pub cluster: u32,
+    /// Moves that a CPU collects before it takes the LRU lock.
+    pub add_batch: u32,
+    /// Rounds without any progress after which background reclaim holds a node to be hopeless.
+    pub hopeless: u32,
+}
+
+impl Default for ReclaimTuning {
+    fn default() -> Self {
+        Self { swappiness: 60, cluster: 32, add_batch: 31, hopeless: 16 }
+    }
+}
+
 /// What [`Hardening::Paranoid`] does beside checking frees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParanoidTuning {
@@ -244,7 +263,7 @@ impl Default for TlbTuning {
     fn default() -> Self {
         Self {
             batching: FlushBatching::default(),
-            batch: 32,
+            batch: 64,
             parked_max: Auto::Auto,
             ranged_max: 33,
         }
@@ -260,6 +279,8 @@ pub struct Tuning {
     pub zone: ZoneTuning,
     /// The slow path.
     pub alloc: AllocTuning,
+    /// Reclaim.
+    pub reclaim: ReclaimTuning,
     /// Flushing translations.
     pub tlb: TlbTuning,
     /// Compaction.

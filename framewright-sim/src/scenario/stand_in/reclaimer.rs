@@ -1,4 +1,5 @@
-//! Stand-in for reclaim: unmaps pages, flushes once for all of them, writes them out, frees them.
+//! Stand-in for reclaim: unmaps pages into a flush batch of the library, writes them out, frees
+//! what the batch hands out.
 //!
 //! Every page has a lock, which is held from the moment it is unmapped until it is on the disk:
 //! who needs the page meanwhile waits for it. The entry that replaces the page says where on the
@@ -6,10 +7,15 @@
 
 use std::cell::{Cell, OnceCell};
 
+use framewright::Pfn;
+
 use crate::{
-    engine::{Cpu, CpuSet, LockId},
-    process::{Access, FrameSource, Mapping, Oracle, Process, Pte, Purpose, Token, Trouble},
-    scenario::Bug,
+    engine::{Cpu, LockId},
+    process::{Access, Mapping, Oracle, Process, Pte, Purpose, Token, Trouble},
+    scenario::{
+        Bug,
+        stage::{Stage, slots},
+    },
 };
 
 /// Where pages are written to: page N of a process to slot N. Knows their locks, too.
@@ -47,30 +53,33 @@ impl Disk {
     pub(in crate::scenario) fn touch(
         &self,
         cpu: Cpu<'_>,
+        stage: &Stage<'_, '_>,
         process: &Process,
         page: u32,
         access: Access,
-        frames: &mut dyn FrameSource,
     ) -> Result<Token, Trouble> {
         loop {
-            match process.touch(cpu, page, access, frames) {
+            match process.touch(cpu, page, access, &mut &stage.world.stack) {
                 Err(Trouble::Elsewhere(Pte::Swapped(_))) => {
-                    self.read_in(cpu, process, page, frames)?;
+                    self.read_in(cpu, stage, process, page)?;
                 }
                 result => return result,
             }
         }
     }
 
-    /// Reads a page back into a frame, unless somebody else has.
+    /// Reads a page back into a frame, unless somebody else has. It may be stored to from then on,
+    /// so nobody may reach its old frame any more.
     fn read_in(
         &self,
         cpu: Cpu<'_>,
+        stage: &Stage<'_, '_>,
         process: &Process,
         page: u32,
-        frames: &mut dyn FrameSource,
     ) -> Result<(), Trouble> {
         let lock = self.lock(cpu, page);
+        let frames = &mut &stage.world.stack;
+        stage.flusher(cpu).settle(process.space().owed());
         let result = process.obtain(cpu, Purpose::Page, frames).map(|frame| {
             let found = self.slots[page as usize].contents.get().unwrap_or(Token::ZERO);
             oracle(process).fill(frame, found);
@@ -105,64 +114,43 @@ struct Unmapped {
 }
 
 /// See the module.
-pub(in crate::scenario) struct Reclaimer<'a> {
+pub(in crate::scenario) struct Reclaimer<'a, 'm> {
+    pub(in crate::scenario) stage: &'a Stage<'a, 'm>,
     pub(in crate::scenario) process: &'a Process,
     pub(in crate::scenario) disk: &'a Disk,
-    /// How often a flush was put off, and how often somebody has made up for it. Under the lock
-    /// of the address space.
-    pub(in crate::scenario) deferred: Cell<u32>,
-    pub(in crate::scenario) flushed: Cell<u32>,
     pub(in crate::scenario) bug: Option<Bug>,
 }
 
-impl<'a> Reclaimer<'a> {
-    pub(in crate::scenario) fn new(process: &'a Process, disk: &'a Disk, bug: Option<Bug>) -> Self {
-        Self { process, disk, deferred: Cell::new(0), flushed: Cell::new(0), bug }
-    }
-
-    /// Reclaims the pages that are there, with one flush for all.
-    pub(in crate::scenario) fn reclaim(
-        &self,
-        cpu: Cpu<'_>,
-        pages: &[u32],
-        frames: &mut dyn FrameSource,
-    ) {
-        let mut targets = CpuSet::default();
-        let unmapped: Vec<_> =
-            pages.iter().filter_map(|page| self.unmap(cpu, *page, &mut targets)).collect();
+impl Reclaimer<'_, '_> {
+    /// Reclaims the pages that are there, with one flush for all, or none.
+    pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
+        let flusher = self.stage.flusher(cpu);
+        let mut slots = slots();
+        let mut batch = flusher.batch(&mut slots);
+        let mut unmapped = Vec::new();
+        for &page in pages {
+            let lock = self.disk.lock(cpu, page);
+            let space = self.process.space();
+            let mapping = space
+                .locked(cpu, || space.take_into(cpu, page, Pte::Swapped(page), None, &mut batch));
+            let Some(Mapping { frame, dirty, .. }) = mapping else {
+                cpu.unlock(lock);
+                continue;
+            };
+            let dirty = dirty || self.disk.slots[page as usize].contents.get().is_none();
+            unmapped.push(Unmapped { page, frame, dirty, lock });
+        }
         if self.bug == Some(Bug::WriteOutBeforeFlush) {
             self.write_out(cpu, &unmapped);
-            self.process.space().flush_on(cpu, targets, u64::MAX);
         } else {
-            self.process.space().flush_on(cpu, targets, u64::MAX);
+            batch.flush_if_dirty();
             self.write_out(cpu, &unmapped);
         }
         for Unmapped { frame, lock, .. } in unmapped {
-            self.process.release(cpu, &[frame], frames);
+            batch.retire(Pfn::new(u64::from(frame))).expect("a batch that is large enough");
             cpu.unlock(lock);
         }
-    }
-
-    /// Unmaps a page, and puts the flush off.
-    fn unmap(&self, cpu: Cpu<'_>, page: u32, targets: &mut CpuSet) -> Option<Unmapped> {
-        let space = self.process.space();
-        let lock = self.disk.lock(cpu, page);
-        let mapping = space.locked(cpu, || {
-            space.pte(cpu, page).present()?;
-            let Pte::Present(mapping) = space.replace_pte(cpu, page, Pte::Swapped(page)) else {
-                unreachable!("entries that are present change under the lock only");
-            };
-            space.advance_generation(cpu);
-            targets.extend(&space.cpus(cpu));
-            self.deferred.set(self.deferred.get() + 1);
-            Some(mapping)
-        });
-        if mapping.is_none() {
-            cpu.unlock(lock);
-        }
-        let Mapping { frame, dirty, .. } = mapping?;
-        let dirty = dirty || self.disk.slots[page as usize].contents.get().is_none();
-        Some(Unmapped { page, frame, dirty, lock })
+        batch.finish(&mut |frames| self.stage.free(cpu, frames));
     }
 
     fn write_out(&self, cpu: Cpu<'_>, unmapped: &[Unmapped]) {
@@ -170,17 +158,6 @@ impl<'a> Reclaimer<'a> {
             cpu.step();
             let contents = oracle(self.process).contents(*frame);
             self.disk.slots[*page as usize].contents.set(Some(contents));
-        }
-    }
-
-    /// What everybody else who changes page tables does first, under the lock: makes up for
-    /// flushes that were put off, because what looks unmapped may still be reached.
-    pub(in crate::scenario) fn flush_deferred(&self, cpu: Cpu<'_>) {
-        cpu.step();
-        let deferred = self.deferred.get();
-        if deferred != self.flushed.get() {
-            self.process.space().flush(cpu, u64::MAX);
-            self.flushed.set(deferred);
         }
     }
 }

@@ -1,0 +1,75 @@
+//! Where scenarios about flush batches happen: frames come from a stack, and the library flushes.
+//!
+//! Of its memory only what it knows of translations is used: a stack reuses frames at once, on any
+//! CPU, which finds out best who still reaches them.
+
+use framewright::{
+    Config, FrameRange, Layout, Memory, MemoryRange, Pfn,
+    tlb::{BatchSlot, Flusher},
+    tuning::{Auto, TlbTuning},
+};
+
+use super::{Verdict, world::World};
+use crate::{
+    engine::{Cpu, Machine},
+    platform::{Books, Settings, Simulated},
+    process::{FrameSource, Process, Shooter},
+};
+
+/// Frames of the memory: more than any scenario's stack has.
+const FRAMES: u64 = 512;
+
+/// See the module.
+pub(super) struct Stage<'l, 'm> {
+    pub(super) world: &'l World,
+    pub(super) memory: &'l Memory<'m, Simulated>,
+    pub(super) shooter: Shooter<'l, 'm>,
+}
+
+impl<'m> Stage<'_, 'm> {
+    pub(super) fn flusher(&self, cpu: Cpu<'_>) -> Flusher<'_, 'm, Simulated> {
+        self.shooter.flusher(cpu)
+    }
+
+    /// Lets `cpu` run a process.
+    pub(super) fn run_on(&self, cpu: Cpu<'_>, process: &Process) {
+        self.shooter.run_on(cpu, process);
+    }
+
+    /// Gives frames back that nobody may reach.
+    pub(super) fn free(&self, cpu: Cpu<'_>, frames: &[Pfn]) {
+        let frames: Vec<_> = frames.iter().map(|pfn| pfn.get() as u32).collect();
+        frames.iter().for_each(|frame| self.world.oracle().freed(cpu, *frame));
+        (&self.world.stack).give(cpu, &frames);
+    }
+
+    /// Frames that wait for a flush.
+    pub(super) fn parked(&self) -> u64 {
+        self.memory.tlb().parked()
+    }
+}
+
+/// What the batches of a scenario know their frames by.
+pub(super) fn slots() -> [BatchSlot; 4] {
+    [BatchSlot::default(); 4]
+}
+
+/// Runs `scene` where `frames` frames are, and translations are flushed as `tlb` says.
+pub(super) fn with(
+    machine: &Machine,
+    frames: u32,
+    tlb: TlbTuning,
+    scene: impl for<'l, 'm> FnOnce(&'l Stage<'l, 'm>) -> Verdict,
+) -> Verdict {
+    let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
+    let map = [MemoryRange::from(range)];
+    let mut config = Config::new(&map, machine.cpus());
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.tlb = tlb;
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let platform = Simulated::new(machine, Settings::default());
+    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let world = World::new(machine, frames);
+    let shooter = Shooter::new(&world.mmu, &memory);
+    scene(&Stage { world: &world, memory: &memory, shooter })
+}

@@ -1,0 +1,270 @@
+//! Stand-in for a file in a page cache: pages that several processes map at the same addresses,
+//! read in when they are needed, made writable when they are stored to, written out and given up
+//! by reclaim, and gone when the file is truncated.
+//!
+//! Every page has a lock, which is held while it is installed, given up, or cut off: so nothing of it
+//! is unmapped by reclaim between settling what is owed and the change that needs it settled.
+
+use std::cell::{Cell, OnceCell, RefCell};
+
+use framewright::{Pfn, tlb::DeferredFlush};
+
+use crate::{
+    engine::{Cpu, LockId},
+    process::{Access, Mapping, Process, Pte, Purpose, SpaceId, Token, Trouble},
+    scenario::{
+        Bug,
+        stage::{Stage, slots},
+    },
+};
+
+#[derive(Default)]
+struct Page {
+    /// The frame that it is in.
+    cached: Cell<Option<u32>>,
+    /// What is on the disk.
+    stored: Cell<Token>,
+    truncated: Cell<bool>,
+    lock: OnceCell<LockId>,
+}
+
+/// See the module.
+pub(in crate::scenario) struct File<'l, 'm> {
+    stage: &'l Stage<'l, 'm>,
+    pages: Vec<Page>,
+    mappers: Vec<&'l Process>,
+    /// Pages of mappers at whose addresses something else is by now.
+    replaced: RefCell<Vec<(SpaceId, u32)>>,
+    owed: DeferredFlush,
+    bug: Option<Bug>,
+}
+
+/// A page that was unmapped for reclaim, with its lock held.
+struct Isolated {
+    page: u32,
+    frame: u32,
+    dirty: bool,
+    lock: LockId,
+}
+
+impl<'l, 'm> File<'l, 'm> {
+    /// A file that `mappers` map whole.
+    pub(in crate::scenario) fn new(
+        stage: &'l Stage<'l, 'm>,
+        pages: u32,
+        mappers: &[&'l Process],
+        bug: Option<Bug>,
+    ) -> Self {
+        Self {
+            stage,
+            pages: (0..pages).map(|_| Page::default()).collect(),
+            mappers: mappers.to_vec(),
+            replaced: RefCell::default(),
+            owed: DeferredFlush::new(),
+            bug,
+        }
+    }
+
+    fn page(&self, page: u32) -> &Page {
+        &self.pages[page as usize]
+    }
+
+    fn lock(&self, cpu: Cpu<'_>, page: u32) -> LockId {
+        let lock = *self.page(page).lock.get_or_init(|| cpu.new_lock());
+        cpu.lock(lock);
+        lock
+    }
+
+    /// What the file holds, where no frame does.
+    pub(in crate::scenario) fn find(&self, page: u32) -> Option<Token> {
+        let page = self.pages.get(page as usize)?;
+        let cached = page.cached.get().map(|frame| self.stage.world.oracle().contents(frame));
+        Some(cached.unwrap_or(page.stored.get()))
+    }
+
+    /// Frames that it has, less the mappings of them.
+    pub(in crate::scenario) fn held_besides_mappings(&self) -> i64 {
+        let cached = self.pages.iter().filter(|page| page.cached.get().is_some()).count() as i64;
+        let maps = |process: &&Process, page: u32| {
+            self.maps(process, page) && process.space().entry(page).present().is_some()
+        };
+        let of_process = |process: &&Process| {
+            (0..self.pages.len() as u32).filter(|page| maps(process, *page)).count() as i64
+        };
+        cached - self.mappers.iter().map(of_process).sum::<i64>()
+    }
+
+    fn maps(&self, process: &Process, page: u32) -> bool {
+        !self.replaced.borrow().contains(&(process.space().id(), page))
+    }
+
+    /// A program's access to the file.
+    pub(in crate::scenario) fn touch(
+        &self,
+        cpu: Cpu<'_>,
+        process: &Process,
+        page: u32,
+        access: Access,
+    ) -> Result<Token, Trouble> {
+        loop {
+            if !self.maps(process, page) {
+                return process.touch(cpu, page, access, &mut &self.stage.world.stack);
+            }
+            if let Ok(token) = process.space().access(cpu, page, access) {
+                return Ok(token);
+            }
+            process.reach(cpu, page, &mut &self.stage.world.stack)?;
+            let lock = self.lock(cpu, page);
+            let result = self.install(cpu, process, page, access);
+            cpu.unlock(lock);
+            result?;
+        }
+    }
+
+    /// Serves a fault. Under the lock of the page.
+    fn install(
+        &self,
+        cpu: Cpu<'_>,
+        process: &Process,
+        page: u32,
+        access: Access,
+    ) -> Result<(), Trouble> {
+        let frame = self.read_in(cpu, process, page)?;
+        let store = access == Access::Store;
+        if store && self.bug != Some(Bug::UnsettledWrite) {
+            self.stage.flusher(cpu).settle(&self.owed);
+        }
+        let space = process.space();
+        space.locked(cpu, || match space.pte(cpu, page) {
+            Pte::Present(mapping) if mapping.writable || !store => {}
+            _ if !self.maps(process, page) => {}
+            _ => {
+                let mapping = Mapping { frame, writable: store, accessed: true, dirty: store };
+                space.replace_pte(cpu, page, Pte::Present(mapping));
+            }
+        });
+        Ok(())
+    }
+
+    /// The frame that the page is in by now.
+    fn read_in(&self, cpu: Cpu<'_>, process: &Process, page: u32) -> Result<u32, Trouble> {
+        let state = self.page(page);
+        if state.truncated.get() {
+            return Err(Trouble::NotAllowed(page));
+        }
+        if let Some(frame) = state.cached.get() {
+            return Ok(frame);
+        }
+        let frame = process.obtain(cpu, Purpose::Page, &mut &self.stage.world.stack)?;
+        cpu.step();
+        self.stage.world.oracle().fill(frame, state.stored.get());
+        state.cached.set(Some(frame));
+        Ok(frame)
+    }
+
+    /// Reclaims pages that are in frames: unmaps them everywhere, writes out what is dirty, gives the
+    /// frames up.
+    pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
+        let flusher = self.stage.flusher(cpu);
+        let mut slots = slots();
+        let mut batch = flusher.batch(&mut slots);
+        let mut isolated = Vec::new();
+        for &page in pages {
+            let lock = self.lock(cpu, page);
+            let Some(frame) = self.page(page).cached.get() else {
+                cpu.unlock(lock);
+                continue;
+            };
+            let mut dirty = false;
+            for process in &self.mappers {
+                let space = process.space();
+                space.locked(cpu, || {
+                    let owed = Some(&self.owed);
+                    let mapping = (self.maps(process, page))
+                        .then(|| space.take_into(cpu, page, Pte::None, owed, &mut batch));
+                    dirty |= mapping.flatten().is_some_and(|mapping| mapping.dirty);
+                });
+            }
+            isolated.push(Isolated { page, frame, dirty, lock });
+        }
+        if self.bug != Some(Bug::WriteOutBeforeFlush) {
+            batch.flush_if_dirty();
+        }
+        for Isolated { page, frame, dirty, .. } in &isolated {
+            if *dirty {
+                cpu.step();
+                self.page(*page).stored.set(self.stage.world.oracle().contents(*frame));
+            }
+        }
+        let free = &mut |frames: &[Pfn]| self.stage.free(cpu, frames);
+        for Isolated { page, frame, lock, .. } in isolated {
+            self.page(page).cached.set(None);
+            let frame = Pfn::new(u64::from(frame));
+            if self.bug == Some(Bug::FreeBeforeFlush) {
+                free(&[frame]);
+            } else {
+                batch.retire(frame).expect("a batch that is large enough");
+            }
+            cpu.unlock(lock);
+        }
+        batch.finish(free);
+        if self.bug == Some(Bug::ParkedHandedOut) {
+            self.hand_out_parked(cpu);
+        }
+    }
+
+    /// Has parked frames handed out as if all CPUs had flushed: a mistake.
+    fn hand_out_parked(&self, cpu: Cpu<'_>) {
+        for other in (0..self.stage.memory.cpu_count()).map(framewright::CpuId::new) {
+            self.stage.memory.flusher(other, &self.stage.shooter).caught_up(|| {});
+        }
+        self.stage.flusher(cpu).unpark(&mut |frames| self.stage.free(cpu, frames));
+    }
+
+    /// Hands out the parked frames, with a flush if need be.
+    pub(in crate::scenario) fn unpark(&self, cpu: Cpu<'_>) {
+        self.stage.flusher(cpu).unpark_all(&mut |frames| self.stage.free(cpu, frames));
+    }
+
+    /// Cuts a page off the file: when this returns, nobody reaches it.
+    pub(in crate::scenario) fn truncate(&self, cpu: Cpu<'_>, page: u32) {
+        let lock = self.lock(cpu, page);
+        let state = self.page(page);
+        state.truncated.set(true);
+        for process in &self.mappers {
+            let space = process.space();
+            if space.locked(cpu, || space.take_pte(cpu, page)).present().is_some() {
+                space.flush(cpu, 1);
+            }
+        }
+        if self.bug != Some(Bug::UnsettledTruncate) {
+            self.stage.flusher(cpu).settle(&self.owed);
+        }
+        self.mappers.iter().for_each(|process| process.unreachable(page..page + 1));
+        if let Some(frame) = state.cached.take() {
+            self.stage.free(cpu, &[Pfn::new(u64::from(frame))]);
+        }
+        cpu.unlock(lock);
+    }
+
+    /// Unmaps a page of the file from a process, and maps anonymous memory there.
+    pub(in crate::scenario) fn replace(&self, cpu: Cpu<'_>, process: &Process, page: u32) {
+        // As a reference would: who flushes by itself keeps the frame until it has.
+        let lock = self.lock(cpu, page);
+        let space = process.space();
+        process.disown(cpu, page..page + 1);
+        let taken = space.locked(cpu, || {
+            self.replaced.borrow_mut().push((space.id(), page));
+            space.take_pte(cpu, page)
+        });
+        if taken.present().is_some() {
+            space.flush(cpu, 1);
+        }
+        if self.bug != Some(Bug::UnsettledReuse) {
+            self.stage.flusher(cpu).settle(space.owed());
+        }
+        process.unreachable(page..page + 1);
+        cpu.unlock(lock);
+        process.map(cpu, page..page + 1);
+    }
+}

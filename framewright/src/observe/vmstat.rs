@@ -1,0 +1,143 @@
+//! Counters of a node, as `/proc/vmstat` names them.
+
+use core::fmt;
+
+use crate::zone::ZoneKind;
+
+macro_rules! stats {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// What is counted per node.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        #[repr(u8)]
+        pub enum NodeStat {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl NodeStat {
+            /// All of them, in order.
+            pub const ALL: &[NodeStat] = &[$(NodeStat::$variant,)*];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The name in `/proc/vmstat`; those that the kernel does not have begin with `fw_`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(NodeStat::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+stats! {
+    /// Anonymous pages that were read again after an eviction.
+    WorkingsetRefaultAnon = "workingset_refault_anon",
+    /// The same of files.
+    WorkingsetRefaultFile = "workingset_refault_file",
+    /// Those of them that became active at once.
+    WorkingsetActivateAnon = "workingset_activate_anon",
+    /// The same of files.
+    WorkingsetActivateFile = "workingset_activate_file",
+    /// Those of them that had been active before.
+    WorkingsetRestoreAnon = "workingset_restore_anon",
+    /// The same of files.
+    WorkingsetRestoreFile = "workingset_restore_file",
+    /// Pages that reclaim gave to be written.
+    NrVmscanWrite = "nr_vmscan_write",
+    /// Dirty pages to be reclaimed as soon as they are written.
+    NrVmscanImmediateReclaim = "nr_vmscan_immediate_reclaim",
+    /// Pages whose writing was completed.
+    NrWritten = "nr_written",
+    /// Pages that could not be written, and stayed dirty.
+    WriteFailed = "fw_write_failed",
+    /// Pages looked at by background reclaim.
+    PgscanKswapd = "pgscan_kswapd",
+    /// Pages looked at by those who needed memory.
+    PgscanDirect = "pgscan_direct",
+    /// Waits of those who needed memory for background reclaim.
+    PgscanDirectThrottle = "pgscan_direct_throttle",
+    /// Anonymous pages looked at.
+    PgscanAnon = "pgscan_anon",
+    /// Pages of files looked at.
+    PgscanFile = "pgscan_file",
+    /// Pages reclaimed by background reclaim.
+    PgstealKswapd = "pgsteal_kswapd",
+    /// Pages reclaimed by those who needed memory.
+    PgstealDirect = "pgsteal_direct",
+    /// Anonymous pages reclaimed.
+    PgstealAnon = "pgsteal_anon",
+    /// Pages of files reclaimed.
+    PgstealFile = "pgsteal_file",
+    /// Pages that became active.
+    Pgactivate = "pgactivate",
+    /// Pages that became inactive.
+    Pgdeactivate = "pgdeactivate",
+    /// Active pages looked at.
+    Pgrefill = "pgrefill",
+    /// Pages moved to where they are reclaimed next.
+    Pgrotated = "pgrotated",
+    /// Pages passed over because they are in the zone DMA.
+    PgskipDma = "pgskip_dma",
+    /// The same of DMA32.
+    PgskipDma32 = "pgskip_dma32",
+    /// The same of Normal.
+    PgskipNormal = "pgskip_normal",
+    /// The same of Movable.
+    PgskipMovable = "pgskip_movable",
+    /// Rounds of background reclaim.
+    Pageoutrun = "pageoutrun",
+    /// Times background reclaim was woken again before it slept.
+    KswapdLowWmarkHitQuickly = "kswapd_low_wmark_hit_quickly",
+    /// Times memory was short again before it slept.
+    KswapdHighWmarkHitQuickly = "kswapd_high_wmark_hit_quickly",
+}
+
+impl NodeStat {
+    /// Pages passed over because they are in a zone of that kind.
+    pub(crate) const fn skip(kind: ZoneKind) -> Self {
+        match kind {
+            ZoneKind::Dma => Self::PgskipDma,
+            ZoneKind::Dma32 => Self::PgskipDma32,
+            ZoneKind::Normal => Self::PgskipNormal,
+            ZoneKind::Movable => Self::PgskipMovable,
+        }
+    }
+}
+
+/// Counters of a node, or the sum over several. All count from construction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeStats([u64; NodeStat::COUNT]);
+
+impl Default for NodeStats {
+    fn default() -> Self {
+        Self([0; NodeStat::COUNT])
+    }
+}
+
+impl NodeStats {
+    pub(crate) fn from_fn(read: impl FnMut(usize) -> u64) -> Self {
+        Self(core::array::from_fn(read))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub const fn get(&self, stat: NodeStat) -> u64 {
+        self.0[stat as usize]
+    }
+}
+
+impl core::ops::AddAssign for NodeStats {
+    fn add_assign(&mut self, other: Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum += more;
+        }
+    }
+}
+
+/// As `/proc/vmstat` prints them: a line each.
+impl fmt::Display for NodeStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        NodeStat::ALL.iter().try_for_each(|&stat| writeln!(f, "{} {}", stat.name(), self.get(stat)))
+    }
+}

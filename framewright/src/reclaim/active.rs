@@ -1,0 +1,60 @@
+//! Shrinking an active list: pages age into the inactive one.
+//!
+//! Whether they were used meanwhile does not matter, but for program code: everything that becomes
+//! inactive has the whole inactive list before it to be used again. To ask about each would cost a
+//! look at every mapping, and answer with yes where everything is used.
+
+use crate::{
+    observe::NodeStat,
+    platform::{Cost, Platform},
+    set::bits,
+};
+
+use super::{
+    Reclaim, Reference,
+    flags::Flags,
+    kind::{LruList, PageKind},
+    retire::Retire,
+    scan::Scan,
+};
+
+impl<P: Platform> Reclaim<'_, '_, P> {
+    /// Ages up to `want` pages of an active list. Returns how many were looked at.
+    pub(super) fn age(
+        &self,
+        scan: &Scan,
+        list: LruList,
+        want: u64,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) -> u64 {
+        let cluster = self.isolate(scan, list, want);
+        if cluster.len() == 0 {
+            return 0;
+        }
+        let node = self.state.node(scan.node);
+        self.memory.platform().cost(Cost::ReclaimPages, cluster.len() as u32);
+        let group = cluster.gather(cluster.all());
+        let mut code = 0;
+        for (at, reference) in group.ask(|frames, out| self.owner.referenced(frames, out)) {
+            let reference: Reference = reference;
+            let is_code = reference.executable && list.kind() == PageKind::File;
+            code |= u64::from(reference.young > 0 && is_code) << at;
+        }
+        let mut deactivated = 0;
+        for at in bits(cluster.all() & !code) {
+            let flags = self.state.page_at(cluster.slot(at)).flags;
+            if flags.deactivate() {
+                flags.set(Flags::WORKINGSET);
+                deactivated += 1;
+            }
+        }
+        let abandoned = self.put_back(scan, &cluster, cluster.all(), 0);
+        if abandoned != 0 {
+            retire.free(cluster.gather(abandoned).frames());
+        }
+        node.count(NodeStat::Pgrefill, cluster.len() as u64);
+        node.count(NodeStat::Pgdeactivate, deactivated);
+        self.trace_aged(scan, list, cluster.len() as u64, deactivated, code);
+        cluster.len() as u64
+    }
+}

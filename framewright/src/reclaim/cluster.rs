@@ -1,0 +1,172 @@
+//! Pages that are worked on together, as sets of up to 64.
+//!
+//! The owner is asked about slices of frames, and each answer splits the pages into those that go
+//! on to the next question and those that do not. A set of pages is the bits of a word.
+
+use crate::{
+    frame::Pfn,
+    observe::NodeStat,
+    platform::{Platform, Site},
+    set::bits,
+};
+
+use super::{
+    Reclaim,
+    kind::LruList,
+    lists::End,
+    node::Held,
+    scan::{CLUSTER_MAX, Scan},
+    state::Page,
+};
+
+/// Pages of a cluster, a bit each.
+pub(super) type Pages = u64;
+
+/// Pages that were isolated together. All are of one node and came from one list.
+pub(super) struct Cluster {
+    slots: [u32; CLUSTER_MAX],
+    frames: [Pfn; CLUSTER_MAX],
+    len: usize,
+    /// Pages passed over because of their zone.
+    pub(super) skipped: u32,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        Self { slots: [0; CLUSTER_MAX], frames: [Pfn::new(0); CLUSTER_MAX], len: 0, skipped: 0 }
+    }
+
+    fn push<P: Platform>(&mut self, page: &Page<'_, '_, P>) {
+        self.slots[self.len] = page.slot;
+        self.frames[self.len] = page.pfn();
+        self.len += 1;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Pages {
+        match self.len {
+            0 => 0,
+            len => !0 >> (CLUSTER_MAX - len),
+        }
+    }
+
+    pub(super) fn slot(&self, at: u32) -> u32 {
+        self.slots[at as usize]
+    }
+
+    pub(super) fn pfn(&self, at: u32) -> Pfn {
+        self.frames[at as usize]
+    }
+
+    /// The frames of some of them, side by side, with the place of each.
+    pub(super) fn gather(&self, some: Pages) -> Group {
+        let mut group = Group { frames: [Pfn::new(0); CLUSTER_MAX], at: [0; CLUSTER_MAX], len: 0 };
+        for at in bits(some) {
+            group.frames[group.len] = self.pfn(at);
+            group.at[group.len] = at as u8;
+            group.len += 1;
+        }
+        group
+    }
+}
+
+/// Frames to ask about.
+pub(super) struct Group {
+    frames: [Pfn; CLUSTER_MAX],
+    at: [u8; CLUSTER_MAX],
+    len: usize,
+}
+
+impl Group {
+    pub(super) fn frames(&self) -> &[Pfn] {
+        &self.frames[..self.len]
+    }
+
+    /// Asks about them; returns each answer with the place of its page in the cluster. Asks
+    /// nothing about no pages.
+    pub(super) fn ask<A: Copy + Default>(
+        &self,
+        ask: impl FnOnce(&[Pfn], &mut [A]),
+    ) -> impl Iterator<Item = (u32, A)> {
+        let mut answers = [A::default(); CLUSTER_MAX];
+        if self.len > 0 {
+            ask(self.frames(), &mut answers[..self.len]);
+        }
+        let places = self.at;
+        (0..self.len).map(move |i| (u32::from(places[i]), answers[i]))
+    }
+}
+
+/// Pages of higher zones that are passed over under one hold of the LRU lock, at the most.
+const SKIP_MAX: u32 = 256;
+
+impl<'m, P: Platform> Reclaim<'_, 'm, P> {
+    /// Isolates up to `want` pages from the tail of a list. Those in zones that do not help are
+    /// passed over, and go to the head.
+    pub(super) fn isolate(&self, scan: &Scan, list: LruList, want: u64) -> Cluster {
+        let mut cluster = Cluster::new();
+        let platform = self.memory.platform();
+        let want = want.min(self.memory.tuning().reclaim.cluster.into()) as usize;
+        platform.point(Site::Reclaim);
+        self.state.node(scan.node).with_lists(platform, |lists| {
+            self.take(scan, list, want, lists, &mut cluster);
+        });
+        self.trace_isolated(scan, list, want as u64, &cluster);
+        cluster
+    }
+
+    fn take(
+        &self,
+        scan: &Scan,
+        list: LruList,
+        want: usize,
+        lists: &mut Held<'_, 'm, P>,
+        cluster: &mut Cluster,
+    ) {
+        let mut looked = lists.lists().length(list);
+        while cluster.len < want && cluster.skipped < SKIP_MAX && looked > 0 {
+            let Some(slot) = lists.lists().tail(list) else { return };
+            looked -= 1;
+            let page = self.state.page_at(slot);
+            if page.zone.kind > scan.highest {
+                page.unlink(lists);
+                page.link(lists, End::Head);
+                page.node.count(NodeStat::skip(page.zone.kind), 1);
+                lists.tell_of_skip();
+                cluster.skipped += 1;
+            } else if page.isolate(lists) {
+                cluster.push(&page);
+            }
+        }
+    }
+
+    /// Puts pages back on the lists that their flags say: to the tail those in `tail`, to the head
+    /// the others. Returns those that were abandoned meanwhile: their frames are to be freed.
+    pub(super) fn put_back(
+        &self,
+        scan: &Scan,
+        cluster: &Cluster,
+        some: Pages,
+        tail: Pages,
+    ) -> Pages {
+        if some == 0 {
+            return 0;
+        }
+        let platform = self.memory.platform();
+        let mut abandoned = 0;
+        platform.point(Site::Reclaim);
+        self.state.node(scan.node).with_lists(platform, |lists| {
+            for at in bits(some) {
+                let end = if tail >> at & 1 == 1 { End::Tail } else { End::Head };
+                if !self.state.page_at(cluster.slot(at)).put_back(lists, end) {
+                    abandoned |= 1 << at;
+                }
+            }
+        });
+        abandoned
+    }
+}

@@ -1,0 +1,142 @@
+//! Reclaim by who needs memory.
+
+use crate::{
+    frame::Order,
+    observe::VmscanEvent,
+    platform::{CpuId, Need, Platform},
+    tlb::BatchSlot,
+    zone::{Access, NodeId, NodeMask, Watermark},
+};
+
+use super::{
+    Reclaim,
+    retire::{Retire, Taker},
+    scan::{By, FIRST_PRIORITY, Progress, Scan},
+};
+
+/// Slots of the flush batches that are kept on the stack.
+pub(super) const BATCH_SLOTS: usize = 128;
+
+impl<'m, P: Platform> Reclaim<'_, 'm, P> {
+    /// Frees about `frames` frames that the request could use, now, on its CPU, whose lists it
+    /// leaves alone: they go to the zones. Returns how many. What
+    /// [`Relief::reclaim`](crate::platform::Relief::reclaim) asks for.
+    ///
+    /// Frames that need no flush any more come first, then pages, deeper and deeper until that is
+    /// enough: for the flush that is due in the end it may be many more than asked for. If nothing
+    /// is found it looks once more, with
+    /// active pages becoming inactive whatever the lists look like, and with what waits in the
+    /// batches of other CPUs.
+    pub fn direct(&self, need: &Need, frames: u64) -> u64 {
+        self.trace(need.cpu, || VmscanEvent::DirectReclaimBegin { request: need.request });
+        if self.has_node(need.node) {
+            self.wait_for_reserve(need.cpu, need.node, need.request.highest());
+        }
+        let mut slots = [BatchSlot::default(); BATCH_SLOTS];
+        let flusher = self.memory.flusher(need.cpu, self.shootdown);
+        let taker = Taker::Zones(self.memory, need.cpu);
+        let room = BATCH_SLOTS.min(self.memory.tuning().tlb.batch as usize);
+        let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
+        retire.unpark();
+        let wanted = need.request.order().frames();
+        let goal = frames.max(self.worth_a_flush());
+        let mut reclaimed = 0;
+        for force_deactivate in [false, true] {
+            if retire.freed() >= wanted || reclaimed > 0 {
+                break;
+            }
+            if force_deactivate {
+                self.lru().drain_all();
+            }
+            reclaimed = self.deepen(need, goal, force_deactivate, &mut retire);
+        }
+        retire.finish();
+        if retire.freed() < wanted {
+            // Much of it is parked by now, and somebody waits for it.
+            retire.unpark_all();
+        }
+        let freed = retire.freed().max(reclaimed);
+        self.trace(need.cpu, || VmscanEvent::DirectReclaimEnd { nr_reclaimed: freed });
+        freed
+    }
+
+    /// Pages to reclaim until a flush is due at last: as many more as may be parked, within what
+    /// is no long wait for one request. Whoever comes next finds the rest free.
+    fn worth_a_flush(&self) -> u64 {
+        const MOST: u64 = 1024;
+        let tlb = self.memory.tlb();
+        u64::from(tlb.parked_max).saturating_sub(tlb.parked()).min(MOST)
+    }
+
+    /// All nodes that help, at one priority after the other.
+    fn deepen(
+        &self,
+        need: &Need,
+        frames: u64,
+        force_deactivate: bool,
+        retire: &mut Retire<'_, '_, '_, 'm, P>,
+    ) -> u64 {
+        let may_io = need.request.may_io();
+        let mut scan = Scan {
+            by: By::Direct,
+            cpu: need.cpu,
+            node: need.node,
+            highest: need.request.highest(),
+            order: need.request.order(),
+            priority: FIRST_PRIORITY,
+            target: frames,
+            may_write: may_io && need.request.may_fs(),
+            may_swap: may_io && self.ask_for_swap(),
+            force_deactivate,
+        };
+        let mut progress = Progress::default();
+        loop {
+            self.sweep_nodes(need, &mut scan, &mut progress, retire);
+            if progress.reclaimed >= frames || scan.priority == 0 {
+                break;
+            }
+            if scan.priority == 1 && progress.reclaimed == 0 {
+                self.pause_without_progress(&scan);
+            }
+            scan.priority -= 1;
+        }
+        progress.reclaimed
+    }
+
+    /// Each node that has a zone which helps, once, nearest first.
+    fn sweep_nodes(
+        &self,
+        need: &Need,
+        scan: &mut Scan,
+        progress: &mut Progress,
+        retire: &mut Retire<'_, '_, '_, 'm, P>,
+    ) {
+        let mut done = NodeMask::NONE;
+        let access = Access::above(Watermark::High, scan.highest);
+        for (_, at) in self.memory.candidates(need.cpu, need.request) {
+            let node = at.zone.node();
+            // A costly block that is there already takes no reclaim.
+            let is_ready = need.request.is_costly() && at.zone.may_take(scan.order, access);
+            if done.contains(node) || is_ready {
+                continue;
+            }
+            done = done.with(node);
+            scan.node = node;
+            self.sweep(scan, progress, retire);
+            if progress.reclaimed >= scan.target {
+                return;
+            }
+        }
+    }
+
+    /// Frees frames of a node although nobody asked: what an embedder wants to have free ahead of
+    /// time, or for tests. Returns how many were freed.
+    pub fn shrink_node(&self, cpu: CpuId, node: NodeId, frames: u64) -> u64 {
+        if !self.has_node(node) {
+            return 0;
+        }
+        let request = crate::Request::new(Order::ZERO, crate::MigrateType::Movable);
+        let need = Need { request: request.on_node(node).this_node(), cpu, node };
+        self.direct(&need, frames)
+    }
+}

@@ -1,0 +1,169 @@
+//! What reclaim knows of a page: a byte of flags per frame.
+//!
+//! Two bits say where the page is ([`Place`]). That part, and what decides on which list the page
+//! is ([`Flags::list`]), changes under the LRU lock of its node only; but for its way from *off* to
+//! *pending*, and from *isolated* to *off*, when nobody else knows the page. The other flags are
+//! hints, and change at any time: hence every change is an atomic one of the whole byte.
+//!
+//! Whoever moves a page from *listed* to *isolated* has it to himself: others see that and leave it
+//! alone. An entry that some CPU's batch keeps of a page which has gone since, and perhaps come
+//! again, is harmless, because the page is where it is only once.
+
+use crate::sync::{AtomicU8, Ordering};
+
+use super::kind::{LruList, PageKind};
+
+/// Where a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Place {
+    /// Unknown to reclaim.
+    Off = 0,
+    /// In some CPU's batch, on its way to a list.
+    Pending = 1,
+    /// On a list.
+    Listed = 2,
+    /// Somebody has taken it off its list, and will put it back or free it.
+    Isolated = 3,
+}
+
+const PLACE: u8 = 3;
+
+/// The flags of one frame.
+#[repr(transparent)]
+pub(crate) struct Flags(AtomicU8);
+
+impl Flags {
+    /// It belongs on an active list.
+    pub(super) const ACTIVE: u8 = 1 << 2;
+    /// It was used once since it became inactive.
+    pub(super) const REFERENCED: u8 = 1 << 3;
+    /// It has been active: it belongs to what is worked with.
+    pub(super) const WORKINGSET: u8 = 1 << 4;
+    /// It is to be reclaimed as soon as it has been written.
+    pub(super) const RECLAIM: u8 = 1 << 5;
+    /// It is locked into memory. Such a page is never active; so together the two mean something
+    /// else, see [`Flags::condemn`].
+    pub(super) const UNEVICTABLE: u8 = 1 << 6;
+    /// There is a file behind it.
+    pub(super) const FILE: u8 = 1 << 7;
+
+    const CONDEMNED: u8 = Self::ACTIVE | Self::UNEVICTABLE;
+
+    pub(crate) fn new() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(super) fn place(&self) -> Place {
+        match self.get() & PLACE {
+            0 => Place::Off,
+            1 => Place::Pending,
+            2 => Place::Listed,
+            _ => Place::Isolated,
+        }
+    }
+
+    /// Moves the page if it is at `from`; of several who try, one succeeds.
+    pub(super) fn shift(&self, from: Place, to: Place) -> bool {
+        self.update(|flags| (flags & PLACE == from as u8).then_some(flags & !PLACE | to as u8))
+    }
+
+    fn update(&self, change: impl FnMut(u8) -> Option<u8>) -> bool {
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
+    }
+
+    /// Begins the life of a page that is unknown; `false` if it is known.
+    pub(super) fn begin(&self, flags: u8) -> bool {
+        self.update(|old| (old & PLACE == Place::Off as u8).then_some(flags | Place::Pending as u8))
+    }
+
+    /// Says of an isolated page that it has no owner any more: who has isolated it is to free it.
+    /// `false` if it is not isolated. Under the LRU lock of its node.
+    pub(super) fn condemn(&self) -> bool {
+        self.update(|flags| {
+            let is_isolated = flags & PLACE == Place::Isolated as u8;
+            is_isolated.then_some(flags | Self::CONDEMNED)
+        })
+    }
+
+    /// Ends the isolation of a page by listing it, unless it was condemned meanwhile: then it is
+    /// unknown from now on, and `false`.
+    pub(super) fn end_isolation(&self) -> bool {
+        let mut condemned = false;
+        self.update(|flags| {
+            condemned = flags & Self::CONDEMNED == Self::CONDEMNED;
+            Some(if condemned { 0 } else { flags & !PLACE | Place::Listed as u8 })
+        });
+        !condemned
+    }
+
+    /// Has it belong on the active list, unless it is locked into memory. Says whether that is new.
+    pub(super) fn activate(&self) -> bool {
+        self.update(|flags| {
+            let apart = flags & Self::CONDEMNED != 0;
+            (!apart).then_some(flags & !Self::REFERENCED | Self::ACTIVE)
+        })
+    }
+
+    /// Has it belong on the inactive list. Says whether that is new.
+    pub(super) fn deactivate(&self) -> bool {
+        self.update(|flags| {
+            let is_active = flags & Self::CONDEMNED == Self::ACTIVE;
+            is_active.then_some(flags & !(Self::REFERENCED | Self::ACTIVE))
+        })
+    }
+
+    /// Has it belong on the list of pages that are locked into memory, or no longer.
+    pub(super) fn set_unevictable(&self, unevictable: bool) {
+        self.update(|flags| {
+            let is_condemned = flags & Self::CONDEMNED == Self::CONDEMNED;
+            let free = flags & !Self::CONDEMNED;
+            (!is_condemned).then_some(if unevictable {
+                free | Self::UNEVICTABLE
+            } else {
+                flags & !Self::UNEVICTABLE
+            })
+        });
+    }
+
+    /// Forgets the page. For who has claimed it and frees it.
+    pub(super) fn forget(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.get() & flag != 0
+    }
+
+    /// Sets hints.
+    pub(super) fn set(&self, hint: u8) {
+        self.0.fetch_or(hint, Ordering::AcqRel);
+    }
+
+    /// Clears a hint; says whether it was set.
+    pub(super) fn clear(&self, hint: u8) -> bool {
+        self.0.fetch_and(!hint, Ordering::AcqRel) & hint != 0
+    }
+
+    /// What is behind the page.
+    pub(super) fn kind(&self) -> PageKind {
+        if self.has(Self::FILE) { PageKind::File } else { PageKind::Anon }
+    }
+
+    /// The list it belongs on.
+    pub(super) fn list(&self) -> LruList {
+        let flags = self.get();
+        let kind = if flags & Self::FILE != 0 { PageKind::File } else { PageKind::Anon };
+        if flags & Self::UNEVICTABLE != 0 {
+            LruList::Unevictable
+        } else if flags & Self::ACTIVE != 0 {
+            kind.active()
+        } else {
+            kind.inactive()
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The lists themselves: doubly linked through a plane of two numbers per frame.
+//!
+//! A frame is named by its entry in the planes (its *slot*), so that the lists know nothing of
+//! zones. Everything here happens under the LRU lock of a node; the links are atomics only because
+//! nodes share the plane, each its own part of it.
+
+use crate::sync::{AtomicU32, Ordering};
+
+use super::kind::LruList;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The neighbours of a page on its list.
+pub(crate) struct Link {
+    /// Towards the head, where pages are added.
+    newer: AtomicU32,
+    /// Towards the tail, where they are taken.
+    older: AtomicU32,
+}
+
+impl Link {
+    pub(crate) fn new() -> Self {
+        Self { newer: AtomicU32::new(NONE), older: AtomicU32::new(NONE) }
+    }
+
+    fn newer(&self) -> u32 {
+        self.newer.load(Ordering::Relaxed)
+    }
+
+    fn older(&self) -> u32 {
+        self.older.load(Ordering::Relaxed)
+    }
+}
+
+/// Where a page is added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// It is taken last.
+    Head,
+    /// It is taken next.
+    Tail,
+}
+
+#[derive(Clone, Copy)]
+struct Ends {
+    head: u32,
+    tail: u32,
+    length: u32,
+}
+
+/// The lists of a node.
+pub(crate) struct Lists<'m> {
+    links: &'m [Link],
+    ends: [Ends; LruList::COUNT],
+}
+
+impl<'m> Lists<'m> {
+    pub(crate) fn new(links: &'m [Link]) -> Self {
+        Self { links, ends: [Ends { head: NONE, tail: NONE, length: 0 }; LruList::COUNT] }
+    }
+
+    pub(super) fn length(&self, list: LruList) -> u32 {
+        self.ends[list as usize].length
+    }
+
+    /// The page that is taken next.
+    pub(super) fn tail(&self, list: LruList) -> Option<u32> {
+        some(self.ends[list as usize].tail)
+    }
+
+    /// The page that is taken after `slot`.
+    pub(super) fn newer(&self, slot: u32) -> Option<u32> {
+        some(self.links[slot as usize].newer())
+    }
+
+    /// Adds a page that is on no list.
+    pub(super) fn insert(&mut self, list: LruList, slot: u32, at: End) {
+        let ends = &mut self.ends[list as usize];
+        let (newer, older) = match at {
+            End::Head => (NONE, ends.head),
+            End::Tail => (ends.tail, NONE),
+        };
+        let link = &self.links[slot as usize];
+        link.newer.store(newer, Ordering::Relaxed);
+        link.older.store(older, Ordering::Relaxed);
+        match self.links.get(newer as usize) {
+            Some(newer) => newer.older.store(slot, Ordering::Relaxed),
+            None => ends.head = slot,
+        }
+        match self.links.get(older as usize) {
+            Some(older) => older.newer.store(slot, Ordering::Relaxed),
+            None => ends.tail = slot,
+        }
+        ends.length += 1;
+    }
+
+    /// Takes a page off the list that it is on.
+    pub(super) fn remove(&mut self, list: LruList, slot: u32) {
+        let ends = &mut self.ends[list as usize];
+        let link = &self.links[slot as usize];
+        let (newer, older) = (link.newer(), link.older());
+        match self.links.get(newer as usize) {
+            Some(newer) => newer.older.store(older, Ordering::Relaxed),
+            None => ends.head = older,
+        }
+        match self.links.get(older as usize) {
+            Some(older) => older.newer.store(newer, Ordering::Relaxed),
+            None => ends.tail = newer,
+        }
+        ends.length -= 1;
+    }
+
+    /// The pages of a list, those that are taken first first. At most as many as it is long:
+    /// nothing that went wrong makes this endless.
+    pub(super) fn walk(&self, list: LruList) -> impl Iterator<Item = u32> {
+        let mut next = self.tail(list);
+        let limit = self.length(list) as usize;
+        core::iter::from_fn(move || {
+            let slot = next?;
+            next = self.newer(slot);
+            Some(slot)
+        })
+        .take(limit + 1)
+    }
+}
+
+fn some(slot: u32) -> Option<u32> {
+    (slot != NONE).then_some(slot)
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+mod tests {
+    use super::*;
+    use std::{collections::VecDeque, vec::Vec};
+
+    #[test]
+    fn lists_behave_like_queues() {
+        let links: Vec<Link> = (0..64).map(|_| Link::new()).collect();
+        let mut lists = Lists::new(&links);
+        let mut oracle: [VecDeque<u32>; LruList::COUNT] = Default::default();
+        let mut random = 1u64;
+        for _ in 0..5000 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let slot = (random >> 33) as u32 % 64;
+            let place = oracle.iter().position(|list| list.contains(&slot));
+            if let Some(place) = place {
+                lists.remove(LruList::ALL[place], slot);
+                oracle[place].retain(|&other| other != slot);
+            } else {
+                let place = (random >> 50) as usize % LruList::COUNT;
+                let at = if random >> 20 & 1 == 0 { End::Head } else { End::Tail };
+                lists.insert(LruList::ALL[place], slot, at);
+                match at {
+                    End::Head => oracle[place].push_back(slot),
+                    End::Tail => oracle[place].push_front(slot),
+                }
+            }
+            for (list, oracle) in LruList::ALL.into_iter().zip(&oracle) {
+                assert!(lists.walk(list).eq(oracle.iter().copied()));
+                assert_eq!(lists.length(list) as usize, oracle.len());
+                assert_eq!(lists.tail(list), oracle.front().copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! The lists as the embedder sees them.
+
+use crate::{
+    frame::Pfn,
+    memory::{Memory, Violation},
+    observe::{NodeStat, NodeStats},
+    platform::{CpuId, Platform},
+    sync::Ordering,
+    zone::{NodeId, ZoneId},
+};
+
+use super::{
+    PageKind, Refault,
+    batch::{Batch, Entry, Move},
+    flags::{Flags, Place},
+    kind::LruList,
+    lists::{End, Lists},
+    node::Held,
+    state::{LruState, Page},
+};
+
+/// The pages of a memory that can be reclaimed, by when they were used.
+///
+/// A page is named by its frame, which the embedder owns as a block of order 0. None of these
+/// methods waits for anything but a lock of the library, and none calls the embedder.
+pub struct Lru<'a, 'm, P: Platform> {
+    pub(super) memory: &'a Memory<'m, P>,
+    pub(super) state: &'a LruState<'m, P>,
+}
+
+/// Who frees the frame of a page that its owner has forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abandoned {
+    /// The caller, as ever.
+    Yours,
+    /// Whoever has isolated the page, when that is put back: reclaim does, others learn it from
+    /// [`Lru::put_back`].
+    Theirs,
+}
+
+impl<P: Platform> Clone for Lru<'_, '_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Lru<'_, '_, P> {}
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Its LRU lists; `None` if it was made without ([`Planes::lru`](crate::Planes::lru)).
+    #[must_use]
+    pub fn lru(&self) -> Option<Lru<'_, 'm, P>> {
+        self.lru_state().map(|state| Lru { memory: self, state })
+    }
+}
+
+impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
+    /// Adds a page that is used for the first time, on CPU `cpu`: to the inactive list of its kind,
+    /// once the batch of the CPU is full. `false` if the memory has no such frame or CPU, or the
+    /// page is known already.
+    pub fn add(&self, cpu: CpuId, pfn: Pfn, kind: PageKind) -> bool {
+        self.add_as(cpu, pfn, kind, Refault::default())
+    }
+
+    /// As [`Lru::add`], of a page that comes again: see [`Lru::refault`].
+    pub fn add_as(&self, cpu: CpuId, pfn: Pfn, kind: PageKind, refault: Refault) -> bool {
+        let Some(page) = self.state.page(self.memory, pfn) else { return false };
+        if cpu.index() >= self.state.batches.len() {
+            return false;
+        }
+        let mut flags = 0;
+        for (flag, set) in [
+            (Flags::FILE, kind == PageKind::File),
+            (Flags::ACTIVE, refault.activate),
+            (Flags::WORKINGSET, refault.restored),
+        ] {
+            flags |= if set { flag } else { 0 };
+        }
+        page.flags.begin(flags) && self.push(cpu, page.slot, Move::Add)
+    }
+
+    /// Takes a page off the lists, before its frame is freed or used otherwise. `false` if it is
+    /// not on any, or somebody has isolated it: then it may still be put back. Who cannot wait for
+    /// that leaves the frame to them: [`Lru::abandon`].
+    pub fn remove(&self, pfn: Pfn) -> bool {
+        let Some(page) = self.state.page(self.memory, pfn) else { return false };
+        page.node.with_lists(self.platform(), |lists| match page.flags.place() {
+            Place::Off | Place::Isolated => false,
+            Place::Pending => {
+                page.flags.forget();
+                true
+            }
+            Place::Listed => {
+                page.unlink(lists);
+                page.flags.forget();
+                true
+            }
+        })
+    }
+
+    /// Takes a page off the lists for good, whoever has it isolated: the owner has forgotten it
+    /// (truncated its file, ended its program). Says who frees the frame.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the frame as a block of order 0, and passes it on if the answer is
+    /// [`Abandoned::Theirs`]: nobody uses it any more, no translation to it is left anywhere,
+    /// cached or not, and the [`PageOwner`](super::PageOwner) answers that it cannot lock the page.
+    #[allow(unsafe_code)]
+    pub unsafe fn abandon(&self, pfn: Pfn) -> Abandoned {
+        let Some(page) = self.state.page(self.memory, pfn) else { return Abandoned::Yours };
+        page.node.with_lists(self.platform(), |lists| match page.flags.place() {
+            Place::Isolated if page.flags.condemn() => Abandoned::Theirs,
+            Place::Listed => {
+                page.unlink(lists);
+                page.flags.forget();
+                Abandoned::Yours
+            }
+            _ => {
+                page.flags.forget();
+                Abandoned::Yours
+            }
+        })
+    }
+
+    /// Takes a page off its list for a while, to do something with it that reclaim would be in the
+    /// way of. `false` if it is not on a list, or somebody else was faster.
+    #[must_use = "an isolated page has to be put back"]
+    pub fn isolate(&self, pfn: Pfn) -> bool {
+        let Some(page) = self.state.page(self.memory, pfn) else { return false };
+        page.node.with_lists(self.platform(), |lists| page.isolate(lists))
+    }
+
+    /// Puts back a page that the caller has isolated. `false` if it was
+    /// [abandoned](Lru::abandon) meanwhile: the frame is the caller's to free.
+    #[must_use = "who learns that the page was abandoned has to free its frame"]
+    pub fn put_back(&self, pfn: Pfn) -> bool {
+        let Some(page) = self.state.page(self.memory, pfn) else { return true };
+        page.node.with_lists(self.platform(), |lists| {
+            page.flags.place() != Place::Isolated || page.put_back(lists, End::Head)
+        })
+    }
+
+    /// The page was used in a way that no page table knows of (read, written): an inactive page
+    /// that was used before becomes active.
+    pub fn mark_accessed(&self, cpu: CpuId, pfn: Pfn) {
+        let Some(page) = self.state.page(self.memory, pfn) else { return };
+        if page.flags.list() == LruList::Unevictable {
+            return;
+        }
+        if page.flags.has(Flags::ACTIVE) || !page.flags.has(Flags::REFERENCED) {
+            page.flags.set(Flags::REFERENCED);
+        } else {
+            self.push(cpu, page.slot, Move::Activate);
+        }
+    }
+
+    /// Has a page become active.
+    pub fn activate(&self, cpu: CpuId, pfn: Pfn) {
+        self.push_page(cpu, pfn, Move::Activate);
+    }
+
+    /// Has a page become inactive: it is not expected to be used again soon.
+    pub fn deactivate(&self, cpu: CpuId, pfn: Pfn) {
+        self.push_page(cpu, pfn, Move::Deactivate);
+    }
+
+    /// Locks a page into memory, or no longer: the unevictable list is not looked through.
+    pub fn set_unevictable(&self, pfn: Pfn, unevictable: bool) {
+        let Some(page) = self.state.page(self.memory, pfn) else { return };
+        page.node.with_lists(self.platform(), |lists| {
+            let is_listed = page.flags.place() == Place::Listed;
+            if is_listed {
+                page.unlink(lists);
+            }
+            page.flags.set_unevictable(unevictable);
+            if is_listed {
+                page.link(lists, End::Head);
+            }
+        });
+    }
+
+    /// Brings what waits in the batch of a CPU to the lists.
+    pub fn drain(&self, cpu: CpuId) {
+        if let Some(batch) = self.state.batches.get(cpu.index()) {
+            self.apply(&batch.take(self.platform()));
+        }
+    }
+
+    /// Brings what waits in the batches of all CPUs to the lists.
+    pub fn drain_all(&self) {
+        (0..self.memory.cpu_count()).for_each(|cpu| self.drain(CpuId::new(cpu)));
+    }
+
+    /// Pages on a list of a node, possibly stale; those in batches are not counted.
+    #[must_use]
+    pub fn pages(&self, node: NodeId, list: LruList) -> u64 {
+        self.state.nodes.get(node.index()).map_or(0, |node| node.pages(list))
+    }
+
+    /// Pages of a zone on a list, possibly stale.
+    #[must_use]
+    pub fn zone_pages(&self, zone: ZoneId, list: LruList) -> u64 {
+        self.state.zones.get(zone.index()).map_or(0, |zone| zone.pages(list))
+    }
+
+    /// Pages of a node that are isolated.
+    #[must_use]
+    pub fn isolated(&self, node: NodeId, kind: PageKind) -> u64 {
+        self.state.nodes.get(node.index()).map_or(0, |node| node.isolated(kind))
+    }
+
+    /// Pages of a node whose writing reclaim has begun, and which are not written yet.
+    #[must_use]
+    pub fn writing(&self, node: NodeId) -> u64 {
+        self.state.nodes.get(node.index()).map_or(0, |node| node.writing())
+    }
+
+    /// Pages of a zone that reclaim could still free, at the most: those on its lists, without
+    /// anonymous ones where these have nowhere to go. What
+    /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable) wants to know.
+    #[must_use]
+    pub fn reclaimable(&self, zone: ZoneId) -> u64 {
+        let swap = self.state.can_swap();
+        let counts = |list: &&LruList| swap || list.kind() == PageKind::File;
+        let lists = LruList::EVICTABLE.iter().filter(counts);
+        lists.map(|&list| self.zone_pages(zone, list)).sum()
+    }
+
+    /// Counters of a node; all 0 if there is no such node.
+    #[must_use]
+    pub fn node_stats(&self, node: NodeId) -> NodeStats {
+        self.state.nodes.get(node.index()).map_or(NodeStats::default(), |node| node.stats())
+    }
+
+    /// Counters summed over the nodes.
+    #[must_use]
+    pub fn stats(&self) -> NodeStats {
+        let mut sum = NodeStats::default();
+        self.state.nodes.iter().for_each(|node| sum += node.stats());
+        sum
+    }
+
+    /// The list that a page is on, for people and tests; `None` if it is on none.
+    #[must_use]
+    pub fn list_of(&self, pfn: Pfn) -> Option<LruList> {
+        let page = self.state.page(self.memory, pfn)?;
+        (page.flags.place() == Place::Listed).then(|| page.flags.list())
+    }
+
+    /// Tests what must hold whenever nobody is in the middle of something: nothing is isolated
+    /// (I7), and lists, flags and counts agree. Walks every list.
+    ///
+    /// # Errors
+    ///
+    /// The first violation found.
+    pub fn check(&self) -> Result<(), Violation> {
+        for (number, node) in self.state.nodes.iter().enumerate() {
+            if PageKind::ALL.iter().any(|&kind| node.isolated(kind) != 0) {
+                return Err(violation("pages of a node are left isolated", number as u64));
+            }
+            node.with_lists(self.platform(), |held| self.check_lists(number, held.lists()))?;
+        }
+        let isolated = |flags: &Flags| flags.place() == Place::Isolated;
+        match self.state.flags.iter().position(isolated) {
+            Some(slot) => {
+                let at = self.state.pfn_of(slot as u32).get();
+                Err(violation("a page is left isolated", at))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_lists(&self, node: usize, lists: &Lists<'m>) -> Result<(), Violation> {
+        for list in LruList::ALL {
+            let mut count = 0;
+            for slot in lists.walk(list) {
+                let page = self.state.page_at(slot);
+                let at = page.pfn().get();
+                if page.zone.node.index() != node {
+                    return Err(violation("a page is on the list of another node", at));
+                }
+                if page.flags.place() != Place::Listed || page.flags.list() != list {
+                    return Err(violation("a page is on another list than its flags say", at));
+                }
+                count += 1;
+            }
+            let zones = self.state.zones.iter().filter(|zone| zone.node.index() == node);
+            if count != lists.length(list)
+                || count != zones.map(|z| z.pages(list)).sum::<u64>() as u32
+            {
+                return Err(violation("the length of a list is not what was counted", node as u64));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn platform(&self) -> &'a P {
+        self.memory.platform()
+    }
+
+    fn push_page(&self, cpu: CpuId, pfn: Pfn, to: Move) {
+        if let Some(page) = self.state.page(self.memory, pfn) {
+            self.push(cpu, page.slot, to);
+        }
+    }
+
+    /// Puts a move into the batch of a CPU. `false` if there is no such CPU.
+    fn push(&self, cpu: CpuId, slot: u32, to: Move) -> bool {
+        let Some(batch) = self.state.batches.get(cpu.index()) else { return false };
+        let limit = self.memory.tuning().reclaim.add_batch as usize;
+        if let Some(full) = batch.push(self.platform(), Entry { slot, to }, limit) {
+            self.apply(&full);
+        }
+        true
+    }
+
+    /// Has the pages of a frame reclaimed next, now that it has been written.
+    pub(super) fn rotate(&self, page: &Page<'_, 'm, P>) {
+        let entry = Entry { slot: page.slot, to: Move::Rotate };
+        page.node.with_lists(self.platform(), |lists| self.apply_one(lists, entry));
+    }
+
+    /// Carries out moves, with one hold of the LRU lock of every node concerned.
+    fn apply(&self, batch: &Batch) {
+        let node_of = |entry: &Entry| self.state.page_at(entry.slot).zone.node;
+        let mut left = batch.entries().iter().fold(0u64, |nodes, e| nodes | 1 << node_of(e).get());
+        while left != 0 {
+            let number = left.trailing_zeros() as usize;
+            left &= left - 1;
+            self.state.nodes[number].with_lists(self.platform(), |lists| {
+                let here = batch.entries().iter().filter(|e| node_of(e).index() == number);
+                here.for_each(|&entry| self.apply_one(lists, entry));
+            });
+        }
+    }
+
+    /// Under the LRU lock of the page's node.
+    fn apply_one(&self, lists: &mut Held<'_, 'm, P>, Entry { slot, to }: Entry) {
+        let page = self.state.page_at(slot);
+        match page.flags.place() {
+            Place::Listed if to != Move::Add => page.unlink(lists),
+            Place::Pending => _ = page.flags.shift(Place::Pending, Place::Listed),
+            // A stale entry, or somebody else has the page.
+            _ => return,
+        }
+        let evictable_inactive =
+            matches!(page.flags.list(), LruList::InactiveAnon | LruList::InactiveFile);
+        let end = match to {
+            Move::Activate if page.flags.activate() => {
+                page.node.count(NodeStat::Pgactivate, 1);
+                page.node.advance_clock(1);
+                End::Head
+            }
+            Move::Deactivate if page.flags.deactivate() => {
+                page.node.count(NodeStat::Pgdeactivate, 1);
+                End::Head
+            }
+            Move::Rotate if evictable_inactive => {
+                page.node.count(NodeStat::Pgrotated, 1);
+                End::Tail
+            }
+            _ => End::Head,
+        };
+        page.link(lists, end);
+    }
+}
+
+impl<P: Platform> Page<'_, '_, P> {
+    /// Puts the page on the list that its flags say. Under the LRU lock of its node.
+    pub(super) fn link(&self, lists: &mut Held<'_, '_, P>, end: End) {
+        let list = self.flags.list();
+        lists.insert(list, self.slot, end);
+        self.zone.count(list, 1);
+    }
+
+    /// Takes the page off its list. Under the LRU lock of its node.
+    pub(super) fn unlink(&self, lists: &mut Held<'_, '_, P>) {
+        let list = self.flags.list();
+        lists.remove(list, self.slot);
+        self.zone.count(list, -1);
+    }
+
+    /// Isolates the page if it is on a list or on its way there. Under the LRU lock of its node.
+    pub(super) fn isolate(&self, lists: &mut Held<'_, '_, P>) -> bool {
+        let is_listed = self.flags.place() == Place::Listed;
+        if is_listed {
+            self.unlink(lists);
+            self.flags.shift(Place::Listed, Place::Isolated);
+        } else if !self.flags.shift(Place::Pending, Place::Isolated) {
+            return false;
+        }
+        self.node.add_isolated(self.flags.kind(), 1);
+        true
+    }
+
+    /// Ends the isolation of the page: on its list again; or `false` if it was condemned. Under the
+    /// LRU lock of its node.
+    pub(super) fn put_back(&self, lists: &mut Held<'_, '_, P>, end: End) -> bool {
+        self.node.sub_isolated(self.flags.kind(), 1);
+        let stays = self.flags.end_isolation();
+        if stays {
+            self.link(lists, end);
+        }
+        stays
+    }
+
+    /// Ends the isolation of a page that does not come back.
+    pub(super) fn end(&self) {
+        self.node.sub_isolated(self.flags.kind(), 1);
+        self.flags.forget();
+    }
+}
+
+fn violation(what: &'static str, at: u64) -> Violation {
+    Violation { what, at }
+}
+
+/// Whether the memory is known to have somewhere for anonymous pages.
+impl<P: Platform> Lru<'_, '_, P> {
+    pub(super) fn set_can_swap(&self, can: bool) {
+        self.state.swap.store(can, Ordering::Relaxed);
+    }
+}

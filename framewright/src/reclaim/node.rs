@@ -1,0 +1,236 @@
+//! What reclaim keeps of a node: its lists under their lock, and what is read without.
+
+use crate::{
+    frame::Pfn,
+    observe::{NodeStat, NodeStats},
+    platform::{Access, Cost, Line, Miss, Platform, Section},
+    sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
+    zone::{NodeId, Zone, ZoneKind},
+};
+
+use super::{
+    kind::{LruList, PageKind},
+    kswapd::KswapdWords,
+    lists::{End, Link, Lists},
+};
+
+/// A zone as the lists see it.
+pub(crate) struct ZoneShare {
+    pub(super) node: NodeId,
+    pub(super) kind: ZoneKind,
+    /// Its first frame, and where its entries start in the planes.
+    pub(super) base: Pfn,
+    pub(super) slots: core::ops::Range<u32>,
+    /// Pages of the zone on each list. Written under the LRU lock of the node.
+    pages: [AtomicU32; LruList::COUNT],
+}
+
+impl ZoneShare {
+    pub(crate) fn new<P: Platform>(zone: &Zone<'_, P>) -> Self {
+        let start = zone.planes_at() as u32;
+        Self {
+            node: zone.node(),
+            kind: zone.kind(),
+            base: zone.base(),
+            slots: start..start + zone.spanned() as u32,
+            pages: core::array::from_fn(|_| AtomicU32::new(0)),
+        }
+    }
+
+    /// Pages of the zone on a list.
+    pub(super) fn pages(&self, list: LruList) -> u64 {
+        self.pages[list as usize].load(Ordering::Relaxed).into()
+    }
+
+    /// Under the LRU lock of the node.
+    pub(super) fn count(&self, list: LruList, difference: i32) {
+        let pages = &self.pages[list as usize];
+        let count = pages.load(Ordering::Relaxed).wrapping_add_signed(difference);
+        pages.store(count, Ordering::Relaxed);
+    }
+}
+
+/// The lists of a node under their lock, with the machine that is told what is done to them.
+pub(super) struct Held<'h, 'm, P: Platform> {
+    lists: &'h mut Lists<'m>,
+    platform: &'h P,
+    node: NodeId,
+}
+
+impl<'m, P: Platform> Held<'_, 'm, P> {
+    /// To look at only.
+    pub(super) fn lists(&self) -> &Lists<'m> {
+        self.lists
+    }
+
+    /// Adds a page that is on no list.
+    pub(super) fn insert(&mut self, list: LruList, slot: u32, at: End) {
+        self.tell(slot, Miss::Independent);
+        self.lists.insert(list, slot, at);
+    }
+
+    /// Takes a page off the list that it is on.
+    pub(super) fn remove(&mut self, list: LruList, slot: u32) {
+        // What comes next on the list is read from it.
+        self.tell(slot, Miss::Dependent);
+        self.lists.remove(list, slot);
+    }
+
+    /// A page of another zone than is wanted was looked at.
+    pub(super) fn tell_of_skip(&self) {
+        self.platform.cost(Cost::LruSkips, 1);
+    }
+
+    fn tell(&self, slot: u32, miss: Miss) {
+        const LINKS_PER_LINE: u32 = 8;
+        self.platform.cost(Cost::LruMoves, 1);
+        let line = Line::LruLinks(self.node, slot / LINKS_PER_LINE);
+        self.platform.touch(line, Access::Write, miss);
+    }
+}
+
+/// What reclaim keeps of a node.
+pub(crate) struct Node<'m, P: Platform> {
+    id: NodeId,
+    lists: SpinLock<P, Lists<'m>>,
+    /// Published under the lock: pages on each list.
+    lengths: [AtomicU32; LruList::COUNT],
+    /// Pages taken off the lists and not put back, by kind.
+    isolated: [AtomicU32; PageKind::COUNT],
+    /// Pages under write-back that reclaim has begun.
+    writing: AtomicU32,
+    /// Evictions and activations so far: the clock of the workingset.
+    clock: AtomicU64,
+    /// What reclaiming each kind has cost lately.
+    costs: [AtomicU64; PageKind::COUNT],
+    /// Activations by the workingset so far, by kind; and when that was looked at last.
+    refaults: [AtomicU32; PageKind::COUNT],
+    refaults_seen: [AtomicU32; PageKind::COUNT],
+    pub(super) kswapd: KswapdWords,
+    stats: [AtomicU64; NodeStat::COUNT],
+}
+
+impl<'m, P: Platform> Node<'m, P> {
+    pub(crate) fn new(id: NodeId, links: &'m [Link]) -> Self {
+        Self {
+            id,
+            lists: SpinLock::new(Section::Lru(id), Lists::new(links)),
+            lengths: core::array::from_fn(|_| AtomicU32::new(0)),
+            isolated: core::array::from_fn(|_| AtomicU32::new(0)),
+            writing: AtomicU32::new(0),
+            clock: AtomicU64::new(0),
+            costs: core::array::from_fn(|_| AtomicU64::new(0)),
+            refaults: core::array::from_fn(|_| AtomicU32::new(0)),
+            refaults_seen: core::array::from_fn(|_| AtomicU32::new(0)),
+            kswapd: KswapdWords::new(),
+            stats: core::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// Runs `f` on the lists under the LRU lock, and publishes their lengths.
+    pub(super) fn with_lists<R>(
+        &self,
+        platform: &P,
+        f: impl FnOnce(&mut Held<'_, 'm, P>) -> R,
+    ) -> R {
+        self.lists.with(platform, |lists| {
+            platform.cost(Cost::LruHold, 1);
+            platform.touch(Line::LruNode(self.id), Access::Write, Miss::Dependent);
+            let result = f(&mut Held { lists, platform, node: self.id });
+            for (length, list) in self.lengths.iter().zip(LruList::ALL) {
+                length.store(lists.length(list), Ordering::Relaxed);
+            }
+            result
+        })
+    }
+
+    /// Pages on a list, possibly stale by one critical section.
+    pub(super) fn pages(&self, list: LruList) -> u64 {
+        self.lengths[list as usize].load(Ordering::Relaxed).into()
+    }
+
+    pub(super) fn isolated(&self, kind: PageKind) -> u64 {
+        self.isolated[kind as usize].load(Ordering::Relaxed).into()
+    }
+
+    pub(super) fn add_isolated(&self, kind: PageKind, pages: u32) {
+        self.isolated[kind as usize].fetch_add(pages, Ordering::Relaxed);
+    }
+
+    pub(super) fn sub_isolated(&self, kind: PageKind, pages: u32) {
+        self.isolated[kind as usize].fetch_sub(pages, Ordering::Relaxed);
+    }
+
+    /// Pages under write-back that reclaim has begun.
+    pub(super) fn writing(&self) -> u64 {
+        self.writing.load(Ordering::Relaxed).into()
+    }
+
+    pub(super) fn begin_writing(&self) {
+        self.writing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Write-back that reclaim has not begun may end here, too.
+    pub(super) fn end_writing(&self) {
+        let less = |writing: u32| writing.checked_sub(1);
+        let _ = self.writing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    pub(super) fn clock(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn advance_clock(&self, by: u64) {
+        self.clock.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub(super) fn cost(&self, kind: PageKind) -> u64 {
+        self.costs[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Books what reclaiming `kind` has cost: both costs are halved whenever their sum exceeds a
+    /// quarter of the pages, so that they tell of lately.
+    pub(super) fn charge(&self, kind: PageKind, cost: u64) {
+        if cost == 0 {
+            return;
+        }
+        self.costs[kind as usize].fetch_add(cost, Ordering::Relaxed);
+        let pages: u64 = LruList::EVICTABLE.iter().map(|&list| self.pages(list)).sum();
+        if PageKind::ALL.iter().map(|&kind| self.cost(kind)).sum::<u64>() > pages / 4 {
+            for cost in &self.costs {
+                cost.store(cost.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A page of the workingset of `kind` had to be read again.
+    pub(super) fn charge_refault(&self, kind: PageKind) {
+        self.charge(kind, 1);
+    }
+
+    pub(super) fn activated_by_workingset(&self, kind: PageKind) {
+        self.refaults[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the workingset of `kind` has grown since [`Node::look_at_workingset`].
+    pub(super) fn workingset_moved(&self, kind: PageKind) -> bool {
+        let read = |words: &[AtomicU32]| words[kind as usize].load(Ordering::Relaxed);
+        read(&self.refaults) != read(&self.refaults_seen)
+    }
+
+    pub(super) fn look_at_workingset(&self) {
+        for (seen, refaults) in self.refaults_seen.iter().zip(&self.refaults) {
+            seen.store(refaults.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn count(&self, stat: NodeStat, amount: u64) {
+        if amount > 0 {
+            self.stats[stat as usize].fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn stats(&self) -> NodeStats {
+        NodeStats::from_fn(|i| self.stats[i].load(Ordering::Relaxed))
+    }
+}

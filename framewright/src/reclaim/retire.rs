@@ -1,0 +1,123 @@
+//! Where reclaimed frames wait for the flush, and where they go then.
+
+#![allow(unsafe_code)]
+
+use crate::{
+    alloc::CpuToken,
+    frame::{Order, Pfn},
+    memory::Memory,
+    platform::{CpuId, Platform},
+    tlb::FlushBatch,
+};
+
+/// Who takes frames that nobody owns any more.
+pub(super) enum Taker<'t, 'a, 'm, P: Platform> {
+    /// The lists of the CPU.
+    Token(&'t mut CpuToken<'a, 'm, P>),
+    /// The zones: the CPU's token is in use.
+    Zones(&'t Memory<'m, P>, CpuId),
+}
+
+impl<P: Platform> Taker<'_, '_, '_, P> {
+    fn take(&mut self, frames: &[Pfn]) {
+        match self {
+            Taker::Token(token) => {
+                for &pfn in frames {
+                    // SAFETY: the owner of the page has released it as a block of order 0, or
+                    // abandoned it as one, and what CPUs had cached of it is flushed. What is
+                    // refused all the same has been reported.
+                    let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
+                }
+            }
+            Taker::Zones(memory, cpu) => memory.free_frames_to_zones(*cpu, frames),
+        }
+    }
+}
+
+/// Frames that reclaim has got hold of, on their way through the flush batch.
+pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
+    batch: FlushBatch<'f, 'm, P>,
+    /// Frames that the batch may know by now, and that it can know.
+    used: usize,
+    room: usize,
+    taker: Taker<'t, 'a, 'm, P>,
+    /// Frames that were freed.
+    freed: u64,
+}
+
+impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
+    /// `batch` is empty, and has `room` slots.
+    pub(super) fn new(
+        batch: FlushBatch<'f, 'm, P>,
+        room: usize,
+        taker: Taker<'t, 'a, 'm, P>,
+    ) -> Self {
+        Self { batch, used: 0, room, taker, freed: 0 }
+    }
+
+    /// Sees to it that `pages` pages can be unmapped and retired with one flush, if the batch is
+    /// large enough for them.
+    pub(super) fn reserve(&mut self, pages: usize) {
+        if self.used + pages > self.room {
+            self.finish();
+        }
+        self.used += pages;
+    }
+
+    /// Where the owner puts what it unmaps.
+    pub(super) fn batch(&mut self) -> &mut FlushBatch<'f, 'm, P> {
+        &mut self.batch
+    }
+
+    /// Before anything is written out.
+    pub(super) fn flush_if_dirty(&mut self) {
+        self.batch.flush_if_dirty();
+    }
+
+    /// Before pages that were unmapped are given back to their owner.
+    pub(super) fn flush(&mut self) {
+        self.batch.flush();
+    }
+
+    /// A frame whose page was released.
+    pub(super) fn push(&mut self, pfn: Pfn) {
+        if let Err(pfn) = self.batch.retire(pfn) {
+            self.finish();
+            // An empty batch has room for one.
+            let _ = self.batch.retire(pfn);
+        }
+    }
+
+    /// Frees frames of pages that were abandoned: no translation to them is left.
+    pub(super) fn free(&mut self, frames: &[Pfn]) {
+        self.taker.take(frames);
+        self.freed += frames.len() as u64;
+    }
+
+    /// Flushes, or parks what may wait, and frees.
+    pub(super) fn finish(&mut self) {
+        let (taker, freed) = (&mut self.taker, &mut self.freed);
+        self.batch.finish(&mut |frames| {
+            taker.take(frames);
+            *freed += frames.len() as u64;
+        });
+        self.used = 0;
+    }
+
+    /// Frees what was parked and needs no flush any more.
+    pub(super) fn unpark(&mut self) {
+        let flusher = self.batch.flusher();
+        flusher.unpark(&mut |frames| self.free(frames));
+    }
+
+    /// Frees all that was parked, with one flush for it.
+    pub(super) fn unpark_all(&mut self) {
+        let flusher = self.batch.flusher();
+        flusher.unpark_all(&mut |frames| self.free(frames));
+    }
+
+    /// Frames that were freed so far.
+    pub(super) fn freed(&self) -> u64 {
+        self.freed
+    }
+}

@@ -1,0 +1,396 @@
+//! Shrinking an inactive list: from isolation to free frames.
+//!
+//! A cluster of pages goes through the phases below in this order, which is the contract with the
+//! [`PageOwner`](super::PageOwner). A page that fails one goes back: where it came from (*keep*), or
+//! to the active list (*activate*), so that it is out of the way for a while.
+//!
+//! | phase | what | who fails |
+//! |---|---|---|
+//! | 1 | lock | locked by others: keep; locked into memory: to the unevictable list |
+//! | 2, 3 | write-back | under it: activate, and reclaim as soon as it is written |
+//! | 4 | references | used since the last look: keep once, then activate |
+//! | 7 | unmap, into the flush batch | still mapped: activate |
+//! | 8 | pinned by a device | activate |
+//! | 9 | write out what is dirty, once nobody can write to it | activate, or keep while it is written |
+//! | 11 | release: no references, then clean | keep |
+//! | 12 | into the flush batch; when that is full: flush, free | |
+//!
+//! (Phases 5, 6 and 10 of the field are demotion, which is not here, places in the swap area, which
+//! the owner gives while it unmaps, and private data, which it drops while it releases.)
+
+use crate::{
+    observe::NodeStat,
+    platform::{Cost, Platform, Site},
+    set::bits,
+};
+
+use super::{
+    PageState, Reclaim, Reference, Released, Unmapped, WriteOut,
+    cluster::{Cluster, Pages},
+    flags::Flags,
+    kind::PageKind,
+    retire::Retire,
+    scan::{By, Scan, Seen},
+    workingset::Shadow,
+};
+
+/// A cluster on its way.
+struct Pass<'p> {
+    scan: &'p Scan,
+    cluster: &'p Cluster,
+    kind: PageKind,
+    /// Still on their way.
+    left: Pages,
+    /// Locked, and not released.
+    locked: Pages,
+    mapped: Pages,
+    /// No translation is left, but perhaps in the caches of CPUs.
+    unmapped: Pages,
+    dirty: Pages,
+    pinned: Pages,
+    /// To be reclaimed only if they are clean.
+    only_clean: Pages,
+    activate: Pages,
+    /// Those whose writing was begun.
+    written: Pages,
+    released: Pages,
+    seen: Seen,
+}
+
+impl<P: Platform> Reclaim<'_, '_, P> {
+    /// Reclaims what it can of a cluster, and puts the rest back.
+    pub(super) fn shrink(
+        &self,
+        scan: &Scan,
+        kind: PageKind,
+        cluster: &Cluster,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) -> Seen {
+        let mut pass = Pass {
+            scan,
+            cluster,
+            kind,
+            left: 0,
+            locked: 0,
+            mapped: 0,
+            unmapped: 0,
+            dirty: 0,
+            pinned: 0,
+            only_clean: 0,
+            activate: 0,
+            written: 0,
+            released: 0,
+            seen: Seen { taken: cluster.len() as u32, ..Seen::default() },
+        };
+        self.memory.platform().cost(Cost::ReclaimPages, cluster.len() as u32);
+        self.lock(&mut pass);
+        self.judge_references(&mut pass);
+        self.unmap(&mut pass, retire);
+        self.skip_pinned(&mut pass);
+        self.write_out(&mut pass, retire);
+        self.release(&mut pass, retire);
+        self.finish(pass, retire)
+    }
+
+    /// Between two phases a schedule may switch.
+    fn step(&self) {
+        self.memory.platform().point(Site::Reclaim);
+    }
+
+    fn flags(&self, pass: &Pass<'_>, at: u32) -> &Flags {
+        self.state.page_at(pass.cluster.slot(at)).flags
+    }
+
+    /// Phases 1 to 3.
+    fn lock(&self, pass: &mut Pass<'_>) {
+        self.step();
+        let group = pass.cluster.gather(pass.cluster.all());
+        for (at, state) in group.ask(|frames, out| self.owner.lock(frames, out)) {
+            let Some(state): Option<PageState> = state else { continue };
+            let bit = 1 << at;
+            pass.locked |= bit;
+            if state.unevictable {
+                self.flags(pass, at).set_unevictable(true);
+                continue;
+            }
+            for (set, is) in [
+                (&mut pass.mapped, state.mapped),
+                (&mut pass.dirty, state.dirty),
+                (&mut pass.pinned, state.pinned),
+            ] {
+                *set |= if is { bit } else { 0 };
+            }
+            pass.left |= bit;
+            self.look_at_io(pass, at, state);
+        }
+    }
+
+    /// Phases 2 and 3, for one page.
+    fn look_at_io(&self, pass: &mut Pass<'_>, at: u32, state: PageState) {
+        let flags = self.flags(pass, at);
+        let seen = &mut pass.seen;
+        seen.dirty += u32::from(state.dirty);
+        seen.unqueued_dirty += u32::from(state.dirty && !state.writeback);
+        if !state.writeback {
+            return;
+        }
+        let met = flags.has(Flags::RECLAIM);
+        seen.congested += u32::from(met);
+        let node = self.state.node(pass.scan.node);
+        if met && pass.scan.by == By::Kswapd && node.kswapd.is_writing_back() {
+            seen.immediate += 1;
+        } else {
+            flags.set(Flags::RECLAIM);
+            seen.writeback += 1;
+        }
+        pass.give_up(1 << at, true);
+    }
+
+    /// Phase 4.
+    fn judge_references(&self, pass: &mut Pass<'_>) {
+        self.step();
+        let group = pass.cluster.gather(pass.left);
+        for (at, reference) in group.ask(|frames, out| self.owner.referenced(frames, out)) {
+            let bit = 1 << at;
+            match verdict(self.flags(pass, at), reference, pass.kind) {
+                Verdict::Reclaim => {}
+                Verdict::OnlyIfClean => pass.only_clean |= bit,
+                Verdict::Activate => pass.give_up(bit, true),
+                Verdict::Keep => {
+                    pass.seen.ref_keep += 1;
+                    pass.give_up(bit, false);
+                }
+            }
+        }
+    }
+
+    /// Phase 7.
+    fn unmap(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
+        if pass.left == 0 {
+            return;
+        }
+        retire.reserve(pass.left.count_ones() as usize);
+        self.step();
+        let group = pass.cluster.gather(pass.left & pass.mapped);
+        let ask = |frames: &[_], out: &mut [_]| self.owner.unmap(frames, retire.batch(), out);
+        for (at, unmapped) in group.ask(ask) {
+            let bit = 1 << at;
+            match unmapped {
+                Unmapped::Gone { dirty } => {
+                    pass.unmapped |= bit;
+                    pass.dirty |= if dirty { bit } else { 0 };
+                }
+                Unmapped::Still => {
+                    pass.seen.unmap_fail += 1;
+                    pass.give_up(bit, true);
+                }
+                Unmapped::NoRoom => pass.give_up(bit, true),
+            }
+        }
+    }
+
+    /// Phase 8.
+    fn skip_pinned(&self, pass: &mut Pass<'_>) {
+        pass.give_up(pass.left & pass.pinned, true);
+    }
+
+    /// Phase 9.
+    fn write_out(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
+        let node = self.state.node(pass.scan.node);
+        let mut ready = 0;
+        for at in bits(pass.left & pass.dirty) {
+            let (bit, flags) = (1 << at, self.flags(pass, at));
+            if pass.only_clean & bit != 0 {
+                pass.give_up(bit, false);
+            } else if !self.writes_itself(pass, flags) {
+                // Who writes in the background will come by; then it goes first.
+                flags.set(Flags::RECLAIM);
+                node.count(NodeStat::NrVmscanImmediateReclaim, 1);
+                pass.give_up(bit, true);
+            } else if !pass.scan.may_write {
+                pass.give_up(bit, false);
+            } else {
+                ready |= bit;
+            }
+        }
+        if ready == 0 {
+            return;
+        }
+        retire.flush_if_dirty();
+        self.step();
+        // It may be written before the answer is here.
+        for at in bits(ready) {
+            self.flags(pass, at).set(Flags::RECLAIM);
+            node.begin_writing();
+        }
+        let group = pass.cluster.gather(ready);
+        for (at, outcome) in group.ask(|frames, out| self.owner.write_out(frames, out)) {
+            let bit = 1 << at;
+            if outcome == WriteOut::Started {
+                node.count(NodeStat::NrVmscanWrite, 1);
+                pass.seen.written += 1;
+                pass.written |= bit;
+                pass.give_up(bit, false);
+                continue;
+            }
+            self.flags(pass, at).clear(Flags::RECLAIM);
+            node.end_writing();
+            match outcome {
+                WriteOut::Done => {
+                    node.count(NodeStat::NrVmscanWrite, 1);
+                    pass.seen.written += 1;
+                }
+                WriteOut::Failed(_) => {
+                    node.count(NodeStat::WriteFailed, 1);
+                    pass.seen.failed += 1;
+                    pass.give_up(bit, true);
+                }
+                WriteOut::Refused | WriteOut::Started => pass.give_up(bit, true),
+            }
+        }
+    }
+
+    /// Whether reclaim writes a dirty page itself: pages of files only where nobody else does, or
+    /// those who should do not keep up.
+    fn writes_itself(&self, pass: &Pass<'_>, flags: &Flags) -> bool {
+        let node = self.state.node(pass.scan.node);
+        pass.kind == PageKind::Anon
+            || !self.owner.has_writers()
+            || pass.scan.by == By::Kswapd && flags.has(Flags::RECLAIM) && node.kswapd.is_dirty()
+    }
+
+    /// Phases 11 and 12.
+    fn release(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
+        if pass.left == 0 {
+            return;
+        }
+        self.step();
+        let node = self.state.node(pass.scan.node);
+        let clock = node.clock();
+        let shadow =
+            |at| Shadow::new(pass.scan.node, clock, self.flags(pass, at).has(Flags::WORKINGSET));
+        let mut shadows = [Shadow::default(); super::scan::CLUSTER_MAX];
+        for (slot, at) in shadows.iter_mut().zip(bits(pass.left)) {
+            *slot = shadow(at);
+        }
+        let group = pass.cluster.gather(pass.left);
+        let count = group.frames().len();
+        let ask = |frames: &[_], out: &mut [_]| self.owner.release(frames, &shadows[..count], out);
+        for (at, outcome) in group.ask(ask) {
+            if outcome == Released::Released {
+                pass.released |= 1 << at;
+            }
+        }
+        for at in bits(pass.released) {
+            self.state.page_at(pass.cluster.slot(at)).end();
+            retire.push(pass.cluster.pfn(at));
+        }
+        pass.left = 0;
+        pass.locked &= !pass.released;
+        pass.seen.reclaimed = pass.released.count_ones();
+        node.advance_clock(pass.seen.reclaimed.into());
+    }
+
+    /// Unlocks and puts back what was not released.
+    fn finish(&self, mut pass: Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) -> Seen {
+        let node = self.state.node(pass.scan.node);
+        for at in bits(pass.activate) {
+            if self.flags(&pass, at).activate() {
+                pass.seen.activated[pass.kind as usize] += 1;
+            }
+        }
+        let activated = pass.seen.activated[pass.kind as usize].into();
+        node.count(NodeStat::Pgactivate, activated);
+        node.advance_clock(activated);
+        if pass.unmapped & !pass.released != 0 {
+            retire.flush();
+        }
+        let locked = pass.cluster.gather(pass.locked);
+        if pass.locked != 0 {
+            self.owner.unlock(locked.frames());
+        }
+        // What has been written already is reclaimed next.
+        let done = |&at: &u32| !self.flags(&pass, at).has(Flags::RECLAIM);
+        let tail = bits(pass.written).filter(done).fold(0, |tail, at| tail | 1 << at);
+        let rest = pass.cluster.all() & !pass.released;
+        let abandoned = self.put_back(pass.scan, pass.cluster, rest, tail);
+        if abandoned != 0 {
+            retire.free(pass.cluster.gather(abandoned).frames());
+            pass.seen.reclaimed += abandoned.count_ones();
+        }
+        pass.seen
+    }
+}
+
+impl Pass<'_> {
+    /// Takes pages out of the way: they are not reclaimed this time.
+    fn give_up(&mut self, pages: Pages, activate: bool) {
+        self.left &= !pages;
+        if activate {
+            self.activate |= pages;
+        }
+    }
+}
+
+/// What becomes of a page that was used or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Reclaim,
+    OnlyIfClean,
+    Activate,
+    Keep,
+}
+
+fn verdict(flags: &Flags, reference: Reference, kind: PageKind) -> Verdict {
+    if reference.locked {
+        return Verdict::Activate;
+    }
+    if reference.contended {
+        return Verdict::Keep;
+    }
+    let was_referenced = flags.clear(Flags::REFERENCED);
+    if reference.young > 0 {
+        flags.set(Flags::REFERENCED);
+        let is_code = reference.executable && kind == PageKind::File;
+        return if was_referenced || reference.young > 1 || is_code {
+            Verdict::Activate
+        } else {
+            Verdict::Keep
+        };
+    }
+    if was_referenced && kind == PageKind::File { Verdict::OnlyIfClean } else { Verdict::Reclaim }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_was_used_once_is_kept_once() {
+        let flags = Flags::new();
+        let used = Reference { young: 1, ..Reference::default() };
+        assert_eq!(verdict(&flags, used, PageKind::File), Verdict::Keep);
+        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::OnlyIfClean);
+        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::Reclaim);
+    }
+
+    #[test]
+    fn a_page_that_is_used_again_and_again_is_activated() {
+        let flags = Flags::new();
+        let used = Reference { young: 1, ..Reference::default() };
+        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Keep);
+        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Activate);
+        let often = Reference { young: 2, ..Reference::default() };
+        assert_eq!(verdict(&Flags::new(), often, PageKind::File), Verdict::Activate);
+        let code = Reference { executable: true, ..used };
+        assert_eq!(verdict(&Flags::new(), code, PageKind::File), Verdict::Activate);
+        assert_eq!(verdict(&Flags::new(), code, PageKind::Anon), Verdict::Keep);
+    }
+
+    #[test]
+    fn anonymous_pages_that_were_used_may_be_written() {
+        let flags = Flags::new();
+        flags.set(Flags::REFERENCED);
+        assert_eq!(verdict(&flags, Reference::default(), PageKind::Anon), Verdict::Reclaim);
+    }
+}

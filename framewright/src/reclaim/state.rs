@@ -1,0 +1,74 @@
+//! What reclaim keeps in the metadata of a memory: there if the embedder asked for it
+//! ([`Planes::lru`](crate::Planes::lru)).
+
+use crate::{
+    frame::{Order, Pfn},
+    memory::Memory,
+    platform::Platform,
+    sync::{AtomicBool, Ordering},
+};
+
+use super::{
+    batch::CpuBatch,
+    flags::Flags,
+    node::{Node, ZoneShare},
+};
+
+/// See the module.
+pub(crate) struct LruState<'m, P: Platform> {
+    /// By number, those without memory included.
+    pub(crate) nodes: &'m [Node<'m, P>],
+    pub(crate) zones: &'m [ZoneShare],
+    /// One per slot of the planes.
+    pub(crate) flags: &'m [Flags],
+    /// One per CPU.
+    pub(crate) batches: &'m [CpuBatch<P>],
+    /// Whether anonymous pages could go somewhere when that was asked last.
+    pub(crate) swap: AtomicBool,
+}
+
+/// A page, found by its frame.
+#[derive(Clone, Copy)]
+pub(super) struct Page<'s, 'm, P: Platform> {
+    pub(super) slot: u32,
+    pub(super) flags: &'s Flags,
+    pub(super) zone: &'s ZoneShare,
+    pub(super) node: &'s Node<'m, P>,
+}
+
+impl<'m, P: Platform> LruState<'m, P> {
+    /// Whether anonymous pages can be reclaimed, as was known last.
+    pub(super) fn can_swap(&self) -> bool {
+        self.swap.load(Ordering::Relaxed)
+    }
+
+    /// The page in a frame; `None` if the memory has no such frame.
+    pub(super) fn page(&self, memory: &Memory<'m, P>, pfn: Pfn) -> Option<Page<'_, 'm, P>> {
+        let (zone, frame) = memory.find(pfn, Order::ZERO)?;
+        let zone = self.zones.get(zone.index())?;
+        Some(self.page_of(zone, zone.slots.start + frame))
+    }
+
+    /// The page in a slot of the planes.
+    pub(super) fn page_at(&self, slot: u32) -> Page<'_, 'm, P> {
+        // Zones lie in the planes one after the other.
+        let at = self.zones.partition_point(|zone| zone.slots.end <= slot);
+        self.page_of(&self.zones[at], slot)
+    }
+
+    fn page_of<'s>(&'s self, zone: &'s ZoneShare, slot: u32) -> Page<'s, 'm, P> {
+        let node = &self.nodes[zone.node.index()];
+        Page { slot, flags: &self.flags[slot as usize], zone, node }
+    }
+
+    /// The frame of a slot of the planes.
+    pub(super) fn pfn_of(&self, slot: u32) -> Pfn {
+        self.page_at(slot).pfn()
+    }
+}
+
+impl<P: Platform> Page<'_, '_, P> {
+    pub(super) fn pfn(&self) -> Pfn {
+        self.zone.base.offset(u64::from(self.slot - self.zone.slots.start))
+    }
+}

@@ -1,0 +1,235 @@
+//! A sweep over the lists of a node, at one priority.
+
+use crate::{observe::NodeStat, platform::Platform};
+
+use super::{
+    Reclaim, Throttle,
+    balance::{Deactivate, Quota},
+    kind::{LruList, PageKind},
+    retire::Retire,
+    scan::{By, FIRST_PRIORITY, Progress, Scan, Seen},
+};
+
+/// A sweep that was begun. It may be put down between two rounds of the lists, and taken up again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sweep {
+    deactivate: Deactivate,
+    /// Pages still to be looked at on each list.
+    left: Quota,
+    intended: Quota,
+    /// Whether what is left was cut down because enough was reclaimed.
+    adjusted: bool,
+    /// Pages looked at and reclaimed so far.
+    pub(super) scanned: u64,
+    pub(super) reclaimed: u64,
+    seen: Seen,
+}
+
+impl<P: Platform> Reclaim<'_, '_, P> {
+    /// Looks through the lists of a node as far as the priority says, or until enough was
+    /// reclaimed.
+    pub(super) fn sweep(
+        &self,
+        scan: &Scan,
+        progress: &mut Progress,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) {
+        let mut sweep = self.begin_sweep(scan);
+        while !self.go_on_sweeping(scan, &mut sweep, progress, retire) {}
+    }
+
+    /// Decides how far each list is looked through.
+    pub(super) fn begin_sweep(&self, scan: &Scan) -> Sweep {
+        self.lru().drain(scan.cpu);
+        let deactivate = self.deactivate(scan);
+        let quota = self.quota(scan, deactivate);
+        Sweep {
+            deactivate,
+            left: quota,
+            intended: quota,
+            adjusted: false,
+            scanned: 0,
+            reclaimed: 0,
+            seen: Seen::default(),
+        }
+    }
+
+    /// Takes a cluster off every list of which something is left to look at. Says whether that was
+    /// the end of it.
+    pub(super) fn go_on_sweeping(
+        &self,
+        scan: &Scan,
+        sweep: &mut Sweep,
+        progress: &mut Progress,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) -> bool {
+        if !(0..LruList::EVICTABLE.len()).any(|list| wanted(&sweep.left, list)) {
+            self.end_sweep(scan, sweep, progress, retire);
+            return true;
+        }
+        let before = *progress;
+        for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
+            let want = sweep.left[at].min(self.memory.tuning().reclaim.cluster.into());
+            if want == 0 {
+                continue;
+            }
+            sweep.left[at] -= want;
+            if !list.is_active() {
+                sweep.seen.merge(self.shrink_list(scan, list, want, progress, retire));
+            } else if sweep.deactivate.of(list.kind()) {
+                progress.scanned += self.age(scan, list, want, retire);
+            }
+        }
+        sweep.scanned += progress.scanned - before.scanned;
+        sweep.reclaimed += progress.reclaimed - before.reclaimed;
+        let thorough = scan.by == By::Direct && scan.priority == FIRST_PRIORITY;
+        if sweep.reclaimed >= scan.target && !thorough && !sweep.adjusted {
+            sweep.adjusted = true;
+            if !adjust(&mut sweep.left, &sweep.intended) {
+                sweep.left = [0; LruList::EVICTABLE.len()];
+            }
+        }
+        false
+    }
+
+    fn end_sweep(
+        &self,
+        scan: &Scan,
+        sweep: &Sweep,
+        progress: &mut Progress,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) {
+        if scan.may_swap && self.inactive_is_low(scan, PageKind::Anon) {
+            let some = self.memory.tuning().reclaim.cluster.into();
+            self.age(scan, LruList::ActiveAnon, some, retire);
+        }
+        let node = self.state.node(scan.node);
+        node.look_at_workingset();
+        if sweep.reclaimed > 0 {
+            node.kswapd.set_failures(0);
+        }
+        progress.failed += u64::from(sweep.seen.failed);
+        self.throttle(scan, &sweep.seen);
+    }
+
+    /// Takes a cluster off an inactive list and reclaims what it can of it.
+    fn shrink_list(
+        &self,
+        scan: &Scan,
+        list: LruList,
+        want: u64,
+        progress: &mut Progress,
+        retire: &mut Retire<'_, '_, '_, '_, P>,
+    ) -> Seen {
+        let kind = list.kind();
+        let node = self.state.node(scan.node);
+        if self.too_many_isolated(scan, kind) {
+            self.pause(scan, Throttle::Isolated);
+            if self.too_many_isolated(scan, kind) {
+                return Seen::default();
+            }
+        }
+        let cluster = self.isolate(scan, list, want);
+        if cluster.len() == 0 {
+            return Seen::default();
+        }
+        let seen = self.shrink(scan, kind, &cluster, retire);
+        let (taken, reclaimed) = (u64::from(seen.taken), u64::from(seen.reclaimed));
+        let (scans, steals) = scan.stats();
+        let (of_kind, stolen_of_kind) = match kind {
+            PageKind::Anon => (NodeStat::PgscanAnon, NodeStat::PgstealAnon),
+            PageKind::File => (NodeStat::PgscanFile, NodeStat::PgstealFile),
+        };
+        node.count(scans, taken);
+        node.count(of_kind, taken);
+        node.count(steals, reclaimed);
+        node.count(stolen_of_kind, reclaimed);
+        const WRITE_COST: u64 = 32;
+        node.charge(kind, WRITE_COST * u64::from(seen.written) + taken.saturating_sub(reclaimed));
+        progress.scanned += taken;
+        progress.reclaimed += reclaimed;
+        if seen.unqueued_dirty == seen.taken {
+            self.owner.wake_writers();
+        }
+        self.trace_shrunk(scan, list, &seen);
+        seen
+    }
+
+    /// Whether others have so much isolated that there may be enough once it is put back. Who
+    /// reclaims in the background does not wait for those who wait for it.
+    fn too_many_isolated(&self, scan: &Scan, kind: PageKind) -> bool {
+        if scan.by == By::Kswapd {
+            return false;
+        }
+        let node = self.state.node(scan.node);
+        let inactive = node.pages(kind.inactive());
+        // Those with all rights leave the rest to others who hold locks.
+        node.isolated(kind) > if scan.may_write { inactive >> 3 } else { inactive }
+    }
+
+    /// After a sweep: learns what is in the way, and pauses where going on would be in vain.
+    fn throttle(&self, scan: &Scan, seen: &Seen) {
+        let words = &self.state.node(scan.node).kswapd;
+        if scan.by == By::Kswapd {
+            if seen.writeback > 0 && seen.writeback == seen.taken {
+                words.set_writing_back(true);
+            }
+            if seen.unqueued_dirty > 0 && seen.unqueued_dirty == seen.taken {
+                words.set_dirty(true);
+            }
+            if seen.immediate > 0 {
+                self.pause(scan, Throttle::WriteBack);
+            }
+        }
+        let congested = seen.dirty > 0 && seen.dirty == seen.congested;
+        if congested && scan.by == By::Direct {
+            self.pause(scan, Throttle::Congested);
+        }
+    }
+}
+
+/// Whether a list keeps a sweep going: active anonymous pages alone do not.
+fn wanted(left: &Quota, list: usize) -> bool {
+    left[list] > 0 && LruList::EVICTABLE[list] != LruList::ActiveAnon
+}
+
+/// Enough was reclaimed: drops the kind of which less is left, and has the other scanned in the
+/// proportion that was intended. `false` if nothing is left of one kind.
+fn adjust(left: &mut Quota, intended: &Quota) -> bool {
+    const LISTS: [[usize; 2]; PageKind::COUNT] = [
+        [LruList::InactiveAnon as usize, LruList::ActiveAnon as usize],
+        [LruList::InactiveFile as usize, LruList::ActiveFile as usize],
+    ];
+    let sum = |quota: &Quota, kind: usize| LISTS[kind].iter().map(|&list| quota[list]).sum::<u64>();
+    let (anon, file) = (PageKind::Anon as usize, PageKind::File as usize);
+    if sum(left, anon) == 0 || sum(left, file) == 0 {
+        return false;
+    }
+    let (drop, keep) = if sum(left, file) > sum(left, anon) { (anon, file) } else { (file, anon) };
+    // How much of the dropped kind was done, in percent of what was intended.
+    let undone = sum(left, drop) * 100 / sum(intended, drop).max(1);
+    for list in LISTS[drop] {
+        left[list] = 0;
+    }
+    for list in LISTS[keep] {
+        let done = intended[list] - left[list];
+        let target = intended[list] * 100u64.saturating_sub(undone) / 100;
+        left[list] = target.saturating_sub(done).min(left[list]);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_scanned_in_proportion() {
+        // Half of the anonymous pages and a quarter of those of files were looked at.
+        let mut left = [50, 0, 750, 0];
+        assert!(adjust(&mut left, &[100, 0, 1000, 0]));
+        assert_eq!(left, [0, 0, 250, 0], "files are looked at until half is done, too");
+        let mut one = [0, 0, 10, 0];
+        assert!(!adjust(&mut one, &[0, 0, 100, 0]));
+    }
+}

@@ -1,0 +1,120 @@
+//! Workingset: how long ago was a page evicted that is read again now?
+//!
+//! An eviction leaves a [`Shadow`] in the page's place: what the node's clock showed, which counts
+//! evictions and activations. When the page is read again, the difference is how many more pages
+//! the inactive list would have needed to keep it (its *refault distance*). If the active pages are
+//! at least as many, then evicting some of those would have been better: the page is activated at
+//! once, and competes with them.
+
+use crate::{frame::Pfn, observe::NodeStat, platform::Platform, zone::NodeId};
+
+use super::{Lru, PageKind, node::Node};
+
+/// What an evicted page leaves behind: kept by the embedder where the page was, and handed back
+/// when the page is read again. All of its values are valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[repr(transparent)]
+pub struct Shadow(u64);
+
+/// Bits of a shadow below the clock: node and workingset.
+const TAG_BITS: u32 = 7;
+
+impl Shadow {
+    pub(super) fn new(node: NodeId, clock: u64, workingset: bool) -> Self {
+        Self(clock << TAG_BITS | u64::from(node.get()) << 1 | u64::from(workingset))
+    }
+
+    /// The number to keep.
+    #[must_use]
+    pub const fn into_raw(self) -> u64 {
+        self.0
+    }
+
+    /// A shadow from such a number. Any other is a page whose eviction was long ago, or was not.
+    #[must_use]
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    fn node(self) -> NodeId {
+        NodeId::new((self.0 >> 1) as u8 & 63).unwrap_or_default()
+    }
+
+    fn was_workingset(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// How far the clock has come since, modulo the bits that a shadow has for it.
+    fn distance(self, now: u64) -> u64 {
+        (now << TAG_BITS).wrapping_sub(self.0 >> TAG_BITS << TAG_BITS) >> TAG_BITS
+    }
+}
+
+/// What a page that is read again deserves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Refault {
+    /// It should have stayed: it becomes active at once.
+    pub activate: bool,
+    /// It had been active before.
+    pub restored: bool,
+}
+
+impl<P: Platform> Lru<'_, '_, P> {
+    /// Adds a page that was evicted before, and left `shadow`, on CPU `cpu`: to the list that
+    /// this says it belongs on. Otherwise as [`Lru::add`].
+    pub fn add_refaulted(
+        &self,
+        cpu: crate::CpuId,
+        pfn: Pfn,
+        kind: PageKind,
+        shadow: Shadow,
+    ) -> bool {
+        let refault = self.refault(shadow, kind);
+        self.add_as(cpu, pfn, kind, refault)
+    }
+
+    /// Judges a page of `kind` that is read again. Counts.
+    pub fn refault(&self, shadow: Shadow, kind: PageKind) -> Refault {
+        let Some(node) = self.state.nodes.get(shadow.node().index()) else {
+            return Refault::default();
+        };
+        let [refaulted, activated, restored] = counters(kind);
+        node.count(refaulted, 1);
+        let distance = shadow.distance(node.clock());
+        if distance > workingset_size(node, kind, self.state.can_swap()) {
+            return Refault::default();
+        }
+        node.advance_clock(1);
+        node.activated_by_workingset(kind);
+        node.count(activated, 1);
+        if shadow.was_workingset() {
+            node.charge_refault(kind);
+            node.count(restored, 1);
+        }
+        Refault { activate: true, restored: shadow.was_workingset() }
+    }
+}
+
+/// Pages that a page of `kind` competes with once it is active.
+fn workingset_size<P: Platform>(node: &Node<'_, P>, kind: PageKind, can_swap: bool) -> u64 {
+    let file = node.pages(PageKind::File.active());
+    let anon = node.pages(PageKind::Anon.active());
+    match kind {
+        PageKind::File if can_swap => file + anon + node.pages(PageKind::Anon.inactive()),
+        PageKind::File => file,
+        PageKind::Anon if can_swap => file + node.pages(PageKind::File.inactive()) + anon,
+        PageKind::Anon => file + node.pages(PageKind::File.inactive()),
+    }
+}
+
+fn counters(kind: PageKind) -> [NodeStat; 3] {
+    use NodeStat as Stat;
+    match kind {
+        PageKind::Anon => {
+            [Stat::WorkingsetRefaultAnon, Stat::WorkingsetActivateAnon, Stat::WorkingsetRestoreAnon]
+        }
+        PageKind::File => {
+            [Stat::WorkingsetRefaultFile, Stat::WorkingsetActivateFile, Stat::WorkingsetRestoreFile]
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Background reclaim, and allocations that are short of memory.
+
+use std::sync::atomic::Ordering;
+
+use framewright::{
+    ZoneKind,
+    observe::NodeStat,
+    reclaim::{PageKind, Rest},
+};
+
+use crate::world::{cool, memory, node, stat};
+
+const FILE: PageKind = PageKind::File;
+
+#[test]
+fn background_reclaim_works_from_low_to_high() {
+    let world = memory(8192, |tuning| tuning.zone.watermark_scale = 1000).platform();
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    assert_eq!(kswapd.step(&mut world.token()), Rest::Sleep, "nobody wants anything");
+    let mut id = 0;
+    while world.woken.load(Ordering::Relaxed) == 0 {
+        world.touch(id, FILE).unwrap();
+        id += 1;
+    }
+    cool(world);
+    let zone = world.memory().zones().next().unwrap();
+    assert!(zone.free < zone.low + 64, "woken at {} of {}", zone.free, zone.low);
+    let mut steps = 0;
+    while kswapd.step(&mut world.token()) == Rest::None {
+        steps += 1;
+        assert!(steps < 100, "works for ever");
+    }
+    world.token().drain();
+    let zone = world.memory().zones().next().unwrap();
+    assert!(zone.free > zone.high, "it stopped at {} of {}", zone.free, zone.high);
+    assert!(zone.free < zone.high + 1000, "it went on to {} of {}", zone.free, zone.high);
+    assert_eq!(kswapd.step(&mut world.token()), Rest::Sleep, "after an undisturbed nap");
+    assert!(stat(world, NodeStat::PgstealKswapd) > 0);
+    assert_eq!(stat(world, NodeStat::PgstealDirect), 0);
+    world.check();
+}
+
+#[test]
+fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
+    let world = memory(1024, |_| ()).platform();
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    let mut id = 0;
+    while let Ok(pfn) = world.touch(id, FILE) {
+        world.pages().page(pfn).references = 1;
+        id += 1;
+    }
+    let mut steps = 0;
+    while kswapd.step(&mut world.token()) == Rest::None {
+        steps += 1;
+        assert!(steps < 1000, "works for ever");
+    }
+    assert!(world.reclaim().is_hopeless(node()));
+    assert!(!world.reclaim().wake(node(), framewright::Order::ZERO, ZoneKind::Normal));
+    world.pages().resident.values_mut().for_each(|page| page.references = 0);
+    assert!(world.direct(32) >= 32);
+    assert!(!world.reclaim().is_hopeless(node()), "somebody freed something");
+    world.check();
+}
+
+#[test]
+fn a_boost_is_reclaimed_for_and_taken_down() {
+    let world = memory(8192, |_| ()).platform();
+    let memory = world.memory();
+    (0..6000).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    // Every pageblock is used for what can be moved: the first that cannot mixes types.
+    let mut token = world.token();
+    let wanted =
+        framewright::Request::new(framewright::Order::ZERO, framewright::MigrateType::Unmovable);
+    let mut odd = Vec::new();
+    while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
+        odd.push(token.alloc(wanted).unwrap());
+    }
+    let boosted = memory.zones().next().unwrap().boost;
+    if boosted > 0 {
+        let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+        let mut steps = 0;
+        while kswapd.step(&mut token) != Rest::Sleep && steps < 100 {
+            steps += 1;
+        }
+        assert_eq!(memory.zones().next().unwrap().boost, 0);
+        assert_eq!(stat(world, NodeStat::NrVmscanWrite), 0);
+    }
+    odd.into_iter().for_each(|block| token.free(block).unwrap());
+    drop(token);
+    world.check();
+}

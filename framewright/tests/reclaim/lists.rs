@@ -1,0 +1,97 @@
+//! The lists as an embedder uses them.
+
+use framewright::{
+    CpuId, Order, Pfn,
+    observe::NodeStat,
+    reclaim::{Abandoned, LruList, PageKind},
+};
+
+use crate::world::{CPU, OTHER, filled, memory, node, stat};
+
+const FILE: PageKind = PageKind::File;
+
+#[test]
+fn pages_wait_in_a_batch_until_there_are_enough() {
+    let world = memory(2048, |_| ()).platform();
+    for id in 0..30 {
+        world.touch(id, FILE).unwrap();
+    }
+    assert_eq!(world.lru().pages(node(), LruList::InactiveFile), 0);
+    world.touch(30, FILE).unwrap();
+    assert_eq!(world.lru().pages(node(), LruList::InactiveFile), 31);
+    world.check();
+}
+
+#[test]
+fn an_isolated_page_can_be_abandoned() {
+    let world = filled(40, FILE);
+    let pfn = world.pages().place[&0];
+    assert!(world.lru().isolate(pfn));
+    assert!(!world.lru().isolate(pfn), "somebody has it");
+    assert!(!world.lru().remove(pfn), "somebody has it");
+    assert!(world.lru().check().is_err(), "a page is isolated");
+    // SAFETY: nobody uses the page, which was never mapped by another CPU.
+    assert_eq!(unsafe { world.lru().abandon(pfn) }, Abandoned::Theirs);
+    assert!(!world.lru().put_back(pfn), "it is ours to free now");
+    assert!(world.lru().list_of(pfn).is_none());
+    let mut pages = world.pages();
+    pages.resident.remove(&pfn);
+    pages.place.remove(&0);
+    drop(pages);
+    // SAFETY: as above.
+    unsafe { world.token().free_raw(pfn, Order::ZERO).unwrap() };
+    world.check();
+}
+
+#[test]
+fn marks_move_pages_between_lists() {
+    let world = filled(62, FILE);
+    let lru = world.lru();
+    let pfn = world.pages().place[&5];
+    lru.mark_accessed(CPU, pfn);
+    lru.drain(CPU);
+    assert_eq!(lru.list_of(pfn), Some(LruList::InactiveFile));
+    lru.mark_accessed(CPU, pfn);
+    lru.drain(CPU);
+    assert_eq!(lru.list_of(pfn), Some(LruList::ActiveFile));
+    lru.deactivate(CPU, pfn);
+    lru.drain(CPU);
+    assert_eq!(lru.list_of(pfn), Some(LruList::InactiveFile));
+    lru.activate(CPU, pfn);
+    lru.activate(CPU, pfn);
+    lru.drain(CPU);
+    assert_eq!(lru.list_of(pfn), Some(LruList::ActiveFile));
+    assert_eq!(stat(world, NodeStat::Pgactivate), 2);
+    assert_eq!(stat(world, NodeStat::Pgdeactivate), 1);
+    world.check();
+}
+
+#[test]
+fn a_page_that_left_its_batch_does_not_come_twice() {
+    let world = memory(2048, |_| ()).platform();
+    let lru = world.lru();
+    let (pfn, other) = (Pfn::new(700), CpuId::new(OTHER));
+    assert!(lru.add(CPU, pfn, FILE));
+    assert!(!lru.add(CPU, pfn, FILE), "it is known");
+    assert!(lru.remove(pfn), "it is in a batch");
+    assert!(!lru.remove(pfn));
+    // It comes again elsewhere, while the first batch still names it.
+    assert!(lru.add(other, pfn, PageKind::Anon));
+    lru.drain(CPU);
+    lru.drain(other);
+    assert_eq!(lru.list_of(pfn), Some(LruList::InactiveAnon));
+    assert_eq!(lru.pages(node(), LruList::InactiveAnon), 1);
+    lru.check().unwrap();
+    assert!(lru.remove(pfn));
+    lru.check().unwrap();
+}
+
+#[test]
+fn frames_and_cpus_that_do_not_exist_are_refused() {
+    let lru = memory(2048, |_| ()).platform().lru();
+    assert!(!lru.add(CPU, Pfn::new(2048), FILE));
+    assert!(!lru.add(CpuId::new(2), Pfn::new(0), FILE));
+    assert!(!lru.remove(Pfn::new(5000)) && !lru.isolate(Pfn::new(5000)));
+    assert!(lru.put_back(Pfn::new(3)), "it was not isolated");
+    lru.check().unwrap();
+}

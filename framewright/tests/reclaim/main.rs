@@ -1,0 +1,15 @@
+//! Reclaim against a mock embedder: pages, references, a store that fails, and CPUs that remember
+//! translations which are gone.
+#![cfg(not(any(feature = "loom", feature = "tso")))]
+
+mod background;
+mod lists;
+mod owner;
+mod pages;
+mod passes;
+mod properties;
+mod stores;
+#[path = "../support/toy.rs"]
+#[allow(unused_macros, unused_imports, reason = "the machine here is a whole one")]
+mod toy;
+mod world;

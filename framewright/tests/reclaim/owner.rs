@@ -1,0 +1,228 @@
+//! The mock as the owner of pages, and as the machine whose CPUs forget translations.
+
+use framewright::{
+    CpuId, Pfn,
+    reclaim::{
+        Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped,
+        WriteError, WriteOut,
+    },
+    tlb::{CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Translation},
+};
+
+use crate::{
+    pages::{Mood, Pages},
+    world::{OTHER, World},
+};
+
+/// What is owed to the only address space there is.
+pub(crate) fn owed() -> &'static DeferredFlush {
+    static OWED: std::sync::OnceLock<DeferredFlush> = std::sync::OnceLock::new();
+    OWED.get_or_init(DeferredFlush::new)
+}
+
+impl World {
+    fn each<A>(&self, frames: &[Pfn], out: &mut [A], mut answer: impl FnMut(&mut Pages, Pfn) -> A) {
+        self.assert_no_lock();
+        assert_eq!(frames.len(), out.len());
+        let mut pages = self.pages();
+        for (&pfn, slot) in frames.iter().zip(out) {
+            *slot = answer(&mut pages, pfn);
+        }
+    }
+}
+
+impl World {
+    /// Somebody else has the lock of a page that reclaim has isolated, and truncates it, if no CPU
+    /// reaches it.
+    fn truncate_isolated(&self, pages: &mut Pages, pfn: Pfn) {
+        let Some(page) = pages.resident.get(&pfn) else { return };
+        if page.maps > 0 || page.writeback || page.references > 0 || pages.cached.contains(&pfn) {
+            return;
+        }
+        let id = page.id;
+        pages.resident.remove(&pfn);
+        pages.forget(id);
+        // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
+        assert_eq!(unsafe { self.lru().abandon(pfn) }, Abandoned::Theirs);
+    }
+}
+
+// SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
+unsafe impl PageOwner<World> for World {
+    fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
+        self.each(frames, out, |pages, pfn| {
+            pages.locks += 1;
+            if pages.contention > 0 && pages.locks % pages.contention == 0 {
+                self.truncate_isolated(pages, pfn);
+                return None;
+            }
+            let page = pages.resident.get_mut(&pfn)?;
+            assert!(!page.locked, "two have the lock of a page");
+            page.locked = true;
+            Some(PageState {
+                mapped: page.maps > 0,
+                dirty: page.dirty,
+                writeback: page.writeback,
+                unevictable: page.unevictable,
+                pinned: page.pinned,
+            })
+        });
+    }
+
+    fn unlock(&self, frames: &[Pfn]) {
+        self.assert_no_lock();
+        let mut pages = self.pages();
+        for &pfn in frames {
+            let page = pages.page(pfn);
+            assert!(page.locked, "unlocks a page that it has not locked");
+            page.locked = false;
+            let is_pending = pages.cached.contains(&pfn);
+            assert!(!is_pending, "whoever maps the page next finds a CPU that reaches it already");
+        }
+    }
+
+    fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
+        self.each(frames, out, |pages, pfn| {
+            let Some(page) = pages.resident.get_mut(&pfn) else {
+                return Reference { contended: true, ..Reference::default() };
+            };
+            let young = std::mem::take(&mut page.young);
+            Reference {
+                young,
+                executable: page.executable,
+                locked: page.unevictable,
+                contended: false,
+            }
+        });
+    }
+
+    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Self>, out: &mut [Unmapped]) {
+        let cpus = [CpuId::new(OTHER)].into_iter().collect::<CpuMask>();
+        let mut removed = Vec::new();
+        self.each(frames, out, |pages, pfn| {
+            let full = pages.mood == Mood::Full;
+            let page = pages.page(pfn);
+            assert!(page.locked && page.maps > 0, "unmaps what is not locked, or not mapped");
+            if page.references > 2 {
+                return Unmapped::Still;
+            }
+            if page.kind == PageKind::Anon && full {
+                return Unmapped::NoRoom;
+            }
+            let dirty = std::mem::take(&mut page.pte_dirty);
+            page.dirty |= dirty;
+            page.maps = 0;
+            removed.push((pfn, dirty));
+            let answer = Unmapped::Gone { dirty: page.dirty };
+            pages.cached.insert(pfn);
+            if dirty {
+                pages.cached_dirty.insert(pfn);
+            }
+            answer
+        });
+        for (pfn, dirty) in removed {
+            let translation = Translation {
+                cpus: &cpus,
+                writable: dirty,
+                dirty,
+                space: 1,
+                page: pfn.get(),
+                owed_space: owed(),
+                owed_file: None,
+            };
+            batch.add(pfn, &translation);
+        }
+    }
+
+    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
+        self.each(frames, out, |pages, pfn| {
+            assert!(!pages.cached_dirty.contains(&pfn), "writes what may be stored to (I5)");
+            let mood = pages.mood;
+            let page = pages.page(pfn);
+            assert!(page.locked && page.dirty && !page.writeback, "writes what need not be");
+            assert_eq!(page.maps, 0, "writes what is mapped");
+            let (id, version) = (page.id, page.version);
+            match mood {
+                Mood::Prompt => {
+                    page.dirty = false;
+                    pages.store.insert(id, version);
+                    WriteOut::Done
+                }
+                Mood::Slow | Mood::FailsLate => {
+                    page.dirty = false;
+                    page.writeback = true;
+                    pages.writes.push_back((pfn, id, version, mood == Mood::Slow));
+                    WriteOut::Started
+                }
+                Mood::Busy => WriteOut::Refused,
+                Mood::Fails => WriteOut::Failed(WriteError::Io),
+                Mood::Full => WriteOut::Failed(WriteError::NoSpace),
+            }
+        });
+    }
+
+    fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
+        let mut shadows = shadows.iter();
+        self.each(frames, out, |pages, pfn| {
+            let shadow = *shadows.next().expect("as many shadows as frames");
+            let page = pages.page(pfn);
+            assert!(page.locked && !page.pinned, "releases what is pinned, or not locked");
+            if page.references > 0 || page.maps > 0 || page.writeback {
+                return Released::Busy;
+            }
+            if page.dirty {
+                return Released::Dirty;
+            }
+            let id = page.id;
+            pages.resident.remove(&pfn);
+            pages.place.remove(&id);
+            pages.shadows.insert(id, shadow);
+            Released::Released
+        });
+    }
+
+    fn can_swap(&self) -> bool {
+        self.pages().swap
+    }
+
+    fn has_writers(&self) -> bool {
+        self.pages().writers
+    }
+
+    fn wake_writers(&self) {
+        self.assert_no_lock();
+        self.note("wake writers");
+    }
+
+    fn pause(&self, why: Throttle) {
+        self.assert_no_lock();
+        self.note(why.name());
+    }
+}
+
+impl Shootdown for World {
+    fn clean_stores_fault(&self) -> bool {
+        true
+    }
+
+    fn forget(&self, _: CpuId, scope: Scope) {
+        self.assert_no_lock();
+        let mut pages = self.pages();
+        let hit = |pfn: &Pfn| match scope {
+            Scope::Everything => true,
+            Scope::Pages { first, pages, .. } => {
+                pfn.get() >= first && pfn.get() < first + u64::from(pages)
+            }
+        };
+        pages.cached.retain(|pfn| !hit(pfn));
+        pages.cached_dirty.retain(|pfn| !hit(pfn));
+    }
+
+    fn interrupt(&self, _: CpuId, targets: &CpuMask) {
+        self.assert_no_lock();
+        self.note("interrupt");
+        for cpu in targets.iter() {
+            self.memory().flusher(cpu, self).serve();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a pass does, one rule at a time.
+
+use framewright::{
+    MigrateType, Order, Pfn, Request, ZoneKind,
+    observe::NodeStat,
+    platform::Need,
+    reclaim::{LruList, PageKind},
+    tuning::{Auto, FlushBatching},
+};
+
+use crate::world::{CPU, cool, filled, memory, memory_of, node, range, stat};
+
+const FILE: PageKind = PageKind::File;
+
+#[test]
+fn a_mapped_page_that_was_used_is_kept_once() {
+    let world = filled(640, FILE);
+    assert!((32..=64).contains(&world.direct(32)));
+    world.check();
+    let (scanned, stolen) =
+        (stat(world, NodeStat::PgscanDirect), stat(world, NodeStat::PgstealDirect));
+    assert!(scanned > stolen, "every page was used: {scanned} were looked at for {stolen}");
+    // Again and again, as a reader that never comes back would have it.
+    let world = memory(2048, |_| ()).platform();
+    for id in 0..20_000 {
+        world.touch(id, FILE).unwrap();
+    }
+    let lru = world.lru().stats();
+    let scanned = lru.get(NodeStat::PgscanFile) as f64;
+    let ratio = scanned / lru.get(NodeStat::PgstealFile) as f64;
+    assert!((1.9..2.3).contains(&ratio), "pages are looked at {ratio} times");
+    world.check();
+}
+
+#[test]
+fn pages_that_are_used_again_and_again_become_active() {
+    let world = filled(320, FILE);
+    let hot: Vec<u32> = (0..20).collect();
+    for round in 0..40 {
+        cool(world);
+        for &id in &hot {
+            world.touch(id, FILE).unwrap();
+        }
+        world.direct(32);
+        // Others read what they never read again.
+        (0..32).for_each(|i| _ = world.touch(1000 + round * 32 + i, FILE).unwrap());
+    }
+    let there = world.pages().place.clone();
+    assert!(hot.iter().all(|id| there.contains_key(id)), "hot pages were reclaimed");
+    assert!(stat(world, NodeStat::Pgactivate) > 0);
+    world.check();
+}
+
+#[test]
+fn one_flush_serves_a_batch() {
+    let run = |batching| {
+        let world = memory(2048, |tuning| {
+            tuning.tlb.batching = batching;
+            tuning.tlb.parked_max = Auto::Fixed(512);
+        });
+        let world = world.platform();
+        for id in 0..640 {
+            world.touch(id, FILE).unwrap();
+        }
+        cool(world);
+        world.take_notes();
+        let freed = world.direct(320);
+        assert!(freed >= 320);
+        world.check();
+        let notes = world.take_notes();
+        (freed, notes.into_iter().filter(|&note| note == "interrupt").count() as u64)
+    };
+    let (freed, interrupts) = run(FlushBatching::Off);
+    assert_eq!(interrupts, freed);
+    let (freed, interrupts) = run(FlushBatching::All);
+    assert!(interrupts <= freed / 30, "{interrupts} for {freed}");
+    let (freed, interrupts) = run(FlushBatching::Lazy);
+    assert!(interrupts <= 1, "{interrupts} for {freed}");
+}
+
+#[test]
+fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
+    let world = memory(1024, |_| ()).platform();
+    for id in 0..5000 {
+        world.touch(id, FILE).unwrap();
+    }
+    world.check();
+    // Pages that are pinned by somebody cannot go: then requests fail, and do not try for ever.
+    let world = memory(1024, |_| ()).platform();
+    let failed = (0..5000).find(|&id| match world.touch(id, FILE) {
+        Ok(pfn) => {
+            world.pages().page(pfn).references = 1;
+            false
+        }
+        Err(_) => true,
+    });
+    assert!(failed.is_some(), "there is no end to memory");
+    world.check();
+    world.pages().resident.values_mut().for_each(|page| page.references = 0);
+    world.touch(9999, FILE).unwrap();
+}
+
+#[test]
+fn pages_of_zones_that_do_not_help_are_passed_over() {
+    let map = [range(0, 1024, ZoneKind::Dma32), range(1024, 1024, ZoneKind::Normal)];
+    let world = memory_of(&map, true, |tuning| tuning.zone.reserve_ratios = [0; 4]).platform();
+    for id in 0..1800 {
+        world.touch(id, FILE).unwrap();
+    }
+    cool(world);
+    world.lru().drain_all();
+    let request = Request::new(Order::ZERO, MigrateType::Movable).zone(ZoneKind::Dma32);
+    let before = world.memory().zones().nth(1).unwrap().free;
+    let need = Need { request, cpu: CPU, node: node() };
+    assert!(world.reclaim().direct(&need, 32) >= 32);
+    assert_eq!(world.memory().zones().nth(1).unwrap().free, before);
+    assert!(stat(world, NodeStat::PgskipNormal) > 0);
+    world.check();
+}
+
+#[test]
+fn pages_that_come_back_too_soon_are_kept_the_next_time() {
+    let world = memory(1024, |_| ()).platform();
+    // A set that is a little larger than memory, read round and round.
+    for id in (0..6).flat_map(|_| 0..1200) {
+        world.touch(id, FILE).unwrap();
+    }
+    assert!(stat(world, NodeStat::WorkingsetRefaultFile) > 0);
+    world.check();
+}
+
+#[test]
+fn unevictable_pages_are_put_aside() {
+    let world = filled(200, FILE);
+    let pinned: Vec<Pfn> = world.pages().resident.keys().copied().take(50).collect();
+    cool(world);
+    for &pfn in &pinned {
+        world.pages().page(pfn).unevictable = true;
+    }
+    world.direct(200);
+    assert_eq!(world.lru().pages(node(), LruList::Unevictable), 50);
+    assert!(pinned.iter().all(|pfn| world.pages().resident.contains_key(pfn)));
+    for &pfn in &pinned {
+        world.pages().page(pfn).unevictable = false;
+        world.lru().set_unevictable(pfn, false);
+    }
+    world.direct(50);
+    assert_eq!(world.lru().pages(node(), LruList::Unevictable), 0);
+    world.check();
+}
+
+#[test]
+fn what_is_parked_is_freed_for_who_needs_it() {
+    let world = memory(2048, |tuning| {
+        tuning.tlb.batching = FlushBatching::Lazy;
+        tuning.tlb.parked_max = Auto::Fixed(512);
+    });
+    let world = world.platform();
+    (0..600).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    cool(world);
+    let before = world.memory().free();
+    assert!(world.direct(32) >= 32);
+    assert!(world.memory().free() >= before + 32, "reclaimed frames cannot be had");
+    world.check();
+}
+
+#[test]
+fn a_page_that_is_read_again_soon_becomes_active_at_once() {
+    let world = filled(620, FILE);
+    let lru = world.lru();
+    let active: Vec<Pfn> = (300..620).map(|id| world.pages().place[&id]).collect();
+    active.iter().for_each(|&pfn| lru.activate(CPU, pfn));
+    lru.drain_all();
+    assert_eq!(lru.pages(node(), LruList::ActiveFile), 320);
+    cool(world);
+    let gone = world.direct(40);
+    assert!((40..100).contains(&gone));
+    let again = (0..300).find(|id| !world.pages().place.contains_key(id)).unwrap();
+    let pfn = world.touch(again, FILE).unwrap();
+    lru.drain_all();
+    assert_eq!(lru.list_of(pfn), Some(LruList::ActiveFile));
+    assert_eq!(stat(world, NodeStat::WorkingsetActivateFile), 1);
+    // Far more is evicted than is active: what comes back then does not compete with that.
+    (1000..9000).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    let gone = (0..300).find(|id| !world.pages().place.contains_key(id) && *id != again).unwrap();
+    let before = stat(world, NodeStat::WorkingsetActivateFile);
+    world.touch(gone, FILE).unwrap();
+    assert_eq!(stat(world, NodeStat::WorkingsetActivateFile), before);
+    assert!(stat(world, NodeStat::WorkingsetRefaultFile) >= 2);
+    world.check();
+}
+
+#[test]
+fn anonymous_pages_go_only_where_there_is_room_for_them() {
+    let world = filled(310, PageKind::Anon);
+    cool(world);
+    assert_eq!(world.direct(32), 0);
+    assert_eq!(stat(world, NodeStat::PgscanAnon), 0);
+    let zone = world.memory().zones().next().unwrap().id;
+    assert_eq!(world.reclaim().reclaimable(zone), 0);
+    world.pages().swap = true;
+    assert!(world.direct(32) >= 32);
+    assert!(world.reclaim().reclaimable(zone) > 200);
+    world.check();
+}

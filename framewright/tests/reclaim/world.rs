@@ -1,0 +1,339 @@
+//! A machine of one thread, its memory, and what programs do with pages.
+
+use std::sync::{
+    Mutex, MutexGuard, OnceLock,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+use framewright::{
+    AllocError, Config, CpuId, CpuToken, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
+    Planes, Platform, Request, ZoneId, ZoneKind,
+    observe::{Corruption, Event, NodeStat},
+    platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
+    reclaim::{Lru, PageKind, Reclaim, WriteError},
+    sync::{PlainWord, SpinFlag},
+    tlb::BatchSlot,
+    tuning::{Auto, Tuning},
+};
+
+use crate::{
+    owner::owed,
+    pages::{Mood, PageId, Pages, Resident},
+    toy::leaked,
+};
+
+/// The CPU that remembers translations. CPU 0 does everything else.
+pub(crate) const OTHER: u16 = 1;
+
+pub(crate) type Mem = Memory<'static, World>;
+
+/// See the module. Everything an embedder is, in one value.
+pub(crate) struct World {
+    memory: OnceLock<&'static Mem>,
+    pages: Mutex<Pages>,
+    notes: Mutex<Vec<&'static str>>,
+    masked: AtomicU32,
+    clock: AtomicU64,
+    /// Whether background reclaim was woken.
+    pub(crate) woken: AtomicU32,
+    background: bool,
+}
+
+/// A memory of `frames` frames with 64 in reserve, in one zone.
+pub(crate) fn memory(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static Mem {
+    memory_of(&[range(0, frames, ZoneKind::Normal)], true, tune)
+}
+
+/// A stretch of memory on node 0.
+pub(crate) fn range(start: u64, frames: u64, zone: ZoneKind) -> MemoryRange {
+    let frames = framewright::FrameRange::new(Pfn::new(start), Pfn::new(start + frames)).unwrap();
+    MemoryRange { zone, ..frames.into() }
+}
+
+pub(crate) fn memory_of(
+    map: &[MemoryRange],
+    background: bool,
+    tune: impl FnOnce(&mut Tuning),
+) -> &'static Mem {
+    let mut config =
+        Config { planes: Planes { lru: true, ..Planes::default() }, ..Config::new(map, 2) };
+    config.tuning.zone.min_free = Auto::Fixed(64);
+    tune(&mut config.tuning);
+    let world = World {
+        memory: OnceLock::new(),
+        pages: Mutex::default(),
+        notes: Mutex::default(),
+        masked: AtomicU32::new(0),
+        clock: AtomicU64::new(0),
+        woken: AtomicU32::new(0),
+        background,
+    };
+    let memory = leaked(world, &config);
+    assert!(memory.platform().memory.set(memory).is_ok());
+    memory
+}
+
+pub(crate) const CPU: CpuId = CpuId::new(0);
+
+pub(crate) fn node() -> NodeId {
+    NodeId::default()
+}
+
+impl World {
+    pub(crate) fn memory(&self) -> &'static Mem {
+        self.memory.get().expect("set right after construction")
+    }
+
+    pub(crate) fn reclaim(&'static self) -> Reclaim<'static, 'static, World> {
+        Reclaim::new(self.memory(), self, self).expect("the memory has lists")
+    }
+
+    pub(crate) fn lru(&self) -> Lru<'static, 'static, World> {
+        self.memory().lru().expect("the memory has lists")
+    }
+
+    pub(crate) fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap()
+    }
+
+    pub(crate) fn note(&self, what: &'static str) {
+        self.notes.lock().unwrap().push(what);
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn take_notes(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.notes.lock().unwrap())
+    }
+
+    pub(crate) fn assert_no_lock(&self) {
+        assert_eq!(self.masked.load(Ordering::Relaxed), 0, "called back under a lock");
+    }
+
+    pub(crate) fn token(&self) -> CpuToken<'static, 'static, World> {
+        self.memory().cpu(CPU).expect("nobody else has it")
+    }
+
+    /// A program uses a page: it is read in if it is not there. `false` if there is no memory.
+    pub(crate) fn touch(&self, id: PageId, kind: PageKind) -> Result<Pfn, AllocError> {
+        let there = self.pages().place.get(&id).copied();
+        let pfn = match there {
+            Some(pfn) => pfn,
+            None => self.read_in(id, kind)?,
+        };
+        let mut pages = self.pages();
+        let page = pages.page(pfn);
+        page.maps = page.maps.max(1);
+        page.young = page.young.max(1);
+        Ok(pfn)
+    }
+
+    fn read_in(&self, id: PageId, kind: PageKind) -> Result<Pfn, AllocError> {
+        let request = Request::new(Order::ZERO, MigrateType::Movable);
+        let (pfn, _) = self.token().alloc(request)?.into_raw();
+        let mut pages = self.pages();
+        let version = pages.store.get(&id).copied().unwrap_or(0);
+        // Nothing is behind an anonymous page that was never written.
+        let dirty = kind == PageKind::Anon && !pages.store.contains_key(&id);
+        let page = Resident {
+            id,
+            kind,
+            version,
+            maps: 0,
+            young: 0,
+            pte_dirty: false,
+            dirty,
+            writeback: false,
+            locked: false,
+            unevictable: false,
+            pinned: false,
+            executable: false,
+            references: 0,
+        };
+        assert!(pages.resident.insert(pfn, page).is_none(), "the frame is in use");
+        assert!(!pages.cached.contains(&pfn), "the frame is still reachable (I5)");
+        pages.place.insert(id, pfn);
+        let shadow = pages.shadows.remove(&id);
+        drop(pages);
+        let lru = self.lru();
+        let refault = shadow.map_or_else(Default::default, |shadow| lru.refault(shadow, kind));
+        assert!(lru.add_as(CPU, pfn, kind, refault), "the page is new");
+        Ok(pfn)
+    }
+
+    /// A program stores to a page.
+    pub(crate) fn store(&self, id: PageId, kind: PageKind) -> Result<(), AllocError> {
+        let pfn = self.touch(id, kind)?;
+        // Whoever makes a page writable makes up for flushes that were put off.
+        self.memory().flusher(CPU, self).settle(owed());
+        let mut pages = self.pages();
+        let page = pages.page(pfn);
+        page.pte_dirty = true;
+        page.version += 1;
+        let version = page.version;
+        pages.truth.insert(id, version);
+        Ok(())
+    }
+
+    /// A page is forgotten by its owner: truncated.
+    pub(crate) fn truncate(&self, id: PageId) {
+        let Some(pfn) = self.pages().place.get(&id).copied() else { return };
+        let mut pages = self.pages();
+        if pages.page(pfn).writeback {
+            return;
+        }
+        pages.resident.remove(&pfn);
+        pages.forget(id);
+        drop(pages);
+        self.memory().flusher(CPU, self).settle(owed());
+        assert!(self.lru().remove(pfn), "nobody else has it isolated");
+        // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
+        unsafe { self.token().free_raw(pfn, Order::ZERO).expect("the frame was allocated") };
+    }
+
+    /// The store completes up to `count` writes.
+    pub(crate) fn complete(&'static self, count: usize) {
+        for _ in 0..count {
+            let Some((pfn, id, version, succeeds)) = self.pages().writes.pop_front() else {
+                return;
+            };
+            let result = {
+                let mut pages = self.pages();
+                if succeeds {
+                    pages.store.insert(id, version);
+                }
+                let page = pages.page(pfn);
+                page.writeback = false;
+                page.dirty |= !succeeds;
+                if succeeds { Ok(()) } else { Err(WriteError::Io) }
+            };
+            self.reclaim().written(CPU, pfn, result);
+        }
+    }
+
+    /// Who needs memory reclaims.
+    pub(crate) fn direct(&'static self, frames: u64) -> u64 {
+        let request = Request::new(Order::ZERO, MigrateType::Movable);
+        self.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames)
+    }
+
+    pub(crate) fn set_mood(&self, mood: Mood) {
+        self.pages().mood = mood;
+    }
+
+    /// Everything that must hold at a quiet moment.
+    pub(crate) fn check(&self) {
+        let memory = self.memory();
+        self.pages().check();
+        memory.check().unwrap();
+        self.lru().check().unwrap();
+        let resident = self.pages().resident.len() as u64;
+        let used = memory.managed() - memory.free() - memory.held_by_cpus();
+        assert_eq!(used, resident + memory.tlb().parked(), "every frame is in one place (I1)");
+    }
+
+    /// Frees everything that is parked.
+    pub(crate) fn unpark_all(&self) {
+        let mut token = self.token();
+        self.memory().flusher(CPU, self).unpark_all(&mut |frames| {
+            for &pfn in frames {
+                // SAFETY: parked frames are blocks of order 0, and no CPU reaches them any more.
+                unsafe { token.free_raw(pfn, Order::ZERO).unwrap() };
+            }
+        });
+        let mut slots = [BatchSlot::default(); 1];
+        self.memory().flusher(CPU, self).batch(&mut slots).finish(&mut |_| ());
+    }
+}
+
+// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
+unsafe impl Platform for World {
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = u32;
+
+    const TRACING: bool = true;
+
+    fn irq_save(&self) -> u32 {
+        self.masked.fetch_add(1, Ordering::Relaxed)
+    }
+    fn irq_restore(&self, irq: u32) {
+        self.masked.store(irq, Ordering::Relaxed);
+    }
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {
+        self.assert_no_lock();
+    }
+    fn wait(&self, why: Wait, spins: u32) {
+        self.assert_no_lock();
+        assert!(why == Wait::Memory && spins < 1000, "waits for ever: {why:?}");
+    }
+    fn clear(&self, _: Pfn, _: Order) {}
+    fn copy(&self, _: Pfn, _: Pfn) {}
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1000, Ordering::Relaxed)
+    }
+    fn relief(&self) -> &dyn Relief {
+        self
+    }
+    fn trace(&self, _: CpuId, event: &Event) {
+        self.assert_no_lock();
+        if let Event::PageFree { pfn, .. } = event {
+            let pages = self.pages();
+            assert!(!pages.cached.contains(pfn), "{pfn} is freed while a CPU reaches it (I5)");
+            assert!(!pages.resident.contains_key(pfn), "{pfn} is freed with a page in it");
+        }
+    }
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
+    }
+}
+
+impl World {
+    /// The world for ever: it is in a memory that is leaked.
+    fn forever(&self) -> &'static World {
+        self.memory().platform()
+    }
+}
+
+impl Relief for World {
+    fn reclaims_in_background(&self) -> bool {
+        self.background
+    }
+
+    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        if self.memory.get().is_some() && self.forever().reclaim().wake(node, order, highest) {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
+        self.assert_no_lock();
+        self.forever().reclaim().direct(need, frames)
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        Some(self.forever().reclaim().reclaimable(zone))
+    }
+}
+
+/// A world with `pages` pages in memory, each used once.
+pub(crate) fn filled(pages: u32, kind: PageKind) -> &'static World {
+    let world = memory(2048, |_| ()).platform();
+    for id in 0..pages {
+        world.touch(id, kind).unwrap();
+    }
+    world.lru().drain_all();
+    world
+}
+
+/// A counter.
+pub(crate) fn stat(world: &World, stat: NodeStat) -> u64 {
+    world.lru().stats().get(stat)
+}
+
+/// As if nobody had used them since they were read.
+pub(crate) fn cool(world: &World) {
+    world.pages().resident.values_mut().for_each(|page| page.young = 0);
+}

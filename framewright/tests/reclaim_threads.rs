@@ -1,0 +1,315 @@
+//! Reclaim by several threads at once, while others read, write and truncate pages: whatever they
+//! meet, no store is lost and nothing is left behind.
+#![cfg(not(any(feature = "loom", feature = "tso")))]
+
+use std::{
+    mem::MaybeUninit,
+    sync::{
+        Mutex, MutexGuard, OnceLock, TryLockError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use framewright::{
+    Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Planes,
+    Platform, Request, ZoneId,
+    platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
+    reclaim::{
+        Abandoned, Lru, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Rest, Shadow,
+        Unmapped, WriteOut,
+    },
+    sync::{PlainWord, SpinFlag},
+    tlb::{FlushBatch, NoShootdown},
+    tuning::Auto,
+};
+
+const FRAMES: u64 = 2048;
+const IDS: u32 = 6000;
+const READERS: u16 = 2;
+/// Readers, one who only reclaims, and background reclaim.
+const CPUS: u16 = READERS + 2;
+
+/// What is in a frame.
+#[derive(Clone, Copy, Default)]
+struct Frame {
+    id: Option<u32>,
+    locked: bool,
+    mapped: bool,
+    young: bool,
+    dirty: bool,
+    version: u64,
+}
+
+struct World {
+    memory: OnceLock<&'static Memory<'static, World>>,
+    /// Where a page is. Taken before the lock of a frame; the other way round only tried.
+    places: Vec<Mutex<Option<Pfn>>>,
+    frames: Vec<Mutex<Frame>>,
+    store: Vec<AtomicU64>,
+    /// What was written to a page last. Under its place's lock.
+    truth: Vec<AtomicU64>,
+    done: AtomicBool,
+}
+
+type Mem = Memory<'static, World>;
+
+impl World {
+    fn memory(&self) -> &'static Mem {
+        self.memory.get().expect("set right after construction")
+    }
+
+    fn lru(&self) -> Lru<'static, 'static, World> {
+        self.memory().lru().expect("the memory has lists")
+    }
+
+    fn reclaim(&self) -> Reclaim<'static, 'static, World> {
+        Reclaim::new(self.memory(), self.memory().platform(), &NoShootdown).expect("likewise")
+    }
+
+    fn frame(&self, pfn: Pfn) -> MutexGuard<'_, Frame> {
+        self.frames[pfn.get() as usize].lock().unwrap()
+    }
+
+    fn place(&self, id: u32) -> MutexGuard<'_, Option<Pfn>> {
+        self.places[id as usize].lock().unwrap()
+    }
+
+    /// Uses a page; `false` if it has to be tried again.
+    fn touch(&self, token: &mut CpuToken<'_, 'static, World>, id: u32, write: bool) -> bool {
+        let mut place = self.place(id);
+        if place.is_none() {
+            let request = Request::new(Order::ZERO, MigrateType::Movable);
+            let Ok(block) = token.alloc(request) else { return false };
+            let (pfn, _) = block.into_raw();
+            let version = self.store[id as usize].load(Ordering::Relaxed);
+            *self.frame(pfn) = Frame { id: Some(id), version, ..Frame::default() };
+            *place = Some(pfn);
+            assert!(self.lru().add(token.cpu(), pfn, PageKind::File), "the frame is known already");
+        }
+        let mut frame = self.frame(place.expect("read in just now"));
+        assert_eq!(frame.id, Some(id), "somebody else has the frame");
+        if frame.locked {
+            return false;
+        }
+        (frame.mapped, frame.young) = (true, true);
+        if write {
+            frame.dirty = true;
+            frame.version += 1;
+            self.truth[id as usize].store(frame.version, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Forgets a page and what is stored of it.
+    fn truncate(&self, token: &mut CpuToken<'_, 'static, World>, id: u32) {
+        let mut place = self.place(id);
+        let Some(pfn) = *place else { return };
+        let mut frame = self.frame(pfn);
+        if frame.locked {
+            return;
+        }
+        *frame = Frame::default();
+        drop(frame);
+        *place = None;
+        self.store[id as usize].store(0, Ordering::Relaxed);
+        self.truth[id as usize].store(0, Ordering::Relaxed);
+        // SAFETY: the page was added as a block of order 0, and its owner has forgotten it.
+        if unsafe { self.lru().abandon(pfn) } == Abandoned::Yours {
+            // SAFETY: as above.
+            unsafe { token.free_raw(pfn, Order::ZERO).unwrap() };
+        }
+    }
+
+    fn read(&self, number: u16) {
+        let mut token = self.memory().cpu(CpuId::new(number)).unwrap();
+        let mut random = u64::from(number) + 1;
+        for _ in 0..if cfg!(miri) { 200 } else { 60_000 } {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let id = (random >> 33) as u32 % IDS;
+            match random >> 20 & 31 {
+                0 => self.truncate(&mut token, id),
+                1..8 => _ = self.touch(&mut token, id, true),
+                8 => {
+                    let place = *self.place(id);
+                    place.into_iter().for_each(|pfn| self.lru().mark_accessed(token.cpu(), pfn));
+                }
+                _ => _ = self.touch(&mut token, id, false),
+            }
+        }
+    }
+}
+
+// SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
+unsafe impl PageOwner<World> for World {
+    fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
+        for (&pfn, slot) in frames.iter().zip(out) {
+            let mut frame = self.frame(pfn);
+            *slot = (frame.id.is_some() && !frame.locked).then(|| {
+                frame.locked = true;
+                PageState { mapped: frame.mapped, dirty: frame.dirty, ..PageState::default() }
+            });
+        }
+    }
+
+    fn unlock(&self, frames: &[Pfn]) {
+        frames.iter().for_each(|&pfn| self.frame(pfn).locked = false);
+    }
+
+    fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
+        for (&pfn, slot) in frames.iter().zip(out) {
+            let young = std::mem::take(&mut self.frame(pfn).young);
+            *slot = Reference { young: young.into(), ..Reference::default() };
+        }
+    }
+
+    fn unmap(&self, frames: &[Pfn], _: &mut FlushBatch<'_, '_, Self>, out: &mut [Unmapped]) {
+        for (&pfn, slot) in frames.iter().zip(out) {
+            let mut frame = self.frame(pfn);
+            frame.mapped = false;
+            *slot = Unmapped::Gone { dirty: frame.dirty };
+        }
+    }
+
+    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
+        for (&pfn, slot) in frames.iter().zip(out) {
+            let mut frame = self.frame(pfn);
+            assert!(frame.locked && frame.dirty && !frame.mapped);
+            let id = frame.id.expect("a locked page is not forgotten");
+            self.store[id as usize].store(frame.version, Ordering::Relaxed);
+            frame.dirty = false;
+            *slot = WriteOut::Done;
+        }
+    }
+
+    fn release(&self, frames: &[Pfn], _: &[Shadow], out: &mut [Released]) {
+        for (&pfn, slot) in frames.iter().zip(out) {
+            let id = self.frame(pfn).id.expect("a locked page is not forgotten");
+            let mut place = match self.places[id as usize].try_lock() {
+                Ok(place) => place,
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Poisoned(error)) => panic!("{error}"),
+            };
+            let mut frame = self.frame(pfn);
+            assert!(frame.locked && !frame.mapped);
+            if frame.dirty {
+                *slot = Released::Dirty;
+                continue;
+            }
+            *frame = Frame::default();
+            *place = None;
+            *slot = Released::Released;
+        }
+    }
+}
+
+impl Relief for World {
+    fn reclaims_in_background(&self) -> bool {
+        true
+    }
+
+    fn wake(&self, node: NodeId, order: Order, highest: framewright::ZoneKind) {
+        if self.memory.get().is_some() {
+            // Background reclaim does not sleep here; so nobody has to be woken.
+            let _ = self.reclaim().wake(node, order, highest);
+        }
+    }
+
+    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
+        World::reclaim(self).direct(need, frames)
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        Some(World::reclaim(self).reclaimable(zone))
+    }
+}
+
+// SAFETY: `SpinFlag` excludes; owners and drainers exclude each other by trying a lock.
+unsafe impl Platform for World {
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Trylock
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, _: Wait, _: u32) {
+        thread::yield_now();
+    }
+    fn clear(&self, _: Pfn, _: Order) {}
+    fn copy(&self, _: Pfn, _: Pfn) {}
+    fn now(&self) -> u64 {
+        0
+    }
+    fn relief(&self) -> &dyn Relief {
+        self
+    }
+    fn corruption(&self, report: &framewright::observe::Corruption) {
+        panic!("{report}");
+    }
+}
+
+fn world() -> &'static World {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+    let planes = Planes { lru: true, ..Planes::default() };
+    let mut config = Config { planes, ..Config::new(&map, CPUS) };
+    config.tuning.zone.min_free = Auto::Fixed(64);
+    let world = World {
+        memory: OnceLock::new(),
+        places: (0..IDS).map(|_| Mutex::default()).collect(),
+        frames: (0..FRAMES).map(|_| Mutex::default()).collect(),
+        store: (0..IDS).map(|_| AtomicU64::new(0)).collect(),
+        truth: (0..IDS).map(|_| AtomicU64::new(0)).collect(),
+        done: AtomicBool::new(false),
+    };
+    let layout = Layout::new::<World>(&config).unwrap();
+    let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()].leak();
+    let start = buffer.as_ptr().align_offset(layout.align());
+    let memory = Box::leak(Box::new(Memory::new(world, &config, &mut buffer[start..]).unwrap()));
+    assert!(memory.platform().memory.set(memory).is_ok());
+    memory.platform()
+}
+
+#[test]
+fn readers_writers_and_reclaimers_get_along() {
+    let world = world();
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS).map(|n| scope.spawn(move || world.read(n))).collect();
+        scope.spawn(|| {
+            while !world.done.load(Ordering::Relaxed) {
+                let _ = world.reclaim().shrink_node(CpuId::new(READERS), NodeId::default(), 16);
+                thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let mut token = world.memory().cpu(CpuId::new(READERS + 1)).unwrap();
+            let mut kswapd = world.reclaim().kswapd(NodeId::default()).unwrap();
+            while !world.done.load(Ordering::Relaxed) {
+                if kswapd.step(&mut token) != Rest::None {
+                    thread::yield_now();
+                }
+            }
+        });
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        world.done.store(true, Ordering::Relaxed);
+    });
+    let mut resident = 0;
+    for id in 0..IDS {
+        let stored = world.store[id as usize].load(Ordering::Relaxed);
+        let version = world.place(id).map_or(stored, |pfn| {
+            resident += 1;
+            world.frame(pfn).version
+        });
+        assert_eq!(version, world.truth[id as usize].load(Ordering::Relaxed), "page {id}");
+    }
+    world.lru().check().unwrap();
+    let memory = world.memory();
+    memory.check().unwrap();
+    let used = memory.managed() - memory.free() - memory.held_by_cpus();
+    assert_eq!(used, resident + memory.tlb().parked());
+    let stats = world.lru().stats();
+    assert!(stats.get(framewright::observe::NodeStat::PgstealFile) > 1000, "\n{stats}");
+}
