@@ -91,6 +91,10 @@ fn main() {
     let mut tuning = Tuning::default();
     tuning.zone.min_free = Auto::Fixed(0);
     tuning.zone.watermark_scale = 1;
+    if work == "depot" {
+        tuning.zone.depot_divisor = Auto::Fixed(8);
+        tuning.pcp.high_fraction = 200;
+    }
     let config = Config { tuning, ..Config::new(&map, 4) };
     let layout = Layout::new::<Machine>(&config).expect("a valid configuration");
     let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
@@ -103,9 +107,9 @@ fn main() {
         match work.as_str() {
             "hot" => hot(&mut cpu),
             "mapping" => burst(&mut cpu, |_| Order::ZERO, |_| ()),
-            "random" => burst(&mut cpu, |_| Order::ZERO, |blocks| shuffle(blocks)),
+            "random" | "depot" => burst(&mut cpu, |_| Order::ZERO, |blocks| shuffle(blocks)),
             "orders" => burst(&mut cpu, small, |blocks| shuffle(blocks)),
-            _ => panic!("'{work}' is not hot, mapping, random or orders"),
+            _ => panic!("'{work}' is not hot, mapping, random, depot or orders"),
         }
     }
 }

@@ -57,6 +57,8 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Run(Run::PageFault(args)) => commands::page_fault(&args),
         Command::Run(Run::Kbuild(args)) => commands::kbuild(&args),
         Command::Run(Run::SocketPairs(args)) => commands::socket_pairs(&args),
+        Command::Run(Run::MmapRead(args)) => commands::mmap_read(&args),
+        Command::Run(Run::Cdn(args)) => commands::cdn(&args),
         Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
         Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),

@@ -18,7 +18,7 @@ mod stress {
 use framewright::{
     Config, Layout, Memory, Order, Tuning, ZoneId,
     platform::OwnerLock,
-    tuning::{BulkFree, Hardening, HighOrderDrain},
+    tuning::{Auto, BulkFree, Hardening, HighOrderDrain},
 };
 use framewright_host::{HostMachine, Metadata, PageSize};
 use std::{
@@ -123,6 +123,8 @@ fn stress(setting: &Setting) {
     tuning.pcp.bulk_free = setting.bulk_free;
     tuning.pcp.high_order_drain = setting.high_order_drain;
     tuning.hardening = setting.hardening;
+    // By default so few CPUs have none.
+    tuning.zone.depot_divisor = Auto::Fixed(16);
     let config = Config { tuning, ..Config::new(&map, setting.workers) };
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::new(layout.bytes(), PageSize::Small).unwrap();

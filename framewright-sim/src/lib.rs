@@ -11,11 +11,14 @@
 //! | `engine`   | CPUs, clocks, schedules, locks, interrupts, words, cache lines         |
 //! | `platform` | the library's `Platform` on the engine                                 |
 //! | `process`  | address spaces, page tables, translation caches, frame contents        |
+//! | `file`     | pages of files: a store, a page cache, mappings of it, reclaim         |
 //! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
 //! | `check`    | invariants, at the end of every run and in between                     |
 
 pub mod check;
 pub mod engine;
+pub mod file;
+mod lent;
 pub mod machine;
 mod one_thread;
 pub mod platform;

@@ -51,10 +51,10 @@ impl<T> OneThread<T> {
         Self { value: ManuallyDrop::new(value), thread: this_thread() }
     }
 
-    /// The value. Panics on other threads.
+    /// The value. Panics on other threads, those without a number among them.
     #[inline(always)]
     pub(crate) fn get(&self) -> &T {
-        if this_thread() != self.thread {
+        if NUMBER.get() != self.thread {
             refuse();
         }
         &self.value

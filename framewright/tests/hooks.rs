@@ -54,7 +54,10 @@ unsafe impl Platform for Listener {
         let mut heard = self.heard.lock().unwrap();
         heard.touched.entry(line).or_default().push((access, miss));
         let needs = match line {
-            Line::Map(zone, _) | Line::Heads(zone, _) | Line::Header(zone, _) => zone,
+            Line::Map(zone, _)
+            | Line::Heads(zone, _)
+            | Line::Header(zone, _)
+            | Line::Depot(zone, _) => zone,
             Line::CpuStore(zone, cpu, _) => {
                 assert!(heard.inside.contains(&Section::Lists(zone, cpu)), "{line:?} from outside");
                 return;
@@ -157,6 +160,45 @@ fn all_work_is_charged() {
             }
         });
     }
+}
+
+#[test]
+fn work_of_the_depot_is_charged() {
+    let settings = [
+        ("pcp.batch", "7"),
+        ("pcp.high_fraction", "1000"),
+        ("zone.depot_divisor", "8"),
+        ("pcp.bundle_slots", "64"),
+    ];
+    with_memory(&settings, |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        for _ in 0..2 {
+            let mut blocks: Vec<_> = (0..3000).map(|_| token.alloc(PAGE).ok()).collect();
+            for first in 0..96 {
+                token.free_bulk(
+                    &mut blocks
+                        .iter_mut()
+                        .skip(first)
+                        .step_by(96)
+                        .map(Option::take)
+                        .collect::<Vec<_>>(),
+                );
+            }
+        }
+        drop(token);
+        memory.drain_all();
+        let machine = memory.platform();
+        let cost = |cost| machine.cost_of(cost);
+        let CpuStats { zone_lock_acquisitions, zone_lock_frames, .. } = memory.stats();
+        let through_maps = cost(Cost::TakeFrames) + cost(Cost::GiveFrames);
+        assert_eq!(through_maps + cost(Cost::DepotBlocks), zone_lock_frames);
+        assert_eq!(cost(Cost::ZoneHold), zone_lock_acquisitions);
+        assert!(cost(Cost::DepotBlocks) > 500 && cost(Cost::LooseBlocks) > 250);
+        assert!(cost(Cost::DepotStacks) > cost(Cost::DepotBlocks) / 64);
+        for line in [0, 2, 3] {
+            assert!(machine.touched(Line::Depot(ZoneId::default(), line), Access::Write), "{line}");
+        }
+    });
 }
 
 #[test]

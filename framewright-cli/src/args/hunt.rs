@@ -59,6 +59,9 @@ pub(crate) struct HuntArgs {
     /// As thoroughly as it is promised
     #[arg(long)]
     pub(crate) full: bool,
+    /// Hunts at once; the result is the same for any number [default: the processors of this host]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
 }

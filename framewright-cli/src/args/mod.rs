@@ -2,6 +2,7 @@
 
 mod hunt;
 mod machine;
+mod paging;
 mod record;
 mod reproduce;
 mod setting;
@@ -15,6 +16,7 @@ use framewright_lab::micro::instructions::Workload;
 
 pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Machine, simulated};
+pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use setting::Settings;
@@ -81,6 +83,7 @@ Examples:
   framewright run page-fault --machine host:2 --memory 2GiB
   framewright run page-fault --machine skx-2s-112
   framewright run kbuild --machine host:2
+  framewright run mmap-read --set tlb.batching=off --vs tlb.batching=lazy
   framewright run alloc-micro --quick
   framewright run alloc-micro --instructions
   framewright run large-memory --quick
@@ -97,6 +100,12 @@ pub(crate) enum Run {
     /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
     #[command(after_help = workload::EXAMPLES)]
     SocketPairs(WorkloadArgs),
+    /// Sparse files of ten times the memory, mapped and read once (vm-scalability's lru-file-mmap-read)
+    #[command(after_help = paging::EXAMPLES)]
+    MmapRead(MmapReadArgs),
+    /// A cache server: random reads and stores through one mapping larger than memory, for days
+    #[command(after_help = paging::EXAMPLES)]
+    Cdn(CdnArgs),
     /// Nanoseconds per operation, beside other allocators and the floor
     AllocMicro(AllocMicroArgs),
     /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,

@@ -58,6 +58,7 @@ fn campaign(args: &HuntArgs) -> Result<Campaign, Failure> {
             "a recorded schedule is of one scenario, with one --bug or none: name them".to_owned(),
         ));
     }
+    campaign.jobs = args.jobs.map(usize::from);
     campaign.first_seed = args.seed.unwrap_or(0);
     let seeds = args.seed.map_or(campaign.seeds, |_| 1);
     campaign.seeds = args.seeds.unwrap_or(seeds);

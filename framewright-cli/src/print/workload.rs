@@ -88,7 +88,7 @@ fn time(report: &Report, warm_up: u64, window: u64) -> String {
 }
 
 /// How many of a machine's parameters are measured, fitted and guessed.
-fn basis(spec: &Spec) -> String {
+pub(super) fn basis(spec: &Spec) -> String {
     let count = |basis: Basis| {
         let of = spec.parameters().filter(|figure| figure.provenance.basis == basis).count();
         format!("{of} {}", basis.word())
@@ -97,7 +97,7 @@ fn basis(spec: &Spec) -> String {
     format!("parameters: {}; `framewright machines {}` lists them", counts.join(", "), spec.name())
 }
 
-fn body(report: &Report, style: Style) -> String {
+pub(super) fn body(report: &Report, style: Style) -> String {
     let mut text = String::from("\n");
     text.push_str(&common::settings(report, style));
     let note = if report.runs.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };

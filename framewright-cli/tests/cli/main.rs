@@ -5,6 +5,7 @@ mod help;
 mod hunt;
 mod machines;
 mod output;
+mod paging;
 mod record;
 mod replay;
 mod run;

@@ -9,7 +9,7 @@
 //!
 //! | module                                       | job                                        |
 //! |----------------------------------------------|--------------------------------------------|
-//! | `bulk_free`, `hot_path`, `high_order_drain`  | one experiment each: rows, then a run      |
+//! | `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `band`                                       | [`band()`]: what a figure hangs on         |
@@ -22,6 +22,7 @@ mod hot_path;
 mod judge;
 mod pairs;
 mod results;
+mod tlb_batch;
 
 use framewright_sim::machine::MachineError;
 use thiserror::Error;
@@ -74,8 +75,12 @@ pub enum ReproduceError {
 }
 
 /// All experiments, in the order of their change's date.
-pub const EXPERIMENTS: [Experiment; 3] =
-    [hot_path::EXPERIMENT, bulk_free::EXPERIMENT, high_order_drain::EXPERIMENT];
+pub const EXPERIMENTS: [Experiment; 4] = [
+    tlb_batch::EXPERIMENT,
+    hot_path::EXPERIMENT,
+    bulk_free::EXPERIMENT,
+    high_order_drain::EXPERIMENT,
+];
 
 impl Plan {
     /// Seeds 1 to `seeds`; one of them if it is `quick`.

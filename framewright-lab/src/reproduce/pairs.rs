@@ -191,7 +191,7 @@ fn ratio(run: &Run, part: &str, whole: &str) -> Option<crate::report::Metric> {
 }
 
 /// One run of many: medians.
-fn over_seeds(runs: &[Run]) -> Option<Run> {
+pub(super) fn over_seeds(runs: &[Run]) -> Option<Run> {
     let mut all = runs.first()?.clone();
     for (name, metric) in &mut all.metrics {
         let values: Option<Vec<f64>> =

@@ -2,6 +2,7 @@
 
 use framewright::{CpuId, Layout, Memory, Tuning};
 use framewright_sim::{
+    check,
     engine::{Machine, Options},
     platform::{Books, Settings, Simulated},
 };
@@ -39,7 +40,9 @@ pub(super) fn run(
     let window = stage.play(&Cast {
         seat: &|cpu| Library(memory.cpu(CpuId::new(cpu)).expect("a CPU of its own")),
         counts: &|| memory.stats().into(),
-        held: &|| memory.held_by_cpus(),
+        held: &|| memory.held_by_cpus() + memory.in_depots(),
+        // No workload makes a request that may dip below a watermark.
+        wrong: &|| check::above_min(&memory, 0),
     });
     let failed =
         |failure| SimulationError::Failed { contender: contender.label.clone(), seed, failure };

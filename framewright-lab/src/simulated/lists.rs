@@ -30,6 +30,13 @@ impl SimLists {
     }
 }
 
+impl SimLists {
+    #[inline(always)]
+    fn line(&self, descriptor: u32) -> Line {
+        Line { family: Family::DESCRIPTORS, member: self.member, index: descriptor }
+    }
+}
+
 impl Machine for SimLists {
     type Lock<T: Send> = SimLock<T>;
     /// Cache lines are the engine's: what else a descriptor holds nobody looks at.
@@ -61,8 +68,15 @@ impl Machine for SimLists {
             Touch::Write => (Access::Write, Miss::Independent),
             Touch::Prefetch => (Access::Prefetch, Miss::Independent),
         };
-        let line = Line { family: Family::DESCRIPTORS, member: self.member, index: descriptor };
-        cpu.touch(line, access, miss);
+        cpu.touch(self.line(descriptor), access, miss);
+    }
+
+    #[inline]
+    fn expect(&self, descriptor: u32, kept: &Links) {
+        engine::expect(kept);
+        if let Some(cpu) = self.machine.get().current() {
+            cpu.expect_line(self.line(descriptor));
+        }
     }
 }
 

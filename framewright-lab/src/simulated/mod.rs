@@ -30,7 +30,7 @@ mod contender;
 mod library;
 mod list_buddy;
 mod lists;
-mod nodes;
+pub(crate) mod nodes;
 mod pipe;
 pub mod scaling;
 mod stage;

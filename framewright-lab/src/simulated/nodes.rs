@@ -6,7 +6,7 @@ use framewright::{
 use framewright_sim::machine::Spec;
 
 /// Memory, CPUs and distances of a machine.
-pub(super) struct Nodes {
+pub(crate) struct Nodes {
     map: Vec<MemoryRange>,
     cpu_nodes: Vec<NodeId>,
     distances: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct Nodes {
 impl Nodes {
     /// `frames` frames on the nodes of a machine, divided among them as its own memory is, one node
     /// behind the other from frame 0.
-    pub(super) fn new(spec: &Spec, frames: u64) -> Self {
+    pub(crate) fn new(spec: &Spec, frames: u64) -> Self {
         let mut start = 0;
         let mut map = Vec::new();
         for node in 0..spec.nodes() {
@@ -36,7 +36,7 @@ impl Nodes {
     }
 
     /// A memory of these nodes.
-    pub(super) fn config(&self, tuning: Tuning) -> Config<'_> {
+    pub(crate) fn config(&self, tuning: Tuning) -> Config<'_> {
         Config {
             cpu_nodes: &self.cpu_nodes,
             distances: &self.distances,
@@ -46,12 +46,12 @@ impl Nodes {
     }
 
     /// The frames of every node that has any, in order.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = (u8, FrameRange)> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u8, FrameRange)> {
         self.map.iter().map(|range| (range.node.get(), range.frames))
     }
 
     /// All frames.
-    pub(super) fn frames(&self) -> u64 {
+    pub(crate) fn frames(&self) -> u64 {
         self.ranges().map(|(_, range)| range.frames()).sum()
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Cast<'c, A> {
     pub(super) counts: &'c dyn Fn() -> Counts,
     /// Frames that all CPUs' lists hold.
     pub(super) held: &'c dyn Fn() -> u64,
+    /// What must hold at any moment and does not.
+    pub(super) wrong: &'c dyn Fn() -> Result<(), String>,
 }
 
 /// All parts of a play.
@@ -53,11 +55,12 @@ impl Stage<'_> {
     pub(super) fn play<A: Allocator>(&self, cast: &Cast<'_, A>) -> Result<Window, Failure> {
         let cpus = self.spec.cpus();
         let tallies: Vec<Tally> = (0..cpus).map(|_| Tally::default()).collect();
-        let heat = Heat::new(caches(self.spec), self.frames);
+        let heat = Heat::new(&caches(self.spec), self.frames);
         let (pipes, room) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, room)).collect();
-        let watch = Stopwatch::new(self.machine, &tallies, cast.counts, cast.held, self.plan);
+        let watch = Stopwatch::new(self.machine, &tallies, cast.counts, cast.held, self.plan)
+            .checking(cast.wrong);
         let play = Play {
             stage: self,
             cast,

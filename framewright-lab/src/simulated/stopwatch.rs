@@ -14,6 +14,10 @@ use crate::workloads::{
     tally::{Done, Tally},
 };
 
+/// CPUs look before every fault, or call: often enough to see what goes wrong, and too often to check
+/// each time.
+const LOOKS_PER_CHECK: u32 = 256;
+
 /// What was counted up to some moment.
 #[derive(Clone, Copy)]
 struct Moment {
@@ -34,6 +38,9 @@ pub(super) struct Stopwatch<'s> {
     counts: &'s dyn Fn() -> Counts,
     /// Frames that all CPUs' lists hold.
     held: &'s dyn Fn() -> u64,
+    /// What must hold at any moment and does not.
+    wrong: &'s dyn Fn() -> Result<(), String>,
+    looks: Cell<u32>,
     begin: u64,
     end: u64,
     began: Cell<Option<Moment>>,
@@ -52,16 +59,36 @@ impl<'s> Stopwatch<'s> {
         let begin = cycles(machine, plan.warm_up);
         let end = begin + cycles(machine, plan.window);
         let (began, ended) = (Cell::new(None), Cell::new(None));
-        Self { machine, tallies, counts, held, begin, end, began, ended }
+        let looks = Cell::new(0);
+        Self { machine, tallies, counts, held, wrong: &|| Ok(()), looks, begin, end, began, ended }
+    }
+
+    /// As it is, and checks every so often that nothing is `wrong`.
+    pub(super) fn checking(self, wrong: &'s dyn Fn() -> Result<(), String>) -> Self {
+        Self { wrong, ..self }
     }
 
     /// A CPU looks, at its `now`; says whether the window is over.
     #[inline]
     pub(super) fn look(&self, now: u64) -> bool {
+        let looks = self.looks.get().wrapping_add(1);
+        self.looks.set(looks);
+        if looks.is_multiple_of(LOOKS_PER_CHECK) {
+            self.check();
+        }
         if now >= self.begin {
             self.note(now);
         }
         now >= self.end
+    }
+
+    /// Ends the run if something is wrong.
+    #[cold]
+    #[inline(never)]
+    fn check(&self) {
+        if let (Err(what), Some(cpu)) = ((self.wrong)(), self.machine.current()) {
+            cpu.fail(what);
+        }
     }
 
     fn note(&self, now: u64) {

@@ -52,7 +52,7 @@ pub(crate) struct Library<'a, 'm, P: Platform>(pub(crate) CpuToken<'a, 'm, P>);
 impl<'m, P: Platform> Allocator for Library<'_, 'm, P> {
     type Block = Block<'m>;
 
-    #[inline]
+    #[inline(always)]
     fn alloc(&mut self, request: Request) -> Result<Block<'m>, String> {
         self.0.alloc(request).map_err(|error| error.to_string())
     }

@@ -74,31 +74,44 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     }
 
     /// Allocates a block.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn alloc(&mut self, request: Request) -> Result<A::Block, Stopped> {
-        let block = self.allocator.alloc(request).map_err(Stopped::OutOfMemory)?;
+        let block = self.take(request)?;
         if self.heat.is_some() {
-            let Hotness { hot, warm } = self.hotness(&block);
-            self.tally.looked_at.add(block.order().frames());
-            self.tally.hot.add(u64::from(hot));
-            self.tally.warm.add(u64::from(warm));
+            self.counts(&block, self.hotness(&block));
         }
         Ok(block)
     }
 
+    /// Allocates a block, and does not look at it yet.
+    #[inline(always)]
+    fn take(&mut self, request: Request) -> Result<A::Block, Stopped> {
+        self.allocator.alloc(request).map_err(Stopped::OutOfMemory)
+    }
+
+    /// A block was handed out so hot.
+    fn counts(&self, block: &A::Block, Hotness { hot, warm }: Hotness) {
+        self.tally.looked_at.add(block.order().frames());
+        self.tally.hot.add(u64::from(hot));
+        self.tally.warm.add(u64::from(warm));
+    }
+
     /// A page of a process: a fault, a cleared frame, touched with the value that it is to have.
     /// It is the `nth` of its mapping.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fault(
         &mut self,
         nth: u32,
         value_of: impl Fn(&A::Block) -> u64,
     ) -> Result<A::Block, Stopped> {
         self.does(Task::Fault);
-        let mut block = self.alloc(PAGE)?;
+        let mut block = self.take(PAGE)?;
         let cleared = self.world.is_cleared(&block);
         let value = value_of(&block);
-        self.touch(&mut block, value);
+        if self.heat.is_some() {
+            self.counts(&block, self.heats(&block));
+        }
+        self.world.touch(&mut block, value);
         if (nth + 1).is_multiple_of(LRU_BATCH) {
             self.does(Task::LruAdd(LRU_BATCH));
         }
@@ -130,23 +143,15 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         result
     }
 
-    /// Touches all frames of a block.
-    pub(crate) fn touch(&mut self, block: &mut A::Block, value: u64) {
-        self.heats(block);
-        self.world.touch(block, value);
-    }
-
     /// Copies a message into a block.
     pub(crate) fn copy_in(&mut self, block: &mut A::Block, value: u64) {
-        let hot = self.hotness(block).hot;
-        self.heats(block);
+        let hot = self.heats(block).hot;
         self.world.copy_in(block, value, hot);
     }
 
     /// Copies a message out of a block.
     pub(crate) fn copy_out(&mut self, block: &A::Block, value: u64) -> Result<(), Stopped> {
-        let hot = self.hotness(block).hot;
-        self.heats(block);
+        let hot = self.heats(block).hot;
         self.world.copy_out(block, value, hot).map_err(Stopped::Overwritten)
     }
 
@@ -155,10 +160,11 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         self.heat.map(of).unwrap_or_default()
     }
 
+    /// All of a block is touched; how hot it was until then.
     #[inline]
-    fn heats(&self, block: &A::Block) {
-        if let Some(heat) = self.heat {
-            heat.touch(self.number, block.pfn().get(), block.order().frames());
-        }
+    fn heats(&self, block: &A::Block) -> Hotness {
+        let touch =
+            |heat: &Heat| heat.touch(self.number, block.pfn().get(), block.order().frames());
+        self.heat.map(touch).unwrap_or_default()
     }
 }

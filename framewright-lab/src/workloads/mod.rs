@@ -26,15 +26,21 @@
 //! | [`page_fault`] | bursts of frames up, then down (will-it-scale's page_fault1)         |
 //! | [`kbuild`]     | compilers that fork, fault, write and exit                           |
 //! | [`socket_pairs`] | blocks allocated on one CPU and freed on another (bw_unix)         |
+//! | [`mmap_read`]  | files read once, of ten times the memory (lru-file-mmap-read)        |
+//! | [`cdn`]        | a cache server with one mapping larger than memory (Varnish)         |
+//! | `access`       | what the last two ask for: pages of files, not blocks                |
 //! | [`host`]       | the driver for threads over real memory                              |
 
+pub(crate) mod access;
 pub(crate) mod allocator;
+pub mod cdn;
 mod counts;
 pub(crate) mod cpu;
 pub(crate) mod figures;
 pub(crate) mod heat;
 pub mod host;
 pub mod kbuild;
+pub mod mmap_read;
 pub mod page_fault;
 pub(crate) mod pipe;
 pub mod socket_pairs;

@@ -119,6 +119,14 @@ impl<M: Machine> ListBuddy<M> {
         Ok(())
     }
 
+    /// Says that a frame will be freed soon: see [`Machine::expect`].
+    #[inline]
+    pub fn expect(&self, frame: u64) {
+        if frame < u64::from(self.pages.frames()) {
+            self.pages.expect(frame as u32);
+        }
+    }
+
     /// Empties the lists of one CPU; any CPU may ask.
     pub fn drain_cpu(&self, cpu: usize) {
         let mut held = true;

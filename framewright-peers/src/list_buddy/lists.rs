@@ -148,8 +148,18 @@ impl<M: Machine> Pages<M> {
     /// Descriptor `number`, which the machine hears is touched.
     #[inline]
     fn page(&self, number: u32, touch: Touch) -> &Links {
+        let page = &self.pages[number as usize];
+        self.machine.expect(number, page);
         self.machine.touch(number, touch);
-        self.pages[number as usize].links()
+        page.links()
+    }
+
+    /// Descriptor `number` is likely to be touched next.
+    #[inline]
+    pub(super) fn expect(&self, number: u32) {
+        if let Some(page) = self.pages.get(number as usize) {
+            self.machine.expect(number, page);
+        }
     }
 
     /// Makes the system provide memory for all descriptors, before anybody waits for it.
@@ -250,6 +260,8 @@ impl<M: Machine> Pages<M> {
     pub(super) fn unlink(&self, frame: u32) {
         let page = self.page(frame, Touch::Change);
         let (next, previous) = (page.next.load(Relaxed), page.previous.load(Relaxed));
+        self.expect(next);
+        self.expect(previous);
         self.page(next, Touch::Write).previous.store(previous, Relaxed);
         self.page(previous, Touch::Write).next.store(next, Relaxed);
     }

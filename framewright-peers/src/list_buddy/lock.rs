@@ -29,6 +29,14 @@ pub trait Machine: Sync {
     fn touch(&self, descriptor: u32, touch: Touch) {
         let _ = (descriptor, touch);
     }
+
+    /// Hears which descriptor is likely to be touched next, so that a machine that keeps more than
+    /// `kept` about it can get hold of that ahead of use. This is for the host of a simulation: on
+    /// the machine that is simulated nothing happens, and real ones do nothing.
+    #[inline(always)]
+    fn expect(&self, descriptor: u32, kept: &Self::Descriptor) {
+        let _ = (descriptor, kept);
+    }
 }
 
 /// A lock that owns its data.

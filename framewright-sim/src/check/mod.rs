@@ -4,6 +4,7 @@
 //! |------------------------------|---------------------------------------------------------------|
 //! | at every entry to a section  | nobody else is inside (the engine ends the run)               |
 //! | every so many steps          | [`in_between`]: headers agree with maps and lists (I2)        |
+//! | every so many steps          | [`above_min`]: nobody without the right to has dipped below a watermark (I4) |
 //! | at every take and give       | [`Ledger`]: no frame is handed out twice, none freed that is not held (I3) |
 //! | at the end of a run          | [`at_rest`]: frames are in one place each and the books balance (I1, I2, I9), what programs hold is what is allocated; the engine: no lock is held, nobody is inside anything (I7) |
 //!
@@ -26,7 +27,7 @@ mod ledger;
 pub use ledger::Ledger;
 
 use crate::platform::Simulated;
-use framewright::Memory;
+use framewright::{Memory, ZoneInfo};
 
 /// What holds whenever nobody is inside of what he uses exclusively.
 ///
@@ -37,6 +38,27 @@ pub fn in_between(memory: &Memory<'_, Simulated>) -> Result<(), String> {
     memory.check_zones().map_err(|violation| violation.to_string())
 }
 
+/// No zone has fewer free frames than its min watermark (without a boost), but for `urgent` frames that
+/// requests entitled to dip below it have been handed out: what holds at every moment in a memory that
+/// began with more, as long as every other request must leave that much behind. Not where frames also
+/// leave a zone in other ways: by isolation, as an extent, or with the memory itself.
+///
+/// # Errors
+///
+/// The zone, and how few.
+pub fn above_min(memory: &Memory<'_, Simulated>, urgent: u64) -> Result<(), String> {
+    let dips = |zone: &ZoneInfo| zone.free + urgent < zone.min - zone.boost;
+    match memory.zones().find(dips) {
+        None => Ok(()),
+        Some(ZoneInfo { id, free, min, boost, .. }) => Err(format!(
+            "zone {} has {free} free frames, below its min watermark of {}, and requests that may \
+             dip below it hold {urgent}",
+            id.index(),
+            min - boost
+        )),
+    }
+}
+
 /// What holds when every operation has ended; with a ledger, also that it agrees.
 ///
 /// # Errors
@@ -44,7 +66,8 @@ pub fn in_between(memory: &Memory<'_, Simulated>) -> Result<(), String> {
 /// What does not.
 pub fn at_rest(memory: &Memory<'_, Simulated>, ledger: Option<&Ledger>) -> Result<(), String> {
     memory.check().map_err(|violation| violation.to_string())?;
-    let allocated = memory.managed() - memory.free() - memory.held_by_cpus();
+    let held = memory.held_by_cpus() + memory.in_depots();
+    let allocated = memory.managed() - memory.free() - held;
     match ledger.map(Ledger::held) {
         Some(held) if held != allocated => {
             Err(format!("programs hold {held} frames, and {allocated} are allocated"))

@@ -87,3 +87,36 @@ fn a_lock_that_is_never_given_back_is_told() {
     let failure = machine.run(vec![Box::new(|cpu: Cpu<'_>| cpu.lock(lock))]).unwrap_err();
     assert_eq!(failure, Failure::Invariant { what: "CPU 0 ended while it held lock 0".to_owned() });
 }
+
+/// What a machine of three CPUs says that take orders 0 to 3 until nothing is left for them, CPU 2 with
+/// rights to go deeper, of which `urgent` frames are known.
+fn exhausted(seed: u64, urgent: u64) -> Result<(), Failure> {
+    let machine = machine(seed);
+    with_memory(&machine, |memory| {
+        let program = |cpu: Cpu<'_>| {
+            let mut token = memory.cpu(cpu.id()).unwrap();
+            let mut blocks = Vec::new();
+            for order in [3, 2, 1, 0] {
+                let request = Request::new(Order::new(order).unwrap(), MigrateType::Movable);
+                let request = if cpu.id().get() == 2 { request.urgent() } else { request };
+                while let Ok(block) = token.alloc(request.no_retry()) {
+                    blocks.push(block);
+                }
+            }
+            blocks.into_iter().for_each(|block| token.free(block).unwrap());
+        };
+        let programs = (0..3).map(|_| -> Program<'_> { Box::new(program) }).collect();
+        let zone = memory.zones().next().unwrap();
+        assert!(0 < zone.min && zone.min < zone.free, "{zone:?}");
+        machine.run_watched(programs, 1, &|| above_min(memory, urgent))
+    })
+}
+
+#[test]
+fn who_may_not_dip_below_a_watermark_does_not_and_who_may_is_seen_to() {
+    for seed in 0..4 {
+        exhausted(seed, FRAMES).unwrap();
+        let failure = exhausted(seed, 0).unwrap_err().to_string();
+        assert!(failure.contains("below its min watermark of"), "{failure}");
+    }
+}

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Cpu, Engine, Failure, Program, failure::Reported};
+use super::{Cpu, Engine, Failure, Program, expect::expect_at, failure::Reported};
 use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use framewright::CpuId;
 use std::{
@@ -32,17 +32,32 @@ impl Stacks {
 
 /// How a suspended program is left: where it will be resumed.
 #[derive(Default)]
-pub(super) struct Switch(Cell<Option<NonNull<Yielder<(), ()>>>>);
+pub(super) struct Switch {
+    yielder: Cell<Option<NonNull<Yielder<(), ()>>>>,
+    /// About where on its stack it was left.
+    left_at: Cell<Option<NonNull<u8>>>,
+}
 
 impl Switch {
     /// Suspends the program that runs on this CPU until it is resumed. Only for that program, while
     /// it runs.
     pub(super) fn suspend(&self) {
-        let yielder = self.0.get().expect("only a running program suspends");
+        let yielder = self.yielder.get().expect("only a running program suspends");
+        let here = 0_u8;
+        self.left_at.set(Some(NonNull::from(&here)));
         // SAFETY: `Coroutines::start` stores the yielder of the coroutine before its program
         // begins. It lives at the base of the coroutine's stack until the program returns, and
         // only that program, which is running right now, calls this.
         unsafe { yielder.as_ref() }.suspend(());
+    }
+
+    /// The program will soon be resumed: its stack where it was left.
+    #[inline]
+    pub(super) fn expect(&self) {
+        const FRAMES_OF_CALLS: usize = 512;
+        if let Some(address) = self.left_at.get() {
+            expect_at(address.as_ptr(), FRAMES_OF_CALLS);
+        }
     }
 }
 
@@ -61,7 +76,7 @@ impl Coroutines {
             let program: Program<'static> = unsafe { std::mem::transmute(program) };
             let engine = Rc::clone(engine);
             Coroutine::with_stack(engine.stacks.take(), move |yielder: &Yielder<(), ()>, ()| {
-                engine.cpus[number].switch.0.set(Some(NonNull::from(yielder)));
+                engine.cpus[number].switch.yielder.set(Some(NonNull::from(yielder)));
                 Cpu::new(&engine, number as u16).run(program);
             })
         };

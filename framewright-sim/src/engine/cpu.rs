@@ -1,8 +1,8 @@
 //! A simulated CPU: its clock, whether it listens to interrupts, and what it may ask for.
 
 use super::{
-    Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
-    interrupt::Mailbox, lines::Cache, model::Model,
+    Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, expect::expect,
+    failure::Reported, interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
 };
 use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
@@ -32,6 +32,7 @@ pub(super) struct CpuState {
     pub(super) open_since: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
     pub(super) cache: Cache,
+    pub(super) loaded: Loaded,
     pub(super) mailbox: Mailbox,
     /// Cycles of being parked.
     pub(super) waited: Cell<u64>,
@@ -68,6 +69,7 @@ impl CpuState {
         self.futile.set(false);
         self.masked.set(false);
         self.mailbox.clear();
+        self.loaded.reset();
         if tick_period == 0 {
             self.next_tick.set(u64::MAX);
         } else if self.next_tick.get() == 0 {
@@ -75,6 +77,13 @@ impl CpuState {
         }
         self.glance_at.set(0);
         self.set_alarm();
+    }
+
+    /// It is likely to run soon.
+    #[inline]
+    pub(super) fn expect(&self) {
+        expect(self);
+        self.switch.expect();
     }
 
     /// Back to time 0.

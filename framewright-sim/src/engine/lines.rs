@@ -7,9 +7,13 @@
 //! not buy the full list of readers, so a line that several CPUs read in turn costs a last-level
 //! hit each time. Lines have logical names; tables are dense where they are used.
 //!
+//! A prefetch is a hint to *read*: what another CPU has modified it leaves shared, so that a store has to
+//! revoke that CPU's copy later. Prefetches that pay were for lines that are only looked at, or
+//! were in memory.
+//!
 //! What is charged comes on top of a first-level hit, which is part of an instruction's price.
 
-use super::{Cpu, Engine, model::LineCosts};
+use super::{Cpu, Engine, expect::expect, model::LineCosts};
 use std::cell::{Cell, RefCell};
 
 pub use framewright::platform::{Access, Miss};
@@ -41,7 +45,8 @@ impl Family {
     pub const DESCRIPTORS: Self = Self(8);
     /// Whatever programs touch of their own.
     pub const PROGRAM: Self = Self(9);
-
+    /// Depots, by zone.
+    pub const DEPOTS: Self = Self(11);
     /// Heads of LRU lists, by node.
     pub const LRU_NODES: Self = Self(12);
     /// Links of LRU lists, by node.
@@ -67,8 +72,11 @@ const COMING: u8 = 2;
 /// No CPU has touched it.
 const NOBODY: u16 = 0;
 
-/// What the directory knows of a line. All zero: in memory.
-#[derive(Clone, Copy, Default)]
+/// What nobody has touched.
+const IN_MEMORY: Entry = Entry { stamp: 0, owner: NOBODY, sockets: 0, flags: 0 };
+
+/// What the directory knows of a line.
+#[derive(Clone, Copy)]
 struct Entry {
     /// Lines that its owner had brought in when it touched this one last.
     stamp: u32,
@@ -82,7 +90,7 @@ struct Entry {
 /// Lines that come into the directory at once, when one of them is touched.
 const CHUNK: usize = 1024;
 
-type Chunk = Box<[Entry; CHUNK]>;
+type Chunk = Box<[Cell<Entry>; CHUNK]>;
 
 /// The lines of one member of a family. Far apart as they may be, only neighbourhoods that are used
 /// take memory.
@@ -106,19 +114,13 @@ impl Directory {
         &mut members[member]
     }
 
-    /// A line's entry, and whose memory it is in.
+    /// A line's entry, and whose memory it is in. None if nobody has touched its neighbourhood.
     #[inline(always)]
-    fn entry(&mut self, line: Line) -> (&mut Entry, u8) {
+    fn entry(&self, line: Line) -> Option<(&Cell<Entry>, u8)> {
         let index = line.index as usize;
-        let members = &self.0[usize::from(line.family.0)];
-        let member = members.get(line.member as usize);
-        let chunk = member.and_then(|member| member.chunks.get(index / CHUNK)?.as_ref());
-        if chunk.is_none() {
-            self.add(line);
-        }
-        let member = &mut self.0[usize::from(line.family.0)][line.member as usize];
-        let chunk = member.chunks[index / CHUNK].as_mut();
-        (&mut chunk.expect("just added")[index % CHUNK], member.home)
+        let member = self.0[usize::from(line.family.0)].get(line.member as usize)?;
+        let chunk = member.chunks.get(index / CHUNK)?.as_ref()?;
+        Some((&chunk[index % CHUNK], member.home))
     }
 
     /// Adds the chunk that a line is in.
@@ -129,7 +131,8 @@ impl Directory {
         if place >= member.chunks.len() {
             member.chunks.resize_with(place + 1, || None);
         }
-        member.chunks[place] = Some(Box::new([Entry::default(); CHUNK]));
+        member.chunks[place]
+            .get_or_insert_with(|| Box::new([const { Cell::new(IN_MEMORY) }; CHUNK]));
     }
 
     /// Everything is in memory.
@@ -191,12 +194,35 @@ impl Engine {
     pub(super) fn take_line(&self, line: Line, cpu: u16) {
         let stamp = self.cpus[usize::from(cpu)].cache.fills.get();
         let sockets = self.socket_bit(cpu);
-        let mut directory = self.directory.borrow_mut();
-        *directory.entry(line).0 = Entry { stamp, owner: cpu + 1, sockets, flags: MODIFIED };
+        let taken = Entry { stamp, owner: cpu + 1, sockets, flags: MODIFIED };
+        self.replace_entry(line, |_| taken);
+    }
+
+    /// Changes a line's entry; what it was, and whose memory the line is in.
+    #[inline]
+    fn replace_entry(&self, line: Line, change: impl FnOnce(Entry) -> Entry) -> (Entry, u8) {
+        if self.directory.borrow().entry(line).is_none() {
+            self.directory.borrow_mut().add(line);
+        }
+        let directory = self.directory.borrow();
+        let (entry, home) = directory.entry(line).expect("just added");
+        let found = entry.get();
+        entry.set(change(found));
+        (found, home)
     }
 
     fn socket_bit(&self, cpu: u16) -> u8 {
         1 << (self.model.sockets[usize::from(cpu)] % 8)
+    }
+
+    /// Whether a line is in no cache any more.
+    fn is_in_memory(&self, entry: Entry) -> bool {
+        let age = |owner: u16| {
+            let fills = self.cpus[usize::from(owner)].cache.fills.get();
+            fills.wrapping_sub(entry.stamp)
+        };
+        entry.owner == NOBODY
+            || matches!(place(age(entry.owner - 1), &self.model.lines), Place::Memory)
     }
 
     /// What a line costs that is not at hand, and whether it comes from outside the core.
@@ -262,30 +288,34 @@ impl Cpu<'_> {
     /// Touches a line, and waits for it as long as it takes.
     #[inline]
     pub fn touch(&self, line: Line, access: Access, miss: Miss) {
-        if !self.engine.has_caches {
+        if !self.engine.has_caches || self.has_at_hand(line, access) {
             return;
         }
-        let fills = self.state().cache.fills.get();
-        let mut directory = self.engine.directory.borrow_mut();
-        let (entry, home) = directory.entry(line);
+        self.get_line(line, access, miss);
+    }
+
+    /// Whether a line is in the first-level cache, ready for `access`; then it has been touched.
+    #[inline]
+    fn has_at_hand(&self, line: Line, access: Access) -> bool {
+        let directory = self.engine.directory.borrow();
+        let Some((cell, _)) = directory.entry(line) else { return false };
+        let (entry, fills) = (cell.get(), self.state().cache.fills.get());
         let mine = entry.owner == self.number() + 1 && entry.flags & COMING == 0;
-        let may = access == Access::Read || entry.flags & MODIFIED != 0;
-        if mine && may && fills.wrapping_sub(entry.stamp) < self.engine.model.lines.l1_lines {
-            entry.stamp = fills;
-            return;
+        let may = access != Access::Write || entry.flags & MODIFIED != 0;
+        let near = fills.wrapping_sub(entry.stamp) < self.engine.model.lines.l1_lines;
+        let at_hand = mine && may && near;
+        if at_hand {
+            cell.set(Entry { stamp: fills, ..entry });
         }
-        drop(directory);
-        self.get_line(line, home, access, miss);
+        at_hand
     }
 
     /// Gets a line that is not at hand.
     #[inline(never)]
-    fn get_line(self, line: Line, home: u8, access: Access, miss: Miss) {
-        let mut directory = self.engine.directory.borrow_mut();
-        let entry = directory.entry(line).0;
-        let found = *entry;
-        *entry = self.touched(found, access, self.state().cache.fills.get());
-        drop(directory);
+    fn get_line(self, line: Line, access: Access, miss: Miss) {
+        let fills = self.state().cache.fills.get();
+        let touched = |found| self.touched(found, access, fills);
+        let (found, home) = self.engine.replace_entry(line, touched);
         self.wait_for_line(line, found, home, access, miss);
     }
 
@@ -297,7 +327,12 @@ impl Cpu<'_> {
             Access::Read if found.owner == me => (found.sockets, found.flags & MODIFIED),
             Access::Read => (found.sockets | my_bit, 0),
             Access::Write => (my_bit, MODIFIED),
-            Access::Prefetch => (my_bit, MODIFIED | COMING),
+            Access::Prefetch if found.owner == me => {
+                (found.sockets, found.flags & MODIFIED | COMING)
+            }
+            // Nobody else has it: it comes as this CPU's own, ready to be written to.
+            Access::Prefetch if self.engine.is_in_memory(found) => (my_bit, MODIFIED | COMING),
+            Access::Prefetch => (found.sockets | my_bit, COMING),
         };
         Entry { stamp, owner: me, sockets, flags }
     }
@@ -307,9 +342,12 @@ impl Cpu<'_> {
         let cache = &state.cache;
         cache.fills.set(cache.fills.get().wrapping_add(1));
         let costs = &self.engine.model.lines;
-        let write = access != Access::Read;
+        let write = access == Access::Write;
         let wait = if found.owner == me + 1 && found.flags & COMING != 0 {
-            cache.take_coming(line).saturating_sub(self.now())
+            let shared = write && found.flags & MODIFIED == 0;
+            // What is in it is there: only the store has to wait until others have let go of it.
+            let revoke = if shared { self.engine.latency(found, home, me, true).0 } else { 0 };
+            cache.take_coming(line).saturating_sub(self.now()) + revoke / costs.parallel
         } else {
             let (latency, outside) = self.engine.latency(found, home, me, write);
             match (access, miss) {
@@ -320,6 +358,15 @@ impl Cpu<'_> {
         };
         state.missed.set(state.missed.get() + wait);
         self.work(wait);
+    }
+
+    /// A line is likely to be touched next: gets hold of what the directory knows of it. Nothing
+    /// happens on the simulated machine.
+    #[inline]
+    pub fn expect_line(&self, line: Line) {
+        if let Some((entry, _)) = self.engine.directory.borrow().entry(line) {
+            expect(entry);
+        }
     }
 
     /// So many lines pass through the caches of this CPU, on top of those touched by name.

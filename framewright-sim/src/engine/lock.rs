@@ -21,11 +21,13 @@ pub enum LockClass {
     /// The lists of a CPU, which others rarely want: by the clock, their order with what others do
     /// is as exact as [`Model::slack`](super::Model::slack) says.
     Cpu,
+    /// The LRU lists of a node, or frames that wait for a flush.
+    Lru,
     /// Anything of the programs' own.
     Program,
 }
 
-const CLASSES: usize = 3;
+const CLASSES: usize = 4;
 
 /// What happened at locks. A wait or hold counts once it is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,6 +92,10 @@ impl Locks {
         LockId(self.locks.len() as u32 - 1)
     }
 
+    pub(super) fn classify(&mut self, id: LockId, class: LockClass) {
+        self.get(id).class = class;
+    }
+
     pub(super) fn stats(&self, class: LockClass) -> LockStats {
         self.stats[class as usize]
     }
@@ -147,7 +153,7 @@ impl Cpu<'_> {
         let class = self.engine.locks.borrow_mut().get(id).class;
         match class {
             LockClass::Cpu => self.glance(),
-            LockClass::Zone | LockClass::Program => self.step(),
+            LockClass::Zone | LockClass::Lru | LockClass::Program => self.step(),
         }
         self.fence();
     }

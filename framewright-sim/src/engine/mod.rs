@@ -20,6 +20,7 @@
 //! | `section`   | who is where alone                                                   |
 //! | `lines`     | cache lines and what they cost                                       |
 //! | `model`     | what else costs what                                                 |
+//! | `expect`    | this host's memory ahead of use                                      |
 //!
 //! # Rules
 //!
@@ -36,6 +37,7 @@ mod choice;
 mod clock;
 mod coroutine;
 mod cpu;
+mod expect;
 mod failure;
 mod interrupt;
 mod lines;
@@ -51,6 +53,7 @@ mod set;
 mod word;
 
 pub use cpu::Cpu;
+pub use expect::expect;
 pub use failure::Failure;
 pub use interrupt::Handler;
 pub use lines::{Access, Family, Line, Miss};
@@ -213,6 +216,11 @@ impl Machine {
     #[must_use]
     pub fn new_lock(&self, class: LockClass) -> LockId {
         self.0.locks.borrow_mut().create(class)
+    }
+
+    /// Says what a lock protects, if that turns out when it is first taken.
+    pub(crate) fn classify_lock(&self, lock: LockId, class: LockClass) {
+        self.0.locks.borrow_mut().classify(lock, class);
     }
 
     /// Says which node's memory the lines of a member of a family are in.

@@ -18,6 +18,14 @@ impl WaitQueue {
 }
 
 impl Cpu<'_> {
+    /// As [`Cpu::wait_on`], but only until `time`. A schedule that ignores clocks ignores this one.
+    pub fn wait_on_until(&self, queue: &WaitQueue, time: u64) {
+        if !self.engine.hunts.get() {
+            self.engine.ready(self.number(), time.max(self.now()));
+        }
+        self.wait_on(queue);
+    }
+
     /// Waits until somebody wakes `queue`. May return early: look again whether what this CPU waits
     /// for has come. Between that look and this call no other CPU goes first.
     pub fn wait_on(&self, queue: &WaitQueue) {

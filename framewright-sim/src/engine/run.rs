@@ -129,7 +129,11 @@ impl Engine {
                 Some((Actor::Cpu(cpu), time)) => {
                     let clock = &self.cpus[usize::from(cpu)].clock;
                     clock.set(clock.get().max(time));
-                    self.horizon.set(self.scheduler.borrow().horizon());
+                    let horizon = self.scheduler.borrow().horizon();
+                    self.horizon.set(horizon);
+                    if let Some(after) = self.cpus.get(usize::from(clock::cpu(horizon))) {
+                        after.expect();
+                    }
                     return Some(cpu);
                 }
                 Some((Actor::Buffer(cpu), _)) => self.drain_one(cpu),

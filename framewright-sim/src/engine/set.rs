@@ -38,6 +38,12 @@ impl CpuSet {
         *self == Self::default()
     }
 
+    /// CPUs 64 × i to 64 × i + 63 as the bits of word i.
+    #[must_use]
+    pub const fn words(&self) -> &[u64; MOST_CPUS as usize / 64] {
+        &self.0
+    }
+
     /// Puts all CPUs of another set in.
     pub fn extend(&mut self, other: &Self) {
         for (word, other) in self.0.iter_mut().zip(other.0) {

@@ -6,7 +6,7 @@
 //! Read-modify-writes, locks, interrupts, waiting and the end of a program empty the buffer.
 
 use super::{Cpu, Engine};
-use std::collections::VecDeque;
+use std::{cell::Cell, collections::VecDeque};
 
 /// A word, numbered in the order of their making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,55 +39,74 @@ impl Default for Seen {
     }
 }
 
+/// What a CPU loaded last since it last waited.
 #[derive(Default)]
-struct View {
-    /// Stores that have not reached memory, oldest first.
-    buffer: VecDeque<(u32, u32)>,
-    /// What this CPU loaded last since it last waited.
-    loaded: [Seen; LOADED],
+pub(super) struct Loaded {
+    seen: [Cell<Seen>; LOADED],
     /// Where the next goes.
-    oldest: usize,
+    oldest: Cell<usize>,
     /// Parked until one of them changes.
-    waits: bool,
+    waits: Cell<bool>,
+}
+
+impl Loaded {
+    #[inline(always)]
+    fn note(&self, seen: Seen) {
+        let place = self.oldest.get();
+        self.seen[place % LOADED].set(seen);
+        self.oldest.set(place.wrapping_add(1));
+    }
+
+    fn forget(&self) {
+        self.seen.iter().for_each(|seen| seen.set(Seen::NOTHING));
+    }
+
+    fn waits_for(&self, word: u32) -> bool {
+        self.waits.get() && self.seen.iter().any(|seen| seen.get().word == word)
+    }
+
+    /// Waits no longer, and has loaded nothing since.
+    pub(super) fn reset(&self) {
+        self.forget();
+        self.waits.set(false);
+    }
 }
 
 /// All words of a machine.
 pub(super) struct Words {
-    words: Vec<Word>,
-    views: Vec<View>,
+    words: Vec<Cell<Word>>,
+    /// By CPU: stores that have not reached memory, oldest first.
+    buffers: Vec<VecDeque<(u32, u32)>>,
 }
 
 impl Words {
     pub(super) fn new(cpus: u16) -> Self {
-        let views = (0..cpus).map(|_| View::default()).collect();
-        Self { words: Vec::new(), views }
+        Self { words: Vec::new(), buffers: (0..cpus).map(|_| VecDeque::new()).collect() }
     }
 
     pub(super) fn create(&mut self, value: u32) -> WordId {
-        self.words.push(Word { value, version: 0 });
+        self.words.push(Cell::new(Word { value, version: 0 }));
         WordId(self.words.len() as u32 - 1)
     }
 
-    #[inline]
-    fn get(&mut self, word: u32) -> &mut Word {
-        self.words.get_mut(word as usize).expect("a word of before the machine was restarted")
+    /// What is in memory.
+    #[inline(always)]
+    fn get(&self, word: u32) -> &Cell<Word> {
+        self.words.get(word as usize).expect("a word of before the machine was restarted")
     }
 
-    #[inline]
-    fn store(&mut self, word: u32, value: u32) {
-        let word = self.get(word);
-        word.value = value;
-        word.version = word.version.wrapping_add(1);
+    #[inline(always)]
+    fn store(&self, word: u32, value: u32) {
+        let cell = self.get(word);
+        cell.set(Word { value, version: cell.get().version.wrapping_add(1) });
     }
 
-    /// Nobody waits, and no store is under way.
+    /// No store is under way.
     pub(super) fn settle(&mut self) {
-        for cpu in 0..self.views.len() {
-            while let Some((word, value)) = self.views[cpu].buffer.pop_front() {
+        for cpu in 0..self.buffers.len() {
+            while let Some((word, value)) = self.buffers[cpu].pop_front() {
                 self.store(word, value);
             }
-            self.views[cpu].loaded = [Seen::NOTHING; LOADED];
-            self.views[cpu].waits = false;
         }
     }
 
@@ -96,54 +115,36 @@ impl Words {
         self.words.clear();
     }
 
-    /// What is in memory, as a CPU sees it if it has no stores of its own under way.
-    #[inline(always)]
-    fn load(&mut self, cpu: u16, word: u32) -> u32 {
-        let Word { value, version } = *self.get(word);
-        let view = &mut self.views[usize::from(cpu)];
-        view.loaded[view.oldest % LOADED] = Seen { word, version };
-        view.oldest = view.oldest.wrapping_add(1);
-        value
+    /// The latest store of a CPU to a word, if it has not reached memory.
+    fn own(&self, cpu: u16, word: u32) -> Option<u32> {
+        let stores = self.buffers[usize::from(cpu)].iter().rev();
+        stores.copied().find_map(|(other, value)| (other == word).then_some(value))
     }
 
-    /// What a CPU sees: its own latest store, or memory.
-    fn load_buffered(&mut self, cpu: u16, word: u32) -> u32 {
-        let value = self.load(cpu, word);
-        let stores = self.views[usize::from(cpu)].buffer.iter().rev();
-        let own = stores.copied().find_map(|(other, value)| (other == word).then_some(value));
-        own.unwrap_or(value)
-    }
-
-    fn changed_since_loaded(&self, cpu: u16) -> bool {
-        let loaded = &self.views[usize::from(cpu)].loaded;
-        let changed = |seen: &Seen| {
-            self.words.get(seen.word as usize).is_some_and(|word| word.version != seen.version)
+    fn changed_since(&self, loaded: &Loaded) -> bool {
+        let changed = |seen: Seen| {
+            let word = self.words.get(seen.word as usize);
+            word.is_some_and(|word| word.get().version != seen.version)
         };
-        loaded.iter().any(changed)
-    }
-}
-
-impl View {
-    fn waits_for(&self, word: u32) -> bool {
-        self.waits && self.loaded.iter().any(|seen| seen.word == word)
+        loaded.seen.iter().any(|seen| changed(seen.get()))
     }
 }
 
 impl Engine {
     /// Reads a word with nobody running.
     pub(crate) fn peek(&self, WordId(word): WordId) -> u32 {
-        self.words.borrow_mut().get(word).value
+        self.words.borrow().get(word).get().value
     }
 
     /// Changes a word with nobody running.
     pub(crate) fn poke(&self, WordId(word): WordId, value: u32) {
-        self.words.borrow_mut().store(word, value);
+        self.words.borrow().store(word, value);
     }
 
     /// Lets the oldest store in the buffer of a CPU reach memory.
     pub(super) fn drain_one(&self, cpu: u16) {
         let mut words = self.words.borrow_mut();
-        let buffer = &mut words.views[usize::from(cpu)].buffer;
+        let buffer = &mut words.buffers[usize::from(cpu)];
         let Some((word, value)) = buffer.pop_front() else { return };
         if buffer.is_empty()
             && let Some(hunt) = self.scheduler.borrow_mut().hunt()
@@ -172,14 +173,11 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn wake_watchers(&self, word: u32, now: u64) {
-        for cpu in 0..self.cpus.len() as u16 {
-            let mut words = self.words.borrow_mut();
-            let view = &mut words.views[usize::from(cpu)];
-            if view.waits_for(word) {
-                view.waits = false;
+        for (number, cpu) in (0..).zip(&self.cpus) {
+            if cpu.loaded.waits_for(word) {
+                cpu.loaded.waits.set(false);
                 self.watched.set(self.watched.get() - 1);
-                drop(words);
-                self.wake(cpu, now);
+                self.wake(number, now);
             }
         }
     }
@@ -191,34 +189,46 @@ impl Cpu<'_> {
         self.engine.new_word(value)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load(&self, WordId(word): WordId) -> u32 {
         self.glance();
-        if self.engine.buffers.get() {
-            return self.engine.words.borrow_mut().load_buffered(self.number(), word);
-        }
-        self.engine.words.borrow_mut().load(self.number(), word)
+        let value = self.load_memory(word);
+        if self.engine.buffers.get() { self.load_own(word).unwrap_or(value) } else { value }
     }
 
-    #[inline]
+    /// This CPU's latest store to a word, if it has not reached memory.
+    #[cold]
+    #[inline(never)]
+    fn load_own(self, word: u32) -> Option<u32> {
+        self.engine.words.borrow().own(self.number(), word)
+    }
+
+    /// What is in memory, as this CPU sees it if it has no stores of its own under way.
+    #[inline(always)]
+    fn load_memory(&self, word: u32) -> u32 {
+        let Word { value, version } = self.engine.words.borrow().get(word).get();
+        self.state().loaded.note(Seen { word, version });
+        value
+    }
+
+    #[inline(always)]
     pub(crate) fn store(&self, WordId(word): WordId, value: u32) {
         self.glance();
         if self.engine.is_watched() {
             return self.store_watched(word, value);
         }
-        self.engine.words.borrow_mut().store(word, value);
+        self.engine.words.borrow().store(word, value);
     }
 
     #[cold]
     #[inline(never)]
     fn store_watched(self, word: u32, value: u32) {
         if !self.engine.buffers.get() {
-            self.engine.words.borrow_mut().store(word, value);
+            self.engine.words.borrow().store(word, value);
             return self.engine.changed(word, self.now());
         }
-        self.engine.words.borrow_mut().views[usize::from(self.number())]
-            .buffer
-            .push_back((word, value));
+        let me = usize::from(self.number());
+        self.engine.words.borrow_mut().buffers[me].push_back((word, value));
         if let Some(hunt) = self.engine.scheduler.borrow_mut().hunt() {
             hunt.buffers(self.number(), true);
         }
@@ -233,11 +243,11 @@ impl Cpu<'_> {
         self.step();
         self.fence();
         self.work(self.engine.model.atomic);
-        let found = self.engine.words.borrow_mut().load(self.number(), word);
+        let found = self.load_memory(word);
         if found != current {
             return Err(found);
         }
-        self.engine.words.borrow_mut().store(word, new);
+        self.engine.words.borrow().store(word, new);
         self.engine.changed(word, self.now());
         Ok(found)
     }
@@ -247,7 +257,7 @@ impl Cpu<'_> {
         if !self.engine.buffers.get() {
             return;
         }
-        while !self.engine.words.borrow().views[usize::from(self.number())].buffer.is_empty() {
+        while !self.engine.words.borrow().buffers[usize::from(self.number())].is_empty() {
             self.engine.drain_one(self.number());
         }
     }
@@ -255,16 +265,16 @@ impl Cpu<'_> {
     /// Waits until a word that this CPU loaded since it last waited has changed since.
     pub(crate) fn wait_for_change(&self) {
         self.fence();
-        let me = usize::from(self.number());
-        if !self.engine.words.borrow().changed_since_loaded(self.number()) {
+        let loaded = &self.state().loaded;
+        if !self.engine.words.borrow().changed_since(loaded) {
             let watched = &self.engine.watched;
-            self.engine.words.borrow_mut().views[me].waits = true;
+            loaded.waits.set(true);
             watched.set(watched.get() + 1);
             self.park();
-            if std::mem::take(&mut self.engine.words.borrow_mut().views[me].waits) {
+            if loaded.waits.take() {
                 watched.set(watched.get() - 1);
             }
         }
-        self.engine.words.borrow_mut().views[me].loaded = [Seen::NOTHING; LOADED];
+        loaded.forget();
     }
 }

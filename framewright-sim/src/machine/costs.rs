@@ -180,6 +180,8 @@ pub struct Library {
     pub choose_bundles: u64,
     /// A frame chosen to leave the lists under the zone lock.
     pub choose_singly: u64,
+    /// A block without neighbours that was picked out of a batch, or put together to one.
+    pub loose_blocks: u64,
     /// A request to the zone.
     pub refill: u64,
     /// A batch on its way to the zone.
@@ -200,6 +202,10 @@ pub struct Library {
     pub give_bundles: u64,
     /// A frame given.
     pub give_frames: u64,
+    /// A stack of the depot that a batch went to, came from, or was looked for on.
+    pub depot_stacks: u64,
+    /// A block copied to or from the depot.
+    pub depot_blocks: u64,
     /// A pageblock moved to another list.
     pub relist: u64,
     /// A pageblock that comes or goes as a whole.
@@ -212,6 +218,14 @@ pub struct Library {
     pub range_pageblocks: u64,
     /// A pageblock that was isolated, came, went, or changed its type.
     pub change_pageblocks: u64,
+    /// One hold of an LRU lock.
+    pub lru_hold: u64,
+    /// A page put on an LRU list or taken off.
+    pub lru_moves: u64,
+    /// A page that a scan passed over.
+    pub lru_skips: u64,
+    /// A page that a pass of reclaim judged.
+    pub reclaim_pages: u64,
 }
 
 impl Costs {

@@ -167,6 +167,7 @@ pub const PARAMETERS: &[Parameter] = parameters! {
     "library.store_bundles" Tenths library.store_bundles: "a bundle put into the store";
     "library.choose_bundles" Tenths library.choose_bundles: "a bundle chosen to leave the lists";
     "library.choose_singly" Tenths library.choose_singly: "a frame chosen to leave the lists under the zone lock";
+    "library.loose_blocks" Tenths library.loose_blocks: "a block without neighbours picked out of a batch";
     "library.refill" Tenths library.refill: "a request to the zone";
     "library.bulk_free" Tenths library.bulk_free: "a batch on its way to the zone";
     "library.walk_zones" Tenths library.walk_zones: "a zone that a request looked at behind the first";
@@ -177,12 +178,18 @@ pub const PARAMETERS: &[Parameter] = parameters! {
     "library.give_pageblocks" Tenths library.give_pageblocks: "a pageblock that a batch gave to";
     "library.give_bundles" Tenths library.give_bundles: "a bundle given";
     "library.give_frames" Tenths library.give_frames: "a frame given";
+    "library.depot_stacks" Tenths library.depot_stacks: "a stack of the depot used by a batch";
+    "library.depot_blocks" Tenths library.depot_blocks: "a block copied to or from the depot";
     "library.relist" Tenths library.relist: "a pageblock moved to another list";
     "library.whole_pageblocks" Tenths library.whole_pageblocks: "a pageblock that comes or goes as a whole";
     "library.fallback" Tenths library.fallback: "a search for a pageblock of another type";
     "library.search" Tenths library.search: "a pageblock that a search passed";
     "library.range_pageblocks" Tenths library.range_pageblocks: "a pageblock of a given range or specific block";
     "library.change_pageblocks" Tenths library.change_pageblocks: "a pageblock that was isolated, came, went, or changed its type";
+    "library.lru_hold" Tenths library.lru_hold: "one hold of an LRU lock";
+    "library.lru_moves" Tenths library.lru_moves: "a page put on an LRU list or taken off";
+    "library.lru_skips" Tenths library.lru_skips: "a page that a scan passed over";
+    "library.reclaim_pages" Tenths library.reclaim_pages: "a page that a pass of reclaim judged";
 };
 
 /// The parameter called `key`.

@@ -19,6 +19,8 @@ const FILES: &[(&str, &str)] = &[
     ("spr-2s-224", include_str!("presets/spr-2s-224.toml")),
     ("laptop-8", include_str!("presets/laptop-8.toml")),
     ("one-zone-64", include_str!("presets/one-zone-64.toml")),
+    ("numa-4n-48", include_str!("presets/numa-4n-48.toml")),
+    ("desk-1n-4", include_str!("presets/desk-1n-4.toml")),
 ];
 
 /// CPUs per socket and node of a uniform machine.

@@ -1,6 +1,6 @@
 //! The library's lines and sections, as the engine names them.
 
-use crate::engine::{Family, Line, Machine, SectionId};
+use crate::engine::{Family, Line, LockClass, Machine, SectionId};
 use framewright::{
     CpuId, NodeId, ZoneId,
     platform::{self, Section},
@@ -17,6 +17,7 @@ pub(super) fn set_homes(machine: &Machine) {
         Family::HEADS,
         Family::HEADERS,
         Family::GIGABLOCKS,
+        Family::DEPOTS,
     ];
     let last = nodes.iter().copied().max().unwrap_or_default();
     for zone in 0..=last {
@@ -42,6 +43,7 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
         platform::Line::Heads(zone, pageblock) => of_zone(Family::HEADS, zone, pageblock),
         platform::Line::Header(zone, pageblock) => of_zone(Family::HEADERS, zone, pageblock),
         platform::Line::Gigablock(zone, index) => of_zone(Family::GIGABLOCKS, zone, index),
+        platform::Line::Depot(zone, index) => of_zone(Family::DEPOTS, zone, index),
         platform::Line::CpuLists(zone, cpu) => of_zone(Family::CPU_LISTS, zone, cpu.get().into()),
         platform::Line::CpuStore(zone, cpu, index) => {
             let member = of_both(zone, cpu, cpus) as u32;
@@ -51,6 +53,16 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
         platform::Line::LruLinks(node, index) => of_node(Family::LRU_LINKS, node, index),
         // Lines that the library may add are cold for nobody.
         _ => Line { family: Family::PROGRAM, member: 0, index: 0 },
+    }
+}
+
+/// What the lock of a section is counted as.
+#[inline(always)]
+pub(super) fn lock_class(section: Section) -> LockClass {
+    match section {
+        Section::Lists(..) | Section::LruBatch(_) => LockClass::Cpu,
+        Section::Lru(_) | Section::Parked => LockClass::Lru,
+        _ => LockClass::Zone,
     }
 }
 

@@ -1,11 +1,12 @@
-//! Locks of the library: the engine's, numbered when they are first taken.
+//! Locks of the library: the engine's, numbered when they are first taken. What one protects is known
+//! when its holder says which section it is in.
 
 use super::Simulated;
 use crate::engine::{LockClass, LockId};
 use framewright::sync::RawLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// A zone's lock: its number in the engine plus one, 0 until it is first taken.
+/// A lock: its number in the engine plus one, 0 until it is first taken.
 pub struct SimLock(AtomicU32);
 
 impl SimLock {
@@ -32,7 +33,9 @@ unsafe impl RawLock<Simulated> for SimLock {
     #[inline]
     fn lock(&self, platform: &Simulated) {
         if let Some(cpu) = platform.cpu() {
-            cpu.lock(self.id(platform));
+            let id = self.id(platform);
+            cpu.lock(id);
+            platform.note_lock(id);
         }
     }
 

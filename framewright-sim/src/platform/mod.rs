@@ -12,6 +12,7 @@
 //! | `word`  | [`SimWord`]: a word of the engine, likewise                                 |
 //! | `lines` | the library's lines and sections as the engine names them                  |
 //! | `prices`| what its work costs, in instructions                                      |
+//! | `relief`| [`LentRelief`]: a place for the relief of whoever owns the memory          |
 //!
 //! A program obtains the token of *its own* CPU while it runs: barriers are sent to CPUs.
 
@@ -21,23 +22,25 @@ mod books;
 mod lines;
 mod lock;
 mod prices;
+mod relief;
 #[cfg(test)]
 mod tests;
 mod word;
 
 pub use books::Books;
 pub use lock::SimLock;
+pub use relief::LentRelief;
 pub use word::SimWord;
 
-use crate::engine::{Cpu, Engine, Handler, Machine};
+use crate::engine::{Cpu, Engine, Handler, LockId, Machine};
 use crate::machine::Library;
 use crate::one_thread::OneThread;
 use framewright::{
     CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Section, Site, Wait},
+    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Relief, Section, Site, Wait},
 };
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 /// What frames hold, if anybody cares.
 pub trait Frames {
@@ -73,6 +76,9 @@ struct Inner {
     settings: Settings,
     frames: Option<Rc<dyn Frames>>,
     barrier: Handler,
+    relief: LentRelief,
+    /// The lock that was taken last, until its holder has said what it is for.
+    locked: Cell<Option<LockId>>,
 }
 
 impl Simulated {
@@ -82,7 +88,15 @@ impl Simulated {
     pub fn new(machine: &Machine, settings: Settings) -> Self {
         lines::set_homes(machine);
         let barrier: Handler = Rc::new(|_| {});
-        Self(OneThread::new(Inner { machine: machine.clone(), settings, frames: None, barrier }))
+        let (machine, relief) = (machine.clone(), LentRelief::default());
+        Self(OneThread::new(Inner {
+            machine,
+            settings,
+            frames: None,
+            barrier,
+            relief,
+            locked: Cell::default(),
+        }))
     }
 
     /// As it is, with frames that hold something.
@@ -92,9 +106,37 @@ impl Simulated {
     /// On a thread that did not make it.
     #[must_use]
     pub fn with_frames(self, frames: Rc<dyn Frames>) -> Self {
-        let Inner { machine, settings, barrier, .. } = self.0.get();
-        let (machine, barrier) = (machine.clone(), Rc::clone(barrier));
-        Self(OneThread::new(Inner { machine, barrier, frames: Some(frames), settings: *settings }))
+        let Inner { machine, settings, barrier, relief, .. } = self.0.get();
+        let (machine, barrier, relief) = (machine.clone(), Rc::clone(barrier), relief.clone());
+        let (frames, settings) = (Some(frames), *settings);
+        Self(OneThread::new(Inner {
+            machine,
+            settings,
+            frames,
+            barrier,
+            relief,
+            locked: Cell::default(),
+        }))
+    }
+
+    /// As it is, with a place for relief.
+    ///
+    /// # Panics
+    ///
+    /// On a thread that did not make it.
+    #[must_use]
+    pub fn with_relief(self, relief: &LentRelief) -> Self {
+        let Inner { machine, settings, barrier, frames, .. } = self.0.get();
+        let (machine, barrier, frames) = (machine.clone(), Rc::clone(barrier), frames.clone());
+        let (settings, relief) = (*settings, relief.clone());
+        Self(OneThread::new(Inner {
+            machine,
+            settings,
+            frames,
+            barrier,
+            relief,
+            locked: Cell::default(),
+        }))
     }
 
     /// The machine.
@@ -105,6 +147,12 @@ impl Simulated {
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.0.get().machine
+    }
+
+    /// Somebody has just taken a lock, and will say next what it is for.
+    #[inline(always)]
+    fn note_lock(&self, lock: LockId) {
+        self.0.get().locked.set(Some(lock));
     }
 
     #[inline(always)]
@@ -212,6 +260,10 @@ unsafe impl Platform for Simulated {
         (nanos / 1000) as u64
     }
 
+    fn relief(&self) -> &dyn Relief {
+        &self.0.get().relief
+    }
+
     /// Ends the run: nothing that a simulated program does is to be refused.
     fn corruption(&self, report: &Corruption) {
         match self.cpu() {
@@ -239,6 +291,9 @@ unsafe impl Platform for Simulated {
     #[inline(always)]
     fn enter(&self, section: Section) {
         if let Some(cpu) = self.cpu() {
+            if let Some(lock) = self.0.get().locked.take() {
+                self.machine().classify_lock(lock, lines::lock_class(section));
+            }
             cpu.enter(|| lines::section(section, cpu.model().cpus()));
         }
     }

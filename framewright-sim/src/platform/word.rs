@@ -36,14 +36,14 @@ unsafe impl RawWord<Simulated> for SimWord {
         Self { number: AtomicU32::new(0), initial: value }
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&self, platform: &Simulated, _: Ordering) -> u32 {
         let engine = platform.engine();
         let id = self.id(engine);
         engine.current().map_or_else(|| engine.peek(id), |cpu| cpu.load(id))
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&self, platform: &Simulated, value: u32, _: Ordering) {
         let engine = platform.engine();
         let id = self.id(engine);

@@ -131,6 +131,12 @@ impl Mmu {
         &self.0.cpus[cpu.index()]
     }
 
+    /// The kernel runs on `cpu`, and uses nothing of the address space that stays loaded.
+    pub(crate) fn rest(&self, cpu: Cpu<'_>) {
+        self.step(cpu);
+        self.unit(cpu).lazy.set(true);
+    }
+
     /// Something that other CPUs can see comes next.
     pub(super) fn step(&self, cpu: Cpu<'_>) {
         if self.0.oracle.is_some() {

@@ -25,6 +25,12 @@ pub struct Token(u32);
 impl Token {
     /// What a cleared frame holds.
     pub const ZERO: Self = Self(0);
+
+    /// The token with a number.
+    #[cfg(test)]
+    pub(crate) const fn of(number: u32) -> Self {
+        Self(number)
+    }
 }
 
 /// What can be seen to be wrong.
@@ -152,13 +158,13 @@ impl Oracle {
     }
 
     /// A page exists from now on, and is full of zeroes.
-    pub(super) fn page_mapped(&self, space: SpaceId, page: u32) {
+    pub(crate) fn page_mapped(&self, space: SpaceId, page: u32) {
         self.pages.borrow_mut().push(Page { space, page, last: Rc::default() });
     }
 
     /// A page exists from now on that is another's, too: what is stored to one is loaded from the
     /// other.
-    pub(super) fn page_shared(&self, space: SpaceId, page: u32, with: SpaceId) {
+    pub(crate) fn page_shared(&self, space: SpaceId, page: u32, with: SpaceId) {
         let mut pages = self.pages.borrow_mut();
         let known = pages.iter().find(|known| known.space == with && known.page == page);
         let last = known.map_or_else(Rc::default, |known| Rc::clone(&known.last));
@@ -204,14 +210,14 @@ impl Oracle {
     }
 
     /// Whether the page's last store is where `found` was found.
-    pub(super) fn is_last(&self, space: SpaceId, page: u32, found: Token) -> bool {
+    pub(crate) fn is_last(&self, space: SpaceId, page: u32, found: Token) -> bool {
         let pages = self.pages.borrow();
         let known = pages.iter().find(|known| known.space == space && known.page == page);
         known.is_some_and(|known| known.last.get() == found)
     }
 
     /// The pages of an address space that were ever stored to.
-    pub(super) fn stored_pages(&self, space: SpaceId) -> Vec<u32> {
+    pub(crate) fn stored_pages(&self, space: SpaceId) -> Vec<u32> {
         let pages = self.pages.borrow();
         let stored = |known: &&Page| known.space == space && known.last.get() != Token::ZERO;
         pages.iter().filter(stored).map(|known| known.page).collect()

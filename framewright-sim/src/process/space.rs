@@ -119,6 +119,38 @@ impl AddressSpace {
         if self.0.tables.reach(page) { self.0.tables.replace(page, Pte::None) } else { Pte::None }
     }
 
+    /// Reads an entry as hardware does that looks at it all the time: nobody else goes first.
+    #[inline]
+    pub(crate) fn peek(&self, page: u32) -> Pte {
+        self.0.tables.get(page)
+    }
+
+    /// Sets bits in an entry as hardware does, where nobody simulates single accesses.
+    #[inline]
+    pub(crate) fn mark(&self, page: u32, mapping: Mapping) {
+        self.0.tables.replace(page, Pte::Present(mapping));
+    }
+
+    /// Clears an entry when no CPU runs.
+    pub(crate) fn forget(&self, page: u32) {
+        self.0.tables.replace(page, Pte::None);
+    }
+
+    /// Whether there is a page table for `page`.
+    pub(crate) fn reaches(&self, page: u32) -> bool {
+        self.0.tables.reach(page)
+    }
+
+    /// Puts a page table that lies in `frame` where `page` needs one.
+    pub(crate) fn extend(&self, page: u32, frame: u32) {
+        self.0.tables.extend(page, frame);
+    }
+
+    /// Takes the page tables of `pages` away that hold nothing any more; the frames they lay in.
+    pub(crate) fn prune(&self, pages: Range<u32>, frames: &mut Vec<u32>) {
+        self.0.tables.prune(pages, frames);
+    }
+
     /// The entry at `page`, if it maps what `mapping` says but for its accessed and dirty bits.
     pub(super) fn still(&self, page: u32, mapping: Mapping) -> Option<Mapping> {
         let now = self.0.tables.get(page).present()?;

@@ -19,6 +19,9 @@ use super::{
 const SEED_STRIDE: u64 = 1 << 32;
 /// How often whoever waits is told how far the hunts are.
 const TICK: Duration = Duration::from_millis(100);
+/// Exhaustive controls are given up after so many schedules: all but one scenario have fewer, and an
+/// hour of one processor is enough for everything.
+const AFFORDABLE: u64 = 6_000_000;
 /// Of the seeds of a hunt, in percent: so many have to find the bug.
 const GOAL_PERCENT: usize = 90;
 
@@ -43,6 +46,8 @@ pub struct Campaign {
     pub control_exhaustive: u64,
     /// Whether there are controls.
     pub controls: bool,
+    /// Hunts at once; `None`: as many as this host has processors.
+    pub jobs: Option<usize>,
 }
 
 impl Default for Campaign {
@@ -58,6 +63,7 @@ impl Default for Campaign {
             control: 20_000,
             control_exhaustive: 20_000,
             controls: true,
+            jobs: None,
         }
     }
 }
@@ -145,7 +151,7 @@ impl Campaign {
             seeds: 20,
             schedules: 100_000,
             control: 1_000_000,
-            control_exhaustive: u64::MAX,
+            control_exhaustive: AFFORDABLE,
             ..Self::default()
         }
     }
@@ -160,8 +166,12 @@ impl Campaign {
         let done = AtomicU64::new(0);
         let bags = Mutex::new((0..jobs.len()).map(|_| None).collect::<Vec<_>>());
         let places: Vec<_> = jobs.iter().map(|(row, _)| *row).collect();
-        let queue = Mutex::new(jobs.into_iter().enumerate().collect::<VecDeque<_>>());
-        let hunters = thread::available_parallelism().map_or(1, usize::from);
+        let mut queue: VecDeque<_> = jobs.into_iter().enumerate().collect();
+        // The longest first, so that nobody waits for the last one alone.
+        queue.make_contiguous().sort_by_key(|(_, (_, hunt))| hunt.kind.is_seeded());
+        let queue = Mutex::new(queue);
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let hunters = self.jobs.unwrap_or_else(processors).max(1);
         thread::scope(|scope| {
             let hunters: Vec<_> = (0..hunters)
                 .map(|_| {

@@ -15,7 +15,7 @@
 //! | `bug`      | what can be put in, and by which symptoms it is known                   |
 //! | `unmap`, `switch`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
 //! | `parked`   | what must not happen to pages that wait for a flush                     |
-//! | `library`  | the library's allocator under threads, drains, hotplug, isolation       |
+//! | `library`  | the library's allocator under threads, drains, hotplug, isolation, want |
 //! | `stand_in` | small versions of what is around it                                    |
 //! | `world`, `stage` | where scenarios happen, and how they end                         |
 //! | `hunt`     | one scenario, one bug, one schedule after the other                     |
@@ -72,7 +72,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 17] = [
+pub static SCENARIOS: [Scenario; 19] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -230,6 +230,24 @@ pub static SCENARIOS: [Scenario; 17] = [
         affordable_bound: 1,
         force: FORCE,
         run: library::contiguous,
+    },
+    Scenario {
+        name: "depot",
+        about: "pieces of blocks go from CPU to CPU while pageblocks are withheld",
+        cpus: 3,
+        bugs: &[],
+        affordable_bound: 1,
+        force: FORCE,
+        run: library::depot,
+    },
+    Scenario {
+        name: "reserve",
+        about: "all want the last frames above the reserve, and one may dip into it",
+        cpus: 3,
+        bugs: &[],
+        affordable_bound: 1,
+        force: FORCE,
+        run: library::reserve,
     },
 ];
 

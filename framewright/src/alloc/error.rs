@@ -54,7 +54,7 @@ impl AllocError {
     pub(crate) const fn new(refused: Refused, shortage: Shortage) -> Self {
         match refused {
             Refused::BelowWatermark => AllocError::BelowWatermark(shortage),
-            Refused::NoBlockOfOrder => AllocError::NoBlockOfOrder(shortage),
+            Refused::NoBlockOfOrder | Refused::DepotFirst => AllocError::NoBlockOfOrder(shortage),
         }
     }
 }

@@ -82,7 +82,8 @@ pub(crate) struct Bundles {
 impl Bundles {
     pub(crate) const CAPACITY: usize = 64;
 
-    pub(crate) fn new() -> Self {
+    #[inline(always)]
+    pub(crate) const fn new() -> Self {
         Self { items: [const { MaybeUninit::uninit() }; Self::CAPACITY], len: 0, blocks: 0 }
     }
 
@@ -113,6 +114,24 @@ impl Bundles {
             before.heads |= last.heads;
             self.len -= 1;
         }
+    }
+
+    /// Keeps those bundles that `keep` says yes to, in their order.
+    #[inline(always)]
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(Bundle) -> bool) {
+        let items = self.as_mut_slice();
+        let (mut kept, mut gone) = (0, 0);
+        for i in 0..items.len() {
+            let bundle = items[i];
+            if keep(bundle) {
+                items[kept] = bundle;
+                kept += 1;
+            } else {
+                gone += bundle.blocks();
+            }
+        }
+        self.len = kept;
+        self.blocks -= gone;
     }
 
     pub(crate) fn clear(&mut self) {

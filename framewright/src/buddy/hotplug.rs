@@ -31,6 +31,7 @@ impl Buddy<'_> {
         self.count_reserved(home, MigrateType::Movable);
         self.types[index as usize].store(ABSENT, Ordering::Relaxed);
         self.free[usize::from(isolated)] -= u64::from(FRAMES);
+        self.isolated -= 1;
         true
     }
 }

@@ -37,7 +37,14 @@ impl Buddy<'_> {
         }
         self.blocks[index as usize].type_before_isolation = from as u8;
         self.retag(index, MigrateType::Isolate, ());
+        self.isolated += 1;
         Ok(())
+    }
+
+    /// Pageblocks that are isolated.
+    #[inline(always)]
+    pub(crate) fn isolated(&self) -> u64 {
+        self.isolated
     }
 
     /// Frames in pageblock `index` that cannot move.
@@ -55,6 +62,7 @@ impl Buddy<'_> {
     pub(crate) fn undo_isolate(&mut self, index: u32) {
         if self.type_of(index) == MigrateType::Isolate && !self.is_absent(index) {
             self.retag(index, self.home_type(index), ());
+            self.isolated -= 1;
         }
     }
 }

@@ -94,6 +94,8 @@ pub struct Buddy<'m> {
     free: [u64; MigrateType::COUNT],
     /// Frames of pageblocks that are reserved, those that are isolated included.
     highatomic_reserved: u64,
+    /// Pageblocks that are isolated.
+    isolated: u64,
     /// Whether heads of allocated blocks are kept and frees checked against them.
     checked: bool,
 }
@@ -123,9 +125,18 @@ impl<'m> Buddy<'m> {
     ) -> Self {
         let lists = Lists::new(Gigablocks::new(base, gigablocks, sets));
         let free = [0; MigrateType::COUNT];
-        let highatomic_reserved = 0;
-        let mut buddy =
-            Self { base, blocks, types, ranges, lists, free, highatomic_reserved, checked };
+        let (highatomic_reserved, isolated) = (0, 0);
+        let mut buddy = Self {
+            base,
+            blocks,
+            types,
+            ranges,
+            lists,
+            free,
+            highatomic_reserved,
+            isolated,
+            checked,
+        };
         for &[start, end] in ranges {
             buddy.add_frames(start, end);
         }

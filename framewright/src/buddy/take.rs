@@ -71,6 +71,14 @@ impl Buddy<'_> {
         fallback
     }
 
+    /// Whether pageblocks of the wanted type have a block of the order.
+    pub(crate) fn has_own(&self, want: &Want) -> bool {
+        if want.order > Order::PAGEBLOCK {
+            return self.lists.classes().offer(want.order);
+        }
+        self.lists.first(want.migratetype, want.order.get(), Room::Any).is_some()
+    }
+
     /// [`Buddy::take_bundles`] without the reserve.
     #[inline(never)]
     pub(super) fn take_ordinary(

@@ -19,6 +19,8 @@ pub(crate) enum Part {
     Heads(u32),
     /// 64 pageblocks in the map of their gigablock.
     Leaf(u32),
+    /// A line of the depot.
+    Depot(u32),
 }
 
 /// Who listens.

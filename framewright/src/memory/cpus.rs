@@ -118,10 +118,11 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(())
     }
 
-    /// Gives everything on the lists of all CPUs back to the zones. One remote barrier serves
-    /// 64 lists; those that hold nothing are not disturbed.
+    /// Gives everything on the lists of all CPUs, and in the depots between them, back to the maps
+    /// of the zones. One remote barrier serves 64 lists; those that hold nothing are not disturbed.
     pub fn drain_all(&self) {
         self.drain_where(|_, pages| pages.held() > 0);
+        (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
     }
 
     /// As [`Memory::drain_all`], but of one zone, and waits for every CPU's owner to be outside
@@ -129,6 +130,12 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// enter later.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
         self.drain_where(|zone, _| zone == of);
+        self.empty_depot(of);
+    }
+
+    /// Gives back what lies in the depot of a zone.
+    fn empty_depot(&self, zone: ZoneId) {
+        self.context(zone, CpuId::default()).empty_depot();
     }
 
     fn drain_where(&self, disturb: impl Fn(ZoneId, &CpuPages<'m, P>) -> bool) {

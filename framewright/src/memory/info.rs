@@ -29,6 +29,8 @@ pub struct ZoneInfo {
     pub free: u64,
     /// Frames on CPU lists, in quarantine included.
     pub held_by_cpus: u64,
+    /// Frames in the zone's depot, on their way from CPU to CPU.
+    pub in_depot: u64,
     /// What the watermarks are raised by for now: see [`Memory::lower_boost`].
     pub boost: u64,
     /// The min watermark. This and the others are as in force, with the boost.
@@ -81,6 +83,7 @@ impl<P: Platform> Memory<'_, P> {
             managed: zone.managed(),
             free: zone.free(),
             held_by_cpus: self.held_of(id),
+            in_depot: zone.in_depot(),
             boost,
             min: levels.min + boost,
             low: levels.low + boost,
@@ -88,6 +91,12 @@ impl<P: Platform> Memory<'_, P> {
             promo: levels.promo + boost,
             protection: zone.marks().protection(),
         })
+    }
+
+    /// Frames in the depots of the zones, possibly stale: free, and on their way from CPU to CPU.
+    #[must_use]
+    pub fn in_depots(&self) -> u64 {
+        self.zones.iter().map(Zone::in_depot).sum()
     }
 
     /// Frames that the zones manage.
@@ -170,10 +179,11 @@ impl<P: Platform> Memory<'_, P> {
         let free = self.free_of(id)?;
         let stats = self.zone_stats(id);
         let used = stats.pgalloc.wrapping_sub(stats.pgfree);
-        let sum = free.wrapping_add(self.held_of(id)).wrapping_add(used);
+        let sum = free + self.held_of(id) + zone.in_depot();
+        let sum = sum.wrapping_add(used);
         if sum != zone.managed() {
             return Err(Violation {
-                what: "frames free, held by CPUs and allocated do not add up to those managed",
+                what: "frames free, held by CPUs, in the depot and allocated do not add up to those managed",
                 at: sum,
             });
         }

@@ -19,7 +19,9 @@ use crate::{
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, Tlb, parked_capacity},
     tuning::Hardening,
-    zone::{Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
+    zone::{
+        Chunk, Depot, Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists, depot_frames,
+    },
 };
 
 /// How much metadata a configuration needs, on one type of machine.
@@ -34,6 +36,8 @@ pub struct Layout {
     gigablocks: usize,
     set_words: usize,
     ranges: usize,
+    /// Chunks of the depots.
+    chunks: usize,
     /// Words of skip hints.
     skip_words: usize,
     cpus: usize,
@@ -74,6 +78,7 @@ impl Layout {
             gigablocks: 0,
             set_words: 0,
             ranges: 0,
+            chunks: 0,
             skip_words: 0,
             cpus: usize::from(config.cpus),
             pages: (size_of::<CpuPages<'_, P>>(), align_of::<CpuPages<'_, P>>()),
@@ -93,6 +98,7 @@ impl Layout {
             layout.gigablocks += Buddy::gigablocks(zone.base, zone.pageblocks);
             layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
             layout.ranges += zone.ranges + zone.absent;
+            layout.chunks += Depot::chunks(depot_of(config, zone));
             layout.skip_words += SkipHints::words(zone.pageblocks);
             let slots = slots_of(config, zone);
             layout.slots += slots;
@@ -129,6 +135,7 @@ impl Layout {
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
             Part::new::<u64>("pageblock sets", self.set_words, false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
+            Part::new::<Chunk>("depots", self.chunks, false),
             Part::new::<ZoneCompaction<'_>>("compaction", self.zones, false),
             Part::new::<AtomicU64>("skip hints", self.skip_words, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
@@ -215,6 +222,15 @@ pub(super) fn slots_of(config: &Config<'_>, zone: ZoneSpec) -> usize {
         return bundle_slots(&config.tuning.pcp, 0, 1).min(64);
     }
     bundle_slots(&config.tuning.pcp, zone.frames, config.cpus_near(zone.node))
+}
+
+/// Frames that the depot of a zone may hold.
+fn depot_of(config: &Config<'_>, zone: ZoneSpec) -> u64 {
+    if config.is_paranoid() {
+        // No CPU lists that blocks could go between.
+        return 0;
+    }
+    depot_frames(&config.tuning.zone, zone.frames, config.cpus_near(zone.node))
 }
 
 /// Slots in the quarantine of a CPU for a zone.
@@ -332,6 +348,7 @@ struct ZoneArrays<'m> {
     states: &'m [AtomicU8],
     sets: &'m mut [u64],
     ranges: &'m [[u32; 2]],
+    chunks: &'m mut [Chunk],
     /// Zones that have taken theirs.
     taken: usize,
     /// Entries of the planes that zones have taken.
@@ -348,6 +365,7 @@ impl<'m> ZoneArrays<'m> {
             states: carver.array(layout.plane(layout.states), |_| AtomicU8::new(0))?,
             sets: carver.array(layout.set_words, |_| 0)?,
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
+            chunks: carver.array(layout.chunks, |_| Chunk::EMPTY)?,
             taken: 0,
             planes_at: 0,
         })
@@ -366,6 +384,9 @@ impl<'m> ZoneArrays<'m> {
         let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
         let checked = config.tuning.hardening != Hardening::Off;
         let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, checked);
+        let limit = depot_of(config, spec);
+        let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
+        let depot = Depot::new(chunks, limit);
         let planes_at = self.planes_at;
         self.planes_at += count * PAGEBLOCK_FRAMES;
         let (node, kind, base) = (spec.node, spec.kind, spec.base);
@@ -373,7 +394,7 @@ impl<'m> ZoneArrays<'m> {
         self.taken += 1;
         let place = Place { id, node, kind, base, ranges, absent, planes_at };
         let states = self.states.split_off(..count * PAGEBLOCK_FRAMES);
-        Zone::new(buddy, types, states.map(|bytes| States::new(bytes, spec.base)), place)
+        Zone::new(buddy, depot, types, states.map(|bytes| States::new(bytes, spec.base)), place)
     }
 }
 

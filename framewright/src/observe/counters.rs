@@ -125,8 +125,12 @@ counters! {
     refills,
     /// Frames that refills brought.
     refilled_frames,
+    /// Those of them that came from the depot.
+    from_depot,
     /// Frames that went back to the zone from the lists.
     drained_frames,
+    /// Those of them that went to the depot.
+    to_depot,
     /// Blocks allocated from the zone directly.
     zone_allocs,
     /// Blocks freed to the zone directly.

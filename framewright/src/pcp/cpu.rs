@@ -7,7 +7,7 @@ use crate::{
     observe::{Corruption, Event, Finding},
     platform::{self, Cost, CpuId, Platform},
     tuning::Tuning,
-    zone::{Access, Mixed, Rights, Watermark, Zone},
+    zone::{Access, Loose, Mixed, Rights, Watermark, Zone},
 };
 
 /// Everything an operation on the lists of one CPU for one zone needs.
@@ -190,14 +190,15 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     pub(super) fn account_take(
         &self,
         want: &Want,
-        taken: &Bundles,
+        (taken, loose): (&Bundles, Option<&Loose>),
         mixed: Option<Mixed>,
         access: Access,
     ) {
-        self.count_lock(taken.frames());
+        self.count_lock(taken.frames() + loose.map_or(0, Loose::frames));
         if P::TRACING {
             let percpu_refill = want.blocks > 1;
-            for (pfn, order) in self.blocks_of(taken.as_slice()) {
+            let loose = loose.into_iter().flat_map(|loose| self.loose_blocks(loose));
+            for (pfn, order) in loose.chain(self.blocks_of(taken.as_slice())) {
                 let migratetype = want.migratetype;
                 let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
                 self.platform.trace(self.id, &event);
@@ -223,6 +224,13 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             };
             self.platform.trace(self.id, &event);
         }
+    }
+
+    /// Frame numbers and orders of loose blocks.
+    pub(super) fn loose_blocks(&self, loose: &Loose) -> impl Iterator<Item = (Pfn, Order)> {
+        loose.runs().flat_map(move |(kind, blocks)| {
+            blocks.iter().map(move |&frame| (self.pfn(frame), kind.order()))
+        })
     }
 
     /// Frame numbers and orders of the blocks in some bundles.

@@ -3,10 +3,10 @@
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock; they are chosen
 //! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
 
-use super::{ListIndex, Lists, cpu::Cpu, lists::Pushed};
+use super::{ListIndex, Lists, cpu::Cpu, depot::Leaving, lists::Pushed};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Refusals},
-    frame::Order,
+    frame::{Order, Pfn},
     observe::{DrainReason, Event},
     platform::{Cost, Platform, Site},
     tuning::BulkFree,
@@ -32,18 +32,23 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
     pub(crate) fn free(&self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
-        let mut leaving = Bundles::new();
+        let mut leaving = Leaving::new();
         let pushed = self.pages.as_owner(self.platform, |lists| {
             let list = ListIndex::freeing(order, self.zone.type_number(frame))?;
-            let pushed = lists.push(self.here(), list, frame, &mut leaving);
+            let pushed = lists.push(self.here(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
             self.pages.count_free(list);
-            if !leaving.is_empty() && leaving.room() > Bundles::CAPACITY as u32 * 3 / 4 {
-                // A few had to leave for want of slots: make room for more in the same hold.
-                let frames = lists.sizing.batch_to_drain();
-                lists.gather(self.here(), list, frames, &mut leaving);
+            if !leaving.is_empty() {
+                self.parts(&mut leaving, DrainReason::Capacity);
+                self.part(&mut leaving);
+                // Some had to leave for want of slots: make room for more in the same hold.
+                if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
+                    let frames = lists.sizing.batch_to_drain();
+                    lists.gather(self.here(), list, frames, &mut leaving.bundles);
+                    self.part(&mut leaving);
+                }
             }
             let mut due = self.due(lists, list, pushed == Pushed::Spilled);
             if self.platform.force(Site::BulkFree) {
@@ -57,7 +62,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         };
         if !leaving.is_empty() {
             self.count_drain(DrainReason::Capacity, leaving.frames());
-            self.give_drained(&leaving);
+            self.give_leaving(&mut leaving);
         }
         if due.frames > 0 {
             self.drain_frames(list, due);
@@ -127,12 +132,16 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     fn drain_frames(&self, list: ListIndex, due: Due) {
         let mut left = due.frames;
         while left > 0 {
-            let mut leaving = Bundles::new();
+            let mut leaving = Leaving::new();
+            self.parts(&mut leaving, due.reason);
             let mut refusals = Refusals::default();
             let moved = self
                 .pages
-                .as_owner(self.platform, |lists| {
-                    self.leave(lists, list, left, &mut leaving, &mut refusals)
+                .as_owner(self.platform, |lists| match self.tuning.pcp.bulk_free {
+                    BulkFree::ChooseBeforeLock => self.gather(lists, list, left, &mut leaving),
+                    BulkFree::ChooseUnderLock => {
+                        self.choose_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
+                    }
                 })
                 .unwrap_or(0);
             self.report(refusals);
@@ -141,35 +150,31 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             }
             self.count_drain(due.reason, moved);
             if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
-                self.give_drained(&leaving);
+                self.give_leaving(&mut leaving);
             } else {
-                self.trace_drained(&leaving);
+                self.trace_drained(self.blocks_of(leaving.bundles.as_slice()));
             }
             left = left.saturating_sub(moved);
         }
     }
 
-    /// Moves up to `frames` frames out of the lists, into `leaving`. Under
-    /// [`BulkFree::ChooseUnderLock`] they have reached the zone when this returns, and
-    /// `refusals` says what it refused.
-    fn leave(
+    /// Moves up to `frames` frames out of the lists, choosing under the zone lock. They have reached
+    /// the zone when this returns; `gone` and `refusals` say which they were, and what it refused.
+    fn choose_and_give(
         &self,
         lists: &mut Lists<'m>,
         list: ListIndex,
         frames: u64,
-        leaving: &mut Bundles,
+        gone: &mut Bundles,
         refusals: &mut Refusals,
     ) -> u64 {
-        if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
-            return lists.gather(self.here(), list, frames, leaving);
-        }
         self.platform.cost(Cost::BulkFree, 1);
         let mut moved = 0;
         *refusals = self.zone.give_chosen(self.platform, || {
-            let bundle = (moved < frames && !leaving.is_full())
-                .then(|| lists.choose(self.here(), list))??;
+            let bundle =
+                (moved < frames && !gone.is_full()).then(|| lists.choose(self.here(), list))??;
             moved += bundle.frame_count();
-            leaving.push(bundle);
+            gone.push(bundle);
             Some(bundle)
         });
         self.count_lock(moved);
@@ -210,7 +215,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// Reports and traces what [`Cpu::drain_inside`] did. `true`: there may be more to drain.
     pub(crate) fn after_drain(&self, drained: &Drained) -> bool {
-        self.trace_drained(&drained.batch);
+        self.trace_drained(self.blocks_of(drained.batch.as_slice()));
         self.report(drained.refusals);
         !drained.is_last
     }
@@ -220,22 +225,16 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.pages.counters.drained_frames.add(frames);
     }
 
-    fn give_drained(&self, leaving: &Bundles) {
-        self.trace_drained(leaving);
-        self.give(leaving);
-    }
-
-    fn trace_drained(&self, leaving: &Bundles) {
+    /// Traces blocks that have left the lists.
+    pub(super) fn trace_drained(&self, blocks: impl Iterator<Item = (Pfn, Order)>) {
         if !P::TRACING {
             return;
         }
-        for bundle in leaving.as_slice() {
-            let of = self.zone.type_number(bundle.word * 64);
+        for (pfn, order) in blocks {
+            let frame = (pfn.get() - self.zone.base().get()) as u32;
+            let of = self.zone.type_number(frame);
             let migratetype = MigrateType::from_number(of).unwrap_or(MigrateType::Movable);
-            for (pfn, order) in self.blocks_of(core::slice::from_ref(bundle)) {
-                let event = Event::PagePcpuDrain { pfn, order, migratetype };
-                self.platform.trace(self.id, &event);
-            }
+            self.platform.trace(self.id, &Event::PagePcpuDrain { pfn, order, migratetype });
         }
     }
 }

@@ -13,12 +13,18 @@ use crate::{
     frame::Order,
     hardening::Quarantine,
     platform::{Cost, Platform},
+    zone::{ByOrder, Kind},
 };
+
+/// Loose blocks that a list gets at once, if others are served, too.
+const DRAUGHT: usize = 64;
 
 pub(crate) struct Lists<'m> {
     rings: [[u32; RING]; ListIndex::COUNT],
     store: BundleStore<'m>,
     pub(super) quarantine: Quarantine<'m>,
+    /// Lists that have run out of late, a bit each.
+    thirsty: u16,
     /// Frames in the store and in quarantine.
     stored: u64,
     pub(super) sizing: Sizing,
@@ -27,7 +33,7 @@ pub(crate) struct Lists<'m> {
 impl<'m> Lists<'m> {
     pub(crate) fn new(store: BundleStore<'m>, quarantine: Quarantine<'m>) -> Self {
         let rings = [[0; RING]; ListIndex::COUNT];
-        Self { rings, store, quarantine, stored: 0, sizing: Sizing::disabled() }
+        Self { rings, store, quarantine, thirsty: 0, stored: 0, sizing: Sizing::disabled() }
     }
 
     /// Slots of the store.
@@ -110,6 +116,55 @@ impl<'m> Lists<'m> {
                 self.accept_one(here, list, bundle, &stays, leaving);
             }
         }
+    }
+
+    /// How many loose blocks of each order would be welcome, now that `list` has run out and
+    /// `blocks` are to be asked for: of others as well, if they have run out before and are about to
+    /// do so again, so that one hold of the zone lock serves all.
+    pub(super) fn thirst(
+        &mut self,
+        here: Here<'_, 'm, impl Platform>,
+        list: ListIndex,
+        blocks: u32,
+    ) -> ByOrder {
+        let mut wanted = ByOrder::default();
+        let (order, of) = (list.order(), list.migratetype());
+        let own = if order == Order::ZERO { RING } else { DRAUGHT };
+        wanted.set(order, blocks.min(own as u32) as u8);
+        self.thirsty |= 1 << list.get();
+        let room = u64::from(self.sizing.high()).saturating_sub(here.pages.held());
+        for order in wanted.others(order) {
+            let Some(other) = ListIndex::serving(order, of) else { continue };
+            let len = here.pages.len(other);
+            let frames = (DRAUGHT as u64) << order.get();
+            if len >= DRAUGHT {
+                // Nobody has asked for any since.
+                self.thirsty &= !(1 << other.get());
+            } else if self.thirsty >> other.get() & 1 == 1 && frames <= room {
+                wanted.set(order, (DRAUGHT - len) as u8);
+            }
+        }
+        wanted
+    }
+
+    /// Puts loose blocks on a ring, the last to be handed out first. `false` if it has no room.
+    pub(super) fn accept_loose(
+        &mut self,
+        here: Here<'_, 'm, impl Platform>,
+        kind: Kind,
+        blocks: &[u32],
+    ) -> bool {
+        let Some(list) = ListIndex::freeing(kind.order(), kind.type_number()) else { return false };
+        let len = here.pages.len(list);
+        let places = len..len + blocks.len();
+        let is_open = here.pages.limit(list) > 0;
+        let Some(places) = self.ring(list).get_mut(places).filter(|_| is_open) else {
+            return false;
+        };
+        here.cost(Cost::RingRuns, (blocks.len() as u32).div_ceil(64));
+        places.copy_from_slice(blocks);
+        here.pages.set_len(list, len + blocks.len());
+        true
     }
 
     #[inline(always)]
@@ -379,7 +434,7 @@ fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
 /// Packs the leading blocks that lie in one word. Returns how many entries were used: all that
 /// lie in the word of the first, up to the first that does not or that repeats one.
 #[inline(always)]
-fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
+pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     let &first = frames.first()?;
     let word = first / 64;
     // Frames freed in the order of memory are the common case, and cheap to recognise.

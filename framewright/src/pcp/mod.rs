@@ -11,7 +11,8 @@
 //!   from it.
 //!
 //! Only when the store has nothing, or the CPU holds more than it should, is the zone asked,
-//! and then for a batch, which crosses the zone lock as bundles.
+//! and then for a batch, which crosses the zone lock as bundles, or, what has no neighbours, as
+//! numbers of blocks on their way through the zone's depot ([`depot`]).
 //!
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
 //! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).
@@ -26,6 +27,7 @@
 //! size.
 
 mod cpu;
+mod depot;
 mod drain;
 mod index;
 mod lists;

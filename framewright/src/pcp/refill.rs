@@ -5,14 +5,18 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
-    zone::{Access, Refused, Rights},
+    zone::{Access, ByOrder, Fallbacks, Loose, Refused, Rights},
 };
+
+/// Times that a request which lacks a block, not memory, has a part of the depot given back: so long
+/// at the most may one take that was not prepared to wait.
+const PATIENCE: u32 = 16;
 
 /// What the lists say to a request.
 enum Answer {
     Frame(u32),
-    /// Nothing there: ask the zone for so many blocks.
-    Refill(u32),
+    /// Nothing there: ask the zone for so many blocks, or its depot for some of each order.
+    Refill(u32, ByOrder),
 }
 
 impl<P: Platform> Cpu<'_, '_, P> {
@@ -36,31 +40,43 @@ impl<P: Platform> Cpu<'_, '_, P> {
                     let held = self.pages.held();
                     let blocks = lists.sizing.on_refill(list.order(), held, self.zone_is_low());
                     self.pages.publish(&lists.sizing);
-                    Answer::Refill(blocks)
+                    Answer::Refill(blocks, lists.thirst(self.here(), list, blocks))
                 }
             });
         match answer {
             Some(Answer::Frame(frame)) => Ok(frame),
-            Some(Answer::Refill(blocks)) => self.refill(list, blocks, access),
+            Some(Answer::Refill(blocks, loosely)) => self.refill(list, (blocks, loosely), access),
             None => self.alloc_from_zone(list.order(), list.migratetype(), access),
         }
     }
 
     /// Takes a batch from the zone, keeps one block and puts the others on the lists.
-    fn refill(&self, list: ListIndex, blocks: u32, access: Access) -> Result<u32, Refused> {
+    fn refill(
+        &self,
+        list: ListIndex,
+        (blocks, loosely): (u32, ByOrder),
+        access: Access,
+    ) -> Result<u32, Refused> {
         let at_most = blocks.saturating_add(64);
         let mut taken = Bundles::new();
-        self.take(list.order(), list.migratetype(), (blocks, at_most), access, &mut taken)?;
+        let mut loose = Loose::new();
+        let how_many = (blocks, at_most);
+        let (order, of) = (list.order(), list.migratetype());
+        self.take(order, of, how_many, access, &mut taken, Some((loosely, &mut loose)))?;
         let counters = &self.pages.counters;
         counters.refills.add(1);
-        counters.refilled_frames.add(taken.frames());
-        let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
+        counters.refilled_frames.add(taken.frames() + loose.frames());
+        counters.from_depot.add(loose.frames());
+        let frame = loose.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
         let accepted = self.pages.as_owner(self.platform, |lists| {
             // Read inside: see `CpuToken::type_of`.
             let stays = |bundle: Bundle| {
                 self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
             };
+            if !self.zone.withholds() {
+                loose.empty(|kind, blocks| lists.accept_loose(self.here(), kind, blocks));
+            }
             lists.accept(self.here(), list, taken.as_slice(), stays, &mut leaving);
             self.pages.count_alloc(list);
             counters.list_misses.add(1);
@@ -71,6 +87,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
             counters.pgalloc.add(list.order().frames());
             self.give(&taken);
         }
+        self.give_loose(&mut loose);
         Ok(frame)
     }
 
@@ -82,7 +99,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         access: Access,
     ) -> Result<u32, Refused> {
         let mut taken = Bundles::new();
-        self.take(order, migratetype, (1, 1), access, &mut taken)?;
+        self.take(order, migratetype, (1, 1), access, &mut taken, None)?;
         let frame = taken.pop_lowest().ok_or(Refused::NoBlockOfOrder)?;
         self.pages.counters.zone_allocs.add(1);
         self.pages.counters.pgalloc.add(order.frames());
@@ -90,6 +107,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         Ok(frame)
     }
 
+    /// Takes a batch from the zone. Before that refuses, or mixes types, its depot is given back,
+    /// bit by bit.
     fn take(
         &self,
         order: Order,
@@ -97,25 +116,56 @@ impl<P: Platform> Cpu<'_, '_, P> {
         (blocks, at_most): (u32, u32),
         access: Access,
         taken: &mut Bundles,
+        mut loosely: Option<(ByOrder, &mut Loose)>,
     ) -> Result<(), Refused> {
-        self.platform.cost(Cost::Refill, 1);
-        self.zone.tell_of_words(self.platform, platform::Access::Read);
-        if !self.zone.may_take(order, access) {
-            return Err(self.zone.refusal(order, access));
-        }
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
         let unmixed = access.rights.has(Rights::UNMIXED);
         let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
-        let mixed = match self.zone.take(self.platform, want, access, taken) {
-            Ok(mixed) => mixed,
+        let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
+        let mut patience = PATIENCE;
+        loop {
+            let how = (access, fallbacks);
+            let loosely = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
+            let result = self.try_take(want, how, taken, loosely);
+            let Err(refused) = result else { return Ok(()) };
+            // Every block helps who lacks memory; who lacks a larger one needs luck.
+            let hopes = refused == Refused::BelowWatermark || patience > 0;
+            if hopes && self.shrink_depot(of) > 0 {
+                patience = patience.saturating_sub(1);
+            } else if refused == Refused::DepotFirst || of.is_some() && self.zone.in_depot() > 0 {
+                (fallbacks, of) = (Fallbacks::Now, None);
+            } else {
+                return Err(refused);
+            }
+        }
+    }
+
+    fn try_take(
+        &self,
+        want: Want,
+        (access, fallbacks): (Access, Fallbacks),
+        taken: &mut Bundles,
+        mut loosely: Option<(ByOrder, &mut Loose)>,
+    ) -> Result<(), Refused> {
+        self.platform.cost(Cost::Refill, 1);
+        self.zone.tell_of_words(self.platform, platform::Access::Read);
+        if !self.zone.may_take(want.order, access) {
+            return Err(self.zone.refusal(want.order, access));
+        }
+        let how = (access, fallbacks);
+        let from_depot = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
+        match self.zone.take(self.platform, want, how, taken, from_depot) {
+            Ok(mixed) => {
+                let loose = loosely.as_ref().map(|(_, loose)| &**loose);
+                self.account_take(&want, (taken, loose), mixed, access);
+                Ok(())
+            }
             Err(error) => {
                 self.count_lock(0);
-                return Err(error);
+                Err(error)
             }
-        };
-        self.account_take(&want, taken, mixed, access);
-        Ok(())
+        }
     }
 }

@@ -36,6 +36,9 @@ pub enum Cost {
     ChooseBundles,
     /// Bundles chosen to leave the lists, one at a time: from rings, or under the zone lock.
     ChooseSingly,
+    /// Blocks without neighbours that were picked out of a batch on its way to the zone, or put
+    /// together to one again.
+    LooseBlocks,
     /// A request to the zone: whether it may, and what to book afterwards.
     Refill,
     /// A batch on its way to the zone, and what to book afterwards.
@@ -50,8 +53,8 @@ pub enum Cost {
     TakePageblocks,
     /// Bundles taken, of orders below that of a pageblock.
     TakeBundles,
-    /// Frames in them. With those given and [`Cost::WholePageblocks`] they are all that was moved
-    /// under a hold.
+    /// Frames in them. With those given, [`Cost::DepotBlocks`] and [`Cost::WholePageblocks`] they
+    /// are all that was moved under a hold.
     TakeFrames,
     /// Pageblocks that a batch gave to.
     GivePageblocks,
@@ -59,6 +62,10 @@ pub enum Cost {
     GiveBundles,
     /// Frames in them.
     GiveFrames,
+    /// Stacks of the depot that a batch went to or came from, or was looked for on.
+    DepotStacks,
+    /// Blocks copied to or from them.
+    DepotBlocks,
     /// Pageblocks moved to another list because their largest block or their fullness changed.
     Relist,
     /// Pageblocks that come or go as a whole.
@@ -102,6 +109,8 @@ pub enum Line {
     Header(ZoneId, u32),
     /// A part of the map of a gigablock: 64 pageblocks.
     Gigablock(ZoneId, u32),
+    /// A line of the depot of a zone: the heads of its stacks, then the stacks.
+    Depot(ZoneId, u32),
     /// The hot line of a CPU's lists for a zone: lengths, owner, counts.
     CpuLists(ZoneId, CpuId),
     /// A line of the store behind them: 64 bytes of slots.

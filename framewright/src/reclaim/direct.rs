@@ -22,11 +22,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// leaves alone: they go to the zones. Returns how many. What
     /// [`Relief::reclaim`](crate::platform::Relief::reclaim) asks for.
     ///
-    /// Frames that need no flush any more come first, then pages, deeper and deeper until that is
-    /// enough: for the flush that is due in the end it may be many more than asked for. If nothing
-    /// is found it looks once more, with
-    /// active pages becoming inactive whatever the lists look like, and with what waits in the
-    /// batches of other CPUs.
+    /// Frames that were parked and need no flush any more come first, then pages, deeper and deeper
+    /// until that is enough. If nothing is found it looks once more, with active pages becoming
+    /// inactive whatever the lists look like, and with what waits in the batches of other CPUs.
     pub fn direct(&self, need: &Need, frames: u64) -> u64 {
         self.trace(need.cpu, || VmscanEvent::DirectReclaimBegin { request: need.request });
         if self.has_node(need.node) {
@@ -37,35 +35,45 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let taker = Taker::Zones(self.memory, need.cpu);
         let room = BATCH_SLOTS.min(self.memory.tuning().tlb.batch as usize);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
-        retire.unpark();
-        let wanted = need.request.order().frames();
-        let goal = frames.max(self.worth_a_flush());
-        let mut reclaimed = 0;
-        for force_deactivate in [false, true] {
-            if retire.freed() >= wanted || reclaimed > 0 {
-                break;
-            }
-            if force_deactivate {
-                self.lru().drain_all();
-            }
-            reclaimed = self.deepen(need, goal, force_deactivate, &mut retire);
-        }
-        retire.finish();
-        if retire.freed() < wanted {
-            // Much of it is parked by now, and somebody waits for it.
-            retire.unpark_all();
-        }
+        let reclaimed = self.reclaim_until_freed(need, frames.max(1), &mut retire);
         let freed = retire.freed().max(reclaimed);
         self.trace(need.cpu, || VmscanEvent::DirectReclaimEnd { nr_reclaimed: freed });
         freed
     }
 
-    /// Pages to reclaim until a flush is due at last: as many more as may be parked, within what
-    /// is no long wait for one request. Whoever comes next finds the rest free.
-    fn worth_a_flush(&self) -> u64 {
+    /// Reclaims until so much is free as the request wants: while all of it is parked, more, up to
+    /// what is no long wait for one request. Meanwhile a flush may be due anyway, or other CPUs
+    /// make up for what is parked by themselves; only if they do not, one flush is for this alone.
+    fn reclaim_until_freed(
+        &self,
+        need: &Need,
+        frames: u64,
+        retire: &mut Retire<'_, '_, '_, 'm, P>,
+    ) -> u64 {
         const MOST: u64 = 1024;
-        let tlb = self.memory.tlb();
-        u64::from(tlb.parked_max).saturating_sub(tlb.parked()).min(MOST)
+        let wanted = need.request.order().frames();
+        let (mut reclaimed, mut force_deactivate) = (0, false);
+        loop {
+            self.catch_up(need.cpu);
+            retire.unpark();
+            if retire.freed() >= wanted {
+                return reclaimed;
+            }
+            let more = self.deepen(need, frames, force_deactivate, retire);
+            retire.finish();
+            reclaimed += more;
+            if reclaimed >= MOST || more == 0 && (force_deactivate || reclaimed > 0) {
+                break;
+            }
+            if more == 0 {
+                self.lru().drain_all();
+                force_deactivate = true;
+            }
+        }
+        if retire.freed() < wanted {
+            retire.unpark_all();
+        }
+        reclaimed
     }
 
     /// All nodes that help, at one priority after the other.

@@ -274,6 +274,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         let flusher = self.reclaim.memory.flusher(token.cpu(), self.reclaim.shootdown);
         let room = BATCH_SLOTS.min(self.reclaim.memory.tuning().tlb.batch as usize);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, Taker::Token(token));
+        self.reclaim.catch_up(round.scan.cpu);
+        retire.unpark();
         self.sweep(&mut round, &mut retire);
         retire.finish();
         if round.scan.priority < FIRST_PRIORITY - 2 {

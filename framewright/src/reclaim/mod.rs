@@ -157,6 +157,12 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         }
     }
 
+    /// To be called by CPUs that are in the kernel anyway, for a page fault: they need not be
+    /// interrupted then for frames that are parked. See [`Flusher::tick`](crate::tlb::Flusher::tick).
+    pub fn catch_up(&self, cpu: CpuId) -> bool {
+        self.memory.flusher(cpu, self.shootdown).tick()
+    }
+
     /// Asks the owner whether anonymous pages have somewhere to go, and remembers it.
     fn ask_for_swap(&self) -> bool {
         let can = self.memory.tuning().reclaim.swappiness > 0 && self.owner.can_swap();

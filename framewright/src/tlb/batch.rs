@@ -192,6 +192,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             self.flush();
         }
         self.hand_out(free);
+        self.flusher.tick();
         self.flusher.release_settled(free);
     }
 
@@ -204,7 +205,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         if self.dirty || batching < FlushBatching::All || !self.used().iter().all(may_wait) {
             return false;
         }
-        let most = u64::from(tlb.parked_max);
+        let most = tlb.parked_max();
         if !self.park_up_to(most) {
             if batching == FlushBatching::All {
                 return false;

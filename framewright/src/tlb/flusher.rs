@@ -6,6 +6,7 @@ use crate::{
     observe::{Event, FlushReason, TlbCounters},
     platform::{CpuId, Platform, Wait},
     sync::Ordering,
+    tuning::FlushBatching,
 };
 
 /// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and
@@ -93,11 +94,16 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.forget_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Forgets everything on this CPU if it may be what the oldest parked frames wait for. To be
-    /// called from a periodic interrupt, or wherever this CPU is in the kernel anyway: then CPUs that
-    /// never rest need not be interrupted for parked frames either. Whether it did.
+    /// Forgets everything on this CPU if half of what may be parked is, and may be waiting for it.
+    /// To be called wherever this CPU is in the kernel anyway, at a page fault or when the timer
+    /// ticks: then CPUs that never rest need not be interrupted for parked frames either. Costs a
+    /// few loads where there is nothing to do. Whether it did.
     pub fn tick(&self) -> bool {
-        let oldest = self.tlb.published.oldest.load(Ordering::Relaxed);
+        let Tlb { published, tuning, .. } = self.tlb;
+        if tuning.batching != FlushBatching::Lazy || self.tlb.parked() * 2 < self.tlb.parked_max() {
+            return false;
+        }
+        let oldest = published.oldest.load(Ordering::Relaxed);
         let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(oldest));
         if behind {
             self.forget_all();

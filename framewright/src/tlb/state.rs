@@ -57,6 +57,12 @@ impl<'m, P: Platform> Tlb<'m, P> {
         self.published.frames.load(Ordering::Relaxed)
     }
 
+    /// Frames that may be parked.
+    #[must_use]
+    pub fn parked_max(&self) -> u64 {
+        u64::from(self.parked_max)
+    }
+
     /// What was counted, over all CPUs.
     #[must_use]
     pub fn stats(&self) -> TlbStats {
@@ -99,7 +105,7 @@ fn parked_max(tuning: &TlbTuning, managed: u64) -> u32 {
         FlushBatching::All => tuning.batch - 1,
         FlushBatching::Lazy => tuning
             .parked_max
-            .or(|| u32::try_from(managed / 256).map_or(1 << 24, |max| max.min(1 << 24))),
+            .or(|| u32::try_from(managed / 200).map_or(1 << 24, |max| max.min(1 << 24))),
     }
 }
 

@@ -191,6 +191,16 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::BulkTake(&mut t.zone.bulk_take),
     },
     Key {
+        path: "zone.depot_divisor",
+        default: "auto",
+        range: "auto, 0, or 8 to 1000000",
+        meaning: "one frame in N of a zone may lie in its depot, on its way from CPU to CPU; auto: \
+                  128 where more than 8 CPUs share the zone, else none; 0: none",
+        source: "ours, after Bonwick and Adams 2001; run page-fault --machine one-zone-64 \
+                 --free-order random --vs zone.depot_divisor=0 shows what it is worth",
+        field: |t| Field::auto_or_zero(&mut t.zone.depot_divisor, 8, 1_000_000),
+    },
+    Key {
         path: "alloc.retries",
         default: "16",
         range: "0 to 1000",
@@ -273,7 +283,7 @@ pub const KEYS: &[Key] = &[
         path: "tlb.parked_max",
         default: "auto",
         range: "auto, or 0 to 16777216 frames",
-        meaning: "frames that may wait for a flush with tlb.batching=lazy; auto: a 256th of the \
+        meaning: "frames that may wait for a flush with tlb.batching=lazy; auto: a 200th of the \
                   memory",
         source: "Framewright",
         field: |t| Field::auto(&mut t.tlb.parked_max, 0, 1 << 24),
@@ -467,6 +477,10 @@ const OWNER_CHOICE: [(&str, OwnerChoice); 3] = [
 impl<'t> Field<'t> {
     fn auto(field: &'t mut Auto, low: u32, high: u32) -> Self {
         Field::Auto(field, Bounds { low, high, zero: false })
+    }
+
+    fn auto_or_zero(field: &'t mut Auto, low: u32, high: u32) -> Self {
+        Field::Auto(field, Bounds { low, high, zero: true })
     }
 
     fn number(field: &'t mut u32, low: u32, high: u32) -> Self {

@@ -155,6 +155,8 @@ pub struct ZoneTuning {
     pub refill_pageblocks: u32,
     /// How a batch is taken.
     pub bulk_take: BulkTake,
+    /// Of a zone one frame in so many may lie in its depot, on its way from CPU to CPU; 0: none.
+    pub depot_divisor: Auto,
 }
 
 impl Default for ZoneTuning {
@@ -166,6 +168,7 @@ impl Default for ZoneTuning {
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 4,
             bulk_take: BulkTake::default(),
+            depot_divisor: Auto::Auto,
         }
     }
 }
@@ -252,7 +255,7 @@ pub struct TlbTuning {
     /// Frames that one batch may have. With [`FlushBatching::All`] smaller batches wait for
     /// each other, parked, until there are so many.
     pub batch: u32,
-    /// Frames that may be parked with [`FlushBatching::Lazy`]; auto: 1 of 256 of the memory.
+    /// Frames that may be parked with [`FlushBatching::Lazy`]; auto: 1 of 200 of the memory.
     pub parked_max: Auto,
     /// Pages of one address space that are flushed one by one; more of them, and all others, are
     /// flushed by forgetting everything.

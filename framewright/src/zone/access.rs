@@ -94,4 +94,6 @@ pub(crate) enum Refused {
     BelowWatermark,
     /// No free block is large enough.
     NoBlockOfOrder,
+    /// No free block of its own type is, but for what lies in the depot.
+    DepotFirst,
 }

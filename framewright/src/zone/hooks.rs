@@ -38,6 +38,7 @@ impl<P: Platform> Watch for Hooks<'_, P> {
             Part::Map(index) => Line::Map(self.zone, index),
             Part::Heads(index) => Line::Heads(self.zone, index),
             Part::Leaf(leaf) => Line::Gigablock(self.zone, leaf),
+            Part::Depot(line) => Line::Depot(self.zone, line),
         };
         self.platform.touch(line, access, miss);
     }

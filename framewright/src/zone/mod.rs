@@ -1,13 +1,16 @@
 //! A zone: the free frames of a stretch of memory, their lock, and their watermarks.
 //!
 //! The zone lock is the innermost lock and is taken with interrupts masked; under it only the
-//! [`Buddy`] runs. What others want to know without the lock (free frames, which orders are to
+//! [`Buddy`] and the [`Depot`] before it run. What others want to know without the lock (free frames, which orders are to
 //! be had) is published as plain atomics when the lock is dropped: hints that may be stale by
 //! one critical section. The watermark decision itself is made again under the lock, so that it
 //! is exact.
 
 mod access;
+mod depot;
+mod exchange;
 mod hooks;
+mod loose;
 mod pressure;
 mod topology;
 mod watermark;
@@ -17,26 +20,24 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        ABSENT, Buddy, Bundle, Bundles, Capture, Classes, Contents, IsolationRefused, MigrateType,
-        PARTIAL, Pageblock, Refusals, Want, Watch,
+        ABSENT, Buddy, Capture, Classes, Contents, IsolationRefused, MigrateType, PARTIAL,
+        Pageblock, Refusals, Watch,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Miss, Platform, Section, Site},
+    platform::{self, Cost, Miss, Platform, Section},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
 pub(crate) use access::{Access, Refused, Rights};
+pub(crate) use depot::{Chunk, Depot, depot_frames};
+pub(crate) use exchange::Fallbacks;
+pub(crate) use loose::{ByOrder, Kind, Loose};
 pub(crate) use pressure::Mixed;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
-
-/// Kinds of work of a batch that is taken: per bundle and per frame.
-const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
-/// The same of one that is given.
-const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
 
 /// What a zone is called, and where its frames lie.
 #[derive(Clone, Copy)]
@@ -55,9 +56,15 @@ pub(crate) struct Place<'m> {
     pub(crate) planes_at: usize,
 }
 
+/// What the lock of a zone protects.
+struct Guarded<'m> {
+    buddy: Buddy<'m>,
+    depot: Depot<'m>,
+}
+
 /// One zone.
 pub(crate) struct Zone<'m, P: Platform> {
-    buddy: SpinLock<P, Buddy<'m>>,
+    guarded: SpinLock<P, Guarded<'m>>,
     types: &'m [AtomicU8],
     /// What is allocated, if hardening keeps track of it frame by frame.
     states: Option<States<'m>>,
@@ -71,12 +78,19 @@ pub(crate) struct Zone<'m, P: Platform> {
     free_reserved: AtomicU64,
     /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
+    /// Published under the lock: frames in the depot.
+    in_depot: AtomicU64,
+    /// Published under the lock: pageblocks that are withheld.
+    isolated: AtomicU64,
+    /// Frames that the depot may hold.
+    depot_limit: u64,
 }
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// A zone over `buddy`. Its watermarks are all 0 at first.
+    /// A zone over `buddy` with `depot` before it. Its watermarks are all 0 at first.
     pub(crate) fn new(
         buddy: Buddy<'m>,
+        depot: Depot<'m>,
         types: &'m [AtomicU8],
         states: Option<States<'m>>,
         place: Place<'m>,
@@ -87,7 +101,10 @@ impl<'m, P: Platform> Zone<'m, P> {
             free: AtomicU64::new(free),
             free_reserved: AtomicU64::new(0),
             classes: AtomicU64::new(buddy.classes().0),
-            buddy: SpinLock::new(Section::Zone(place.id), buddy),
+            in_depot: AtomicU64::new(0),
+            isolated: AtomicU64::new(0),
+            depot_limit: depot.limit(),
+            guarded: SpinLock::new(Section::Zone(place.id), Guarded { buddy, depot }),
             types,
             states,
             place,
@@ -240,48 +257,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         (self.types.len() << PAGEBLOCK_ORDER) as u64
     }
 
-    /// Asks for the metadata of bundles that are about to be given, before the lock is taken.
-    /// Whole pageblocks come and go without a look at theirs.
-    #[inline]
-    pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
-        self.tell_of_prefetch(platform, bundles);
-        for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
-            self.pageblocks.prefetch(bundle.pageblock());
-        }
-    }
-
     /// The order of the largest free block. Lockless.
     pub(crate) fn largest_free_order(&self) -> Option<Order> {
         Classes(self.classes.load(Ordering::Relaxed)).largest()
-    }
-
-    /// Takes up to `want.blocks` blocks, appended to `out`, as far as `access` allows.
-    ///
-    /// The watermark is tested under the lock: after the call no fewer frames are free than
-    /// the mark says, whoever else was taking.
-    pub(crate) fn take(
-        &self,
-        platform: &P,
-        mut want: Want,
-        access: Access,
-        out: &mut Bundles,
-    ) -> Result<Option<Mixed>, Refused> {
-        platform.point(Site::Refill);
-        if platform.force(Site::Refill) {
-            return Err(Refused::NoBlockOfOrder);
-        }
-        let mixed = self.with(platform, |buddy| {
-            let allowed = self.allowance(buddy, access) >> want.order.get();
-            if allowed < 1 {
-                return Err(Refused::BelowWatermark);
-            }
-            want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
-            want.blocks = want.blocks.min(want.at_most);
-            let fallback = buddy.take_bundles(want, out, self.hooks(platform));
-            self.tell_of_bundles(platform, TAKE, out.as_slice());
-            Ok(fallback.map(|fallback| self.mixed(fallback)))
-        })?;
-        if out.is_empty() { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
     }
 
     /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole, or
@@ -303,32 +281,6 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end)
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
-    }
-
-    /// Gives back blocks.
-    pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
-        platform.point(Site::BulkFree);
-        self.with(platform, |buddy| {
-            self.tell_of_bundles(platform, GIVE, bundles);
-            buddy.give_bundles(bundles, self.hooks(platform))
-        })
-    }
-
-    /// Gives back blocks that `choose` picks under the lock, one bundle at a time.
-    pub(crate) fn give_chosen(
-        &self,
-        platform: &P,
-        mut choose: impl FnMut() -> Option<Bundle>,
-    ) -> Refusals {
-        platform.point(Site::BulkFree);
-        self.with(platform, |buddy| {
-            let mut refusals = Refusals::default();
-            while let Some(bundle) = choose() {
-                self.tell_of_bundles(platform, GIVE, &[bundle]);
-                refusals.merge(buddy.give_bundles(&[bundle], self.hooks(platform)));
-            }
-            refusals
-        })
     }
 
     /// Gives back one block, which `capture` may keep if it completes what is waited for.
@@ -425,12 +377,24 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Runs `f` on the buddy under the zone lock and publishes the hints.
     #[inline]
     pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut Buddy<'m>) -> R) -> R {
-        self.buddy.with(platform, |buddy| {
+        self.with_depot(platform, |buddy, _| f(buddy))
+    }
+
+    /// As [`Zone::with`], with the depot.
+    #[inline]
+    fn with_depot<R>(
+        &self,
+        platform: &P,
+        f: impl FnOnce(&mut Buddy<'m>, &mut Depot<'m>) -> R,
+    ) -> R {
+        self.guarded.with(platform, |Guarded { buddy, depot }| {
             self.tell_of_hold(platform);
-            let result = f(buddy);
+            let result = f(buddy, depot);
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
             self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
+            self.in_depot.store(depot.frames(), Ordering::Relaxed);
+            self.isolated.store(buddy.isolated(), Ordering::Relaxed);
             self.tell_of_words(platform, platform::Access::Write);
             result
         })

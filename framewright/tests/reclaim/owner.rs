@@ -206,7 +206,6 @@ impl Shootdown for World {
     }
 
     fn forget(&self, _: CpuId, scope: Scope) {
-        self.assert_no_lock();
         let mut pages = self.pages();
         let hit = |pfn: &Pfn| match scope {
             Scope::Everything => true,
@@ -219,7 +218,6 @@ impl Shootdown for World {
     }
 
     fn interrupt(&self, _: CpuId, targets: &CpuMask) {
-        self.assert_no_lock();
         self.note("interrupt");
         for cpu in targets.iter() {
             self.memory().flusher(cpu, self).serve();

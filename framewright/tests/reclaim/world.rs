@@ -278,6 +278,10 @@ unsafe impl Platform for World {
         self
     }
     fn trace(&self, _: CpuId, event: &Event) {
+        if let Event::TlbFlush { .. } = event {
+            // Told of in the handler of an interrupt, with others masked.
+            return;
+        }
         self.assert_no_lock();
         if let Event::PageFree { pfn, .. } = event {
             let pages = self.pages();

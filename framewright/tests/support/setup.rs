@@ -24,6 +24,7 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("hardening.quarantine", &["256", "0", "1", "20"]),
     ("hardening.poison", &["on", "off"]),
     ("zone.bulk_take", &["bulk", "one-by-one"]),
+    ("zone.depot_divisor", &["auto", "8", "30", "200"]),
 ];
 
 /// A memory to make.

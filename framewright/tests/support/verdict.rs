@@ -34,9 +34,14 @@ impl World<'_, '_> {
         self.places.eligible(&self.oracle.zones, near, request, step.placement())
     }
 
-    /// Whether there is nothing on the lists of any CPU.
+    /// Whether there is nothing on the lists of any CPU, nor on its way between them.
     pub(super) fn is_cold(&self) -> bool {
-        self.memory.held_by_cpus() == 0
+        self.held() == 0
+    }
+
+    /// Frames that look allocated to the zones, and are free.
+    pub(super) fn held(&self) -> u64 {
+        self.memory.held_by_cpus() + self.memory.in_depots()
     }
 
     /// What happens to a request that finds nothing on the lists of any CPU: the first zone that
@@ -203,9 +208,10 @@ impl World<'_, '_> {
         let stats = self.memory.zone_stats(self.ids[index]);
         let used = zone.count(Frame::Used);
         assert_eq!(info.managed, zone.managed());
-        assert_eq!(counts.free_frames() + info.held_by_cpus + used, info.managed, "I1: {info:?}");
+        let held = info.held_by_cpus + info.in_depot;
+        assert_eq!(counts.free_frames() + held + used, info.managed, "I1: {info:?}");
         assert_eq!(stats.pgalloc - stats.pgfree, used, "I9: {info:?}");
-        if info.held_by_cpus > 0 {
+        if held > 0 {
             return;
         }
         assert_eq!(info.free, zone.free(), "I1: {info:?}");

@@ -132,7 +132,7 @@ impl<'p, 'm> Player<'p, 'm> {
     fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Self {
         let cpus = memory.cpu_count();
         let watched = !matches!(work, Workload::PageFault(_));
-        let heat = || Heat::new(caches::caches(cpus), memory.managed());
+        let heat = || Heat::new(&caches::caches(cpus), memory.managed());
         Self {
             work,
             memory,
@@ -218,7 +218,7 @@ impl<'p, 'm> Player<'p, 'm> {
                 nanos: after.contention.nanos - before.contention.nanos,
             }),
             cycles: None,
-            held_percent: 100.0 * self.memory.held_by_cpus() as f64
+            held_percent: 100.0 * (self.memory.held_by_cpus() + self.memory.in_depots()) as f64
                 / self.memory.managed().max(1) as f64,
         }
     }

@@ -142,7 +142,7 @@ impl<'w, B: Frames + Send> Builder<'w, B> {
         Ok(())
     }
 
-    /// Log-uniform: as many compilers between 1 and 2 MiB as between 6 and 12.
+    /// Log-uniform: as many compilers between 4 and 8 MiB as between 24 and 48.
     fn size(&mut self) -> u32 {
         let (least, most) = (f64::from(self.work.least_pages), f64::from(self.work.most_pages));
         (least * (most / least).powf(self.random.f64())) as u32

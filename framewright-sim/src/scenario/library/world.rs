@@ -4,10 +4,11 @@ use std::cell::{Cell, RefCell};
 
 use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
-    Request, tuning::Auto,
+    Request, Tuning, tuning::Auto,
 };
 
 use crate::{
+    check,
     engine::{Cpu, Failure, Machine, Program},
     platform::{Books, Settings, Simulated},
     process::{Mmu, Oracle, Symptom},
@@ -32,6 +33,8 @@ pub(super) struct Library<'m> {
     pub(super) left: RefCell<Vec<Block<'m>>>,
     /// What nobody may be handed anything of.
     pub(super) withheld: Cell<Option<FrameRange>>,
+    /// Frames that requests may have which are entitled to dip below the min watermark.
+    pub(super) urgent: Cell<u64>,
 }
 
 impl<'m> Library<'m> {
@@ -58,6 +61,11 @@ impl<'m> Library<'m> {
             self.oracle().see(cpu, Symptom::Withheld, &format!("{block:?}"));
         }
         Some(block)
+    }
+
+    /// Nobody has dipped deeper into the reserve than those may who are entitled to.
+    pub(super) fn check_reserve(&self) -> Result<(), String> {
+        check::above_min(&self.memory, self.urgent.get())
     }
 
     /// Frees a block.
@@ -88,10 +96,21 @@ fn frames(block: &Block<'_>) -> std::ops::Range<u32> {
     first..first + block.order().frames() as u32
 }
 
-/// Runs what `programs` makes, and checks all books when they have ended.
+/// Runs what `programs` makes on a memory without reserves, and checks all books when they have ended.
 pub(super) fn run(
     machine: &Machine,
     bug: Option<Bug>,
+    programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
+) -> Verdict {
+    run_with(machine, bug, |_| {}, programs)
+}
+
+/// As [`run`], with settings of its own. If they make a reserve, that nobody dips into it who may not is
+/// looked at in between, too.
+pub(super) fn run_with(
+    machine: &Machine,
+    bug: Option<Bug>,
+    settings: impl FnOnce(&mut Tuning),
     programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
 ) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
@@ -99,6 +118,8 @@ pub(super) fn run(
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(2);
+    settings(&mut config.tuning);
+    let has_reserve = config.tuning.zone.min_free != Auto::Fixed(0);
     let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
     let forget_barriers = bug == Some(Bug::MissingBarrier);
     let platform = Simulated::new(machine, Settings { forget_barriers, ..Settings::default() });
@@ -107,8 +128,13 @@ pub(super) fn run(
         mmu: Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32)),
         left: RefCell::default(),
         withheld: Cell::new(None),
+        urgent: Cell::new(0),
     };
-    let result = machine.run(programs(&library));
+    let result = if has_reserve {
+        machine.run_watched(programs(&library), 1, &|| library.check_reserve())
+    } else {
+        machine.run(programs(&library))
+    };
     verdict(&library, result)
 }
 

@@ -1,0 +1,134 @@
+//! What workloads on pages of files take.
+
+use std::{path::PathBuf, str::FromStr};
+
+use clap::{Args as ArgGroup, ValueEnum};
+
+use super::{JsonArgs, Machine, Memory, Settings};
+
+pub(crate) const EXAMPLES: &str = "\
+These workloads touch more than there is memory for, so that reclaim has to find what can go, take it
+out of page tables, and make every CPU forget it. They run on simulated machines: figures of time are
+a model's, counts are what the code did. The same command gives the same bytes.
+
+Memory is small here, so that a run takes seconds: what counts is how often it turns over.
+
+Examples:
+  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
+      Interrupts per reclaimed page, without and with batches.
+  framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
+      Every page may be cached by every CPU: the shape of a cache server.
+  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
+      A cache server for a day: does it fade?";
+
+/// What `run mmap-read` takes.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct MmapReadArgs {
+    /// Processes that map a file each, or threads that share one mapping
+    #[arg(long, value_enum, value_name = "WHO", default_value_t)]
+    pub(crate) readers: Readers,
+    /// How much is read in all, in multiples of memory
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(crate) times: u32,
+    /// Solid-state disks that the files are on; 0: they consist of holes, as in the benchmark
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub(crate) disks: u32,
+    #[command(flatten)]
+    pub(crate) common: PagingArgs,
+}
+
+/// What `run cdn` takes.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct CdnArgs {
+    /// How long: a day is 2,500 turnovers of memory
+    #[arg(long, value_name = "DAYS", default_value = "1")]
+    pub(crate) days: Days,
+    /// Requests that store something new, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5,
+          value_parser = clap::value_parser!(u8).range(..=100))]
+    pub(crate) writes: u8,
+    /// Size of the file, in multiples of memory
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(crate) times: u32,
+    /// Requests under way at once, per CPU
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    #[command(flatten)]
+    pub(crate) common: PagingArgs,
+}
+
+/// What both take.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct PagingArgs {
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml
+    #[arg(long, default_value = "uniform:4")]
+    pub(crate) machine: Machine,
+    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) memory: Option<Memory>,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// As many seeds, from that one on; figures are medians
+    #[arg(long, value_name = "K", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) seeds: u16,
+    /// A look: a fifth of the work
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Draw what happened over time into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Readers {
+    /// A process per CPU, each with a file of its own
+    #[default]
+    Processes,
+    /// A thread per CPU, all with one mapping of one file
+    Threads,
+}
+
+/// Days, to the hundredth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Days {
+    pub(crate) hundredths: u32,
+}
+
+impl FromStr for Days {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MOST: f64 = 365.0;
+        match text.parse::<f64>() {
+            Ok(days) if (0.01..=MOST).contains(&days) => {
+                Ok(Self { hundredths: (days * 100.0).round() as u32 })
+            }
+            _ => Err("it takes 0.01 to 365 days, as in 0.25 or 7".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_hundredths_and_bounds() {
+        let hundredths = |text: &str| text.parse::<Days>().map(|days| days.hundredths);
+        assert_eq!([hundredths("7"), hundredths("0.25")], [Ok(700), Ok(25)]);
+        for text in ["", "0", "0.001", "-1", "366", "a day", "nan", "inf"] {
+            assert!(hundredths(text).unwrap_err().contains("0.01 to 365 days"), "{text}");
+        }
+    }
+}

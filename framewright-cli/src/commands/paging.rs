@@ -1,0 +1,76 @@
+//! `framewright run mmap-read | cdn`.
+
+use framewright_lab::{
+    paging::{self, Paging, Work},
+    simulated::SimulationError,
+    workloads::{
+        cdn::Cdn,
+        mmap_read::{MmapRead, Readers},
+    },
+};
+use framewright_sim::machine::Spec;
+
+use super::report::report;
+use crate::args::{CdnArgs, FileReaders, Machine, MmapReadArgs, PagingArgs};
+use crate::failure::{Failure, Outcome};
+use crate::{output, print, progress::Progress};
+
+/// `run mmap-read`.
+pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
+    let readers = match args.readers {
+        FileReaders::Processes => Readers::Processes,
+        FileReaders::Threads => Readers::Threads,
+    };
+    let times = if args.common.quick { (args.times / 5).max(2) } else { args.times };
+    run(Work::MmapRead(MmapRead { readers, times, disks: args.disks }), &args.common)
+}
+
+/// `run cdn`.
+pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
+    let centidays = args.days.hundredths;
+    let centidays = if args.common.quick { centidays.div_ceil(5) } else { centidays };
+    let (writes, times, threads) = (args.writes, args.times, args.threads);
+    run(Work::Cdn(Cdn { centidays, writes, times, threads, ..Cdn::new(0) }), &args.common)
+}
+
+fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
+    output::check_json(args.json.path.as_deref(), &[])?;
+    output::check_json(args.svg.as_deref(), &[])?;
+    let Machine::Simulated(spec) = &args.machine else {
+        let name = work.name();
+        return Err(Failure::BadInput(format!(
+            "{name} needs page tables that can be looked into: give it a simulated machine, as in \
+             --machine uniform:4"
+        )));
+    };
+    let frames = args.memory.map_or_else(|| default_frames(spec), |memory| memory.frames());
+    let paging = Paging { work, spec: Spec::clone(spec), frames };
+    let seeds: Vec<u64> =
+        (0..u64::from(args.seeds)).map(|more| args.seed.wrapping_add(more)).collect();
+    let mut progress = Progress::new(paging.work.name());
+    let mut tell = |done, total| progress.update(done, total);
+    let result = paging.run(&args.settings.sides(), &seeds, &mut tell).map_err(failure)?;
+    drop(progress);
+    let (name, machine) = (paging.work.name(), spec.name().to_owned());
+    let report = report(name, machine, Some(args.seed), result.runs, result.checks);
+    output::save_json(args.json.path.as_deref(), &report)?;
+    let draw = || paging::plot(&report.runs, name, &report.command.join(" ")).svg();
+    output::save_svg(args.svg.as_deref(), draw)?;
+    output::print(&print::paging(&report, &paging, output::style()))?;
+    Ok(output::outcome(&report.verdict))
+}
+
+/// Enough that lists of CPUs and watermarks are a small part of it.
+fn default_frames(spec: &Spec) -> u64 {
+    const PER_CPU: u64 = 16 << 8;
+    const LEAST: u64 = 64 << 8;
+    (PER_CPU * u64::from(spec.cpus())).max(LEAST)
+}
+
+fn failure(error: SimulationError) -> Failure {
+    if error.is_bad_input() {
+        Failure::bad_input(error)
+    } else {
+        Failure::Broken(error.to_string())
+    }
+}

@@ -1,0 +1,149 @@
+//! How far it all is: when it ends, and what happened hour by hour.
+//!
+//! An *hour* is a twenty-fourth of a day of turnovers, or of the whole work where there are no days. It is
+//! counted in pages brought into memory, so that hours are equally much work however long they take.
+
+use std::cell::{Cell, RefCell};
+
+/// Parts that a course is told in.
+pub(super) const HOURS: u64 = 24;
+
+/// What happened in an hour.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Hour {
+    /// When it ended, in cycles.
+    pub(super) end: u64,
+    /// Pages that programs used in it.
+    pub(super) pages: u64,
+    /// The longest that a program waited for a page in it, in cycles.
+    pub(super) stall: u64,
+    /// Share of free memory that could not serve a request for a pageblock, in thousandths, at its end.
+    pub(super) unusable: u64,
+}
+
+/// One run's progress, which all desks see.
+pub(super) struct Course<'c> {
+    /// Pages in an hour.
+    hour: u64,
+    /// Hours; none if it ends when every program has.
+    hours: Option<u64>,
+    /// Programs that have not ended.
+    programs: Cell<u64>,
+    /// When the last of them did, in cycles.
+    ended: Cell<u64>,
+    current: Cell<Hour>,
+    past: RefCell<Vec<Hour>>,
+    /// The longest wait of all, in cycles.
+    stall: Cell<u64>,
+    tell: &'c dyn Fn(u64),
+}
+
+impl<'c> Course<'c> {
+    /// A course of `hours` hours, each of `hour` pages; or of as many as programs take.
+    pub(super) fn new(hour: u64, hours: Option<u64>, programs: u64, tell: &'c dyn Fn(u64)) -> Self {
+        Self {
+            hour: hour.max(1),
+            hours,
+            programs: Cell::new(programs),
+            ended: Cell::new(0),
+            current: Cell::default(),
+            past: RefCell::default(),
+            stall: Cell::new(0),
+            tell,
+        }
+    }
+
+    /// A program used a page that it had waited for so long.
+    #[inline]
+    pub(super) fn used(&self, waited: u64) {
+        let mut hour = self.current.get();
+        hour.pages += 1;
+        hour.stall = hour.stall.max(waited);
+        self.current.set(hour);
+        self.stall.set(self.stall.get().max(waited));
+    }
+
+    /// Pages that were brought into memory, at a time; what is `unusable` is looked up if an hour has
+    /// passed.
+    pub(super) fn look(&self, brought: u64, now: u64, unusable: impl FnOnce() -> u64) {
+        let passed = self.past.borrow().len();
+        if brought < (passed as u64 + 1) * self.hour {
+            return;
+        }
+        self.past.borrow_mut().push(Hour { end: now, ..self.current.take() });
+        // Others go on meanwhile, and must find that the hour has passed.
+        let unusable = unusable();
+        self.past.borrow_mut()[passed].unusable = unusable;
+        (self.tell)(passed as u64 + 1);
+    }
+
+    /// A program has come to its end.
+    pub(super) fn ends(&self, now: u64) {
+        self.programs.set(self.programs.get() - 1);
+        self.ended.set(self.ended.get().max(now));
+    }
+
+    /// Whether it is all over.
+    pub(super) fn is_over(&self) -> bool {
+        match self.hours {
+            Some(hours) => self.past.borrow().len() as u64 >= hours,
+            None => self.programs.get() == 0,
+        }
+    }
+
+    /// When it was over, in cycles.
+    pub(super) fn end(&self) -> u64 {
+        let last = self.past.borrow().last().map_or(0, |hour| hour.end);
+        if self.hours.is_some() { last } else { self.ended.get() }
+    }
+
+    /// Pages that programs used.
+    pub(super) fn pages(&self) -> u64 {
+        self.past.borrow().iter().map(|hour| hour.pages).sum::<u64>() + self.current.get().pages
+    }
+
+    /// The longest that a program waited for a page, in cycles.
+    pub(super) fn stall(&self) -> u64 {
+        self.stall.get()
+    }
+
+    /// All hours.
+    pub(super) fn hours(&self) -> Vec<Hour> {
+        self.past.borrow().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_are_equally_much_work() {
+        let told = Cell::new(0);
+        let tell = |hour| told.set(hour);
+        let course = Course::new(100, Some(2), 1, &tell);
+        course.used(5);
+        course.used(9);
+        course.look(99, 10, || unreachable!());
+        course.look(100, 20, || 7);
+        course.used(1);
+        course.look(199, 30, || unreachable!());
+        assert!(!course.is_over());
+        course.look(230, 40, || 8);
+        assert!(course.is_over() && told.get() == 2);
+        let hours = course.hours();
+        assert_eq!(hours[0], Hour { end: 20, pages: 2, stall: 9, unusable: 7 });
+        assert_eq!(hours[1], Hour { end: 40, pages: 1, stall: 1, unusable: 8 });
+        assert_eq!((course.end(), course.stall()), (40, 9));
+    }
+
+    #[test]
+    fn without_days_it_ends_when_every_program_has() {
+        let course = Course::new(100, None, 2, &|_| ());
+        course.ends(70);
+        assert!(!course.is_over());
+        course.ends(50);
+        assert!(course.is_over());
+        assert_eq!(course.end(), 70);
+    }
+}

@@ -1,0 +1,164 @@
+//! What one CPU does: programs and kernel in turn.
+
+use std::cell::Cell;
+
+use framewright_sim::{
+    engine::Cpu,
+    file::{AreaId, FileTrouble, Seat, Touched},
+};
+
+use super::course::Course;
+use crate::workloads::{access::Next, cdn::Server, mmap_read::Reader};
+
+/// A program that a CPU runs.
+pub(super) enum Program {
+    Reader(Reader),
+    Server(Server),
+}
+
+impl Program {
+    fn next(&mut self) -> Option<Next> {
+        match self {
+            Self::Reader(reader) => reader.next(),
+            Self::Server(server) => Some(server.next()),
+        }
+    }
+}
+
+/// A program, and what it is at.
+pub(super) struct Thread {
+    program: Program,
+    /// What it wants, since when; none if it has what it wanted.
+    wants: Option<(Next, u64)>,
+    /// When it is worth trying again.
+    ready: u64,
+    ended: bool,
+}
+
+impl Thread {
+    pub(super) fn new(program: Program) -> Self {
+        Self { program, wants: None, ready: 0, ended: false }
+    }
+}
+
+/// Cycles of a CPU that are not the kernel's.
+#[derive(Default)]
+pub(super) struct Spent {
+    /// Of programs, with pages at hand.
+    pub(super) user: Cell<u64>,
+    /// With nothing to do.
+    pub(super) idle: Cell<u64>,
+    /// Before the start.
+    pub(super) late: Cell<u64>,
+    /// All of them.
+    pub(super) ended: Cell<u64>,
+}
+
+/// One CPU. See the module.
+pub(super) struct Desk<'d, 'k, 'm> {
+    pub(super) seat: Seat<'d, 'k, 'm>,
+    pub(super) course: &'d Course<'d>,
+    pub(super) areas: &'d [AreaId],
+    pub(super) spent: &'d Spent,
+    pub(super) threads: Vec<Thread>,
+    /// The thread whose turn it is.
+    pub(super) turn: usize,
+    /// Fragmentation of the memory, in thousandths.
+    pub(super) unusable: &'d dyn Fn() -> u64,
+}
+
+/// Cycles that one side of the desk works before it looks whether the other one wants to: about 1 ms.
+const SLICE: u64 = 2_500_000;
+/// Cycles that a CPU without anything to do sleeps at the most: it is woken for what it waits for.
+const NAP: u64 = 25_000_000;
+
+impl Desk<'_, '_, '_> {
+    /// Works until all is over.
+    ///
+    /// # Errors
+    ///
+    /// Why a program could not go on.
+    pub(super) fn work(&mut self, cpu: Cpu<'_>, late: u64) -> Result<(), FileTrouble> {
+        cpu.work(late);
+        self.spent.late.set(late);
+        let mut kernel = 0;
+        while !self.course.is_over() {
+            let began = cpu.now();
+            if self.seat.tend(cpu) {
+                kernel += cpu.now() - began;
+            }
+            // Who runs programs gets as much of the CPU as the kernel had.
+            let until = cpu.now() + SLICE.min(kernel.max(SLICE / 10));
+            kernel = 0;
+            self.run_programs(cpu, until)?;
+            // What it has found at hand so far concerned nobody else; what comes may.
+            cpu.step();
+        }
+        self.spent.ended.set(cpu.now());
+        // Somebody may sleep that waits for the end.
+        self.seat.wake_all(cpu);
+        Ok(())
+    }
+
+    fn run_programs(&mut self, cpu: Cpu<'_>, until: u64) -> Result<(), FileTrouble> {
+        loop {
+            let Some(thread) = self.ready_thread(cpu.now()) else {
+                self.idle(cpu);
+                return Ok(());
+            };
+            self.run_thread(cpu, thread, until)?;
+            if cpu.now() >= until || self.course.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next thread that can go on.
+    fn ready_thread(&mut self, now: u64) -> Option<usize> {
+        let count = self.threads.len();
+        let mut after = (0..count).map(|after| (self.turn + after) % count);
+        let can = |&thread: &usize| {
+            let thread = &self.threads[thread];
+            !thread.ended && thread.ready <= now
+        };
+        let thread = after.find(can)?;
+        self.turn = (thread + 1) % count;
+        Some(thread)
+    }
+
+    /// Runs a thread until it waits, ends, or has had its time.
+    fn run_thread(&mut self, cpu: Cpu<'_>, thread: usize, until: u64) -> Result<(), FileTrouble> {
+        loop {
+            let Thread { program, wants, ready, ended } = &mut self.threads[thread];
+            let wanted = wants.take().or_else(|| Some((program.next()?, cpu.now())));
+            let Some((next, since)) = wanted else {
+                *ended = true;
+                self.course.ends(cpu.now());
+                return Ok(());
+            };
+            match self.seat.touch(cpu, self.areas[next.mapping], next.page, next.access)? {
+                Touched::Done(_) => {}
+                Touched::Wait(time) => {
+                    (*wants, *ready) = (Some((next, since)), time);
+                    return Ok(());
+                }
+            }
+            self.course.used(cpu.now() - since);
+            cpu.work(next.then);
+            self.spent.user.set(self.spent.user.get() + next.then);
+            self.course.look(self.seat.brought(), cpu.now(), self.unusable);
+            if cpu.now() >= until || self.seat.is_wanted(cpu) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Nothing to do until a thread can go on, or somebody wants something of the kernel here.
+    fn idle(&mut self, cpu: Cpu<'_>) {
+        let waiting = self.threads.iter().filter(|thread| !thread.ended);
+        let ready = waiting.map(|thread| thread.ready).min();
+        let began = cpu.now();
+        self.seat.idle(cpu, ready.unwrap_or(began + NAP));
+        self.spent.idle.set(self.spent.idle.get() + (cpu.now() - began));
+    }
+}

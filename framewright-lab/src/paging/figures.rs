@@ -1,0 +1,182 @@
+//! Outcomes to metrics and series.
+
+use super::{
+    course::{HOURS, Hour},
+    outcome::Outcome,
+};
+use crate::{
+    report::{Better, Metric, Point, Run, Unit},
+    workloads::Side,
+};
+
+/// A metric, and how it follows from an outcome.
+struct Figure {
+    name: &'static str,
+    unit: Unit,
+    better: Option<Better>,
+    of: fn(&Outcome) -> Option<f64>,
+}
+
+/// All of them, in the order in which they are shown.
+const FIGURES: &[Figure] = &[
+    lower("elapsed_s", Unit::Seconds, |o| Some(o.elapsed)),
+    lower("system_time_s", Unit::Seconds, |o| Some(o.system)),
+    higher("pages_per_s", Unit::PerSecond, |o| Some(o.pages as f64 / o.elapsed)),
+    lower("ipis_per_reclaimed_page", Unit::Ratio, |o| Some(ratio(o.interrupts, o.reclaimed))),
+    lower("ipis_per_s", Unit::PerSecond, |o| Some(o.interrupts as f64 / o.elapsed)),
+    higher("unmaps_per_flush", Unit::Ratio, |o| Some(ratio(o.unmapped, o.flushes))),
+    lower("unflushed_frames_max", Unit::Frames, |o| Some(o.unflushed as f64)),
+    lower("stall_max_ns", Unit::Nanos, |o| Some(o.stall)),
+    higher("last_hour_pct_of_best", Unit::Percent, last_hour),
+    lower("flush_and_lock_pct", Unit::Percent, |o| {
+        let locks = o.zone_lock_cycles + o.lru_lock_cycles;
+        Some(100.0 * ratio(o.flush_cycles + locks, o.busy_cycles))
+    }),
+    lower("flush_pct", Unit::Percent, |o| Some(100.0 * ratio(o.flush_cycles, o.busy_cycles))),
+    lower("zone_lock_pct", Unit::Percent, |o| {
+        Some(100.0 * ratio(o.zone_lock_cycles, o.busy_cycles))
+    }),
+    lower("lru_lock_pct", Unit::Percent, |o| Some(100.0 * ratio(o.lru_lock_cycles, o.busy_cycles))),
+    lower("scans_per_reclaimed_page", Unit::Ratio, |o| Some(ratio(o.scanned, o.reclaimed))),
+    known("kswapd_pct", Unit::Percent, |o| Some(100.0 * ratio(o.by_kswapd, o.reclaimed))),
+    known("pages_per_fault", Unit::Ratio, |o| Some(ratio(o.mapped, o.faults))),
+    known("pages", Unit::Count, |o| Some(o.pages as f64)),
+    known("pgscan", Unit::Count, |o| Some(o.scanned as f64)),
+    known("pgsteal", Unit::Count, |o| Some(o.reclaimed as f64)),
+    known("allocstall", Unit::Count, |o| Some(o.direct as f64)),
+    known("workingset_refault_file", Unit::Count, |o| Some(o.refaults as f64)),
+    known("unmaps", Unit::Count, |o| Some(o.unmapped as f64)),
+    known("nr_tlb_remote_flush", Unit::Count, |o| Some(o.flushes as f64)),
+    known("ipis", Unit::Count, |o| Some(o.interrupts as f64)),
+    known("ipis_coalesced", Unit::Count, |o| Some(o.coalesced as f64)),
+    known("pages_written", Unit::Count, |o| Some(o.written as f64)),
+    known("faults", Unit::Count, |o| Some(o.faults as f64)),
+];
+
+const fn higher(name: &'static str, unit: Unit, of: fn(&Outcome) -> Option<f64>) -> Figure {
+    Figure { name, unit, better: Some(Better::Higher), of }
+}
+
+const fn lower(name: &'static str, unit: Unit, of: fn(&Outcome) -> Option<f64>) -> Figure {
+    Figure { name, unit, better: Some(Better::Lower), of }
+}
+
+const fn known(name: &'static str, unit: Unit, of: fn(&Outcome) -> Option<f64>) -> Figure {
+    Figure { name, unit, better: None, of }
+}
+
+/// 0 of 0 is 0: what never happened.
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Throughput of the last hour, in percent of the best one's. The first, in which memory fills, does
+/// not count; and there is nothing to say of less than a day, or of what comes to an end by itself.
+fn last_hour(outcome: &Outcome) -> Option<f64> {
+    let speeds = if outcome.ends { Vec::new() } else { speeds(outcome) };
+    let counted = speeds.get(1..).filter(|_| speeds.len() as u64 >= HOURS)?;
+    let best = counted.iter().copied().fold(0.0, f64::max);
+    (best > 0.0).then(|| 100.0 * counted[counted.len() - 1] / best)
+}
+
+/// Pages per second, hour by hour.
+fn speeds(outcome: &Outcome) -> Vec<f64> {
+    let mut begin = 0;
+    let speed = |hour: &Hour| {
+        let seconds = (hour.end - begin).max(1) as f64 / outcome.frequency;
+        begin = hour.end;
+        hour.pages as f64 / seconds
+    };
+    outcome.hours.iter().map(speed).collect()
+}
+
+/// The figures of one side: medians over its outcomes, and the series of the first.
+pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
+    let metric = |figure: &Figure| {
+        let values: Option<Vec<f64>> = outcomes.iter().map(figure.of).collect();
+        let metric = Metric::of_rounds(&values?, figure.unit, figure.better)?;
+        Some((figure.name.to_owned(), metric))
+    };
+    let mut run = Run {
+        label: side.label.clone(),
+        settings: side.settings.clone(),
+        metrics: FIGURES.iter().filter_map(metric).collect(),
+        ..Run::default()
+    };
+    if let Some(outcome) = outcomes.first() {
+        run.series = series(outcome);
+    }
+    run
+}
+
+/// What happened hour by hour.
+fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
+    let points = |of: &dyn Fn(usize, &Hour) -> f64| -> Vec<Point> {
+        let hours = outcome.hours.iter().enumerate();
+        hours.map(|(nth, hour)| Point((nth + 1) as f64, of(nth, hour))).collect()
+    };
+    let speeds = speeds(outcome);
+    let nanos = |cycles: u64| cycles as f64 * 1e9 / outcome.frequency;
+    [
+        ("pages_per_s", points(&|nth, _| speeds[nth])),
+        ("stall_max_ns", points(&|_, hour| nanos(hour.stall))),
+        ("unusable_for_order_9_pct", points(&|_, hour| hour.unusable as f64 / 10.0)),
+    ]
+    .into_iter()
+    .filter(|(_, points)| !points.is_empty())
+    .map(|(name, points)| (name.to_owned(), points))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright::Tuning;
+    use indexmap::IndexMap;
+
+    fn side() -> Side {
+        Side { label: "x".into(), tuning: Tuning::default(), settings: IndexMap::new() }
+    }
+
+    #[test]
+    fn the_last_hour_is_compared_with_the_best_but_for_the_first() {
+        let hour = |nth: u64| {
+            let pages = match nth {
+                0 => 900,
+                10 => 200,
+                23 => 150,
+                _ => 100,
+            };
+            Hour { end: (nth + 1) * 1_000, pages, ..Hour::default() }
+        };
+        let outcome = Outcome {
+            elapsed: 1.0,
+            hours: (0..24).map(hour).collect(),
+            frequency: 1_000.0,
+            ..Outcome::default()
+        };
+        let run = run_of(&side(), std::slice::from_ref(&outcome));
+        assert_eq!(run.metrics["last_hour_pct_of_best"].median, 75.0);
+        assert_eq!(run.series["pages_per_s"][10], Point(11.0, 200.0));
+        let short = Outcome { hours: outcome.hours[..23].to_vec(), ..outcome };
+        assert!(!run_of(&side(), &[short]).metrics.contains_key("last_hour_pct_of_best"));
+    }
+
+    #[test]
+    fn interrupts_are_told_per_reclaimed_page() {
+        let outcome = Outcome {
+            elapsed: 2.0,
+            reclaimed: 320,
+            unmapped: 310,
+            flushes: 10,
+            interrupts: 16,
+            scanned: 640,
+            ..Outcome::default()
+        };
+        let run = run_of(&side(), &[outcome]);
+        let of = |name: &str| run.metrics[name].median;
+        assert_eq!(of("ipis_per_reclaimed_page"), 0.05);
+        assert_eq!((of("unmaps_per_flush"), of("ipis_per_s")), (31.0, 8.0));
+        assert_eq!(of("scans_per_reclaimed_page"), 2.0);
+    }
+}

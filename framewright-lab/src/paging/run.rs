@@ -1,0 +1,291 @@
+//! One side, one seed: a machine and everything on it.
+
+use std::cell::RefCell;
+
+use framewright::{
+    Config, CpuId, Layout, Memory, Order, Planes, buddy::unusable_index, observe::NodeStat,
+};
+use framewright_sim::{
+    engine::{Failure, LockClass, Machine, Options, Program},
+    file::{AreaId, FileCosts, FileSpec, Keep, PageCache, Parts, StoreSpec},
+    platform::{Books, LentRelief, Settings, Simulated},
+    process::{AddressSpace, Costs, Mmu},
+};
+
+use super::{
+    Paging, Work,
+    course::{Course, HOURS},
+    desk::{self, Desk, Spent, Thread},
+    outcome::Outcome,
+};
+use crate::{
+    simulated::{SimulationError, nodes::Nodes},
+    workloads::{
+        Side,
+        cdn::{Cdn, DAY, Server},
+        mmap_read::{MmapRead, Reader, Readers},
+    },
+};
+
+/// CPUs start within so many cycles, about a millisecond: processes are made one after the other.
+const LATE: u64 = 2_500_000;
+
+/// Runs one side with one seed. `progress` hears how many of how many parts are done.
+pub(super) fn run(
+    paging: &Paging,
+    side: &Side,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Outcome, SimulationError> {
+    let spec = &paging.spec;
+    let refused = |reason: &dyn ToString| SimulationError::Memory {
+        machine: spec.name().to_owned(),
+        reason: reason.to_string(),
+    };
+    let nodes = Nodes::new(spec, paging.frames);
+    let planes = Planes { lru: true, ..Planes::default() };
+    let config = Config { planes, ..nodes.config(side.tuning) };
+    let layout = Layout::new::<Simulated>(&config).map_err(|error| refused(&error))?;
+    let mut books = Books::new(&layout);
+    let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
+    let settings = Settings { prices: spec.costs().library, ..Settings::default() };
+    let relief = LentRelief::default();
+    let platform = Simulated::new(&machine, settings).with_relief(&relief);
+    let memory = Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(&error))?;
+    let mmu = Mmu::measuring(spec.cpus(), costs(spec.costs()));
+    let frames = u32::try_from(nodes.frames()).map_err(|_| refused(&"it is too large"))?;
+    let (cache, areas) = cache(paging, &mmu, &machine, frames);
+    let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
+    let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
+    let outcome = parts.together(|keep| play.play(keep, progress));
+    let outcome = outcome.map_err(|failure| SimulationError::Failed {
+        contender: side.label.clone(),
+        seed,
+        failure,
+    })?;
+    match wrong(&memory) {
+        None => Ok(outcome),
+        Some(what) => Err(SimulationError::Books { contender: side.label.clone(), seed, what }),
+    }
+}
+
+/// What the units of the machine take.
+fn costs(costs: &framewright_sim::machine::Costs) -> Costs {
+    Costs {
+        fault: costs.fault.service,
+        unmap_page: costs.fault.unmap,
+        flush_page: costs.tlb.invalidate_page,
+        flush_space: costs.tlb.flush_all,
+        ..Costs::default()
+    }
+}
+
+/// The cache with all files, and what maps them.
+fn cache(paging: &Paging, mmu: &Mmu, machine: &Machine, frames: u32) -> (PageCache, Vec<AreaId>) {
+    let (spec, work) = (&paging.spec, &paging.work);
+    let store = match work {
+        Work::MmapRead(MmapRead { disks: 0, .. }) => StoreSpec::INSTANT,
+        Work::MmapRead(MmapRead { disks, .. }) | Work::Cdn(Cdn { disks, .. }) => {
+            StoreSpec::ssds(*disks)
+        }
+    };
+    let costs = FileCosts::from(spec.costs());
+    let mut cache = PageCache::new(mmu, machine.model(), frames, store, costs);
+    let all = u64::from(frames);
+    let mappings = match work {
+        Work::MmapRead(work) => {
+            let each = work.pages_each(all, spec.cpus());
+            let sparse = |pages| FileSpec { sparse: work.disks == 0, ..FileSpec::new(pages) };
+            match work.readers {
+                Readers::Processes => (0..spec.cpus()).map(|_| (sparse(each), false)).collect(),
+                Readers::Threads => vec![(sparse(each * u32::from(spec.cpus())), false)],
+            }
+        }
+        Work::Cdn(work) => vec![(FileSpec::new(work.pages(all)), true)],
+    };
+    let areas = mappings.into_iter().map(|(file, writable)| {
+        let file = cache.create(file);
+        cache.map(&AddressSpace::new(mmu), 0, file, writable)
+    });
+    let areas = areas.collect();
+    (cache, areas)
+}
+
+/// All parts of a play.
+struct Play<'p, 'm> {
+    paging: &'p Paging,
+    parts: &'p Parts<'p, 'm>,
+    areas: &'p [AreaId],
+    seed: u64,
+    frames: u64,
+}
+
+impl<'m> Play<'_, 'm> {
+    fn play(
+        &self,
+        keep: &Keep<'_, 'm>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Outcome, Failure> {
+        let hours = self.hours();
+        let told = hours.unwrap_or(HOURS);
+        let progress = RefCell::new(progress);
+        let tell = |hour: u64| (*progress.borrow_mut())(hour.min(told), told);
+        tell(0);
+        let course = Course::new(self.hour(), hours, self.programs(), &tell);
+        let spent: Vec<Spent> = (0..self.cpus()).map(|_| Spent::default()).collect();
+        self.work(keep, &course, &spent)?;
+        let outcome = self.outcome(keep, &course, &spent);
+        self.clear_away(keep)?;
+        Ok(outcome)
+    }
+
+    fn cpus(&self) -> u16 {
+        self.paging.spec.cpus()
+    }
+
+    /// Hours that it takes, if that does not follow from the programs.
+    fn hours(&self) -> Option<u64> {
+        match &self.paging.work {
+            Work::MmapRead(_) => None,
+            Work::Cdn(work) => Some((u64::from(work.centidays) * HOURS).div_ceil(100).max(1)),
+        }
+    }
+
+    /// Pages in an hour.
+    fn hour(&self) -> u64 {
+        match &self.paging.work {
+            Work::MmapRead(work) => self.frames * u64::from(work.times) / HOURS,
+            Work::Cdn(_) => self.frames * DAY / HOURS,
+        }
+    }
+
+    fn programs(&self) -> u64 {
+        (0..self.cpus()).map(|cpu| self.threads(cpu).len() as u64).sum()
+    }
+
+    fn threads(&self, cpu: u16) -> Vec<Thread> {
+        let program = |program| Thread::new(program);
+        match &self.paging.work {
+            Work::MmapRead(work) => {
+                let pages = work.pages_each(self.frames, self.cpus());
+                vec![program(desk::Program::Reader(Reader::new(work, cpu, pages)))]
+            }
+            Work::Cdn(work) => {
+                let server = |thread| {
+                    let seed = work.seed.wrapping_add(self.seed);
+                    let work = Cdn { seed, ..work.clone() };
+                    let server = Server::new(&work, cpu, thread, work.pages(self.frames));
+                    program(desk::Program::Server(server))
+                };
+                (0..work.threads).map(server).collect()
+            }
+        }
+    }
+
+    /// Every CPU at its desk until all is over.
+    fn work(
+        &self,
+        keep: &Keep<'_, 'm>,
+        course: &Course<'_>,
+        spent: &[Spent],
+    ) -> Result<(), Failure> {
+        let unusable = || unusable(self.parts.memory);
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let programs = spent.iter().enumerate().map(|(number, spent)| -> Program<'_> {
+            let (number, late) = (number as u16, random.u64(..LATE));
+            let unusable = &unusable;
+            Box::new(move |cpu| {
+                let mut desk = Desk {
+                    seat: keep.seat(CpuId::new(number)),
+                    course,
+                    areas: self.areas,
+                    spent,
+                    threads: self.threads(number),
+                    turn: 0,
+                    unusable,
+                };
+                if let Err(trouble) = desk.work(cpu, late) {
+                    cpu.fail(trouble.to_string());
+                }
+            })
+        });
+        self.parts.machine.run(programs.collect())
+    }
+
+    /// Gives every frame back. All CPUs take part: some have to flush.
+    fn clear_away(&self, keep: &Keep<'_, 'm>) -> Result<(), Failure> {
+        let programs = (0..self.cpus()).map(|number| -> Program<'_> {
+            Box::new(move |cpu| {
+                if number == 0 {
+                    keep.seat(CpuId::new(0)).clear_away(cpu);
+                }
+            })
+        });
+        self.parts.machine.run(programs.collect())
+    }
+
+    fn outcome(&self, keep: &Keep<'_, 'm>, course: &Course<'_>, spent: &[Spent]) -> Outcome {
+        let Parts { machine, memory, cache, .. } = self.parts;
+        let frequency = 1e12 / machine.model().nanos_per_1000_cycles as f64;
+        let seconds = |cycles: u64| cycles as f64 / frequency;
+        let sum = |of: fn(&Spent) -> u64| spent.iter().map(of).sum::<u64>();
+        let user = sum(|spent| spent.user.get());
+        let busy = sum(|spent| spent.ended.get() - spent.idle.get() - spent.late.get());
+        let (tlb, pages, flushes) = (memory.tlb().stats(), cache.stats(), keep.flush_costs());
+        let lock = |class| {
+            let stats = machine.lock_stats_of(class);
+            stats.wait_cycles + stats.hold_cycles
+        };
+        let stats = keep.reclaim().lru().stats();
+        let both = |one, other| stats.get(one) + stats.get(other);
+        Outcome {
+            elapsed: seconds(course.end()),
+            system: seconds(busy.saturating_sub(user)),
+            stall: seconds(course.stall()) * 1e9,
+            pages: course.pages(),
+            reclaimed: both(NodeStat::PgstealKswapd, NodeStat::PgstealDirect),
+            by_kswapd: stats.get(NodeStat::PgstealKswapd),
+            scanned: both(NodeStat::PgscanKswapd, NodeStat::PgscanDirect),
+            refaults: stats.get(NodeStat::WorkingsetRefaultFile),
+            direct: keep.stalls(),
+            unmapped: pages.unmapped,
+            flushes: tlb.nr_tlb_remote_flush,
+            interrupts: tlb.interrupts - flushes.for_writes,
+            coalesced: tlb.coalesced,
+            unflushed: tlb.unflushed_frames_max,
+            written: cache.store_stats().written,
+            faults: pages.faults,
+            mapped: pages.mapped,
+            busy_cycles: busy,
+            flush_cycles: flushes.cycles,
+            zone_lock_cycles: lock(LockClass::Zone),
+            lru_lock_cycles: lock(LockClass::Lru),
+            ends: self.hours().is_none(),
+            hours: course.hours(),
+            frequency,
+        }
+    }
+}
+
+/// Which share of free memory cannot serve a request for a pageblock, in thousandths, over all zones.
+fn unusable(memory: &Memory<'_, Simulated>) -> u64 {
+    let mut blocks = [0; Order::COUNT];
+    for zone in memory.zones() {
+        let counts = memory.block_counts(zone.id).by_order();
+        blocks.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    unusable_index(&blocks, usize::from(Order::PAGEBLOCK.get()))
+}
+
+/// What is wrong with a memory that everything was given back to.
+fn wrong(memory: &Memory<'_, Simulated>) -> Option<String> {
+    memory.drain_all();
+    if let Err(violation) = memory.check() {
+        return Some(violation.to_string());
+    }
+    if let Some(Err(violation)) = memory.lru().map(|lru| lru.check()) {
+        return Some(violation.to_string());
+    }
+    let (free, managed) = (memory.free(), memory.managed());
+    (free != managed).then(|| format!("{free} of {managed} frames came back"))
+}

@@ -1,0 +1,84 @@
+use super::*;
+use crate::workloads::mmap_read::Readers;
+use framewright::{Tuning, tuning::FlushBatching};
+use indexmap::IndexMap;
+
+const MIB: u64 = 256;
+
+fn side(batching: FlushBatching) -> Side {
+    let mut tuning = Tuning::default();
+    tuning.tlb.batching = batching;
+    Side { label: format!("{batching:?}"), tuning, settings: IndexMap::new() }
+}
+
+fn paging(work: Work, cpus: u16, mib: u64) -> Paging {
+    Paging { work, spec: Spec::uniform(cpus).unwrap(), frames: mib * MIB }
+}
+
+fn mmap_read(readers: Readers, cpus: u16, mib: u64) -> Paging {
+    paging(Work::MmapRead(MmapRead { times: 3, ..MmapRead::new(readers) }), cpus, mib)
+}
+
+fn run(paging: &Paging, batchings: &[FlushBatching], seed: u64) -> PagingResult {
+    let sides: Vec<Side> = batchings.iter().copied().map(side).collect();
+    paging.run(&sides, &[seed], &mut |_, _| {}).unwrap()
+}
+
+fn median(run: &Run, name: &str) -> f64 {
+    run.metrics[name].median
+}
+
+#[test]
+fn every_page_is_read_and_batches_save_interrupts() {
+    for readers in [Readers::Processes, Readers::Threads] {
+        let paging = mmap_read(readers, 4, 64);
+        let result = run(&paging, &[FlushBatching::Off, FlushBatching::All], 1);
+        let [off, all] = &result.runs[..] else { panic!() };
+        for run in [off, all] {
+            assert_eq!(median(run, "pages"), (paging.frames * 3) as f64);
+            let scans = median(run, "scans_per_reclaimed_page");
+            assert!((1.8..=2.7).contains(&scans), "each page is looked at twice: {scans}");
+            assert!(median(run, "pages_per_fault") > 8.0);
+            assert!(median(run, "flush_and_lock_pct") < 100.0);
+        }
+        let of = |run| median(run, "ipis_per_reclaimed_page");
+        assert!(of(off) > 0.3 && of(all) < of(off) / 4.0, "{readers:?}: {} {}", of(off), of(all));
+        assert_eq!(median(off, "unflushed_frames_max"), 0.0);
+    }
+}
+
+#[test]
+fn equal_runs_are_equal_and_other_seeds_are_not() {
+    let paging = mmap_read(Readers::Processes, 2, 32);
+    let lazy = [FlushBatching::Lazy];
+    assert_eq!(run(&paging, &lazy, 1), run(&paging, &lazy, 1));
+    assert_ne!(run(&paging, &lazy, 1), run(&paging, &lazy, 2));
+}
+
+#[test]
+fn one_cpu_interrupts_nobody() {
+    let result = run(&mmap_read(Readers::Processes, 1, 32), &[FlushBatching::Off], 1);
+    assert_eq!(median(&result.runs[0], "ipis"), 0.0);
+}
+
+#[test]
+fn a_server_reads_stores_and_writes_for_hours() {
+    let work = Cdn { centidays: 8, ..Cdn::new(1) };
+    let result = run(&paging(Work::Cdn(work), 4, 16), &[FlushBatching::Lazy], 1);
+    let run = &result.runs[0];
+    assert_eq!(run.series["pages_per_s"].len(), 2, "0.08 days are two hours");
+    assert!(median(run, "pages_written") > 100.0);
+    assert!(median(run, "workingset_refault_file") > 0.0);
+    assert!(median(run, "stall_max_ns") > 90_000.0, "a read takes that long");
+    assert!(!run.metrics.contains_key("last_hour_pct_of_best"), "it was no day");
+    let plot = plot(&result.runs, "cdn", "");
+    assert!(plot.panels.iter().all(|panel| panel.lines.len() == 1));
+}
+
+#[test]
+fn too_little_memory_is_refused_with_what_would_do() {
+    let paging = mmap_read(Readers::Processes, 64, 64);
+    let error = paging.run(&[side(FlushBatching::All)], &[1], &mut |_, _| {}).unwrap_err();
+    assert!(error.is_bad_input());
+    assert!(error.to_string().contains("give it at least 1024 MiB"), "{error}");
+}

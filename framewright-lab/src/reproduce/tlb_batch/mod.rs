@@ -1,0 +1,198 @@
+//! *tlb-batch* (2015): reclaim unmaps pages one by one, and interrupts other CPUs for each of them; or
+//! for a batch of them, once.
+//!
+//! | module   | job                                                  |
+//! |----------|------------------------------------------------------|
+//! | this one | what was published, and what running kernels counted |
+//! | `trials` | what is run: machines, readers, settings             |
+//! | `goals`  | what has to hold besides agreement                   |
+
+mod goals;
+mod trials;
+
+use super::pairs::Steps;
+use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
+use crate::report::{Better, Published, Quantity, Reference, Role, Row, Sides, Unit};
+use trials::{BATCHED, DESK, EIGHT, FOUR, LARGE, PROCESSES, THREADS};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tlb-batch",
+    title: "flush translations once for many unmapped pages (2015)",
+    question: "\
+mmap-read: sparse files of some times the memory, mapped and read once; so reclaim unmaps every page,
+and makes the CPUs that may have cached it forget it. Readers are processes with a file each
+(mmap-read), or threads of one process that every CPU runs (mmap-read-threads).
+  off, all       tlb.batching=off, then all: what was published, and what kernels do
+  all, lazy=     then lazy, with the same bound on frames that are unmapped and not flushed
+  all, lazy      then lazy, with its default bound: a 256th of the memory
+Memory is smaller than that of the published machines: what counts is how often it turns over; their
+watermarks are as far apart, in frames, as there. Kernels ran on 4 and 8 virtual CPUs; theirs are counts.",
+    draws: false,
+    run,
+};
+
+const SOURCE: &str = "mm: send one IPI per CPU to TLB flush all entries after unmapping pages, v5 \
+                      (Linux 4.3); interrupts per page follow from interrupts per second, elapsed \
+                      time and 10 times the memory, and count all kinds of interrupts";
+const SERVER: &str = "4 nodes, 48 CPUs, 64 GB";
+const SMALL: &str = "1 node, 8 GB";
+const KERNEL: &str = "Linux 6.1, 4 and 8 CPUs in QEMU, classic LRU: counts; a kernel without batches \
+                      cannot be had";
+
+/// What is shown of every pair.
+const FIGURES: [&str; 8] = [
+    "ipis_per_reclaimed_page",
+    "unmaps_per_flush",
+    "unflushed_frames_max",
+    "scans_per_reclaimed_page",
+    "elapsed_s",
+    "system_time_s",
+    "ipis_per_s",
+    "flush_and_lock_pct",
+];
+
+/// What is shown of pairs that nobody published.
+const COMPARED: [&str; 3] = ["ipis_per_reclaimed_page", "unflushed_frames_max", "elapsed_s"];
+
+/// Figures that are no counts.
+const MODELLED: [&str; 4] = ["elapsed_s", "system_time_s", "ipis_per_s", "flush_and_lock_pct"];
+
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+    let trials = trials::trials(plan)?;
+    let runs = trials.len() * trials::SETTINGS * plan.seeds.len() + 1;
+    let mut steps = Steps::new(runs, tell);
+    let mut results = Results { rows: rows(), ..Results::default() };
+    for trial in &trials {
+        let outcome = trial.run(plan, &mut steps)?;
+        for (subject, before, after) in trials::PAIRS {
+            let shown = if subject == BATCHED { &FIGURES[..] } else { &COMPARED[..] };
+            for metric in shown {
+                let key = trial.key(subject, metric);
+                fill(&mut results, key, outcome.sides(before, after, metric));
+            }
+            // What is judged by its level has a row of its own.
+            if subject == BATCHED {
+                let metric = "ipis_per_reclaimed_page";
+                let key = trial.key(LEVEL, metric);
+                if results.find(key).is_some() {
+                    fill(&mut results, key, outcome.sides(before, after, metric));
+                }
+            }
+        }
+        if !plan.quick {
+            results.checks.extend(goals::goals(trial, &outcome));
+        }
+        results.runs.extend(outcome.runs());
+    }
+    let stored = trials::stored(plan)?.run_default(plan.seeds[0])?;
+    steps.step();
+    if !plan.quick {
+        results.checks.push(goals::sustained(&stored));
+    }
+    results.runs.push(stored);
+    results.rows.retain(|row| row.measured.is_some() || row.modelled.is_some());
+    results.rows.sort_by_key(place);
+    results.findings = goals::findings(&results);
+    Ok(results)
+}
+
+fn fill(results: &mut Results, key: Key<'_>, sides: Option<Sides>) {
+    if MODELLED.contains(&key.metric) {
+        results.modelled(key, sides, None);
+    } else {
+        results.measured(key, sides);
+    }
+}
+
+/// Where a row stands: by machine and readers, then figure by figure.
+fn place(row: &Row) -> (usize, usize, usize, usize) {
+    let of =
+        |names: &[&str], name: &str| names.iter().position(|&it| it == name).unwrap_or(usize::MAX);
+    let subjects = [LEVEL, trials::BATCHED, trials::LAZY_EQUAL, trials::LAZY];
+    (
+        of(&[LARGE, DESK, FOUR, EIGHT], &row.machine),
+        of(&[PROCESSES, THREADS], &row.workload),
+        of(&FIGURES, &row.metric),
+        of(&subjects, &row.subject),
+    )
+}
+
+/// The allocator column of a row whose figures, not their change, are judged.
+const LEVEL: &str = "off, all: level";
+
+/// What was published, and what running kernels did.
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let machines = [
+        (LARGE, SERVER, [162.21, 121.31], [5927.0, 4195.0], [900e3, 180e3], [0.870, 0.130]),
+        (DESK, SMALL, [27.32, 23.14], [109.15, 83.78], [500e3, 45e3], [0.651, 0.0497]),
+    ];
+    for (machine, theirs, elapsed, system, per_second, per_page) in machines {
+        let row = |metric, unit, [before, after]: [f64; 2]| {
+            let key = Key { workload: PROCESSES, machine, subject: BATCHED, metric };
+            let published = Published::sides(before, after, theirs, SOURCE);
+            key.row(EXPERIMENT.name, unit, Some(Better::Lower)).published(published)
+        };
+        let level = Row {
+            subject: LEVEL.into(),
+            ..row("ipis_per_reclaimed_page", Unit::Ratio, per_page)
+                .judged(Quantity::Before, Reference::Published)
+        };
+        rows.extend([
+            level,
+            row("ipis_per_reclaimed_page", Unit::Ratio, per_page),
+            row("elapsed_s", Unit::Seconds, elapsed),
+            row("system_time_s", Unit::Seconds, system),
+            row("ipis_per_s", Unit::PerSecond, per_second),
+        ]);
+    }
+    // Interrupts received per reclaimed page, unmaps per flush sent, scanned per reclaimed.
+    let kernels = [
+        (PROCESSES, FOUR, 0.0242, 45.7, 2.16),
+        (THREADS, FOUR, 0.0828, 28.0, 2.16),
+        (PROCESSES, EIGHT, 0.0317, 31.5, 2.17),
+        (THREADS, EIGHT, 0.2669, 20.5, 2.42),
+    ];
+    for (workload, machine, interrupts, unmaps, scans) in kernels {
+        let row = |metric, better, after: f64| {
+            Key { workload, machine, subject: BATCHED, metric }
+                .row(EXPERIMENT.name, Unit::Ratio, Some(better))
+                .kernel(None, after, KERNEL)
+                .judged(Quantity::After, Reference::Kernel)
+                .role(Role::Predicted)
+        };
+        rows.extend([
+            row("ipis_per_reclaimed_page", Better::Lower, interrupts),
+            row("unmaps_per_flush", Better::Higher, unmaps),
+            row("scans_per_reclaimed_page", Better::Lower, scans),
+        ]);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_machine_sends_far_fewer_interrupts_with_batches() {
+        let plan = Plan::new(1, true);
+        let trial = trials::trials(&plan).unwrap().remove(0);
+        let small = trial.with_frames(1 << 14);
+        let mut tell = |_, _| ();
+        let outcome = small.run(&plan, &mut Steps::new(trials::SETTINGS, &mut tell)).unwrap();
+        let sides = outcome.sides(0, 2, "ipis_per_reclaimed_page").unwrap();
+        let (before, after) = (sides.before.median, sides.after.unwrap().median);
+        assert!(before > 0.3 && after < before / 4.0, "{before} {after}");
+    }
+
+    #[test]
+    fn published_rows_come_before_rows_of_ours_alone() {
+        let mut rows = rows();
+        rows.reverse();
+        rows.sort_by_key(place);
+        assert_eq!((&*rows[0].machine, &*rows[0].subject), (LARGE, LEVEL));
+        assert_eq!(rows.last().map(|row| &*row.machine), Some(EIGHT));
+        assert_eq!(rows.len(), 10 + 12);
+    }
+}

@@ -1,0 +1,109 @@
+//! `mmap-read`: sparse files of ten times the memory, mapped, and read once from end to end
+//! (vm-scalability's case-lru-file-mmap-read).
+//!
+//! One reader per CPU reads every word of its part, page by page, and never comes back. Nothing is on a
+//! disk, unless that is asked for: the pages of a hole are cleared frames. So all that happens is faults, and reclaim of pages that
+//! were mapped and used: each is found used once, and goes the second time it is looked at.
+//!
+//! * *processes*, the benchmark: every reader is a process that maps a file of its own. A page is mapped
+//!   once, by an address space that one CPU runs.
+//! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an address
+//!   space that all CPUs run: the shape of a cache server.
+
+use super::access::{Access, Next};
+
+/// What is read by whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MmapRead {
+    /// Who reads.
+    pub readers: Readers,
+    /// What is read in all, in multiples of memory.
+    pub times: u32,
+    /// Solid-state disks that the files are on; 0: nowhere, they consist of holes.
+    pub disks: u32,
+}
+
+/// What readers are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Readers {
+    /// Processes, each with a file and a mapping of its own.
+    #[default]
+    Processes,
+    /// Threads of one process, with one mapping of one file, each reading its part of it.
+    Threads,
+}
+
+/// Cycles that a reader takes for a page at hand: 512 words, one load each, from memory that is read
+/// ahead by the processor. A guess; only times hang on it.
+const PER_PAGE: u64 = 1_500;
+
+impl MmapRead {
+    /// Ten times the memory.
+    #[must_use]
+    pub fn new(readers: Readers) -> Self {
+        Self { readers, times: 10, disks: 0 }
+    }
+
+    /// Pages that one of `cpus` readers reads on a machine of `frames` frames.
+    #[must_use]
+    pub fn pages_each(&self, frames: u64, cpus: u16) -> u32 {
+        let pages = frames * u64::from(self.times) / u64::from(cpus.max(1));
+        u32::try_from(pages).unwrap_or(u32::MAX)
+    }
+}
+
+/// One reader.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    /// Which of the mappings it reads.
+    mapping: usize,
+    next: u32,
+    end: u32,
+}
+
+impl Reader {
+    /// The reader of CPU `cpu`, who reads `pages` pages.
+    pub(crate) fn new(work: &MmapRead, cpu: u16, pages: u32) -> Self {
+        match work.readers {
+            Readers::Processes => Self { mapping: cpu.into(), next: 0, end: pages },
+            Readers::Threads => {
+                let first = u32::from(cpu) * pages;
+                Self { mapping: 0, next: first, end: first + pages }
+            }
+        }
+    }
+
+    /// What it reads next; nothing, if it has read everything.
+    pub(crate) fn next(&mut self) -> Option<Next> {
+        if self.next == self.end {
+            return None;
+        }
+        let page = self.next;
+        self.next += 1;
+        Some(Next { mapping: self.mapping, page, access: Access::Load, then: PER_PAGE })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_share_the_work_and_touch_every_page_once() {
+        for readers in [Readers::Processes, Readers::Threads] {
+            let work = MmapRead::new(readers);
+            let pages = work.pages_each(1_000, 4);
+            assert_eq!(pages, 2_500);
+            let mut touched: Vec<(usize, u32)> = Vec::new();
+            for cpu in 0..4 {
+                let mut reader = Reader::new(&work, cpu, pages);
+                while let Some(next) = reader.next() {
+                    touched.push((next.mapping, next.page));
+                }
+            }
+            touched.sort_unstable();
+            touched.dedup();
+            assert_eq!(touched.len(), 10_000);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Touching pages: faults, mapping around, first stores.
+
+use super::{
+    AreaId, FileId, FileTrouble, PageCache, Supply,
+    area::{Area, TABLE},
+    page::{DIRTY, LOCKED},
+};
+use crate::{
+    engine::Cpu,
+    process::{Access, Fault, Mapping, Pte, Token},
+};
+
+/// What came of touching a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touched {
+    /// It was loaded, or stored; this, where somebody looks.
+    Done(Token),
+    /// It is being read, or too much waits to be written: not before this time, in cycles.
+    Wait(u64),
+}
+
+impl PageCache {
+    /// A program on `cpu` loads from page `page` of an area, or stores to it, with all faults that
+    /// takes. The CPU has loaded the area's address space.
+    ///
+    /// # Errors
+    ///
+    /// [`FileTrouble`].
+    pub fn touch(
+        &self,
+        cpu: Cpu<'_>,
+        area: AreaId,
+        page: u32,
+        access: Access,
+        supply: &mut dyn Supply,
+    ) -> Result<Touched, FileTrouble> {
+        let at = self.area(area);
+        let page = at.pages.start.saturating_add(page);
+        let allowed = at.pages.contains(&page) && (at.writable || access == Access::Load);
+        if !allowed {
+            return Err(FileTrouble::NotAllowed(page));
+        }
+        loop {
+            let fault = match self.access(cpu, at, page, access) {
+                Ok(token) => return Ok(Touched::Done(token)),
+                Err(fault) => fault,
+            };
+            self.count(|stats| stats.faults += 1);
+            cpu.work(self.costs.fault);
+            supply.entered(cpu);
+            let wait = match fault {
+                Fault::NotPresent => self.not_present(cpu, at, page, access, supply)?,
+                Fault::NotWritable => self.not_writable(cpu, at, page, supply),
+            };
+            if let Some(until) = wait {
+                return Ok(Touched::Wait(until));
+            }
+        }
+    }
+
+    /// The access itself. Where nobody looks it costs nothing unless it faults.
+    #[inline]
+    fn access(&self, cpu: Cpu<'_>, at: &Area, page: u32, access: Access) -> Result<Token, Fault> {
+        if self.mmu.oracle().is_some() {
+            return at.space.access(cpu, page, access);
+        }
+        let store = access == Access::Store;
+        match at.space.peek(page) {
+            Pte::Present(mapping) if !store || mapping.writable => {
+                let marked = Mapping { accessed: true, dirty: mapping.dirty || store, ..mapping };
+                if marked != mapping {
+                    at.space.mark(page, marked);
+                }
+                Ok(Token::ZERO)
+            }
+            Pte::Present(_) => Err(Fault::NotWritable),
+            _ => Err(Fault::NotPresent),
+        }
+    }
+
+    /// No entry maps the page: brings it into the cache, and maps it. Says when it is worth trying
+    /// again if it is being read.
+    fn not_present(
+        &self,
+        cpu: Cpu<'_>,
+        at: &Area,
+        page: u32,
+        access: Access,
+        supply: &mut dyn Supply,
+    ) -> Result<Option<u64>, FileTrouble> {
+        let (file, index) = (at.file, at.index(page));
+        if self.file(file).frame(index).is_none() {
+            self.count(|stats| stats.major_faults += 1);
+            self.read_ahead(cpu, file, index, supply)?;
+        }
+        // What was just read may be gone again: then the program faults once more.
+        let Some(frame) = self.file(file).frame(index) else { return Ok(None) };
+        let held = self.page(frame);
+        if held.ready.get() > cpu.now() {
+            return Ok(Some(held.ready.get()));
+        }
+        held.held(|| {
+            let table = if at.space.reaches(page) { None } else { supply.table(cpu) };
+            let surplus = at.locked(cpu, index, || {
+                let surplus = self.extend(at, page, table);
+                if at.space.reaches(page) {
+                    self.map_around(cpu, at, index);
+                }
+                surplus
+            });
+            supply.give(cpu, surplus.as_slice());
+            match (at.space.reaches(page), access) {
+                (false, _) => Err(FileTrouble::OutOfMemory),
+                (true, Access::Load) => Ok(None),
+                (true, Access::Store) => Ok(self.not_writable(cpu, at, page, supply)),
+            }
+        })
+    }
+
+    /// Puts a page table where there is none; it is surplus if somebody else was faster.
+    fn extend(&self, at: &Area, page: u32, table: Option<u32>) -> Option<u32> {
+        if at.space.reaches(page) {
+            return table;
+        }
+        at.space.extend(page, table?);
+        None
+    }
+
+    /// Maps page `index` of the area's file, and its neighbours, as far as they are in the cache and at
+    /// hand. Under the lock of their table.
+    fn map_around(&self, cpu: Cpu<'_>, at: &Area, index: u32) {
+        let file = self.file(at.file);
+        let around = file.spec.fault_around.clamp(1, TABLE);
+        let first = index - index % around;
+        for neighbour in first..file.spec.pages.min(first + around) {
+            let Some(page) = at.shows(neighbour) else { break };
+            let Some(frame) = file.frame(neighbour) else { continue };
+            let held = self.page(frame);
+            let wanted = neighbour == index;
+            let at_hand = wanted || held.ready.get() <= cpu.now() && !held.is(LOCKED);
+            if !at_hand || at.space.pte(cpu, page) != Pte::None {
+                continue;
+            }
+            let mapping = Mapping { frame, writable: false, accessed: wanted, dirty: false };
+            at.space.replace_pte(cpu, page, Pte::Present(mapping));
+            held.mapped.set(held.mapped.get() + 1);
+            cpu.work(self.costs.map);
+            self.count(|stats| stats.mapped += 1);
+        }
+    }
+
+    /// The first store to a page since it was clean. Who makes pages dirty faster than they are written
+    /// waits for some that are.
+    fn not_writable(
+        &self,
+        cpu: Cpu<'_>,
+        at: &Area,
+        page: u32,
+        supply: &mut dyn Supply,
+    ) -> Option<u64> {
+        if let Some(until) = self.too_dirty(cpu) {
+            return Some(until);
+        }
+        let index = at.index(page);
+        at.locked(cpu, index, || {
+            let Pte::Present(mapping) = at.space.pte(cpu, page) else { return };
+            if mapping.writable {
+                return;
+            }
+            supply.becomes_writable(cpu, at.file);
+            self.set_dirty(mapping.frame);
+            // Hardware may have set its bits in the entry meanwhile.
+            let Pte::Present(mapping) = at.space.take_pte(cpu, page) else { return };
+            let mapping = Mapping { writable: true, accessed: true, dirty: true, ..mapping };
+            at.space.replace_pte(cpu, page, Pte::Present(mapping));
+        });
+        None
+    }
+
+    /// A page is dirty from now on, if it was not.
+    pub(super) fn set_dirty(&self, frame: u32) {
+        if !self.page(frame).mark(DIRTY) {
+            self.dirty.borrow_mut().push_back(frame);
+            self.dirty_pages.set(self.dirty_pages.get() + 1);
+            self.count(|stats| stats.dirtied += 1);
+        }
+    }
+
+    /// Where page `page` of a file is mapped, for tests and oracles.
+    #[must_use]
+    pub fn is_mapped(&self, file: FileId, page: u32) -> bool {
+        self.file(file).frame(page).is_some_and(|frame| self.page(frame).mapped.get() > 0)
+    }
+}

@@ -1,0 +1,137 @@
+//! The cache as the owner of pages that the library reclaims.
+
+#![allow(unsafe_code)]
+
+use framewright::{
+    Pfn,
+    reclaim::{
+        PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped as Became, WriteOut,
+    },
+    tlb::{CpuMask, FlushBatch, Translation},
+};
+
+use super::{PageCache, Unmapped};
+use crate::{
+    engine::{Cpu, Machine},
+    one_thread::OneThread,
+    platform::Simulated,
+};
+
+/// A cache on a machine.
+pub(super) struct Owner<'c>(OneThread<(&'c PageCache, &'c Machine)>);
+
+impl<'c> Owner<'c> {
+    pub(super) fn new(cache: &'c PageCache, machine: &'c Machine) -> Self {
+        Self(OneThread::new((cache, machine)))
+    }
+
+    fn cache(&self) -> &'c PageCache {
+        self.0.get().0
+    }
+
+    /// The CPU that asks.
+    fn cpu(&self) -> Cpu<'c> {
+        self.0.get().1.current().expect("reclaim runs on a CPU")
+    }
+}
+
+fn numbers(frames: &[Pfn]) -> Vec<u32> {
+    frames.iter().map(|frame| frame.get() as u32).collect()
+}
+
+/// Notes in a flush batch that a translation was taken away: the generation first, then who may have
+/// it cached.
+pub(super) fn note(cpu: Cpu<'_>, batch: &mut FlushBatch<'_, '_, Simulated>, gone: &Unmapped<'_>) {
+    gone.space.advance_generation(cpu);
+    let cpus = CpuMask::from_words(*gone.space.cpus(cpu).words());
+    let translation = Translation {
+        cpus: &cpus,
+        writable: gone.writable,
+        dirty: gone.dirty,
+        space: gone.space.id().number(),
+        page: gone.page.into(),
+        owed_space: gone.space.owed(),
+        owed_file: Some(gone.owed_file),
+    };
+    batch.add(Pfn::new(gone.frame.into()), &translation);
+}
+
+// SAFETY: pages are added to the lists as frames that were allocated as blocks of order 0 and taken
+// apart; a page that is released is not in the cache any more, and the cache does not use its frame
+// until somebody allocates it.
+unsafe impl PageOwner<Simulated> for Owner<'_> {
+    fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
+        let (cache, cpu) = (self.cache(), self.cpu());
+        for (frame, out) in numbers(frames).into_iter().zip(out) {
+            *out = cache.try_lock(cpu, frame).then(|| PageState {
+                mapped: cache.is_frame_mapped(frame),
+                dirty: cache.is_dirty(frame),
+                writeback: cache.is_being_written(frame),
+                ..PageState::default()
+            });
+        }
+    }
+
+    fn unlock(&self, frames: &[Pfn]) {
+        numbers(frames).into_iter().for_each(|frame| self.cache().unlock(frame));
+    }
+
+    fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
+        let mut used = vec![0; frames.len()];
+        self.cache().count_used(self.cpu(), &numbers(frames), &mut used);
+        for (young, out) in used.into_iter().zip(out) {
+            *out = Reference { young, ..Reference::default() };
+        }
+    }
+
+    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Simulated>, out: &mut [Became]) {
+        let (cache, cpu) = (self.cache(), self.cpu());
+        let frames = numbers(frames);
+        cache.unmap(cpu, &frames, &mut |gone| note(cpu, batch, &gone));
+        for (frame, out) in frames.into_iter().zip(out) {
+            *out = match cache.is_frame_mapped(frame) {
+                true => Became::Still,
+                false => Became::Gone { dirty: cache.is_dirty(frame) },
+            };
+        }
+    }
+
+    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
+        let cpu = self.cpu();
+        for (frame, out) in numbers(frames).into_iter().zip(out) {
+            // What is mapped again may be stored to: that is for whoever writes back.
+            let sent = !self.cache().is_frame_mapped(frame) && self.cache().send(cpu, frame);
+            *out = if sent { WriteOut::Started } else { WriteOut::Refused };
+        }
+    }
+
+    fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
+        let (cache, cpu) = (self.cache(), self.cpu());
+        let frames = numbers(frames);
+        for (frame, out) in frames.iter().zip(&mut *out) {
+            *out = if cache.is_dirty(*frame) { Released::Dirty } else { Released::Busy };
+        }
+        let shadow = |nth: usize| Some(shadows[nth].into_raw());
+        cache.release(cpu, &frames, &shadow, &mut |nth| out[nth] = Released::Released);
+    }
+
+    fn has_writers(&self) -> bool {
+        true
+    }
+
+    fn wake_writers(&self) {
+        self.cache().wake_writers();
+    }
+
+    /// Until the pause is over or a page was written.
+    fn pause(&self, why: Throttle) {
+        let cpu = self.cpu();
+        let model = cpu.model();
+        let most = why.at_most() * 1000 / model.nanos_per_1000_cycles.max(1);
+        let written = self.cache().next_write_ends().unwrap_or(u64::MAX);
+        let until = written.clamp(cpu.now(), cpu.now() + most);
+        if until > cpu.now() {
+            cpu.sleep_until(until);
+        }
+    }
+}

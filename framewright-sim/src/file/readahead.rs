@@ -1,0 +1,106 @@
+//! Reading neighbours: a run of pages for one request to the store.
+
+use super::{FileId, FileTrouble, PageCache, Supply, cache::Slot};
+use crate::engine::Cpu;
+
+/// A page that is to be read, and the frame for it.
+struct Fetched {
+    index: u32,
+    frame: u32,
+    /// What reclaim left of it.
+    shadow: Option<u64>,
+}
+
+impl PageCache {
+    /// Brings page `index` of a file into the cache, and neighbours for which frames are easily had.
+    pub(super) fn read_ahead(
+        &self,
+        cpu: Cpu<'_>,
+        file: FileId,
+        index: u32,
+        supply: &mut dyn Supply,
+    ) -> Result<(), FileTrouble> {
+        self.store.can_read(file, index).map_err(|_| FileTrouble::Unreadable(index))?;
+        let mut fetched = self.fetch_frames(cpu, file, index, supply)?;
+        let hole = if self.file(file).spec.sparse { self.costs.hole } else { 0 };
+        cpu.work(fetched.len() as u64 * (self.costs.read + hole));
+        let mut surplus = Vec::new();
+        self.file(file).locked(cpu, || {
+            fetched.retain_mut(|fetched| {
+                let is_new = self.insert(file, fetched);
+                if !is_new {
+                    surplus.push(fetched.frame);
+                }
+                is_new
+            });
+            // Not before nobody else can bring the page in, and change it: what was read earlier might
+            // be old by now.
+            self.read(cpu, file, &fetched);
+        });
+        for Fetched { frame, shadow, .. } in &fetched {
+            supply.cached(cpu, *frame, *shadow);
+        }
+        supply.give(cpu, &surplus);
+        Ok(())
+    }
+
+    /// Puts a page into the cache unless somebody else has. Under the file's lock.
+    fn insert(&self, file: FileId, fetched: &mut Fetched) -> bool {
+        let slot = &self.file(file).slots[fetched.index as usize];
+        match slot.get() {
+            Slot::Frame(_) => return false,
+            Slot::Shadow(shadow) => fetched.shadow = Some(shadow),
+            Slot::Empty => {}
+        }
+        self.page(fetched.frame).set(file, fetched.index, u64::MAX);
+        slot.set(Slot::Frame(fetched.frame));
+        true
+    }
+
+    /// Frames for page `index`, and for as many of its neighbours as there are some for.
+    fn fetch_frames(
+        &self,
+        cpu: Cpu<'_>,
+        file: FileId,
+        index: u32,
+        supply: &mut dyn Supply,
+    ) -> Result<Vec<Fetched>, FileTrouble> {
+        let of = self.file(file);
+        let window = of.spec.readahead.max(1);
+        let first = index - index % window;
+        let mut fetched = Vec::with_capacity(window as usize);
+        for neighbour in first..of.spec.pages.min(first + window) {
+            let needed = neighbour == index;
+            let wanted = needed || self.store.can_read(file, neighbour).is_ok();
+            if of.frame(neighbour).is_some() || !wanted {
+                continue;
+            }
+            match supply.page(cpu, of.spec.sparse, needed) {
+                Some(frame) => fetched.push(Fetched { index: neighbour, frame, shadow: None }),
+                None if needed => {
+                    let frames: Vec<u32> = fetched.iter().map(|fetched| fetched.frame).collect();
+                    supply.give(cpu, &frames);
+                    return Err(FileTrouble::OutOfMemory);
+                }
+                None if neighbour > index => break,
+                None => {}
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// Has the store read what it holds of pages that are new in the cache; says of each when it is
+    /// there. Under the file's lock.
+    fn read(&self, cpu: Cpu<'_>, file: FileId, fetched: &[Fetched]) {
+        let pages = fetched.len() as u64;
+        let nothing = pages == 0 || self.file(file).spec.sparse;
+        let ready = if nothing { cpu.now() } else { self.store.read(cpu.now(), pages) };
+        for Fetched { index, frame, .. } in fetched {
+            if let Some(oracle) = self.mmu.oracle() {
+                oracle.fill(*frame, self.store.contents(file, *index));
+            }
+            self.page(*frame).ready.set(ready);
+        }
+        self.count(|stats| stats.cached += pages);
+    }
+}

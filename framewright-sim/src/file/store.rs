@@ -1,0 +1,251 @@
+//! A store: where the pages of files are when they are in no frame, and what may go wrong there.
+//!
+//! It is a device with a queue. A request waits until the queue has room, then for the channel, which
+//! moves one request after the other; and its answer is late by the device's latency, which requests
+//! that are under way together share. So many small requests are bound by latency and queue, few
+//! large ones by bandwidth, and nothing has to be simulated but the moment of each answer.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, VecDeque},
+};
+
+use super::FileId;
+use crate::{engine::Model, process::Token};
+use thiserror::Error;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// How fast a store is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreSpec {
+    /// From asking to the answer, in nanoseconds, where nobody else asks.
+    pub latency_ns: u64,
+    /// What it moves, in MB (10^6 bytes) per second, both ways together; 0: whatever is asked.
+    pub mb_per_s: u64,
+    /// Requests that it works on at once; 0: any number.
+    pub queue: u32,
+}
+
+impl StoreSpec {
+    /// A store that takes no time.
+    pub const INSTANT: Self = Self { latency_ns: 0, mb_per_s: 0, queue: 0 };
+
+    /// So many solid-state disks with SATA, striped: 90 µs, 500 MB/s and 32 requests each.
+    #[must_use]
+    pub const fn ssds(count: u32) -> Self {
+        Self { latency_ns: 90_000, mb_per_s: 500 * count as u64, queue: 32 * count }
+    }
+}
+
+/// Why a store did not do what it was asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
+pub enum StoreError {
+    /// `EIO`: the device failed.
+    #[error("input/output error")]
+    Io,
+    /// `ENOSPC`: there is no room for a page that was never written before.
+    #[error("no space left on the store")]
+    Full,
+}
+
+/// What goes wrong in a store. By default nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Failures {
+    /// One in so many writes fails, counted over all of them; 0: none.
+    pub every: u64,
+    /// Pages that can neither be read nor written.
+    pub pages: Vec<(FileId, u32)>,
+    /// Pages that there is room for; `None`: any number.
+    pub room: Option<u64>,
+}
+
+/// What a store has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StoreStats {
+    /// Pages read.
+    pub read: u64,
+    /// Pages written.
+    pub written: u64,
+    /// Pages that were not, for a [`StoreError`].
+    pub failed: u64,
+}
+
+/// See the module. Times are in cycles of the machine.
+pub(super) struct Store {
+    latency: u64,
+    /// Cycles that moving one page takes, times 1024.
+    page: u64,
+    queue: usize,
+    failures: RefCell<Failures>,
+    /// When the channel is free.
+    free_at: Cell<u64>,
+    /// When what is under way is answered, in order.
+    under_way: RefCell<VecDeque<u64>>,
+    /// Whether what pages hold is of interest.
+    remembers: Cell<bool>,
+    /// What was written: pages that are not here hold zeroes.
+    contents: RefCell<BTreeMap<(FileId, u32), Token>>,
+    writes: Cell<u64>,
+    stats: Cell<StoreStats>,
+}
+
+impl Store {
+    /// A store; `remembers` says whether what pages hold is of interest.
+    pub(super) fn new(spec: StoreSpec, model: &Model, remembers: bool) -> Self {
+        let cycles = |nanos: u64| nanos * 1000 / model.nanos_per_1000_cycles.max(1);
+        Self {
+            latency: cycles(spec.latency_ns),
+            page: (cycles(PAGE * 1000) * 1024).checked_div(spec.mb_per_s).unwrap_or(0),
+            queue: spec.queue as usize,
+            failures: RefCell::default(),
+            free_at: Cell::new(0),
+            under_way: RefCell::default(),
+            remembers: Cell::new(remembers),
+            contents: RefCell::default(),
+            writes: Cell::new(0),
+            stats: Cell::default(),
+        }
+    }
+
+    /// From now on, this goes wrong. Room is counted from here on if nothing was remembered so far.
+    pub(super) fn fail(&self, failures: Failures) {
+        self.remembers.set(self.remembers.get() || failures.room.is_some());
+        *self.failures.borrow_mut() = failures;
+    }
+
+    pub(super) fn stats(&self) -> StoreStats {
+        self.stats.get()
+    }
+
+    /// What a page holds.
+    pub(super) fn contents(&self, file: FileId, page: u32) -> Token {
+        self.contents.borrow().get(&(file, page)).copied().unwrap_or(Token::ZERO)
+    }
+
+    /// Reads `pages` neighbours; when they are there.
+    pub(super) fn read(&self, now: u64, pages: u64) -> u64 {
+        self.count(|stats| stats.read += pages);
+        self.request(now, pages)
+    }
+
+    /// Whether a page can be read at all.
+    pub(super) fn can_read(&self, file: FileId, page: u32) -> Result<(), StoreError> {
+        let bad = self.failures.borrow().pages.contains(&(file, page));
+        if bad { Err(StoreError::Io) } else { Ok(()) }
+    }
+
+    /// Writes a page; when that is over, and how it ends. Contents are as they are now.
+    pub(super) fn write(
+        &self,
+        now: u64,
+        (file, page): (FileId, u32),
+        contents: Token,
+    ) -> (u64, Result<(), StoreError>) {
+        self.writes.set(self.writes.get() + 1);
+        let result = self.can_write(file, page);
+        match result {
+            Ok(()) => {
+                if self.remembers.get() {
+                    self.contents.borrow_mut().insert((file, page), contents);
+                }
+                self.count(|stats| stats.written += 1);
+            }
+            Err(_) => self.count(|stats| stats.failed += 1),
+        }
+        (self.request(now, 1), result)
+    }
+
+    fn can_write(&self, file: FileId, page: u32) -> Result<(), StoreError> {
+        let failures = self.failures.borrow();
+        let nth = failures.every > 0 && self.writes.get().is_multiple_of(failures.every);
+        if nth || failures.pages.contains(&(file, page)) {
+            return Err(StoreError::Io);
+        }
+        let contents = self.contents.borrow();
+        let full = failures.room.is_some_and(|room| contents.len() as u64 >= room);
+        if full && !contents.contains_key(&(file, page)) {
+            return Err(StoreError::Full);
+        }
+        Ok(())
+    }
+
+    /// When a request is answered that is made now.
+    fn request(&self, now: u64, pages: u64) -> u64 {
+        if self.latency == 0 && self.page == 0 {
+            return now;
+        }
+        let mut under_way = self.under_way.borrow_mut();
+        while under_way.front().is_some_and(|&answered| answered <= now) {
+            under_way.pop_front();
+        }
+        let room_at = match self.queue {
+            0 => now,
+            queue => under_way.len().checked_sub(queue).map_or(now, |first| under_way[first]),
+        };
+        let begins = self.free_at.get().max(room_at).max(now);
+        let moved = begins + pages * self.page / 1024;
+        self.free_at.set(moved);
+        let answered = moved + self.latency;
+        under_way.push_back(answered);
+        answered
+    }
+
+    fn count(&self, add: impl FnOnce(&mut StoreStats)) {
+        let mut stats = self.stats.get();
+        add(&mut stats);
+        self.stats.set(stats);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileId = FileId(0);
+
+    /// On a machine whose cycles are nanoseconds.
+    fn store(latency_ns: u64, mb_per_s: u64, queue: u32) -> Store {
+        Store::new(StoreSpec { latency_ns, mb_per_s, queue }, &Model::free(1), true)
+    }
+
+    #[test]
+    fn requests_share_latency_and_queue_for_the_channel() {
+        // 4 GB/s: 1,024 ns a page.
+        let store = store(10_000, 4_000, 0);
+        assert_eq!(store.read(0, 1), 11_024);
+        assert_eq!(store.read(0, 2), 13_072);
+        assert_eq!(store.read(50_000, 1), 61_024, "the channel is free again");
+    }
+
+    #[test]
+    fn a_full_queue_makes_requests_wait() {
+        let store = store(1_000, 0, 2);
+        assert_eq!([store.read(0, 1), store.read(0, 1)], [1_000, 1_000]);
+        assert_eq!(store.read(0, 1), 2_000);
+        assert_eq!(store.read(1_500, 1), 2_500);
+    }
+
+    #[test]
+    fn what_cannot_be_written_stays_as_it_was() {
+        let store = store(0, 0, 0);
+        let (old, new) = (Token::ZERO, Token::of(7));
+        store.fail(Failures { pages: vec![(FILE, 3)], room: Some(1), ..Failures::default() });
+        assert_eq!(store.write(0, (FILE, 3), new), (0, Err(StoreError::Io)));
+        assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())));
+        assert_eq!(store.write(0, (FILE, 5), new), (0, Err(StoreError::Full)));
+        assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())), "it has its room already");
+        assert_eq!([3, 4, 5].map(|page| store.contents(FILE, page)), [old, new, old]);
+        assert_eq!(store.stats(), StoreStats { read: 0, written: 2, failed: 2 });
+        assert!(store.can_read(FILE, 3).is_err() && store.can_read(FILE, 4).is_ok());
+    }
+
+    #[test]
+    fn one_in_so_many_fails() {
+        let store = store(0, 0, 0);
+        store.fail(Failures { every: 3, ..Failures::default() });
+        let failed = (0..9).filter(|page| store.write(0, (FILE, *page), Token::ZERO).1.is_err());
+        assert_eq!(failed.collect::<Vec<_>>(), [2, 5, 8]);
+    }
+}

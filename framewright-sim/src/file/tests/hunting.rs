@@ -1,0 +1,151 @@
+//! The library reclaims what programs use, in schedules of all kinds; the oracle looks.
+//!
+//! Two CPUs run threads of one process and a process besides, all with the same file; a third reclaims
+//! and writes back. Frames are reused at once, so that whoever still reaches one is seen.
+
+use framewright::{
+    Config, CpuId, FrameRange, Layout, Memory, MemoryRange, NodeId, Pfn, Planes, Tuning, ZoneKind,
+    tuning::{Auto, FlushBatching},
+};
+
+use crate::{
+    engine::{Cpu, Machine, Model, Options, Program, Schedule},
+    file::{
+        AreaId, Failures, FileCosts, FileSpec, FileTrouble, Keep, PageCache, Parts, Seat,
+        StoreSpec, Touched,
+    },
+    platform::{Books, LentRelief, Settings, Simulated},
+    process::{Access, AddressSpace, Mmu, Oracle},
+};
+
+const FRAMES: u64 = 1024;
+const PAGES: u32 = 3;
+
+/// What the programs of two CPUs touch: by mapping, page, and how.
+const ONE: &[(usize, u32, Access)] = &[
+    (0, 0, Access::Load),
+    (0, 1, Access::Store),
+    (0, 0, Access::Load),
+    (0, 0, Access::Store),
+    (0, 1, Access::Load),
+];
+
+const OTHER: &[(usize, u32, Access)] = &[
+    (0, 0, Access::Load),
+    (1, 0, Access::Load),
+    (1, 2, Access::Store),
+    (0, 1, Access::Load),
+    (1, 1, Access::Store),
+];
+
+/// What a run is about.
+#[derive(Clone, Copy)]
+struct Hunt {
+    batching: FlushBatching,
+    parked_max: u32,
+    /// One write in so many fails.
+    every: u64,
+}
+
+/// Touches a page, whatever that takes; pages that cannot be read do not matter.
+fn touch(seat: &mut Seat<'_, '_, '_>, cpu: Cpu<'_>, area: AreaId, page: u32, access: Access) {
+    loop {
+        match seat.touch(cpu, area, page, access) {
+            Ok(Touched::Done(_)) | Err(FileTrouble::Unreadable(_)) => return,
+            Ok(Touched::Wait(_)) => cpu.step(),
+            Err(trouble) => cpu.fail(trouble.to_string()),
+        }
+    }
+}
+
+fn programs<'p>(keep: &'p Keep<'_, '_>, areas: &'p [AreaId; 2]) -> Vec<Program<'p>> {
+    let script = |number: u16, script: &'static [(usize, u32, Access)]| -> Program<'p> {
+        Box::new(move |cpu| {
+            let mut seat = keep.seat(CpuId::new(number));
+            for &(area, page, access) in script {
+                touch(&mut seat, cpu, areas[area], page, access);
+            }
+        })
+    };
+    let reclaims = move |cpu: Cpu<'_>| {
+        let mut seat = keep.seat(CpuId::new(2));
+        for _ in 0..2 {
+            seat.shrink(cpu, u64::from(PAGES));
+            seat.write_back(cpu);
+            seat.hear_of_writes(cpu);
+            seat.shrink(cpu, u64::from(PAGES));
+        }
+    };
+    vec![script(0, ONE), script(1, OTHER), Box::new(reclaims)]
+}
+
+fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
+    let options =
+        Options { schedule, store_buffers: true, late_interrupts: true, ..Options::default() };
+    let machine = Machine::new(3, options);
+    let mut tuning = Tuning::default();
+    tuning.tlb.batching = hunt.batching;
+    tuning.tlb.parked_max = Auto::Fixed(hunt.parked_max);
+    let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap();
+    let map = [MemoryRange::new(range, NodeId::default(), ZoneKind::Normal)];
+    let planes = Planes { lru: true, ..Planes::default() };
+    let config = Config { planes, tuning, ..Config::new(&map, 3) };
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+    let relief = LentRelief::default();
+    let platform = Simulated::new(&machine, Settings::default()).with_relief(&relief);
+    let memory = Memory::new(platform, &config, books.as_mut()).unwrap();
+    let mmu = Mmu::checking(3, Oracle::new(FRAMES as u32));
+    let (free, store) = (Model::free(3), StoreSpec::INSTANT);
+    let mut cache = PageCache::new(&mmu, &free, FRAMES as u32, store, FileCosts::FREE);
+    cache.fail(Failures { every: hunt.every, ..Failures::default() });
+    let file = cache.create(FileSpec { readahead: 1, fault_around: 2, ..FileSpec::new(PAGES) });
+    let spaces = [AddressSpace::new(&mmu), AddressSpace::new(&mmu)];
+    let areas = [0, 1].map(|nth: usize| cache.map(&spaces[nth], 0, file, true));
+    let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
+    let ran = parts.together(|keep| machine.run(programs(keep, &areas)));
+    ran.map_err(|failure| failure.to_string())?;
+    cache.check_contents().map_err(|lost| format!("{lost:?}"))?;
+    assert_eq!(memory.lru().unwrap().check(), Ok(()), "nothing is left isolated");
+    Ok(cache.stats().released)
+}
+
+fn hunt(batching: FlushBatching, parked_max: u32, every: u64) {
+    const SCHEDULES: u64 = 150;
+    let hunt = Hunt { batching, parked_max, every };
+    let mut released = 0;
+    for seed in 0..SCHEDULES {
+        for schedule in [Schedule::Random(seed), Schedule::Pct { seed, depth: 4, steps: 400 }] {
+            match run(hunt, schedule) {
+                Ok(pages) => released += pages,
+                Err(seen) => panic!("{batching:?}, seed {seed}: {seen}"),
+            }
+        }
+    }
+    assert!(released > SCHEDULES, "reclaim found hardly anything: {released}");
+}
+
+#[test]
+fn page_by_page() {
+    hunt(FlushBatching::Off, 0, 0);
+}
+
+#[test]
+fn clean_pages_in_batches() {
+    hunt(FlushBatching::CleanOnly, 0, 0);
+}
+
+#[test]
+fn in_batches() {
+    hunt(FlushBatching::All, 0, 0);
+}
+
+#[test]
+fn lazily() {
+    hunt(FlushBatching::Lazy, 64, 0);
+    hunt(FlushBatching::Lazy, 2, 0);
+}
+
+#[test]
+fn with_a_store_that_fails() {
+    hunt(FlushBatching::Lazy, 64, 2);
+}

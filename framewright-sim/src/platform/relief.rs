@@ -1,0 +1,60 @@
+//! A place for the relief of whoever owns a memory.
+//!
+//! Relief is made of the memory that it relieves, and the memory's platform, which has to know it, is
+//! there before both. So the platform has a place for it, which is filled while a machine runs.
+
+use std::{ptr::NonNull, rc::Rc};
+
+use framewright::{
+    NodeId, Order, ZoneId, ZoneKind,
+    platform::{Need, NoRelief, Relief},
+};
+
+use crate::lent::Lent;
+
+/// See the module. Cheap to clone: clones are the same place. Empty, it is no relief.
+#[derive(Clone)]
+pub struct LentRelief(Rc<Lent<dyn Relief>>);
+
+impl Default for LentRelief {
+    fn default() -> Self {
+        Self(Rc::new(Lent::new()))
+    }
+}
+
+impl LentRelief {
+    /// While `body` runs, this is who relieves.
+    ///
+    /// # Panics
+    ///
+    /// If somebody does already.
+    pub fn lend<R>(&self, relief: &dyn Relief, body: impl FnOnce() -> R) -> R {
+        let relief: NonNull<dyn Relief + '_> = NonNull::from(relief);
+        // SAFETY: only the lifetime changes, of something that is not used but through `lend`.
+        let relief: NonNull<dyn Relief> = unsafe { std::mem::transmute(relief) };
+        // SAFETY: `relief` is borrowed until `body` has returned.
+        unsafe { self.0.lend(relief, body) }
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
+        self.0.with(|relief| body(relief.unwrap_or(&NoRelief)))
+    }
+}
+
+impl Relief for LentRelief {
+    fn reclaims_in_background(&self) -> bool {
+        self.with(|relief| relief.reclaims_in_background())
+    }
+
+    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        self.with(|relief| relief.wake(node, order, highest));
+    }
+
+    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
+        self.with(|relief| relief.reclaim(need, frames))
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        self.with(|relief| relief.reclaimable(zone))
+    }
+}

@@ -1,0 +1,88 @@
+//! The depot: what one CPU frees in pieces another gets, while pageblocks are withheld.
+
+use framewright::{Pfn, Tuning, tuning::Auto};
+
+use super::world::{self, Library, PAGEBLOCK, Token};
+use crate::{
+    engine::{Cpu, Machine},
+    scenario::{Bug, Verdict},
+};
+
+/// Frames of a word of a map, as an order: pieces of two such blocks never lie in the same word.
+const WORD: u8 = 6;
+
+/// CPUs 0 and 1 cut up blocks, free the pieces, and take what the other has freed; CPU 2 withholds
+/// either pageblock in turn.
+pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    world::run_with(machine, bug, with_depot, |library| {
+        let works = |cpu: Cpu<'_>| {
+            let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
+            shatter(library, cpu, &mut token);
+            library.work(cpu, &mut token, &[3, 2, 1]);
+            shatter(library, cpu, &mut token);
+            library.work(cpu, &mut token, &[2]);
+        };
+        vec![
+            Box::new(works),
+            Box::new(works),
+            Box::new(|cpu| {
+                for pageblock in [0, 1] {
+                    let first = Pfn::new(pageblock * PAGEBLOCK);
+                    let isolated = library.memory.isolate(first).expect("it is movable");
+                    library.withheld.set(Some(isolated.range()));
+                    cpu.step();
+                    library.withheld.set(None);
+                    library.memory.undo_isolate(isolated).expect("of this memory");
+                }
+            }),
+        ]
+    })
+}
+
+/// A depot behind lists that hold next to nothing.
+fn with_depot(tuning: &mut Tuning) {
+    tuning.zone.depot_divisor = Auto::Fixed(8);
+    tuning.pcp.high_fraction = 1000;
+}
+
+/// Takes some blocks, cuts them up, and frees the pieces that lists take.
+fn shatter<'m>(library: &Library<'m>, cpu: Cpu<'_>, token: &mut Token<'_, 'm>) {
+    let blocks: Vec<_> = (0..3).filter_map(|_| library.take(cpu, token, WORD)).collect();
+    let mut pieces = Vec::new();
+    for block in blocks {
+        let mut rest = Some(block);
+        while let Some(block) = rest.take() {
+            match token.split(block) {
+                Ok((low, high)) => {
+                    pieces.push(high);
+                    rest = Some(low);
+                }
+                Err(page) => pieces.push(page),
+            }
+        }
+    }
+    pieces.sort_by_key(|piece| piece.order());
+    pieces.into_iter().rev().for_each(|piece| library.give(cpu, token, piece));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Options;
+
+    #[test]
+    fn pieces_go_through_the_depot() {
+        let machine = Machine::new(1, Options::default());
+        let verdict = world::run_with(&machine, None, with_depot, |library| {
+            vec![Box::new(|cpu| {
+                let mut token = library.memory.cpu(cpu.id()).unwrap();
+                shatter(library, cpu, &mut token);
+                assert!(library.memory.in_depots() > 0);
+                library.work(cpu, &mut token, &[3, 2, 1]);
+                let stats = library.memory.stats();
+                assert!(stats.from_depot > 0, "{stats:?}");
+            })]
+        });
+        assert_eq!(verdict, Verdict::Clean);
+    }
+}

@@ -1,0 +1,184 @@
+//! What crosses the zone lock: batches on their way from the lists of a CPU and to them, through
+//! the buddy or through the [`Depot`].
+
+use super::{Access, ByOrder, Depot, Kind, Loose, Mixed, Refused, Zone};
+use crate::{
+    buddy::{Buddy, Bundle, Bundles, MigrateType, Refusals, Want},
+    frame::Order,
+    platform::{Cost, Platform, Site},
+    sync::Ordering,
+};
+
+/// Kinds of work of a batch that is taken: per bundle and per frame.
+const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
+/// The same of one that is given.
+const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
+
+/// What a taker does where pageblocks of its type have no block left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fallbacks {
+    /// It is refused ([`Refused::DepotFirst`]) while the depot has any of that type: they may merge
+    /// to what is wanted.
+    AfterDepot,
+    /// It falls back to other types.
+    Now,
+}
+
+impl<'m, P: Platform> Zone<'m, P> {
+    /// Takes up to `want.blocks` blocks as far as `access` allows, appended to `out`. What the depot
+    /// has of `loosely` comes from there, first of all in the order that is wanted; with that it is
+    /// done, unless the depot has next to nothing of it.
+    ///
+    /// The watermark is tested under the lock: after the call no fewer frames are free than
+    /// the mark says, whoever else was taking.
+    pub(crate) fn take(
+        &self,
+        platform: &P,
+        mut want: Want,
+        (access, fallbacks): (Access, Fallbacks),
+        out: &mut Bundles,
+        loosely: Option<(ByOrder, &mut Loose)>,
+    ) -> Result<Option<Mixed>, Refused> {
+        platform.point(Site::Refill);
+        if platform.force(Site::Refill) {
+            return Err(Refused::NoBlockOfOrder);
+        }
+        let mut from_depot = 0;
+        let mixed = self.with_depot(platform, |buddy, depot| {
+            let allowed = self.allowance(buddy, access) >> want.order.get();
+            if allowed < 1 {
+                return Err(Refused::BelowWatermark);
+            }
+            if let Some((wanted, loose)) = loosely {
+                from_depot = self.take_loose(platform, depot, want, wanted, loose);
+                // What fills half a ring will do.
+                let enough = u32::from(wanted.of(want.order)).min(want.blocks) / 2;
+                if from_depot > 0 && from_depot >= enough {
+                    return Ok(None);
+                }
+                want.blocks -= from_depot.min(want.blocks);
+            }
+            if (from_depot > 0 || depot.frames() > 0) && !buddy.has_own(&want) {
+                if from_depot > 0 {
+                    return Ok(None);
+                }
+                if fallbacks == Fallbacks::AfterDepot && depot.has(Some(want.migratetype)) {
+                    return Err(Refused::DepotFirst);
+                }
+            }
+            want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
+            want.blocks = want.blocks.min(want.at_most);
+            let fallback = buddy.take_bundles(want, out, self.hooks(platform));
+            self.tell_of_bundles(platform, TAKE, out.as_slice());
+            Ok(fallback.map(|fallback| self.mixed(fallback)))
+        })?;
+        if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
+    }
+
+    /// Takes blocks of the wanted type out of the depot, if there are any of the wanted order;
+    /// returns how many of that.
+    fn take_loose(
+        &self,
+        platform: &P,
+        depot: &mut Depot<'m>,
+        want: Want,
+        wanted: ByOrder,
+        loose: &mut Loose,
+    ) -> u32 {
+        let mut take = |order: Order| {
+            let most = usize::from(wanted.of(order));
+            Kind::of(order, want.migratetype as u8)
+                .filter(|_| most > 0)
+                .map_or(0, |kind| depot.take(kind, most, loose, self.hooks(platform)))
+        };
+        let own = take(want.order);
+        if own > 0 {
+            for order in wanted.others(want.order) {
+                take(order);
+            }
+        }
+        own as u32
+    }
+
+    /// Gives back blocks.
+    pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
+        platform.point(Site::BulkFree);
+        self.with(platform, |buddy| self.give_under_lock(platform, buddy, bundles))
+    }
+
+    /// As [`Zone::give`], and puts `loose` into the depot, which is empty then. It is not if there
+    /// is no room, or a pageblock is withheld: whoever withholds it looks into the depot once.
+    pub(crate) fn give_parted(
+        &self,
+        platform: &P,
+        bundles: &[Bundle],
+        loose: &mut Loose,
+    ) -> Refusals {
+        platform.point(Site::BulkFree);
+        self.with_depot(platform, |buddy, depot| {
+            if buddy.isolated() == 0 && depot.give(loose, self.hooks(platform)) {
+                loose.clear();
+            }
+            self.give_under_lock(platform, buddy, bundles)
+        })
+    }
+
+    /// Gives back blocks that `choose` picks under the lock, one bundle at a time.
+    pub(crate) fn give_chosen(
+        &self,
+        platform: &P,
+        mut choose: impl FnMut() -> Option<Bundle>,
+    ) -> Refusals {
+        platform.point(Site::BulkFree);
+        self.with(platform, |buddy| {
+            let mut refusals = Refusals::default();
+            while let Some(bundle) = choose() {
+                refusals.merge(self.give_under_lock(platform, buddy, &[bundle]));
+            }
+            refusals
+        })
+    }
+
+    #[inline(always)]
+    fn give_under_lock(&self, platform: &P, buddy: &mut Buddy<'m>, bundles: &[Bundle]) -> Refusals {
+        self.tell_of_bundles(platform, GIVE, bundles);
+        buddy.give_bundles(bundles, self.hooks(platform))
+    }
+
+    /// Asks for the metadata of bundles that are about to be given, before the lock is taken.
+    /// Whole pageblocks come and go without a look at theirs.
+    #[inline]
+    pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
+        self.tell_of_prefetch(platform, bundles);
+        for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
+            self.pageblocks.prefetch(bundle.pageblock());
+        }
+    }
+
+    /// Frames in the depot, possibly stale by one critical section.
+    pub(crate) fn in_depot(&self) -> u64 {
+        self.in_depot.load(Ordering::Relaxed)
+    }
+
+    /// Frames that the depot seems to have room for.
+    #[inline]
+    pub(crate) fn room_in_depot(&self) -> u64 {
+        if self.withholds() { 0 } else { self.depot_limit - self.in_depot() }
+    }
+
+    /// Whether pageblocks are withheld: as exact as [`Zone::type_number`] is.
+    #[inline]
+    pub(crate) fn withholds(&self) -> bool {
+        self.isolated.load(Ordering::Relaxed) > 0
+    }
+
+    /// Moves some blocks that lie in the depot, in pageblocks of type `of` or of any, to `out`,
+    /// which is empty.
+    pub(crate) fn take_from_depot(&self, platform: &P, of: Option<MigrateType>, out: &mut Loose) {
+        self.with_depot(platform, |_, depot| {
+            if let Some(kind) = depot.fullest(of) {
+                depot.take(kind, Bundles::CAPACITY, out, self.hooks(platform));
+            }
+        });
+    }
+}

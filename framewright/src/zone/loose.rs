@@ -1,0 +1,237 @@
+//! Loose blocks: those without neighbours, as numbers of frames.
+//!
+//! Beside bundles the other currency between the zone and the lists of a CPU. A bundle of one block
+//! says with 16 bytes what a number says with four, and has to be put together and taken apart.
+
+#![allow(unsafe_code)]
+
+use core::{mem::MaybeUninit, ops::Range};
+
+use crate::{
+    buddy::{Bundle, MigrateType},
+    frame::Order,
+};
+
+/// Blocks of one order, in pageblocks of one type: what one stack holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kind(u8);
+
+/// Orders 0 to this have kinds: those that lists of CPUs keep by mobility.
+const LARGEST_ORDER: u8 = 3;
+
+impl Kind {
+    /// How many there are.
+    pub(super) const COUNT: usize = (LARGEST_ORDER as usize + 1) * MigrateType::PCP;
+
+    /// The kind of a block in a pageblock whose type has this number, if there is one.
+    #[inline(always)]
+    pub(crate) const fn of(order: Order, type_number: u8) -> Option<Self> {
+        if order.get() <= LARGEST_ORDER && (type_number as usize) < MigrateType::PCP {
+            Some(Self(order.get() * MigrateType::PCP as u8 + type_number))
+        } else {
+            None
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn order(self) -> Order {
+        match Order::new(self.0 / MigrateType::PCP as u8) {
+            Some(order) => order,
+            None => Order::ZERO,
+        }
+    }
+
+    /// The type of the pageblocks of its blocks, as a number.
+    #[inline(always)]
+    pub(crate) const fn type_number(self) -> u8 {
+        self.0 % MigrateType::PCP as u8
+    }
+
+    /// Its number, below [`Kind::COUNT`].
+    #[inline(always)]
+    pub(super) const fn get(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(super) fn is_of(self, of: MigrateType) -> bool {
+        self.type_number() == of as u8
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = Kind> {
+        (0..Self::COUNT as u8).map(Kind)
+    }
+}
+
+/// How many blocks of each order are wanted, of a type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ByOrder([u8; LARGEST_ORDER as usize + 1]);
+
+impl ByOrder {
+    #[inline(always)]
+    pub(crate) fn of(self, order: Order) -> u8 {
+        self.0.get(usize::from(order.get())).copied().unwrap_or(0)
+    }
+
+    /// Sets how many of an order, if such can be loose.
+    pub(crate) fn set(&mut self, order: Order, blocks: u8) {
+        if let Some(wanted) = self.0.get_mut(usize::from(order.get())) {
+            *wanted = blocks;
+        }
+    }
+
+    /// The orders that blocks can be loose of but `own`.
+    pub(crate) fn others(self, own: Order) -> impl Iterator<Item = Order> {
+        Order::all().take(self.0.len()).filter(move |&order| order != own)
+    }
+}
+
+/// Blocks by kind, of each the colder ones first: what comes out of a depot, or goes into it.
+///
+/// Like a batch of bundles it lives on stacks, mostly unused, and is not initialised. Invariant:
+/// what the runs cover is.
+pub(crate) struct Loose {
+    blocks: [MaybeUninit<u32>; Loose::CAPACITY],
+    runs: [Run; Loose::RUNS],
+    /// Runs that there are, one behind the other.
+    used: usize,
+}
+
+/// Blocks of one kind, from a place in the array to the next.
+#[derive(Clone, Copy)]
+struct Run {
+    kind: Kind,
+    start: u16,
+    end: u16,
+}
+
+impl Run {
+    #[inline(always)]
+    fn places(self) -> Range<usize> {
+        usize::from(self.start)..usize::from(self.end)
+    }
+}
+
+impl Loose {
+    /// Two rings, and half of one.
+    pub(crate) const CAPACITY: usize = 320;
+    /// As many as lists have orders by mobility, and some of another type.
+    const RUNS: usize = 6;
+
+    /// No blocks.
+    #[inline(always)]
+    pub(crate) const fn new() -> Self {
+        let none = Run { kind: Kind(0), start: 0, end: 0 };
+        Self {
+            blocks: [const { MaybeUninit::uninit() }; Self::CAPACITY],
+            runs: [none; Self::RUNS],
+            used: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn used(&self) -> &[Run] {
+        &self.runs[..self.used.min(Self::RUNS)]
+    }
+
+    /// The blocks of a run.
+    #[inline(always)]
+    fn blocks(&self, run: Run) -> &[u32] {
+        let places = &self.blocks[run.places()];
+        // SAFETY: what a run covers is initialised, and `MaybeUninit<T>` is laid out like `T`.
+        unsafe { core::slice::from_raw_parts(places.as_ptr().cast(), places.len()) }
+    }
+
+    #[inline(always)]
+    fn blocks_mut(&mut self, run: Run) -> &mut [u32] {
+        let places = &mut self.blocks[run.places()];
+        // SAFETY: as above, and borrowed exclusively.
+        unsafe { core::slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used().iter().all(|run| run.start == run.end)
+    }
+
+    /// The blocks, kind by kind.
+    #[inline(always)]
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (Kind, &[u32])> {
+        self.used().iter().map(|&run| (run.kind, self.blocks(run)))
+    }
+
+    /// Blocks in all.
+    pub(crate) fn len(&self) -> usize {
+        self.used().iter().map(|run| run.places().len()).sum()
+    }
+
+    /// Frames in all.
+    pub(crate) fn frames(&self) -> u64 {
+        let frames = |run: &Run| (run.places().len() as u64) << run.kind.order().get();
+        self.used().iter().map(frames).sum()
+    }
+
+    /// Adds the blocks of a bundle; `false` if there is no room for them.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, kind: Kind, bundle: Bundle) -> bool {
+        if self.used == 0 || self.runs[self.used - 1].kind != kind {
+            return self.add_run(kind, bundle);
+        }
+        let run = &mut self.runs[self.used - 1];
+        let places = usize::from(run.end)..usize::from(run.end) + bundle.blocks() as usize;
+        let Some(places) = self.blocks.get_mut(places) else { return false };
+        for (place, block) in places.iter_mut().zip(bundle.frames()) {
+            place.write(block);
+            run.end += 1;
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn add_run(&mut self, kind: Kind, bundle: Bundle) -> bool {
+        self.open(kind, 0).is_some() && self.add(kind, bundle)
+    }
+
+    /// Adds a run of `count` blocks, which whoever gets the slice writes; `None` if there is no room
+    /// for one.
+    #[inline(always)]
+    pub(super) fn open(&mut self, kind: Kind, count: usize) -> Option<&mut [u32]> {
+        let start = self.used().last().map_or(0, |last| last.end);
+        let run = Run { kind, start, end: start + count as u16 };
+        for place in self.blocks.get_mut(run.places())? {
+            place.write(0);
+        }
+        *self.runs.get_mut(self.used)? = run;
+        self.used += 1;
+        Some(self.blocks_mut(run))
+    }
+
+    /// Takes the block of the first run that was freed last.
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        let &first = self.used().first()?;
+        let &last = self.blocks(first).last()?;
+        self.runs[0].end -= 1;
+        Some(last)
+    }
+
+    /// Empties those runs that `leaves` says yes to.
+    #[inline(always)]
+    pub(crate) fn empty(&mut self, mut leaves: impl FnMut(Kind, &[u32]) -> bool) {
+        for i in 0..self.used().len() {
+            let run = self.runs[i];
+            if leaves(run.kind, self.blocks(run)) {
+                self.runs[i].end = run.start;
+            }
+        }
+    }
+
+    /// Puts blocks that are neighbours in memory next to each other.
+    pub(crate) fn sort(&mut self) {
+        for i in 0..self.used().len() {
+            self.blocks_mut(self.runs[i]).sort_unstable();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+}

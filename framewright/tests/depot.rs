@@ -1,0 +1,258 @@
+//! The depot: what one CPU frees in any order another gets, and nobody goes without because of it.
+#![cfg(not(feature = "loom"))]
+
+mod support;
+
+use framewright::{
+    Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request, ZoneId,
+    tuning::Auto,
+};
+use support::machine::{Machine, Metadata, cpu};
+
+const PAGEBLOCKS: u64 = 16;
+const FRAMES: u64 = PAGEBLOCKS * 512;
+const LIMIT: u64 = FRAMES / 8;
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
+
+/// Lists that hold next to nothing before a depot of two pageblocks, and two CPUs.
+fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machine>)) {
+    on_frames(FRAMES, settings, test);
+}
+
+fn on_frames(frames: u64, settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machine>)) {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
+    let mut config = Config::new(&map, 2);
+    for (key, value) in [
+        ("zone.depot_divisor", "8"),
+        ("zone.min_free", "0"),
+        ("pcp.batch", "7"),
+        ("pcp.high_fraction", "1000"),
+    ] {
+        config.tuning.set(key, value).unwrap();
+    }
+    settings.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
+    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    test(&memory);
+    memory.check().unwrap();
+}
+
+fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
+    with_settings(&[], test);
+}
+
+fn take<'m>(token: &mut Token<'_, 'm>, request: Request, count: u64) -> Vec<Block<'m>> {
+    (0..count).map(|_| token.alloc(request).unwrap()).collect()
+}
+
+/// Frees blocks so that neighbours in memory are freed long after one another.
+fn scatter<'m>(token: &mut Token<'_, 'm>, blocks: Vec<Block<'m>>) {
+    let mut blocks: Vec<_> = blocks.into_iter().map(Some).collect();
+    for first in 0..128 {
+        for slot in blocks.iter_mut().skip(first).step_by(128) {
+            token.free(slot.take().unwrap()).unwrap();
+        }
+    }
+}
+
+/// Frees pages until some are in the depot, and leaves nothing on lists.
+fn fill_depot(memory: &Memory<'_, Machine>) {
+    let mut token = memory.cpu(cpu(0)).unwrap();
+    let blocks = take(&mut token, PAGE, FRAMES / 2);
+    scatter(&mut token, blocks);
+    token.drain();
+    assert!(memory.in_depots() > LIMIT / 2, "{} of {LIMIT}", memory.in_depots());
+    assert_eq!(memory.held_by_cpus(), 0);
+}
+
+#[test]
+fn what_one_cpu_frees_in_any_order_another_gets() {
+    on_memory(|memory| {
+        fill_depot(memory);
+        let (free, lent) = (memory.free(), memory.in_depots());
+        assert_eq!(memory.stats().to_depot, lent);
+        let mut token = memory.cpu(cpu(1)).unwrap();
+        let blocks = take(&mut token, PAGE, lent / 2);
+        assert_eq!(memory.free(), free, "nothing left the maps");
+        assert_eq!(memory.in_depots() + memory.held_by_cpus() + lent / 2, lent);
+        let stats = memory.cpu_stats(cpu(1)).unwrap();
+        assert_eq!(stats.from_depot, stats.refilled_frames);
+        assert!(stats.refilled_frames / stats.refills > 5, "{stats:?}");
+        drop(token);
+        scatter(&mut memory.cpu(cpu(0)).unwrap(), blocks);
+    });
+}
+
+#[test]
+fn what_was_freed_last_leaves_first() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let blocks = take(&mut token, PAGE, 2048);
+        let pfns: Vec<_> = blocks.iter().map(Block::pfn).collect();
+        scatter(&mut token, blocks);
+        let last = &pfns[127..].iter().step_by(128).collect::<Vec<_>>();
+        token.drain();
+        let again = token.alloc(PAGE).unwrap();
+        let word = |pfn: Pfn| pfn.get() / 64;
+        assert!(last.iter().any(|&&pfn| word(pfn) == word(again.pfn())), "{again:?}");
+        token.free(again).unwrap();
+    });
+}
+
+#[test]
+fn it_holds_no_more_than_it_may() {
+    on_memory(|memory| {
+        for _ in 0..4 {
+            fill_depot(memory);
+            assert!(memory.in_depots() <= LIMIT);
+        }
+    });
+    with_settings(&[("zone.depot_divisor", "0")], |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let blocks = take(&mut token, PAGE, FRAMES / 2);
+        scatter(&mut token, blocks);
+        assert_eq!((memory.in_depots(), memory.stats().to_depot), (0, 0));
+    });
+}
+
+#[test]
+fn only_zones_that_many_cpus_share_have_one_by_default() {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(1 << 20)).unwrap().into()];
+    let of = |cpus, divisor| {
+        let mut config = Config::new(&map, cpus);
+        config.tuning.zone.depot_divisor = divisor;
+        let layout = Layout::new::<Machine>(&config).unwrap();
+        assert!(layout.bytes_per_frame() < 0.5, "{}", layout.bytes_per_frame());
+        layout.parts().find(|part| part.name == "depots").unwrap().bytes
+    };
+    assert_eq!((of(8, Auto::Auto), of(64, Auto::Fixed(0))), (0, 0));
+    // Four bytes a frame, and some.
+    let bytes = 4 * (1 << 20) / 128;
+    assert!((bytes..bytes + bytes / 4).contains(&of(9, Auto::Auto)), "{}", of(9, Auto::Auto));
+    assert_eq!(of(2, Auto::Fixed(128)), of(9, Auto::Auto));
+}
+
+#[test]
+fn it_comes_home_with_the_lists() {
+    on_memory(|memory| {
+        fill_depot(memory);
+        memory.drain_all();
+        assert_eq!((memory.in_depots(), memory.free()), (0, FRAMES));
+        assert_eq!(memory.largest_free_order(), Order::new(13));
+    });
+}
+
+#[test]
+fn nobody_goes_without_because_of_it() {
+    for order in [0, 3, 4, 9, 10] {
+        on_memory(|memory| {
+            fill_depot(memory);
+            let mut token = memory.cpu(cpu(1)).unwrap();
+            let order = Order::new(order).unwrap();
+            let request = Request::new(order, MigrateType::Movable).no_wait();
+            let blocks: Vec<_> = core::iter::from_fn(|| token.alloc(request).ok()).collect();
+            assert_eq!(memory.in_depots(), 0, "{order:?}");
+            assert!(memory.free() < order.frames().max(8), "{order:?}: {}", memory.free());
+            blocks.into_iter().for_each(|block| token.free(block).unwrap());
+        });
+    }
+}
+
+#[test]
+fn it_is_given_back_before_types_mix() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let table = Request::new(Order::ZERO, MigrateType::Unmovable);
+        let tables = take(&mut token, table, FRAMES / 2);
+        scatter(&mut token, tables);
+        token.drain();
+        assert!(memory.in_depots() > 0);
+        let claims = memory.stats().claims;
+        let block = token.alloc(table.of_order(Order::PAGEBLOCK).no_wait()).unwrap();
+        assert_eq!(memory.pageblock_type(block.pfn()), Some(MigrateType::Unmovable));
+        assert_eq!(memory.stats().claims, claims, "there was room in pageblocks of its own");
+        token.free(block).unwrap();
+    });
+}
+
+#[test]
+fn nothing_of_a_withheld_pageblock_goes_in_or_stays() {
+    on_memory(|memory| {
+        fill_depot(memory);
+        let isolated = memory.isolate(Pfn::new(0)).unwrap();
+        assert_eq!(memory.in_depots(), 0);
+        let before = memory.stats().to_depot;
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let blocks = take(&mut token, PAGE, FRAMES / 2);
+        scatter(&mut token, blocks);
+        assert_eq!(memory.stats().to_depot, before, "it is closed meanwhile");
+        drop(token);
+        memory.undo_isolate(isolated).unwrap();
+        fill_depot(memory);
+    });
+}
+
+#[test]
+fn it_is_closed_while_memory_is_short() {
+    with_settings(&[("zone.min_free", "4000")], |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let mut blocks: Vec<_> = core::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
+        let some = blocks.drain(..blocks.len() / 3).collect();
+        scatter(&mut token, some);
+        let zone = memory.zone(ZoneId::default()).unwrap();
+        assert!(zone.free < zone.high, "{zone:?}");
+        assert_eq!((memory.in_depots(), memory.stats().to_depot), (0, 0));
+        scatter(&mut token, blocks);
+        assert!(memory.in_depots() > 0);
+    });
+}
+
+#[test]
+fn a_block_that_lies_in_it_and_is_freed_again_is_refused_when_it_comes_home() {
+    on_memory(|memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let blocks = take(&mut token, PAGE, 1024);
+        let pfn = blocks[500].pfn();
+        scatter(&mut token, blocks);
+        token.drain();
+        assert!(memory.in_depots() > 0);
+        // SAFETY: none: it is free. At `checked` that is told when it reaches the maps.
+        let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
+        memory.drain_all();
+        let reports: u32 = memory.platform().take_reports().iter().map(|it| it.count).sum();
+        assert_eq!((reports, memory.free()), (1, FRAMES));
+    });
+}
+
+/// Messages of blocks of four orders go from one CPU to another, as through a socket.
+#[test]
+fn one_hold_serves_all_orders() {
+    const MESSAGE: [u8; 5] = [3, 2, 1, 0, 0];
+    let request = |order| Request::new(Order::new(order).unwrap(), MigrateType::Unmovable);
+    let settings = [
+        ("pcp.batch", "63"),
+        ("pcp.high_fraction", "0"),
+        ("pcp.high_max_divisor", "8"),
+        ("zone.depot_divisor", "8"),
+    ];
+    on_frames(1 << 18, &settings, |memory| {
+        let (mut writer, mut reader) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
+        let mut exchange = |messages: u32| {
+            let before = memory.stats();
+            for _ in 0..messages {
+                let blocks = MESSAGE.map(|order| writer.alloc(request(order)).unwrap());
+                blocks.into_iter().for_each(|block| reader.free(block).unwrap());
+                memory.check().unwrap();
+            }
+            let after = memory.stats();
+            let holds = after.zone_lock_acquisitions - before.zone_lock_acquisitions;
+            (f64::from(messages * 16) / holds as f64, after.claims - before.claims)
+        };
+        exchange(2000);
+        let (frames, claims) = exchange(2000);
+        assert!(frames > 300.0, "{frames} per hold of the zone lock");
+        assert_eq!(claims, 0, "the maps see nothing of it");
+    });
+}
