@@ -131,7 +131,10 @@ impl<P: Platform> Memory<'_, P> {
         }
         let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
         let withheld = self.withhold(id, start, end).map_err(|at| HotplugError::Isolated { at })?;
+        // The embedder moves pages now. What is withheld cannot be removed by anybody else.
+        drop(turn);
         clear(id, start, end);
+        let turn = self.wait_for_turn();
         if self.report_in_use(id, start, end, &mut |_| ()) > 0 {
             drop(turn);
             let frames = self.report_in_use(id, start, end, in_the_way);
