@@ -105,6 +105,8 @@ pub enum ClaimEnd {
 ///
 /// # Safety
 ///
+/// * What is claimed is allocated to the embedder, all 2^order frames of it, and may be freed as one
+///   block of that order. Moves change by their methods only: none is put in another's place.
 /// * A page is claimed at most once at a time, and from then until it is moved, gone, or released
 ///   its frames are not freed by anybody else: its owner's letting go is what [`Move::set_gone`]
 ///   says instead.

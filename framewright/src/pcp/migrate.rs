@@ -36,7 +36,10 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                     bundle.heads &= !(1 << (frame % 64));
                 }
             }
-            given.push(bundle);
+            // Of large blocks the head alone says that they are there.
+            if bundle.heads != 0 {
+                given.push(bundle);
+            }
         }
         blocks.clear();
         if given.is_empty() {

@@ -34,7 +34,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if zone.with(platform, |buddy| buddy.has_formed(order, of)) {
             return Some(Outcome::Success);
         }
-        self.contended.then_some(Outcome::Contended)
+        None
     }
 
     /// Whether the scanners are in the same pageblock; as it was: at the same frame.

@@ -195,7 +195,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         !self.mark(block) || self.finishing || inside
     }
 
-    /// Somebody was in the way. What is claimed moves before it ends.
+    /// Somebody was in the way. Nothing that is claimed moves.
     fn abort(&mut self, count: usize, scanned: u64) -> Isolated {
         self.site.scanned_for_pages(scanned);
         self.compactor.abandon(0..count, &mut self.free);
