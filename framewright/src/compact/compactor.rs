@@ -20,7 +20,7 @@ use crate::{
 /// the stack of a kernel. 512 of each are used at the most; fewer make smaller batches.
 #[derive(Debug)]
 pub struct Workspace<'w> {
-    /// Pages on their way, at least one.
+    /// Pages on their way, at least one: without, nothing moves.
     pub moves: &'w mut [Move],
     /// What a flush batch knows of them.
     pub slots: &'w mut [BatchSlot],
@@ -105,6 +105,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         goal: Goal,
         captured: Option<&mut Captured>,
     ) -> Outcome {
+        if self.work.moves.is_empty() {
+            // Nothing could ever be claimed.
+            return Outcome::Skipped;
+        }
+        // What lies there is allocated to the maps, and keeps its neighbours from merging.
+        site.at.empty_depot();
         let counters = &site.hints.counters;
         let before = counters.read();
         let outcome = match self.memory.tuning().compact.method {

@@ -60,8 +60,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             if job.result.left == 0 || job.result.cut_short.is_some() {
                 break;
             }
-            if !drained && self.memory.held_by_cpus() > 0 {
-                // What lies on the lists of CPUs looks allocated, and nobody claims it.
+            if !drained && (self.memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0) {
+                // What lies on the lists of CPUs or in the depot looks allocated, and nobody claims
+                // it. While the stretch is withheld the depot takes in nothing more.
                 self.memory.drain_every_cpu(site.id);
                 drained = true;
                 job.result.left = used_in(site, start, end);

@@ -1,8 +1,8 @@
 //! By index: the emptiest movable pageblock is withheld, emptied into fuller ones, and what forms
 //! is kept for who asked.
 //!
-//! Emptying into *fuller* pageblocks only makes progress certain: the free frames of a zone are
-//! never spread again. The search looks at a bounded number of headers and goes on where the last
+//! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
+//! of a zone are never spread again. The search looks at a bounded number of headers and goes on where the last
 //! one was cut short. What could not be emptied is marked, and passed over until nothing else is
 //! left.
 
@@ -147,11 +147,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let (first, pageblocks) =
             (source << PAGEBLOCK_ORDER, order.max(Order::PAGEBLOCK).pageblocks());
         let end = (source + pageblocks) << PAGEBLOCK_ORDER;
-        let before = contents(site, source);
         let Ok(withheld) = self.memory.withhold_undrained(site.id, first, end) else {
             return Emptied { outcome: Outcome::Complete, moved: 0 };
         };
-        let below = if order > Order::PAGEBLOCK { ANY } else { before.free };
+        // Not before: from now on it only becomes emptier, so what is fuller stays so.
+        let before = contents(site, source);
+        let below = if order > Order::PAGEBLOCK { ANY } else { before.free + 1 };
         let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
         let start = first + block;
         let stop = start + order.frames() as u32;

@@ -20,6 +20,8 @@ pub(super) fn refuse<P: Platform>(
     highest: ZoneKind,
     tuning: &Tuning,
 ) -> Option<Outcome> {
+    // What lies there is free, and counts neither as that nor as blocks.
+    site.at.empty_depot();
     let refused = judge(site, goal, highest, tuning);
     site.trace_judged(goal, false, refused);
     refused

@@ -52,6 +52,10 @@ pub struct House<'a, 'm> {
     next_value: Cell<u64>,
     /// Pages may move into movable pageblocks only.
     pub movable_only: Cell<bool>,
+    /// Pages may move into pageblocks only that are as full as theirs, or fuller.
+    pub fuller_only: Cell<bool>,
+    /// What is plugged in, in vain, whenever pages are claimed.
+    pub plugged: Cell<Option<FrameRange>>,
 }
 
 impl<'a, 'm> House<'a, 'm> {
@@ -65,6 +69,8 @@ impl<'a, 'm> House<'a, 'm> {
             stale: RefCell::default(),
             next_value: Cell::new(1),
             movable_only: Cell::new(false),
+            fuller_only: Cell::new(false),
+            plugged: Cell::new(None),
         }
     }
 
@@ -144,7 +150,7 @@ impl<'a, 'm> House<'a, 'm> {
         let others = block.map_or(0, |block| block.order().frames());
         assert!(block.is_none_or(|block| block.order() == order));
         used += others;
-        let idle = self.memory.free() + self.memory.held_by_cpus();
+        let idle = self.memory.free() + self.memory.held_by_cpus() + self.memory.in_depots();
         assert_eq!(
             self.memory.managed() - idle,
             used,
@@ -155,6 +161,12 @@ impl<'a, 'm> House<'a, 'm> {
             assert_eq!(counts.pageblocks[MigrateType::Isolate as usize], 0, "left isolated");
         }
         assert!(self.memory.platform().take_reports().is_empty());
+    }
+
+    /// Frames of pages in the pageblock of a frame.
+    fn used_around(&self, at: u64) -> u64 {
+        let pages = self.pages.borrow();
+        pages.range(at & !511..(at & !511) + 512).map(|(_, page)| 1 << page.order).sum()
     }
 
     /// The other CPU stores through its stale translations, for the last time.
@@ -173,6 +185,10 @@ impl<'a, 'm> House<'a, 'm> {
     fn unmap_one(&self, at: &mut Move, locking: Locking, batch: &mut FlushBatch<'_, '_, Machine>) {
         let mishaps = self.mishaps.get();
         let from = at.from().get();
+        if self.fuller_only.get() {
+            let (used, there) = (self.used_around(from), self.used_around(at.to().get()));
+            assert!(used <= there, "from a pageblock with {used} into one with {there}");
+        }
         let mut pages = self.pages.borrow_mut();
         assert!(!pages.contains_key(&at.to().get()), "its new frames are somebody's");
         if self.movable_only.get() {
@@ -215,6 +231,9 @@ unsafe impl Mover<Machine> for House<'_, '_> {
         let mishaps = self.mishaps.get();
         if self.happens(mishaps.contended) {
             return if self.below(2) == 0 { ClaimEnd::Contended } else { ClaimEnd::TooMany };
+        }
+        if let Some(range) = self.plugged.get() {
+            self.memory.add_memory(range).expect_err("it is there");
         }
         let (start, end) = (frames.start().get(), frames.end().get());
         let mut pages = self.pages.borrow_mut();

@@ -6,6 +6,7 @@ mod house;
 mod ranges;
 mod relief;
 mod repairs;
+mod rules;
 #[path = "../support/mod.rs"]
 mod support;
 

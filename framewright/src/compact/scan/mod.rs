@@ -79,7 +79,6 @@ struct Run<'r, 'c, 'm, P: Platform> {
     is_whole: bool,
     /// All of the pageblock is to be looked at, whatever was found.
     finishing: bool,
-    contended: bool,
     /// The pageblock that was marked for having been begun.
     begun: Option<u32>,
     /// The frame behind the last page that was claimed.
@@ -137,7 +136,6 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             free,
             is_whole,
             finishing: false,
-            contended: false,
             begun: None,
             last: None,
             misses: 0,
@@ -188,12 +186,13 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Behind a block that may have formed, brings home what this CPU has of it.
+    /// Behind a block that may have formed, brings home what this CPU and the depot have of it.
     fn drain_behind(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;
         if self.migrate / size > (last - 1) / size {
             let _ = self.compactor.memory.drain_cpu(self.compactor.cpu);
+            self.site.at.empty_depot();
             self.last = None;
         }
     }
