@@ -41,6 +41,10 @@ pub struct Compactor<'c, 'm, P: Platform> {
 impl<'m, P: Platform> Memory<'m, P> {
     /// Compaction on behalf of `cpu`, with pages that `mover` moves and CPUs that `shootdown`
     /// flushes.
+    ///
+    /// # Panics
+    ///
+    /// The memory was made for fewer CPUs.
     #[must_use]
     pub fn compactor<'c>(
         &'c self,
@@ -49,6 +53,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         shootdown: &'c dyn Shootdown,
         work: Workspace<'c>,
     ) -> Compactor<'c, 'm, P> {
+        assert!(cpu.index() < usize::from(self.cpu_count()), "the memory has no CPU {}", cpu.get());
         Compactor { memory: self, cpu, mover, shootdown, work }
     }
 

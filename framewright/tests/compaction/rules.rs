@@ -95,6 +95,39 @@ fn by_index_memory_that_is_evenly_scattered_is_compacted() {
     });
 }
 
+#[test]
+fn room_in_pageblocks_of_another_type_is_left_alone() {
+    for method in ["index", "scan"] {
+        in_house(&[("compact.method", method)], 6, |house| {
+            crate::scatter(house, 3);
+            let zone = house.memory.zones().next().unwrap();
+            for foreign in house.memory.pageblocks(zone.id).step_by(2) {
+                assert!(house.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
+            }
+            house.movable_only.set(true);
+            for _ in 0..8 {
+                form_at_all_priorities(house);
+            }
+            assert!(house.memory.compact_stats().pgmigrate_success > 0, "{method}");
+        });
+    }
+}
+
+#[test]
+fn by_index_what_lies_on_lists_is_brought_home() {
+    in_house(&[], 7, |house| {
+        fill(house);
+        for (pageblock, left) in [(12, 80), (9, 60), (5, 40)] {
+            thin_out(house, pageblock, left);
+        }
+        assert!(house.memory.held_by_cpus() > 0);
+        let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+        assert_eq!(result, Compacted::Success);
+        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.check();
+    });
+}
+
 /// Frees one page in eight, neighbours long after one another: most of them lie in the depot then.
 fn fill_depot(house: &House<'_, '_>) {
     fill(house);
