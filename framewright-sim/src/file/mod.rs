@@ -30,7 +30,10 @@
 //! | `release`   | taking pages out of the cache, and what must not be              |
 //! | `shootdown` | flushing, as the library wants it done                           |
 //! | `owner`     | the cache as the owner of pages that the library reclaims        |
-//! | `seat`      | the library with a cache, and what one CPU does for both         |
+//! | `keep`      | the library with a cache: what CPUs share                        |
+//! | `background` | background reclaim of a node, on its CPUs in turn              |
+//! | `hands`     | what a CPU serves faults with                                    |
+//! | `seat`      | what a CPU does for its programs, and for the kernel             |
 //! | `costs`     | what the kernel around the library takes                         |
 //!
 //! # Limits
@@ -39,9 +42,12 @@
 //! only through mappings. A page table of an area stays until the area goes.
 
 mod area;
+mod background;
 mod cache;
 mod costs;
 mod fault;
+mod hands;
+mod keep;
 mod owner;
 mod page;
 mod readahead;
@@ -59,8 +65,9 @@ pub use area::AreaId;
 pub use cache::{CacheStats, FileSpec, PageCache};
 pub use costs::FileCosts;
 pub use fault::Touched;
+pub use keep::{Keep, Parts};
 pub use rmap::Unmapped;
-pub use seat::{Keep, Parts, Seat};
+pub use seat::Seat;
 pub use shootdown::FlushCosts;
 pub use store::{Failures, StoreError, StoreSpec, StoreStats};
 pub use writeback::Written;

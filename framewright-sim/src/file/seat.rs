@@ -1,23 +1,14 @@
-//! The library with a page cache on a machine, and what one CPU of it does for both.
+//! What one CPU does for the programs that it runs, and for the kernel.
 
-use std::cell::Cell;
-
-use framewright::{
-    CpuId, CpuToken, Memory, NodeId, Order, Pfn, Request, ZoneId, ZoneKind,
-    platform::{Need, Relief},
-    reclaim::{Kswapd, PageKind, PageOwner, Reclaim, Rest, Shadow, WriteError},
-    tlb::{BatchSlot, Flusher, Shootdown},
-};
+use framewright::{CpuId, Pfn, reclaim::WriteError, tlb::BatchSlot};
 
 use super::{
-    AreaId, FileId, FileTrouble, FlushCosts, PageCache, StoreError, Supply, Touched, Written,
-    owner::{self, Owner},
-    shootdown::Counted,
+    AreaId, FileTrouble, Keep, StoreError, Supply, Touched, Written, background::Background,
+    hands::Hands, owner,
 };
 use crate::{
-    engine::{Cpu, Machine, WaitQueue},
-    platform::{LentRelief, Simulated},
-    process::{Access, FrameSource, SpaceId},
+    engine::Cpu,
+    process::{Access, SpaceId},
 };
 
 /// Pages that are made clean with one flush.
@@ -28,183 +19,6 @@ const WRITES: u64 = 1_000_000;
 /// `dirty_background_ratio` of 10 %.
 const BACKGROUND_SHARE: u64 = 10;
 
-/// What CPUs share. Made outside a run, lent to the machine for one.
-pub struct Keep<'k, 'm> {
-    machine: &'k Machine,
-    memory: &'k Memory<'m, Simulated>,
-    cache: &'k PageCache,
-    shootdown: &'k Counted<'k, 'm>,
-    reclaim: Reclaim<'k, 'm, Simulated>,
-    /// CPUs that have nothing to do, by number.
-    idle: Vec<WaitQueue>,
-    /// By node.
-    backgrounds: Vec<Background<'k, 'm>>,
-    /// Requests that had to reclaim themselves.
-    stalls: Cell<u64>,
-}
-
-/// Parts of a [`Keep`] that it borrows.
-pub struct Parts<'p, 'm> {
-    /// The machine.
-    pub machine: &'p Machine,
-    /// Its memory, made with LRU lists.
-    pub memory: &'p Memory<'m, Simulated>,
-    /// The cache above it.
-    pub cache: &'p PageCache,
-    /// The place where the memory's platform looks for relief.
-    pub relief: &'p LentRelief,
-}
-
-impl<'p, 'm> Parts<'p, 'm> {
-    /// Runs `body` with the parts put together: interrupts are served, and requests that are short
-    /// of memory reclaim.
-    ///
-    /// # Panics
-    ///
-    /// If the memory has no LRU lists.
-    pub fn together<R>(&self, body: impl FnOnce(&Keep<'_, 'm>) -> R) -> R {
-        let owner = Owner::new(self.cache, self.machine);
-        let owner: &dyn PageOwner<Simulated> = &owner;
-        let shootdown = Counted::new(self.memory, self.cache.mmu());
-        let dynamic: &dyn Shootdown = &shootdown;
-        let reclaim = Reclaim::new(self.memory, owner, dynamic).expect("LRU lists");
-        let nodes = &self.machine.model().nodes;
-        let last = nodes.iter().max().copied().unwrap_or_default();
-        let keep = Keep {
-            machine: self.machine,
-            memory: self.memory,
-            cache: self.cache,
-            shootdown: &shootdown,
-            reclaim,
-            idle: nodes.iter().map(|_| WaitQueue::default()).collect(),
-            backgrounds: (0..=last).map(|node| Background::new(reclaim, nodes, node)).collect(),
-            stalls: Cell::new(0),
-        };
-        self.relief.lend(&keep, || body(&keep))
-    }
-}
-
-impl<'k, 'm> Keep<'k, 'm> {
-    /// The seat of a CPU.
-    ///
-    /// # Panics
-    ///
-    /// If somebody has it.
-    #[must_use]
-    pub fn seat(&self, cpu: CpuId) -> Seat<'_, 'k, 'm> {
-        let serves = |background: &&Background<'_, '_>| background.cpus.contains(&cpu);
-        let background = self.backgrounds.iter().find(serves);
-        let token = self.memory.cpu(cpu).expect("a CPU of its own");
-        Seat { hands: Hands { keep: self, token }, background, running: None }
-    }
-
-    /// Reclaim, for who wants to look at its books.
-    #[must_use]
-    pub fn reclaim(&self) -> Reclaim<'k, 'm, Simulated> {
-        self.reclaim
-    }
-
-    /// What flushes took so far.
-    #[must_use]
-    pub fn flush_costs(&self) -> FlushCosts {
-        self.shootdown.costs()
-    }
-
-    /// Requests that had to reclaim themselves.
-    #[must_use]
-    pub fn stalls(&self) -> u64 {
-        self.stalls.get()
-    }
-
-    fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Simulated> {
-        self.memory.flusher(cpu, self.shootdown)
-    }
-
-    fn current(&self) -> Cpu<'_> {
-        self.machine.current().expect("on a CPU")
-    }
-}
-
-impl Relief for Keep<'_, '_> {
-    fn reclaims_in_background(&self) -> bool {
-        true
-    }
-
-    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        let Some(background) = self.backgrounds.get(node.index()) else { return };
-        if self.reclaim.wake(node, order, highest) {
-            let cpu = self.current();
-            background.due.set(cpu.now());
-            self.idle[background.turn().index()].wake_all(cpu);
-        }
-    }
-
-    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
-        self.stalls.set(self.stalls.get() + 1);
-        self.reclaim.direct(need, frames)
-    }
-
-    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
-        Some(self.reclaim.reclaimable(zone))
-    }
-}
-
-/// Background reclaim of a node. It wanders from one of its CPUs to the next, a step on each, as a
-/// scheduler would move it that has as many programs as CPUs besides.
-struct Background<'k, 'm> {
-    /// None while a CPU is at it.
-    kswapd: Cell<Option<Kswapd<'k, 'm, Simulated>>>,
-    cpus: Vec<CpuId>,
-    turn: Cell<usize>,
-    /// When there is something to do for it.
-    due: Cell<u64>,
-}
-
-impl<'k, 'm> Background<'k, 'm> {
-    /// That of a node: on its CPUs, or on the machine's first if it has none.
-    fn new(reclaim: Reclaim<'k, 'm, Simulated>, nodes: &[u8], node: u8) -> Self {
-        let near = (0..).zip(nodes).filter(|&(_, &of)| of == node);
-        let mut cpus: Vec<CpuId> = near.map(|(cpu, _)| CpuId::new(cpu)).collect();
-        if cpus.is_empty() {
-            cpus.push(CpuId::new(0));
-        }
-        let kswapd = NodeId::new(node).and_then(|node| reclaim.kswapd(node));
-        Self { kswapd: Cell::new(kswapd), cpus, turn: Cell::new(0), due: Cell::new(u64::MAX) }
-    }
-
-    /// The CPU whose turn it is.
-    fn turn(&self) -> CpuId {
-        self.cpus[self.turn.get()]
-    }
-
-    fn wants(&self, cpu: CpuId, now: u64) -> bool {
-        self.due.get() <= now && self.turn() == cpu
-    }
-
-    /// A step on `cpu`, whose turn it is.
-    fn step(&self, cpu: Cpu<'_>, token: &mut CpuToken<'_, 'm, Simulated>) {
-        let Some(mut kswapd) = self.kswapd.take() else { return };
-        // Whoever wakes it from now on, wakes it for something new.
-        self.due.set(u64::MAX);
-        let rest = kswapd.step(token);
-        self.kswapd.set(Some(kswapd));
-        let nap = Kswapd::<Simulated>::NAP * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
-        let due = match rest {
-            Rest::None => cpu.now(),
-            Rest::Nap => cpu.now() + nap,
-            Rest::Sleep => u64::MAX,
-        };
-        self.due.set(self.due.get().min(due));
-        self.turn.set((self.turn.get() + 1) % self.cpus.len());
-    }
-}
-
-/// What a CPU has to serve faults with.
-struct Hands<'s, 'k, 'm> {
-    keep: &'s Keep<'k, 'm>,
-    token: CpuToken<'k, 'm, Simulated>,
-}
-
 /// One CPU.
 pub struct Seat<'s, 'k, 'm> {
     hands: Hands<'s, 'k, 'm>,
@@ -214,7 +28,14 @@ pub struct Seat<'s, 'k, 'm> {
     running: Option<SpaceId>,
 }
 
-impl Seat<'_, '_, '_> {
+impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
+    pub(super) fn new(
+        hands: Hands<'s, 'k, 'm>,
+        background: Option<&'s Background<'k, 'm>>,
+    ) -> Self {
+        Self { hands, background, running: None }
+    }
+
     /// The program that the CPU runs touches page `page` of an area.
     ///
     /// # Errors
@@ -360,53 +181,5 @@ impl Seat<'_, '_, '_> {
             });
             keep.reclaim.written(cpu.id(), Pfn::new(frame.into()), result);
         }
-    }
-}
-
-impl Hands<'_, '_, '_> {
-    fn take(&mut self, cpu: Cpu<'_>, request: Request) -> Option<u32> {
-        let block = self.token.alloc(request).ok()?;
-        let frame = block.into_raw().0.get() as u32;
-        self.keep.cache.taken(cpu, frame);
-        Some(frame)
-    }
-}
-
-impl Supply for Hands<'_, '_, '_> {
-    fn entered(&mut self, cpu: Cpu<'_>) {
-        self.keep.reclaim.catch_up(cpu.id());
-    }
-
-    fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32> {
-        const PAGE: Request = Request::new(Order::ZERO, framewright::MigrateType::Movable);
-        let request = if cleared { PAGE.zeroed() } else { PAGE };
-        self.take(cpu, if needs { request } else { request.no_retry() })
-    }
-
-    fn table(&mut self, cpu: Cpu<'_>) -> Option<u32> {
-        const TABLE: Request = Request::new(Order::ZERO, framewright::MigrateType::Unmovable);
-        self.take(cpu, TABLE.zeroed())
-    }
-
-    fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]) {
-        if let Some(oracle) = self.keep.cache.mmu().oracle() {
-            frames.iter().for_each(|&frame| oracle.freed(cpu, frame));
-        }
-        FrameSource::give(&mut self.token, cpu, frames);
-    }
-
-    fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>) {
-        let (lru, pfn) = (self.keep.reclaim.lru(), Pfn::new(frame.into()));
-        match shadow {
-            None => lru.add(cpu.id(), pfn, PageKind::File),
-            Some(shadow) => {
-                let shadow = Shadow::from_raw(shadow);
-                lru.add_refaulted(cpu.id(), pfn, PageKind::File, shadow)
-            }
-        };
-    }
-
-    fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId) {
-        self.keep.flusher(cpu.id()).settle(self.keep.cache.owed(file));
     }
 }

@@ -36,8 +36,8 @@ pub enum Cost {
     ChooseBundles,
     /// Bundles chosen to leave the lists, one at a time: from rings, or under the zone lock.
     ChooseSingly,
-    /// Blocks without neighbours that were picked out of a batch on its way to the zone, or put
-    /// together to one again.
+    /// Blocks that were picked out of the bundles of a batch on its way to the zone, or put together
+    /// to bundles again.
     LooseBlocks,
     /// A request to the zone: whether it may, and what to book afterwards.
     Refill,

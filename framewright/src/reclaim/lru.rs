@@ -2,11 +2,9 @@
 
 use crate::{
     frame::Pfn,
-    memory::{Memory, Violation},
-    observe::{NodeStat, NodeStats},
+    memory::Memory,
+    observe::NodeStat,
     platform::{CpuId, Platform},
-    sync::Ordering,
-    zone::{NodeId, ZoneId},
 };
 
 use super::{
@@ -14,7 +12,7 @@ use super::{
     batch::{Batch, Entry, Move},
     flags::{Flags, Place},
     kind::LruList,
-    lists::{End, Lists},
+    lists::End,
     node::Held,
     state::{LruState, Page},
 };
@@ -192,109 +190,6 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         (0..self.memory.cpu_count()).for_each(|cpu| self.drain(CpuId::new(cpu)));
     }
 
-    /// Pages on a list of a node, possibly stale; those in batches are not counted.
-    #[must_use]
-    pub fn pages(&self, node: NodeId, list: LruList) -> u64 {
-        self.state.nodes.get(node.index()).map_or(0, |node| node.pages(list))
-    }
-
-    /// Pages of a zone on a list, possibly stale.
-    #[must_use]
-    pub fn zone_pages(&self, zone: ZoneId, list: LruList) -> u64 {
-        self.state.zones.get(zone.index()).map_or(0, |zone| zone.pages(list))
-    }
-
-    /// Pages of a node that are isolated.
-    #[must_use]
-    pub fn isolated(&self, node: NodeId, kind: PageKind) -> u64 {
-        self.state.nodes.get(node.index()).map_or(0, |node| node.isolated(kind))
-    }
-
-    /// Pages of a node whose writing reclaim has begun, and which are not written yet.
-    #[must_use]
-    pub fn writing(&self, node: NodeId) -> u64 {
-        self.state.nodes.get(node.index()).map_or(0, |node| node.writing())
-    }
-
-    /// Pages of a zone that reclaim could still free, at the most: those on its lists, without
-    /// anonymous ones where these have nowhere to go. What
-    /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable) wants to know.
-    #[must_use]
-    pub fn reclaimable(&self, zone: ZoneId) -> u64 {
-        let swap = self.state.can_swap();
-        let counts = |list: &&LruList| swap || list.kind() == PageKind::File;
-        let lists = LruList::EVICTABLE.iter().filter(counts);
-        lists.map(|&list| self.zone_pages(zone, list)).sum()
-    }
-
-    /// Counters of a node; all 0 if there is no such node.
-    #[must_use]
-    pub fn node_stats(&self, node: NodeId) -> NodeStats {
-        self.state.nodes.get(node.index()).map_or(NodeStats::default(), |node| node.stats())
-    }
-
-    /// Counters summed over the nodes.
-    #[must_use]
-    pub fn stats(&self) -> NodeStats {
-        let mut sum = NodeStats::default();
-        self.state.nodes.iter().for_each(|node| sum += node.stats());
-        sum
-    }
-
-    /// The list that a page is on, for people and tests; `None` if it is on none.
-    #[must_use]
-    pub fn list_of(&self, pfn: Pfn) -> Option<LruList> {
-        let page = self.state.page(self.memory, pfn)?;
-        (page.flags.place() == Place::Listed).then(|| page.flags.list())
-    }
-
-    /// Tests what must hold whenever nobody is in the middle of something: nothing is isolated
-    /// (I7), and lists, flags and counts agree. Walks every list.
-    ///
-    /// # Errors
-    ///
-    /// The first violation found.
-    pub fn check(&self) -> Result<(), Violation> {
-        for (number, node) in self.state.nodes.iter().enumerate() {
-            if PageKind::ALL.iter().any(|&kind| node.isolated(kind) != 0) {
-                return Err(violation("pages of a node are left isolated", number as u64));
-            }
-            node.with_lists(self.platform(), |held| self.check_lists(number, held.lists()))?;
-        }
-        let isolated = |flags: &Flags| flags.place() == Place::Isolated;
-        match self.state.flags.iter().position(isolated) {
-            Some(slot) => {
-                let at = self.state.pfn_of(slot as u32).get();
-                Err(violation("a page is left isolated", at))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn check_lists(&self, node: usize, lists: &Lists<'m>) -> Result<(), Violation> {
-        for list in LruList::ALL {
-            let mut count = 0;
-            for slot in lists.walk(list) {
-                let page = self.state.page_at(slot);
-                let at = page.pfn().get();
-                if page.zone.node.index() != node {
-                    return Err(violation("a page is on the list of another node", at));
-                }
-                if page.flags.place() != Place::Listed || page.flags.list() != list {
-                    return Err(violation("a page is on another list than its flags say", at));
-                }
-                count += 1;
-            }
-            let zones = self.state.zones.iter().filter(|zone| zone.node.index() == node);
-            if count != lists.length(list)
-                || count != zones.map(|z| z.pages(list)).sum::<u64>() as u32
-            {
-                return Err(violation("the length of a list is not what was counted", node as u64));
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn platform(&self) -> &'a P {
         self.memory.platform()
     }
@@ -409,16 +304,5 @@ impl<P: Platform> Page<'_, '_, P> {
     pub(super) fn end(&self) {
         self.node.sub_isolated(self.flags.kind(), 1);
         self.flags.forget();
-    }
-}
-
-fn violation(what: &'static str, at: u64) -> Violation {
-    Violation { what, at }
-}
-
-/// Whether the memory is known to have somewhere for anonymous pages.
-impl<P: Platform> Lru<'_, '_, P> {
-    pub(super) fn set_can_swap(&self, can: bool) {
-        self.state.swap.store(can, Ordering::Relaxed);
     }
 }

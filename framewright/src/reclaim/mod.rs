@@ -29,13 +29,13 @@
 //! |---|---|---|
 //! | `flags`, `lists`, `node` | the lists, and the claims on pages | holders of the LRU lock of the node |
 //! | `batch` | moves that wait for that lock | their CPU, and who drains it |
-//! | `lru` | the lists as the embedder sees them | |
+//! | `lru`, `info` | the lists as the embedder sees them | |
 //! | `owner` | the questions to the embedder | never asked under a lock of the library |
 //! | `scan`, `balance`, `sweep` | how far which list is looked through | the pass itself |
-//! | `cluster`, `shrink`, `active` | what happens to pages | the pass itself |
+//! | `cluster`, `shrink`, `verdict`, `active` | what happens to pages | the pass itself |
 //! | `retire` | frames on their way through the flush batch | the pass itself |
 //! | `workingset` | pages that come back too soon | |
-//! | `direct`, `kswapd`, `throttle` | who reclaims when, and for how long | |
+//! | `direct`, `kswapd`, `wakeup`, `throttle` | who reclaims when, and for how long | |
 //!
 //! The LRU lock is taken with interrupts masked, before the lists of a CPU and the zone lock in the
 //! order of locks; neither is ever taken under it.
@@ -46,6 +46,7 @@ mod batch;
 mod cluster;
 mod direct;
 mod flags;
+mod info;
 mod kind;
 mod kswapd;
 mod lists;
@@ -59,6 +60,8 @@ mod state;
 mod sweep;
 mod throttle;
 mod trace;
+mod verdict;
+mod wakeup;
 mod workingset;
 
 use crate::{
@@ -166,7 +169,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// Asks the owner whether anonymous pages have somewhere to go, and remembers it.
     fn ask_for_swap(&self) -> bool {
         let can = self.memory.tuning().reclaim.swappiness > 0 && self.owner.can_swap();
-        self.lru().set_can_swap(can);
+        self.state.set_can_swap(can);
         can
     }
 

@@ -10,8 +10,8 @@ use crate::{
 
 use super::{
     kind::{LruList, PageKind},
-    kswapd::KswapdWords,
     lists::{End, Link, Lists},
+    wakeup::KswapdWords,
 };
 
 /// A zone as the lists see it.

@@ -25,12 +25,13 @@ use crate::{
 };
 
 use super::{
-    PageState, Reclaim, Reference, Released, Unmapped, WriteOut,
+    PageState, Reclaim, Released, Unmapped, WriteOut,
     cluster::{Cluster, Pages},
     flags::Flags,
     kind::PageKind,
     retire::Retire,
     scan::{By, Scan, Seen},
+    verdict::{Verdict, verdict},
     workingset::Shadow,
 };
 
@@ -329,68 +330,5 @@ impl Pass<'_> {
         if activate {
             self.activate |= pages;
         }
-    }
-}
-
-/// What becomes of a page that was used or not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
-    Reclaim,
-    OnlyIfClean,
-    Activate,
-    Keep,
-}
-
-fn verdict(flags: &Flags, reference: Reference, kind: PageKind) -> Verdict {
-    if reference.locked {
-        return Verdict::Activate;
-    }
-    if reference.contended {
-        return Verdict::Keep;
-    }
-    let was_referenced = flags.clear(Flags::REFERENCED);
-    if reference.young > 0 {
-        flags.set(Flags::REFERENCED);
-        let is_code = reference.executable && kind == PageKind::File;
-        return if was_referenced || reference.young > 1 || is_code {
-            Verdict::Activate
-        } else {
-            Verdict::Keep
-        };
-    }
-    if was_referenced && kind == PageKind::File { Verdict::OnlyIfClean } else { Verdict::Reclaim }
-}
-
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_that_was_used_once_is_kept_once() {
-        let flags = Flags::new();
-        let used = Reference { young: 1, ..Reference::default() };
-        assert_eq!(verdict(&flags, used, PageKind::File), Verdict::Keep);
-        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::OnlyIfClean);
-        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::Reclaim);
-    }
-
-    #[test]
-    fn a_page_that_is_used_again_and_again_is_activated() {
-        let flags = Flags::new();
-        let used = Reference { young: 1, ..Reference::default() };
-        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Keep);
-        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Activate);
-        let often = Reference { young: 2, ..Reference::default() };
-        assert_eq!(verdict(&Flags::new(), often, PageKind::File), Verdict::Activate);
-        let code = Reference { executable: true, ..used };
-        assert_eq!(verdict(&Flags::new(), code, PageKind::File), Verdict::Activate);
-        assert_eq!(verdict(&Flags::new(), code, PageKind::Anon), Verdict::Keep);
-    }
-
-    #[test]
-    fn anonymous_pages_that_were_used_may_be_written() {
-        let flags = Flags::new();
-        flags.set(Flags::REFERENCED);
-        assert_eq!(verdict(&flags, Reference::default(), PageKind::Anon), Verdict::Reclaim);
     }
 }

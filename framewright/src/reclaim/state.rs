@@ -42,6 +42,10 @@ impl<'m, P: Platform> LruState<'m, P> {
         self.swap.load(Ordering::Relaxed)
     }
 
+    pub(super) fn set_can_swap(&self, can: bool) {
+        self.swap.store(can, Ordering::Relaxed);
+    }
+
     /// The page in a frame; `None` if the memory has no such frame.
     pub(super) fn page(&self, memory: &Memory<'m, P>, pfn: Pfn) -> Option<Page<'_, 'm, P>> {
         let (zone, frame) = memory.find(pfn, Order::ZERO)?;

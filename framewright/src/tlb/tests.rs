@@ -282,6 +282,18 @@ fn nobody_is_interrupted_who_has_flushed_since() {
 }
 
 #[test]
+fn flushing_some_pages_is_not_forgetting_everything() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        assert_eq!(reclaim(machine, 0..4, false), []);
+        machine.on(0).flush(&machine.cpus(0), Scope::page(0, 9));
+        assert_eq!(machine.interrupts.get(), 3);
+        assert_eq!(machine.on(0).unpark(&mut |_| panic!("everybody reaches them")), 0);
+        machine.on(0).flush(&machine.cpus(0), Scope::Everything);
+        assert_eq!(machine.on(0).unpark(&mut |_| {}), 4);
+    });
+}
+
+#[test]
 fn catching_up_covers_what_was_unmapped_before_it_began() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         machine.on(1).caught_up(|| assert_eq!(reclaim(machine, 0..4, false), []));

@@ -10,7 +10,8 @@
 //! A depot is bounded, and is a loan: while blocks lie here their buddies cannot merge with them.
 //! So it is given back to the maps before anybody is refused or served from another type's
 //! pageblocks, and closed while memory is short or a pageblock is withheld. Only blocks without
-//! neighbours come here at all.
+//! neighbours come here, and those that one CPU frees in bursts because another allocates them: what
+//! goes round like that is still in a cache while it goes round fast.
 //!
 //! It lives inside the zone's lock. To the maps its blocks are allocated.
 //!

@@ -1,4 +1,4 @@
-//! Loose blocks: those without neighbours, as numbers of frames.
+//! Loose blocks: each by itself, as the number of its first frame.
 //!
 //! Beside bundles the other currency between the zone and the lists of a CPU. A bundle of one block
 //! says with 16 bytes what a number says with four, and has to be put together and taken apart.
@@ -112,7 +112,7 @@ impl Run {
 }
 
 impl Loose {
-    /// Two rings, and half of one.
+    /// A ring of one order, and half a ring of each of three others.
     pub(crate) const CAPACITY: usize = 320;
     /// As many as lists have orders by mobility, and some of another type.
     const RUNS: usize = 6;

@@ -117,9 +117,9 @@ impl Server {
     /// machine draws the same.
     fn rank(&mut self) -> u32 {
         let one = u64::from(self.random.u32(..));
-        let square = one * one >> 32;
-        let cube = square * one >> 32;
-        (cube * u64::from(self.objects) >> 32) as u32
+        let square = (one * one) >> 32;
+        let cube = (square * one) >> 32;
+        ((cube * u64::from(self.objects)) >> 32) as u32
     }
 }
 

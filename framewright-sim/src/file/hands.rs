@@ -1,0 +1,63 @@
+//! What a CPU serves faults with: frames of the library, and its lists.
+
+use framewright::{
+    CpuToken, MigrateType, Order, Pfn, Request,
+    reclaim::{PageKind, Shadow},
+};
+
+use super::{FileId, Keep, Supply};
+use crate::{engine::Cpu, platform::Simulated, process::FrameSource};
+
+/// What a CPU has to serve faults with.
+pub(super) struct Hands<'s, 'k, 'm> {
+    pub(super) keep: &'s Keep<'k, 'm>,
+    pub(super) token: CpuToken<'k, 'm, Simulated>,
+}
+
+impl Hands<'_, '_, '_> {
+    fn take(&mut self, cpu: Cpu<'_>, request: Request) -> Option<u32> {
+        let block = self.token.alloc(request).ok()?;
+        let frame = block.into_raw().0.get() as u32;
+        self.keep.cache.taken(cpu, frame);
+        Some(frame)
+    }
+}
+
+impl Supply for Hands<'_, '_, '_> {
+    fn entered(&mut self, cpu: Cpu<'_>) {
+        self.keep.reclaim.catch_up(cpu.id());
+    }
+
+    fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32> {
+        const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+        let request = if cleared { PAGE.zeroed() } else { PAGE };
+        self.take(cpu, if needs { request } else { request.no_retry() })
+    }
+
+    fn table(&mut self, cpu: Cpu<'_>) -> Option<u32> {
+        const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable);
+        self.take(cpu, TABLE.zeroed())
+    }
+
+    fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]) {
+        if let Some(oracle) = self.keep.cache.mmu().oracle() {
+            frames.iter().for_each(|&frame| oracle.freed(cpu, frame));
+        }
+        FrameSource::give(&mut self.token, cpu, frames);
+    }
+
+    fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>) {
+        let (lru, pfn) = (self.keep.reclaim.lru(), Pfn::new(frame.into()));
+        match shadow {
+            None => lru.add(cpu.id(), pfn, PageKind::File),
+            Some(shadow) => {
+                let shadow = Shadow::from_raw(shadow);
+                lru.add_refaulted(cpu.id(), pfn, PageKind::File, shadow)
+            }
+        };
+    }
+
+    fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId) {
+        self.keep.flusher(cpu.id()).settle(self.keep.cache.owed(file));
+    }
+}

@@ -1,0 +1,75 @@
+//! What a reference is worth.
+//!
+//! A page that was used once since it became inactive gets one more round; one that is used again,
+//! or by several, becomes active. Program code needs one use only: whoever runs it waits for it. A
+//! page of a file that was used a round ago goes if it is clean, but is not written for that yet.
+
+use super::{Reference, flags::Flags, kind::PageKind};
+
+/// What becomes of a page that was used or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It goes.
+    Reclaim,
+    /// It goes, unless it would have to be written for that.
+    OnlyIfClean,
+    /// It becomes active.
+    Activate,
+    /// It gets another round.
+    Keep,
+}
+
+/// Judges a page by who used it since the last look. Notes that in its flags.
+pub(super) fn verdict(flags: &Flags, reference: Reference, kind: PageKind) -> Verdict {
+    if reference.locked {
+        return Verdict::Activate;
+    }
+    if reference.contended {
+        return Verdict::Keep;
+    }
+    let was_referenced = flags.clear(Flags::REFERENCED);
+    if reference.young > 0 {
+        flags.set(Flags::REFERENCED);
+        let is_code = reference.executable && kind == PageKind::File;
+        return if was_referenced || reference.young > 1 || is_code {
+            Verdict::Activate
+        } else {
+            Verdict::Keep
+        };
+    }
+    if was_referenced && kind == PageKind::File { Verdict::OnlyIfClean } else { Verdict::Reclaim }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_was_used_once_is_kept_once() {
+        let flags = Flags::new();
+        let used = Reference { young: 1, ..Reference::default() };
+        assert_eq!(verdict(&flags, used, PageKind::File), Verdict::Keep);
+        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::OnlyIfClean);
+        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::Reclaim);
+    }
+
+    #[test]
+    fn a_page_that_is_used_again_and_again_is_activated() {
+        let flags = Flags::new();
+        let used = Reference { young: 1, ..Reference::default() };
+        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Keep);
+        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Activate);
+        let often = Reference { young: 2, ..Reference::default() };
+        assert_eq!(verdict(&Flags::new(), often, PageKind::File), Verdict::Activate);
+        let code = Reference { executable: true, ..used };
+        assert_eq!(verdict(&Flags::new(), code, PageKind::File), Verdict::Activate);
+        assert_eq!(verdict(&Flags::new(), code, PageKind::Anon), Verdict::Keep);
+    }
+
+    #[test]
+    fn anonymous_pages_that_were_used_may_be_written() {
+        let flags = Flags::new();
+        flags.set(Flags::REFERENCED);
+        assert_eq!(verdict(&flags, Reference::default(), PageKind::Anon), Verdict::Reclaim);
+    }
+}
