@@ -117,7 +117,7 @@ fn room_in_pageblocks_of_another_type_is_left_alone() {
 fn by_index_what_lies_on_lists_is_brought_home() {
     in_house(&[], 7, |house| {
         fill(house);
-        for (pageblock, left) in [(12, 80), (9, 60), (5, 40)] {
+        for (pageblock, left) in [(18, 120), (15, 100), (12, 80), (9, 60), (5, 40)] {
             thin_out(house, pageblock, left);
         }
         assert!(house.memory.held_by_cpus() > 0);
