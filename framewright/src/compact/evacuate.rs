@@ -64,6 +64,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 // What lies on the lists of CPUs or in the depot looks allocated, and nobody claims
                 // it. While the stretch is withheld the depot takes in nothing more.
                 self.memory.drain_every_cpu(site.id);
+                targets.drained();
                 drained = true;
                 job.result.left = used_in(site, start, end);
             } else if job.result.moved == before {

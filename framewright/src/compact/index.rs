@@ -23,9 +23,6 @@ use crate::{
 /// Searches for one pageblock to empty on behalf of a request.
 const ROUNDS: u32 = 16;
 
-/// More than any pageblock has.
-const ANY: u16 = PAGEBLOCK_FRAMES as u16 + 1;
-
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Compacts a zone by index.
     pub(super) fn run_by_index(
@@ -152,11 +149,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         };
         // Not before: from now on it only becomes emptier, so what is fuller stays so.
         let before = contents(site, source);
-        let below = if order > Order::PAGEBLOCK { ANY } else { before.free + 1 };
         let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
         let start = first + block;
         let stop = start + order.frames() as u32;
-        let mut room = Room::fuller_than(site.at, below);
+        let mut room = match order > Order::PAGEBLOCK {
+            true => Room::in_zone(site.at),
+            false => Room::as_full_as(site.at, source, before.free),
+        };
         let how = Evacuation { effort: goal.effort, all_or_none: true };
         let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);

@@ -20,6 +20,8 @@ pub(super) struct Room<'r, 'm, P: Platform> {
     at: Cpu<'r, 'm, P>,
     /// Pageblocks with as many free frames, or more, are left alone.
     below: u16,
+    /// The pageblock that is emptied into others as full or fuller.
+    source: Option<u32>,
     /// Where to look when the zone has no more.
     elsewhere: Option<&'r Memory<'m, P>>,
     stash: Bundles,
@@ -29,15 +31,23 @@ pub(super) struct Room<'r, 'm, P: Platform> {
 }
 
 impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
-    /// In pageblocks with fewer than `below` free frames.
-    pub(super) fn fuller_than(at: Cpu<'r, 'm, P>, below: u16) -> Self {
+    /// In any pageblock.
+    pub(super) fn in_zone(at: Cpu<'r, 'm, P>) -> Self {
         let (stash, left) = (Bundles::new(), Bundles::new());
-        Self { at, below, elsewhere: None, stash, left, taken: 0 }
+        Self { at, below: u16::MAX, source: None, elsewhere: None, stash, left, taken: 0 }
+    }
+
+    /// In pageblocks that are as full as pageblock `source`, of which `free` frames are free, or
+    /// fuller.
+    pub(super) fn as_full_as(at: Cpu<'r, 'm, P>, source: u32, free: u16) -> Self {
+        let mut room = Self::in_zone(at);
+        (room.below, room.source) = (free + 1, Some(source));
+        room
     }
 
     /// Anywhere in the memory, in the zone first.
     pub(super) fn anywhere(at: Cpu<'r, 'm, P>, memory: &'r Memory<'m, P>) -> Self {
-        let mut room = Self::fuller_than(at, u16::MAX);
+        let mut room = Self::in_zone(at);
         room.elsewhere = Some(memory);
         room
     }
@@ -91,6 +101,13 @@ impl<P: Platform> Targets for Room<'_, '_, P> {
 
     fn settle(&mut self) {
         self.give_left();
+    }
+
+    fn drained(&mut self) {
+        // All pageblocks are emptier than they looked.
+        if let Some(source) = self.source {
+            self.below = self.at.zone.contents(self.at.platform, source).free + 1;
+        }
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) trait Targets {
     fn left(&mut self, pfn: Pfn, order: Order);
     /// Frames that were left shall be free now, if they are not.
     fn settle(&mut self) {}
+    /// What CPUs held is free now.
+    fn drained(&mut self) {}
 }
 
 /// What became of some pages, in frames.
