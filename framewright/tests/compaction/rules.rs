@@ -124,10 +124,10 @@ fn by_index_what_lies_on_lists_is_brought_home() {
     in_house(&[], 7, |house| {
         fill(house);
         let thinned = [5, 9, 12, 15, 18];
-        thinned.map(|pageblock| thin_out(house, pageblock, 101));
+        thinned.iter().for_each(|&pageblock| thin_out(house, pageblock, 101));
         house.memory.drain_all();
         // One frame of each lies on a list.
-        thinned.map(|pageblock| thin_out(house, pageblock, 100));
+        thinned.iter().for_each(|&pageblock| thin_out(house, pageblock, 100));
         assert!(house.memory.held_by_cpus() > 0);
         let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_eq!(result, Compacted::Success);
