@@ -7,6 +7,7 @@
 
 mod error;
 mod keys;
+mod spelling;
 
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
@@ -295,7 +296,7 @@ impl Tuning {
     ///
     /// # Errors
     ///
-    /// [`TuningError::UnknownKey`] names the nearest key there is; [`TuningError::BadValue`]
+    /// [`TuningError::UnknownKey`] names the key that was probably meant; [`TuningError::BadValue`]
     /// says what the key takes and the nearest value it would take. The tuning is unchanged.
     pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
         let key = keys::find(path)?;
@@ -312,7 +313,7 @@ impl Tuning {
     ///
     /// # Errors
     ///
-    /// [`TuningError::UnknownKey`] names the nearest key there is.
+    /// [`TuningError::UnknownKey`] names the key that was probably meant.
     pub fn get<'t>(
         &self,
         path: &'t str,
