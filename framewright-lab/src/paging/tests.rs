@@ -71,7 +71,7 @@ fn a_server_reads_stores_and_writes_for_hours() {
     assert!(median(run, "workingset_refault_file") > 0.0);
     assert!(median(run, "stall_max_ns") > 90_000.0, "a read takes that long");
     assert!(!run.metrics.contains_key("last_hour_pct_of_best"), "it was no day");
-    let plot = plot(&result.runs, "cdn", "");
+    let plot = plot(&result.runs, &Work::Cdn(work), "");
     assert!(plot.panels.iter().all(|panel| panel.lines.len() == 1));
 }
 

@@ -5,6 +5,7 @@ use core::fmt;
 use super::{
     Auto, BulkFree, BulkTake, CompactMethod, FlushBatching, Hardening, HighOrderDrain, OwnerChoice,
     Tuning, TuningError,
+    spelling::{near, nearest},
 };
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
@@ -575,30 +576,7 @@ pub(super) fn find(path: &str) -> Result<&'static Key, TuningError<'_>> {
     if let Some(key) = KEYS.iter().find(|key| key.path == path) {
         return Ok(key);
     }
-    let best = nearest(path, KEYS.iter().map(|key| key.path));
-    let nearest = KEYS.iter().find(|key| Some(key.path) == best).unwrap_or(&KEYS[0]);
+    let best = near(path, KEYS.iter().map(|key| key.path));
+    let nearest = KEYS.iter().find(|key| Some(key.path) == best);
     Err(TuningError::UnknownKey { path, nearest })
-}
-
-fn nearest(text: &str, words: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    words.min_by_key(|word| distance(text.as_bytes(), word.as_bytes()))
-}
-
-/// Longest word the distance looks at; the rest of a longer one is ignored.
-const LONGEST: usize = 63;
-
-/// Edit distance (Levenshtein), one row at a time.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let (a, b) = (&a[..a.len().min(LONGEST)], &b[..b.len().min(LONGEST)]);
-    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|i| i);
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
