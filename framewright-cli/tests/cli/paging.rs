@@ -81,7 +81,7 @@ fn what_cannot_be_is_refused() {
     for (args, hint) in [
         (&["run", "cdn", "--machine", "host"][..], "--machine uniform:4"),
         (&["run", "mmap-read", "--machine", "host", "--disks", "3"], "--disks is for simulated"),
-        (&["run", "mmap-read", "--machine", "host:2", "--memory", "4MiB"], "--memory 48MiB"),
+        (&["run", "mmap-read", "--machine", "host:8", "--memory", "16MiB"], "--memory 144MiB"),
         (&["run", "mmap-read", "--readers", "people"], "processes, threads"),
         (&["run", "mmap-read", "--times", "1"], "2..=100"),
         (&["run", "mmap-read", "--machine", "uniform:64", "--memory", "64MiB"], "1024 MiB"),

@@ -80,11 +80,11 @@ fn what_leaves_is_rescued_while_its_contents_are_there() {
         let file = cache.files().next().unwrap();
         let me = pager.register().unwrap();
         let mut seat = pager.seat(&me).unwrap();
-        // What was used longest ago is read again, which is just being taken away.
+        // Back and back, until what is being taken away just now is read again.
         for page in 0..8_000 {
             read(&mut seat, file, std::iter::once(page));
-            if page > 2_000 && page % 3 == 0 {
-                read(&mut seat, file, [page - 1_900, page - 1_700].into_iter());
+            if page > 2_000 && page % 200 == 0 {
+                read(&mut seat, file, (page - 2_000..page - 1_000).rev());
             }
         }
         cache.stats()

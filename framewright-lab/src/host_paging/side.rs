@@ -130,8 +130,10 @@ impl Open<'_> {
                         scope.spawn(move || this.read(pager, place, first..end, start))
                     })
                     .collect();
+                // All are there; what is counted begins; they do.
                 start.wait();
                 let before = moment();
+                start.wait();
                 let ended: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
                 let after = moment();
                 over.store(true, Relaxed);
@@ -165,6 +167,7 @@ impl Open<'_> {
     ) -> Result<(), PagingError> {
         let me = pager.register();
         // Whoever cannot register must not keep the others waiting.
+        start.wait();
         start.wait();
         let me = me?;
         let mut seat = pager.seat(&me)?;
