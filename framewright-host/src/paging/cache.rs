@@ -247,6 +247,12 @@ impl PageCache {
         self.count(file, PageState::has_failed)
     }
 
+    /// Whether a page is in memory that could go: nobody uses it, and it is clean.
+    pub(super) fn has_evictable(&self) -> bool {
+        let can_go = |page: &PageState| page.is_resident() && !page.is_dirty() && !page.is_fixed();
+        self.files().any(|file| self.count(file, can_go) > 0)
+    }
+
     fn count(&self, file: FileId, is: impl Fn(&PageState) -> bool) -> u64 {
         self.file(file).pages.iter().filter(|page| is(&page.state)).count() as u64
     }

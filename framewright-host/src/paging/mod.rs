@@ -72,6 +72,8 @@ mod pager;
 mod region;
 mod seat;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use cache::{FileId, PageCache, PagingStats};
 pub use error::PagingError;

@@ -198,6 +198,11 @@ impl PageState {
         self.0.load(Acquire) & DIRTY != 0
     }
 
+    /// Whether somebody uses it.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.0.load(Acquire) & PINS != 0
+    }
+
     pub(super) fn is_resident(&self) -> bool {
         self.0.load(Acquire) & RESIDENT != 0
     }

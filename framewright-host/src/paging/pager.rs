@@ -20,6 +20,7 @@ use super::{
     PageCache, PagingError, Seat,
     cache::{Slot, locked},
     leaving::Shooter,
+    owner::free,
 };
 use crate::{HostMachine, RegisteredCpu};
 
@@ -35,7 +36,7 @@ pub struct Pager<'p, 'm> {
 impl<'p, 'm> Pager<'p, 'm> {
     /// Runs `body`, which starts threads that use the cache. While it runs, requests that are short
     /// of memory reclaim, and a thread does so in the background: as the memory's last CPU, which is
-    /// to be left free for it.
+    /// to be left free for it. What is in memory in the end stays there; nothing is parked then.
     ///
     /// # Errors
     ///
@@ -127,6 +128,11 @@ impl<'p, 'm> Pager<'p, 'm> {
                 Rest::Sleep => self.bell.wait(None),
             }
         }
+        // Nobody else reclaims any more, and nobody shall wait for what is parked.
+        let flusher = self.memory.flusher(me, &self.shooter);
+        flusher.unpark_all(&mut |frames| {
+            frames.iter().for_each(|&frame| free(&mut token, frame));
+        });
     }
 
     /// Tells reclaim of pages that it wrote; how many. Not while it asks.

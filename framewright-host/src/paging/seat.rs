@@ -12,7 +12,7 @@ use super::{
     FileId, PageCache, Pager, PagingError, Reading, Writing,
     cache::{PageId, Slot, count},
     owner::free,
-    page::{Claim, Fix},
+    page::{Claim, Fix, PageState},
 };
 use crate::{HostMachine, wait::wait};
 
@@ -63,21 +63,20 @@ impl<'s, 'm> Seat<'s, 'm> {
         let (mut failed, mut in_use) = (None, None);
         for page in 0..cache.file(file).region.pages() {
             let id = PageId { file, page };
-            let state = &cache.page(id).state;
-            if !state.is_dirty() {
-                continue;
-            }
-            let Some(frame) = state.frame() else { continue };
-            if state.try_lock(frame).is_none() {
-                let (pages, _) = in_use.get_or_insert((0, page));
-                *pages += 1;
-                continue;
-            }
-            let result = if state.is_dirty() { cache.write(id, false) } else { Ok(()) };
-            state.unlock();
-            if let Err(reason) = result {
-                let (pages, _, _) = failed.get_or_insert((0, page, reason));
-                *pages += 1;
+            match lock_dirty(&cache.page(id).state) {
+                Dirty::No => {}
+                Dirty::InUse => {
+                    let (pages, _) = in_use.get_or_insert((0, page));
+                    *pages += 1;
+                }
+                Dirty::Locked => {
+                    let result = cache.write(id, false);
+                    cache.page(id).state.unlock();
+                    if let Err(reason) = result {
+                        let (pages, _, _) = failed.get_or_insert((0, page, reason));
+                        *pages += 1;
+                    }
+                }
             }
         }
         match (failed, in_use) {
@@ -95,24 +94,28 @@ impl<'s, 'm> Seat<'s, 'm> {
     /// As [`Seat::sync`], and nothing is given back of the file.
     pub fn clear_away(&mut self) -> Result<(), PagingError> {
         const AT_A_TIME: u64 = 1 << 12;
-        let files = self.pager.cache.files();
-        let result = files.map(|file| self.sync(file)).fold(Ok(()), Result::and);
-        let memory = self.pager.memory;
-        let reclaim = self.pager.reclaim();
-        // Twice, since pages that were used are kept once; and what some pass has isolated is back.
-        let mut rounds_without = 0;
-        while rounds_without < 3 {
+        /// Rounds without success before it gives up: about a tenth of a second.
+        const PATIENCE: u32 = 200;
+        let cache = self.pager.cache;
+        let result = cache.files().map(|file| self.sync(file)).fold(Ok(()), Result::and);
+        let (reclaim, cpu) = (self.pager.reclaim(), self.token.cpu());
+        let node = self.pager.memory.node_of(cpu);
+        let mut in_vain = 0;
+        while cache.has_evictable() && in_vain < PATIENCE {
             reclaim.lru().drain_all();
-            self.pager.tell_written(self.token.cpu());
-            let freed =
-                reclaim.shrink_node(self.token.cpu(), memory.node_of(self.token.cpu()), AT_A_TIME);
-            rounds_without = if freed == 0 { rounds_without + 1 } else { 0 };
+            self.pager.tell_written(cpu);
+            // Nothing, while others have isolated what is left.
+            let freed = reclaim.shrink_node(cpu, node, AT_A_TIME);
+            in_vain = if freed == 0 { in_vain + 1 } else { 0 };
+            wait(Wait::Memory, in_vain);
         }
-        let flusher = memory.flusher(self.token.cpu(), &self.pager.shooter);
-        flusher.unpark_all(&mut |frames| {
-            frames.iter().for_each(|&frame| free(&mut self.token, frame));
-        });
         result
+    }
+
+    /// Gives back a frame that reclaim has handed out.
+    #[cfg(test)]
+    pub(super) fn free(&mut self, frame: Pfn) {
+        free(&mut self.token, frame);
     }
 
     fn id(&self, file: FileId, page: u32) -> Result<PageId, PagingError> {
@@ -259,6 +262,31 @@ impl<'s, 'm> Seat<'s, 'm> {
             0 => lru.add(cpu, frame, PageKind::File),
             shadow => lru.add_refaulted(cpu, frame, PageKind::File, Shadow::from_raw(shadow)),
         };
+    }
+}
+
+/// Whether a page is dirty, and locked then.
+enum Dirty {
+    No,
+    Locked,
+    InUse,
+}
+
+/// Locks a page if it is dirty; waits for reclaim, which has it for a moment, but for no guard.
+fn lock_dirty(state: &PageState) -> Dirty {
+    let mut spins = 0;
+    loop {
+        let Some(frame) = state.frame().filter(|_| state.is_dirty()) else { return Dirty::No };
+        if state.try_lock(frame).is_some() {
+            if state.is_dirty() {
+                return Dirty::Locked;
+            }
+            state.unlock();
+        } else if state.is_fixed() {
+            return Dirty::InUse;
+        }
+        wait(Wait::Lock, spins);
+        spins = spins.saturating_add(1);
     }
 }
 

@@ -73,27 +73,6 @@ fn pages_that_are_used_again_stay() {
 }
 
 #[test]
-fn what_leaves_is_rescued_while_its_contents_are_there() {
-    let store = Tokens::new(8_000);
-    let shape = Shape { frames: 2048, ..Shape::new(FlushBatching::Lazy) };
-    let stats = shape.run(&[(store, 1)], |pager, cache| {
-        let file = cache.files().next().unwrap();
-        let me = pager.register().unwrap();
-        let mut seat = pager.seat(&me).unwrap();
-        // Back and back, until what is being taken away just now is read again.
-        for page in 0..8_000 {
-            read(&mut seat, file, std::iter::once(page));
-            if page > 2_000 && page % 200 == 0 {
-                read(&mut seat, file, (page - 2_000..page - 1_000).rev());
-            }
-        }
-        cache.stats()
-    });
-    let stats = stats.unwrap();
-    assert!(stats.rescued > 0, "{stats:?}");
-}
-
-#[test]
 fn what_is_stored_is_written_before_it_goes() {
     for batching in ALL {
         let store = Tokens::new(12_000);
