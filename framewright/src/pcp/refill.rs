@@ -5,7 +5,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
-    zone::{Access, ByOrder, Fallbacks, Loose, Refused},
+    zone::{Access, ByOrder, Fallbacks, Loose, Refused, Rights},
 };
 
 /// Times that a request which lacks a block, not memory, has a part of the depot given back: so long
@@ -121,7 +121,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
-        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how };
+        let unmixed = access.rights.has(Rights::UNMIXED);
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
         let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
         let mut patience = PATIENCE;
         loop {

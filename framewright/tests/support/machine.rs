@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     mem::MaybeUninit,
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -12,7 +12,7 @@ use std::{
 use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait, poison_word},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait, poison_word},
     sync::{PlainWord, SpinFlag},
 };
 
@@ -28,6 +28,8 @@ pub struct Machine {
     /// What was written into each frame last.
     contents: Mutex<HashMap<Pfn, u64>>,
     masked: AtomicU32,
+    /// Who reclaims and compacts, if anybody does.
+    pub relief: OnceLock<&'static (dyn Relief + Sync)>,
 }
 
 impl Machine {
@@ -48,6 +50,11 @@ impl Machine {
     /// Writes into all frames of a block, whoever owns them.
     pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
         self.fill(pfn, order, |_| value);
+    }
+
+    /// What was written into a frame last; 0 if nothing was.
+    pub fn read(&self, pfn: Pfn) -> u64 {
+        self.contents.lock().unwrap().get(&pfn).copied().unwrap_or(0)
     }
 
     fn fill(&self, pfn: Pfn, order: Order, value: impl Fn(Pfn) -> u64) {
@@ -103,7 +110,18 @@ unsafe impl Platform for Machine {
         (self.contents.lock().unwrap().get(&pfn) != Some(&poison_word(pfn))).then_some(0)
     }
 
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
+    fn copy(&self, to: Pfn, from: Pfn) {
+        self.assert_no_lock();
+        let value = self.read(from);
+        self.write(to, Order::ZERO, value);
+    }
+
+    fn relief(&self) -> &dyn Relief {
+        match self.relief.get() {
+            Some(relief) => *relief,
+            None => &NoRelief,
+        }
+    }
 
     fn now(&self) -> u64 {
         0
