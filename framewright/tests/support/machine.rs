@@ -5,7 +5,7 @@ use std::{
     mem::MaybeUninit,
     sync::{
         Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -28,6 +28,8 @@ pub struct Machine {
     /// What was written into each frame last.
     contents: Mutex<HashMap<Pfn, u64>>,
     masked: AtomicU32,
+    /// Nanoseconds.
+    time: AtomicU64,
 }
 
 impl Machine {
@@ -48,6 +50,11 @@ impl Machine {
     /// Writes into all frames of a block, whoever owns them.
     pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
         self.fill(pfn, order, |_| value);
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, nanos: u64) {
+        self.time.fetch_add(nanos, Ordering::Relaxed);
     }
 
     fn fill(&self, pfn: Pfn, order: Order, value: impl Fn(Pfn) -> u64) {
@@ -106,7 +113,7 @@ unsafe impl Platform for Machine {
     fn copy(&self, _to: Pfn, _from: Pfn) {}
 
     fn now(&self) -> u64 {
-        0
+        self.time.load(Ordering::Relaxed)
     }
 
     fn corruption(&self, report: &Corruption) {
