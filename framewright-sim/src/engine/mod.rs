@@ -61,7 +61,7 @@ pub use lock::{LockClass, LockId, LockStats};
 pub use model::{LineCosts, Model};
 pub use mutex::{Mutex, Shared};
 pub use queue::WaitQueue;
-pub use schedule::{NoSchedule, Schedule};
+pub use schedule::{Misfit, NoSchedule, Schedule};
 pub use search::{Exhaustive, Search};
 pub use set::CpuSet;
 
@@ -179,6 +179,13 @@ impl Machine {
     pub fn choices(&self) -> Vec<u16> {
         let mut scheduler = self.0.scheduler.borrow_mut();
         scheduler.hunt().map_or(Vec::new(), |hunt| hunt.log().to_vec())
+    }
+
+    /// What of a [`Schedule::Replay`] has had no place in the run: then this is another run than the
+    /// recorded one.
+    #[must_use]
+    pub fn misfit(&self) -> Option<Misfit> {
+        self.0.scheduler.borrow_mut().hunt().and_then(|hunt| hunt.misfit())
     }
 
     /// Steps at which somebody else might have been next; by the clock, switches.

@@ -33,7 +33,7 @@ pub(super) fn tenths(prices: &Library, cost: Cost) -> u64 {
         Cost::Relist => prices.relist,
         Cost::WholePageblocks => prices.whole_pageblocks,
         Cost::Fallback => prices.fallback,
-        Cost::Search => prices.search,
+        Cost::Search | Cost::ScanFrames => prices.search,
         Cost::RangePageblocks => prices.range_pageblocks,
         Cost::ChangePageblocks => prices.change_pageblocks,
         Cost::LruHold => prices.lru_hold,

@@ -10,12 +10,13 @@ use super::{
 };
 use crate::{
     buddy::{ABSENT, Buddy, Gigablock, Pageblock},
+    compact::{SkipHints, ZoneCompaction},
     frame::PAGEBLOCK_FRAMES,
     hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
     platform::{CpuId, OwnerLock, Platform},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
-    sync::{AtomicBool, AtomicU8, AtomicU32},
+    sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, Tlb, parked_capacity},
     tuning::Hardening,
     zone::{
@@ -37,6 +38,8 @@ pub struct Layout {
     ranges: usize,
     /// Chunks of the depots.
     chunks: usize,
+    /// Words of skip hints.
+    skip_words: usize,
     cpus: usize,
     /// Bytes and alignment of the hot part of a CPU's lists: its words are the machine's.
     pages: (usize, usize),
@@ -76,6 +79,7 @@ impl Layout {
             set_words: 0,
             ranges: 0,
             chunks: 0,
+            skip_words: 0,
             cpus: usize::from(config.cpus),
             pages: (size_of::<CpuPages<'_, P>>(), align_of::<CpuPages<'_, P>>()),
             slots: 0,
@@ -95,6 +99,7 @@ impl Layout {
             layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
             layout.ranges += zone.ranges + zone.absent;
             layout.chunks += Depot::chunks(depot_of(config, zone));
+            layout.skip_words += SkipHints::words(zone.pageblocks);
             let slots = slots_of(config, zone);
             layout.slots += slots;
             layout.slot_sets += BundleStore::set_words(slots);
@@ -131,6 +136,8 @@ impl Layout {
             Part::new::<u64>("pageblock sets", self.set_words, false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
             Part::new::<Chunk>("depots", self.chunks, false),
+            Part::new::<ZoneCompaction<'_>>("compaction", self.zones, false),
+            Part::new::<AtomicU64>("skip hints", self.skip_words, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
             Part::new::<LruLink>("LRU links plane", self.plane(self.planes.lru), false).optional(),
@@ -244,6 +251,7 @@ pub(super) struct Parts<'m, P: Platform> {
     pub(super) lists: &'m [CpuPages<'m, P>],
     pub(super) cpus: &'m [CpuState],
     pub(super) tlb: Tlb<'m, P>,
+    pub(super) compaction: &'m [ZoneCompaction<'m>],
     pub(super) planes: PlaneArrays<'m>,
     pub(super) lru: Option<LruState<'m, P>>,
 }
@@ -282,7 +290,8 @@ fn carve_parts<'m, P: Platform>(
     let zonelists = build_zonelists(rows, layout, config, zones);
     let lru = if layout.planes.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
-    Some(Parts { zones, zonelists, lists, cpus, tlb, planes, lru })
+    let compaction = carve_compaction(layout, config, carver)?;
+    Some(Parts { zones, zonelists, lists, cpus, tlb, compaction, planes, lru })
 }
 
 fn carve_lru<'m, P: Platform>(
@@ -313,6 +322,21 @@ fn carve_tlb<'m, P: Platform>(
     let base = zones.iter().map(Zone::base).min().unwrap_or_default();
     let tuning = config.tuning.tlb;
     Some(Tlb::new(tuning, layout.managed, cpus, Parked::new(base, groups, frames)))
+}
+
+fn carve_compaction<'m>(
+    layout: &Layout,
+    config: &Config<'_>,
+    carver: &mut Carver<'m>,
+) -> Option<&'m [ZoneCompaction<'m>]> {
+    let mut hints: &[AtomicU64] = carver.array(layout.skip_words, |_| AtomicU64::new(0))?;
+    let zones = config.zones().map(|zone| {
+        let words = SkipHints::words(zone.pageblocks);
+        let hints = hints.split_off(..words).unwrap_or_default();
+        ZoneCompaction::new((zone.pageblocks * PAGEBLOCK_FRAMES) as u32, hints)
+    });
+    let zones = carver.collect(layout.zones, zones)?;
+    Some(zones)
 }
 
 /// The arrays of all zones, of which each takes its part off the front.

@@ -31,6 +31,7 @@ mod depot;
 mod drain;
 mod index;
 mod lists;
+mod migrate;
 mod owner;
 #[cfg(all(test, feature = "loom"))]
 mod owner_loom;

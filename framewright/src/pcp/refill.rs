@@ -5,7 +5,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
-    zone::{Access, ByOrder, Fallbacks, Homebound, Loose, Refused},
+    zone::{Access, ByOrder, Fallbacks, Homebound, Loose, Refused, Rights},
 };
 
 /// What the lists say to a request.
@@ -118,7 +118,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
-        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how };
+        let unmixed = access.rights.has(Rights::UNMIXED);
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
         let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
         // What others bring meanwhile is not waited for: they may bring for ever.
         let mut left = None;

@@ -3,8 +3,9 @@
 use core::fmt;
 
 use super::{
-    Auto, BulkFree, BulkTake, FlushBatching, Hardening, HighOrderDrain, OwnerChoice, Tuning,
-    TuningError,
+    Auto, BulkFree, BulkTake, CompactMethod, FlushBatching, Hardening, HighOrderDrain, OwnerChoice,
+    Tuning, TuningError,
+    spelling::{near, nearest},
 };
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
@@ -218,6 +219,14 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.alloc.compaction_retries, 0, 1000),
     },
     Key {
+        path: "alloc.defrag_mode",
+        default: "off",
+        range: "on, off",
+        meaning: "whether types are mixed in a pageblock only after reclaim and compaction were tried",
+        source: "Linux 6.15: vm.defrag_mode",
+        field: |t| Field::Switch(&mut t.alloc.defrag_mode),
+    },
+    Key {
         path: "reclaim.swappiness",
         default: "60",
         range: "0 to 200",
@@ -289,6 +298,79 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.tlb.ranged_max, 0, 512),
     },
     Key {
+        path: "compact.method",
+        default: "index",
+        range: "index, scan",
+        meaning: "how compaction finds what to move where: by the headers of pageblocks, or by two \
+                  scanners that look at frames",
+        source: "Framewright; scan is what Linux does",
+        field: |t| Field::CompactMethod(&mut t.compact.method),
+    },
+    Key {
+        path: "compact.headers",
+        default: "64",
+        range: "1 to 65536",
+        meaning: "with compact.method=index: headers looked at for one pageblock to empty",
+        source: "Framewright",
+        field: |t| Field::number(&mut t.compact.headers, 1, 65536),
+    },
+    Key {
+        path: "compact.frames",
+        default: "2048",
+        range: "1 to 1048576 frames",
+        meaning: "with compact.method=index: frames moved for one request before it gives up",
+        source: "Framewright; some milliseconds",
+        field: |t| Field::number(&mut t.compact.frames, 1, 1 << 20),
+    },
+    Key {
+        path: "compact.extfrag_threshold",
+        default: "500",
+        range: "0 to 1000",
+        meaning: "costly orders are left to reclaim where the fragmentation index is not above this",
+        source: "Linux: vm.extfrag_threshold",
+        field: |t| Field::number(&mut t.compact.extfrag_threshold, 0, 1000),
+    },
+    Key {
+        path: "compact.proactiveness",
+        default: "20",
+        range: "0 to 100",
+        meaning: "how much is compacted before anybody asks; 0: nothing",
+        source: "Linux 5.9: vm.compaction_proactiveness",
+        field: |t| Field::number(&mut t.compact.proactiveness, 0, 100),
+    },
+    Key {
+        path: "compact.repair.reset_before_read",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: cached positions are reset before a run reads them",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.reset_before_read),
+    },
+    Key {
+        path: "compact.repair.detect_meeting",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: a free scanner that found nothing says how far it came",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.detect_meeting),
+    },
+    Key {
+        path: "compact.repair.unmarked_types",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: what is left alone for its type gets no skip hint",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.unmarked_types),
+    },
+    Key {
+        path: "compact.repair.reset_on_meeting",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: cached positions are reset as soon as scanners meet",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.reset_on_meeting),
+    },
+    Key {
         path: "hardening",
         default: "checked",
         range: "off, checked, paranoid",
@@ -342,6 +424,7 @@ pub(super) enum Field<'t> {
     BulkTake(&'t mut BulkTake),
     HighOrderDrain(&'t mut HighOrderDrain),
     FlushBatching(&'t mut FlushBatching),
+    CompactMethod(&'t mut CompactMethod),
     Hardening(&'t mut Hardening),
     Switch(&'t mut bool),
     OwnerChoice(&'t mut OwnerChoice),
@@ -381,6 +464,8 @@ const FLUSH_BATCHING: [(&str, FlushBatching); 4] = [
     ("all", FlushBatching::All),
     ("lazy", FlushBatching::Lazy),
 ];
+const COMPACT_METHOD: [(&str, CompactMethod); 2] =
+    [("index", CompactMethod::Index), ("scan", CompactMethod::Scan)];
 const HARDENING: [(&str, Hardening); 3] =
     [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
@@ -419,6 +504,7 @@ impl<'t> Field<'t> {
             Field::BulkTake(field) => *field = choose(&BULK_TAKE, value)?,
             Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
             Field::FlushBatching(field) => *field = choose(&FLUSH_BATCHING, value)?,
+            Field::CompactMethod(field) => *field = choose(&COMPACT_METHOD, value)?,
             Field::Hardening(field) => *field = choose(&HARDENING, value)?,
             Field::Switch(field) => *field = choose(&SWITCH, value)?,
             Field::OwnerChoice(field) => *field = choose(&OWNER_CHOICE, value)?,
@@ -446,6 +532,7 @@ impl<'t> Field<'t> {
             Field::BulkTake(field) => word(&BULK_TAKE, *field),
             Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
             Field::FlushBatching(field) => word(&FLUSH_BATCHING, *field),
+            Field::CompactMethod(field) => word(&COMPACT_METHOD, *field),
             Field::Hardening(field) => word(&HARDENING, *field),
             Field::Switch(field) => word(&SWITCH, *field),
             Field::OwnerChoice(field) => word(&OWNER_CHOICE, *field),
@@ -489,30 +576,7 @@ pub(super) fn find(path: &str) -> Result<&'static Key, TuningError<'_>> {
     if let Some(key) = KEYS.iter().find(|key| key.path == path) {
         return Ok(key);
     }
-    let best = nearest(path, KEYS.iter().map(|key| key.path));
-    let nearest = KEYS.iter().find(|key| Some(key.path) == best).unwrap_or(&KEYS[0]);
+    let best = near(path, KEYS.iter().map(|key| key.path));
+    let nearest = KEYS.iter().find(|key| Some(key.path) == best);
     Err(TuningError::UnknownKey { path, nearest })
-}
-
-fn nearest(text: &str, words: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    words.min_by_key(|word| distance(text.as_bytes(), word.as_bytes()))
-}
-
-/// Longest word the distance looks at; the rest of a longer one is ignored.
-const LONGEST: usize = 63;
-
-/// Edit distance (Levenshtein), one row at a time.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let (a, b) = (&a[..a.len().min(LONGEST)], &b[..b.len().min(LONGEST)]);
-    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|i| i);
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

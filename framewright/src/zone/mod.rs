@@ -20,12 +20,12 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        ABSENT, Buddy, Capture, Classes, IsolationRefused, MigrateType, PARTIAL, Pageblock,
-        Refusals,
+        ABSENT, Buddy, Capture, Classes, Contents, IsolationRefused, MigrateType, PARTIAL,
+        Pageblock, Refusals, Watch,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Platform, Section},
+    platform::{self, Cost, Miss, Platform, Section},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
@@ -114,6 +114,10 @@ impl<'m, P: Platform> Zone<'m, P> {
             managed: AtomicU64::new(free),
             marks: Marks::new(),
         }
+    }
+
+    pub(crate) fn id(&self) -> ZoneId {
+        self.place.id
     }
 
     /// The node it is on.
@@ -319,6 +323,16 @@ impl<'m, P: Platform> Zone<'m, P> {
         });
         self.managed.fetch_sub((removed << PAGEBLOCK_ORDER) as u64, Ordering::Relaxed);
         removed
+    }
+
+    /// What a pageblock holds.
+    pub(crate) fn contents(&self, platform: &P, pageblock: u32) -> Contents {
+        self.with(platform, |buddy| {
+            let hooks = self.hooks(platform);
+            hooks.pageblock(pageblock, Miss::Dependent, false, platform::Access::Read);
+            platform.cost(Cost::Search, 1);
+            buddy.contents(pageblock)
+        })
     }
 
     /// Withholds a pageblock from allocation.

@@ -28,7 +28,6 @@ and makes the CPUs that may have cached it forget it. Readers are processes with
 Memory is smaller than that of the published machines: what counts is how often it turns over; their
 watermarks are as far apart, in frames, as there. Kernels ran on 4 and 8 virtual CPUs; theirs are counts.
 A seed takes some 100 s; `--seeds 1` is enough for the counts, `--quick` for a look.",
-    draws: false,
     run,
 };
 
