@@ -1,6 +1,6 @@
 //! A CPU's side of the depot of a zone: which blocks go there, and giving them back to the maps.
 
-use super::{ListIndex, Lists, cpu::Cpu, lists::pack};
+use super::{ListIndex, Lists, cpu::Cpu, packing::pack};
 use crate::{
     buddy::{Bundle, Bundles},
     frame::Order,
