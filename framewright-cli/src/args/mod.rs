@@ -18,7 +18,7 @@ use clap::{Args as ArgGroup, Parser, Subcommand};
 use framewright_lab::micro::instructions::Workload;
 
 pub(crate) use hunt::{HuntArgs, What, Which};
-pub(crate) use machine::{Machine, simulated};
+pub(crate) use machine::{Host, Machine, simulated};
 pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;

@@ -25,7 +25,9 @@ pub(super) const MMAP_READ_EXAMPLES: &str = with_examples!(
     "  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
       Interrupts per reclaimed page, without and with batches.
   framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
-      Every page may be cached by every CPU: the shape of a cache server."
+      Every page may be cached by every CPU: the shape of a cache server.
+  framewright run mmap-read --machine host:1 --set tlb.batching=off --vs tlb.batching=lazy
+      No model: real memory, real files, and the kernel's interrupts, as it counts them."
 );
 
 pub(super) const CDN_EXAMPLES: &str = with_examples!(
@@ -76,10 +78,12 @@ pub(crate) struct CdnArgs {
 /// What both take.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PagingArgs {
-    /// uniform:N, a name that `framewright machines` lists, or FILE.toml
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml; mmap-read also on host:N,
+    /// with N threads over real memory
     #[arg(long, default_value = "uniform:4")]
     pub(crate) machine: Machine,
-    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB]
+    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512
+    /// MiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = memory)]
     pub(crate) memory: Option<Memory>,
     /// Draw what happened over time into this file, as SVG

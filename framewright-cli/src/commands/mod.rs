@@ -1,5 +1,6 @@
 //! The commands, one file each: do the work, make the report, print it.
 
+mod host_paging;
 mod hunt;
 mod large_memory;
 mod machines;

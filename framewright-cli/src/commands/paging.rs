@@ -9,7 +9,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::report::report;
+use super::{host_paging, report::report};
 use crate::args::{CdnArgs, FileReaders, Machine, MmapReadArgs, PagingArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -21,7 +21,11 @@ pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
         FileReaders::Threads => Readers::Threads,
     };
     let times = if args.common.run.quick { (args.times / 5).max(2) } else { args.times };
-    run(Work::MmapRead(MmapRead { readers, times, disks: args.disks }), &args.common)
+    let work = MmapRead { readers, times, disks: args.disks };
+    match &args.common.machine {
+        Machine::Host(host) => host_paging::mmap_read(work, *host, &args.common),
+        Machine::Simulated(..) => run(Work::MmapRead(work), &args.common),
+    }
 }
 
 /// `run cdn`.

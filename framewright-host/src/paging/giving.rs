@@ -230,7 +230,7 @@ impl Scratch {
     /// Whether vectors take far fewer interrupts than ranges, if that can be told: another thread has
     /// to run, and interrupts to be counted.
     fn is_batched(&self, ranges: &Kernel, vectors: &Kernel) -> Option<bool> {
-        const TRIES: u32 = 5;
+        const TRIES: u32 = 20;
         let processors = thread::available_parallelism().map_or(1, usize::from);
         if processors < 2 {
             return None;

@@ -2,7 +2,7 @@
 
 use super::moment::Interval;
 use crate::{
-    report::{Better, Metric, Run, Unit},
+    report::{Better, Metric, Run, Sides, Unit},
     workloads::Side,
 };
 
@@ -71,6 +71,13 @@ pub(super) fn run_of(side: &Side, rounds: &[Interval]) -> Run {
         metrics: FIGURES.iter().filter_map(metric).collect(),
         ..Run::default()
     }
+}
+
+/// A figure of two sides whose rounds took turns.
+pub(super) fn sides(before: &[Interval], after: &[Interval], name: &str) -> Option<Sides> {
+    let figure = FIGURES.iter().find(|figure| figure.name == name)?;
+    let values = |rounds: &[Interval]| rounds.iter().map(figure.of).collect::<Option<Vec<f64>>>();
+    Sides::paired(&values(before)?, &values(after)?, figure.unit, figure.better)
 }
 
 #[cfg(test)]

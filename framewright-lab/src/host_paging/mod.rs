@@ -32,7 +32,7 @@ use thiserror::Error;
 
 use crate::{
     record::Shootdowns,
-    report::{Check, Run},
+    report::{Check, Run, Sides},
     workloads::{Side, mmap_read::MmapRead},
 };
 use moment::Interval;
@@ -60,6 +60,15 @@ pub struct HostPagingResult {
     pub checks: Vec<Check>,
     /// How the kernel is told, and how interrupts are counted.
     pub notes: Vec<String>,
+    /// Every round of every side.
+    rounds: Vec<Vec<Interval>>,
+}
+
+impl HostPagingResult {
+    /// A figure of two sides, round by round.
+    pub(crate) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
+        figures::sides(self.rounds.get(before)?, self.rounds.get(after)?, metric)
+    }
 }
 
 /// Why it could not run.
@@ -155,7 +164,8 @@ impl HostPaging {
         let runs = runs.collect();
         let wrong = memories.iter_mut().find_map(|memory| memory.close().err());
         let found = memories.iter().map(side::Open::wrong_words).sum();
-        Ok(HostPagingResult { runs, checks: checks(found, wrong), notes })
+        let checks = checks(found, wrong);
+        Ok(HostPagingResult { runs, checks, notes, rounds: intervals })
     }
 
     /// Pages of each reader.
