@@ -1,6 +1,7 @@
 //! Reports as text.
 
 mod free_blocks;
+mod high_alloc;
 mod hunt;
 mod large_memory;
 mod machines;
@@ -16,6 +17,7 @@ mod workload;
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
+pub(crate) use high_alloc::high_alloc;
 pub(crate) use hunt::{hunt, hunt_list};
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::{machine, machines};
