@@ -15,6 +15,7 @@
 //! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
 //! | `check`    | invariants, at the end of every run and in between                     |
 //! | `host_memory` | hints about the memory of the host                                 |
+//! | `one_thread` | what only one thread may use, although its type may be shared         |
 
 pub mod check;
 pub mod engine;
@@ -22,7 +23,7 @@ pub mod file;
 pub mod host_memory;
 mod lent;
 pub mod machine;
-mod one_thread;
+pub mod one_thread;
 pub mod platform;
 pub mod process;
 pub mod scenario;
