@@ -64,10 +64,12 @@ fn many_pages_are_abandoned_at_once() {
     for (id, pfn) in (0..70).zip(&frames) {
         pages.resident.remove(pfn);
         pages.place.remove(&id);
-        // SAFETY: as above.
-        unsafe { world.token().free_raw(*pfn, Order::ZERO).unwrap() };
     }
     drop(pages);
+    for pfn in frames {
+        // SAFETY: as above.
+        unsafe { world.token().free_raw(pfn, Order::ZERO).unwrap() };
+    }
     world.check();
 }
 

@@ -155,7 +155,7 @@ boot_gdt_pointer:
 boot_pml4: .skip 4096
 boot_pdpt: .skip 4096
 boot_pd: .skip 4 * 4096
-    .skip 32768
+    .skip 131072
 boot_stack_end:
 
 # Written by the CPU that starts another one, for that one.
@@ -282,13 +282,18 @@ thread_begins:
     call *%r12
     ud2
 
-# probe_read(address: u64, found: *mut u64) -> bool: reads a word that may not be mapped. If it is
-# not, the page-fault handler goes on at probe_failed.
-.globl probe_read, probe_access, probe_failed
+# probe_read(address: u64, found: *mut u64) -> bool: reads a word that may not be mapped.
+# probe_write(address: u64, value: u64) -> bool: writes one.
+# If it is not, the page-fault handler goes on at probe_failed.
+.globl probe_read, probe_write, probe_failed
 probe_read:
-probe_access:
     mov (%rdi), %rax
     mov %rax, (%rsi)
+    mov $1, %eax
+    ret
+    .align 8
+probe_write:
+    mov %rsi, (%rdi)
     mov $1, %eax
     ret
 probe_failed:

@@ -8,7 +8,7 @@ pub(crate) const IST_STACKS: usize = 5;
 /// Bytes of the stack of an interrupt.
 const INTERRUPT_BYTES: usize = 16 * 1024;
 /// Bytes of the stack of a thread.
-const THREAD_BYTES: usize = 64 * 1024;
+const THREAD_BYTES: usize = 128 * 1024;
 
 /// A stack, which is never freed.
 #[derive(Clone, Copy)]

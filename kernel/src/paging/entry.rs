@@ -62,6 +62,14 @@ impl Entry {
         self.0 & PRESENT != 0
     }
 
+    pub(crate) const fn is_accessed(self) -> bool {
+        self.0 & ACCESSED != 0
+    }
+
+    pub(crate) const fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
     /// The frame that it leads to.
     pub(crate) const fn pfn(self) -> Pfn {
         Pfn::new((self.0 & FRAME) >> 12)

@@ -9,16 +9,19 @@
 //! | `entry` | what a page-table entry says |
 //! | `space` | address spaces: their tables, and which CPUs have them loaded |
 //! | `area` | what is behind the pages of an address space |
+//! | `probe` | touching a page that may not be mapped |
 //! | `fault` | giving who faults his page |
 //! | `unmap` | taking pages away, many at a time |
 
 mod area;
 mod entry;
 mod fault;
+pub(crate) mod probe;
 mod space;
 mod unmap;
 
 pub(crate) use area::{Area, Backing};
+pub(crate) use entry::Entry;
 pub(crate) use fault::serve;
 pub(crate) use space::{AddressSpace, Space, forget_everything, map_high_memory};
 pub(crate) use unmap::unmap;

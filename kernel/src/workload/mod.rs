@@ -5,11 +5,13 @@
 //! | `boot` | every CPU allocates, verifies and frees some |
 //! | `alloc-micro` | counts instructions of pairs of allocation and free |
 //! | `page-fault` | every CPU touches pages, and unmaps them |
+//! | `tlb-proof` | what CPUs have cached is out of reach after a flush, and not before |
 
 mod alloc_micro;
 mod boot;
 mod options;
 mod page_fault;
+mod tlb_proof;
 mod verdict;
 
 use crate::{
@@ -32,6 +34,7 @@ pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
         "boot" => boot::run(&mut report),
         "alloc-micro" => alloc_micro::run(&options, &mut report),
         "page-fault" => page_fault::run(&options, &mut report),
+        "tlb-proof" => tlb_proof::run(&options, &mut report),
         other => refuse(format_args!("there is no workload '{other}'")),
     }
 }
