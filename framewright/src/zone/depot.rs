@@ -21,8 +21,7 @@
 //! It lives inside the zone's lock. To the maps its blocks are allocated.
 //!
 //! Invariants: of a stack, every chunk but the top one is full; a chunk is on one stack, or unused;
-//! the blocks of all stacks together are no more frames than the limit; of a stack, no more blocks
-//! are surplus, and no more have lain there all the time, than there are.
+//! the blocks of all stacks together are no more frames than the limit.
 
 use core::{mem, ops::Range};
 
@@ -76,19 +75,16 @@ struct Stack {
     blocks: u32,
     /// The least that `blocks` has been in this interval.
     least: u32,
-    /// Of the blocks at the bottom, those that nobody needed in the last one.
-    surplus: u32,
 }
 
 impl Stack {
-    const EMPTY: Self = Self { top: NIL, bottom: NIL, blocks: 0, least: 0, surplus: 0 };
+    const EMPTY: Self = Self { top: NIL, bottom: NIL, blocks: 0, least: 0 };
 
     /// Some blocks have left.
     #[inline(always)]
     fn lose(&mut self, blocks: u32) {
         self.blocks -= blocks;
         self.least = self.least.min(self.blocks);
-        self.surplus = self.surplus.min(self.blocks);
     }
 
     /// Blocks in the top chunk; 0 if there is none.
@@ -114,6 +110,9 @@ pub(crate) struct Depot<'m> {
     unused: u32,
     frames: u64,
     limit: u64,
+    /// Of each stack, the blocks at the bottom that nobody needed in the last interval.
+    surplus: [u32; Kind::COUNT],
+    has_surplus: bool,
 }
 
 impl<'m> Depot<'m> {
@@ -129,8 +128,15 @@ impl<'m> Depot<'m> {
             chunk.next = if next < count { next } else { NIL };
         }
         let limit = if count == 0 { 0 } else { limit };
-        let stacks = [Stack::EMPTY; Kind::COUNT];
-        Self { stacks, chunks, unused: if count > 0 { 0 } else { NIL }, frames: 0, limit }
+        Self {
+            stacks: [Stack::EMPTY; Kind::COUNT],
+            chunks,
+            unused: if count > 0 { 0 } else { NIL },
+            frames: 0,
+            limit,
+            surplus: [0; Kind::COUNT],
+            has_surplus: false,
+        }
     }
 
     /// Frames in it.
@@ -159,21 +165,24 @@ impl<'m> Depot<'m> {
         Kind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(worth)
     }
 
-    /// A kind of which something is surplus.
+    /// A kind of which something is surplus still: nobody has needed it since, either.
     fn overfull(&self) -> Option<Kind> {
-        Kind::all().find(|kind| self.stacks[kind.get()].surplus > 0)
+        let left = |kind: &Kind| self.surplus[kind.get()].min(self.stacks[kind.get()].least);
+        Kind::all().find(|kind| left(kind) > 0)
     }
 
-    /// Whether anything is surplus.
+    /// Whether anything is surplus, or was when somebody last looked.
+    #[inline(always)]
     pub(crate) fn has_surplus(&self) -> bool {
-        self.overfull().is_some()
+        self.has_surplus
     }
 
     /// What has lain here since the last call was of no use: it is surplus from now on.
     pub(crate) fn end_interval(&mut self) {
-        for stack in &mut self.stacks {
-            (stack.surplus, stack.least) = (stack.least, stack.blocks);
+        for (stack, surplus) in self.stacks.iter_mut().zip(&mut self.surplus) {
+            (*surplus, stack.least) = (stack.least, stack.blocks);
         }
+        self.has_surplus = self.overfull().is_some();
     }
 
     /// Moves a chunk of what is to go home to `out`, which is empty: the coldest blocks of a kind.
@@ -182,10 +191,13 @@ impl<'m> Depot<'m> {
             Homebound::Surplus => self.overfull(),
             Homebound::For(of, order) => self.most_useful(of, order),
         };
+        self.has_surplus &= kind.is_some() || !matches!(which, Homebound::Surplus);
         let Some(kind) = kind else { return };
         let stack = &mut self.stacks[kind.get()];
         if stack.bottom == stack.top {
-            self.take(kind, CHUNK_BLOCKS, out, watch);
+            let surplus = mem::replace(&mut self.surplus[kind.get()], 0) as usize;
+            let most = if matches!(which, Homebound::Surplus) { surplus } else { CHUNK_BLOCKS };
+            self.take(kind, most, out, watch);
             return;
         }
         tell_of_stack(watch, kind);
@@ -198,10 +210,11 @@ impl<'m> Depot<'m> {
         chunk.next = mem::replace(&mut self.unused, bottom);
         self.chunks[above as usize].next = NIL;
         stack.bottom = above;
-        // Those that have lain here longest were among the surplus and the least.
-        stack.surplus = stack.surplus.saturating_sub(CHUNK_BLOCKS as u32);
-        stack.least = stack.least.saturating_sub(CHUNK_BLOCKS as u32);
         stack.blocks -= CHUNK_BLOCKS as u32;
+        // Those that have lain here longest were among these.
+        for count in [&mut stack.least, &mut self.surplus[kind.get()]] {
+            *count = count.saturating_sub(CHUNK_BLOCKS as u32);
+        }
         self.frames -= (CHUNK_BLOCKS as u64) << kind.order().get();
     }
 
