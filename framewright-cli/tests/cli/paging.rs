@@ -85,7 +85,7 @@ fn threads_read_real_files_from_real_memory() {
         let metric = &report["runs"][run]["metrics"]["unmaps_per_flush"]["median"];
         metric.as_f64().unwrap()
     };
-    assert!(of(0) == 1.0 && of(1) > 8.0, "{} {}", of(0), of(1));
+    assert!((0.99..=1.01).contains(&of(0)) && of(1) > 8.0, "{} {}", of(0), of(1));
     assert!(report["seed"].is_null(), "nothing is random");
 }
 
