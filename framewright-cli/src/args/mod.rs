@@ -1,5 +1,6 @@
 //! The command line as types. What is wrong with a value is found here, before any work.
 
+mod high_alloc;
 mod hunt;
 mod machine;
 mod number;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use clap::{Args as ArgGroup, Parser, Subcommand};
 use framewright_lab::micro::instructions::Workload;
 
+pub(crate) use high_alloc::{Flags as HighAllocFlags, HighAllocArgs};
 pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Host, Machine, simulated};
 pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
@@ -88,6 +90,7 @@ Examples:
   framewright run page-fault --machine skx-2s-112
   framewright run kbuild --machine host:2
   framewright run mmap-read --set tlb.batching=off --vs tlb.batching=lazy
+  framewright run high-alloc --flags thp --vs compact.method=scan
   framewright run alloc-micro --quick
   framewright run alloc-micro --instructions
   framewright run large-memory --quick
@@ -110,6 +113,10 @@ pub(crate) enum Run {
     /// A cache server: random reads and stores through one mapping larger than memory, for days
     #[command(after_help = paging::CDN_EXAMPLES)]
     Cdn(CdnArgs),
+    /// Huge pages asked of a machine that compiles, and of the same when it is idle (mmtests'
+    /// stress-highalloc)
+    #[command(after_help = high_alloc::EXAMPLES)]
+    HighAlloc(HighAllocArgs),
     /// Nanoseconds per operation, beside other allocators and the floor
     AllocMicro(AllocMicroArgs),
     /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,

@@ -84,7 +84,7 @@ pub(crate) struct PagingArgs {
     pub(crate) machine: Machine,
     /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512
     /// MiB]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = memory)]
     pub(crate) memory: Option<Memory>,
     /// Draw what happened over time into this file, as SVG
     #[arg(long, value_name = "FILE")]
@@ -92,6 +92,20 @@ pub(crate) struct PagingArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
+
+/// Memory that turns over within a time that anybody waits.
+fn memory(text: &str) -> Result<Memory, String> {
+    let memory: Memory = text.parse()?;
+    if memory.frames() > MOST_FRAMES {
+        let reason = "every GiB takes a processor some 3 seconds to be read ten times";
+        return Err(format!("the most there can be is {MOST_MEMORY}: {reason}"));
+    }
+    Ok(memory)
+}
+
+/// 64 GiB: minutes of a run, and 1.5 GiB of what a simulation knows of pages.
+const MOST_FRAMES: u64 = 64 << 18;
+const MOST_MEMORY: &str = "64GiB";
 
 /// Who reads.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -126,6 +140,14 @@ impl FromStr for Days {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_turns_over_in_minutes() {
+        assert_eq!(memory(MOST_MEMORY).map(Memory::frames), Ok(MOST_FRAMES));
+        for (text, hint) in [("8TiB", "the most there can be is 64GiB"), ("1", "the least")] {
+            assert!(memory(text).unwrap_err().contains(hint), "{text}");
+        }
+    }
 
     #[test]
     fn days_have_hundredths_and_bounds() {

@@ -51,6 +51,19 @@ fn a_server_tells_what_happened_over_time() {
 }
 
 #[test]
+fn pictures_say_what_was_read_and_by_which_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("read.svg");
+    let sides = ["--set", "tlb.batching=off", "--vs", "tlb.batching=lazy", "--times", "2"];
+    report_of(&[&["run", "mmap-read", "--svg", path.to_str().unwrap()], &sides[..]].concat());
+    let svg = fs::read_to_string(path).unwrap();
+    for text in ["read so far, in multiples of memory", "tlb.batching=off", "tlb.batching=lazy"] {
+        assert!(svg.contains(text), "{text} is missing in {svg}");
+    }
+    assert!(!svg.contains("hours"), "{svg}");
+}
+
+#[test]
 fn threads_read_real_files_from_real_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.json");
@@ -84,6 +97,7 @@ fn what_cannot_be_is_refused() {
         (&["run", "mmap-read", "--machine", "host:8", "--memory", "16MiB"], "--memory 144MiB"),
         (&["run", "mmap-read", "--readers", "people"], "processes, threads"),
         (&["run", "mmap-read", "--times", "1"], "2..=100"),
+        (&["run", "mmap-read", "--memory", "8TiB"], "'8TiB' for '--memory <SIZE>': the most"),
         (&["run", "mmap-read", "--machine", "uniform:64", "--memory", "64MiB"], "1024 MiB"),
         (&["run", "mmap-read", "--set", "tlb.batching=sometimes"], "off, clean-only, all, lazy"),
         (&["run", "cdn", "--days", "never"], "0.01 to 365 days"),

@@ -20,7 +20,7 @@ const LEFT: i32 = 76;
 const TOP: i32 = 40;
 const BOTTOM: i32 = 52;
 /// Space for labels at the ends of lines: as much as they need, within reason.
-const RIGHT: RangeInclusive<i32> = 60..=340;
+const RIGHT: RangeInclusive<i32> = 60..=360;
 /// What a character of a label takes, about.
 const CHARACTER: f64 = 7.4;
 
@@ -192,9 +192,9 @@ fn draw_line(
 ) -> Drawn {
     let colour = COLOURS[index % COLOURS.len()];
     let above = above.min(WIDER) as i32;
-    let stroke = colour.stroke_width(2 + 3 * above as u32);
+    let stroke = colour.stroke_width(2 + 2 * above as u32);
     chart.draw_series(LineSeries::new(points.iter().copied(), stroke))?;
-    let (filled, size) = (colour.filled(), 4 + 2 * above);
+    let (filled, size) = (colour.filled(), 4 + above);
     let points = points.iter().copied();
     match index % 4 {
         0 => chart.draw_series(points.map(|point| Circle::new(point, size, filled)))?,

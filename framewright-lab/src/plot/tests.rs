@@ -124,5 +124,5 @@ fn lines_that_coincide_are_all_seen() {
         .filter(|line| line.contains("#0072B2") || line.contains("#D55E00"))
         .filter_map(|line| line.split("stroke-width=\"").nth(1)?.split('"').next())
         .collect();
-    assert_eq!(widths, ["5", "2"], "{svg}");
+    assert_eq!(widths, ["4", "2"], "{svg}");
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Key, keys::Shown};
+use super::{Key, field::Shown};
 
 /// A setting that was refused.
 #[derive(Clone, Copy, Debug)]

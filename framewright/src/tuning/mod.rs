@@ -7,6 +7,7 @@
 
 mod compact;
 mod error;
+mod field;
 mod keys;
 mod spelling;
 
