@@ -233,7 +233,7 @@ fn quarantine_of(config: &Config<'_>) -> usize {
 
 /// Frames that may wait for a flush.
 fn parked_of(config: &Config<'_>) -> usize {
-    parked_capacity(&config.tuning.tlb, config.managed())
+    parked_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
 }
 
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].
