@@ -70,6 +70,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
+        // Nobody has to interrupt this CPU for what is parked, however long it takes.
+        self.catch_up(scan.cpu);
         let before = *progress;
         for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
             let want = sweep.left[at].min(self.memory.tuning().reclaim.cluster.into());

@@ -102,8 +102,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         if tuning.batching != FlushBatching::Lazy || self.tlb.parked() * 4 < self.tlb.parked_max() {
             return false;
         }
-        let oldest = published.oldest.load(Ordering::Relaxed);
-        let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(oldest));
+        // Not only those that are next: what comes after them waits for this CPU, too.
+        let middle = published.middle.load(Ordering::Relaxed);
+        let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(middle));
         if behind {
             self.forget_all();
         }

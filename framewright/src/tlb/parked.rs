@@ -3,6 +3,10 @@
 //! Groups of frames, each with the CPUs that may have cached translations to them and the epoch
 //! since which these have to have forgotten everything; oldest first. Epochs are assigned under the
 //! lock, so that they ascend.
+//!
+//! When three quarters of what may be parked are, one CPU flushes for the older half, and interrupts
+//! only those that have not flushed since; while it does, others go on to park. So every CPU has
+//! had its chance to forget by itself, and nobody queues to flush for the same frames.
 
 use super::{CpuMask, Flusher};
 use crate::{
@@ -28,13 +32,13 @@ impl Group {
 pub(super) struct Published {
     /// How many there are.
     pub(super) frames: AtomicU64,
-    /// The epoch of the oldest; 0 if there are none.
-    pub(super) oldest: AtomicU64,
+    /// The epoch of the middle one of the groups; 0 if there are none.
+    pub(super) middle: AtomicU64,
 }
 
 impl Published {
     pub(super) fn new() -> Self {
-        Self { frames: AtomicU64::new(0), oldest: AtomicU64::new(0) }
+        Self { frames: AtomicU64::new(0), middle: AtomicU64::new(0) }
     }
 }
 
@@ -144,8 +148,9 @@ impl<'m> Parked<'m> {
     /// Says how many frames there are, where that is read without the lock.
     fn publish(&self, published: &Published) -> u64 {
         let frames = self.frame_count as u64;
-        let oldest = self.oldest().map_or(0, |(group, _)| group.epoch);
-        published.oldest.store(oldest, Ordering::Relaxed);
+        let middle = (self.first_group + self.group_count / 2) % self.groups.len();
+        let middle = if frames > 0 { self.groups[middle].epoch } else { 0 };
+        published.middle.store(middle, Ordering::Relaxed);
         published.frames.store(frames, Ordering::Relaxed);
         frames
     }
