@@ -52,6 +52,8 @@ impl PageCache {
                 Fault::NotPresent => self.not_present(cpu, at, page, access, supply)?,
                 Fault::NotWritable => self.not_writable(cpu, at, page, supply),
             };
+            // It took its time: what was flushed on the way in may be long ago.
+            supply.entered(cpu);
             if let Some(until) = wait {
                 return Ok(Touched::Wait(until));
             }

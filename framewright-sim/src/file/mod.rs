@@ -95,7 +95,7 @@ pub enum FileTrouble {
 
 /// Where a cache gets frames on one CPU, and who keeps track of how its pages are used.
 pub trait Supply {
-    /// A program has faulted: the CPU is in the kernel.
+    /// A program has faulted, or is about to go on: the CPU is in the kernel.
     fn entered(&mut self, cpu: Cpu<'_>) {
         let _ = cpu;
     }

@@ -22,7 +22,7 @@ const FRAMES: u32 = 10;
 /// So few may wait that now and then one flush serves all that do.
 const LAZY: TlbTuning = TlbTuning {
     batching: FlushBatching::Lazy,
-    batch: 32,
+    batch: Auto::Fixed(32),
     parked_max: Auto::Fixed(2),
     ranged_max: 33,
 };

@@ -239,7 +239,7 @@ fn quarantine_of(config: &Config<'_>) -> usize {
 
 /// Frames that may wait for a flush.
 fn parked_of(config: &Config<'_>) -> usize {
-    parked_capacity(&config.tuning.tlb, config.managed())
+    parked_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
 }
 
 /// One part of the metadata.

@@ -4,13 +4,20 @@
 //! at the same pace everywhere. Anonymous pages and those of files differ in what it costs to be
 //! wrong about them; that is measured (pages read again, pages looked at in vain, pages written),
 //! and pressure goes where it costs less.
+//!
+//! A node with few pages begins deeper, where its lists are worth a cluster: a handful of pages
+//! would cost a hold of the LRU lock and a flush like a full one, and whoever needs memory would go
+//! on to the next node for the rest of it, and take that lock too.
 
-use crate::{platform::Platform, zone::Watermark};
+use crate::{
+    platform::Platform,
+    zone::{NodeId, Watermark, ZoneKind},
+};
 
 use super::{
     Reclaim,
     kind::{LruList, PageKind},
-    scan::Scan,
+    scan::{FIRST_PRIORITY, Scan},
 };
 
 /// Which kinds of active pages may become inactive in this pass.
@@ -70,6 +77,16 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 }
             }
         })
+    }
+
+    /// The priority at which a pass over a node begins: the first, or that at which all lists together
+    /// come to a cluster. What has hardly any pages is left a few steps to go, as everybody is.
+    pub(super) fn first_priority(&self, node: NodeId, highest: ZoneKind) -> u32 {
+        const FEW: u32 = 4;
+        let pages = |list| self.state.pages_up_to(node, list, highest);
+        let all: u64 = LruList::EVICTABLE.into_iter().map(pages).sum();
+        let cluster = self.memory.tuning().reclaim.cluster.max(1);
+        (all / u64::from(cluster)).max(1).ilog2().clamp(FEW, FIRST_PRIORITY)
     }
 
     /// The first rule that applies decides.

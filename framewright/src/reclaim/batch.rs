@@ -3,6 +3,7 @@
 //! Adding pages one by one would cost that lock per page, and it is the most contended of a node
 //! that reads much. A page in a batch is on no list yet, or still on its old one.
 
+use super::kept::Kept;
 use crate::{
     platform::{CpuId, Platform, Section},
     sync::SpinLock,
@@ -22,7 +23,7 @@ pub(super) enum Move {
 }
 
 /// Moves that a batch can hold.
-pub(super) const CAPACITY: usize = 63;
+pub(super) const CAPACITY: usize = 255;
 
 /// A move of a page.
 #[derive(Clone, Copy)]
@@ -63,21 +64,35 @@ impl Batch {
     }
 }
 
+/// What waits on a CPU: moves, and frames that reclaim keeps for it.
+struct Waiting {
+    moves: Batch,
+    kept: Kept,
+}
+
 /// The batch of a CPU. Its lock is next to never contended: others come only to drain it.
-pub(crate) struct CpuBatch<P: Platform>(SpinLock<P, Batch>);
+pub(crate) struct CpuBatch<P: Platform>(SpinLock<P, Waiting>);
 
 impl<P: Platform> CpuBatch<P> {
     pub(crate) fn new(cpu: CpuId) -> Self {
-        Self(SpinLock::new(Section::LruBatch(cpu), Batch::new()))
+        Self(SpinLock::new(
+            Section::LruBatch(cpu),
+            Waiting { moves: Batch::new(), kept: Kept::new() },
+        ))
     }
 
     /// As [`Batch::push`].
     pub(super) fn push(&self, platform: &P, entry: Entry, limit: usize) -> Option<Batch> {
-        self.0.with(platform, |batch| batch.push(entry, limit))
+        self.0.with(platform, |waiting| waiting.moves.push(entry, limit))
     }
 
     /// Takes all out.
     pub(super) fn take(&self, platform: &P) -> Batch {
-        self.0.with(platform, Batch::take)
+        self.0.with(platform, |waiting| waiting.moves.take())
+    }
+
+    /// Does something with the frames that are kept for the CPU.
+    pub(super) fn keeping<R>(&self, platform: &P, f: impl FnOnce(&mut Kept) -> R) -> R {
+        self.0.with(platform, |waiting| f(&mut waiting.kept))
     }
 }

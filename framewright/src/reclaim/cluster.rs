@@ -12,6 +12,7 @@ use crate::{
 
 use super::{
     Reclaim,
+    flags::Place,
     kind::{LruList, PageKind},
     lists::End,
     node::Held,
@@ -119,6 +120,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let platform = self.memory.platform();
         let want = want.min(self.memory.tuning().reclaim.cluster.into()) as usize;
         platform.point(Site::Reclaim);
+        self.state.node(scan.node).look_ahead(platform, list, want);
         self.state.node(scan.node).with_lists(platform, |lists| {
             self.take(scan, list, want, lists, &mut cluster);
         });
@@ -135,21 +137,51 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         lists: &mut Held<'_, 'm, P>,
         cluster: &mut Cluster,
     ) {
-        let mut looked = lists.lists().length(list);
-        while cluster.len < want && cluster.skipped < SKIP_MAX && looked > 0 {
+        let mut looked = lists.lists().length(list) as usize;
+        while cluster.skipped < SKIP_MAX && looked > 0 {
+            looked -= self.take_run(scan, list, want.min(cluster.len + looked), lists, cluster);
             let Some(slot) = lists.lists().tail(list) else { return };
-            looked -= 1;
             let page = self.state.page_at(slot);
-            if page.zone.kind > scan.highest {
-                page.unlink(lists);
-                page.link(lists, End::Head);
-                page.node.count(NodeStat::skip(page.zone.kind), 1);
-                lists.tell_of_skip();
-                cluster.skipped += 1;
-            } else if page.isolate(lists) {
-                cluster.push(&page);
+            if cluster.len == want || looked == 0 || page.zone.kind <= scan.highest {
+                return;
             }
+            looked -= 1;
+            page.unlink(lists);
+            page.link(lists, End::Head);
+            page.node.count(NodeStat::skip(page.zone.kind), 1);
+            lists.tell_of_skip();
+            cluster.skipped += 1;
         }
+    }
+
+    /// Takes pages off the tail as far as they are of zones that help, in one piece: none of the links
+    /// between them changes. How many.
+    fn take_run(
+        &self,
+        scan: &Scan,
+        list: LruList,
+        want: usize,
+        lists: &mut Held<'_, 'm, P>,
+        cluster: &mut Cluster,
+    ) -> usize {
+        let before = cluster.len;
+        let mut next = lists.lists().tail(list);
+        while cluster.len < want
+            && let Some(slot) = next
+        {
+            let page = self.state.page_at(slot);
+            if page.zone.kind > scan.highest || !page.flags.shift(Place::Listed, Place::Isolated) {
+                break;
+            }
+            page.zone.count(list, -1);
+            cluster.push(&page);
+            next = lists.next(slot);
+        }
+        let taken = cluster.len - before;
+        if taken > 0 {
+            lists.cut(list, taken as u32, next);
+        }
+        taken
     }
 
     /// Puts pages back on the lists that their flags say: to the tail those in `tail`, to the head
@@ -167,6 +199,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let platform = self.memory.platform();
         let mut abandoned = 0;
         platform.point(Site::Reclaim);
+        let slots = bits(some).map(|at| cluster.slot(at));
+        self.state.node(scan.node).bring(platform, slots);
         self.state.node(scan.node).with_lists(platform, |lists| {
             for at in bits(some) {
                 let end = if tail >> at & 1 == 1 { End::Tail } else { End::Head };

@@ -11,11 +11,12 @@ use crate::{
 use super::{
     Reclaim,
     retire::{Retire, Taker},
-    scan::{By, FIRST_PRIORITY, Progress, Scan},
+    scan::{By, CLUSTER_MAX, Progress, Scan},
 };
 
-/// Slots of the flush batches that are kept on the stack.
-pub(super) const BATCH_SLOTS: usize = 128;
+/// Slots of the flush batches that are kept on the stack: room for a cluster. What is flushed at
+/// once may be more.
+pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Frees about `frames` frames that the request could use, now, on its CPU, whose lists it
@@ -33,7 +34,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.memory.flusher(need.cpu, self.shootdown);
         let taker = Taker::Zones(self.memory, need.cpu);
-        let room = BATCH_SLOTS.min(self.memory.tuning().tlb.batch as usize);
+        let room = flusher.batch_room(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
         let reclaimed = self.reclaim_until_freed(need, frames.max(1), &mut retire);
         let freed = retire.freed().max(reclaimed);
@@ -71,6 +72,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             }
         }
         if retire.freed() < wanted {
+            retire.unpark_some();
+        }
+        if retire.freed() < wanted {
             retire.unpark_all();
         }
         reclaimed
@@ -85,13 +89,15 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         retire: &mut Retire<'_, '_, '_, 'm, P>,
     ) -> u64 {
         let may_io = need.request.may_io();
+        let first = self.first_priority(need.node, need.request.highest());
         let mut scan = Scan {
             by: By::Direct,
             cpu: need.cpu,
             node: need.node,
             highest: need.request.highest(),
             order: need.request.order(),
-            priority: FIRST_PRIORITY,
+            priority: first,
+            first,
             target: frames,
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
@@ -111,7 +117,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         progress.reclaimed
     }
 
-    /// Each node that has a zone which helps, once, nearest first.
+    /// Each node that has a zone which helps, once, nearest first. To begin with only the nearest:
+    /// what its list has at the end is often all used once, or all ready to go, and other nodes have
+    /// CPUs of their own that want their lists.
     fn sweep_nodes(
         &self,
         need: &Need,
@@ -120,6 +128,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         retire: &mut Retire<'_, '_, '_, 'm, P>,
     ) {
         let mut done = NodeMask::NONE;
+        let alone = scan.priority == scan.first;
         let access = Access::above(Watermark::High, scan.highest);
         for (_, at) in self.memory.candidates(need.cpu, need.request) {
             let node = at.zone.node();
@@ -131,7 +140,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             done = done.with(node);
             scan.node = node;
             self.sweep(scan, progress, retire);
-            if progress.reclaimed >= scan.target {
+            if alone || progress.reclaimed >= scan.target {
                 return;
             }
         }

@@ -27,7 +27,7 @@ use super::{
     Reclaim,
     direct::BATCH_SLOTS,
     retire::{Retire, Taker},
-    scan::{By, FIRST_PRIORITY, Progress, Scan},
+    scan::{By, Progress, Scan},
     sweep::Sweep,
     wakeup::KswapdWords,
 };
@@ -115,13 +115,15 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         reclaim.trace(cpu, || VmscanEvent::KswapdWake { node: self.node, order });
         reclaim.state.node(self.node).count(NodeStat::Pageoutrun, 1);
         let boosts = reclaim.boosts(self.node, highest);
+        let first = reclaim.first_priority(self.node, highest);
         let scan = Scan {
             by: By::Kswapd,
             cpu,
             node: self.node,
             highest,
             order,
-            priority: FIRST_PRIORITY,
+            priority: first,
+            first,
             target: self.target(highest),
             may_write: false,
             may_swap: false,
@@ -141,7 +143,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.reclaim.memory.flusher(token.cpu(), self.reclaim.shootdown);
-        let room = BATCH_SLOTS.min(self.reclaim.memory.tuning().tlb.batch as usize);
+        let room = flusher.batch_room(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, Taker::Token(token));
         self.reclaim.catch_up(round.scan.cpu);
         retire.unpark();
@@ -162,7 +164,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         if round.for_boost && !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
             // Really short of memory: with all means.
             round.for_boost = false;
-            round.scan.priority = FIRST_PRIORITY;
+            round.scan.priority = round.scan.first;
         }
         if !round.for_boost && self.reclaim.is_balanced(self.node, order, highest) {
             return false;

@@ -31,6 +31,16 @@ impl Link {
     fn older(&self) -> u32 {
         self.older.load(Ordering::Relaxed)
     }
+
+    /// The page that is taken after this one, as it looks without the lock.
+    pub(super) fn glance(&self) -> u32 {
+        self.newer()
+    }
+
+    /// Brings the cache line here to be written to, without changing anything.
+    pub(super) fn claim_line(&self) {
+        self.newer.fetch_or(0, Ordering::Relaxed);
+    }
 }
 
 /// Where a page is added.
@@ -72,6 +82,20 @@ impl<'m> Lists<'m> {
     /// The page that is taken after `slot`.
     pub(super) fn newer(&self, slot: u32) -> Option<u32> {
         some(self.links[slot as usize].newer())
+    }
+
+    /// Takes the last `count` pages off a list, which the caller has walked: `rest` is the one that is
+    /// taken next then. What links them stays as it was.
+    pub(super) fn cut(&mut self, list: LruList, count: u32, rest: Option<u32>) {
+        let ends = &mut self.ends[list as usize];
+        match rest {
+            Some(rest) => {
+                self.links[rest as usize].older.store(NONE, Ordering::Relaxed);
+                ends.tail = rest;
+            }
+            None => (ends.head, ends.tail) = (NONE, NONE),
+        }
+        ends.length -= count;
     }
 
     /// Adds a page that is on no list.
@@ -144,7 +168,15 @@ mod tests {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let slot = (random >> 33) as u32 % 64;
             let place = oracle.iter().position(|list| list.contains(&slot));
-            if let Some(place) = place {
+            if let Some(place) = place
+                && random >> 60 == 0
+            {
+                // Up to three off the tail.
+                let list = LruList::ALL[place];
+                let count = oracle[place].len().min(3);
+                oracle[place].drain(..count);
+                lists.cut(list, count as u32, oracle[place].front().copied());
+            } else if let Some(place) = place {
                 lists.remove(LruList::ALL[place], slot);
                 oracle[place].retain(|&other| other != slot);
             } else {

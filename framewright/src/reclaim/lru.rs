@@ -255,9 +255,11 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         while left != 0 {
             let number = left.trailing_zeros() as usize;
             left &= left - 1;
-            self.state.nodes[number].with_lists(self.platform(), |lists| {
-                let here = batch.entries().iter().filter(|e| node_of(e).index() == number);
-                here.for_each(|&entry| self.apply_one(lists, entry));
+            let node = &self.state.nodes[number];
+            let here = || batch.entries().iter().filter(|e| node_of(e).index() == number);
+            node.bring(self.platform(), here().map(|entry| entry.slot));
+            node.with_lists(self.platform(), |lists| {
+                here().for_each(|&entry| self.apply_one(lists, entry));
             });
         }
     }

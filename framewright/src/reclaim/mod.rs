@@ -34,6 +34,7 @@
 //! | `scan`, `balance`, `sweep` | how far which list is looked through | the pass itself |
 //! | `cluster`, `shrink`, `verdict`, `active` | what happens to pages | the pass itself |
 //! | `retire` | frames on their way through the flush batch | the pass itself |
+//! | `kept` | frames for the request that reclaims them | their CPU |
 //! | `workingset` | pages that come back too soon | |
 //! | `direct`, `kswapd`, `wakeup`, `throttle` | who reclaims when, and for how long | |
 //!
@@ -47,6 +48,7 @@ mod cluster;
 mod direct;
 mod flags;
 mod info;
+mod kept;
 mod kind;
 mod kswapd;
 mod lists;

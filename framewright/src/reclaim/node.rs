@@ -10,7 +10,7 @@ use crate::{
 
 use super::{
     kind::{LruList, PageKind},
-    lists::{End, Link, Lists},
+    lists::{End, Link, Lists, NONE},
     wakeup::KswapdWords,
 };
 
@@ -69,6 +69,18 @@ impl<'m, P: Platform> Held<'_, 'm, P> {
         self.lists.insert(list, slot, at);
     }
 
+    /// Takes the last `count` pages off a list: see [`Lists::cut`].
+    pub(super) fn cut(&mut self, list: LruList, count: u32, rest: Option<u32>) {
+        self.platform.cost(Cost::LruMoves, count);
+        self.lists.cut(list, count, rest);
+    }
+
+    /// The page that is taken after `slot`.
+    pub(super) fn next(&self, slot: u32) -> Option<u32> {
+        touch(self.platform, self.node, slot, Access::Read, Miss::Dependent);
+        self.lists.newer(slot)
+    }
+
     /// Takes a page off the list that it is on.
     pub(super) fn remove(&mut self, list: LruList, slot: u32) {
         // What comes next on the list is read from it.
@@ -82,17 +94,26 @@ impl<'m, P: Platform> Held<'_, 'm, P> {
     }
 
     fn tell(&self, slot: u32, miss: Miss) {
-        const LINKS_PER_LINE: u32 = 8;
         self.platform.cost(Cost::LruMoves, 1);
-        let line = Line::LruLinks(self.node, slot / LINKS_PER_LINE);
-        self.platform.touch(line, Access::Write, miss);
+        touch(self.platform, self.node, slot, Access::Write, miss);
     }
+}
+
+/// Links that share a cache line.
+const LINKS_PER_LINE: u32 = 8;
+
+fn touch<P: Platform>(platform: &P, node: NodeId, slot: u32, access: Access, miss: Miss) {
+    platform.touch(Line::LruLinks(node, slot / LINKS_PER_LINE), access, miss);
 }
 
 /// What reclaim keeps of a node.
 pub(crate) struct Node<'m, P: Platform> {
     id: NodeId,
     lists: SpinLock<P, Lists<'m>>,
+    /// The links again, for looks ahead of the lock.
+    links: &'m [Link],
+    /// Published under the lock: the page of each list that is taken next.
+    tails: [AtomicU32; LruList::COUNT],
     /// Published under the lock: pages on each list.
     lengths: [AtomicU32; LruList::COUNT],
     /// Pages taken off the lists and not put back, by kind.
@@ -115,6 +136,8 @@ impl<'m, P: Platform> Node<'m, P> {
         Self {
             id,
             lists: SpinLock::new(Section::Lru(id), Lists::new(links)),
+            links,
+            tails: core::array::from_fn(|_| AtomicU32::new(NONE)),
             lengths: core::array::from_fn(|_| AtomicU32::new(0)),
             isolated: core::array::from_fn(|_| AtomicU32::new(0)),
             writing: AtomicU32::new(0),
@@ -137,11 +160,37 @@ impl<'m, P: Platform> Node<'m, P> {
             platform.cost(Cost::LruHold, 1);
             platform.touch(Line::LruNode(self.id), Access::Write, Miss::Dependent);
             let result = f(&mut Held { lists, platform, node: self.id });
-            for (length, list) in self.lengths.iter().zip(LruList::ALL) {
-                length.store(lists.length(list), Ordering::Relaxed);
+            for list in LruList::ALL {
+                self.lengths[list as usize].store(lists.length(list), Ordering::Relaxed);
+                self.tails[list as usize]
+                    .store(lists.tail(list).unwrap_or(NONE), Ordering::Relaxed);
             }
             result
         })
+    }
+
+    /// Walks over the `count` pages that would be taken off a list next, ahead of the lock: what they
+    /// are linked by is at hand then, so that the lock is held for no cache miss. Others may take them
+    /// meanwhile; then it was in vain.
+    pub(super) fn look_ahead(&self, platform: &P, list: LruList, count: usize) {
+        let mut slot = self.tails[list as usize].load(Ordering::Relaxed);
+        for _ in 0..count {
+            let Some(link) = self.links.get(slot as usize) else { break };
+            touch(platform, self.id, slot, Access::Read, Miss::Dependent);
+            slot = link.glance();
+        }
+    }
+
+    /// Brings the links of pages here that are about to be put on lists, ahead of the lock.
+    pub(super) fn bring(&self, platform: &P, slots: impl Iterator<Item = u32>) {
+        let mut last = None;
+        for slot in slots {
+            let line = slot / LINKS_PER_LINE;
+            if last.replace(line) != Some(line) {
+                touch(platform, self.id, slot, Access::Write, Miss::Independent);
+                self.links[slot as usize].claim_line();
+            }
+        }
     }
 
     /// Pages on a list, possibly stale by one critical section.

@@ -14,7 +14,7 @@ use crate::{
 pub(super) enum Taker<'t, 'a, 'm, P: Platform> {
     /// The lists of the CPU.
     Token(&'t mut CpuToken<'a, 'm, P>),
-    /// The zones: the CPU's token is in use.
+    /// The request that holds the CPU's token, if it comes for them, and the zones.
     Zones(&'t Memory<'m, P>, CpuId),
 }
 
@@ -29,7 +29,10 @@ impl<P: Platform> Taker<'_, '_, '_, P> {
                     let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
                 }
             }
-            Taker::Zones(memory, cpu) => memory.free_frames_to_zones(*cpu, frames),
+            Taker::Zones(memory, cpu) => {
+                let kept = memory.keep(*cpu, frames);
+                memory.free_frames_to_zones(*cpu, &frames[kept..]);
+            }
         }
     }
 }
@@ -108,6 +111,12 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     pub(super) fn unpark(&mut self) {
         let flusher = self.batch.flusher();
         flusher.unpark(&mut |frames| self.free(frames));
+    }
+
+    /// Frees what was parked longest, with one flush for it.
+    pub(super) fn unpark_some(&mut self) {
+        let flusher = self.batch.flusher();
+        flusher.unpark_some(&mut |frames| self.free(frames));
     }
 
     /// Frees all that was parked, with one flush for it.

@@ -13,7 +13,8 @@ use super::{
     state::LruState,
 };
 
-/// Where a pass begins: a list is scanned to its length >> priority. 0 looks at all of it.
+/// Where a pass begins, or deeper where there are few pages: a list is scanned to its
+/// length >> priority. 0 looks at all of it.
 pub(super) const FIRST_PRIORITY: u32 = 12;
 
 /// Pages that a pass works on at once, at the most: bounds what is on the stack.
@@ -40,6 +41,8 @@ pub(super) struct Scan {
     /// What is wanted in the end.
     pub(super) order: Order,
     pub(super) priority: u32,
+    /// The priority that it began with.
+    pub(super) first: u32,
     /// Pages that suffice.
     pub(super) target: u64,
     /// Whether dirty pages may be written, or at least waited for.

@@ -7,7 +7,7 @@ use super::{
     balance::{Deactivate, Quota},
     kind::{LruList, PageKind},
     retire::Retire,
-    scan::{By, FIRST_PRIORITY, Progress, Scan, Seen},
+    scan::{By, Progress, Scan, Seen},
 };
 
 /// A sweep that was begun. It may be put down between two rounds of the lists, and taken up again.
@@ -40,7 +40,10 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Decides how far each list is looked through.
     pub(super) fn begin_sweep(&self, scan: &Scan) -> Sweep {
-        self.lru().drain(scan.cpu);
+        // What was added last is taken last: it is missed only if there is too little else.
+        if scan.priority < scan.first {
+            self.lru().drain(scan.cpu);
+        }
         let deactivate = self.deactivate(scan);
         let quota = self.quota(scan, deactivate);
         Sweep {
@@ -67,6 +70,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
+        // Nobody has to interrupt this CPU for what is parked, however long it takes.
+        self.catch_up(scan.cpu);
         let before = *progress;
         for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
             let want = sweep.left[at].min(self.memory.tuning().reclaim.cluster.into());
@@ -82,7 +87,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         sweep.scanned += progress.scanned - before.scanned;
         sweep.reclaimed += progress.reclaimed - before.reclaimed;
-        let thorough = scan.by == By::Direct && scan.priority == FIRST_PRIORITY;
+        let thorough = scan.by == By::Direct && scan.priority == scan.first;
         if sweep.reclaimed >= scan.target && !thorough && !sweep.adjusted {
             sweep.adjusted = true;
             if !adjust(&mut sweep.left, &sweep.intended) {

@@ -1,6 +1,6 @@
 //! The flush batch: unmapped frames, and what has to be flushed before they are anybody's.
 
-use super::{CpuMask, DeferredFlush, Flusher, Scope};
+use super::{CpuMask, DeferredFlush, Flusher, Scope, parked::CHUNK};
 use crate::{
     frame::{Order, Pfn},
     observe::{Corruption, Finding},
@@ -75,7 +75,7 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
 
 impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     pub(super) fn new(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
-        let most = slots.len().min(flusher.tlb.tuning.batch as usize);
+        let most = flusher.batch_room(slots.len());
         Self::of_all(flusher, &mut slots[..most])
     }
 
@@ -170,7 +170,6 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
                         self.flusher.shoot(&behind, scope);
                     }
                 }
-                FlushBatching::All if tlb.parked() > 0 => self.flusher.settle_parked(&self.cpus),
                 _ => _ = self.flusher.shoot(&self.cpus, scope),
             }
             self.set_flushed();
@@ -209,19 +208,35 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         let most = tlb.parked_max();
         if !self.park_up_to(most) {
-            if batching == FlushBatching::All {
-                return false;
-            }
-            // Some may be settled without a flush; else one serves all that is parked.
-            self.flusher.release_settled(free);
-            if !self.park_up_to(most) {
-                self.flusher.settle_parked(&self.cpus);
+            let room = most.saturating_sub(self.pending());
+            self.flusher.settle_down_to(room, free);
+            if self.was_flushed_meanwhile() {
                 self.set_flushed();
                 return true;
             }
+            if !self.park_up_to(most) {
+                return false;
+            }
         }
         self.forget_pending();
+        self.flusher.settle_down_to(tlb.parked_until_due(), free);
         true
+    }
+
+    /// Whether other CPUs have flushed, for whatever it was, since this was unmapped; if so, this one
+    /// does, too.
+    fn was_flushed_meanwhile(&self) -> bool {
+        let Flusher { tlb, cpu, .. } = self.flusher;
+        let mut behind = match tlb.tuning.batching {
+            FlushBatching::Lazy => tlb.behind(&self.cpus, self.epoch),
+            _ => self.cpus,
+        };
+        let here = behind.contains(cpu);
+        behind.remove(cpu);
+        if behind.is_empty() && here {
+            self.flusher.forget_all();
+        }
+        behind.is_empty()
     }
 
     fn park_up_to(&self, most: u64) -> bool {
@@ -230,7 +245,6 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     fn hand_out(&mut self, free: &mut dyn FnMut(&[Pfn])) {
-        const CHUNK: usize = 32;
         let mut chunk = [Pfn::default(); CHUNK];
         let mut count = 0;
         for slot in &self.slots[..self.used] {

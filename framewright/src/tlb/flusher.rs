@@ -63,6 +63,11 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         FlushBatch::of_all(*self, slots)
     }
 
+    /// Frames that a batch with so many slots can have.
+    pub(crate) fn batch_room(&self, slots: usize) -> usize {
+        slots.min(self.tlb.batch as usize)
+    }
+
     /// Makes `cpus` forget `scope`, unless they are lazy; when this returns, they have. For the
     /// embedder's own changes to page tables; not before it frees page tables themselves, which
     /// lazy CPUs may still walk on speculation ([`Flusher::flush_tables`]).
@@ -94,17 +99,18 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.forget_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Forgets everything on this CPU if half of what may be parked is, and may be waiting for it.
+    /// Forgets everything on this CPU if a quarter of what may be parked is, and may be waiting for it.
     /// To be called wherever this CPU is in the kernel anyway, at a page fault or when the timer
     /// ticks: then CPUs that never rest need not be interrupted for parked frames either. Costs a
     /// few loads where there is nothing to do. Whether it did.
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
-        if tuning.batching != FlushBatching::Lazy || self.tlb.parked() * 2 < self.tlb.parked_max() {
+        if tuning.batching != FlushBatching::Lazy || self.tlb.parked() * 4 < self.tlb.parked_max() {
             return false;
         }
-        let oldest = published.oldest.load(Ordering::Relaxed);
-        let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(oldest));
+        // Not only those that are next: what comes after them waits for this CPU, too.
+        let middle = published.middle.load(Ordering::Relaxed);
+        let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(middle));
         if behind {
             self.forget_all();
         }
@@ -143,8 +149,17 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.release_settled(free)
     }
 
+    /// The same after one flush for the half that has waited longest: when memory is short. With
+    /// [`FlushBatching::All`] for all of it, as for any batch.
+    pub fn unpark_some(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        match self.tlb.tuning.batching {
+            FlushBatching::Lazy => self.release_oldest(free),
+            _ => self.unpark_all(free),
+        }
+    }
+
     /// The same for all parked frames, after one flush for those that need it: when memory runs
-    /// short.
+    /// out.
     pub fn unpark_all(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let mut released = self.release_settled(free);
         if self.tlb.parked() > 0 {

@@ -3,6 +3,10 @@
 //! Groups of frames, each with the CPUs that may have cached translations to them and the epoch
 //! since which these have to have forgotten everything; oldest first. Epochs are assigned under the
 //! lock, so that they ascend.
+//!
+//! When three quarters of what may be parked are, one CPU flushes for the older half, and interrupts
+//! only those that have not flushed since; while it does, others go on to park. So every CPU has
+//! had its chance to forget by itself, and nobody queues to flush for the same frames.
 
 use super::{CpuMask, Flusher};
 use crate::{
@@ -28,18 +32,21 @@ impl Group {
 pub(super) struct Published {
     /// How many there are.
     pub(super) frames: AtomicU64,
-    /// The epoch of the oldest; 0 if there are none.
-    pub(super) oldest: AtomicU64,
+    /// The epoch of the middle one of the groups; 0 if there are none.
+    pub(super) middle: AtomicU64,
 }
 
 impl Published {
     pub(super) fn new() -> Self {
-        Self { frames: AtomicU64::new(0), oldest: AtomicU64::new(0) }
+        Self { frames: AtomicU64::new(0), middle: AtomicU64::new(0) }
     }
 }
 
-/// Frames that are handed over at a time.
-const CHUNK: usize = 32;
+/// Frames that are handed over at a time: with one hold of the lock here, and of a zone there.
+pub(super) const CHUNK: usize = 64;
+
+/// Groups that one flush looks at.
+const AT_ONCE: usize = 16;
 
 /// See the module. Two rings, in metadata.
 pub(crate) struct Parked<'m> {
@@ -104,22 +111,36 @@ impl<'m> Parked<'m> {
         Some((oldest, oldest.epoch <= self.settled))
     }
 
-    /// Takes frames of the group of that epoch, if it is still the oldest; how many.
-    fn take(&mut self, epoch: u64, out: &mut [Pfn; CHUNK]) -> usize {
-        if self.oldest().is_none_or(|(oldest, _)| oldest.epoch != epoch) {
-            return 0;
+    /// Takes frames of the oldest groups, as long as these were flushed for; how many.
+    fn take(&mut self, out: &mut [Pfn; CHUNK]) -> usize {
+        let mut taken = 0;
+        while taken < CHUNK
+            && let Some((group, true)) = self.oldest()
+        {
+            let count = (CHUNK - taken).min(group.frames as usize);
+            for slot in &mut out[taken..taken + count] {
+                *slot = self.base.offset(u64::from(self.frames[self.first_frame]));
+                self.first_frame = (self.first_frame + 1) % self.frames.len();
+            }
+            self.frame_count -= count;
+            taken += count;
+            let group = &mut self.groups[self.first_group];
+            group.frames -= count as u32;
+            if group.frames == 0 {
+                self.first_group = (self.first_group + 1) % self.groups.len();
+                self.group_count -= 1;
+            }
         }
-        let group = &mut self.groups[self.first_group];
-        let count = CHUNK.min(group.frames as usize);
-        group.frames -= count as u32;
-        if group.frames == 0 {
-            self.first_group = (self.first_group + 1) % self.groups.len();
-            self.group_count -= 1;
-        }
-        for slot in &mut out[..count] {
-            *slot = self.base.offset(u64::from(self.frames[self.first_frame]));
-            self.first_frame = (self.first_frame + 1) % self.frames.len();
-            self.frame_count -= 1;
+        taken
+    }
+
+    /// Copies the oldest groups that together have half of the frames, or as many as fit; how many.
+    fn oldest_half(&self, out: &mut [Group; AT_ONCE]) -> usize {
+        let (mut count, mut frames) = (0, 0);
+        while count < self.group_count.min(AT_ONCE) && frames < self.frame_count.div_ceil(2) {
+            out[count] = self.groups[(self.first_group + count) % self.groups.len()];
+            frames += out[count].frames as usize;
+            count += 1;
         }
         count
     }
@@ -127,8 +148,9 @@ impl<'m> Parked<'m> {
     /// Says how many frames there are, where that is read without the lock.
     fn publish(&self, published: &Published) -> u64 {
         let frames = self.frame_count as u64;
-        let oldest = self.oldest().map_or(0, |(group, _)| group.epoch);
-        published.oldest.store(oldest, Ordering::Relaxed);
+        let middle = (self.first_group + self.group_count / 2) % self.groups.len();
+        let middle = if frames > 0 { self.groups[middle].epoch } else { 0 };
+        published.middle.store(middle, Ordering::Relaxed);
         published.frames.store(frames, Ordering::Relaxed);
         frames
     }
@@ -169,44 +191,78 @@ impl<P: Platform> Flusher<'_, '_, P> {
 
     /// Gives `free` the parked frames that no CPU reaches any more; how many.
     pub(super) fn release_settled(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let mut released = 0;
+        let (mut released, mut settled) = (0, 0);
         while self.tlb.parked() > 0 {
-            let oldest = self.tlb.parked.with(self.platform, |parked| parked.oldest());
-            let Some((group, settled)) = oldest else { break };
-            if !settled && !self.has_settled(&group) {
-                break;
+            let mut chunk = [Pfn::default(); CHUNK];
+            let (count, next) = self.tlb.parked.with(self.platform, |parked| {
+                parked.settled = parked.settled.max(settled);
+                let count = parked.take(&mut chunk);
+                parked.publish(&self.tlb.published);
+                (count, parked.oldest())
+            });
+            if count > 0 {
+                free(&chunk[..count]);
+                released += count as u64;
             }
-            released += self.release_group(group.epoch, free);
+            match next {
+                Some((_, true)) => {}
+                Some((group, false)) if self.is_forgotten(&group) => settled = group.epoch,
+                _ => break,
+            }
         }
         self.count(|counters| counters.unparked.add(released));
         released
     }
 
-    /// Whether every CPU of a group has flushed meanwhile, or will before it uses anything.
-    fn has_settled(&self, group: &Group) -> bool {
-        let tlb = self.tlb;
-        let behind = match tlb.tuning.batching {
-            FlushBatching::Lazy => tlb.behind(&group.cpus, group.epoch),
-            _ => group.cpus,
-        };
-        behind.is_empty() || tlb.awake(self.shootdown, &behind).is_empty()
+    /// The same after a flush for the half that has waited longest. It goes to those CPUs only that
+    /// have not forgotten it by themselves meanwhile; the younger half gives them time for that.
+    pub(super) fn release_oldest(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        let mut groups = [Group::EMPTY; AT_ONCE];
+        let count = self.tlb.parked.with(self.platform, |parked| parked.oldest_half(&mut groups));
+        let mut behind = CpuMask::EMPTY;
+        for group in &groups[..count] {
+            behind.extend(&self.behind(group));
+        }
+        if let Some(last) = groups[..count].last() {
+            self.shoot(&behind, super::Scope::Everything);
+            self.set_settled(last.epoch);
+            self.count(|counters| counters.parked_flushes.add(1));
+        }
+        self.release_settled(free)
     }
 
-    fn release_group(&self, epoch: u64, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let mut released = 0;
-        loop {
-            let mut chunk = [Pfn::default(); CHUNK];
-            let count = self.tlb.parked.with(self.platform, |parked| {
-                let count = parked.take(epoch, &mut chunk);
-                parked.publish(&self.tlb.published);
-                count
-            });
-            if count == 0 {
-                return released;
-            }
-            free(&chunk[..count]);
-            released += count as u64;
+    /// If more than `most` frames are parked, gives `free` those that need no flush; if these are too
+    /// few, flushes for some. One CPU does that at a time: others go on meanwhile, as long as there
+    /// is room for what they park.
+    pub(super) fn settle_down_to(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
+        let tlb = self.tlb;
+        if tlb.parked() <= most || tlb.settling.swap(true, Ordering::Acquire) {
+            return;
         }
+        self.release_settled(free);
+        if tlb.parked() > most {
+            self.unpark_some(free);
+        }
+        tlb.settling.store(false, Ordering::Release);
+    }
+
+    /// Whether every CPU of a group has flushed meanwhile, or will before it uses anything.
+    fn is_forgotten(&self, group: &Group) -> bool {
+        let behind = self.behind(group);
+        behind.is_empty() || self.tlb.awake(self.shootdown, &behind).is_empty()
+    }
+
+    /// The CPUs of a group that have not flushed meanwhile.
+    fn behind(&self, group: &Group) -> CpuMask {
+        match self.tlb.tuning.batching {
+            FlushBatching::Lazy => self.tlb.behind(&group.cpus, group.epoch),
+            _ => group.cpus,
+        }
+    }
+
+    /// Nothing that was parked by that epoch needs a flush any more.
+    fn set_settled(&self, epoch: u64) {
+        self.tlb.parked.with(self.platform, |parked| parked.settled = parked.settled.max(epoch));
     }
 
     /// Flushes for everything that is parked, and for `cpus` besides, at once.
@@ -217,7 +273,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
         }
         all.extend(cpus);
         self.shoot(&all, super::Scope::Everything);
-        self.tlb.parked.with(self.platform, |parked| parked.settled = parked.settled.max(epoch));
+        self.set_settled(epoch);
         self.count(|counters| counters.parked_flushes.add(1));
     }
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     observe::TlbStats,
     platform::{CpuId, Platform, Section},
-    sync::{AtomicU64, Ordering, SpinLock, fence},
+    sync::{AtomicBool, AtomicU64, Ordering, SpinLock, fence},
     tuning::{FlushBatching, TlbTuning},
 };
 
@@ -21,7 +21,11 @@ pub struct Tlb<'m, P: Platform> {
     pub(super) cpus: &'m [CpuFlushes<P>],
     pub(super) parked: SpinLock<P, Parked<'m>>,
     pub(super) published: Published,
+    /// Somebody flushes for parked frames because they are many.
+    pub(super) settling: AtomicBool,
     unflushed_max: AtomicU64,
+    /// Frames that are flushed at once.
+    pub(super) batch: u32,
     /// Frames that may be parked.
     pub(crate) parked_max: u32,
 }
@@ -34,12 +38,14 @@ impl<'m, P: Platform> Tlb<'m, P> {
         parked: Parked<'m>,
     ) -> Self {
         Self {
-            parked_max: parked_max(&tuning, managed),
+            batch: batch(&tuning, managed, cpus.len()),
+            parked_max: parked_max(&tuning, managed, cpus.len()),
             tuning,
             epoch: Epoch::new(),
             cpus,
             parked: SpinLock::new(Section::Parked, parked),
             published: Published::new(),
+            settling: AtomicBool::new(false),
             unflushed_max: AtomicU64::new(0),
         }
     }
@@ -91,18 +97,35 @@ impl<'m, P: Platform> Tlb<'m, P> {
         cpus.iter().filter(|cpu| !shootdown.is_lazy(*cpu)).collect()
     }
 
+    /// Frames that may be parked before somebody flushes for some of them; others park more
+    /// meanwhile.
+    pub(super) fn parked_until_due(&self) -> u64 {
+        match self.tuning.batching {
+            FlushBatching::All => u64::from(self.batch) - 1,
+            _ => self.parked_max() / 4 * 3,
+        }
+    }
+
     /// There are so many frames that were unmapped and are not flushed.
     pub(super) fn note_unflushed(&self, frames: u64) {
         self.unflushed_max.fetch_max(frames, Ordering::Relaxed);
     }
 }
 
+/// Frames that are flushed at once: the more CPUs, the more of them have to be interrupted for it.
+fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
+    const EACH: u32 = 32;
+    const LEAST: u32 = 64;
+    let most = u32::try_from(managed / 400).unwrap_or(u32::MAX).max(LEAST);
+    tuning.batch.or(|| (EACH * cpus as u32).clamp(LEAST, most))
+}
+
 /// Frames that may be parked at once.
-fn parked_max(tuning: &TlbTuning, managed: u64) -> u32 {
+fn parked_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     match tuning.batching {
         FlushBatching::Off | FlushBatching::CleanOnly => 0,
-        // The batch that makes them so many is flushed.
-        FlushBatching::All => tuning.batch - 1,
+        // While one CPU flushes for a batch, others fill the next.
+        FlushBatching::All => 2 * batch(tuning, managed, cpus),
         FlushBatching::Lazy => tuning
             .parked_max
             .or(|| u32::try_from(managed / 200).map_or(1 << 24, |max| max.min(1 << 24))),
@@ -110,6 +133,6 @@ fn parked_max(tuning: &TlbTuning, managed: u64) -> u32 {
 }
 
 /// Frames that there must be room for: as many as may be parked, and a batch that was dropped.
-pub(crate) fn parked_capacity(tuning: &TlbTuning, managed: u64) -> usize {
-    parked_max(tuning, managed).max(64) as usize
+pub(crate) fn parked_capacity(tuning: &TlbTuning, managed: u64, cpus: usize) -> usize {
+    parked_max(tuning, managed, cpus).max(64) as usize
 }

@@ -240,10 +240,10 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "reclaim.add_batch",
         default: "63",
-        range: "1 to 63 pages",
+        range: "1 to 255 pages",
         meaning: "moves to and between LRU lists that a CPU collects before it takes the lock",
         source: "Linux: PAGEVEC_SIZE, 31 since 6.8 and 15 before; for the same reason",
-        field: |t| Field::number(&mut t.reclaim.add_batch, 1, 63),
+        field: |t| Field::number(&mut t.reclaim.add_batch, 1, 255),
     },
     Key {
         path: "reclaim.hopeless",
@@ -267,12 +267,14 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "tlb.batch",
-        default: "64",
-        range: "1 to 65536 frames",
-        meaning: "frames that are flushed at once; with tlb.batching=all, smaller batches wait for \
-                  each other until there are so many",
-        source: "Linux: SWAP_CLUSTER_MAX, 32; twice that, because pages of two processes meet in a batch",
-        field: |t| Field::number(&mut t.tlb.batch, 1, 65536),
+        default: "auto",
+        range: "auto, or 1 to 65536 frames",
+        meaning: "frames that are flushed at once with tlb.batching=all; smaller batches wait for each \
+                  other until there are so many; auto: 32 for every CPU, from 64 to a 400th of the \
+                  memory",
+        source: "Linux: SWAP_CLUSTER_MAX, 32, for one task; here all CPUs fill one, whose pages are of \
+                 as many processes",
+        field: |t| Field::auto(&mut t.tlb.batch, 1, 65536),
     },
     Key {
         path: "tlb.parked_max",

@@ -254,9 +254,10 @@ pub enum FlushBatching {
 pub struct TlbTuning {
     /// When.
     pub batching: FlushBatching,
-    /// Frames that one batch may have. With [`FlushBatching::All`] smaller batches wait for
-    /// each other, parked, until there are so many.
-    pub batch: u32,
+    /// Frames that are flushed at once: batches that are smaller wait for each other, parked, until
+    /// there are so many. Auto: 32 for every CPU, at least 64, and no more than 1 of 400 of the
+    /// memory.
+    pub batch: Auto,
     /// Frames that may be parked with [`FlushBatching::Lazy`]; auto: 1 of 200 of the memory.
     pub parked_max: Auto,
     /// Pages of one address space that are flushed one by one; more of them, and all others, are
@@ -268,7 +269,7 @@ impl Default for TlbTuning {
     fn default() -> Self {
         Self {
             batching: FlushBatching::default(),
-            batch: 64,
+            batch: Auto::Auto,
             parked_max: Auto::Auto,
             ranged_max: 33,
         }

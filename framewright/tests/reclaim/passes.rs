@@ -166,6 +166,16 @@ fn what_is_parked_is_freed_for_who_needs_it() {
 }
 
 #[test]
+fn who_reclaims_finds_it_on_its_own_lists() {
+    let world = memory(1024, |_| ()).platform();
+    (0..4000).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    let (stats, stolen) = (world.memory().stats(), stat(world, NodeStat::PgstealDirect));
+    assert!(stolen > 2000, "{stolen}");
+    assert!(stats.zone_frees < stolen / 2, "{} of {stolen} went to the zone", stats.zone_frees);
+    world.check();
+}
+
+#[test]
 fn a_page_that_is_read_again_soon_becomes_active_at_once() {
     let world = filled(620, FILE);
     let lru = world.lru();

@@ -25,11 +25,12 @@ mmap-read: sparse files of some times the memory, mapped and read once; so recla
 and makes the CPUs that may have cached it forget it. Readers are processes with a file each
 (mmap-read), or threads of one process that every CPU runs (mmap-read-threads).
   off, all       tlb.batching=off, then all: what was published, and what kernels do
-  all, lazy=     then lazy, with the same bound on frames that are unmapped and not flushed
-  all, lazy      then lazy, with its default bound: a 256th of the memory
+  all, lazy=     then lazy, with no more frames unmapped and unflushed than there were with all
+  all, lazy      then lazy, with its default bound: a 200th of the memory
 Memory is smaller than that of the published machines: what counts is how often it turns over; their
-watermarks are as far apart, in frames, as there. Kernels ran on 4 and 8 virtual CPUs; theirs are counts.
-A seed takes some 100 s; `--seeds 1` is enough for the counts, `--quick` for a look.
+watermarks are as far apart, in frames, and CPU lists move as many at once, as there. Kernels ran on 4
+and 8 virtual CPUs; theirs are counts.
+A seed takes some 150 s; `--seeds 1` is enough for the counts, `--quick` for a look.
 On this machine (host:1) the library reclaims pages of real files over real memory, and the kernel
 interrupts: settings take turns, figures are medians of rounds, and differ from run to run.",
     run,

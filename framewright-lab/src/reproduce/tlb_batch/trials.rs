@@ -31,6 +31,9 @@ pub(super) const THREADS: &str = "mmap-read-threads";
 /// Solid-state disks of the server of the thread.
 pub(super) const DISKS: u32 = 24;
 
+/// Frames that a pass of reclaim unmaps before it parks them.
+const UNDER_WAY: u32 = 64;
+
 /// Settings that every trial is run with, in this order.
 pub(super) const SETTINGS: usize = 5;
 pub(super) const OFF: usize = 0;
@@ -58,6 +61,8 @@ pub(super) struct Trial {
     /// Distance between watermarks, as `zone.watermark_scale`: in frames that of the machine that it
     /// stands for, whose memory is larger.
     watermark_scale: u32,
+    /// Batches of CPU lists, which that memory determines too, where it is larger.
+    pcp_batch: Auto,
 }
 
 /// What came of all settings, one run per seed.
@@ -66,12 +71,18 @@ pub(super) struct Outcome([Vec<Run>; SETTINGS]);
 /// Everything that is run.
 pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
     const MIB: u64 = 256;
-    /// Their memory, how often it is read, and the distance of its watermarks. The published machines
-    /// had more memory; the kernels had this.
-    const SHAPES: [(&str, u64, u32, u32); 4] =
-        [(DESK, 512, 10, 160), (FOUR, 512, 4, 10), (EIGHT, 768, 3, 10), (LARGE, 768, 10, 853)];
+    /// What Linux, and the library, make of the memory that the published machines had.
+    const BATCH: Auto = Auto::Fixed(63);
+    /// Their memory, how often it is read, the distance of its watermarks, and the batches of its CPU
+    /// lists. The published machines had more memory; the kernels had this.
+    const SHAPES: [(&str, u64, u32, u32, Auto); 4] = [
+        (DESK, 512, 10, 160, BATCH),
+        (FOUR, 512, 4, 10, Auto::Auto),
+        (EIGHT, 768, 3, 10, Auto::Auto),
+        (LARGE, 2048, 10, 320, BATCH),
+    ];
     let mut trials = Vec::new();
-    for (machine, mib, times, watermark_scale) in SHAPES {
+    for (machine, mib, times, watermark_scale, pcp_batch) in SHAPES {
         let spec = match machine.strip_prefix("uniform:") {
             Some(cpus) => Spec::uniform(cpus.parse().unwrap_or(1))?,
             None => Spec::preset(machine)?,
@@ -84,7 +95,7 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, ReproduceError> {
             let work = Work::MmapRead(MmapRead { times, ..MmapRead::new(readers) });
             let workload = if readers == Readers::Threads { THREADS } else { PROCESSES };
             let paging = Paging { work, spec: spec.clone(), frames };
-            trials.push(Trial { workload, paging, watermark_scale });
+            trials.push(Trial { workload, paging, watermark_scale, pcp_batch });
         }
     }
     Ok(trials)
@@ -99,8 +110,8 @@ pub(super) fn stored(plan: &Plan) -> Result<Trial, ReproduceError> {
     trial.ok_or_else(|| ReproduceError::Failed("no trial with processes".to_owned()))
 }
 
-/// The settings of one side.
-fn side(setting: usize) -> Side {
+/// The settings of one side; `bound` are the frames that were unflushed at once with batches.
+fn side(setting: usize, bound: u32) -> Side {
     let mut tuning = Tuning::default();
     let (batching, name) = match setting {
         OFF => (FlushBatching::Off, "off"),
@@ -111,8 +122,8 @@ fn side(setting: usize) -> Side {
     tuning.tlb.batching = batching;
     let mut settings = IndexMap::from([("tlb.batching".to_owned(), name.to_owned())]);
     if setting == EQUAL {
-        // As many as wait with batches: a batch that is under way, and those that were too small.
-        let parked = 2 * tuning.tlb.batch - 1;
+        // Besides those that are parked, a batch is under way.
+        let parked = bound.saturating_sub(UNDER_WAY);
         tuning.tlb.parked_max = Auto::Fixed(parked);
         settings.insert("tlb.parked_max".to_owned(), parked.to_string());
     }
@@ -136,10 +147,17 @@ impl Trial {
         self
     }
 
+    /// The settings of one side, on memory that behaves like that of the machine it stands for.
+    fn side(&self, setting: usize, bound: u32) -> Side {
+        let mut side = side(setting, bound);
+        side.tuning.zone.watermark_scale = self.watermark_scale;
+        side.tuning.pcp.batch = self.pcp_batch;
+        side
+    }
+
     /// Runs the default setting with one seed.
     pub(super) fn run_default(&self, seed: u64) -> Result<Run, ReproduceError> {
-        let mut side = side(DEFAULT);
-        side.tuning.zone.watermark_scale = self.watermark_scale;
+        let side = self.side(DEFAULT, 0);
         let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
         let label = format!("{}, {DISKS} disks, {}", self.name(), side.label);
         Ok(run_of(&Side { label, ..side }, &[outcome]))
@@ -153,10 +171,13 @@ impl Trial {
     ) -> Result<Outcome, ReproduceError> {
         let mut runs: [Vec<Run>; SETTINGS] = Default::default();
         for &seed in &plan.seeds {
+            let mut bound = 0;
             for (setting, runs) in runs.iter_mut().enumerate() {
-                let mut side = side(setting);
-                side.tuning.zone.watermark_scale = self.watermark_scale;
+                let side = self.side(setting, bound);
                 let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
+                if setting == ALL {
+                    bound = u32::try_from(outcome.unflushed).unwrap_or(u32::MAX);
+                }
                 let label = format!("{}, {}", self.name(), side.label);
                 runs.push(run_of(&Side { label, ..side }, &[outcome]));
                 steps.step();

@@ -35,7 +35,7 @@ mod retry;
 mod verdict;
 mod walk;
 
-use super::{AllocError, Request};
+use super::{AllocError, MigrateType, Request};
 use crate::{
     frame::{Order, Pfn},
     memory::Memory,
@@ -233,7 +233,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     /// Step 3.
     fn compact_early(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
-        let helps = request.is_costly() || request.migratetype() != super::MigrateType::Movable;
+        let helps = request.is_costly() || request.migratetype() != MigrateType::Movable;
         if !helps || request.ignores_watermarks() || !self.may_compact() {
             return Ok(None);
         }
@@ -254,7 +254,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     fn reclaim(&mut self) -> Option<Pfn> {
         self.preferred.pages.counters.allocstall.add(1);
         let wanted = self.need.request.order().frames().max(RECLAIM_FRAMES);
-        let freed = self.relief.reclaim(&self.need, wanted);
+        let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
         self.progressed = freed > 0;
         self.reclaimed = self.reclaimed.saturating_add(freed);
         if self.progressed
@@ -272,6 +272,21 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         self.drained = true;
         self.memory.drain_all();
         self.walk(self.access)
+    }
+
+    /// Reclaims with some of the frames kept from others, for the lists of the CPU. They serve
+    /// requests like most of those that come; others are better off with what the zone makes of them.
+    fn keeping(&self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
+        let Need { request, cpu, .. } = self.need;
+        let common =
+            request.order() == Order::ZERO && request.migratetype() == MigrateType::Movable;
+        if !common || !self.preferred.has_lists() {
+            return reclaim(&self.need, self.relief);
+        }
+        self.memory.keep_reclaimed(cpu);
+        let freed = reclaim(&self.need, self.relief);
+        self.memory.free_frames_to_lists(cpu, self.memory.take_kept(cpu).frames());
+        freed
     }
 
     /// Step 5, second half.
