@@ -36,9 +36,11 @@ extern crate std;
 
 mod alloc;
 pub mod buddy;
+pub mod compact;
 pub mod frame;
 mod hardening;
 mod memory;
+pub mod migrate;
 pub mod observe;
 mod pcp;
 pub mod platform;

@@ -1,5 +1,7 @@
 //! The commands, one file each: do the work, make the report, print it.
 
+mod high_alloc;
+mod host_paging;
 mod hunt;
 mod large_memory;
 mod machines;
@@ -13,6 +15,7 @@ mod reproduce;
 mod tuning;
 mod workload;
 
+pub(crate) use high_alloc::high_alloc;
 pub(crate) use hunt::hunt;
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::machines;

@@ -3,7 +3,9 @@
 use framewright_lab::qemu::{self, Clock, QemuError, QemuSpec, Work};
 
 use super::report::report;
-use crate::args::{JsonArgs, Settings, Sharing, TlbProofArgs, WorkloadArgs};
+use crate::args::{
+    FileReaders, JsonArgs, MmapReadArgs, Settings, Sharing, TlbProofArgs, WorkloadArgs,
+};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
@@ -26,9 +28,9 @@ pub(super) fn page_fault(
     sharing: Sharing,
     args: &WorkloadArgs,
 ) -> Result<Outcome, Failure> {
-    if args.memory.is_some() || args.lists.is_some() || args.seeds > 1 || args.window.is_some() {
+    if args.memory.is_some() || args.lists.is_some() || args.svg.is_some() || args.run.seeds > 1 {
         return Err(Failure::bad_input(
-            "--lists, --seeds and --window are for simulated machines; memory is a part of the machine: \
+            "--lists, --seeds and --svg are for simulated machines; memory is a part of the machine: \
              --machine qemu:4,1GiB",
         ));
     }
@@ -39,10 +41,26 @@ pub(super) fn page_fault(
     let words = |more: &[&str]| -> Vec<String> {
         std::iter::once(sharing).chain(more.iter().copied()).map(str::to_owned).collect()
     };
-    let timed = if args.quick { words(&["rounds=1", "pages=4096"]) } else { words(&[]) };
+    let timed = if args.run.quick { words(&["rounds=1", "pages=4096"]) } else { words(&[]) };
     let counted = words(&["rounds=1", "pages=2048"]);
     let boots = vec![(Clock::Time, timed), (Clock::Instructions, counted)];
-    on_kernel(&Work { workload: "page-fault", boots }, spec, &args.settings, &args.json)
+    on_kernel(&Work { workload: "page-fault", boots }, spec, &args.run.settings, &args.run.json)
+}
+
+/// `run mmap-read --machine qemu:N`.
+pub(super) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome, Failure> {
+    if args.common.memory.is_some() || args.common.run.seeds > 1 || args.disks > 0 {
+        return Err(Failure::bad_input(
+            "--disks and --seeds are for simulated machines; memory is a part of the machine: \
+             --machine qemu:4,128MiB",
+        ));
+    }
+    let readers = match args.readers {
+        FileReaders::Processes => "readers=processes",
+        FileReaders::Threads => "readers=threads",
+    };
+    let work = Work { workload: "mmap-read", boots: vec![(Clock::Time, vec![readers.to_owned()])] };
+    on_kernel(&work, spec, &args.common.run.settings, &args.common.run.json)
 }
 
 /// `run alloc-micro --machine qemu:N`.

@@ -57,6 +57,12 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         FlushBatch::new(*self, slots)
     }
 
+    /// An empty batch of as many frames as `slots` has: for migration, which keeps what it unmaps
+    /// locked until it has flushed.
+    pub(crate) fn batch_of_all(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
+        FlushBatch::of_all(*self, slots)
+    }
+
     /// Makes `cpus` forget `scope`, unless they are lazy; when this returns, they have. For the
     /// embedder's own changes to page tables; not before it frees page tables themselves, which
     /// lazy CPUs may still walk on speculation ([`Flusher::flush_tables`]).
