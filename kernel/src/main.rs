@@ -24,7 +24,8 @@
 //! | `memory` | the memory, tokens of CPUs | who uses a token |
 //! | `paging`, `rmap` | page tables, address spaces, page faults | tables, raw frees |
 //! | `shootdown` | the library's `Shootdown` | |
-//! | `reclaim`, `kthread` | the library's `Relief`, threads of the kernel | |
+//! | `file` | pages of files, a RAM disk, the library's `PageOwner` | raw frees, words in frames |
+//! | `reclaim`, `kthread` | the library's `Relief`, kswapd | switching stacks |
 //! | `workload`, `report` | what is run, and what came of it | |
 
 #![no_std]
@@ -36,6 +37,7 @@ mod boot;
 mod clock;
 mod cpu;
 mod exit;
+mod file;
 mod frames;
 mod interrupts;
 mod kthread;
@@ -91,6 +93,7 @@ extern "C" fn first_cpu(start_info: u64) -> ! {
     let tables = unsafe { acpi::Tables::at(start.rsdp) };
     let nodes = acpi::Topology::new(tables);
     start_cpus(&mut early, tables, &nodes);
+    kthread::prepare(&mut early, nodes.count());
 
     let plan = memory::Plan { map, nodes: &nodes, tuning: tuning(&start.command_line) };
     match memory::hand_over(&plan, early) {

@@ -1,4 +1,4 @@
-//! Machines: threads of this process, or simulated ones.
+//! Machines: threads of this process, simulated ones, or emulated ones.
 
 use std::{
     fmt,
@@ -6,8 +6,10 @@ use std::{
     str::FromStr,
 };
 
-use super::number::whole;
+use framewright_lab::qemu::QemuSpec;
 use framewright_sim::machine::{Spec, nearest_name, presets};
+
+use super::{Memory, number::whole};
 
 /// Every CPU has lists of its own; more of them than this no machine has.
 const MOST_THREADS: u16 = 4096;
@@ -19,13 +21,51 @@ pub(crate) enum Machine {
     Host(Host),
     /// A simulated machine, and the file that describes it.
     Simulated(Box<Spec>, Option<PathBuf>),
+    /// An emulated machine, which boots a kernel.
+    Qemu(Qemu),
+}
+
+/// `qemu:N[,MEMORY[,NODES]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Qemu(pub(crate) QemuSpec);
+
+impl FromStr for Qemu {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = |what: String| {
+            format!("qemu:CPUS[,MEMORY[,NODES]] takes {what}, as in qemu:4 or qemu:8,1GiB,2")
+        };
+        let mut parts = text.strip_prefix("qemu:").unwrap_or_default().split(',');
+        let cpus = parts.next().and_then(|cpus| cpus.parse().ok());
+        let Some(cpus @ 1..=QemuSpec::MOST_CPUS) = cpus else {
+            return Err(bad(format!("1 to {} CPUs", QemuSpec::MOST_CPUS)));
+        };
+        let mib = match parts.next() {
+            None => QemuSpec::MIB,
+            Some(size) => size.parse::<Memory>().map_err(bad)?.frames() >> 8,
+        };
+        if mib < QemuSpec::LEAST_MIB {
+            return Err(bad(format!("{} MiB of memory or more", QemuSpec::LEAST_MIB)));
+        }
+        let most = QemuSpec::MOST_NODES.min(cpus);
+        let nodes = match parts.next().map(str::parse) {
+            None => 1,
+            Some(Ok(nodes)) if (1..=most).contains(&nodes) => nodes,
+            Some(_) => return Err(bad(format!("1 to {most} nodes for {cpus} CPUs"))),
+        };
+        match parts.next() {
+            None => Ok(Self(QemuSpec { cpus, mib, nodes })),
+            Some(more) => Err(bad(format!("nothing behind nodes; '{more}' is too much"))),
+        }
+    }
 }
 
 impl Machine {
     /// The file that describes it, if one does.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
-            Self::Host(_) => None,
+            Self::Host(_) | Self::Qemu(_) => None,
             Self::Simulated(_, file) => file.as_deref(),
         }
     }
@@ -61,7 +101,10 @@ impl FromStr for Machine {
                 _ => Err(format!("host:N takes 1 to {MOST_THREADS} threads, as in host:2")),
             };
         }
-        let spec = simulated_or(text, &["host", "host:N"])?;
+        if text.starts_with("qemu:") {
+            return text.parse().map(Self::Qemu);
+        }
+        let spec = simulated_or(text, &["host", "host:N", "qemu:N"])?;
         let is_built_in = text.starts_with("uniform:") || presets().any(|preset| preset == text);
         Ok(Self::Simulated(Box::new(spec), (!is_built_in).then(|| text.into())))
     }
@@ -72,6 +115,7 @@ impl fmt::Display for Machine {
         match self {
             Self::Host(host) => write!(f, "host:{}", host.cpus()),
             Self::Simulated(spec, _) => f.write_str(spec.name()),
+            Self::Qemu(qemu) => qemu.0.fmt(f),
         }
     }
 }
@@ -137,6 +181,27 @@ mod tests {
             ["uniform:", "uniform:0", "uniform:+4", "uniform:513", "uniform:x", "uniform:99999"]
         {
             assert!(refused(text).contains("uniform:N takes 1 to 512 CPUs"), "{text}");
+        }
+    }
+
+    #[test]
+    fn emulated_machines_have_cpus_memory_and_nodes() {
+        for (text, shown) in [
+            ("qemu:4", "qemu:4,512MiB,1"),
+            ("qemu:32,2GiB", "qemu:32,2048MiB,1"),
+            ("qemu:2,128M,2", "qemu:2,128MiB,2"),
+        ] {
+            assert_eq!(machine(text).to_string(), shown);
+        }
+        for (text, why) in [
+            ("qemu:", "1 to 32 CPUs"),
+            ("qemu:33", "1 to 32 CPUs"),
+            ("qemu:4,much", "a number and a unit"),
+            ("qemu:4,32M", "64 MiB of memory or more"),
+            ("qemu:4,1GiB,5", "1 to 4 nodes"),
+            ("qemu:4,1GiB,2,1", "'1' is too much"),
+        ] {
+            assert!(refused(text).contains(why), "{text}: {}", refused(text));
         }
     }
 

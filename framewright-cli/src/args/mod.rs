@@ -5,6 +5,7 @@ mod hunt;
 mod machine;
 mod number;
 mod paging;
+mod qemu;
 mod record;
 mod reproduce;
 mod run;
@@ -20,14 +21,15 @@ use framewright_lab::micro::instructions::Workload;
 
 pub(crate) use high_alloc::{Flags as HighAllocFlags, HighAllocArgs};
 pub(crate) use hunt::{HuntArgs, What, Which};
-pub(crate) use machine::{Host, Machine, simulated};
+pub(crate) use machine::{Host, Machine, Qemu, simulated};
 pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
+pub(crate) use qemu::TlbProofArgs;
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use run::RunArgs;
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
-pub(crate) use workload::{FreeOrder, Machines, PageFaultArgs, WorkloadArgs};
+pub(crate) use workload::{FreeOrder, Machines, PageFaultArgs, Sharing, WorkloadArgs};
 
 /// The page allocator that you can test before you ship: run it, replay a real kernel's requests
 /// through it, compare its settings.
@@ -94,6 +96,8 @@ Examples:
   framewright run alloc-micro --quick
   framewright run alloc-micro --instructions
   framewright run large-memory --quick
+  framewright run page-fault --machine qemu:4
+  framewright run tlb-proof
   framewright run page-fault --vs pcp.bulk_free=choose-under-lock --json result.json";
 
 #[derive(Debug, Subcommand)]
@@ -117,6 +121,9 @@ pub(crate) enum Run {
     /// stress-highalloc)
     #[command(after_help = high_alloc::EXAMPLES)]
     HighAlloc(HighAllocArgs),
+    /// On a kernel: what CPUs have cached is reached before a flush, and never after
+    #[command(after_help = qemu::EXAMPLES)]
+    TlbProof(TlbProofArgs),
     /// Nanoseconds per operation, beside other allocators and the floor
     AllocMicro(AllocMicroArgs),
     /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,
@@ -144,6 +151,9 @@ pub(crate) struct AllocMicroArgs {
     /// Count instructions (with valgrind's callgrind) instead of measuring time
     #[arg(long, conflicts_with_all = ["memory", "quick"])]
     pub(crate) instructions: bool,
+    /// Count instructions of a kernel on an emulated machine: qemu:N
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["memory", "quick", "instructions"])]
+    pub(crate) machine: Option<Qemu>,
     /// What the program starts itself with under callgrind
     #[arg(long, hide = true, value_name = "WORKLOAD")]
     pub(crate) counted: Option<Workload>,

@@ -27,7 +27,9 @@ pub(super) const MMAP_READ_EXAMPLES: &str = with_examples!(
   framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
       Every page may be cached by every CPU: the shape of a cache server.
   framewright run mmap-read --machine host:1 --set tlb.batching=off --vs tlb.batching=lazy
-      No model: real memory, real files, and the kernel's interrupts, as it counts them."
+      No model: real memory, real files, and the kernel's interrupts, as it counts them.
+  framewright run mmap-read --machine qemu:4,128MiB --readers threads
+      A kernel of our own on an emulated machine, which reads half as much again as memory, twice."
 );
 
 pub(super) const CDN_EXAMPLES: &str = with_examples!(

@@ -37,7 +37,7 @@ impl FromStr for Setting {
 }
 
 /// The settings of the run, and of the one it is compared with.
-#[derive(Clone, Debug, ArgGroup)]
+#[derive(Clone, Debug, Default, ArgGroup)]
 pub(crate) struct Settings {
     /// Change a setting (repeatable); `framewright tuning` lists them
     #[arg(long, value_name = "K=V")]

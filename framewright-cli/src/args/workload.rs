@@ -26,7 +26,10 @@ pub(super) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
   framewright run page-fault --machine skx-2s-112 --lists 31/186 --free-order random
       112 simulated CPUs, both designs with the list sizes of 2018.
   framewright run page-fault --machine uniform:1..512 --svg scaling.svg
-      The same on 1, 2, 4, ... 512 CPUs, as series."
+      The same on 1, 2, 4, ... 512 CPUs, as series.
+  framewright run page-fault --machine qemu:4 --sharing shared
+      A kernel on an emulated machine: page tables, faults and interrupts that hardware makes. Times
+      under emulation rank nothing; instructions are counted in a boot of their own."
 );
 
 pub(super) const KBUILD_EXAMPLES: &str = with_examples!(
@@ -48,13 +51,16 @@ pub(crate) struct PageFaultArgs {
     /// In which order frames are freed
     #[arg(long, alias = "free", value_enum, value_name = "ORDER", default_value_t)]
     pub(crate) free_order: FreeOrder,
+    /// On qemu: each CPU in an address space of its own, or all in one
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) sharing: Sharing,
     #[command(flatten)]
     pub(crate) common: WorkloadArgs,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct WorkloadArgs {
-    /// host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or
+    /// host, host:N with N threads; qemu:CPUS[,MEMORY[,NODES]]; uniform:N, a name that `framewright machines` lists, or
     /// FILE.toml; uniform:A..B or uniform:A,B,... for machines of many sizes
     #[arg(long, default_value = "host")]
     pub(crate) machine: Machines,
@@ -77,6 +83,16 @@ pub(crate) struct WorkloadArgs {
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+}
+
+/// Which CPUs share an address space.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Sharing {
+    /// None, as processes
+    #[default]
+    Private,
+    /// All, as threads
+    Shared,
 }
 
 /// In which order a burst is freed.

@@ -9,7 +9,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{host_paging, report::report};
+use super::{host_paging, qemu, report::report};
 use crate::args::{CdnArgs, FileReaders, Machine, MmapReadArgs, PagingArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -25,6 +25,7 @@ pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
     match &args.common.machine {
         Machine::Host(host) => host_paging::mmap_read(work, *host, &args.common),
         Machine::Simulated(..) => run(Work::MmapRead(work), &args.common),
+        Machine::Qemu(machine) => qemu::mmap_read(&machine.0, args),
     }
 }
 

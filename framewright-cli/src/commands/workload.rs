@@ -17,13 +17,16 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::report::report;
+use super::{qemu, report::report};
 use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, WorkloadArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
 /// `run page-fault`.
 pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
+    if let Machines::One(Machine::Qemu(machine)) = &args.common.machine {
+        return qemu::page_fault(&machine.0, args.sharing, &args.common);
+    }
     let free_order = match args.free_order {
         FreeOrder::Mapping => page_fault::FreeOrder::Mapping,
         FreeOrder::Random => page_fault::FreeOrder::Random,
@@ -56,6 +59,11 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     match &args.machine {
         Machines::One(Machine::Host(host)) => on_threads(work, host.cpus(), args),
         Machines::One(Machine::Simulated(spec, _)) => simulated(work, spec, args),
+        Machines::One(Machine::Qemu(_)) => Err(Failure::BadInput(format!(
+            "there is no {} for the kernel: on qemu machines there are page-fault, mmap-read, \
+             tlb-proof and alloc-micro",
+            work.name()
+        ))),
         Machines::Uniform(cpus) => scaled(work, cpus, args),
     }
 }

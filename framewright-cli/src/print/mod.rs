@@ -29,7 +29,7 @@ pub(crate) use record::{lost, record};
 pub(crate) use replay::replay;
 pub(crate) use reproduce::reproduce;
 pub(crate) use tuning::tuning;
-pub(crate) use workload::{on_threads, scaled, simulated};
+pub(crate) use workload::{emulated, on_threads, scaled, simulated};
 
 /// Bytes in a frame.
 const FRAME_BYTES: u64 = 4096;

@@ -9,6 +9,7 @@
 pub(crate) mod control;
 mod descriptors;
 mod jobs;
+mod rendezvous;
 mod stacks;
 mod start;
 
@@ -23,6 +24,8 @@ use framewright::{CpuId, NodeId};
 use crate::paging::AddressSpace;
 
 pub(crate) use jobs::{run_on_all, work_for_others};
+pub(crate) use rendezvous::Rendezvous;
+pub(crate) use stacks::Stack;
 pub(crate) use start::{start_first, start_others};
 
 /// CPUs that the kernel can have.

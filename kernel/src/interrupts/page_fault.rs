@@ -46,7 +46,7 @@ pub(super) fn handle(frame: &mut TrapFrame) {
         "page fault that nobody serves on CPU {}: {fault:#x?} {frame:#x?}",
         cpu.id.get()
     );
-    if cpu.ticked.take() {
+    if cpu.ticked.take() || kthread::are_wanted() {
         kthread::run();
     }
 }

@@ -5,6 +5,8 @@
 pub(crate) enum Backing {
     /// Nothing: pages are zeroed when they are first touched.
     Anonymous,
+    /// The file there is, from its first page on.
+    File,
 }
 
 /// Neighbouring pages with the same kind of thing behind them.
@@ -22,6 +24,11 @@ impl Area {
     /// Pages for a program's own data.
     pub(crate) const fn anonymous(first: u64, pages: u64) -> Self {
         Self { first, pages, backing: Backing::Anonymous, writable: true }
+    }
+
+    /// The first pages of the file there is, from page 0 on.
+    pub(crate) const fn file(pages: u64) -> Self {
+        Self { first: 0, pages, backing: Backing::File, writable: true }
     }
 
     /// Whether a page is in it.

@@ -62,6 +62,10 @@ impl Entry {
         self.0 & PRESENT != 0
     }
 
+    pub(crate) const fn is_writable(self) -> bool {
+        self.0 & WRITABLE != 0
+    }
+
     pub(crate) const fn is_accessed(self) -> bool {
         self.0 & ACCESSED != 0
     }
@@ -103,6 +107,12 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn take(&self) -> Entry {
         self.replace(Entry::NONE)
+    }
+
+    /// Forgets that the CPU has accessed the page; whether it had. What it has cached it does not look
+    /// up again, so for a while it seems not to use the page.
+    pub(crate) fn clear_accessed(&self) -> bool {
+        self.0.fetch_and(!ACCESSED, Ordering::AcqRel) & ACCESSED != 0
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     cpu::Cpu,
+    file,
     interrupts::Fault,
     memory::{self, with_token},
     rmap::Mapping,
@@ -30,6 +31,7 @@ pub(crate) fn serve(cpu: &'static Cpu, fault: Fault) -> bool {
     let Some(slot) = space.find_or_make(page) else { return false };
     match area.backing {
         Backing::Anonymous => serve_anonymous(cpu, space, page, slot),
+        Backing::File => file::serve(cpu, space, page, slot, fault.write),
     }
 }
 

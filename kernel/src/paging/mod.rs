@@ -21,7 +21,7 @@ mod space;
 mod unmap;
 
 pub(crate) use area::{Area, Backing};
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, Slot};
 pub(crate) use fault::serve;
 pub(crate) use space::{AddressSpace, Space, forget_everything, map_high_memory};
 pub(crate) use unmap::unmap;

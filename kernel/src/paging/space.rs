@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Address spaces that there may be.
-const MOST: usize = 64;
+const MOST: usize = 32;
 /// Areas of one.
 const AREAS: usize = 8;
 /// A page table.

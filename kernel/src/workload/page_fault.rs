@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::{Options, verdict::Before};
 use crate::{
     clock::Clock,
-    cpu::{self, Cpu, MAX_CPUS, control},
+    cpu::{self, Cpu, MAX_CPUS, Rendezvous, control},
     exit::refuse,
     memory::memory,
     paging::{self, AddressSpace, Area, Space},
@@ -57,14 +57,17 @@ impl Spaces {
         (space.as_ref().expect("there is one for every CPU").get(), page)
     }
 
-    /// Runs something for all pages of all CPUs; how long it took, in instructions or cycles of the
+    /// Runs something for all pages of all CPUs, none of which begins or ends before the others; how long it took, in instructions or cycles of the
     /// machine, and in nanoseconds.
     fn on_all(&self, run: impl Fn(&Cpu, &'static AddressSpace, u64) + Sync) -> (u64, u64) {
         let (start, nanos) = (control::timestamp(), Clock::now());
+        let together = Rendezvous::new();
         cpu::run_on_all(&|cpu| {
             let (space, first) = self.of(cpu);
             space.load();
+            together.meet();
             run(cpu, space, first);
+            together.meet();
             AddressSpace::unload();
         });
         (control::timestamp() - start, Clock::now() - nanos)
