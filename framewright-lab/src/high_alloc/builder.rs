@@ -260,9 +260,9 @@ impl<'m> Builder<'m> {
             let held = kernel.state.frames.at(frame);
             let claimed = held.is(CLAIMED);
             if claimed {
-                held.mark(GONE)
+                held.mark(GONE);
             } else {
-                held.clear()
+                held.clear();
             }
             !claimed
         });
