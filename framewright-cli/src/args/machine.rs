@@ -6,6 +6,7 @@ use std::{
     str::FromStr,
 };
 
+use super::number::whole;
 use framewright_sim::machine::{Spec, nearest_name, presets};
 
 /// Every CPU has lists of its own; more of them than this no machine has.
@@ -55,12 +56,12 @@ impl FromStr for Machine {
             return Ok(Self::Host(Host { threads: None }));
         }
         if let Some(threads) = text.strip_prefix("host:") {
-            return match threads.parse() {
-                Ok(threads @ 1..=MOST_THREADS) => Ok(Self::Host(Host { threads: Some(threads) })),
+            return match whole(threads) {
+                Some(threads @ 1..=MOST_THREADS) => Ok(Self::Host(Host { threads: Some(threads) })),
                 _ => Err(format!("host:N takes 1 to {MOST_THREADS} threads, as in host:2")),
             };
         }
-        let spec = simulated(text)?;
+        let spec = simulated_or(text, &["host", "host:N"])?;
         let is_built_in = text.starts_with("uniform:") || presets().any(|preset| preset == text);
         Ok(Self::Simulated(Box::new(spec), (!is_built_in).then(|| text.into())))
     }
@@ -77,9 +78,14 @@ impl fmt::Display for Machine {
 
 /// The simulated machine that `text` names: `uniform:N`, a preset, or a file.
 pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
+    simulated_or(text, &[])
+}
+
+/// The same where `others` would do, too.
+fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
     if let Some(cpus) = text.strip_prefix("uniform:") {
         // What is no number of CPUs is refused as zero is: with what there is.
-        return Spec::uniform(cpus.parse().unwrap_or(0)).map_err(|error| error.reason);
+        return Spec::uniform(whole(cpus).unwrap_or(0)).map_err(|error| error.reason);
     }
     if presets().any(|preset| preset == text) {
         return Spec::preset(text).map_err(|error| error.to_string());
@@ -88,11 +94,14 @@ pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
     if text.contains('/') || path.extension().is_some_and(|extension| extension == "toml") {
         return Spec::from_file(path).map_err(|error| error.to_string());
     }
-    let names = presets().chain(["host", "host:N", "uniform:N"]);
+    let shapes = others.iter().copied().chain(["uniform:N"]);
+    let nearest = nearest_name(text, presets().chain(shapes.clone()))
+        .map_or_else(String::new, |name| format!("; the nearest there is: '{name}'"));
+    let shapes: Vec<&str> = shapes.collect();
     Err(format!(
-        "there is no such machine; the nearest there is: '{}'. \
-         There are host, host:N, uniform:N, FILE.toml, and what `framewright machines` lists",
-        nearest_name(text, names)
+        "there is no such machine{nearest}. There are {}, FILE.toml, and what \
+         `framewright machines` lists",
+        shapes.join(", ")
     ))
 }
 
@@ -113,7 +122,8 @@ mod tests {
         assert_eq!(machine("host:3"), Machine::Host(Host { threads: Some(3) }));
         assert_eq!(machine("host:3").to_string(), "host:3");
         assert!(matches!(machine("host"), Machine::Host(host) if host.cpus() >= 1));
-        for text in ["host:", "host:0", "host:-1", "host:5000", "host:many", "host:2:2"] {
+        for text in ["host:", "host:0", "host:-1", "host:+1", "host:5000", "host:many", "host:2:2"]
+        {
             assert!(refused(text).contains("1 to 4096"), "{text}");
         }
     }
@@ -123,7 +133,9 @@ mod tests {
         for name in presets().chain(["uniform:1", "uniform:512"]) {
             assert_eq!(machine(name).to_string(), name);
         }
-        for text in ["uniform:", "uniform:0", "uniform:513", "uniform:x", "uniform:99999"] {
+        for text in
+            ["uniform:", "uniform:0", "uniform:+4", "uniform:513", "uniform:x", "uniform:99999"]
+        {
             assert!(refused(text).contains("uniform:N takes 1 to 512 CPUs"), "{text}");
         }
     }
@@ -132,7 +144,7 @@ mod tests {
     fn refusals_name_the_nearest() {
         for (text, nearest) in [
             ("hots", "'host'"),
-            ("", "'host'"),
+            ("hos", "'host'"),
             ("skx-2s-11", "'skx-2s-112'"),
             ("unifrm:64", "'uniform:N'"),
             ("laptop", "'laptop-8'"),
@@ -140,6 +152,17 @@ mod tests {
         ] {
             let error = refused(text);
             assert!(error.contains(nearest) && error.contains("uniform:N, FILE.toml"), "{error}");
+        }
+        for text in ["", "nothing like it"] {
+            assert!(refused(text).starts_with("there is no such machine. There are host, host:N"));
+        }
+    }
+
+    #[test]
+    fn where_threads_will_not_do_they_are_not_named() {
+        for text in ["host", "host:2", "hos", ""] {
+            let error = simulated(text).unwrap_err();
+            assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
         }
     }
 

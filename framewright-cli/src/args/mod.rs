@@ -3,11 +3,14 @@
 mod high_alloc;
 mod hunt;
 mod machine;
+mod number;
 mod paging;
 mod record;
 mod reproduce;
+mod run;
 mod setting;
 mod size;
+mod time;
 mod workload;
 
 use std::path::PathBuf;
@@ -17,10 +20,11 @@ use framewright_lab::micro::instructions::Workload;
 
 pub(crate) use high_alloc::{Flags as HighAllocFlags, HighAllocArgs};
 pub(crate) use hunt::{HuntArgs, What, Which};
-pub(crate) use machine::{Machine, simulated};
+pub(crate) use machine::{Host, Machine, simulated};
 pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use run::RunArgs;
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
 pub(crate) use workload::{FreeOrder, Machines, PageFaultArgs, WorkloadArgs};
@@ -95,19 +99,19 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Run {
     /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
-    #[command(after_help = workload::EXAMPLES)]
+    #[command(after_help = workload::PAGE_FAULT_EXAMPLES)]
     PageFault(PageFaultArgs),
     /// Compilers that fork, fault, write and exit: what exits do to the lists of a CPU
-    #[command(after_help = workload::EXAMPLES)]
+    #[command(after_help = workload::KBUILD_EXAMPLES)]
     Kbuild(WorkloadArgs),
     /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
-    #[command(after_help = workload::EXAMPLES)]
+    #[command(after_help = workload::SOCKET_PAIRS_EXAMPLES)]
     SocketPairs(WorkloadArgs),
     /// Sparse files of ten times the memory, mapped and read once (vm-scalability's lru-file-mmap-read)
-    #[command(after_help = paging::EXAMPLES)]
+    #[command(after_help = paging::MMAP_READ_EXAMPLES)]
     MmapRead(MmapReadArgs),
     /// A cache server: random reads and stores through one mapping larger than memory, for days
-    #[command(after_help = paging::EXAMPLES)]
+    #[command(after_help = paging::CDN_EXAMPLES)]
     Cdn(CdnArgs),
     /// Huge pages asked of a machine that compiles, and of the same when it is idle (mmtests'
     /// stress-highalloc)
@@ -148,8 +152,8 @@ pub(crate) struct AllocMicroArgs {
 }
 
 const LARGE_MEMORY_EXAMPLES: &str = "\
-Nothing stands behind the frames: what is made and measured are the books that an allocator keeps
-of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 250 MiB.
+Nothing stands behind the frames: what is made and measured are the books that an allocator keeps \
+of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 250 MiB. \
 Goals stand below the figures, with what was measured; with --quick they are not judged.
 
 Examples:
@@ -179,7 +183,7 @@ pub(crate) struct LargeMemoryArgs {
 }
 
 const REPLAY_EXAMPLES: &str = "\
-A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables
+A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables \
 at its start (NAME.before for NAME.txt or NAME.txt.zst) are used where they lie beside it.
 
 Examples:
@@ -212,7 +216,7 @@ pub(crate) struct TuningArgs {
 }
 
 const MACHINES_EXAMPLES: &str = "\
-A machine is a TOML file: where its CPUs and its memory are, and what things cost on it. Every figure
+A machine is a TOML file: where its CPUs and its memory are, and what things cost on it. Every figure \
 is measured (the note says where), fitted (the note says to what), or guessed.
 
 Examples:
@@ -221,7 +225,8 @@ Examples:
   framewright machines skx-2s-112
       One of them: every parameter, its unit, its value, and where that comes from.
   framewright machines skx-2s-112 --toml
-      The same as a file, which says what each means: to change, and run as --machine FILE.toml.";
+      The same as a file, which says what each means: change it, name it, and run it as
+      --machine FILE.toml.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct MachinesArgs {

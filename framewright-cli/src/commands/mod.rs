@@ -1,6 +1,7 @@
 //! The commands, one file each: do the work, make the report, print it.
 
 mod high_alloc;
+mod host_paging;
 mod hunt;
 mod large_memory;
 mod machines;

@@ -2,6 +2,7 @@
 
 mod free_blocks;
 mod high_alloc;
+mod host_paging;
 mod hunt;
 mod large_memory;
 mod machines;
@@ -18,6 +19,7 @@ use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
 pub(crate) use high_alloc::high_alloc;
+pub(crate) use host_paging::host_paging;
 pub(crate) use hunt::{hunt, hunt_list};
 pub(crate) use large_memory::large_memory;
 pub(crate) use machines::{machine, machines};

@@ -43,8 +43,6 @@ pub struct Experiment {
     pub title: &'static str,
     /// What is asked, and how it is answered, in a few lines.
     pub question: &'static str,
-    /// Whether it has something to draw.
-    pub draws: bool,
     /// Runs both sides of the change.
     pub run: fn(&Plan, &mut Tell<'_>) -> Result<Results, ReproduceError>,
 }

@@ -7,7 +7,9 @@
 
 mod compact;
 mod error;
+mod field;
 mod keys;
+mod spelling;
 
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
@@ -301,7 +303,7 @@ impl Tuning {
     ///
     /// # Errors
     ///
-    /// [`TuningError::UnknownKey`] names the nearest key there is; [`TuningError::BadValue`]
+    /// [`TuningError::UnknownKey`] names the key that was probably meant; [`TuningError::BadValue`]
     /// says what the key takes and the nearest value it would take. The tuning is unchanged.
     pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
         let key = keys::find(path)?;
@@ -318,7 +320,7 @@ impl Tuning {
     ///
     /// # Errors
     ///
-    /// [`TuningError::UnknownKey`] names the nearest key there is.
+    /// [`TuningError::UnknownKey`] names the key that was probably meant.
     pub fn get<'t>(
         &self,
         path: &'t str,

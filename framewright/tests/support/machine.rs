@@ -5,7 +5,7 @@ use std::{
     mem::MaybeUninit,
     sync::{
         Mutex, OnceLock,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -28,6 +28,8 @@ pub struct Machine {
     /// What was written into each frame last.
     contents: Mutex<HashMap<Pfn, u64>>,
     masked: AtomicU32,
+    /// Nanoseconds.
+    time: AtomicU64,
     /// Who reclaims and compacts, if anybody does.
     pub relief: OnceLock<&'static (dyn Relief + Sync)>,
 }
@@ -50,6 +52,11 @@ impl Machine {
     /// Writes into all frames of a block, whoever owns them.
     pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
         self.fill(pfn, order, |_| value);
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, nanos: u64) {
+        self.time.fetch_add(nanos, Ordering::Relaxed);
     }
 
     /// What was written into a frame last; 0 if nothing was.
@@ -124,7 +131,7 @@ unsafe impl Platform for Machine {
     }
 
     fn now(&self) -> u64 {
-        0
+        self.time.load(Ordering::Relaxed)
     }
 
     fn corruption(&self, report: &Corruption) {

@@ -34,7 +34,6 @@ high-alloc: 95 % of memory is asked for in huge pages, one every 125 ms, while b
   index              by index, which is the default
 What was published had 4 GiB, and no background compaction; running kernels had 1 GiB and 4 CPUs.
 A seed takes some minutes: every setting with both kinds of requests.",
-    draws: false,
     run,
 };
 
