@@ -18,8 +18,9 @@ use super::{
     slab::Kind,
 };
 
-/// Files of a tree for 400 MiB of memory, 12 KiB each on average: 200 MiB.
-const FILES: u32 = 16_384;
+/// Files of a tree for 400 MiB of memory, 12 KiB each on average: 400 MiB, so that all trees together
+/// are somewhat more than memory holds.
+const FILES: u32 = 32_768;
 /// Objects that a builder has written at the most; then it writes over them.
 const OBJECTS: u32 = 256;
 /// Files that are read for one program.
