@@ -18,8 +18,10 @@ Examples:
       By index, which is the default, ten times.
   framewright run high-alloc --flags thp --set compact.method=scan --vs compact.method=index
       One attempt, nobody woken: by scanning frames, and by index.
-  framewright run high-alloc --set compact.method=scan,compact.repair.detect_meeting=off --vs compact.method=scan
+  framewright run high-alloc --set compact.method=scan --vs compact.repair.detect_meeting=off
       What one repair of 2013 is worth.
+  framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
+      Memory with both, a cell per pageblock.
   framewright run high-alloc --memory 4GiB --machine uniform:8";
 
 /// What `run high-alloc` takes.

@@ -12,6 +12,7 @@ const COMMANDS: &[&[&str]] = &[
     &["run", "socket-pairs"],
     &["run", "mmap-read"],
     &["run", "cdn"],
+    &["run", "high-alloc"],
     &["run", "alloc-micro"],
     &["run", "large-memory"],
     &["replay"],
@@ -54,7 +55,7 @@ fn paragraphs_are_wrapped_once() {
 
 #[test]
 fn examples_are_of_the_command_itself() {
-    for workload in ["page-fault", "kbuild", "socket-pairs", "mmap-read", "cdn"] {
+    for workload in ["page-fault", "kbuild", "socket-pairs", "mmap-read", "cdn", "high-alloc"] {
         let text = help(&["run", workload]);
         let examples: Vec<_> =
             text.lines().filter(|line| line.starts_with("  framewright")).collect();

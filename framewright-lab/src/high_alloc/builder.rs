@@ -18,12 +18,15 @@ use super::{
     slab::Kind,
 };
 
-/// Files of a tree for 400 MiB of memory, 12 KiB each on average: 200 MiB.
-const FILES: u32 = 16_384;
+/// Files of a tree for 400 MiB of memory, 12 KiB each on average: 400 MiB, so that all trees together
+/// are somewhat more than memory holds.
+const FILES: u32 = 32_768;
 /// Objects that a builder has written at the most; then it writes over them.
 const OBJECTS: u32 = 256;
-/// Files that are read for one program.
+/// Files that are read for one program: a source, and 40 headers.
 const READS: u32 = 41;
+/// One file of a tree in so many is a header, which many programs read.
+const HEADERS: usize = 16;
 /// Pages that a program uses: 4 to 48 MiB, evenly in their logarithm.
 const LEAST: f64 = 1024.0;
 const MOST: f64 = 12_288.0;
@@ -150,7 +153,8 @@ impl<'m> Builder<'m> {
                 self.task = Task::Fault(pages as u32);
             }
             Task::Read(left) => {
-                let file = self.tree[self.random.usize(..self.tree.len())];
+                let at = self.source_or_header(left == READS);
+                let file = self.tree[at];
                 if let Some(ready) = kernel.read(cpu, token, file)? {
                     self.ready = ready;
                 }
@@ -175,6 +179,15 @@ impl<'m> Builder<'m> {
             }
         }
         Ok(())
+    }
+
+    /// The place of a file to read in the tree: any, or one of the headers, which lie everywhere in it.
+    fn source_or_header(&mut self, source: bool) -> usize {
+        if source {
+            self.random.usize(..self.tree.len())
+        } else {
+            HEADERS * self.random.usize(..self.tree.len() / HEADERS)
+        }
     }
 
     fn copy(
@@ -260,9 +273,9 @@ impl<'m> Builder<'m> {
             let held = kernel.state.frames.at(frame);
             let claimed = held.is(CLAIMED);
             if claimed {
-                held.mark(GONE)
+                held.mark(GONE);
             } else {
-                held.clear()
+                held.clear();
             }
             !claimed
         });

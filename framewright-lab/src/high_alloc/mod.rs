@@ -101,6 +101,12 @@ pub struct HighAlloc {
     pub watched: bool,
 }
 
+/// A side for people: its name, and what was set.
+fn label(side: &Side) -> String {
+    let settings = side.settings.iter().map(|(key, value)| format!(", {key}={value}"));
+    std::iter::once(side.label.clone()).chain(settings).collect()
+}
+
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HighAllocResult {
@@ -140,7 +146,7 @@ impl HighAlloc {
         let least = achievable.map(|phase| phase.achievable_pct()).fold(100.0, f64::min);
         let picture = self.watched.then(|| {
             let first = sides.iter().enumerate();
-            let seen = first.map(|(turn, side)| (side.label.clone(), of(turn).swap_remove(0).seen));
+            let seen = first.map(|(turn, side)| (label(side), of(turn).swap_remove(0).seen));
             picture::draw(&self.title(), &seen.collect::<Vec<_>>())
         });
         Ok(HighAllocResult {

@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use framewright::MigrateType;
-use framewright::frame::PAGEBLOCK_FRAMES;
+use framewright::{MigrateType, frame::PAGEBLOCK_FRAMES, tuning::CompactMethod};
 
 use super::{frames::Holds, kernel::Kernel};
 
@@ -35,15 +34,14 @@ pub(crate) struct Snapshot {
     /// Attempts so far in it.
     attempt: u64,
     cells: Vec<Cell>,
-    /// The pageblocks that the scanners look at next.
-    migrate: usize,
-    free: usize,
+    /// The pageblocks that the scanners look at next, where there are scanners.
+    scanners: Option<(usize, usize)>,
 }
 
 impl Snapshot {
     /// Memory as it is now.
     pub(super) fn of(kernel: &Kernel<'_, '_>, pass: u8, attempt: u64) -> Self {
-        let mut taken = Self { pass, attempt, cells: Vec::new(), migrate: 0, free: 0 };
+        let mut taken = Self { pass, attempt, cells: Vec::new(), scanners: None };
         for zone in kernel.memory.zones() {
             for block in kernel.memory.pageblocks(zone.id) {
                 let first = kernel.state.frames.at(block.first.get() as u32).holds.get();
@@ -54,9 +52,11 @@ impl Snapshot {
                     skip: block.skip,
                 });
             }
-            if let Some(scanners) = kernel.memory.scanners(zone.id) {
+            if kernel.memory.tuning().compact.method == CompactMethod::Scan
+                && let Some(scanners) = kernel.memory.scanners(zone.id)
+            {
                 let at = |pfn: framewright::Pfn| pfn.get() as usize / PAGEBLOCK_FRAMES;
-                (taken.migrate, taken.free) = (at(scanners.migrate_async), at(scanners.free));
+                taken.scanners = Some((at(scanners.migrate_async), at(scanners.free)));
             }
         }
         taken
@@ -179,8 +179,8 @@ fn map(svg: &mut String, (left, top): (f64, f64), snapshot: &Snapshot) {
     for (at, seen) in snapshot.cells.iter().enumerate() {
         cell(svg, place(at), *seen);
     }
-    for (at, colour) in [(snapshot.migrate, "black"), (snapshot.free.saturating_sub(1), "#d00000")]
-    {
+    let Some((migrate, free)) = snapshot.scanners else { return };
+    for (at, colour) in [(migrate, "black"), (free.saturating_sub(1), "#d00000")] {
         if at < snapshot.cells.len() {
             let (x, y) = place(at);
             // Writing to a string does not fail.
@@ -200,13 +200,20 @@ fn map(svg: &mut String, (left, top): (f64, f64), snapshot: &Snapshot) {
 fn cell(svg: &mut String, (x, y): (f64, f64), Cell { of, full, skip }: Cell) {
     let colour = colour(of);
     let filled = SIZE * f64::from(full);
-    let _ = writeln!(
+    let _ = write!(
         svg,
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{SIZE}\" height=\"{SIZE}\" fill=\"{colour}\" \
-         fill-opacity=\"0.18\"/><rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{SIZE}\" height=\"{filled:.1}\" \
-         fill=\"{colour}\"/>",
-        y + SIZE - filled
+         fill-opacity=\"0.18\"/>"
     );
+    if filled > 0.0 {
+        let y = y + SIZE - filled;
+        let _ = write!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{SIZE}\" height=\"{filled:.2}\" \
+             fill=\"{colour}\"/>"
+        );
+    }
+    svg.push('\n');
     if skip {
         let (x, y) = (x + SIZE - 3.0, y + 3.0);
         let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\" fill=\"black\"/>");
@@ -232,7 +239,8 @@ fn line(svg: &mut String, y: f64, snapshot: &Snapshot) {
         );
         at += run;
     }
-    for (at, colour) in [(snapshot.migrate, "black"), (snapshot.free, "#d00000")] {
+    let Some((migrate, free)) = snapshot.scanners else { return };
+    for (at, colour) in [(migrate, "black"), (free, "#d00000")] {
         let x = MARGIN + at as f64 * wide;
         let y = y + LINE / 2.0;
         let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\" fill=\"{colour}\"/>");
@@ -255,7 +263,7 @@ mod tests {
     fn a_pageblock_is_a_cell_in_both_maps() {
         let cell = Cell { of: Use::Of(MigrateType::Movable), full: 0.5, skip: true };
         let snapshot =
-            |pass| Snapshot { pass, attempt: 7, cells: vec![cell; 40], migrate: 3, free: 40 };
+            |pass| Snapshot { pass, attempt: 7, cells: vec![cell; 40], scanners: Some((3, 40)) };
         let side = ("a < b".to_owned(), vec![snapshot(1), snapshot(1), snapshot(2)]);
         let svg = draw("t", &[side]);
         assert!(svg.contains("a &lt; b") && svg.contains("after 7 requests"));

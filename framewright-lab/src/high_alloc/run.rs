@@ -198,7 +198,7 @@ impl<'m> Play<'_, '_, 'm> {
             self.wait(SECOND / 10, cpu, &mut daemon, token);
         }
         let slower = if self.work.quick { 5 } else { 1 };
-        self.wait(30 * SECOND / slower, cpu, &mut daemon, token);
+        self.wait(90 * SECOND / slower, cpu, &mut daemon, token);
         let pace = |pass| Pace {
             attempts: kernel.state.frames.pageblocks().count() as u64 * 95 / 100,
             every: pass::EVERY_NS / slower,
