@@ -185,9 +185,8 @@ mod tests {
             machine.result(status)
         };
         let result = |passed: bool| {
-            format!(
-                r#"{{"framewright":"x","command":[],"workload":"w","machine":"m","seed":null,"runs":[],"#,
-            ) + &format!(r#""published":[],"verdict":{{"passed":{passed},"checks":[]}}}}"#)
+            let head = r#"{"framewright":"x","command":[],"workload":"w","machine":"m","seed":null,"runs":[],"#;
+            format!(r#"{head}"published":[],"verdict":{{"passed":{passed},"checks":[]}}}}"#)
         };
         assert!(ended("33", &result(true)).is_ok());
         assert!(!ended("35", &result(false)).unwrap().verdict.passed);

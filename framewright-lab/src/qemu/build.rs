@@ -42,7 +42,7 @@ pub(super) fn kernel() -> Result<PathBuf, QemuError> {
 
 fn executable(messages: &str) -> Option<PathBuf> {
     let built = |line| serde_json::from_str::<Message>(line).ok()?.executable;
-    messages.lines().filter_map(built).last()
+    messages.lines().rev().find_map(built)
 }
 
 #[cfg(test)]
