@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use framewright_lab::simulated::SimulationError;
+
+use crate::args::Memory;
+
 /// How a command that did its work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -33,6 +37,18 @@ impl Failure {
     /// Bad input, in the words of `error`.
     pub(crate) fn bad_input(error: impl fmt::Display) -> Self {
         Self::BadInput(error.to_string())
+    }
+
+    /// Why a simulation could not be had, with the `memory` that was asked for if that is to blame.
+    pub(crate) fn of_simulation(error: &SimulationError, memory: Option<Memory>) -> Self {
+        use SimulationError::{Memory as Unfit, TooSmall};
+        match (error, memory) {
+            (Unfit { .. } | TooSmall { .. }, Some(memory)) => {
+                Self::BadInput(format!("--memory {memory}: {error}"))
+            }
+            _ if error.is_bad_input() => Self::bad_input(error),
+            _ => Self::Broken(error.to_string()),
+        }
     }
 }
 

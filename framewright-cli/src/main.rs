@@ -59,6 +59,8 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Run(Run::SocketPairs(args)) => commands::socket_pairs(&args),
         Command::Run(Run::MmapRead(args)) => commands::mmap_read(&args),
         Command::Run(Run::Cdn(args)) => commands::cdn(&args),
+        Command::Run(Run::TlbProof(args)) => commands::tlb_proof(&args),
+        Command::Run(Run::HighAlloc(args)) => commands::high_alloc(&args),
         Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
         Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),

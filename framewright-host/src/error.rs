@@ -87,6 +87,15 @@ pub enum HostError {
         /// What the kernel said.
         errno: Errno,
     },
+    /// The kernel takes no memory back.
+    #[error(
+        "the kernel takes back no memory of this process ({errno}); a page cache needs that: do not \
+         lock all memory (mlockall)"
+    )]
+    NoGivingUp {
+        /// What the kernel said.
+        errno: Errno,
+    },
     /// The machine has no such CPU.
     #[error("there is no CPU {}: the machine has {cpus}, numbered from 0", cpu.get())]
     NoSuchCpu {

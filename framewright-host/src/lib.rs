@@ -16,6 +16,8 @@
 //! | `frames`     | frames by number: words to read and write, clear, copy           |
 //! | `metadata`   | [`Metadata`]: the buffer that a memory keeps its books in        |
 //! | `mapping`    | address space: the only module that maps and unmaps              |
+//! | `relief`     | a place for whoever relieves a memory that runs short            |
+//! | [`paging`]   | pages of files in less memory than they take: the library's reclaim over real memory |
 //! | `error`      | [`HostError`]: what went wrong and what to do                    |
 //!
 //! A program builds the machine, asks [`framewright::Layout`] for the size of the books, builds
@@ -56,6 +58,8 @@ mod machine;
 mod mapping;
 mod membarrier;
 mod metadata;
+pub mod paging;
+mod relief;
 mod wait;
 
 pub use builder::{Backing, HostBuilder, PageSize};

@@ -5,7 +5,7 @@
 use framewright::{
     Block, CpuId, FrameRange, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Relief, Wait},
     sync::PlainWord,
 };
 use std::{
@@ -19,7 +19,7 @@ use std::{
 
 use crate::{
     Contention, HostBuilder, HostError, HostLock, Mismatch, NoBarrier, RegisteredCpu, cpu::Cpus,
-    frames::Frames, lock::LockWaits, membarrier::RemoteBarrier, wait::wait,
+    frames::Frames, lock::LockWaits, membarrier::RemoteBarrier, relief::LentRelief, wait::wait,
 };
 
 /// A machine made of this process. See the [crate's documentation](crate).
@@ -30,6 +30,7 @@ pub struct HostMachine {
     lock_waits: LockWaits,
     corruptions: AtomicU64,
     first_corruption: OnceLock<Corruption>,
+    relief: LentRelief,
     started: Instant,
 }
 
@@ -54,6 +55,7 @@ impl HostMachine {
             lock_waits: LockWaits::default(),
             corruptions: AtomicU64::new(0),
             first_corruption: OnceLock::new(),
+            relief: LentRelief::default(),
             started: Instant::now(),
         }
     }
@@ -158,6 +160,15 @@ impl HostMachine {
         self.first_corruption.get().copied()
     }
 
+    /// While `body` runs, requests for memory that are short of it go to `relief`, on all threads.
+    ///
+    /// # Panics
+    ///
+    /// If somebody relieves this machine already.
+    pub fn with_relief<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
+        self.relief.lend(relief, body)
+    }
+
     pub(crate) fn lock_waits(&self) -> &LockWaits {
         &self.lock_waits
     }
@@ -208,6 +219,10 @@ unsafe impl Platform for HostMachine {
 
     fn now(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
+    }
+
+    fn relief(&self) -> &dyn Relief {
+        &self.relief
     }
 
     fn corruption(&self, report: &Corruption) {

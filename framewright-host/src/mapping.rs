@@ -61,7 +61,19 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Where it starts; a multiple of 2 MiB.
+    /// Address space whose memory comes page by page, when it is touched, and which is not set
+    /// aside for it: there may be more of it than memory.
+    pub(crate) fn reserved(what: &'static str, bytes: usize) -> Result<Self, HostError> {
+        let refused = |errno| HostError::OutOfMemory { what, bytes, errno };
+        let mapping = Self::reserve(bytes.max(1), ProtFlags::READ | ProtFlags::WRITE);
+        let mapping = mapping.map_err(refused)?;
+        // One touch must not bring 512 pages.
+        let _ = mapping.madvise(Advice::LinuxNoHugepage);
+        Ok(mapping)
+    }
+
+    /// Where it starts; a multiple of 2 MiB, unless it is [reserved](Mapping::reserved): then of
+    /// a page.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -87,7 +99,7 @@ impl Mapping {
         let what = wish.what;
         let bytes = round_up(wish, SMALL)?;
         let out_of_memory = |errno| HostError::OutOfMemory { what, bytes, errno };
-        let reserved = Self::reserve(bytes + HUGE).map_err(out_of_memory)?;
+        let reserved = Self::reserve(bytes + HUGE, ProtFlags::empty()).map_err(out_of_memory)?;
         let at = reserved.trim(bytes);
         map(wish, bytes, Some(at), MapFlags::empty(), MemfdFlags::empty()).map_err(|failure| {
             match failure {
@@ -98,11 +110,10 @@ impl Mapping {
     }
 
     /// Address space without memory.
-    fn reserve(bytes: usize) -> Result<Self, Errno> {
+    fn reserve(bytes: usize, access: ProtFlags) -> Result<Self, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address that the kernel chooses.
-        let start =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)? };
         Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes })
     }
 

@@ -14,13 +14,16 @@
 //! | `file`     | pages of files: a store, a page cache, mappings of it, reclaim         |
 //! | `scenario` | small programs to hunt bugs with, and the bugs to put in               |
 //! | `check`    | invariants, at the end of every run and in between                     |
+//! | `host_memory` | hints about the memory of the host                                 |
+//! | `one_thread` | what only one thread may use, although its type may be shared         |
 
 pub mod check;
 pub mod engine;
 pub mod file;
+pub mod host_memory;
 mod lent;
 pub mod machine;
-mod one_thread;
+pub mod one_thread;
 pub mod platform;
 pub mod process;
 pub mod scenario;

@@ -35,7 +35,7 @@ fn number_thread() -> u64 {
 }
 
 /// A value for the thread that made it. Others may hold it; what they drop is leaked.
-pub(crate) struct OneThread<T> {
+pub struct OneThread<T> {
     value: ManuallyDrop<T>,
     thread: u64,
 }
@@ -47,13 +47,19 @@ unsafe impl<T> Send for OneThread<T> {}
 unsafe impl<T> Sync for OneThread<T> {}
 
 impl<T> OneThread<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// A value for this thread.
+    pub fn new(value: T) -> Self {
         Self { value: ManuallyDrop::new(value), thread: this_thread() }
     }
 
-    /// The value. Panics on other threads, those without a number among them.
+    /// The value.
+    ///
+    /// # Panics
+    ///
+    /// On other threads, those without a number among them.
     #[inline(always)]
-    pub(crate) fn get(&self) -> &T {
+    #[must_use]
+    pub fn get(&self) -> &T {
         if NUMBER.get() != self.thread {
             refuse();
         }

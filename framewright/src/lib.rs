@@ -28,6 +28,7 @@
 //! CPU, the zone. Nothing of the embedder is called under the latter three, but for the wait hook
 //! of these locks themselves.
 
+#![cfg_attr(doctest, doc = include_str!("../../docs/embedding.md"))]
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -36,9 +37,11 @@ extern crate std;
 
 mod alloc;
 pub mod buddy;
+pub mod compact;
 pub mod frame;
 mod hardening;
 mod memory;
+pub mod migrate;
 pub mod observe;
 mod pcp;
 pub mod platform;

@@ -177,6 +177,68 @@ fn it_is_given_back_before_types_mix() {
     });
 }
 
+/// A depot as large as those of servers are, far beyond what one hold gives back.
+#[test]
+fn all_of_a_type_is_given_back_before_types_mix() {
+    const LARGE: u64 = 1 << 17;
+    for order in [4, 9] {
+        on_frames(LARGE, &[], |memory| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let table = Request::new(Order::ZERO, MigrateType::Unmovable);
+            let tables = take(&mut token, table, LARGE / 2);
+            scatter(&mut token, tables);
+            token.drain();
+            assert!(memory.in_depots() > LARGE / 9, "{}", memory.in_depots());
+            let request = table.of_order(Order::new(order).unwrap()).no_wait();
+            let claims = memory.stats().claims;
+            let mut blocks = Vec::new();
+            while memory.in_depots() > 0 {
+                blocks.push(token.alloc(request).unwrap());
+                let of = memory.pageblock_type(blocks[blocks.len() - 1].pfn());
+                assert_eq!(of, Some(MigrateType::Unmovable));
+            }
+            assert_eq!(memory.stats().claims, claims, "order {order}: there was room at home");
+            blocks.into_iter().for_each(|block| token.free(block).unwrap());
+        });
+    }
+}
+
+/// Sends pages through the depot and others past it, for some intervals.
+fn pass_time(memory: &Memory<'_, Machine>, circulating: u64) {
+    for _ in 0..64 {
+        memory.platform().advance(100_000_000);
+        let (mut one, mut other) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
+        let pages = take(&mut one, PAGE, circulating);
+        scatter(&mut other, pages);
+        let large = Request::new(Order::new(5).unwrap(), MigrateType::Unmovable);
+        let others = take(&mut other, large, 32);
+        others.into_iter().for_each(|block| other.free(block).unwrap());
+    }
+}
+
+#[test]
+fn what_lies_in_it_unused_for_long_goes_home() {
+    const LARGE: u64 = 1 << 16;
+    on_frames(LARGE, &[], |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let pages = take(&mut token, PAGE, LARGE / 2);
+        scatter(&mut token, pages);
+        drop(token);
+        let full = memory.in_depots();
+        assert!(full > LARGE / 9, "{full}");
+        pass_time(memory, 1024);
+        let circulates = memory.in_depots();
+        assert!(
+            (512..4096).contains(&circulates),
+            "{circulates} of {full} for 1024 that circulate"
+        );
+        let from_depot = memory.stats().from_depot;
+        pass_time(memory, 1024);
+        let served = memory.stats().from_depot - from_depot;
+        assert!(served > 64 * 1024 / 2, "{served} of {} come from there still", 64 * 1024);
+    });
+}
+
 #[test]
 fn nothing_of_a_withheld_pageblock_goes_in_or_stays() {
     on_memory(|memory| {

@@ -8,11 +8,11 @@ use framewright_sim::scenario::{Bug, Kind, SCENARIOS, Scenario};
 use super::JsonArgs;
 
 pub(crate) const EXAMPLES: &str = "\
-Runs small programs of three simulated CPUs under one schedule after the other. As it is, every
-program must stay clean under all of them (the control). With a bug put in, it must not: a check
+Runs small programs of three simulated CPUs under one schedule after the other. As it is, every \
+program must stay clean under all of them (the control). With a bug put in, it must not: a check \
 that never fails proves nothing. Whatever is found is printed with the command that repeats it.
 
-Schedules: random, whoever can go on has the same chance; pct:DEPTH, by priorities that change
+Schedules: random, whoever can go on has the same chance; pct:DEPTH, by priorities that change \
 DEPTH - 1 times; exhaustive:BOUND, all that leave the ordinary course at most BOUND times.
 
 Examples:
@@ -30,8 +30,8 @@ Examples:
   framewright hunt list
       What there is to hunt.
 
-Exit codes: 0 every control is clean and nine of ten seeds find each bug by random or pct, 1 not so,
-2 bad input.";
+Exit codes: 0 every control is clean and by one kind of schedules nine of ten seeds find each bug, 1 \
+not so, or a recorded schedule is of another program, 2 bad input.";
 
 /// What `hunt` takes.
 #[derive(Debug, ArgGroup)]

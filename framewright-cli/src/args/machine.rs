@@ -1,4 +1,4 @@
-//! Machines: threads of this process, or simulated ones.
+//! Machines: threads of this process, simulated ones, or emulated ones.
 
 use std::{
     fmt,
@@ -6,7 +6,10 @@ use std::{
     str::FromStr,
 };
 
+use framewright_lab::qemu::QemuSpec;
 use framewright_sim::machine::{Spec, nearest_name, presets};
+
+use super::{Memory, number::whole};
 
 /// Every CPU has lists of its own; more of them than this no machine has.
 const MOST_THREADS: u16 = 4096;
@@ -18,13 +21,51 @@ pub(crate) enum Machine {
     Host(Host),
     /// A simulated machine, and the file that describes it.
     Simulated(Box<Spec>, Option<PathBuf>),
+    /// An emulated machine, which boots a kernel.
+    Qemu(Qemu),
+}
+
+/// `qemu:N[,MEMORY[,NODES]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Qemu(pub(crate) QemuSpec);
+
+impl FromStr for Qemu {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = |what: String| {
+            format!("qemu:CPUS[,MEMORY[,NODES]] takes {what}, as in qemu:4 or qemu:8,1GiB,2")
+        };
+        let mut parts = text.strip_prefix("qemu:").unwrap_or_default().split(',');
+        let cpus = parts.next().and_then(|cpus| cpus.parse().ok());
+        let Some(cpus @ 1..=QemuSpec::MOST_CPUS) = cpus else {
+            return Err(bad(format!("1 to {} CPUs", QemuSpec::MOST_CPUS)));
+        };
+        let mib = match parts.next() {
+            None => QemuSpec::MIB,
+            Some(size) => size.parse::<Memory>().map_err(bad)?.frames() >> 8,
+        };
+        if mib < QemuSpec::LEAST_MIB {
+            return Err(bad(format!("{} MiB of memory or more", QemuSpec::LEAST_MIB)));
+        }
+        let most = QemuSpec::MOST_NODES.min(cpus);
+        let nodes = match parts.next().map(str::parse) {
+            None => 1,
+            Some(Ok(nodes)) if (1..=most).contains(&nodes) => nodes,
+            Some(_) => return Err(bad(format!("1 to {most} nodes for {cpus} CPUs"))),
+        };
+        match parts.next() {
+            None => Ok(Self(QemuSpec { cpus, mib, nodes })),
+            Some(more) => Err(bad(format!("nothing behind nodes; '{more}' is too much"))),
+        }
+    }
 }
 
 impl Machine {
     /// The file that describes it, if one does.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
-            Self::Host(_) => None,
+            Self::Host(_) | Self::Qemu(_) => None,
             Self::Simulated(_, file) => file.as_deref(),
         }
     }
@@ -55,12 +96,15 @@ impl FromStr for Machine {
             return Ok(Self::Host(Host { threads: None }));
         }
         if let Some(threads) = text.strip_prefix("host:") {
-            return match threads.parse() {
-                Ok(threads @ 1..=MOST_THREADS) => Ok(Self::Host(Host { threads: Some(threads) })),
+            return match whole(threads) {
+                Some(threads @ 1..=MOST_THREADS) => Ok(Self::Host(Host { threads: Some(threads) })),
                 _ => Err(format!("host:N takes 1 to {MOST_THREADS} threads, as in host:2")),
             };
         }
-        let spec = simulated(text)?;
+        if text.starts_with("qemu:") {
+            return text.parse().map(Self::Qemu);
+        }
+        let spec = simulated_or(text, &["host", "host:N", "qemu:N"])?;
         let is_built_in = text.starts_with("uniform:") || presets().any(|preset| preset == text);
         Ok(Self::Simulated(Box::new(spec), (!is_built_in).then(|| text.into())))
     }
@@ -71,15 +115,21 @@ impl fmt::Display for Machine {
         match self {
             Self::Host(host) => write!(f, "host:{}", host.cpus()),
             Self::Simulated(spec, _) => f.write_str(spec.name()),
+            Self::Qemu(qemu) => qemu.0.fmt(f),
         }
     }
 }
 
 /// The simulated machine that `text` names: `uniform:N`, a preset, or a file.
 pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
+    simulated_or(text, &[])
+}
+
+/// The same where `others` would do, too.
+fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
     if let Some(cpus) = text.strip_prefix("uniform:") {
         // What is no number of CPUs is refused as zero is: with what there is.
-        return Spec::uniform(cpus.parse().unwrap_or(0)).map_err(|error| error.reason);
+        return Spec::uniform(whole(cpus).unwrap_or(0)).map_err(|error| error.reason);
     }
     if presets().any(|preset| preset == text) {
         return Spec::preset(text).map_err(|error| error.to_string());
@@ -88,11 +138,14 @@ pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
     if text.contains('/') || path.extension().is_some_and(|extension| extension == "toml") {
         return Spec::from_file(path).map_err(|error| error.to_string());
     }
-    let names = presets().chain(["host", "host:N", "uniform:N"]);
+    let shapes = others.iter().copied().chain(["uniform:N"]);
+    let nearest = nearest_name(text, presets().chain(shapes.clone()))
+        .map_or_else(String::new, |name| format!("; the nearest there is: '{name}'"));
+    let shapes: Vec<&str> = shapes.collect();
     Err(format!(
-        "there is no such machine; the nearest there is: '{}'. \
-         There are host, host:N, uniform:N, FILE.toml, and what `framewright machines` lists",
-        nearest_name(text, names)
+        "there is no such machine{nearest}. There are {}, FILE.toml, and what \
+         `framewright machines` lists",
+        shapes.join(", ")
     ))
 }
 
@@ -113,7 +166,8 @@ mod tests {
         assert_eq!(machine("host:3"), Machine::Host(Host { threads: Some(3) }));
         assert_eq!(machine("host:3").to_string(), "host:3");
         assert!(matches!(machine("host"), Machine::Host(host) if host.cpus() >= 1));
-        for text in ["host:", "host:0", "host:-1", "host:5000", "host:many", "host:2:2"] {
+        for text in ["host:", "host:0", "host:-1", "host:+1", "host:5000", "host:many", "host:2:2"]
+        {
             assert!(refused(text).contains("1 to 4096"), "{text}");
         }
     }
@@ -123,8 +177,31 @@ mod tests {
         for name in presets().chain(["uniform:1", "uniform:512"]) {
             assert_eq!(machine(name).to_string(), name);
         }
-        for text in ["uniform:", "uniform:0", "uniform:513", "uniform:x", "uniform:99999"] {
+        for text in
+            ["uniform:", "uniform:0", "uniform:+4", "uniform:513", "uniform:x", "uniform:99999"]
+        {
             assert!(refused(text).contains("uniform:N takes 1 to 512 CPUs"), "{text}");
+        }
+    }
+
+    #[test]
+    fn emulated_machines_have_cpus_memory_and_nodes() {
+        for (text, shown) in [
+            ("qemu:4", "qemu:4,512MiB,1"),
+            ("qemu:32,2GiB", "qemu:32,2048MiB,1"),
+            ("qemu:2,128M,2", "qemu:2,128MiB,2"),
+        ] {
+            assert_eq!(machine(text).to_string(), shown);
+        }
+        for (text, why) in [
+            ("qemu:", "1 to 32 CPUs"),
+            ("qemu:33", "1 to 32 CPUs"),
+            ("qemu:4,much", "a number and a unit"),
+            ("qemu:4,32M", "64 MiB of memory or more"),
+            ("qemu:4,1GiB,5", "1 to 4 nodes"),
+            ("qemu:4,1GiB,2,1", "'1' is too much"),
+        ] {
+            assert!(refused(text).contains(why), "{text}: {}", refused(text));
         }
     }
 
@@ -132,7 +209,7 @@ mod tests {
     fn refusals_name_the_nearest() {
         for (text, nearest) in [
             ("hots", "'host'"),
-            ("", "'host'"),
+            ("hos", "'host'"),
             ("skx-2s-11", "'skx-2s-112'"),
             ("unifrm:64", "'uniform:N'"),
             ("laptop", "'laptop-8'"),
@@ -140,6 +217,17 @@ mod tests {
         ] {
             let error = refused(text);
             assert!(error.contains(nearest) && error.contains("uniform:N, FILE.toml"), "{error}");
+        }
+        for text in ["", "nothing like it"] {
+            assert!(refused(text).starts_with("there is no such machine. There are host, host:N"));
+        }
+    }
+
+    #[test]
+    fn where_threads_will_not_do_they_are_not_named() {
+        for text in ["host", "host:2", "hos", ""] {
+            let error = simulated(text).unwrap_err();
+            assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
         }
     }
 

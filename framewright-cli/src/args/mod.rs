@@ -1,12 +1,17 @@
 //! The command line as types. What is wrong with a value is found here, before any work.
 
+mod high_alloc;
 mod hunt;
 mod machine;
+mod number;
 mod paging;
+mod qemu;
 mod record;
 mod reproduce;
+mod run;
 mod setting;
 mod size;
+mod time;
 mod workload;
 
 use std::path::PathBuf;
@@ -14,14 +19,17 @@ use std::path::PathBuf;
 use clap::{Args as ArgGroup, Parser, Subcommand};
 use framewright_lab::micro::instructions::Workload;
 
+pub(crate) use high_alloc::{Flags as HighAllocFlags, HighAllocArgs};
 pub(crate) use hunt::{HuntArgs, What, Which};
-pub(crate) use machine::{Machine, simulated};
+pub(crate) use machine::{Host, Machine, Qemu, simulated};
 pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
+pub(crate) use qemu::TlbProofArgs;
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
+pub(crate) use run::RunArgs;
 pub(crate) use setting::Settings;
 pub(crate) use size::Memory;
-pub(crate) use workload::{FreeOrder, Machines, PageFaultArgs, WorkloadArgs};
+pub(crate) use workload::{FreeOrder, Machines, PageFaultArgs, Sharing, WorkloadArgs};
 
 /// The page allocator that you can test before you ship: run it, replay a real kernel's requests
 /// through it, compare its settings.
@@ -84,28 +92,38 @@ Examples:
   framewright run page-fault --machine skx-2s-112
   framewright run kbuild --machine host:2
   framewright run mmap-read --set tlb.batching=off --vs tlb.batching=lazy
+  framewright run high-alloc --flags thp --vs compact.method=scan
   framewright run alloc-micro --quick
   framewright run alloc-micro --instructions
   framewright run large-memory --quick
+  framewright run page-fault --machine qemu:4
+  framewright run tlb-proof
   framewright run page-fault --vs pcp.bulk_free=choose-under-lock --json result.json";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Run {
     /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
-    #[command(after_help = workload::EXAMPLES)]
+    #[command(after_help = workload::PAGE_FAULT_EXAMPLES)]
     PageFault(PageFaultArgs),
     /// Compilers that fork, fault, write and exit: what exits do to the lists of a CPU
-    #[command(after_help = workload::EXAMPLES)]
+    #[command(after_help = workload::KBUILD_EXAMPLES)]
     Kbuild(WorkloadArgs),
     /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
-    #[command(after_help = workload::EXAMPLES)]
+    #[command(after_help = workload::SOCKET_PAIRS_EXAMPLES)]
     SocketPairs(WorkloadArgs),
     /// Sparse files of ten times the memory, mapped and read once (vm-scalability's lru-file-mmap-read)
-    #[command(after_help = paging::EXAMPLES)]
+    #[command(after_help = paging::MMAP_READ_EXAMPLES)]
     MmapRead(MmapReadArgs),
     /// A cache server: random reads and stores through one mapping larger than memory, for days
-    #[command(after_help = paging::EXAMPLES)]
+    #[command(after_help = paging::CDN_EXAMPLES)]
     Cdn(CdnArgs),
+    /// Huge pages asked of a machine that compiles, and of the same when it is idle (mmtests'
+    /// stress-highalloc)
+    #[command(after_help = high_alloc::EXAMPLES)]
+    HighAlloc(HighAllocArgs),
+    /// On a kernel: what CPUs have cached is reached before a flush, and never after
+    #[command(after_help = qemu::EXAMPLES)]
+    TlbProof(TlbProofArgs),
     /// Nanoseconds per operation, beside other allocators and the floor
     AllocMicro(AllocMicroArgs),
     /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,
@@ -133,6 +151,9 @@ pub(crate) struct AllocMicroArgs {
     /// Count instructions (with valgrind's callgrind) instead of measuring time
     #[arg(long, conflicts_with_all = ["memory", "quick"])]
     pub(crate) instructions: bool,
+    /// Count instructions of a kernel on an emulated machine: qemu:N
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["memory", "quick", "instructions"])]
+    pub(crate) machine: Option<Qemu>,
     /// What the program starts itself with under callgrind
     #[arg(long, hide = true, value_name = "WORKLOAD")]
     pub(crate) counted: Option<Workload>,
@@ -141,8 +162,8 @@ pub(crate) struct AllocMicroArgs {
 }
 
 const LARGE_MEMORY_EXAMPLES: &str = "\
-Nothing stands behind the frames: what is made and measured are the books that an allocator keeps
-of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 250 MiB.
+Nothing stands behind the frames: what is made and measured are the books that an allocator keeps \
+of them, some 100 bytes for each MiB, and the lists of CPUs. So a machine of 1 TiB fits into 250 MiB. \
 Goals stand below the figures, with what was measured; with --quick they are not judged.
 
 Examples:
@@ -172,7 +193,7 @@ pub(crate) struct LargeMemoryArgs {
 }
 
 const REPLAY_EXAMPLES: &str = "\
-A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables
+A recording is ftrace or `perf script` text of the kmem events, plain or zstd. The kernel's tables \
 at its start (NAME.before for NAME.txt or NAME.txt.zst) are used where they lie beside it.
 
 Examples:
@@ -205,7 +226,7 @@ pub(crate) struct TuningArgs {
 }
 
 const MACHINES_EXAMPLES: &str = "\
-A machine is a TOML file: where its CPUs and its memory are, and what things cost on it. Every figure
+A machine is a TOML file: where its CPUs and its memory are, and what things cost on it. Every figure \
 is measured (the note says where), fitted (the note says to what), or guessed.
 
 Examples:
@@ -214,7 +235,8 @@ Examples:
   framewright machines skx-2s-112
       One of them: every parameter, its unit, its value, and where that comes from.
   framewright machines skx-2s-112 --toml
-      The same as a file, which says what each means: to change, and run as --machine FILE.toml.";
+      The same as a file, which says what each means: change it, name it, and run it as
+      --machine FILE.toml.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct MachinesArgs {

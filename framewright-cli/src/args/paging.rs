@@ -4,22 +4,38 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args as ArgGroup, ValueEnum};
 
-use super::{JsonArgs, Machine, Memory, Settings};
+use super::{Machine, Memory, RunArgs};
 
-pub(crate) const EXAMPLES: &str = "\
-These workloads touch more than there is memory for, so that reclaim has to find what can go, take it
-out of page tables, and make every CPU forget it. They run on simulated machines: figures of time are
-a model's, counts are what the code did. The same command gives the same bytes.
+/// What stands before the examples of each.
+macro_rules! with_examples {
+    ($examples:literal) => {
+        concat!(
+            "This workload touches more than there is memory for, so that reclaim has to find what \
+             can go, take it out of page tables, and make every CPU forget it. It runs on simulated \
+             machines: figures of time are a model's, counts are what the code did. The same command \
+             gives the same bytes.\n\n\
+             Memory is small here, so that a run takes seconds: what counts is how often it turns \
+             over.\n\nExamples:\n",
+            $examples
+        )
+    };
+}
 
-Memory is small here, so that a run takes seconds: what counts is how often it turns over.
-
-Examples:
-  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
+pub(super) const MMAP_READ_EXAMPLES: &str = with_examples!(
+    "  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
       Interrupts per reclaimed page, without and with batches.
   framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
       Every page may be cached by every CPU: the shape of a cache server.
-  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
-      A cache server for a day: does it fade?";
+  framewright run mmap-read --machine host:1 --set tlb.batching=off --vs tlb.batching=lazy
+      No model: real memory, real files, and the kernel's interrupts, as it counts them.
+  framewright run mmap-read --machine qemu:4,128MiB --readers threads
+      A kernel of our own on an emulated machine, which reads half as much again as memory, twice."
+);
+
+pub(super) const CDN_EXAMPLES: &str = with_examples!(
+    "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
+      A cache server for a day: does it fade?"
+);
 
 /// What `run mmap-read` takes.
 #[derive(Debug, ArgGroup)]
@@ -64,30 +80,34 @@ pub(crate) struct CdnArgs {
 /// What both take.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PagingArgs {
-    /// uniform:N, a name that `framewright machines` lists, or FILE.toml
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml; mmap-read also on host:N,
+    /// with N threads over real memory
     #[arg(long, default_value = "uniform:4")]
     pub(crate) machine: Machine,
-    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512
+    /// MiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = memory)]
     pub(crate) memory: Option<Memory>,
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// As many seeds, from that one on; figures are medians
-    #[arg(long, value_name = "K", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) seeds: u16,
-    /// A look: a fifth of the work
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Draw what happened over time into this file
+    /// Draw what happened over time into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) run: RunArgs,
 }
+
+/// Memory that turns over within a time that anybody waits.
+fn memory(text: &str) -> Result<Memory, String> {
+    let memory: Memory = text.parse()?;
+    if memory.frames() > MOST_FRAMES {
+        let reason = "every GiB takes a processor some 3 seconds to be read ten times";
+        return Err(format!("the most there can be is {MOST_MEMORY}: {reason}"));
+    }
+    Ok(memory)
+}
+
+/// 64 GiB: minutes of a run, and 1.5 GiB of what a simulation knows of pages.
+const MOST_FRAMES: u64 = 64 << 18;
+const MOST_MEMORY: &str = "64GiB";
 
 /// Who reads.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -122,6 +142,14 @@ impl FromStr for Days {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_turns_over_in_minutes() {
+        assert_eq!(memory(MOST_MEMORY).map(Memory::frames), Ok(MOST_FRAMES));
+        for (text, hint) in [("8TiB", "the most there can be is 64GiB"), ("1", "the least")] {
+            assert!(memory(text).unwrap_err().contains(hint), "{text}");
+        }
+    }
 
     #[test]
     fn days_have_hundredths_and_bounds() {

@@ -10,7 +10,7 @@ use clap::Args as ArgGroup;
 use parse_size::Config;
 
 pub(crate) const EXAMPLES: &str = "\
-Records the page allocator's events of the running kernel, whoever causes them, while COMMAND runs,
+Records the page allocator's events of the running kernel, whoever causes them, while COMMAND runs, \
 for a time, or until Ctrl-C. Needs root and tracefs. Ctrl-C ends the recording and keeps it.
 
 Examples:
@@ -18,7 +18,7 @@ Examples:
   framewright record -o idle --for 10s
   framewright replay compile.txt.zst
 
-Exit codes: that of COMMAND if it failed (128 and the signal's number if a signal ended it);
+Exit codes: that of COMMAND if it failed (128 and the signal's number if a signal ended it); \
 otherwise 0 fine, 1 events were lost, 2 nothing could be recorded.";
 
 #[derive(Debug, ArgGroup)]

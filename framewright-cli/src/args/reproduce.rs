@@ -1,7 +1,5 @@
 //! The command line of `framewright reproduce`.
 
-use std::path::PathBuf;
-
 use clap::Args as ArgGroup;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use framewright_lab::reproduce::{EXPERIMENTS, Experiment, Plan};
@@ -9,15 +7,16 @@ use framewright_lab::reproduce::{EXPERIMENTS, Experiment, Plan};
 use super::JsonArgs;
 
 pub(super) const EXAMPLES: &str = "\
-Each experiment is a change of a real kernel's page allocator that somebody measured and published.
-Both sides of it are two settings here, and the machine is simulated. Four kinds of figures stand
-apart: what was published, on whose machine; what a running kernel counted, where we could run one;
-what was measured, that is counted while this code ran; and what was modelled, that is counted in
-cycles of a simulated machine, with a band: what becomes of it when what the machine guesses is a
+Each experiment is a change of a real kernel's page allocator that somebody measured and published. \
+Both sides of it are two settings here, and the machine is simulated. Four kinds of figures stand \
+apart: what was published, on whose machine; what a running kernel counted, where we could run one; \
+what was measured, that is counted while this code ran; and what was modelled, that is counted in \
+cycles of a simulated machine, with a band: what becomes of it when what the machine guesses is a \
 quarter less or more.
 
-A row agrees if both figures have the same sign and are within a factor of three. Rows that
-parameters of the machine were fitted to are shown and not judged. Every other row has to agree.
+A row agrees if both figures have the same sign and are within a factor of three. Rows that \
+parameters of the machine were fitted to are shown and not judged, and so are those that there is \
+nothing comparable to; notes say which. All others have to agree.
 
 Examples:
   framewright reproduce bulk-free
@@ -43,9 +42,6 @@ pub(crate) struct ReproduceArgs {
     /// One seed and short runs: a look, not a result
     #[arg(long)]
     quick: bool,
-    /// Draw the result into this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args as ArgGroup;
 use framewright::Tuning;
-use framewright::tuning::KEYS;
+use framewright::tuning::{KEYS, TuningError};
 use framewright_lab::workloads::Side;
 
 /// One `KEY=VALUE` that the tuning takes.
@@ -16,7 +16,12 @@ pub(crate) struct Setting {
 
 impl Setting {
     fn apply(&self, tuning: &mut Tuning) -> Result<(), String> {
-        tuning.set(&self.key, &self.value).map_err(|error| error.to_string())
+        tuning.set(&self.key, &self.value).map_err(|error| match error {
+            TuningError::UnknownKey { nearest: None, .. } => {
+                format!("{error}; `framewright tuning` lists all")
+            }
+            _ => error.to_string(),
+        })
     }
 }
 
@@ -32,7 +37,7 @@ impl FromStr for Setting {
 }
 
 /// The settings of the run, and of the one it is compared with.
-#[derive(Clone, Debug, ArgGroup)]
+#[derive(Clone, Debug, Default, ArgGroup)]
 pub(crate) struct Settings {
     /// Change a setting (repeatable); `framewright tuning` lists them
     #[arg(long, value_name = "K=V")]
@@ -109,6 +114,7 @@ mod tests {
         for (text, hint) in [
             ("pcp.bach=1", "'pcp.batch'"),
             ("pcp.batch=0", "nearest valid value: 1"),
+            ("nosuch=1", "there is none like it; `framewright tuning` lists all"),
             ("pcp.batch", "KEY=VALUE"),
             ("", "KEY=VALUE"),
         ] {

@@ -5,35 +5,62 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args as ArgGroup, ValueEnum};
 use framewright_lab::simulated::ListSizes;
 
-use super::{JsonArgs, Machine, Memory, Settings};
+use super::{Machine, Memory, RunArgs, number::whole, time};
 
-pub(crate) const EXAMPLES: &str = "\
-On a simulated machine the library and the classic design, list-buddy, run one after the other, each
-by a clock of its own: figures of time are a model's (`framewright machines NAME` says where every
-parameter comes from), counts are what the code did. The same command gives the same bytes.
+/// What stands before the examples of each.
+macro_rules! with_examples {
+    ($examples:literal) => {
+        concat!(
+            "On a simulated machine the library and the classic design, list-buddy, run one after \
+             the other, each by a clock of its own: figures of time are a model's (`framewright \
+             machines NAME` says where every parameter comes from), counts are what the code did. \
+             The same command gives the same bytes.\n\nExamples:\n",
+            $examples
+        )
+    };
+}
 
-Examples:
-  framewright run page-fault --machine host:2
+pub(super) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
+    "  framewright run page-fault --machine host:2
       Two threads touch 128 MiB each, give it back, and again.
   framewright run page-fault --machine skx-2s-112 --lists 31/186 --free-order random
       112 simulated CPUs, both designs with the list sizes of 2018.
   framewright run page-fault --machine uniform:1..512 --svg scaling.svg
       The same on 1, 2, 4, ... 512 CPUs, as series.
+  framewright run page-fault --machine qemu:4 --sharing shared
+      A kernel on an emulated machine: page tables, faults and interrupts that hardware makes. Times
+      under emulation rank nothing; instructions are counted in a boot of their own."
+);
+
+pub(super) const KBUILD_EXAMPLES: &str = with_examples!(
+    "  framewright run kbuild --machine host:2
+      Two threads make, share and tear down processes.
   framewright run kbuild --machine spr-2s-224 --vs pcp.high_order_drain=every-free --seeds 3
-  framewright run socket-pairs --machine icx-2s-128";
+      What a rule of Linux 5.18 to 6.6 does to eight kernel builds on 224 simulated CPUs."
+);
+
+pub(super) const SOCKET_PAIRS_EXAMPLES: &str = with_examples!(
+    "  framewright run socket-pairs --machine host:2
+      A writer and a reader.
+  framewright run socket-pairs --machine icx-2s-128 --vs pcp.high_order_drain=every-free
+      64 pairs on 128 simulated CPUs, with and without a rule of Linux 5.18 to 6.6."
+);
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PageFaultArgs {
     /// In which order frames are freed
     #[arg(long, alias = "free", value_enum, value_name = "ORDER", default_value_t)]
     pub(crate) free_order: FreeOrder,
+    /// On qemu: each CPU in an address space of its own, or all in one
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) sharing: Sharing,
     #[command(flatten)]
     pub(crate) common: WorkloadArgs,
 }
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct WorkloadArgs {
-    /// host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or
+    /// host, host:N with N threads; qemu:CPUS[,MEMORY[,NODES]]; uniform:N, a name that `framewright machines` lists, or
     /// FILE.toml; uniform:A..B or uniform:A,B,... for machines of many sizes
     #[arg(long, default_value = "host")]
     pub(crate) machine: Machines,
@@ -41,33 +68,31 @@ pub(crate) struct WorkloadArgs {
     /// holds, else all that the machine has]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Simulated machines: as many seeds, from that one on; figures are medians
-    #[arg(long, value_name = "K", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) seeds: u16,
     /// Simulated machines: frames per batch and on a CPU's lists, for both designs, as in 31/186
     #[arg(long, value_name = "BATCH/HIGH")]
     pub(crate) lists: Option<Lists>,
     /// Simulated machines: virtual time that figures are taken from, as in 50ms [default: 50ms,
     /// kbuild 200ms; longer on less than 64 CPUs]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) window: Option<humantime::Duration>,
+    #[arg(long, value_name = "TIME", value_parser = time::window)]
+    pub(crate) window: Option<u64>,
     /// Simulated machines: virtual time before that [default: 20ms; kbuild 60ms]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) warm_up: Option<humantime::Duration>,
-    /// A look, not a measurement: a few rounds, or a fifth of the time
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Machines of many sizes: draw the series into this file
+    #[arg(long, value_name = "TIME", value_parser = time::warm_up)]
+    pub(crate) warm_up: Option<u64>,
+    /// Machines of many sizes (uniform:A..B): draw throughput and waiting into this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) run: RunArgs,
+}
+
+/// Which CPUs share an address space.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Sharing {
+    /// None, as processes
+    #[default]
+    Private,
+    /// All, as threads
+    Shared,
 }
 
 /// In which order a burst is freed.
@@ -110,8 +135,8 @@ fn series(text: &str) -> Result<Vec<u16>, String> {
              uniform:1..512 or uniform:1,28,56"
         )
     };
-    let size = |text: &str| match text.trim().parse() {
-        Ok(size @ 1..=MOST) => Ok(size),
+    let size = |text: &str| match whole(text.trim()) {
+        Some(size @ 1..=MOST) => Ok(size),
         _ => Err(bad()),
     };
     let sizes: Vec<u16> = match text.split_once("..") {
@@ -136,9 +161,9 @@ impl FromStr for Lists {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let sizes = text.split_once('/').and_then(|(batch, high)| {
-            Some(ListSizes { batch: batch.parse().ok()?, high: high.parse().ok()? })
-        });
+        let sizes = text
+            .split_once('/')
+            .and_then(|(batch, high)| Some(ListSizes { batch: whole(batch)?, high: whole(high)? }));
         match sizes {
             Some(sizes @ ListSizes { batch: 1..=1024, high }) if high >= 4 * sizes.batch => {
                 Ok(Self(sizes))
@@ -178,6 +203,7 @@ mod tests {
             "uniform:1..1000",
             "uniform:1,,2",
             "uniform:4,2",
+            "uniform:+1..4",
             "uniform:..",
             "uniform:,",
         ] {
@@ -189,7 +215,7 @@ mod tests {
     #[test]
     fn lists_hold_at_least_four_batches() {
         assert_eq!("31/186".parse(), Ok(Lists(ListSizes { batch: 31, high: 186 })));
-        for text in ["31", "31/", "0/10", "63/186", "31/x", "-1/4", "2000/10000"] {
+        for text in ["31", "31/", "0/10", "63/186", "31/x", "-1/4", "+31/186", "2000/10000"] {
             assert!(text.parse::<Lists>().unwrap_err().contains("as in 31/186"), "{text}");
         }
     }

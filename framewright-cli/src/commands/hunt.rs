@@ -49,7 +49,13 @@ fn campaign(args: &HuntArgs) -> Result<Campaign, Failure> {
         }
     }
     if !args.kinds.is_empty() {
-        campaign.kinds.clone_from(&args.kinds);
+        campaign.kinds.clear();
+        for kind in &args.kinds {
+            // Who asks twice gets the same answer twice: once will do.
+            if !campaign.kinds.contains(kind) {
+                campaign.kinds.push(kind.clone());
+            }
+        }
     }
     if campaign.kinds.iter().any(|kind| matches!(kind, Kind::Replay(_)))
         && (campaign.scenarios.len() > 1 || args.bug.is_none())
@@ -123,7 +129,7 @@ fn checks(rows: &[Row]) -> Vec<Check> {
             None => Check {
                 name: format!("{scenario} is clean"),
                 passed: same.iter().all(Row::is_good),
-                detail: format!("{tried} schedules"),
+                detail: format!("{tried} schedules{}", reservations(same)),
             },
             Some(bug) => {
                 let best = same.iter().max_by_key(|row| 100 * row.found() / row.bags.len().max(1));
@@ -132,10 +138,27 @@ fn checks(rows: &[Row]) -> Vec<Check> {
                 Check {
                     name: format!("{scenario} finds {bug}"),
                     passed: same.iter().any(Row::is_good),
-                    detail: format!("{found} of {hunts} hunts did, of nine in ten that should"),
+                    detail: format!(
+                        "{found} of {hunts} hunts did, of nine in ten that should{}",
+                        reservations(same)
+                    ),
                 }
             }
         });
     }
     checks
+}
+
+/// What there is to say against the result of some rows.
+fn reservations(rows: &[Row]) -> String {
+    let misfits = rows.iter().filter_map(Row::misfit);
+    let misfit = misfits.map(|misfit| format!("; the schedule is not of this program: {misfit}"));
+    let is_cut = |row: &&Row| {
+        let nothing_found = row.bug.is_some() && row.found() == 0;
+        nothing_found && matches!(row.kind, Kind::Exhaustive { .. }) && !row.is_exhausted()
+    };
+    let cut = rows.iter().find(is_cut).map(|row| {
+        format!("; {} was cut off (--schedules) after {} schedules", row.kind, row.tried())
+    });
+    misfit.chain(cut).collect()
 }

@@ -7,7 +7,7 @@ use framewright_lab::micro::instructions::{self, Workload};
 use framewright_lab::micro::{Scale, run};
 use framewright_lab::report::Report;
 
-use super::report::report;
+use super::{qemu, report::report};
 use crate::args::AllocMicroArgs;
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -22,6 +22,9 @@ pub(crate) fn micro(args: &AllocMicroArgs) -> Result<Outcome, Failure> {
     if let Some(workload) = args.counted {
         output::print(&format!("{}\n", workload.run()))?;
         return Ok(Outcome::Fine);
+    }
+    if let Some(machine) = &args.machine {
+        return qemu::alloc_micro(&machine.0, &args.json);
     }
     let json = args.json.path.as_deref();
     output::check_json(json, &[])?;

@@ -2,7 +2,6 @@
 
 use framewright_lab::{
     paging::{self, Paging, Work},
-    simulated::SimulationError,
     workloads::{
         cdn::Cdn,
         mmap_read::{MmapRead, Readers},
@@ -10,7 +9,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::report::report;
+use super::{host_paging, qemu, report::report};
 use crate::args::{CdnArgs, FileReaders, Machine, MmapReadArgs, PagingArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -21,20 +20,25 @@ pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
         FileReaders::Processes => Readers::Processes,
         FileReaders::Threads => Readers::Threads,
     };
-    let times = if args.common.quick { (args.times / 5).max(2) } else { args.times };
-    run(Work::MmapRead(MmapRead { readers, times, disks: args.disks }), &args.common)
+    let times = if args.common.run.quick { (args.times / 5).max(2) } else { args.times };
+    let work = MmapRead { readers, times, disks: args.disks };
+    match &args.common.machine {
+        Machine::Host(host) => host_paging::mmap_read(work, *host, &args.common),
+        Machine::Simulated(..) => run(Work::MmapRead(work), &args.common),
+        Machine::Qemu(machine) => qemu::mmap_read(&machine.0, args),
+    }
 }
 
 /// `run cdn`.
 pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
     let centidays = args.days.hundredths;
-    let centidays = if args.common.quick { centidays.div_ceil(5) } else { centidays };
+    let centidays = if args.common.run.quick { centidays.div_ceil(5) } else { centidays };
     let (writes, times, threads) = (args.writes, args.times, args.threads);
     run(Work::Cdn(Cdn { centidays, writes, times, threads, ..Cdn::new(0) }), &args.common)
 }
 
 fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
-    let (json, svg) = (args.json.path.as_deref(), args.svg.as_deref());
+    let (json, svg) = (args.run.json.path.as_deref(), args.svg.as_deref());
     output::check_outputs(json, svg, args.machine.file())?;
     let Machine::Simulated(spec, _) = &args.machine else {
         let name = work.name();
@@ -45,16 +49,16 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     };
     let frames = args.memory.map_or_else(|| default_frames(spec), |memory| memory.frames());
     let paging = Paging { work, spec: Spec::clone(spec), frames };
-    let seeds: Vec<u64> =
-        (0..u64::from(args.seeds)).map(|more| args.seed.wrapping_add(more)).collect();
     let mut progress = Progress::new(paging.work.name());
     let mut tell = |done, total| progress.update(done, total);
-    let result = paging.run(&args.settings.sides(), &seeds, &mut tell).map_err(failure)?;
+    let result = paging
+        .run(&args.run.settings.sides(), &args.run.all_seeds(), &mut tell)
+        .map_err(|error| Failure::of_simulation(&error, args.memory))?;
     drop(progress);
     let (name, machine) = (paging.work.name(), spec.name().to_owned());
-    let report = report(name, machine, Some(args.seed), result.runs, result.checks);
+    let report = report(name, machine, Some(args.run.seed), result.runs, result.checks);
     output::save_json(json, &report)?;
-    let draw = || paging::plot(&report.runs, name, &report.command.join(" ")).svg();
+    let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();
     output::save_svg(svg, draw)?;
     output::print(&print::paging(&report, &paging, output::style()))?;
     Ok(output::outcome(&report.verdict))
@@ -65,12 +69,4 @@ fn default_frames(spec: &Spec) -> u64 {
     const PER_CPU: u64 = 16 << 8;
     const LEAST: u64 = 64 << 8;
     (PER_CPU * u64::from(spec.cpus())).max(LEAST)
-}
-
-fn failure(error: SimulationError) -> Failure {
-    if error.is_bad_input() {
-        Failure::bad_input(error)
-    } else {
-        Failure::Broken(error.to_string())
-    }
 }

@@ -1,8 +1,5 @@
 //! `framewright reproduce`: published results, done again.
 
-use std::path::Path;
-
-use framewright_lab::plot::Plot;
 use framewright_lab::report::Report;
 use framewright_lab::reproduce::{Experiment, Plan, Results, judge, verdict};
 
@@ -13,34 +10,18 @@ use crate::{output, print, progress::Progress};
 
 /// Runs the experiments, judges their rows, and says whether all that were judged agree.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
-    let (json, svg) = (args.json.path.as_deref(), args.svg.as_deref());
+    let json = args.json.path.as_deref();
     let (experiments, plan) = (args.experiments(), args.plan());
     output::check_json(json, &[])?;
-    check_svg(svg, json, &experiments)?;
     let mut results = Vec::new();
     for experiment in &experiments {
         results.push(run(experiment, &plan)?);
     }
     let report = report_of(&experiments, &plan, &results);
     output::save_json(json, &report)?;
-    output::save_svg(svg, || plot(&experiments, &report, &results).svg())?;
     let text = print::reproduce(&experiments, &results, &plan, &report.verdict, output::style());
     output::print(&text)?;
     Ok(output::outcome(&report.verdict))
-}
-
-fn check_svg(
-    svg: Option<&Path>,
-    json: Option<&Path>,
-    experiments: &[Experiment],
-) -> Result<(), Failure> {
-    let Some(path) = svg else { return Ok(()) };
-    if !experiments.iter().any(|experiment| experiment.draws) {
-        let names: Vec<&str> = experiments.iter().map(|experiment| experiment.name).collect();
-        let (names, path) = (names.join(", "), path.display());
-        return Err(Failure::BadInput(format!("{names}: there is nothing to draw into '{path}'")));
-    }
-    output::check_outputs(json, svg, None)
 }
 
 fn run(experiment: &Experiment, plan: &Plan) -> Result<Results, Failure> {
@@ -66,13 +47,4 @@ fn report_of(experiments: &[Experiment], plan: &Plan, results: &[Results]) -> Re
         report(&workload, machines.join(" "), plan.seeds.first().copied(), runs, verdict.checks);
     let published = results.iter().flat_map(|results| results.rows.clone()).collect();
     Report { published, ..report }
-}
-
-fn plot(experiments: &[Experiment], report: &Report, results: &[Results]) -> Plot {
-    let titles: Vec<&str> = experiments.iter().map(|experiment| experiment.title).collect();
-    Plot {
-        title: titles.join("; "),
-        subtitle: report.command.join(" "),
-        panels: results.iter().flat_map(|results| results.panels.clone()).collect(),
-    }
 }

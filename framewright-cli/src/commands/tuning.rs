@@ -17,14 +17,17 @@ pub(crate) fn tuning(args: &TuningArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-/// The setting called `name`, or the settings of the group called so.
+/// The setting called `name`, or those whose names begin so.
 fn named(name: &str) -> Result<Vec<&'static Key>, Failure> {
-    let in_group = |key: &&Key| key.path.split_once('.').is_some_and(|(group, _)| group == name);
-    let group: Vec<_> = KEYS.iter().filter(in_group).collect();
-    if !group.is_empty() {
-        return Ok(group);
+    if let Some(key) = KEYS.iter().find(|key| key.path == name) {
+        return Ok(vec![key]);
     }
-    // The tuning knows which key is nearest to one that does not exist.
-    Tuning::default().get(name).map_err(Failure::bad_input)?;
-    Ok(KEYS.iter().filter(|key| key.path == name).collect())
+    let begin_so: Vec<_> = KEYS.iter().filter(|key| key.path.starts_with(name)).collect();
+    if !name.is_empty() && !begin_so.is_empty() {
+        return Ok(begin_so);
+    }
+    // The tuning knows which key was probably meant.
+    let error = Tuning::default().get(name).err().map(|error| error.to_string());
+    let hint = "`framewright tuning` lists all";
+    Err(Failure::BadInput(format!("{}; {hint}", error.unwrap_or_default())))
 }

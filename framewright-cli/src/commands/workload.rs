@@ -4,7 +4,7 @@
 use framewright_lab::{
     report::{Check, Report},
     simulated::{
-        Contender, Plan, Simulation, SimulationError,
+        Contender, Plan, Simulation,
         scaling::{self, Scaling},
     },
     workloads::{
@@ -17,32 +17,32 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::report::report;
+use super::{qemu, report::report};
 use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, WorkloadArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
-/// Microseconds that are watched at least.
-const SHORTEST: u128 = 100;
-
 /// `run page-fault`.
 pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
+    if let Machines::One(Machine::Qemu(machine)) = &args.common.machine {
+        return qemu::page_fault(&machine.0, args.sharing, &args.common);
+    }
     let free_order = match args.free_order {
         FreeOrder::Mapping => page_fault::FreeOrder::Mapping,
         FreeOrder::Random => page_fault::FreeOrder::Random,
     };
-    let work = PageFault { free_order, ..PageFault::new(args.common.seed) };
+    let work = PageFault { free_order, ..PageFault::new(args.common.run.seed) };
     workload(&Workload::PageFault(work), &args.common)
 }
 
 /// `run kbuild`.
 pub(crate) fn kbuild(args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    workload(&Workload::Kbuild(Kbuild::new(args.seed)), args)
+    workload(&Workload::Kbuild(Kbuild::new(args.run.seed)), args)
 }
 
 /// `run socket-pairs`.
 pub(crate) fn socket_pairs(args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    workload(&Workload::SocketPairs(SocketPairs::new(args.seed)), args)
+    workload(&Workload::SocketPairs(SocketPairs::new(args.run.seed)), args)
 }
 
 fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
@@ -50,40 +50,40 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         Machines::One(machine) => machine.file(),
         Machines::Uniform(_) => None,
     };
-    output::check_outputs(args.json.path.as_deref(), args.svg.as_deref(), machine)?;
+    output::check_outputs(args.run.json.path.as_deref(), args.svg.as_deref(), machine)?;
     if args.svg.is_some() && !matches!(args.machine, Machines::Uniform(_)) {
         return Err(Failure::bad_input(
             "--svg draws series: give it machines of many sizes, as in --machine uniform:1..512",
         ));
     }
-    if let Some(window) = args.window.filter(|window| window.as_micros() < SHORTEST) {
-        return Err(Failure::BadInput(format!(
-            "--window {window}: in less than {SHORTEST}us hardly a page comes and goes"
-        )));
-    }
     match &args.machine {
         Machines::One(Machine::Host(host)) => on_threads(work, host.cpus(), args),
         Machines::One(Machine::Simulated(spec, _)) => simulated(work, spec, args),
+        Machines::One(Machine::Qemu(_)) => Err(Failure::BadInput(format!(
+            "there is no {} for the kernel: on qemu machines there are page-fault, mmap-read, \
+             tlb-proof and alloc-micro",
+            work.name()
+        ))),
         Machines::Uniform(cpus) => scaled(work, cpus, args),
     }
 }
 
 /// Each side's settings on threads, their rounds alternating.
 fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    if args.lists.is_some() || args.seeds > 1 {
+    if args.lists.is_some() || args.run.seeds > 1 {
         return Err(Failure::bad_input("--lists and --seeds are for simulated machines"));
     }
     let frames = args.memory.map_or_else(|| work.ample_frames(cpus), |memory| memory.frames());
     let spec = HostSpec { cpus, frames, pin: true };
-    let rounds = if args.quick { Rounds::quick() } else { Rounds::full() };
+    let rounds = if args.run.quick { Rounds::quick() } else { Rounds::full() };
     let mut progress = Progress::new(work.name());
     let mut tell = |done, total| progress.update(done, total);
     let result = work
-        .run_on_host(&spec, &args.settings.sides(), rounds, &mut tell)
+        .run_on_host(&spec, &args.run.settings.sides(), rounds, &mut tell)
         .map_err(Failure::bad_input)?;
     drop(progress);
     let machine = format!("host:{cpus}");
-    let report = report(work.name(), machine, Some(args.seed), result.runs, result.checks);
+    let report = report(work.name(), machine, Some(args.run.seed), result.runs, result.checks);
     let text = print::on_threads(&report, &spec, &result.notes, output::style());
     finish(&report, &text, args)
 }
@@ -99,10 +99,12 @@ fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcom
         contenders(args).iter().map(|contender| simulation.with_lists(contender, lists)).collect();
     let mut progress = Progress::new(work.name());
     let mut tell = |done, total| progress.update(done, total);
-    let result = simulation.run(&contenders, &seeds(args), &mut tell).map_err(failure)?;
+    let result = simulation
+        .run(&contenders, &args.run.all_seeds(), &mut tell)
+        .map_err(|error| Failure::of_simulation(&error, args.memory))?;
     drop(progress);
     let machine = spec.name().to_owned();
-    let report = report(work.name(), machine, Some(args.seed), result.runs, result.checks);
+    let report = report(work.name(), machine, Some(args.run.seed), result.runs, result.checks);
     let text = print::simulated(&report, &simulation, output::style());
     finish(&report, &text, args)
 }
@@ -122,11 +124,13 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
     };
     let mut progress = Progress::new(work.name());
     let mut tell = |done, total| progress.update(done, total);
-    let runs = scaling.run(&contenders(args), &seeds(args), &mut tell).map_err(failure)?;
+    let runs = scaling
+        .run(&contenders(args), &args.run.all_seeds(), &mut tell)
+        .map_err(|error| Failure::of_simulation(&error, None))?;
     drop(progress);
     let sizes: Vec<String> = cpus.iter().map(u16::to_string).collect();
     let machine = format!("uniform:{}", sizes.join(","));
-    let report = report(work.name(), machine, Some(args.seed), runs, vec![books()]);
+    let report = report(work.name(), machine, Some(args.run.seed), runs, vec![books()]);
     let draw = || scaling::plot(&report.runs, work.name(), &report.command.join(" ")).svg();
     output::save_svg(args.svg.as_deref(), draw)?;
     let text = print::scaled(&report, &scaling, output::style());
@@ -134,7 +138,7 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
 }
 
 fn finish(report: &Report, text: &str, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    output::save_json(args.json.path.as_deref(), report)?;
+    output::save_json(args.run.json.path.as_deref(), report)?;
     output::print(text)?;
     Ok(output::outcome(&report.verdict))
 }
@@ -149,7 +153,7 @@ fn books() -> Check {
 
 /// The library with each side's settings, then the classic design with those that it knows.
 fn contenders(args: &WorkloadArgs) -> Vec<Contender> {
-    let sides = args.settings.sides();
+    let sides = args.run.settings.sides();
     if let [side] = &sides[..] {
         return vec![Contender::framewright(side), Contender::list_buddy("list-buddy", side)];
     }
@@ -162,29 +166,14 @@ fn contenders(args: &WorkloadArgs) -> Vec<Contender> {
     library.chain(classic).collect()
 }
 
-fn seeds(args: &WorkloadArgs) -> Vec<u64> {
-    (0..u64::from(args.seeds)).map(|more| args.seed.wrapping_add(more)).collect()
-}
-
 fn plan(work: &Workload, args: &WorkloadArgs) -> Plan {
     let plan = Plan::of(work);
-    let plan = match args.quick {
+    let plan = match args.run.quick {
         true => Plan { warm_up: plan.warm_up / 5, window: plan.window / 5 },
         false => plan,
     };
-    // Whoever asks for centuries gets what the clock can count.
-    let nanos = |time: humantime::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let bounded = |nanos: u64| nanos.min(Plan::MOST);
     Plan {
-        warm_up: args.warm_up.map_or(plan.warm_up, |time| bounded(nanos(time))),
-        window: args.window.map_or(plan.window, |time| bounded(nanos(time))),
-    }
-}
-
-fn failure(error: SimulationError) -> Failure {
-    if error.is_bad_input() {
-        Failure::bad_input(error)
-    } else {
-        Failure::Broken(error.to_string())
+        warm_up: args.warm_up.unwrap_or(plan.warm_up),
+        window: args.window.unwrap_or(plan.window),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn hunt(rows: &[Row], style: Style) -> String {
         table.row([
             plain(row.scenario.name.to_owned()),
             plain(row.bug.map_or("none", Bug::name).to_owned()),
-            plain(row.kind.to_string().split('=').next().unwrap_or_default().to_owned()),
+            plain(row.kind.to_string()),
             found(row),
             plain(number(row.median())),
             plain(number(row.fastest())),
@@ -38,6 +38,7 @@ pub(crate) fn hunt(rows: &[Row], style: Style) -> String {
 fn found(row: &Row) -> (String, Tone) {
     let tone = if row.is_good() { Tone::Good } else { Tone::Bad };
     match (row.bug, row.found()) {
+        (_, 0) if row.misfit().is_some() => ("does not fit".to_owned(), Tone::Bad),
         (None, 0) => ("clean".to_owned(), tone),
         (None, _) => ("NOT CLEAN".to_owned(), tone),
         // One kind that finds it is enough: another one is not wrong.

@@ -139,19 +139,28 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
     let kernels = rows.iter().filter_map(|row| row.kernel.as_ref());
     let kernels = kernels.map(|kernel| format!("kernel: {}", kernel.source));
     let mut notes: IndexSet<String> = published.chain(kernels).collect();
-    let mut shown: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
+    let mut shown: IndexMap<&str, IndexSet<String>> = IndexMap::new();
     for row in rows {
         match &row.role {
             Role::Fitted(why) => _ = notes.insert(format!("fitted: {}: {why}", row.machine)),
-            Role::Shown(why) => _ = shown.entry(why).or_default().insert(&row.metric),
+            Role::Shown(why) => _ = shown.entry(why).or_default().insert(shown_as(row, rows)),
             Role::Predicted => {}
         }
     }
     notes.extend(shown.into_iter().map(|(why, metrics)| {
-        let metrics: Vec<&str> = metrics.into_iter().collect();
+        let metrics: Vec<String> = metrics.into_iter().collect();
         format!("shown: {}: {why}", metrics.join(", "))
     }));
     notes
+}
+
+/// The figure of a row that is not judged; whose it is, if another's is.
+fn shown_as(row: &Row, rows: &[Row]) -> String {
+    let is_judged = |other: &Row| other.metric == row.metric && other.role == Role::Predicted;
+    match rows.iter().any(is_judged) {
+        true => format!("{} of {}", row.metric, row.subject),
+        false => row.metric.clone(),
+    }
 }
 
 fn median(metric: Option<&Metric>) -> Option<f64> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use framewright_lab::qemu::QemuSpec;
 use framewright_lab::report::{Comparison, HEADER_NOTE, Report, Style, Table, decimal};
 use framewright_lab::simulated::{
     MODEL_NOTE, Simulation,
@@ -48,6 +49,23 @@ pub(crate) fn simulated(report: &Report, simulation: &Simulation, style: Style) 
     );
     let _ = writeln!(text, "model    {}", basis(spec));
     let _ = writeln!(text, "note     {MODEL_NOTE}");
+    text.push_str(&body(report, style));
+    text
+}
+
+/// The same of a kernel on an emulated machine.
+pub(crate) fn emulated(report: &Report, spec: &QemuSpec, style: Style) -> String {
+    let mut text = format!(
+        "machine  {} CPU{}, {} node{}, {} MiB, emulated by QEMU: real page tables and interrupts\n",
+        spec.cpus,
+        if spec.cpus == 1 { "" } else { "s" },
+        spec.nodes,
+        if spec.nodes == 1 { "" } else { "s" },
+        spec.mib,
+    );
+    text.push_str(
+        "note     counts are what the code did; times under emulation say nothing of hardware\n",
+    );
     text.push_str(&body(report, style));
     text
 }

@@ -10,6 +10,9 @@ const COMMANDS: &[&[&str]] = &[
     &["run", "page-fault"],
     &["run", "kbuild"],
     &["run", "socket-pairs"],
+    &["run", "mmap-read"],
+    &["run", "cdn"],
+    &["run", "high-alloc"],
     &["run", "alloc-micro"],
     &["run", "large-memory"],
     &["replay"],
@@ -30,6 +33,35 @@ fn every_command_has_help() {
         let text = help(command);
         assert!(text.contains("Usage: framewright"), "{command:?}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{command:?}: {text}");
+    }
+}
+
+/// Text that has line ends of its own is wrapped again where those do not suit the terminal.
+#[test]
+fn paragraphs_are_wrapped_once() {
+    let is_prose = |line: &str| line.starts_with(|first: char| first.is_ascii_uppercase());
+    for &command in COMMANDS {
+        let text = help(command);
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.windows(2) {
+            let [line, next] = [pair[0], pair[1]];
+            let first = next.split(' ').next().unwrap_or_default();
+            let goes_on = is_prose(line) && !next.is_empty() && !next.starts_with(' ');
+            let fits = line.chars().count() + 1 + first.chars().count() <= 100;
+            assert!(!(goes_on && fits), "{command:?}: '{line}' has room for '{first}'");
+        }
+    }
+}
+
+#[test]
+fn examples_are_of_the_command_itself() {
+    for workload in ["page-fault", "kbuild", "socket-pairs", "mmap-read", "cdn", "high-alloc"] {
+        let text = help(&["run", workload]);
+        let examples: Vec<_> =
+            text.lines().filter(|line| line.starts_with("  framewright")).collect();
+        assert!(!examples.is_empty(), "{text}");
+        let own = format!("  framewright run {workload} ");
+        assert!(examples.iter().all(|example| example.starts_with(&own)), "{text}");
     }
 }
 

@@ -44,6 +44,30 @@ fn a_bug_that_is_not_found_fails() {
 }
 
 #[test]
+fn a_recording_of_another_program_is_not_called_clean() {
+    for (replay, complaint) in
+        [("replay:0=999", "place 0 has "), ("replay:0=1,90000=1", "none numbered 90000")]
+    {
+        let hunt = ["hunt", "take", "--bug", "none", "--schedule", replay];
+        framewright(&hunt)
+            .assert()
+            .code(1)
+            .stdout(predicate::str::contains(replay).and(predicate::str::contains("does not fit")))
+            .stderr(predicate::str::contains("the schedule is not of this program: "))
+            .stderr(predicate::str::contains(complaint));
+    }
+}
+
+#[test]
+fn as_many_schedules_are_tried_as_asked_for() {
+    let random = ["--schedule", "random", "--schedule", "random", "--schedules", "10"];
+    let text = stdout_of(&[&["hunt", "unmap", "--bug", "none"], &random[..]].concat());
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("random")).collect();
+    let tried: Vec<&str> = rows.iter().filter_map(|row| row.split_whitespace().nth(6)).collect();
+    assert_eq!(tried, ["10"], "{text}");
+}
+
+#[test]
 fn what_there_is_can_be_listed() {
     let text = stdout_of(&["hunt", "list"]);
     for word in ["munmap-race: ", "skipped-flush ", "missing-barrier ", "on 3 CPUs"] {
@@ -60,6 +84,7 @@ fn what_cannot_be_hunted_is_named() {
         (&["hunt", "isolate", "--bug", "early-mask"], "there to stay clean"),
         (&["hunt", "--schedule", "pct:0"], "pct:DEPTH (1 to 64)"),
         (&["hunt", "--schedule", "replay:3=1"], "of one scenario"),
+        (&["hunt", "take", "--bug", "none", "--schedule", "replay:5=1,5=2"], "each place once"),
         (&["hunt", "--seeds", "0"], "0 is not in 1..=10000"),
     ] {
         let complaint = predicate::str::contains(complaint);

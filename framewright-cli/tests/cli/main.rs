@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod help;
+mod high_alloc;
 mod hunt;
 mod machines;
 mod output;

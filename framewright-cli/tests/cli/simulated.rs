@@ -116,7 +116,10 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         (&["--machine", "uniform:1..4", "--memory", "4GiB"], "512 MiB for every CPU"),
         (&["--machine", "uniform:4", "--memory", "64MiB"], "give it at least"),
         (&["--machine", "uniform:4", "--window", "soon"], "--window"),
-        (&["--machine", "uniform:4", "--window", "50us"], "--window 50us"),
+        (&["--machine", "uniform:4", "--window", "50us"], "'50us' for '--window <TIME>'"),
+        (&["--machine", "uniform:4", "--window", "1000000h"], "the most there can be is 10m"),
+        (&["--machine", "uniform:4", "--warm-up", "11m"], "'11m' for '--warm-up <TIME>'"),
+        (&["--machine", "uniform:1", "--memory", "100TiB"], "--memory 100TiB"),
         (&["--machine", "uniform:1..4", "--json", "x", "--svg", "x"], "both to be 'x'"),
         (&["--machine", "uniform:4..2"], "smaller ones first"),
     ] {

@@ -28,6 +28,9 @@ fn a_group_or_one_setting_can_be_listed() {
     let group = headings(&["tuning", "pcp"]);
     assert!(group.len() > 3, "{group:?}");
     assert!(group.iter().all(|name| name.is_empty() || name.starts_with("pcp.")), "{group:?}");
+    for beginning in ["pc", "pcp."] {
+        assert_eq!(headings(&["tuning", beginning]), group);
+    }
 }
 
 #[test]
@@ -35,4 +38,13 @@ fn an_unknown_setting_is_answered_with_the_nearest() {
     framewright(&["tuning", "pcp.bach"]).assert().code(2).stdout("").stderr(
         predicate::str::contains("'pcp.bach'").and(predicate::str::contains("'pcp.batch'")),
     );
+}
+
+#[test]
+fn what_nobody_can_have_meant_is_not_suggested() {
+    for name in ["", "*", "nosuch"] {
+        framewright(&["tuning", name]).assert().code(2).stdout("").stderr(
+            predicate::str::contains("there is none like it; `framewright tuning` lists all"),
+        );
+    }
 }

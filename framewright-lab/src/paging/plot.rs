@@ -1,17 +1,27 @@
-//! The hours of a run, drawn.
+//! What happened over time, drawn.
 
+use super::{Work, course::HOURS};
 use crate::{
     plot::{Axis, Panel, Plot},
     report::Run,
 };
 
-/// Throughput, the longest wait and fragmentation, hour by hour, of all runs that have hours.
+/// Throughput, the longest wait and fragmentation of all runs of `work`, part by part: hour by hour of a
+/// server's days, or by how much of what is read once has been read.
 #[must_use]
-pub fn plot(runs: &[Run], title: &str, subtitle: &str) -> Plot {
-    let hours = || Axis::linear("hours, each a 24th of 2,500 turnovers of memory");
-    let panel = |y: Axis, series: &str| Panel::of_series(runs, series, hours(), y);
+pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
+    let (axis, per_part) = match work {
+        Work::MmapRead(work) => (
+            Axis::linear("read so far, in multiples of memory"),
+            f64::from(work.times) / HOURS as f64,
+        ),
+        Work::Cdn(_) => (Axis::whole("hours, each a 24th of 2,500 turnovers of memory"), 1.0),
+    };
+    let panel = |y: Axis, series: &str| {
+        Panel::of_series(runs, series, axis.clone(), y).with_x_times(per_part)
+    };
     Plot {
-        title: title.to_owned(),
+        title: work.name().to_owned(),
         subtitle: subtitle.to_owned(),
         panels: vec![
             panel(Axis::linear("pages per second, modelled"), "pages_per_s"),

@@ -63,15 +63,16 @@ fn one_cpu_interrupts_nobody() {
 
 #[test]
 fn a_server_reads_stores_and_writes_for_hours() {
-    let work = Cdn { centidays: 8, ..Cdn::new(1) };
-    let result = run(&paging(Work::Cdn(work), 4, 16), &[FlushBatching::Lazy], 1);
+    let work = Work::Cdn(Cdn { centidays: 8, ..Cdn::new(1) });
+    let paging = paging(work, 4, 16);
+    let result = run(&paging, &[FlushBatching::Lazy], 1);
     let run = &result.runs[0];
     assert_eq!(run.series["pages_per_s"].len(), 2, "0.08 days are two hours");
     assert!(median(run, "pages_written") > 100.0);
     assert!(median(run, "workingset_refault_file") > 0.0);
     assert!(median(run, "stall_max_ns") > 90_000.0, "a read takes that long");
     assert!(!run.metrics.contains_key("last_hour_pct_of_best"), "it was no day");
-    let plot = plot(&result.runs, "cdn", "");
+    let plot = plot(&result.runs, &paging.work, "");
     assert!(plot.panels.iter().all(|panel| panel.lines.len() == 1));
 }
 

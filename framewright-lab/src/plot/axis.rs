@@ -16,10 +16,10 @@ pub(super) fn ticks(most: f64) -> Vec<f64> {
     (0..=count).map(|tick| f64::from(tick) * step).collect()
 }
 
-/// Ticks at multiples of a round step from `least` to `most`.
-fn ticks_between(least: f64, most: f64) -> Vec<f64> {
+/// Ticks at multiples of a round step, not below `least_step`, from `least` to `most`.
+fn ticks_between(least: f64, most: f64, least_step: f64) -> Vec<f64> {
     let all = ticks(most - least);
-    let step = all.get(1).copied().unwrap_or(1.0);
+    let step = all.get(1).copied().unwrap_or(1.0).max(least_step);
     let first = (least / step - 1e-9).ceil();
     let count = ((most + step * 1e-9) / step - first).floor().max(0.0) as u32;
     (0..=count).map(|tick| (first + f64::from(tick)) * step).collect()
@@ -38,12 +38,12 @@ impl Span {
     pub(super) fn across(values: impl Iterator<Item = f64>, scale: Scale) -> Self {
         let (least, most) = match (extremes(values), scale) {
             (Some((least, most)), _) if least < most => (least, most),
-            (Some((only, _)), Scale::Linear) => (only - 1.0, only + 1.0),
+            (Some((only, _)), Scale::Linear | Scale::Whole) => (only - 1.0, only + 1.0),
             (Some((only, _)), _) => (only / 2.0, only * 2.0),
             (None, _) => (1.0, 2.0),
         };
         let ticks = match scale.base() {
-            None => ticks_between(least, most),
+            None => ticks_between(least, most, if scale == Scale::Whole { 1.0 } else { 0.0 }),
             Some(base) => powers(base, log(least, base).ceil(), log(most, base).floor()),
         };
         Self { scale, least, most, ticks }
@@ -79,7 +79,7 @@ impl Scale {
     /// What its ticks are powers of, if they are.
     fn base(self) -> Option<f64> {
         match self {
-            Self::Linear => None,
+            Self::Linear | Self::Whole => None,
             Self::Doubling => Some(2.0),
             Self::Decades => Some(10.0),
         }
@@ -168,6 +168,9 @@ mod tests {
         assert_eq!(across(&[1.0, 512.0], Scale::Doubling).len(), 10);
         assert_eq!(across(&[3.0, 70.0], Scale::Doubling), [4.0, 8.0, 16.0, 32.0, 64.0]);
         assert_eq!(across(&[2.0, 10.0], Scale::Linear), [2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(across(&[1.0, 2.0], Scale::Linear).len(), 6);
+        assert_eq!(across(&[1.0, 3.0], Scale::Whole), [1.0, 2.0, 3.0]);
+        assert_eq!(across(&[1.0, 24.0], Scale::Whole), [5.0, 10.0, 15.0, 20.0]);
         let upwards = |values: &[f64], scale| Span::upwards(values.iter().copied(), scale).ticks;
         assert_eq!(upwards(&[5.0, 900.0], Scale::Decades), [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(upwards(&[1000.0], Scale::Decades), [1000.0, 10_000.0]);

@@ -20,9 +20,12 @@ const LEFT: i32 = 76;
 const TOP: i32 = 40;
 const BOTTOM: i32 = 52;
 /// Space for labels at the ends of lines: as much as they need, within reason.
-const RIGHT: RangeInclusive<i32> = 60..=280;
+const RIGHT: RangeInclusive<i32> = 60..=360;
 /// What a character of a label takes, about.
 const CHARACTER: f64 = 7.4;
+
+/// Lines are made wider for so many that lie above them.
+const WIDER: usize = 3;
 
 const TEXT: RGBColor = RGBColor(0x26, 0x26, 0x26);
 const FAINT: RGBColor = RGBColor(0x66, 0x66, 0x66);
@@ -144,7 +147,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Drawn {
     draw_mesh(area, &mut chart, &frame, panel)?;
     for (index, line) in panel.lines.iter().enumerate() {
         let points: Vec<_> = shown(line, panel).map(|point| frame.place(point)).collect();
-        draw_line(&mut chart, index, &points)?;
+        draw_line(&mut chart, index, panel.lines.len() - 1 - index, &points)?;
     }
     draw_labels(area, &chart, &frame, panel)
 }
@@ -179,19 +182,28 @@ fn written(span: &Span, scale: Scale) -> impl Fn(&f64) -> String {
     }
 }
 
-fn draw_line(chart: &mut Chart<'_, '_>, index: usize, points: &[(f64, f64)]) -> Drawn {
+/// Draws line number `index`, over which so many are drawn later: the more, the wider it is, so that
+/// it can be seen below them.
+fn draw_line(
+    chart: &mut Chart<'_, '_>,
+    index: usize,
+    above: usize,
+    points: &[(f64, f64)],
+) -> Drawn {
     let colour = COLOURS[index % COLOURS.len()];
-    chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
-    let filled = colour.filled();
+    let above = above.min(WIDER) as i32;
+    let stroke = colour.stroke_width(2 + 2 * above as u32);
+    chart.draw_series(LineSeries::new(points.iter().copied(), stroke))?;
+    let (filled, size) = (colour.filled(), 4 + above);
     let points = points.iter().copied();
     match index % 4 {
-        0 => chart.draw_series(points.map(|point| Circle::new(point, 4, filled)))?,
-        1 => chart
-            .draw_series(points.map(|point| {
-                EmptyElement::at(point) + Rectangle::new([(-4, -4), (4, 4)], filled)
-            }))?,
-        2 => chart.draw_series(points.map(|point| TriangleMarker::new(point, 6, filled)))?,
-        _ => chart.draw_series(points.map(|point| Cross::new(point, 4, colour.stroke_width(2))))?,
+        0 => chart.draw_series(points.map(|point| Circle::new(point, size, filled)))?,
+        1 => chart.draw_series(points.map(|point| {
+            EmptyElement::at(point) + Rectangle::new([(-size, -size), (size, size)], filled)
+        }))?,
+        2 => chart.draw_series(points.map(|point| TriangleMarker::new(point, size + 2, filled)))?,
+        _ => chart
+            .draw_series(points.map(|point| Cross::new(point, size, colour.stroke_width(2))))?,
     };
     Ok(())
 }

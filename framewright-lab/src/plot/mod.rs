@@ -3,7 +3,7 @@
 //! A [`Plot`] is a title and panels below one another; a [`Panel`] is two axes and labelled lines.
 //! Lines are told apart by colour (safe for the colour-blind), by the shape of their points (safe
 //! for a printer), and by their labels, which stand at their ends: no eye has to travel to a legend
-//! and back.
+//! and back. Every line is narrower than those below it, so that lines which coincide are all seen.
 //!
 //! | module   | job                                                     |
 //! |----------|---------------------------------------------------------|
@@ -57,6 +57,8 @@ pub struct Axis {
 pub enum Scale {
     /// Evenly.
     Linear,
+    /// Evenly, with ticks at whole numbers: what there is no half of.
+    Whole,
     /// By their logarithm, with ticks at powers of two: numbers of CPUs. Values above zero only.
     Doubling,
     /// By their logarithm, with ticks at powers of ten: what grows with CPUs. Values above zero only.
@@ -78,6 +80,11 @@ impl Axis {
         Self { label: label.to_owned(), scale: Scale::Linear }
     }
 
+    /// An axis with evenly spread values that are whole numbers.
+    pub fn whole(label: &str) -> Self {
+        Self { label: label.to_owned(), scale: Scale::Whole }
+    }
+
     /// An axis with ticks at powers of two.
     pub fn doubling(label: &str) -> Self {
         Self { label: label.to_owned(), scale: Scale::Doubling }
@@ -90,18 +97,41 @@ impl Axis {
 }
 
 impl Panel {
-    /// The series called `name` of every run that has it, labelled as the runs are.
-    pub fn of_series<'r>(
-        runs: impl IntoIterator<Item = &'r Run>,
-        name: &str,
-        x: Axis,
-        y: Axis,
-    ) -> Self {
+    /// The series called `name` of every run that has it, labelled by what tells the runs apart.
+    pub fn of_series(runs: &[Run], name: &str, x: Axis, y: Axis) -> Self {
         let line = |run: &Run| {
             let points = run.series.get(name)?.clone();
-            Some(Line { label: run.label.clone(), points })
+            Some(Line { label: label(run, runs), points })
         };
-        Self { x, y, lines: runs.into_iter().filter_map(line).collect() }
+        Self { x, y, lines: runs.iter().filter_map(line).collect() }
+    }
+
+    /// The same with every `x` multiplied: what is counted in one unit, on an axis with another.
+    #[must_use]
+    pub fn with_x_times(mut self, factor: f64) -> Self {
+        for point in self.lines.iter_mut().flat_map(|line| &mut line.points) {
+            point.0 *= factor;
+        }
+        self
+    }
+}
+
+/// Who a run is in a picture: where the table says `base` and `vs`, the settings in which they differ.
+fn label(run: &Run, runs: &[Run]) -> String {
+    let who = |run: &Run| {
+        let side = ["base", "vs"].into_iter().find_map(|side| run.label.strip_suffix(side));
+        side.map(|who| who.trim_end().to_owned())
+    };
+    let Some(own) = who(run) else { return run.label.clone() };
+    let others: Vec<&Run> = runs.iter().filter(|run| who(run).as_ref() == Some(&own)).collect();
+    let differs = |(key, value): &(&String, &String)| {
+        others.iter().any(|run| run.settings.get(*key) != Some(*value))
+    };
+    let settings: Vec<String> =
+        run.settings.iter().filter(differs).map(|(key, value)| format!("{key}={value}")).collect();
+    match settings.is_empty() {
+        true => run.label.clone(),
+        false => format!("{own} {}", settings.join(", ")).trim_start().to_owned(),
     }
 }
 

@@ -78,3 +78,51 @@ fn series_of_a_report_become_lines() {
     let panel = Panel::of_series(&runs, "pages_per_s", Axis::doubling("x"), Axis::linear("y"));
     assert_eq!(panel.lines, [line("a", &[(1.0, 2.0)])]);
 }
+
+#[test]
+fn lines_are_labelled_by_what_tells_them_apart() {
+    let run = |label: &str, settings: &[(&str, &str)]| Run {
+        label: label.into(),
+        settings: settings.iter().map(|&(key, value)| (key.into(), value.into())).collect(),
+        series: [("s".to_owned(), vec![Point(2.0, 1.0)])].into_iter().collect(),
+        ..Run::default()
+    };
+    let panel = |runs: &[Run]| Panel::of_series(runs, "s", Axis::whole("x"), Axis::linear("y"));
+    let labels = |runs: &[Run]| -> Vec<String> {
+        panel(runs).lines.into_iter().map(|line| line.label).collect()
+    };
+    let sides = [("base", "off"), ("vs", "lazy")]
+        .map(|(label, batching)| run(label, &[("tlb.batching", batching), ("pcp.batch", "31")]));
+    assert_eq!(labels(&sides), ["tlb.batching=off", "tlb.batching=lazy"]);
+    let designs = [
+        run("framewright base", &[("pcp.batch", "31")]),
+        run("framewright vs", &[("pcp.batch", "63")]),
+        run("list-buddy base", &[("lists", "31/186")]),
+        run("list-buddy vs", &[("lists", "31/186")]),
+    ];
+    let expected = [
+        "framewright pcp.batch=31",
+        "framewright pcp.batch=63",
+        "list-buddy base",
+        "list-buddy vs",
+    ];
+    assert_eq!(labels(&designs), expected);
+    assert_eq!(labels(&[run("framewright", &[("pcp.batch", "31")])]), ["framewright"]);
+    assert_eq!(panel(&sides).with_x_times(0.25).lines[0].points, [Point(0.5, 1.0)]);
+}
+
+/// Whoever draws over another leaves an edge of it.
+#[test]
+fn lines_that_coincide_are_all_seen() {
+    let points = [(1.0, 1.0), (2.0, 3.0)];
+    let lines = vec![line("a", &points), line("b", &points)];
+    let panel = Panel { x: Axis::whole("x"), y: Axis::linear("y"), lines };
+    let plot = Plot { title: String::new(), subtitle: String::new(), panels: vec![panel] };
+    let svg = plot.svg();
+    let widths: Vec<&str> = svg
+        .split("<polyline ")
+        .filter(|line| line.contains("#0072B2") || line.contains("#D55E00"))
+        .filter_map(|line| line.split("stroke-width=\"").nth(1)?.split('"').next())
+        .collect();
+    assert_eq!(widths, ["4", "2"], "{svg}");
+}

@@ -86,7 +86,8 @@ impl Instance {
         })
     }
 
-    fn set(&self, name: &str, value: &str) -> Result<(), RecordError> {
+    /// Writes to a file in it.
+    pub(super) fn set(&self, name: &str, value: &str) -> Result<(), RecordError> {
         let path = self.path(name);
         self.files
             .write(&path, value)

@@ -32,6 +32,7 @@
 //! | `tables`      | the kernel's tables                                               |
 //! | `lost`        | how many events were lost                                         |
 //! | `files`       | the seam to tracefs, for tests                                    |
+//! | `shootdowns`  | counting, not recording, one kind of event                        |
 
 mod capture;
 mod crew;
@@ -46,6 +47,7 @@ mod merge;
 mod names;
 mod page;
 mod session;
+mod shootdowns;
 mod spool;
 mod tables;
 mod text;
@@ -57,6 +59,7 @@ pub use destination::{Destination, WrittenFiles};
 pub use error::RecordError;
 pub use lost::Lost;
 pub use session::Session;
+pub use shootdowns::Shootdowns;
 pub use tracefs::Tracefs;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! one, and a run that dies leaves the old one as it was. Devices and pipes are written to as they
 //! are: there is nothing to replace.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -93,16 +94,19 @@ fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
 }
 
 fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
-    // Reports are for others to read, unlike what temporary files usually hold.
+    // Reports are for others to read, unlike what temporary files usually hold: anybody's, as the
+    // process's mask has it.
     let mut builder = tempfile::Builder::new();
     builder.prefix(".framewright-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::{fs::Permissions, os::unix::fs::PermissionsExt};
-        builder.permissions(Permissions::from_mode(0o666));
-    }
-    // The temporary name means nothing to the user: keep the kind, drop the name.
-    builder.tempfile_in(folder_of(target)).map_err(|error| error.kind().into())
+    // The temporary name, which `tempfile` puts into its errors, means nothing to the user: what the
+    // system said does.
+    let mut said = None;
+    let made = builder.make_in(folder_of(target), |path| {
+        let file = File::create_new(path);
+        said = file.as_ref().err().and_then(io::Error::raw_os_error);
+        file
+    });
+    made.map_err(|error| said.map_or(error.kind().into(), io::Error::from_raw_os_error))
 }
 
 #[cfg(test)]
@@ -146,6 +150,8 @@ mod tests {
             assert_eq!(early, late);
             assert!(early.starts_with(&format!("cannot write '{}': ", path.display())), "{early}");
         }
+        let early = check_destination(&missing, &[]).unwrap_err().to_string();
+        assert!(early.ends_with(": No such file or directory (os error 2)"), "{early}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 

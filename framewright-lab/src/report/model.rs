@@ -88,6 +88,9 @@ pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanos,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Millis,
     /// Seconds.
     #[serde(rename = "s")]
     Seconds,
@@ -193,7 +196,7 @@ impl Unit {
             Unit::PerSecond | Unit::BytesPerSecond => 0,
             Unit::FramesPerAcquisition | Unit::Nanos | Unit::Percent => 2,
             Unit::CyclesPerFrame => 1,
-            Unit::BytesPerFrame | Unit::Thousandths | Unit::Seconds => 3,
+            Unit::BytesPerFrame | Unit::Thousandths | Unit::Millis | Unit::Seconds => 3,
             // Some are far below one: acquisitions per page.
             Unit::Ratio => 6,
         }

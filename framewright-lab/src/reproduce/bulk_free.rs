@@ -30,7 +30,6 @@ page-fault on the four published machines, lists of 186 frames in batches of 31 
 pcp.bulk_free=choose-under-lock, then choose-before-lock, for list-buddy and for the library; what
 prefetching the buddies' descriptors adds (list-buddy+prefetch); and both designs where frames are
 freed at random, so that batches are not conveniently contiguous (page-fault-random).",
-    draws: false,
     run,
 };
 

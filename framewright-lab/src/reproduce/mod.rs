@@ -9,7 +9,7 @@
 //!
 //! | module                                       | job                                        |
 //! |----------------------------------------------|--------------------------------------------|
-//! | `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
+//! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `band`                                       | [`band()`]: what a figure hangs on         |
@@ -17,6 +17,7 @@
 
 mod band;
 mod bulk_free;
+mod compaction;
 mod high_order_drain;
 mod hot_path;
 mod judge;
@@ -42,8 +43,6 @@ pub struct Experiment {
     pub title: &'static str,
     /// What is asked, and how it is answered, in a few lines.
     pub question: &'static str,
-    /// Whether it has something to draw.
-    pub draws: bool,
     /// Runs both sides of the change.
     pub run: fn(&Plan, &mut Tell<'_>) -> Result<Results, ReproduceError>,
 }
@@ -75,7 +74,8 @@ pub enum ReproduceError {
 }
 
 /// All experiments, in the order of their change's date.
-pub const EXPERIMENTS: [Experiment; 4] = [
+pub const EXPERIMENTS: [Experiment; 5] = [
+    compaction::EXPERIMENT,
     tlb_batch::EXPERIMENT,
     hot_path::EXPERIMENT,
     bulk_free::EXPERIMENT,

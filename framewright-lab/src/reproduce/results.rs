@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::plot::Panel;
 use crate::report::{
     Band, Better, Check, Kernel, Published, Quantity, Reference, Role, Row, Run, Sides, Unit,
 };
@@ -14,8 +13,6 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// The runs behind them, with their settings, figures and series.
     pub runs: Vec<Run>,
-    /// What can be drawn.
-    pub panels: Vec<Panel>,
     /// What the figures say, one sentence each.
     pub findings: Vec<String>,
     /// What has to hold besides agreement: invariants, goals of the library.

@@ -4,6 +4,7 @@
 use framewright_peers::list_buddy::{Links, Lock, LockName, Machine, Touch, Work};
 use framewright_sim::{
     engine::{self, Access, Family, Line, LockClass, Miss, Mutex, Shared},
+    host_memory::expect,
     machine::Code,
 };
 
@@ -73,7 +74,7 @@ impl Machine for SimLists {
 
     #[inline]
     fn expect(&self, descriptor: u32, kept: &Links) {
-        engine::expect(kept);
+        expect(kept);
         if let Some(cpu) = self.machine.get().current() {
             cpu.expect_line(self.line(descriptor));
         }

@@ -87,7 +87,7 @@ impl<'p, A: Allocator> Play<'p, A> {
             allocator: (self.cast.seat)(number),
             world: SimWorld { cpu, watch: self.watch, costs: self.stage.spec.costs() },
             tally: &self.tallies[usize::from(number)],
-            heat: Some(self.heat),
+            heat: Some(self.heat.of_cpu(number)),
         }
     }
 

@@ -52,10 +52,10 @@ pub(super) struct Stopwatch<'s> {
     /// What must hold at any moment and does not.
     wrong: &'s dyn Fn() -> Result<(), String>,
     looks: Cell<u32>,
-    begin: u64,
     /// Cycles from the first look after the beginning to the end: CPUs that wait do not look.
     length: u64,
-    end: Cell<u64>,
+    /// When the window begins; once it has, when it ends.
+    due: Cell<u64>,
     phase: Cell<Phase>,
     began: Cell<Option<Moment>>,
     ended: Cell<Option<(Moment, u64)>>,
@@ -70,26 +70,12 @@ impl<'s> Stopwatch<'s> {
         held: &'s dyn Fn() -> u64,
         plan: Plan,
     ) -> Self {
-        let begin = cycles(machine, plan.warm_up);
+        let due = Cell::new(cycles(machine, plan.warm_up));
         let length = cycles(machine, plan.window);
-        let end = Cell::new(begin + length);
         let (began, ended) = (Cell::new(None), Cell::new(None));
         let (looks, phase) = (Cell::new(0), Cell::new(Phase::Before));
         let wrong = &|| Ok(());
-        Self {
-            machine,
-            tallies,
-            counts,
-            held,
-            wrong,
-            looks,
-            begin,
-            length,
-            end,
-            phase,
-            began,
-            ended,
-        }
+        Self { machine, tallies, counts, held, wrong, looks, length, due, phase, began, ended }
     }
 
     /// As it is, and checks every so often that nothing is `wrong`.
@@ -105,20 +91,22 @@ impl<'s> Stopwatch<'s> {
         if looks.is_multiple_of(LOOKS_PER_CHECK) {
             self.check();
         }
+        now >= self.due.get() && self.is_over(now)
+    }
+
+    /// Notes what is due, and says whether the window is over.
+    #[cold]
+    #[inline(never)]
+    fn is_over(&self, now: u64) -> bool {
         if self.is_time(now) {
             self.note(now);
         }
-        now >= self.end.get()
+        now >= self.due.get()
     }
 
     /// Whether something is to be noted at `now`.
-    #[inline]
     fn is_time(&self, now: u64) -> bool {
-        match self.phase.get() {
-            Phase::Before => now >= self.begin,
-            Phase::Within => now >= self.end.get(),
-            Phase::After => false,
-        }
+        self.phase.get() != Phase::After && now >= self.due.get()
     }
 
     /// Ends the run if something is wrong.
@@ -132,7 +120,6 @@ impl<'s> Stopwatch<'s> {
 
     /// Lets others come to this time, and counts, unless one of them has. Counting may take locks, so
     /// that others run meanwhile: the next phase begins before it.
-    #[cold]
     fn note(&self, now: u64) {
         if let Some(cpu) = self.machine.current() {
             cpu.step();
@@ -143,7 +130,7 @@ impl<'s> Stopwatch<'s> {
         match self.phase.get() {
             Phase::Before => {
                 self.phase.set(Phase::Within);
-                self.end.set(now + self.length);
+                self.due.set(now + self.length);
                 self.began.set(Some(self.moment(now)));
             }
             Phase::Within => {

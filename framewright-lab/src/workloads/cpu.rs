@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{
     allocator::{Allocator, Frames},
-    heat::{Heat, Hotness},
+    heat::{CpuHeat, Hotness},
     tally::Tally,
     world::{Overwritten, Task, World},
 };
@@ -53,7 +53,7 @@ pub(crate) struct Cpu<'t, A, W> {
     pub(crate) world: W,
     pub(crate) tally: &'t Tally,
     /// Who watches how hot frames are, if somebody does.
-    pub(crate) heat: Option<&'t Heat>,
+    pub(crate) heat: Option<CpuHeat<'t>>,
 }
 
 impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
@@ -108,8 +108,8 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
         let mut block = self.take(PAGE)?;
         let cleared = self.world.is_cleared(&block);
         let value = value_of(&block);
-        if self.heat.is_some() {
-            self.counts(&block, self.heats(&block));
+        if let Some(heat) = &self.heat {
+            self.counts(&block, heat.touch_frame(block.pfn().get()));
         }
         self.world.touch(&mut block, value);
         if (nth + 1).is_multiple_of(LRU_BATCH) {
@@ -156,15 +156,14 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     }
 
     fn hotness(&self, block: &A::Block) -> Hotness {
-        let of = |heat: &Heat| heat.of(self.number, block.pfn().get(), block.order().frames());
+        let of = |heat: CpuHeat<'_>| heat.of(block.pfn().get(), block.order().frames());
         self.heat.map(of).unwrap_or_default()
     }
 
     /// All of a block is touched; how hot it was until then.
     #[inline]
     fn heats(&self, block: &A::Block) -> Hotness {
-        let touch =
-            |heat: &Heat| heat.touch(self.number, block.pfn().get(), block.order().frames());
+        let touch = |heat: CpuHeat<'_>| heat.touch(block.pfn().get(), block.order().frames());
         self.heat.map(touch).unwrap_or_default()
     }
 }

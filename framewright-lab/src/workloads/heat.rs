@@ -16,7 +16,7 @@
 //! The same observer watches every allocator and every machine. On real threads its words are
 //! read and written without order: a frame has one owner at a time, and counts may be a little old.
 
-use framewright_sim::engine::expect;
+use framewright_sim::host_memory::{expect, in_large_pages};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The caches of a machine.
@@ -89,92 +89,120 @@ impl Heat {
         for (core, socket) in caches.core_of.iter().zip(&caches.socket_of) {
             socket_of_core[usize::from(*core)] = *socket;
         }
+        // Memory that is never looked at costs nothing.
+        let words: Vec<AtomicU64> = bytemuck::allocation::zeroed_vec(frames as usize);
+        in_large_pages(&words);
         Self {
             cores,
             socket_of_core,
             places: caches.core_of.iter().copied().zip(caches.socket_of.iter().copied()).collect(),
             sockets: clocks(&caches.socket_of),
-            // Memory that is never looked at costs nothing.
-            frames: bytemuck::allocation::zeroed_vec(frames as usize),
+            frames: words,
             of_core: caches.of_core,
             of_socket: caches.of_socket,
         }
     }
 
-    /// How many of `count` frames from `first` are in a cache of `cpu`.
-    pub(crate) fn of(&self, cpu: u16, first: u64, count: u64) -> Hotness {
-        let here = self.here(cpu);
-        let mut hotness = Hotness::default();
-        for word in self.words(first, count) {
-            hotness.add(self.holds(&here, word.load(Relaxed)));
-        }
-        hotness
-    }
-
-    /// A CPU touches all of `count` frames from `first`; how many were in a cache of it until then.
-    /// What is touched first may have pushed out what comes later.
-    #[inline]
-    pub(crate) fn touch(&self, cpu: u16, first: u64, count: u64) -> Hotness {
-        let here = self.here(cpu);
-        let mut hotness = Hotness::default();
-        for word in self.words(first, count) {
-            let (hot, warm) = self.holds(&here, word.load(Relaxed));
-            let touch = Touch {
-                core: here.core,
-                core_time: here.own.after(!hot),
-                socket_time: here.shared.after(!warm),
-            };
-            word.store(touch.pack(), Relaxed);
-            hotness.add((hot, warm));
-        }
-        // What is touched next is most often a neighbour, and words are far away when many CPUs take
-        // turns.
-        if let Some(soon) = self.frames.get((first + count + NEIGHBOURS) as usize) {
-            expect(soon);
-        }
-        hotness
+    /// The view of a CPU.
+    pub(crate) fn of_cpu(&self, cpu: u16) -> CpuHeat<'_> {
+        let (core, socket) = self.places[usize::from(cpu)];
+        let (own, shared) = (&self.cores[usize::from(core)], &self.sockets[usize::from(socket)]);
+        CpuHeat { heat: self, core, socket, own, shared }
     }
 
     fn words(&self, first: u64, count: u64) -> &[AtomicU64] {
         &self.frames[first as usize..(first + count) as usize]
     }
-
-    /// Where `cpu` is.
-    #[inline]
-    fn here(&self, cpu: u16) -> Here<'_> {
-        let (core, socket) = self.places[usize::from(cpu)];
-        let (own, shared) = (&self.cores[usize::from(core)], &self.sockets[usize::from(socket)]);
-        Here { core, socket, own, shared }
-    }
-
-    /// Whether a frame is in the core's cache, and whether it is in that or in the socket's.
-    #[inline]
-    fn holds(&self, here: &Here<'_>, word: u64) -> (bool, bool) {
-        let Some(touch) = Touch::unpack(word) else { return (false, false) };
-        let hot = touch.core == here.core && here.own.since(touch.core_time) < self.of_core;
-        let warm = hot
-            || self.socket_of_core[usize::from(touch.core)] == here.socket
-                && here.shared.since(touch.socket_time) < self.of_socket;
-        (hot, warm)
-    }
 }
 
-/// Where a CPU is, and the counts of its two caches.
-struct Here<'h> {
+/// What a CPU knows of the heat of frames, and does to it.
+#[derive(Clone, Copy)]
+pub(crate) struct CpuHeat<'h> {
+    heat: &'h Heat,
     core: u16,
     socket: u16,
+    /// The counts of its two caches.
     own: &'h Clock,
     shared: &'h Clock,
 }
 
+impl CpuHeat<'_> {
+    /// How many of `count` frames from `first` are in a cache of this CPU.
+    pub(crate) fn of(&self, first: u64, count: u64) -> Hotness {
+        let mut hotness = Hotness::default();
+        for word in self.heat.words(first, count) {
+            hotness.add(self.holds(word.load(Relaxed)));
+        }
+        hotness
+    }
+
+    /// This CPU touches all of `count` frames from `first`; how many were in a cache of it until
+    /// then. What is touched first may have pushed out what comes later.
+    #[inline]
+    pub(crate) fn touch(&self, first: u64, count: u64) -> Hotness {
+        let mut hotness = Hotness::default();
+        for word in self.heat.words(first, count) {
+            hotness.add(self.touch_word(word));
+        }
+        self.expect_soon(first + count);
+        hotness
+    }
+
+    /// As [`CpuHeat::touch`], of a single frame: what a page fault does, without a loop.
+    #[inline]
+    pub(crate) fn touch_frame(&self, frame: u64) -> Hotness {
+        let mut hotness = Hotness::default();
+        hotness.add(self.touch_word(&self.heat.frames[frame as usize]));
+        self.expect_soon(frame + 1);
+        hotness
+    }
+
+    /// A frame is touched; whether it was in the core's cache, and whether it was in that or in the
+    /// socket's.
+    #[inline(always)]
+    fn touch_word(&self, word: &AtomicU64) -> (bool, bool) {
+        let (hot, warm) = self.holds(word.load(Relaxed));
+        let touch = Touch {
+            core: self.core,
+            core_time: self.own.after(!hot),
+            socket_time: self.shared.after(!warm),
+        };
+        word.store(touch.pack(), Relaxed);
+        (hot, warm)
+    }
+
+    /// What is touched next is most often a neighbour, and words are far away when many CPUs take
+    /// turns.
+    #[inline(always)]
+    fn expect_soon(&self, frame: u64) {
+        if let Some(soon) = self.heat.frames.get((frame + NEIGHBOURS) as usize) {
+            expect(soon);
+        }
+    }
+
+    /// Whether a frame is in the core's cache, and whether it is in that or in the socket's.
+    #[inline]
+    fn holds(&self, word: u64) -> (bool, bool) {
+        let heat = self.heat;
+        let Some(touch) = Touch::unpack(word) else { return (false, false) };
+        let hot = touch.core == self.core && self.own.since(touch.core_time) < heat.of_core;
+        let warm = hot
+            || heat.socket_of_core[usize::from(touch.core)] == self.socket
+                && self.shared.since(touch.socket_time) < heat.of_socket;
+        (hot, warm)
+    }
+}
+
 impl Clock {
     /// Fills since the count was `then`.
+    #[inline]
     fn since(&self, then: u32) -> u32 {
         self.0.load(Relaxed).wrapping_sub(then) & CLOCK
     }
 
     /// The count after a touch, which was a fill or not. CPUs of one core or socket may lose a
     /// count to one another.
+    #[inline]
     fn after(&self, fill: bool) -> u32 {
         let now = self.0.load(Relaxed).wrapping_add(u32::from(fill));
         if fill {
@@ -231,80 +259,80 @@ mod tests {
 
     #[test]
     fn what_nobody_touched_is_cold() {
-        assert_eq!(heat().of(0, 0, 64), Hotness::default());
+        assert_eq!(heat().of_cpu(0).of(0, 64), Hotness::default());
     }
 
     #[test]
     fn a_frame_stays_hot_for_its_core_until_the_cache_has_seen_as_many_others() {
         let heat = heat();
-        heat.touch(0, 10, 1);
+        heat.of_cpu(0).touch(10, 1);
         // The sibling shares the core; the other core shares the socket.
-        assert_eq!(heat.of(1, 10, 1), Hotness { hot: 1, warm: 1 });
-        assert_eq!(heat.of(2, 10, 1), Hotness { hot: 0, warm: 1 });
-        heat.touch(1, 20, 3);
-        assert_eq!(heat.of(0, 10, 1).hot, 1);
-        heat.touch(0, 23, 1);
-        assert_eq!(heat.of(0, 10, 1), Hotness { hot: 0, warm: 1 });
+        assert_eq!(heat.of_cpu(1).of(10, 1), Hotness { hot: 1, warm: 1 });
+        assert_eq!(heat.of_cpu(2).of(10, 1), Hotness { hot: 0, warm: 1 });
+        heat.of_cpu(1).touch(20, 3);
+        assert_eq!(heat.of_cpu(0).of(10, 1).hot, 1);
+        heat.of_cpu(0).touch(23, 1);
+        assert_eq!(heat.of_cpu(0).of(10, 1), Hotness { hot: 0, warm: 1 });
         // Others of the socket push it out of the larger cache too.
-        heat.touch(3, 30, 2);
-        assert_eq!(heat.of(0, 10, 1), Hotness::default());
+        heat.of_cpu(3).touch(30, 2);
+        assert_eq!(heat.of_cpu(0).of(10, 1), Hotness::default());
     }
 
     #[test]
     fn what_is_inside_already_pushes_nothing_out() {
         let heat = heat();
-        heat.touch(0, 10, 1);
+        heat.of_cpu(0).touch(10, 1);
         // Three frames more, which fit, touched over and over by both CPUs of the core.
         for cpu in [0, 1, 0, 1, 0] {
-            heat.touch(cpu, 20, 3);
+            heat.of_cpu(cpu).touch(20, 3);
         }
-        assert_eq!(heat.of(0, 10, 1), Hotness { hot: 1, warm: 1 });
-        assert_eq!(heat.of(0, 20, 3), Hotness { hot: 3, warm: 3 });
+        assert_eq!(heat.of_cpu(0).of(10, 1), Hotness { hot: 1, warm: 1 });
+        assert_eq!(heat.of_cpu(0).of(20, 3), Hotness { hot: 3, warm: 3 });
         // One more does not fit, and it is the first that goes.
-        heat.touch(0, 30, 1);
-        assert_eq!(heat.of(0, 10, 1).hot, 0);
-        assert_eq!(heat.of(0, 20, 3).hot, 3);
+        heat.of_cpu(0).touch(30, 1);
+        assert_eq!(heat.of_cpu(0).of(10, 1).hot, 0);
+        assert_eq!(heat.of_cpu(0).of(20, 3).hot, 3);
     }
 
     #[test]
     fn a_frame_that_is_touched_again_stays_for_longer() {
         let heat = heat();
-        heat.touch(0, 10, 2);
-        heat.touch(0, 20, 2);
-        heat.touch(0, 10, 1);
-        heat.touch(0, 22, 2);
-        assert_eq!(heat.of(0, 10, 1).hot, 1);
-        assert_eq!(heat.of(0, 11, 1).hot, 0);
+        heat.of_cpu(0).touch(10, 2);
+        heat.of_cpu(0).touch(20, 2);
+        heat.of_cpu(0).touch(10, 1);
+        heat.of_cpu(0).touch(22, 2);
+        assert_eq!(heat.of_cpu(0).of(10, 1).hot, 1);
+        assert_eq!(heat.of_cpu(0).of(11, 1).hot, 0);
     }
 
     #[test]
     fn a_frame_that_goes_from_core_to_core_is_brought_into_the_socket_once() {
         let heat = heat();
-        heat.touch(0, 0, 1);
+        heat.of_cpu(0).touch(0, 1);
         // Each time it is a fill of a core and none of the socket.
         for cpu in [2, 0].repeat(10) {
-            heat.touch(cpu, 1, 1);
+            heat.of_cpu(cpu).touch(1, 1);
         }
-        assert_eq!(heat.of(0, 0, 1), Hotness { hot: 0, warm: 1 });
+        assert_eq!(heat.of_cpu(0).of(0, 1), Hotness { hot: 0, warm: 1 });
     }
 
     #[test]
     fn a_loop_over_more_than_a_cache_holds_never_hits() {
         let heat = heat();
         for frame in (0..5).cycle().take(20) {
-            assert_eq!(heat.of(0, frame, 1).hot, 0);
-            heat.touch(0, frame, 1);
+            assert_eq!(heat.of_cpu(0).of(frame, 1).hot, 0);
+            heat.of_cpu(0).touch(frame, 1);
         }
-        let warm: u32 = (0..5).map(|frame| heat.of(3, frame, 1).warm).sum();
+        let warm: u32 = (0..5).map(|frame| heat.of_cpu(3).of(frame, 1).warm).sum();
         assert_eq!(warm, 5);
     }
 
     #[test]
     fn whoever_touched_last_counts() {
         let heat = heat();
-        heat.touch(0, 5, 1);
-        heat.touch(2, 5, 1);
-        assert_eq!(heat.of(0, 5, 1).hot, 0);
-        assert_eq!(heat.of(3, 4, 3), Hotness { hot: 1, warm: 1 });
+        heat.of_cpu(0).touch(5, 1);
+        heat.of_cpu(2).touch(5, 1);
+        assert_eq!(heat.of_cpu(0).of(5, 1).hot, 0);
+        assert_eq!(heat.of_cpu(3).of(4, 3), Hotness { hot: 1, warm: 1 });
     }
 }

@@ -27,7 +27,7 @@ mod ledger;
 pub use ledger::Ledger;
 
 use crate::platform::Simulated;
-use framewright::{Memory, ZoneInfo};
+use framewright::Memory;
 
 /// What holds whenever nobody is inside of what he uses exclusively.
 ///
@@ -47,14 +47,12 @@ pub fn in_between(memory: &Memory<'_, Simulated>) -> Result<(), String> {
 ///
 /// The zone, and how few.
 pub fn above_min(memory: &Memory<'_, Simulated>, urgent: u64) -> Result<(), String> {
-    let dips = |zone: &ZoneInfo| zone.free + urgent < zone.min - zone.boost;
-    match memory.zones().find(dips) {
+    match memory.free_and_min().find(|&(_, free, min)| free + urgent < min) {
         None => Ok(()),
-        Some(ZoneInfo { id, free, min, boost, .. }) => Err(format!(
-            "zone {} has {free} free frames, below its min watermark of {}, and requests that may \
+        Some((id, free, min)) => Err(format!(
+            "zone {} has {free} free frames, below its min watermark of {min}, and requests that may \
              dip below it hold {urgent}",
             id.index(),
-            min - boost
         )),
     }
 }

@@ -5,7 +5,11 @@
 //! option only, nothing is decided and nothing recorded; so a recording is short, and a
 //! repetition that runs out of it goes on in the ordinary way.
 
-use super::{schedule::Schedule, search::Search, set::CpuSet};
+use super::{
+    schedule::{Misfit, Schedule},
+    search::Search,
+    set::CpuSet,
+};
 use framewright::CpuId;
 use std::{cell::RefCell, rc::Rc};
 
@@ -38,6 +42,8 @@ pub(super) struct Hunt {
     /// What was decided so far.
     log: Vec<u16>,
     steps: u64,
+    /// The first recorded choice that there was not.
+    misfit: Option<Misfit>,
 }
 
 impl Hunt {
@@ -53,7 +59,8 @@ impl Hunt {
             Schedule::Exhaustive(search) => Policy::Search(Rc::clone(search)),
         };
         let (ready, buffers) = (CpuSet::default(), CpuSet::default());
-        Some(Self { ready, buffers, actors: Vec::new(), policy, log: Vec::new(), steps: 0 })
+        let (actors, log) = (Vec::new(), Vec::new());
+        Some(Self { ready, buffers, actors, policy, log, steps: 0, misfit: None })
     }
 
     /// As [`Hunt::new`], in the place of one that has worked: keeps its memory.
@@ -68,6 +75,15 @@ impl Hunt {
     /// What was decided so far.
     pub(super) fn log(&self) -> &[u16] {
         &self.log
+    }
+
+    /// What of a recording has had no place in the run so far.
+    pub(super) fn misfit(&self) -> Option<Misfit> {
+        let Policy::Replay(choices) = &self.policy else { return None };
+        let places = self.log.len();
+        let last = choices.iter().rposition(|&choice| choice != 0);
+        let beyond = last.filter(|&place| place >= places);
+        self.misfit.or(beyond.map(|place| Misfit::NeverReached { place, places }))
     }
 
     /// How often somebody could have been next.
@@ -127,8 +143,12 @@ impl Hunt {
             Policy::Random(random) => random.u32(..options),
             Policy::Pct(pct) => pct.random.u32(..options),
             Policy::Replay(choices) => {
-                let recorded = choices.get(self.log.len()).copied().unwrap_or(0);
-                u32::from(recorded).min(options - 1)
+                let place = self.log.len();
+                let choice = choices.get(place).copied().unwrap_or(0);
+                if u32::from(choice) >= options {
+                    self.misfit.get_or_insert(Misfit::NoSuchChoice { place, choice, options });
+                }
+                u32::from(choice).min(options - 1)
             }
             Policy::Search(search) => search.borrow_mut().decide(options, ordinary),
         };

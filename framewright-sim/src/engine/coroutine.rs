@@ -4,7 +4,8 @@
 
 #![allow(unsafe_code)]
 
-use super::{Cpu, Engine, Failure, Program, expect::expect_at, failure::Reported};
+use super::{Cpu, Engine, Failure, Program, failure::Reported};
+use crate::host_memory::expect_at;
 use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use framewright::CpuId;
 use std::{

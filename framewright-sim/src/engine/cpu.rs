@@ -1,9 +1,10 @@
 //! A simulated CPU: its clock, whether it listens to interrupts, and what it may ask for.
 
 use super::{
-    Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, expect::expect,
-    failure::Reported, interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
+    Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
+    interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
 };
+use crate::host_memory::expect;
 use framewright::{CpuId, platform::Site};
 use std::{cell::Cell, panic::resume_unwind};
 
@@ -105,7 +106,13 @@ pub struct Cpu<'e> {
 impl<'e> Cpu<'e> {
     #[inline(always)]
     pub(super) fn new(engine: &'e Engine, number: u16) -> Self {
-        Self { engine, state: &engine.cpus[usize::from(number)] }
+        Self::of(engine, &engine.cpus[usize::from(number)])
+    }
+
+    /// The CPU of `engine` of which it knows `state`.
+    #[inline(always)]
+    pub(super) fn of(engine: &'e Engine, state: &'e CpuState) -> Self {
+        Self { engine, state }
     }
 
     #[inline(always)]
@@ -200,7 +207,8 @@ impl<'e> Cpu<'e> {
     /// A `Cpu` can be kept and passed on; but only the program that runs right now can be suspended,
     /// and only by itself.
     fn suspend(self) {
-        let runs = self.engine.running.get() == self.number();
+        let running = self.engine.cpus.running();
+        let runs = running.is_some_and(|running| std::ptr::eq(running, self.state));
         assert!(runs, "CPU {} is used by a program that does not run on it", self.number());
         self.state.switch.suspend();
     }

@@ -13,7 +13,8 @@
 //!
 //! What is charged comes on top of a first-level hit, which is part of an instruction's price.
 
-use super::{Cpu, Engine, expect::expect, model::LineCosts};
+use super::{Cpu, Engine, model::LineCosts};
+use crate::host_memory::expect;
 use std::cell::{Cell, RefCell};
 
 pub use framewright::platform::{Access, Miss};

@@ -15,12 +15,13 @@
 //! | `run`       | runs programs until all have ended; what happens between two switches |
 //! | `coroutine` | how a switch is made                                                 |
 //! | `cpu`       | [`Cpu`]: clock, steps, parking                                       |
+//! | `cpus`      | all of them, and who runs                                            |
 //! | `schedule`  | [`Schedule`]: by clocks (`clock`) or by decisions (`choice`, `search`) |
 //! | `lock`, `word`, `queue`, `interrupt` | what CPUs agree through             |
 //! | `section`   | who is where alone                                                   |
 //! | `lines`     | cache lines and what they cost                                       |
 //! | `model`     | what else costs what                                                 |
-//! | `expect`    | this host's memory ahead of use                                      |
+//! | `table`     | tables of small values                                               |
 //!
 //! # Rules
 //!
@@ -37,7 +38,7 @@ mod choice;
 mod clock;
 mod coroutine;
 mod cpu;
-mod expect;
+mod cpus;
 mod failure;
 mod interrupt;
 mod lines;
@@ -50,10 +51,10 @@ mod schedule;
 mod search;
 mod section;
 mod set;
+mod table;
 mod word;
 
 pub use cpu::Cpu;
-pub use expect::expect;
 pub use failure::Failure;
 pub use interrupt::Handler;
 pub use lines::{Access, Family, Line, Miss};
@@ -61,7 +62,7 @@ pub use lock::{LockClass, LockId, LockStats};
 pub use model::{LineCosts, Model};
 pub use mutex::{Mutex, Shared};
 pub use queue::WaitQueue;
-pub use schedule::{NoSchedule, Schedule};
+pub use schedule::{Misfit, NoSchedule, Schedule};
 pub use search::{Exhaustive, Search};
 pub use set::CpuSet;
 
@@ -70,7 +71,7 @@ pub(crate) use word::WordId;
 
 use crate::machine::Spec;
 use coroutine::Stacks;
-use cpu::CpuState;
+use cpus::Cpus;
 use framewright::{CpuId, platform::Site};
 use lines::Directory;
 use lock::Locks;
@@ -181,6 +182,13 @@ impl Machine {
         scheduler.hunt().map_or(Vec::new(), |hunt| hunt.log().to_vec())
     }
 
+    /// What of a [`Schedule::Replay`] has had no place in the run: then this is another run than the
+    /// recorded one.
+    #[must_use]
+    pub fn misfit(&self) -> Option<Misfit> {
+        self.0.scheduler.borrow_mut().hunt().and_then(|hunt| hunt.misfit())
+    }
+
     /// Steps at which somebody else might have been next; by the clock, switches.
     #[must_use]
     pub fn steps(&self) -> u64 {
@@ -277,17 +285,12 @@ impl From<&Spec> for Machine {
     }
 }
 
-/// No CPU.
-const NOBODY: u16 = u16::MAX;
-
 /// All state of a machine.
 pub(crate) struct Engine {
     model: Model,
     has_caches: bool,
     options: Options,
-    cpus: Vec<CpuState>,
-    /// Who runs; [`NOBODY`] between runs and once there is a failure.
-    running: Cell<u16>,
+    cpus: Cpus,
     /// CPUs that run programs.
     programs: Cell<u16>,
     scheduler: RefCell<Scheduler>,
@@ -302,7 +305,7 @@ pub(crate) struct Engine {
     /// Who was chosen by whom that was running.
     decided: Cell<Option<u16>>,
     locks: RefCell<Locks>,
-    words: RefCell<Words>,
+    words: Words,
     /// CPUs that wait for a word to change.
     watched: Cell<u32>,
     sections: RefCell<Sections>,
@@ -331,8 +334,7 @@ impl Engine {
         assert!((1..=set::MOST_CPUS).contains(&cpus), "a machine has 1 to 512 CPUs, not {cpus}");
         let engine = Self {
             has_caches: model.lines.memory_remote > 0,
-            cpus: (0..cpus).map(CpuState::new).collect(),
-            running: Cell::new(NOBODY),
+            cpus: Cpus::new(cpus),
             programs: Cell::new(0),
             scheduler: RefCell::new(Scheduler::new(&options.schedule, cpus)),
             hunts: Cell::default(),
@@ -341,7 +343,7 @@ impl Engine {
             horizon: Cell::default(),
             decided: Cell::default(),
             locks: RefCell::default(),
-            words: RefCell::new(Words::new(cpus)),
+            words: Words::new(cpus),
             watched: Cell::default(),
             sections: RefCell::default(),
             inside: Cell::default(),
@@ -364,15 +366,14 @@ impl Engine {
     }
 
     pub(crate) fn new_word(&self, value: u32) -> WordId {
-        self.words.borrow_mut().create(value)
+        self.words.create(value)
     }
 
     /// The CPU that runs, if one does. Between runs, and once there is a failure, when programs are
     /// being unwound, nothing is charged and nobody waits.
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<Cpu<'_>> {
-        let number = self.running.get();
-        (number != NOBODY).then(|| Cpu::new(self, number))
+        self.cpus.running().map(|state| Cpu::of(self, state))
     }
 }
 

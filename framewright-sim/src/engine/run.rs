@@ -1,8 +1,8 @@
 //! Running programs, and what happens between two switches.
 
 use super::{
-    Cpu, Engine, Failure, LockId, NOBODY, Program, choice::Actor, clock, coroutine::Coroutines,
-    run, schedule::Schedule,
+    Cpu, Engine, Failure, LockId, Program, choice::Actor, clock, coroutine::Coroutines, run,
+    schedule::Schedule,
 };
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ impl Engine {
         mut watch: Option<Watch<'_>>,
     ) -> Result<(), Failure> {
         assert!(programs.len() <= self.cpus.len(), "more programs than CPUs");
-        assert!(self.running.get() == NOBODY, "a machine does not run inside itself");
+        assert!(self.cpus.running().is_none(), "a machine does not run inside itself");
         let mut coroutines = Coroutines::start(self, programs);
         let count = coroutines.len() as u16;
         self.programs.set(count);
@@ -63,9 +63,9 @@ impl Engine {
     fn resume(&self, coroutines: &mut Coroutines, number: u16) {
         self.switches.set(self.switches.get() + 1);
         self.note(clock::key(self.cpus[usize::from(number)].clock.get(), number));
-        self.running.set(number);
+        self.cpus.run(number);
         let resumed = coroutines.resume(number);
-        self.running.set(NOBODY);
+        self.cpus.rest();
         if let Err(failure) = resumed {
             self.stop(failure);
         }
@@ -88,11 +88,11 @@ impl Engine {
         if coroutines.is_done(number) {
             return;
         }
-        self.running.set(number);
+        self.cpus.run(number);
         if let Err(failure) = coroutines.resume(number) {
             self.stop(failure);
         }
-        self.running.set(NOBODY);
+        self.cpus.rest();
     }
 
     /// When all programs have ended, nobody holds a lock or is inside anything.
@@ -177,14 +177,14 @@ impl Engine {
         self.scheduler.borrow_mut().clear();
         self.decided.set(None);
         self.locks.borrow_mut().open_all();
-        self.words.borrow_mut().settle();
+        self.words.settle();
         self.watched.set(0);
         if self.inside.replace(0) > 0 {
             self.sections.borrow_mut().clear();
         }
         self.relaxed.set(0);
         self.stalls.set(0);
-        for cpu in &self.cpus {
+        for cpu in self.cpus.iter() {
             cpu.reset(self.model.tick_period);
         }
     }
@@ -192,7 +192,7 @@ impl Engine {
     pub(super) fn restart(&self, schedule: &Schedule) {
         self.reschedule(schedule);
         self.locks.borrow_mut().forget_all();
-        self.words.borrow_mut().forget_all();
+        self.words.forget_all();
         self.directory.borrow_mut().forget_all();
         self.switches.set(0);
         *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
@@ -202,7 +202,7 @@ impl Engine {
     }
 
     pub(super) fn reschedule(&self, schedule: &Schedule) {
-        assert!(self.running.get() == NOBODY, "the schedule of a run stays as it is");
+        assert!(self.cpus.running().is_none(), "the schedule of a run stays as it is");
         self.scheduler.borrow_mut().renew(schedule, self.model.cpus());
         self.follow(schedule);
     }
@@ -221,7 +221,7 @@ impl Engine {
     pub(super) fn stop(&self, failure: Failure) {
         self.failure.borrow_mut().get_or_insert(failure);
         self.failed.set(true);
-        self.running.set(NOBODY);
+        self.cpus.rest();
     }
 
     /// Makes a CPU eligible to run from `time` on.
@@ -252,8 +252,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn end_stall(&self) {
-        let running = self.cpus.get(usize::from(self.running.get()));
-        if running.is_none_or(|cpu| !cpu.futile.get()) {
+        if self.cpus.running().is_none_or(|cpu| !cpu.futile.get()) {
             self.stalls.set(0);
             self.wake_relaxed();
         }
@@ -269,7 +268,7 @@ impl Engine {
         if self.relaxed.get() == 0 {
             return false;
         }
-        for (number, cpu) in (0..).zip(&self.cpus) {
+        for (number, cpu) in (0..).zip(self.cpus.iter()) {
             if cpu.relaxed.replace(false) {
                 self.relaxed.set(self.relaxed.get() - 1);
                 self.wake(number, 0);

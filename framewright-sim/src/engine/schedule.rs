@@ -5,7 +5,7 @@ use super::{
     clock::{self, Clocks},
     search::Search,
 };
-use std::{cell::RefCell, fmt, rc::Rc, str::FromStr};
+use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, str::FromStr};
 use thiserror::Error;
 
 /// How the next CPU is chosen. As text: `clock`, `random:SEED`, `pct:SEED:DEPTH:STEPS`,
@@ -53,11 +53,34 @@ impl fmt::Display for Schedule {
     }
 }
 
+/// Why a run is not the one that was recorded: of another program, or of other code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum Misfit {
+    /// There were fewer options.
+    #[error("place {place} has {options} choices, 0 to {}, and not number {choice}", .options - 1)]
+    NoSuchChoice {
+        /// Which decision.
+        place: usize,
+        /// What was recorded.
+        choice: u16,
+        /// How many options there were.
+        options: u32,
+    },
+    /// The run ended before.
+    #[error("the run has {places} places for a choice, and none numbered {place}")]
+    NeverReached {
+        /// Which decision.
+        place: usize,
+        /// How many there were.
+        places: usize,
+    },
+}
+
 /// Text that names no schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "'{0}' is no schedule; it takes clock, random:SEED, pct:SEED:DEPTH:STEPS \
-     or replay:PLACE=CHOICE,..."
+     or replay:PLACE=CHOICE,... with each place once"
 )]
 pub struct NoSchedule(String);
 
@@ -92,12 +115,15 @@ fn parse(text: &str) -> Option<Schedule> {
 }
 
 fn replay(text: &str) -> Option<Schedule> {
-    let mut choices = Vec::new();
+    let mut places = BTreeMap::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (place, choice) = part.split_once('=')?;
         let place: usize = place.parse().ok().filter(|&place| place < MOST_CHOICES)?;
-        choices.resize(choices.len().max(place + 1), 0);
-        choices[place] = choice.parse().ok()?;
+        places.insert(place, choice.parse().ok()?).is_none().then_some(())?;
+    }
+    let mut choices = vec![0; places.keys().last().map_or(0, |last| last + 1)];
+    for (place, choice) in places {
+        choices[place] = choice;
     }
     Some(Schedule::Replay(choices))
 }
@@ -187,7 +213,12 @@ mod tests {
     #[test]
     fn what_is_no_schedule_is_refused() {
         let wrong = ["", "clock:1", "random", "random:x", "random:1:2", "pct:1:0:3", "pct:1:2"];
-        for text in wrong.into_iter().chain(["replay:1", "replay:1=x", "replay:99999999999=1"]) {
+        for text in wrong.into_iter().chain([
+            "replay:1",
+            "replay:1=x",
+            "replay:1=1,1=2",
+            "replay:99999999999=1",
+        ]) {
             assert!(text.parse::<Schedule>().is_err(), "{text}");
         }
     }

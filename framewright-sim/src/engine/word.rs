@@ -5,8 +5,11 @@
 //! it sees its own at once. When one arrives is the schedule's decision; by the clock, at once.
 //! Read-modify-writes, locks, interrupts, waiting and the end of a program empty the buffer.
 
-use super::{Cpu, Engine};
-use std::{cell::Cell, collections::VecDeque};
+use super::{Cpu, Engine, table::Table};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+};
 
 /// A word, numbered in the order of their making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,57 +77,76 @@ impl Loaded {
 
 /// All words of a machine.
 pub(super) struct Words {
-    words: Vec<Cell<Word>>,
+    /// What is in memory.
+    words: Table<Word>,
     /// By CPU: stores that have not reached memory, oldest first.
-    buffers: Vec<VecDeque<(u32, u32)>>,
+    buffers: RefCell<Vec<VecDeque<(u32, u32)>>>,
 }
 
 impl Words {
     pub(super) fn new(cpus: u16) -> Self {
-        Self { words: Vec::new(), buffers: (0..cpus).map(|_| VecDeque::new()).collect() }
+        let buffers = (0..cpus).map(|_| VecDeque::new()).collect();
+        Self { words: Table::default(), buffers: RefCell::new(buffers) }
     }
 
-    pub(super) fn create(&mut self, value: u32) -> WordId {
-        self.words.push(Cell::new(Word { value, version: 0 }));
-        WordId(self.words.len() as u32 - 1)
+    pub(super) fn create(&self, value: u32) -> WordId {
+        WordId(self.words.push(Word { value, version: 0 }) as u32)
     }
 
     /// What is in memory.
     #[inline(always)]
-    fn get(&self, word: u32) -> &Cell<Word> {
+    fn get(&self, word: u32) -> Word {
         self.words.get(word as usize).expect("a word of before the machine was restarted")
     }
 
     #[inline(always)]
     fn store(&self, word: u32, value: u32) {
-        let cell = self.get(word);
-        cell.set(Word { value, version: cell.get().version.wrapping_add(1) });
+        let version = self.get(word).version.wrapping_add(1);
+        self.words.set(word as usize, Word { value, version });
+    }
+
+    /// A store of a CPU goes to its buffer.
+    fn buffer(&self, cpu: u16, word: u32, value: u32) {
+        self.buffers.borrow_mut()[usize::from(cpu)].push_back((word, value));
+    }
+
+    /// The oldest store in the buffer of a CPU reaches memory: to which word, and whether it was the
+    /// last.
+    fn drain_one(&self, cpu: u16) -> Option<(u32, bool)> {
+        let mut buffers = self.buffers.borrow_mut();
+        let buffer = &mut buffers[usize::from(cpu)];
+        let (word, value) = buffer.pop_front()?;
+        self.store(word, value);
+        Some((word, buffer.is_empty()))
+    }
+
+    /// Whether all stores of a CPU have reached memory.
+    fn is_drained(&self, cpu: u16) -> bool {
+        self.buffers.borrow()[usize::from(cpu)].is_empty()
     }
 
     /// No store is under way.
-    pub(super) fn settle(&mut self) {
-        for cpu in 0..self.buffers.len() {
-            while let Some((word, value)) = self.buffers[cpu].pop_front() {
-                self.store(word, value);
-            }
-        }
+    pub(super) fn settle(&self) {
+        let cpus = self.buffers.borrow().len() as u16;
+        (0..cpus).for_each(|cpu| while self.drain_one(cpu).is_some() {});
     }
 
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn forget_all(&self) {
         self.settle();
         self.words.clear();
     }
 
     /// The latest store of a CPU to a word, if it has not reached memory.
     fn own(&self, cpu: u16, word: u32) -> Option<u32> {
-        let stores = self.buffers[usize::from(cpu)].iter().rev();
-        stores.copied().find_map(|(other, value)| (other == word).then_some(value))
+        let buffers = self.buffers.borrow();
+        let mut stores = buffers[usize::from(cpu)].iter().rev();
+        stores.find_map(|&(other, value)| (other == word).then_some(value))
     }
 
     fn changed_since(&self, loaded: &Loaded) -> bool {
         let changed = |seen: Seen| {
             let word = self.words.get(seen.word as usize);
-            word.is_some_and(|word| word.get().version != seen.version)
+            word.is_some_and(|word| word.version != seen.version)
         };
         loaded.seen.iter().any(|seen| changed(seen.get()))
     }
@@ -133,26 +155,20 @@ impl Words {
 impl Engine {
     /// Reads a word with nobody running.
     pub(crate) fn peek(&self, WordId(word): WordId) -> u32 {
-        self.words.borrow().get(word).get().value
+        self.words.get(word).value
     }
 
     /// Changes a word with nobody running.
     pub(crate) fn poke(&self, WordId(word): WordId, value: u32) {
-        self.words.borrow().store(word, value);
+        self.words.store(word, value);
     }
 
     /// Lets the oldest store in the buffer of a CPU reach memory.
     pub(super) fn drain_one(&self, cpu: u16) {
-        let mut words = self.words.borrow_mut();
-        let buffer = &mut words.buffers[usize::from(cpu)];
-        let Some((word, value)) = buffer.pop_front() else { return };
-        if buffer.is_empty()
-            && let Some(hunt) = self.scheduler.borrow_mut().hunt()
-        {
+        let Some((word, was_last)) = self.words.drain_one(cpu) else { return };
+        if was_last && let Some(hunt) = self.scheduler.borrow_mut().hunt() {
             hunt.buffers(cpu, false);
         }
-        words.store(word, value);
-        drop(words);
         self.changed(word, self.cpus[usize::from(cpu)].clock.get());
     }
 
@@ -173,7 +189,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn wake_watchers(&self, word: u32, now: u64) {
-        for (number, cpu) in (0..).zip(&self.cpus) {
+        for (number, cpu) in (0..).zip(self.cpus.iter()) {
             if cpu.loaded.waits_for(word) {
                 cpu.loaded.waits.set(false);
                 self.watched.set(self.watched.get() - 1);
@@ -200,13 +216,13 @@ impl Cpu<'_> {
     #[cold]
     #[inline(never)]
     fn load_own(self, word: u32) -> Option<u32> {
-        self.engine.words.borrow().own(self.number(), word)
+        self.engine.words.own(self.number(), word)
     }
 
     /// What is in memory, as this CPU sees it if it has no stores of its own under way.
     #[inline(always)]
     fn load_memory(&self, word: u32) -> u32 {
-        let Word { value, version } = self.engine.words.borrow().get(word).get();
+        let Word { value, version } = self.engine.words.get(word);
         self.state().loaded.note(Seen { word, version });
         value
     }
@@ -217,18 +233,17 @@ impl Cpu<'_> {
         if self.engine.is_watched() {
             return self.store_watched(word, value);
         }
-        self.engine.words.borrow().store(word, value);
+        self.engine.words.store(word, value);
     }
 
     #[cold]
     #[inline(never)]
     fn store_watched(self, word: u32, value: u32) {
         if !self.engine.buffers.get() {
-            self.engine.words.borrow().store(word, value);
+            self.engine.words.store(word, value);
             return self.engine.changed(word, self.now());
         }
-        let me = usize::from(self.number());
-        self.engine.words.borrow_mut().buffers[me].push_back((word, value));
+        self.engine.words.buffer(self.number(), word, value);
         if let Some(hunt) = self.engine.scheduler.borrow_mut().hunt() {
             hunt.buffers(self.number(), true);
         }
@@ -247,7 +262,7 @@ impl Cpu<'_> {
         if found != current {
             return Err(found);
         }
-        self.engine.words.borrow().store(word, new);
+        self.engine.words.store(word, new);
         self.engine.changed(word, self.now());
         Ok(found)
     }
@@ -257,7 +272,7 @@ impl Cpu<'_> {
         if !self.engine.buffers.get() {
             return;
         }
-        while !self.engine.words.borrow().buffers[usize::from(self.number())].is_empty() {
+        while !self.engine.words.is_drained(self.number()) {
             self.engine.drain_one(self.number());
         }
     }
@@ -266,7 +281,7 @@ impl Cpu<'_> {
     pub(crate) fn wait_for_change(&self) {
         self.fence();
         let loaded = &self.state().loaded;
-        if !self.engine.words.borrow().changed_since(loaded) {
+        if !self.engine.words.changed_since(loaded) {
             let watched = &self.engine.watched;
             loaded.waits.set(true);
             watched.set(watched.get() + 1);

@@ -40,8 +40,25 @@ impl MachineError {
     }
 }
 
-/// Of `words`, the one that `text` is most like: one that begins so, or needs the fewest edits.
+/// Of `words`, the one that `text` was probably meant to be: one that begins so, or else the one that
+/// needs the fewest edits, if those are no more than one in three letters.
 pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    let begins_so = |word: &str| !text.is_empty() && word.starts_with(text);
-    words.min_by_key(|word| (!begins_so(word), strsim::damerau_levenshtein(text, word)))
+    let text = text.to_ascii_lowercase();
+    let rank = |word: &'w str| {
+        let plain = word.to_ascii_lowercase();
+        let begins_so = !text.is_empty() && plain.starts_with(&text);
+        let edits = strsim::damerau_levenshtein(&text, &plain);
+        let is_near = begins_so || 3 * edits <= text.len().max(plain.len());
+        is_near.then_some(((!begins_so, edits), word))
+    };
+    words.filter_map(rank).min_by_key(|(rank, _)| *rank).map(|(_, word)| word)
+}
+
+/// "; the nearest there is: 'word'" of what `text` was probably meant to be, or else "; there is: "
+/// and all that there is.
+pub(super) fn hint<'w>(text: &str, words: impl Iterator<Item = &'w str> + Clone) -> String {
+    match nearest(text, words.clone()) {
+        Some(word) => format!("; the nearest there is: '{word}'"),
+        None => format!("; there is: {}", words.collect::<Vec<_>>().join(", ")),
+    }
 }

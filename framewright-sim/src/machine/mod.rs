@@ -15,7 +15,8 @@
 //! | `presets`   | the machines that are compiled in, and `uniform:N`                     |
 //! | `read`      | TOML to a [`Spec`]: what is wrong is named with file, line, key, value |
 //! | `write`     | a [`Spec`] to TOML: a start for a file of one's own                    |
-//! | `error`     | [`MachineError`]                                                       |
+//! | `plausible` | what no machine is like: a run on it would never end                   |
+//! | `error`     | [`MachineError`], and what somebody may have meant                     |
 //!
 //! The format in brief:
 //!
@@ -41,6 +42,7 @@ mod basis;
 mod costs;
 mod error;
 mod parameter;
+mod plausible;
 mod presets;
 mod read;
 mod spec;

@@ -198,7 +198,7 @@ pub(super) fn find(key: &str) -> Option<(usize, &'static Parameter)> {
 }
 
 /// The names of the sections, each once.
-pub(super) fn sections() -> impl Iterator<Item = &'static str> {
+pub(super) fn sections() -> impl Iterator<Item = &'static str> + Clone {
     let firsts = PARAMETERS.iter().enumerate().filter(|&(index, parameter)| {
         index == 0 || PARAMETERS[index - 1].section() != parameter.section()
     });

@@ -1,7 +1,7 @@
 //! The machines that are compiled in, and those that are made to measure.
 
 use super::basis::{Basis, Provenance};
-use super::error::{MachineError, nearest};
+use super::error::{MachineError, hint, nearest};
 use super::read::{Draft, read};
 use super::spec::Spec;
 use super::topology::{MOST_CPUS, Node, Parts, Topology};
@@ -33,9 +33,18 @@ pub fn presets() -> impl ExactSizeIterator<Item = &'static str> + Clone {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// Of `names`, the one that `name` is most like; nothing if there are none.
-pub fn nearest_name<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> &'n str {
-    nearest(name, names).unwrap_or_default()
+/// Of `names`, the one that `name` was probably meant to be.
+pub fn nearest_name<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    nearest(name, names)
+}
+
+/// The machine that goes by `name` without a file.
+pub(super) fn built_in(name: &str) -> Option<Spec> {
+    match name.strip_prefix("uniform:") {
+        Some(cpus) => Spec::uniform(cpus.parse().ok()?).ok(),
+        None if presets().any(|preset| preset == name) => Spec::preset(name).ok(),
+        None => None,
+    }
 }
 
 /// What a description builds upon that names `base`; `None` if there is no such thing.
@@ -53,11 +62,10 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// If there is none, the nearest is named.
+    /// If there is none; what may have been meant is named.
     pub fn preset(name: &str) -> Result<Self, MachineError> {
         if !presets().any(|preset| preset == name) {
-            let hint = nearest_name(name, presets());
-            let reason = format!("there is no such machine; the nearest there is: '{hint}'");
+            let reason = format!("there is no such machine{}", hint(name, presets()));
             return Err(MachineError::about(name, reason));
         }
         match base(name) {

@@ -11,17 +11,20 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::basis::{Basis, Provenance};
+use super::basis::Provenance;
 use super::costs::Costs;
-use super::error::{MachineError, nearest};
-use super::parameter::{PARAMETERS, Parameter, find, sections};
-use super::presets::{COMMON, base, presets};
-use super::spec::Spec;
+use super::error::{MachineError, hint};
+use super::parameter::{PARAMETERS, sections};
+use super::plausible::{self, Implausible};
+use super::presets::{COMMON, base, built_in, presets};
+use super::spec::{Figure, Spec};
 use super::topology::Topology;
 
+mod section;
 mod source;
 mod topology;
 
+use section::Sourcing;
 use source::{Fault, Source};
 
 /// The most bytes of a description.
@@ -58,7 +61,15 @@ impl Spec {
     ///
     /// What is wrong, with its line, key and value.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, MachineError> {
-        read(file, text, None)?.finish(file)
+        let spec = read(file, text, None)?.finish(file)?;
+        let Some(reason) = borrowed_name(&spec) else { return Ok(spec) };
+        let table = DeTable::parse(text).ok();
+        let value = table.as_ref().and_then(|table| table.get_ref().get("name"));
+        let fault = match value {
+            Some(value) => Fault::at(value, "name", reason),
+            None => Fault::new(None, "name", reason),
+        };
+        Err(Source { file, text }.error(fault))
     }
 }
 
@@ -120,7 +131,7 @@ fn apply(text: &str, below: Option<Draft>) -> Result<Draft, Fault> {
             "description" => draft.description = Some(string("description", value)?),
             "topology" => draft.topology = Some(topology::read(value)?),
             section if sections().any(|known| known == section) => {
-                read_section(&mut draft, section, value)?;
+                section::read(&mut draft, section, value)?;
             }
             unknown => {
                 let known = ["name", "description", "base", "topology"].into_iter();
@@ -128,7 +139,22 @@ fn apply(text: &str, below: Option<Draft>) -> Result<Draft, Fault> {
             }
         }
     }
+    plausible::check(&draft.costs).map_err(|found| implausible(table, found))?;
     Ok(draft)
+}
+
+/// A fault of the first key that the description gives, of those that do not go together.
+fn implausible(table: &DeTable<'_>, found: Implausible) -> Fault {
+    let Implausible { keys, reason } = found;
+    let given = |key: &&'static str| {
+        let (section, name) = key.split_once('.')?;
+        let value = table.get(section)?.get_ref().as_table()?.get(name)?;
+        Some((*key, value))
+    };
+    match keys.iter().find_map(given) {
+        Some((key, value)) => Fault::at(value, key, reason),
+        None => Fault::new(None, keys[0], reason),
+    }
 }
 
 /// The draft that the description names as its base.
@@ -147,11 +173,23 @@ fn draft_of(name: &str) -> Result<Draft, String> {
         Some(Ok(draft)) => Ok(Draft { name: None, description: None, ..draft }),
         // Presets are compiled in, and a test reads them all: this is for whoever writes one.
         Some(Err(error)) => Err(error.to_string()),
-        None => {
-            let hint = nearest(name, presets().chain([COMMON])).unwrap_or(COMMON);
-            Err(format!("there is no such machine; the nearest there is: '{hint}'"))
-        }
+        None => Err(format!("there is no such machine{}", hint(name, presets().chain([COMMON])))),
     }
+}
+
+/// Why a machine may not be called as it is, if it may not: a result under the name of a preset is
+/// taken for one of that preset.
+fn borrowed_name(spec: &Spec) -> Option<String> {
+    let original = built_in(&spec.name)?;
+    let other = |(ours, theirs): (Figure<'_>, Figure<'_>)| {
+        (ours.value != theirs.value).then_some(ours.parameter.key)
+    };
+    let what = if !spec.topology.is_laid_out_like(&original.topology) {
+        "topology"
+    } else {
+        spec.parameters().zip(original.parameters()).find_map(other)?
+    };
+    Some(format!("that machine has another {what}: give this one a name of its own"))
 }
 
 fn name(value: &Spanned<DeValue<'_>>) -> Result<String, Fault> {
@@ -189,120 +227,9 @@ fn unknown_key<'w>(
     span: Range<usize>,
     section: &str,
     key: &str,
-    known: impl Iterator<Item = &'w str>,
+    known: impl Iterator<Item = &'w str> + Clone,
 ) -> Fault {
-    let hint = nearest(key, known).unwrap_or_default();
     let dot = if section.is_empty() { "" } else { "." };
-    let reason = format!("there is no such key; the nearest there is: '{hint}'");
+    let reason = format!("there is no such key{}", hint(key, known));
     Fault::new(Some(span), &format!("{section}{dot}{key}"), reason)
-}
-
-/// A section of parameters. `basis` and `note` beside them are those of each that has none.
-fn read_section(
-    draft: &mut Draft,
-    section: &str,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<(), Fault> {
-    let Some(table) = value.get_ref().as_table() else {
-        return Err(Fault::at(value, section, format!("is a section: write [{section}]")));
-    };
-    let common = Sourcing::of(section, table)?;
-    for (key, value) in table {
-        let name = key.get_ref().as_ref();
-        if Sourcing::KEYS.contains(&name) {
-            continue;
-        }
-        let path = format!("{section}.{name}");
-        let Some((index, parameter)) = find(&path) else {
-            let siblings = PARAMETERS.iter().filter(|parameter| parameter.section() == section);
-            let known = siblings.map(Parameter::name).chain(Sourcing::KEYS);
-            return Err(unknown_key(key.span(), section, name, known));
-        };
-        let (figure, provenance) = read_parameter(parameter, value, &common)?;
-        draft.set(index, figure, provenance);
-    }
-    Ok(())
-}
-
-/// `{ cycles = 5, basis = "measured", note = "where" }`.
-fn read_parameter(
-    parameter: &Parameter,
-    value: &Spanned<DeValue<'_>>,
-    section: &Sourcing,
-) -> Result<(u64, Provenance), Fault> {
-    let (key, unit) = (parameter.key, parameter.unit.word());
-    let Some(table) = value.get_ref().as_table() else {
-        let reason = format!(
-            "says neither its unit nor where it comes from: write \
-             {{ {unit} = N, basis = \"measured\", note = \"where\" }}"
-        );
-        return Err(Fault::at(value, key, reason));
-    };
-    for (inner, _) in table {
-        let name = inner.get_ref().as_ref();
-        if name != unit && !Sourcing::KEYS.contains(&name) {
-            let reason = format!("has no '{name}'; it takes {unit}, basis and note");
-            return Err(Fault::new(Some(inner.span()), key, reason));
-        }
-    }
-    let Some(number) = table.get(unit) else {
-        return Err(Fault::at(value, key, format!("does not say how many: {unit} = N is missing")));
-    };
-    let key = format!("{key}.{unit}");
-    let figure = whole(&key, number)?;
-    let range = parameter.unit.range();
-    if !range.contains(&figure) {
-        let reason = format!("takes {} to {}", range.start(), range.end());
-        return Err(Fault::at(number, &key, reason));
-    }
-    let own = Sourcing::of(parameter.key, table)?;
-    let provenance = own.or(section).provenance(parameter.key, value)?;
-    Ok((figure, provenance))
-}
-
-/// What a table says of where its figures come from.
-struct Sourcing {
-    basis: Option<Basis>,
-    note: Option<String>,
-}
-
-impl Sourcing {
-    const KEYS: [&str; 2] = ["basis", "note"];
-
-    fn of(key: &str, table: &DeTable<'_>) -> Result<Self, Fault> {
-        let basis = table.get("basis").map(|value| {
-            let word = string(&format!("{key}.basis"), value)?;
-            Basis::of(&word).ok_or_else(|| {
-                let words = Basis::ALL.map(Basis::word);
-                let hint = nearest(&word, words.into_iter()).unwrap_or_default();
-                let reason = format!("is one of {}; the nearest is '{hint}'", words.join(", "));
-                Fault::at(value, &format!("{key}.basis"), reason)
-            })
-        });
-        let note = table.get("note").map(|value| string(&format!("{key}.note"), value));
-        Ok(Self { basis: basis.transpose()?, note: note.transpose()? })
-    }
-
-    /// This, or what the section says: a note belongs to the basis beside it.
-    fn or(self, section: &Self) -> Self {
-        match self.basis {
-            Some(_) => self,
-            None => Self { basis: section.basis, note: self.note.or_else(|| section.note.clone()) },
-        }
-    }
-
-    fn provenance(self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Provenance, Fault> {
-        let Some(basis) = self.basis else {
-            let reason = "does not say where it comes from: basis is missing \
-                          (\"measured\", \"fitted\" or \"guessed\")";
-            return Err(Fault::at(value, key, reason.into()));
-        };
-        let note = self.note.unwrap_or_default();
-        if basis.wants_note() && note.is_empty() {
-            let what = if basis == Basis::Fitted { "to what" } else { "where" };
-            let reason = format!("is {}, and note does not say {what}", basis.word());
-            return Err(Fault::at(value, key, reason));
-        }
-        Ok(Provenance { basis, note })
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::basis::Provenance;
 use super::costs::Costs;
-use super::error::{MachineError, nearest};
+use super::error::{MachineError, hint};
 use super::parameter::{PARAMETERS, Parameter, find};
 use super::topology::Topology;
 
@@ -146,12 +146,11 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// If there is no such parameter, the nearest is named.
+    /// If there is no such parameter; what may have been meant is named.
     pub fn scaled(&self, key: &str, factor: f64) -> Result<Self, MachineError> {
         let Some((_, parameter)) = find(key) else {
             let keys = PARAMETERS.iter().map(|parameter| parameter.key);
-            let hint = nearest(key, keys).unwrap_or_default();
-            let reason = format!("there is no parameter '{key}'; the nearest there is: '{hint}'");
+            let reason = format!("there is no parameter '{key}'{}", hint(key, keys));
             return Err(MachineError::about(&self.name, reason));
         };
         let range = parameter.unit.range();

@@ -170,7 +170,7 @@ fn a_fault_is_named_with_file_line_key_and_value() {
         ("[latency]\nl1 = { cycles = 5 }", "does not say where it comes from: basis is missing"),
         (
             "[latency]\nl1 = { cycles = 5, basis = \"measurd\" }",
-            "latency.l1.basis = \"measurd\": is one of measured, fitted, guessed; the nearest is 'measured'",
+            "latency.l1.basis = \"measurd\": there is no such basis; the nearest there is: 'measured'",
         ),
         (
             "[latency]\nl1 = { cycles = 5, basis = \"measured\" }",
@@ -213,6 +213,16 @@ fn a_fault_is_named_with_file_line_key_and_value() {
         ("distances = []", "is a list of rows"),
         ("name = 3", "mine.toml:8: topology.name"),
         ("[latency", "mine.toml:8: "),
+        // What nobody can have meant is not suggested.
+        ("weird = 3", "mine.toml:8: topology.weird: there is no such key; there is: sockets, "),
+        (
+            "[clock]\nfoo = 3",
+            "mine.toml:9: clock.foo: there is no such key; there is: frequency, basis, note",
+        ),
+        (
+            "[latency]\nl1 = { cycles = 5, basis = \"sure\" }",
+            "\"sure\": there is no such basis; there is: measured, fitted, guessed",
+        ),
     ] {
         let error = refused(&text(more));
         assert!(error.contains(expected), "{more}: {error}");
@@ -239,7 +249,11 @@ fn impossible_topologies_are_refused() {
         ),
         (cores, "cores_per_socket = [2]", "has 1 numbers for 2 sockets"),
         (cores, "cores_per_socket = [2, 0]", "socket 1 has no core"),
-        (cores, "cores_per_socket = 129", "258 cores of 2 CPUs are 516; a machine has at most 512"),
+        (
+            cores,
+            "cores_per_socket = 129",
+            "258 cores of 2 CPUs each are 516; a machine has at most 512",
+        ),
         ("threads_per_core = 2", "threads_per_core = 0", "a core is at least one CPU"),
         (memory, "memory = \"0\"", "node 0 has 0 bytes of memory; a node has 16MiB to 8TiB"),
         (
@@ -255,12 +269,102 @@ fn impossible_topologies_are_refused() {
         let error = refused(&text("").replace(from, to));
         assert!(error.contains(expected), "{to}: {error}");
     }
+    let single = text("").replace("threads_per_core = 2", "threads_per_core = 1");
+    let error = refused(&single.replace(cores, "cores_per_socket = 300"));
+    assert!(error.contains("= 300: 600 CPUs; a machine has at most 512"), "{error}");
     let uneven = text("").replace("socket = 1,", "socket = 0,").replace(socket, "sockets = 1");
     let error = refused(&uneven.replace(cores, "cores_per_socket = 3"));
     assert!(
         error.contains("the 3 cores of socket 0 cannot be divided evenly among its 2"),
         "{error}"
     );
+}
+
+#[test]
+fn a_fault_of_a_node_is_in_its_line() {
+    let nodes = "nodes = [\n{ socket = 0, memory = \"1GiB\" },\n{ socket = 1, memory = \"2GiB\" }]";
+    let own = text("").replace("}, {", "},\n{").replace("nodes = [", "nodes = [\n");
+    assert!(own.contains(nodes), "{own}");
+    for (to, expected) in [
+        ("socket = 7, memory = \"2GiB\"", "mine.toml:8: topology.nodes = { socket = 7, memory"),
+        ("socket = 1, memory = \"1MiB\"", "mine.toml:8: topology.nodes = { socket = 1, memory"),
+        ("socket = 1, memory = \"17MiB\"", "mine.toml:8: topology.nodes = { socket = 1, memory"),
+    ] {
+        let error = refused(&own.replace("socket = 1, memory = \"2GiB\"", to));
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+/// A run on such a machine would not end.
+#[test]
+fn machines_on_which_time_does_not_pass_are_refused() {
+    let guess = |key: &str, figure: &str| format!("{key} = {{ {figure}, basis = \"guessed\" }}\n");
+    let tick = |key: &str, figure: &str| format!("[tick]\n{}", guess(key, figure));
+    let none = |section: &str, keys: [&str; 2], unit: &str| {
+        let zero = format!("{unit} = 0");
+        format!("[{section}]\n{}{}", guess(keys[0], &zero), guess(keys[1], &zero))
+    };
+    for (more, expected) in [
+        (
+            tick("period", "us = 1"),
+            "mine.toml:9: tick.period = { us = 1, basis = \"guessed\" }: a tick takes 2500 cycles and comes every 2500 (tick.period, clock.frequency): more than half of all time",
+        ),
+        (tick("cost", "cycles = 6000000"), "mine.toml:9: tick.cost = { cycles = 6000000"),
+        (
+            format!("[clock]\n{}", guess("frequency", "mhz = 1")),
+            "mine.toml:9: clock.frequency = { mhz = 1, basis = \"guessed\" }: a tick takes 2500 cycles and comes every 4000",
+        ),
+        (
+            format!("[code]\n{}", guess("cycles_per_100_instructions", "cycles = 0")),
+            "mine.toml:9: code.cycles_per_100_instructions = { cycles = 0, basis = \"guessed\" }: library.hot_alloc, library.hot_free and code.cycles_per_100_instructions make 0 cycles for a frame that comes and goes: time would hardly pass; at least 10",
+        ),
+        (
+            none("library", ["hot_alloc", "hot_free"], "tenths"),
+            "mine.toml:9: library.hot_alloc = { tenths = 0",
+        ),
+        (
+            none("code", ["list_buddy_take", "list_buddy_give"], "instructions"),
+            "mine.toml:9: code.list_buddy_take = { instructions = 0",
+        ),
+        (
+            format!("[latency]\n{}", guess("l1", "cycles = 0")),
+            "mine.toml:9: latency.l1 = { cycles = 0, basis = \"guessed\" }: a cache that takes no time",
+        ),
+        (
+            format!("[latency]\n{}", guess("l1", "cycles = 50000")),
+            "mine.toml:9: latency.l1 = { cycles = 50000, basis = \"guessed\" }: latency.l1 takes 50000 cycles and latency.l2 14: what is farther away takes at least as long",
+        ),
+        (
+            format!("[latency]\n{}", guess("modified_remote", "cycles = 100")),
+            "mine.toml:9: latency.modified_remote = { cycles = 100, basis = \"guessed\" }: latency.modified_same_socket takes 120 cycles",
+        ),
+    ] {
+        let error = refused(&text(&more));
+        assert!(error.contains(expected), "{more}: {error}");
+    }
+    for fine in [tick("period", "us = 2"), none("fault", ["service", "unmap"], "cycles")] {
+        assert!(Spec::from_toml("mine.toml", &text(&fine)).is_ok(), "{fine}");
+    }
+}
+
+#[test]
+fn a_machine_of_ones_own_has_a_name_of_its_own() {
+    let base = "name = \"skx-2s-112\"\nbase = \"skx-2s-112\"\n";
+    assert!(Spec::from_toml("mine.toml", base).is_ok(), "it is that machine");
+    for (text, expected) in [
+        (
+            format!("{base}[latency]\nl1 = {{ cycles = 6, basis = \"guessed\" }}"),
+            "mine.toml:1: name = \"skx-2s-112\": that machine has another latency.l1: give this",
+        ),
+        (
+            text("").replace("\"mine\"", "\"laptop-8\""),
+            "mine.toml:1: name = \"laptop-8\": that machine has another topology",
+        ),
+        (text("").replace("\"mine\"", "\"uniform:4\""), "mine.toml:1: name = \"uniform:4\""),
+    ] {
+        let error = refused(&text);
+        assert!(error.contains(expected), "{text}: {error}");
+    }
 }
 
 #[test]

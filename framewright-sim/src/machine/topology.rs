@@ -69,11 +69,18 @@ pub(super) struct Parts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Impossible {
     pub(super) key: &'static str,
+    /// Which one, where the value is a list of nodes.
+    pub(super) node: Option<usize>,
     pub(super) reason: String,
 }
 
 fn refuse<T>(key: &'static str, reason: String) -> Result<T, Impossible> {
-    Err(Impossible { key, reason })
+    Err(Impossible { key, node: None, reason })
+}
+
+/// Refuses a node by its number.
+fn refuse_node(node: usize, reason: String) -> Result<(), Impossible> {
+    Err(Impossible { key: "nodes", node: Some(node), reason })
 }
 
 impl Topology {
@@ -115,6 +122,12 @@ impl Topology {
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Whether CPUs, nodes and distances are the same, wherever either description comes from.
+    pub(super) fn is_laid_out_like(&self, other: &Self) -> bool {
+        let provenance = self.provenance.clone();
+        *self == Self { provenance, ..other.clone() }
     }
 
     /// The core that `cpu` is a thread of.
@@ -168,7 +181,10 @@ fn check_cores(parts: &Parts) -> Result<(), Impossible> {
     let cores: u64 = parts.cores_per_socket.iter().copied().map(u64::from).sum();
     let cpus = cores * u64::from(parts.threads_per_core);
     if cpus > u64::from(MOST_CPUS) {
-        let reason = format!("{cores} cores of {} CPUs are {cpus}", parts.threads_per_core);
+        let reason = match parts.threads_per_core {
+            1 => format!("{cpus} CPUs"),
+            threads => format!("{cores} cores of {threads} CPUs each are {cpus}"),
+        };
         return refuse("cores_per_socket", format!("{reason}; a machine has at most {MOST_CPUS}"));
     }
     Ok(())
@@ -183,23 +199,16 @@ fn check_nodes(parts: &Parts) -> Result<(), Impossible> {
     for (number, node) in parts.nodes.iter().enumerate() {
         if usize::from(node.socket) >= sockets {
             let there_are = format!("the last there is, is socket {}", sockets - 1);
-            return refuse(
-                "nodes",
-                format!("node {number} is on socket {}; {there_are}", node.socket),
-            );
+            let reason = format!("node {number} is on socket {}; {there_are}", node.socket);
+            return refuse_node(number, reason);
         }
         if !(LEAST_MEMORY..=MOST_MEMORY).contains(&node.memory) {
-            let bounds = "a node has 16MiB to 8TiB";
-            return refuse(
-                "nodes",
-                format!("node {number} has {} bytes of memory; {bounds}", node.memory),
-            );
+            let reason = format!("node {number} has {} bytes of memory", node.memory);
+            return refuse_node(number, format!("{reason}; a node has 16MiB to 8TiB"));
         }
         if !node.memory.is_multiple_of(PAGEBLOCK) {
-            return refuse(
-                "nodes",
-                format!("the memory of node {number} is not a multiple of 2MiB"),
-            );
+            let reason = format!("the memory of node {number} is not a multiple of 2MiB");
+            return refuse_node(number, reason);
         }
     }
     let total: u64 = parts.nodes.iter().map(|node| node.memory).sum();

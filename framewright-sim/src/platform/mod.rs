@@ -40,6 +40,7 @@ use framewright::{
     observe::Corruption,
     platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Relief, Section, Site, Wait},
 };
+use prices::Prices;
 use std::{cell::Cell, rc::Rc};
 
 /// What frames hold, if anybody cares.
@@ -71,9 +72,11 @@ pub struct Settings {
 /// its methods panic.
 pub struct Simulated(OneThread<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     machine: Machine,
     settings: Settings,
+    prices: Prices,
     frames: Option<Rc<dyn Frames>>,
     barrier: Handler,
     relief: LentRelief,
@@ -87,14 +90,13 @@ impl Simulated {
     #[must_use]
     pub fn new(machine: &Machine, settings: Settings) -> Self {
         lines::set_homes(machine);
-        let barrier: Handler = Rc::new(|_| {});
-        let (machine, relief) = (machine.clone(), LentRelief::default());
         Self(OneThread::new(Inner {
-            machine,
+            machine: machine.clone(),
             settings,
+            prices: Prices::new(settings.prices, machine.model()),
             frames: None,
-            barrier,
-            relief,
+            barrier: Rc::new(|_| {}),
+            relief: LentRelief::default(),
             locked: Cell::default(),
         }))
     }
@@ -106,17 +108,8 @@ impl Simulated {
     /// On a thread that did not make it.
     #[must_use]
     pub fn with_frames(self, frames: Rc<dyn Frames>) -> Self {
-        let Inner { machine, settings, barrier, relief, .. } = self.0.get();
-        let (machine, barrier, relief) = (machine.clone(), Rc::clone(barrier), relief.clone());
-        let (frames, settings) = (Some(frames), *settings);
-        Self(OneThread::new(Inner {
-            machine,
-            settings,
-            frames,
-            barrier,
-            relief,
-            locked: Cell::default(),
-        }))
+        let inner = self.0.get().clone();
+        Self(OneThread::new(Inner { frames: Some(frames), ..inner }))
     }
 
     /// As it is, with a place for relief.
@@ -126,17 +119,8 @@ impl Simulated {
     /// On a thread that did not make it.
     #[must_use]
     pub fn with_relief(self, relief: &LentRelief) -> Self {
-        let Inner { machine, settings, barrier, frames, .. } = self.0.get();
-        let (machine, barrier, frames) = (machine.clone(), Rc::clone(barrier), frames.clone());
-        let (settings, relief) = (*settings, relief.clone());
-        Self(OneThread::new(Inner {
-            machine,
-            settings,
-            frames,
-            barrier,
-            relief,
-            locked: Cell::default(),
-        }))
+        let inner = self.0.get().clone();
+        Self(OneThread::new(Inner { relief: relief.clone(), ..inner }))
     }
 
     /// The machine.
@@ -227,10 +211,11 @@ unsafe impl Platform for Simulated {
 
     #[inline]
     fn clear(&self, pfn: Pfn, order: Order) {
-        if let Some(cpu) = self.cpu() {
+        let inner = self.0.get();
+        if let Some(cpu) = inner.machine.engine().current() {
             cpu.clear_frames(order.frames());
         }
-        if let Some(frames) = self.frames() {
+        if let Some(frames) = &inner.frames {
             frames.clear(pfn, order);
         }
     }
@@ -276,8 +261,7 @@ unsafe impl Platform for Simulated {
     fn cost(&self, cost: Cost, count: u32) {
         let inner = self.0.get();
         if let Some(cpu) = inner.machine.engine().current() {
-            let tenths = prices::tenths(&inner.settings.prices, cost) * u64::from(count);
-            cpu.work(cpu.model().instructions(tenths.div_ceil(10)));
+            cpu.work(inner.prices.of(cost, count, cpu.model()));
         }
     }
 
@@ -290,9 +274,11 @@ unsafe impl Platform for Simulated {
 
     #[inline(always)]
     fn enter(&self, section: Section) {
-        if let Some(cpu) = self.cpu() {
-            if let Some(lock) = self.0.get().locked.take() {
-                self.machine().classify_lock(lock, lines::lock_class(section));
+        let inner = self.0.get();
+        if let Some(cpu) = inner.machine.engine().current() {
+            if let Some(lock) = inner.locked.get() {
+                inner.locked.set(None);
+                inner.machine.classify_lock(lock, lines::lock_class(section));
             }
             cpu.enter(|| lines::section(section, cpu.model().cpus()));
         }

@@ -1,12 +1,43 @@
 //! What the library's work costs, in tenths of an instruction: its own names for kinds of work beside the
 //! machine's parameters `library.*`, which say where every figure comes from.
 
-use crate::machine::Library;
+use crate::{engine::Model, machine::Library};
 use framewright::platform::Cost;
+
+/// What work costs on a machine.
+#[derive(Clone, Copy)]
+pub(super) struct Prices {
+    library: Library,
+    /// Cycles of what happens with every single operation, reckoned once: a division by ten and one by
+    /// a hundred take longer than the rest of the hook.
+    hot_alloc: u64,
+    hot_free: u64,
+}
+
+impl Prices {
+    pub(super) fn new(library: Library, model: &Model) -> Self {
+        let one = |cost| cycles(tenths(&library, cost), model);
+        Self { library, hot_alloc: one(Cost::HotAlloc), hot_free: one(Cost::HotFree) }
+    }
+
+    /// Cycles of `count` units of work.
+    #[inline(always)]
+    pub(super) fn of(&self, cost: Cost, count: u32, model: &Model) -> u64 {
+        match (cost, count) {
+            (Cost::HotAlloc, 1) => self.hot_alloc,
+            (Cost::HotFree, 1) => self.hot_free,
+            _ => cycles(tenths(&self.library, cost) * u64::from(count), model),
+        }
+    }
+}
+
+fn cycles(tenths: u64, model: &Model) -> u64 {
+    model.instructions(tenths.div_ceil(10))
+}
 
 /// Tenths of an instruction for one unit of `cost`. Kinds that no parameter prices are free.
 #[inline(always)]
-pub(super) fn tenths(prices: &Library, cost: Cost) -> u64 {
+fn tenths(prices: &Library, cost: Cost) -> u64 {
     match cost {
         Cost::HotAlloc => prices.hot_alloc,
         Cost::HotFree => prices.hot_free,
@@ -33,7 +64,7 @@ pub(super) fn tenths(prices: &Library, cost: Cost) -> u64 {
         Cost::Relist => prices.relist,
         Cost::WholePageblocks => prices.whole_pageblocks,
         Cost::Fallback => prices.fallback,
-        Cost::Search => prices.search,
+        Cost::Search | Cost::ScanFrames => prices.search,
         Cost::RangePageblocks => prices.range_pageblocks,
         Cost::ChangePageblocks => prices.change_pageblocks,
         Cost::LruHold => prices.lru_hold,

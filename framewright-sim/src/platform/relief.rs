@@ -7,7 +7,9 @@ use std::{ptr::NonNull, rc::Rc};
 
 use framewright::{
     NodeId, Order, ZoneId, ZoneKind,
-    platform::{Need, NoRelief, Relief},
+    platform::{
+        Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Verdict,
+    },
 };
 
 use crate::lent::Lent;
@@ -56,5 +58,18 @@ impl Relief for LentRelief {
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         self.with(|relief| relief.reclaimable(zone))
+    }
+
+    fn compact(
+        &self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        self.with(|relief| relief.compact(need, priority, captured))
+    }
+
+    fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
+        self.with(|relief| relief.out_of_memory(report))
     }
 }

@@ -58,6 +58,19 @@ impl Process {
         process
     }
 
+    /// From the start, every one of `pages` is in the frame of its number, and their page table is in
+    /// `table`. No CPU runs yet.
+    pub(crate) fn place(&self, table: u32, pages: Range<u32>) {
+        self.space.extend(pages.start, table);
+        for page in pages {
+            let mapping = Mapping { frame: page, writable: true, accessed: false, dirty: false };
+            self.space.mark(page, mapping);
+            if let Some(oracle) = self.space.mmu().oracle() {
+                oracle.given(page);
+            }
+        }
+    }
+
     /// A process that has pages at the same addresses as another, and shares their contents with
     /// it. Where they come from is the embedder's business: see
     /// [`Trouble::Elsewhere`].

@@ -24,6 +24,7 @@
 //! | `flush`   | flushing, here and elsewhere                                    |
 //! | `shootdown` | the same for the library's flush batches                      |
 //! | `switch`  | loading an address space; being lazy                            |
+//! | `mover`   | moving pages for the library's compaction                       |
 //! | `oracle`  | lives and contents of frames, last stores, what is wrong        |
 //! | `life`    | a process: mapping, faults, unmapping, exit, in the right order |
 //! | `frames`  | where frames come from                                          |
@@ -40,6 +41,7 @@ mod flush;
 mod frames;
 mod life;
 mod mmu;
+mod mover;
 mod oracle;
 mod pte;
 mod shootdown;
@@ -52,6 +54,7 @@ pub use costs::Costs;
 pub use frames::{FrameSource, Purpose};
 pub use life::{Process, Trouble};
 pub use mmu::{Mmu, MmuStats, SpaceId};
+pub use mover::{Mishap, PageMover};
 pub use oracle::{Oracle, Symptom, Token};
 pub use pte::{Mapping, Pte};
 pub use shootdown::Shooter;

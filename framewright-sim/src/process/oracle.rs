@@ -127,6 +127,11 @@ impl Oracle {
         }
     }
 
+    /// Somebody has a frame from the start.
+    pub(crate) fn given(&self, frame: u32) {
+        self.frames[frame as usize].taken.set(true);
+    }
+
     /// A frame is about to be given back to the allocator.
     pub fn freed(&self, cpu: Cpu<'_>, frame: u32) {
         let state = &self.frames[frame as usize];

@@ -4,7 +4,7 @@
 use std::{fmt, str::FromStr};
 
 use super::{Bug, Scenario, Verdict};
-use crate::engine::{Exhaustive, Machine, Options, Schedule};
+use crate::engine::{Exhaustive, Machine, Misfit, Options, Schedule};
 use thiserror::Error;
 
 /// Runs of a scenario that are looked at to learn how long it is.
@@ -54,7 +54,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "'{0}' is no way to choose schedules; it takes random, pct:DEPTH (1 to 64), exhaustive:BOUND \
-     (0 to 9), or what a hunt printed, replay:PLACE=CHOICE,..."
+     (0 to 9), or what a hunt printed, replay:PLACE=CHOICE,... with each place once"
 )]
 pub struct NoSuchKind(String);
 
@@ -118,6 +118,8 @@ pub struct Bag {
     pub strays: u64,
     /// The first of them.
     pub stray: Option<Find>,
+    /// Why the run was not the one that was recorded, if one was.
+    pub misfit: Option<Misfit>,
     /// Steps of the longest run.
     pub steps: u64,
 }
@@ -137,6 +139,7 @@ impl Hunt {
             machine.restart(schedule);
             let verdict = self.scenario.run(&machine, self.bug);
             bag.tried += 1;
+            bag.misfit = machine.misfit();
             bag.steps = bag.steps.max(machine.steps());
             if verdict != Verdict::Clean {
                 self.judge(&machine, verdict, &mut bag);

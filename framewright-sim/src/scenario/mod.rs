@@ -22,7 +22,8 @@
 //! | `campaign` | many hunts, on all processors                                          |
 //!
 //! What an embedder owns, page tables, files, a disk, is there as small stand-ins (`stand_in`), and
-//! so are reclaim and migration; what they unmap they collect in the library's flush batches.
+//! so is reclaim; what it unmaps it collects in the library's flush batches. What moves pages is the
+//! library's own.
 
 mod bug;
 mod campaign;
@@ -111,10 +112,10 @@ pub static SCENARIOS: [Scenario; 19] = [
     },
     Scenario {
         name: "migrate",
-        about: "pages change frames while threads store to them",
+        about: "the library compacts memory while threads store to the pages that move",
         cpus: 3,
         bugs: &[Bug::CopyBeforeFlush],
-        affordable_bound: 2,
+        affordable_bound: 1,
         force: &[],
         run: migrate::run,
     },

@@ -284,7 +284,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
         if let Some(home) = self.home_for(request) {
             let cpu = self.memory.context(home.id, self.id);
-            if let Ok(frame) = slow::take(&cpu, request, request.first_access()) {
+            if let Ok(frame) = slow::take(&cpu, request, slow::first_access(self.memory, request)) {
                 return Ok(cpu.pfn(frame));
             }
         }

@@ -5,7 +5,7 @@
 //! of it is free or holds frames like the requester's. *Stealing* takes blocks and leaves the
 //! type as it is; it is the only path that mixes types in a pageblock, hence the last one.
 
-use super::{Buddy, MigrateType, Part, Watch};
+use super::{Buddy, MigrateType, Part, Watch, take::Want};
 use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
@@ -35,13 +35,12 @@ impl Buddy<'_> {
     /// found by the ordinary search; a stolen one is named and keeps its type.
     #[cold]
     #[inline(never)]
-    pub(super) fn fall_back(
-        &mut self,
-        order: Order,
-        wanted: MigrateType,
-        watch: impl Watch,
-    ) -> Option<Fallback> {
+    pub(super) fn fall_back(&mut self, want: &Want, watch: impl Watch) -> Option<Fallback> {
         watch.cost(Cost::Fallback, 1);
+        let (order, wanted) = (want.order, want.migratetype);
+        if want.unmixed {
+            return self.claim(order.max(Order::PAGEBLOCK), wanted, watch);
+        }
         self.claim(order, wanted, watch).or_else(|| self.steal(order, wanted))
     }
 
@@ -74,6 +73,18 @@ impl Buddy<'_> {
                 Some(Fallback { pageblock, from, found_order, claimed: false })
             })
             .min_by_key(|found| found.found_order)
+    }
+
+    /// Whether `wanted` would claim pageblock `index` of type `from`, whose largest free block is of
+    /// order `found`.
+    pub(super) fn is_claimable(
+        &self,
+        found: u8,
+        index: u32,
+        from: MigrateType,
+        wanted: MigrateType,
+    ) -> bool {
+        may_claim(found, wanted) && self.is_worth_claiming(index, from, wanted)
     }
 
     fn is_worth_claiming(&self, pageblock: u32, from: MigrateType, wanted: MigrateType) -> bool {

@@ -135,6 +135,12 @@ impl<'m> Lists<'m> {
         }
     }
 
+    /// The first pageblock on the list of a class below that of free pageblocks; [`NIL`] if there
+    /// is none.
+    pub(super) fn head_of(&self, of: MigrateType, class: u8) -> u32 {
+        of.listed().map_or(NIL, |list| self.heads[list][usize::from(class)])
+    }
+
     /// The emptiest pageblock of `migratetype` whose largest free block has exactly `order`.
     pub(super) fn emptiest(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
         let list = migratetype.listed()?;

@@ -24,6 +24,7 @@
 
 mod bundle;
 mod check;
+mod compact;
 mod extfrag;
 mod fallback;
 mod folded;
@@ -55,12 +56,14 @@ use crate::{
 pub use bundle::Bundle;
 pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
+pub(crate) use compact::{Contents, Search, Searched};
 pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
 pub(crate) use gigablock::Gigablock;
 pub(crate) use give::{Capture, Refusal, Refusals};
 pub(crate) use highatomic::Reserve;
 pub(crate) use isolate::IsolationRefused;
+pub(crate) use levels::WORDS;
 pub(crate) use lists::Classes;
 pub use migratetype::MigrateType;
 pub(crate) use migratetype::{ABSENT, PARTIAL};

@@ -34,6 +34,8 @@ pub(crate) struct Want {
     pub(crate) reserve: Reserve,
     /// Whether each block is chosen by itself.
     pub(crate) how: BulkTake,
+    /// Of other types, only pageblocks that are free as a whole are touched: they are claimed.
+    pub(crate) unmixed: bool,
 }
 
 /// Whole-word rounding leaves at most this many frames of a word behind.
@@ -94,7 +96,7 @@ impl Buddy<'_> {
             let index = match self.choose(&want, visits, want.blocks - out.blocks()) {
                 Some(index) => index,
                 None if out.is_empty() && fallback.is_none() => {
-                    let found = self.fall_back(want.order, want.migratetype, watch)?;
+                    let found = self.fall_back(&want, watch)?;
                     fallback = Some(found);
                     if found.claimed {
                         continue;
@@ -152,7 +154,7 @@ impl Buddy<'_> {
         if !out.is_empty() {
             return None;
         }
-        let fallback = self.fall_back(want.order, want.migratetype, watch)?;
+        let fallback = self.fall_back(&want, watch)?;
         debug_assert!(fallback.claimed, "a pageblock that is all free is worth claiming");
         self.take_pageblocks(want, out, watch);
         Some(fallback)
@@ -240,7 +242,13 @@ impl Buddy<'_> {
 /// Takes blocks from one pageblock that has at least one of the order.
 #[cfg_attr(not(feature = "outlined"), inline(always))]
 #[cfg_attr(feature = "outlined", inline(never))]
-fn take_from(block: &mut Pageblock, index: u32, want: &Want, checked: bool, out: &mut Bundles) {
+pub(super) fn take_from(
+    block: &mut Pageblock,
+    index: u32,
+    want: &Want,
+    checked: bool,
+    out: &mut Bundles,
+) {
     let movable = want.migratetype == MigrateType::Movable;
     let order = want.order.get();
     if order >= WORD_ORDER {

@@ -128,7 +128,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// As [`Memory::drain_all`], but of one zone, and waits for every CPU's owner to be outside
     /// once, whether it holds anything or not: what was published before is seen by all who
     /// enter later.
-    pub(super) fn drain_every_cpu(&self, of: ZoneId) {
+    pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
         self.drain_where(|zone, _| zone == of);
         self.empty_depot(of);
     }

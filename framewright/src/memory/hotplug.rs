@@ -113,6 +113,16 @@ impl<P: Platform> Memory<'_, P> {
         range: FrameRange,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<(), HotplugError> {
+        self.remove_memory_clearing(range, &mut |_, _, _| (), in_the_way)
+    }
+
+    /// The same after `clear` has tried to empty the range, which is named by zone and frames.
+    pub(crate) fn remove_memory_clearing(
+        &self,
+        range: FrameRange,
+        clear: &mut dyn FnMut(ZoneId, u32, u32),
+        in_the_way: &mut dyn FnMut(FrameRange),
+    ) -> Result<(), HotplugError> {
         let turn = self.wait_for_turn();
         let (id, blocks) = self.whole_pageblocks(range)?;
         let zone = &self.zones[id.index()];
@@ -121,6 +131,10 @@ impl<P: Platform> Memory<'_, P> {
         }
         let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
         let withheld = self.withhold(id, start, end).map_err(|at| HotplugError::Isolated { at })?;
+        // The embedder moves pages now. What is withheld cannot be removed by anybody else.
+        drop(turn);
+        clear(id, start, end);
+        let turn = self.wait_for_turn();
         if self.report_in_use(id, start, end, &mut |_| ()) > 0 {
             drop(turn);
             let frames = self.report_in_use(id, start, end, in_the_way);

@@ -93,6 +93,13 @@ impl<P: Platform> Memory<'_, P> {
         })
     }
 
+    /// Of every zone the frames that it has free, possibly stale, and its min watermark without the
+    /// boost. Unlike [`Memory::zones`] it asks no CPU what is on its lists: for whoever looks often.
+    pub fn free_and_min(&self) -> impl Iterator<Item = (ZoneId, u64, u64)> {
+        let zones = self.zones.iter().enumerate();
+        zones.map(|(id, zone)| (ZoneId::new(id), zone.free(), zone.marks().levels().min))
+    }
+
     /// Frames in the depots of the zones, possibly stale: free, and on their way from CPU to CPU.
     #[must_use]
     pub fn in_depots(&self) -> u64 {

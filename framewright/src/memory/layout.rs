@@ -1,27 +1,27 @@
 //! Where the metadata goes, and what each part of it costs.
 
+mod parts;
+
 use core::{
     fmt,
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{
-    Config, InitError, Planes, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
-};
+use super::{Config, InitError, Planes, config::ZoneSpec, cpus::CpuState};
 use crate::{
-    buddy::{ABSENT, Buddy, Gigablock, Pageblock},
+    buddy::{Buddy, Gigablock, Pageblock},
+    compact::{SkipHints, ZoneCompaction},
     frame::PAGEBLOCK_FRAMES,
-    hardening::{Quarantine, States, Waiting},
-    pcp::{BundleStore, CpuPages, Lists, Slot, bundle_slots},
-    platform::{CpuId, OwnerLock, Platform},
-    reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
-    sync::{AtomicBool, AtomicU8, AtomicU32},
-    tlb::{CpuFlushes, Group, Parked, Tlb, parked_capacity},
-    tuning::Hardening,
-    zone::{
-        Chunk, Depot, Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists, depot_frames,
-    },
+    hardening::Waiting,
+    pcp::{BundleStore, CpuPages, Slot, bundle_slots},
+    platform::Platform,
+    reclaim::{LruBatch, LruFlags, LruLink, LruNode, ZoneShare},
+    sync::{AtomicU8, AtomicU32, AtomicU64},
+    tlb::{CpuFlushes, Group, Parked, parked_capacity},
+    zone::{Chunk, Depot, Zone, ZoneId, Zonelists, depot_frames},
 };
+
+pub(super) use parts::carve;
 
 /// How much metadata a configuration needs, on one type of machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,8 @@ pub struct Layout {
     ranges: usize,
     /// Chunks of the depots.
     chunks: usize,
+    /// Words of skip hints.
+    skip_words: usize,
     cpus: usize,
     /// Bytes and alignment of the hot part of a CPU's lists: its words are the machine's.
     pages: (usize, usize),
@@ -76,6 +78,7 @@ impl Layout {
             set_words: 0,
             ranges: 0,
             chunks: 0,
+            skip_words: 0,
             cpus: usize::from(config.cpus),
             pages: (size_of::<CpuPages<'_, P>>(), align_of::<CpuPages<'_, P>>()),
             slots: 0,
@@ -95,6 +98,7 @@ impl Layout {
             layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
             layout.ranges += zone.ranges + zone.absent;
             layout.chunks += Depot::chunks(depot_of(config, zone));
+            layout.skip_words += SkipHints::words(zone.pageblocks);
             let slots = slots_of(config, zone);
             layout.slots += slots;
             layout.slot_sets += BundleStore::set_words(slots);
@@ -131,6 +135,8 @@ impl Layout {
             Part::new::<u64>("pageblock sets", self.set_words, false),
             Part::new::<[u32; 2]>("memory map", self.ranges, false),
             Part::new::<Chunk>("depots", self.chunks, false),
+            Part::new::<ZoneCompaction<'_>>("compaction", self.zones, false),
+            Part::new::<AtomicU64>("skip hints", self.skip_words, false),
             Part::new::<AtomicU32>("owner plane", self.plane(self.planes.owners), false).optional(),
             Part::new::<AtomicU8>("flags plane", self.plane(self.planes.flags), false).optional(),
             Part::new::<LruLink>("LRU links plane", self.plane(self.planes.lru), false).optional(),
@@ -234,184 +240,6 @@ fn quarantine_of(config: &Config<'_>) -> usize {
 /// Frames that may wait for a flush.
 fn parked_of(config: &Config<'_>) -> usize {
     parked_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
-}
-
-/// Arrays cut out of a metadata buffer that [`Layout::accepts`].
-pub(super) struct Parts<'m, P: Platform> {
-    pub(super) zones: &'m [Zone<'m, P>],
-    pub(super) zonelists: Zonelists<'m>,
-    /// The lists of every CPU for every zone: all CPUs for the first zone, then the next.
-    pub(super) lists: &'m [CpuPages<'m, P>],
-    pub(super) cpus: &'m [CpuState],
-    pub(super) tlb: Tlb<'m, P>,
-    pub(super) planes: PlaneArrays<'m>,
-    pub(super) lru: Option<LruState<'m, P>>,
-}
-
-/// Cuts the arrays out of a buffer and fills them: all present memory free and movable, all lists
-/// closed.
-pub(super) fn carve<'m, P: Platform>(
-    layout: &Layout,
-    config: &Config<'_>,
-    owner_lock: OwnerLock,
-    buffer: &'m mut [MaybeUninit<u8>],
-) -> Result<Parts<'m, P>, InitError> {
-    layout.accepts(buffer)?;
-    let too_small = layout.too_small(buffer.len());
-    carve_parts(layout, config, owner_lock, &mut Carver::new(buffer)).ok_or(too_small)
-}
-
-fn carve_parts<'m, P: Platform>(
-    layout: &Layout,
-    config: &Config<'_>,
-    owner_lock: OwnerLock,
-    carver: &mut Carver<'m>,
-) -> Option<Parts<'m, P>> {
-    let rows =
-        carver.array(Zonelists::entries(layout.nodes, layout.zones), |_| ZoneId::default())?;
-    let planes = PlaneArrays {
-        owners: carver.array(layout.plane(layout.planes.owners), |_| AtomicU32::new(0))?,
-        flags: carver.array(layout.plane(layout.planes.flags), |_| AtomicU8::new(0))?,
-    };
-    let cpus =
-        carver.array(layout.cpus, |i| CpuState::new(config.node_of(CpuId::new(i as u16))))?;
-    let lists = carve_lists(layout, config, owner_lock, carver)?;
-    let mut arrays = ZoneArrays::carve(layout, config, carver)?;
-    let zones =
-        carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
-    let zonelists = build_zonelists(rows, layout, config, zones);
-    let lru = if layout.planes.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
-    let tlb = carve_tlb(layout, config, zones, carver)?;
-    Some(Parts { zones, zonelists, lists, cpus, tlb, planes, lru })
-}
-
-fn carve_lru<'m, P: Platform>(
-    layout: &Layout,
-    zones: &[Zone<'m, P>],
-    carver: &mut Carver<'m>,
-) -> Option<LruState<'m, P>> {
-    let frames = layout.plane(true);
-    let links: &'m [LruLink] = carver.array(frames, |_| LruLink::new())?;
-    let flags = carver.array(frames, |_| LruFlags::new())?;
-    let node = |i| LruNode::new(NodeId::new(i as u8).unwrap_or_default(), links);
-    let nodes = carver.array(layout.nodes, node)?;
-    let share = |i: usize| ZoneShare::new(&zones[i]);
-    let shares = carver.array(layout.zones, share)?;
-    let batches = carver.array(layout.cpus, |i| LruBatch::new(CpuId::new(i as u16)))?;
-    Some(LruState { nodes, zones: shares, flags, batches, swap: AtomicBool::new(false) })
-}
-
-fn carve_tlb<'m, P: Platform>(
-    layout: &Layout,
-    config: &Config<'_>,
-    zones: &[Zone<'m, P>],
-    carver: &mut Carver<'m>,
-) -> Option<Tlb<'m, P>> {
-    let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
-    let groups = carver.array(Parked::groups_for(layout.parked), |_| Group::EMPTY)?;
-    let frames = carver.array(layout.parked, |_| 0)?;
-    let base = zones.iter().map(Zone::base).min().unwrap_or_default();
-    let tuning = config.tuning.tlb;
-    Some(Tlb::new(tuning, layout.managed, cpus, Parked::new(base, groups, frames)))
-}
-
-/// The arrays of all zones, of which each takes its part off the front.
-struct ZoneArrays<'m> {
-    pageblocks: &'m mut [Pageblock],
-    gigablocks: &'m mut [Gigablock],
-    types: &'m [AtomicU8],
-    /// Empty unless the zones keep states.
-    states: &'m [AtomicU8],
-    sets: &'m mut [u64],
-    ranges: &'m [[u32; 2]],
-    chunks: &'m mut [Chunk],
-    /// Zones that have taken theirs.
-    taken: usize,
-    /// Entries of the planes that zones have taken.
-    planes_at: usize,
-}
-
-impl<'m> ZoneArrays<'m> {
-    fn carve(layout: &Layout, config: &Config<'_>, carver: &mut Carver<'m>) -> Option<Self> {
-        let mut map = config.zones().flat_map(|zone| config.ranges_of(zone));
-        Some(Self {
-            pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
-            gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
-            types: carver.array(layout.pageblocks, |_| AtomicU8::new(ABSENT))?,
-            states: carver.array(layout.plane(layout.states), |_| AtomicU8::new(0))?,
-            sets: carver.array(layout.set_words, |_| 0)?,
-            ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
-            chunks: carver.array(layout.chunks, |_| Chunk::EMPTY)?,
-            taken: 0,
-            planes_at: 0,
-        })
-    }
-
-    /// The next zone. The arrays were sized by the same sums, so that every zone finds its part.
-    fn zone<P: Platform>(&mut self, config: &Config<'_>, spec: ZoneSpec) -> Zone<'m, P> {
-        let count = spec.pageblocks;
-        let pageblocks = self.pageblocks.split_off_mut(..count).unwrap_or_default();
-        let types = self.types.split_off(..count).unwrap_or_default();
-        let gigablocks = Buddy::gigablocks(spec.base, count);
-        let gigablocks = self.gigablocks.split_off_mut(..gigablocks).unwrap_or_default();
-        let set_words = Buddy::set_words(spec.base, count);
-        let sets = self.sets.split_off_mut(..set_words).unwrap_or_default();
-        let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
-        let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
-        let checked = config.tuning.hardening != Hardening::Off;
-        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, checked);
-        let limit = depot_of(config, spec);
-        let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
-        let depot = Depot::new(chunks, limit);
-        let planes_at = self.planes_at;
-        self.planes_at += count * PAGEBLOCK_FRAMES;
-        let (node, kind, base) = (spec.node, spec.kind, spec.base);
-        let id = ZoneId::new(self.taken);
-        self.taken += 1;
-        let place = Place { id, node, kind, base, ranges, absent, planes_at };
-        let states = self.states.split_off(..count * PAGEBLOCK_FRAMES);
-        Zone::new(buddy, depot, types, states.map(|bytes| States::new(bytes, spec.base)), place)
-    }
-}
-
-fn carve_lists<'m, P: Platform>(
-    layout: &Layout,
-    config: &Config<'_>,
-    owner_lock: OwnerLock,
-    carver: &mut Carver<'m>,
-) -> Option<&'m [CpuPages<'m, P>]> {
-    let mut slots: &mut [Slot] = carver.array(layout.cpus * layout.slots, |_| Slot::default())?;
-    let mut sets: &mut [u64] = carver.array(layout.cpus * layout.slot_sets, |_| 0)?;
-    let mut waiting: &mut [Waiting] = carver.array(layout.waiting(), |_| Waiting::default())?;
-    let cpus = layout.cpus;
-    let mut of_zones =
-        config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
-    let lists = carver.array(cpus * layout.zones, |i| {
-        let count = of_zones.next().unwrap_or_default();
-        // The arrays were sized by the same sums.
-        let slots = slots.split_off_mut(..count).unwrap_or_default();
-        let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
-        let waiting = waiting.split_off_mut(..layout.quarantine).unwrap_or_default();
-        let lists = Lists::new(BundleStore::new(slots, sets), Quarantine::new(waiting));
-        let whose = (ZoneId::new(i / cpus), CpuId::new((i % cpus) as u16));
-        CpuPages::new(owner_lock, whose, lists)
-    })?;
-    Some(lists)
-}
-
-fn build_zonelists<'m, P: Platform>(
-    rows: &'m mut [ZoneId],
-    layout: &Layout,
-    config: &Config<'_>,
-    zones: &[Zone<'m, P>],
-) -> Zonelists<'m> {
-    let distances = Distances { table: config.distances, nodes: layout.nodes };
-    let with = |mask: u64, node: NodeId| mask | 1 << node.get();
-    let has_memory = zones.iter().map(Zone::node).fold(0, with);
-    let has_cpus = (0..config.cpus).map(|cpu| config.node_of(CpuId::new(cpu))).fold(0, with);
-    let facts = NodeFacts::new(distances, has_memory, has_cpus);
-    let zone = |id: ZoneId| (zones[id.index()].node(), zones[id.index()].kind());
-    Zonelists::build(rows, facts, zone, layout.zones)
 }
 
 /// One part of the metadata.

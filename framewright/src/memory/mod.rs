@@ -26,6 +26,7 @@ use planes::PlaneArrays;
 
 use crate::{
     alloc::Judge,
+    compact::ZoneCompaction,
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
@@ -61,6 +62,7 @@ pub struct Memory<'m, P: Platform> {
     owner_lock: OwnerLock,
     layout: Layout,
     tlb: Tlb<'m, P>,
+    compaction: &'m [ZoneCompaction<'m>],
     planes: PlaneArrays<'m>,
     /// What reclaim keeps, if the embedder wants it.
     lru: Option<LruState<'m, P>>,
@@ -110,6 +112,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             owner_lock,
             layout,
             tlb: parts.tlb,
+            compaction: parts.compaction,
             planes: parts.planes,
             lru: parts.lru,
             tag: MemoryTag::at(tag),
@@ -151,6 +154,11 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         block.belongs_to(self.tag)
+    }
+
+    /// What each zone remembers of compaction.
+    pub(crate) fn compaction(&self) -> &'m [ZoneCompaction<'m>] {
+        self.compaction
     }
 
     pub(crate) fn lru_state(&self) -> Option<&LruState<'m, P>> {

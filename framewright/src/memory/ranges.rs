@@ -68,6 +68,22 @@ impl Contiguous {
         Self { request: self.request.on_node(node), ..self }
     }
 
+    pub(crate) const fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    pub(crate) const fn align(&self) -> Order {
+        self.align
+    }
+
+    pub(crate) const fn bounds(&self) -> Option<FrameRange> {
+        self.within
+    }
+
+    pub(crate) const fn request(&self) -> Request {
+        self.request
+    }
+
     /// These nodes only.
     #[must_use]
     pub const fn nodes(self, nodes: NodeMask) -> Self {
@@ -133,12 +149,24 @@ impl<'m, P: Platform> Memory<'m, P> {
         migratetype: MigrateType,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<Extent<'m>, RangeError> {
+        self.alloc_range_clearing(range, migratetype, &mut |_, _, _| (), in_the_way)
+    }
+
+    /// The same after `clear` has tried to empty the range, which is named by zone and frames.
+    pub(crate) fn alloc_range_clearing(
+        &self,
+        range: FrameRange,
+        migratetype: MigrateType,
+        clear: &mut dyn FnMut(ZoneId, u32, u32),
+        in_the_way: &mut dyn FnMut(FrameRange),
+    ) -> Result<Extent<'m>, RangeError> {
         if !migratetype.is_requestable() {
             return Err(RangeError::NotRequestable(migratetype));
         }
         let (zone, start, end) = self.locate_range(range)?;
         let _withheld =
             self.withhold(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
+        clear(zone, start, end);
         let cpu = self.context(zone, ACCOUNT);
         let take = |from, to| cpu.take_withheld(from, to, migratetype);
         if take_run(&cpu, start, end, take) {

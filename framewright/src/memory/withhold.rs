@@ -12,7 +12,7 @@ use crate::{
 
 /// Pageblocks of a zone that are withheld from allocation for as long as this value lives: also
 /// if the embedder panics when it is told what is in the way.
-pub(super) struct Withheld<'a, 'm, P: Platform> {
+pub(crate) struct Withheld<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
     zone: ZoneId,
     blocks: Range<u32>,
@@ -41,6 +41,18 @@ impl<'m, P: Platform> Memory<'m, P> {
         start: u32,
         end: u32,
     ) -> Result<Withheld<'_, 'm, P>, Pfn> {
+        let withheld = self.withhold_undrained(id, start, end)?;
+        self.drain_every_cpu(id);
+        Ok(withheld)
+    }
+
+    /// As [`Memory::withhold`], but what lies on the lists of CPUs stays there for now.
+    pub(crate) fn withhold_undrained(
+        &self,
+        id: ZoneId,
+        start: u32,
+        end: u32,
+    ) -> Result<Withheld<'_, 'm, P>, Pfn> {
         let zone = &self.zones[id.index()];
         let blocks = pageblocks(start, end);
         let mut withheld = Withheld { memory: self, zone: id, blocks: blocks.start..blocks.start };
@@ -50,7 +62,6 @@ impl<'m, P: Platform> Memory<'m, P> {
             }
             withheld.blocks.end = block + 1;
         }
-        self.drain_every_cpu(id);
         Ok(withheld)
     }
 

@@ -154,7 +154,8 @@ counters! {
     slow_paths,
     /// Rounds of reclaim that requests waited for (vmstat `allocstall`).
     allocstall,
-    /// Rounds of compaction that requests waited for (vmstat `compact_stall`).
+    /// Rounds of compaction that requests waited for (vmstat `compact_stall`), also those that were
+    /// deferred.
     compact_stall,
     /// Those after which the request was served (vmstat `compact_success`).
     compact_success,

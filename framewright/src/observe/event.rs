@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{FlushReason, VmscanEvent};
+use super::{CompactEvent, FlushReason, VmscanEvent};
 use crate::{
     alloc::{FreeError, MigrateType, Request},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
@@ -70,6 +70,8 @@ pub enum Event {
         /// Pages that were flushed one by one; everything, if it does not say.
         pages: Option<u32>,
     },
+    /// Of the `compaction` group.
+    Compaction(CompactEvent),
 }
 
 impl Event {
@@ -84,6 +86,7 @@ impl Event {
             Event::PageAllocExtfrag { .. } => "mm_page_alloc_extfrag",
             Event::Vmscan(event) => event.name(),
             Event::TlbFlush { .. } => "tlb_flush",
+            Event::Compaction(event) => event.name(),
         }
     }
 }
@@ -91,6 +94,7 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Event::Compaction(event) => event.fmt(f),
             Event::PageAlloc { pfn, request } => write!(
                 f,
                 "pfn={:#x} order={} migratetype={} gfp_flags={request}",

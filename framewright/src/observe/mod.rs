@@ -4,11 +4,13 @@
 //!   asks for them;
 //! * [`CpuStats`]: counters, kept per CPU where the owner writes them anyway, summed on read;
 //! * [`NodeStats`]: counters of a node, those of `/proc/vmstat` that reclaim keeps;
-//! * [`TlbStats`]: counters of flushes, likewise;
+//! * [`TlbStats`]: counters of flushes, likewise; [`CompactStats`]: those of compaction, by zone;
 //! * [`text`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and the indices of fragmentation, as the
 //!   kernel prints them;
 //! * [`Corruption`]: what hardening found.
 
+mod compact;
+mod compact_event;
 mod counters;
 mod event;
 pub mod text;
@@ -16,6 +18,9 @@ mod tlb;
 mod vmscan;
 mod vmstat;
 
+pub(crate) use compact::CompactCounters;
+pub use compact::CompactStats;
+pub use compact_event::{CompactEvent, DeferStep, Scanner};
 pub(crate) use counters::CpuCounters;
 pub use counters::{CpuStats, DrainReason};
 pub use event::{Corruption, Event, Finding};

@@ -1,11 +1,12 @@
 //! A CPU's side of the depot of a zone: which blocks go there, and giving them back to the maps.
 
-use super::{ListIndex, Lists, cpu::Cpu, lists::pack};
+use super::{ListIndex, Lists, cpu::Cpu, packing::pack};
 use crate::{
-    buddy::{Bundle, Bundles, MigrateType},
+    buddy::{Bundle, Bundles},
+    frame::Order,
     observe::DrainReason,
     platform::{Cost, Platform},
-    zone::{Kind, Loose},
+    zone::{Homebound, Kind, Loose},
 };
 
 /// Bundles of up to so many blocks are parted: what a bundle costs in the maps does not depend on
@@ -116,6 +117,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.pages.counters.refused_frames.add(refusals.frames);
         self.report(refusals);
         self.give_loose(loose);
+        self.tidy_depot();
     }
 
     /// Gives loose blocks to the maps.
@@ -155,24 +157,37 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     pub(crate) fn empty_depot(&self) {
         let mut left = self.zone.in_depot();
         while left > 0 {
-            match self.shrink_depot(None) {
+            match self.shrink_depot(Homebound::For(None, Order::ZERO)) {
                 0 => return,
                 frames => left = left.saturating_sub(frames),
             }
         }
     }
 
-    /// Gives a part of what lies in the depot, in pageblocks of type `of` or of any, back to the
-    /// maps. Returns how many frames; 0: there was nothing.
-    pub(super) fn shrink_depot(&self, of: Option<MigrateType>) -> u64 {
+    /// Gives a part of what lies in the depot back to the maps. Returns how many frames; 0: there was
+    /// nothing.
+    pub(super) fn shrink_depot(&self, which: Homebound) -> u64 {
         if self.zone.in_depot() == 0 {
             return 0;
         }
         let mut loose = Loose::new();
-        self.zone.take_from_depot(self.platform, of, &mut loose);
+        self.zone.take_from_depot(self.platform, which, &mut loose);
         let frames = loose.frames();
         self.count_lock(frames);
         self.give_loose(&mut loose);
         frames
+    }
+
+    /// Gives a part of what nobody has needed in the depot for long back to the maps. For whoever has
+    /// been to the zone.
+    #[inline]
+    pub(super) fn tidy_depot(&self) {
+        if self.zone.ends_depot_interval(self.platform) {
+            self.zone.end_depot_interval(self.platform);
+            self.count_lock(0);
+        }
+        if self.zone.has_surplus_in_depot() {
+            self.shrink_depot(Homebound::Surplus);
+        }
     }
 }

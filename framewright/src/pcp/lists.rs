@@ -5,8 +5,10 @@
 
 use super::{
     CpuPages, ListIndex, Sizing,
+    packing::{pack, unpack},
     pages::{Here, RING},
     store::{BundleStore, Inserted},
+    told::{tell_of_joined, tell_of_packed, tell_of_stored, tell_of_unpacked},
 };
 use crate::{
     buddy::{Bundle, Bundles},
@@ -21,7 +23,7 @@ const DRAUGHT: usize = 64;
 
 pub(crate) struct Lists<'m> {
     rings: [[u32; RING]; ListIndex::COUNT],
-    store: BundleStore<'m>,
+    pub(super) store: BundleStore<'m>,
     pub(super) quarantine: Quarantine<'m>,
     /// Lists that have run out of late, a bit each.
     thirsty: u16,
@@ -64,7 +66,7 @@ impl<'m> Lists<'m> {
         if len == 0 {
             let bundle = self.store.pop(list)?;
             self.set_stored(here, self.stored - bundle.frame_count());
-            self.tell_of_stored(here, list, bundle);
+            tell_of_stored(here, &self.store, list, bundle);
             tell_of_unpacked(here, bundle);
             len = unpack(bundle, self.ring(list));
         }
@@ -195,73 +197,10 @@ impl<'m> Lists<'m> {
             let len = unpack(bundle, self.ring(list));
             here.pages.set_len(list, len);
         } else {
-            self.tell_of_stored(here, list, bundle);
+            tell_of_stored(here, &self.store, list, bundle);
             let left = insert(&mut self.store, list, bundle, leaving);
             self.set_stored(here, self.stored + bundle.frame_count() - left);
         }
-    }
-
-    /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the
-    /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full.
-    /// Returns the frames moved.
-    pub(super) fn gather(
-        &mut self,
-        here: Here<'_, 'm, impl Platform>,
-        list: ListIndex,
-        frames: u64,
-        leaving: &mut Bundles,
-    ) -> u64 {
-        let before = leaving.as_slice().len();
-        let mut moved = self.store.pop_many(list, frames, leaving);
-        self.set_stored(here, self.stored - moved);
-        self.tell_of_chosen(here, list, leaving.as_slice().iter().skip(before));
-        while moved < frames && !leaving.is_full() {
-            let Some(bundle) = self.choose(here, list) else { break };
-            moved += bundle.frame_count();
-            leave(leaving, bundle);
-        }
-        moved
-    }
-
-    /// One bundle to part with: of the store, beginning with `list`; else of the rings; else
-    /// from quarantine.
-    pub(super) fn choose(
-        &mut self,
-        here: Here<'_, 'm, impl Platform>,
-        list: ListIndex,
-    ) -> Option<Bundle> {
-        here.cost(Cost::ChooseSingly, 1);
-        if list.order() == Order::PAGEBLOCK
-            && let Some(bundle) = self.choose_from_ring(here, list)
-        {
-            return Some(bundle);
-        }
-        let mut stored = self.store.pop(list);
-        if stored.is_none() && self.stored > 0 {
-            stored = list_order(list).find_map(|list| self.store.pop(list));
-        }
-        if let Some(bundle) = stored {
-            self.set_stored(here, self.stored - bundle.frame_count());
-            self.tell_of_slot(here, list, bundle.word);
-            return Some(bundle);
-        }
-        let of_ring = list_order(list).find_map(|list| self.choose_from_ring(here, list));
-        of_ring.or_else(|| self.release(here))
-    }
-
-    /// The coldest block of a ring, with those of its word that follow it.
-    fn choose_from_ring(
-        &mut self,
-        here: Here<'_, 'm, impl Platform>,
-        list: ListIndex,
-    ) -> Option<Bundle> {
-        let len = here.pages.len(list);
-        let ring = self.ring(list);
-        let (bundle, used) = pack(&ring[..len], list.order())?;
-        tell_of_packed(here, ring.get(..used));
-        ring.copy_within(used..len, 0);
-        here.pages.set_len(list, len - used);
-        Some(bundle)
     }
 
     /// Moves the coldest `count` blocks of a ring into the store.
@@ -306,38 +245,6 @@ impl<'m> Lists<'m> {
         self.set_stored(here, stored);
     }
 
-    /// Tells that a bundle goes into the store, or comes out of it to stay.
-    #[inline(always)]
-    fn tell_of_stored(&self, here: Here<'_, 'm, impl Platform>, list: ListIndex, bundle: Bundle) {
-        self.tell_of_slot(here, list, bundle.word);
-        here.cost(Cost::StoreBundles, 1);
-    }
-
-    /// Tells that the slot of a word is used.
-    #[inline(always)]
-    fn tell_of_slot(&self, here: Here<'_, 'm, impl Platform>, list: ListIndex, word: u32) {
-        if here.listens() {
-            here.touch_store(self.store.line_of(list, word));
-        }
-    }
-
-    /// Tells of bundles that left the store in one go.
-    #[inline(always)]
-    fn tell_of_chosen<'b>(
-        &self,
-        here: Here<'_, 'm, impl Platform>,
-        list: ListIndex,
-        bundles: impl Iterator<Item = &'b Bundle>,
-    ) {
-        if !here.listens() {
-            return;
-        }
-        for bundle in bundles {
-            here.cost(Cost::ChooseBundles, 1);
-            here.touch_store(self.store.line_of(list, bundle.word));
-        }
-    }
-
     /// Frames in the store and in quarantine.
     pub(super) fn stored(&self) -> u64 {
         self.stored
@@ -346,49 +253,6 @@ impl<'m> Lists<'m> {
     pub(super) fn set_stored(&mut self, here: Here<'_, 'm, impl Platform>, frames: u64) {
         self.stored = frames;
         here.pages.set_stored(frames);
-    }
-}
-
-/// Tells that a bundle goes to a ring: see [`unpack`].
-#[inline(always)]
-fn tell_of_unpacked(here: Here<'_, '_, impl Platform>, bundle: Bundle) {
-    if !here.listens() {
-        return;
-    }
-    if bundle.heads == !0 {
-        here.cost(Cost::RingRuns, 1);
-    } else {
-        here.cost(Cost::RingFrames, bundle.blocks());
-    }
-}
-
-/// Tells that blocks of a ring joined bundles of the store.
-#[inline(always)]
-fn tell_of_joined<'f>(
-    here: Here<'_, '_, impl Platform>,
-    store: &BundleStore<'_>,
-    list: ListIndex,
-    frames: impl Iterator<Item = &'f u32>,
-) {
-    if !here.listens() {
-        return;
-    }
-    for frame in frames {
-        here.cost(Cost::RingFrames, 1);
-        here.touch_store(store.line_of(list, frame / 64));
-    }
-}
-
-/// Tells that blocks of a ring became a bundle: see [`pack`].
-#[inline(always)]
-fn tell_of_packed(here: Here<'_, '_, impl Platform>, packed: Option<&[u32]>) {
-    if !here.listens() {
-        return;
-    }
-    match packed {
-        Some(frames) if is_ascending(frames) => here.cost(Cost::RingRuns, 1),
-        Some(frames) => here.cost(Cost::RingFrames, frames.len() as u32),
-        None => {}
     }
 }
 
@@ -403,76 +267,10 @@ pub(super) enum Pushed {
     SwitchedOff,
 }
 
-/// All lists, beginning with `first`.
-fn list_order(first: ListIndex) -> impl Iterator<Item = ListIndex> {
-    let count = ListIndex::COUNT;
-    (0..count).filter_map(move |i| ListIndex::from_number(((first.get() + i) % count) as u8))
-}
-
-/// Fills an empty ring with the blocks of a bundle, so that the lowest is handed out first.
-/// Returns how many there are.
-#[inline(always)]
-fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
-    let base = bundle.word * 64;
-    if bundle.heads == !0 {
-        for (i, slot) in ring[..64].iter_mut().enumerate() {
-            *slot = base + 63 - i as u32;
-        }
-        return 64;
-    }
-    let mut heads = bundle.heads;
-    let mut len = 0;
-    while heads != 0 {
-        let bit = 63 - heads.leading_zeros();
-        heads ^= 1 << bit;
-        ring[len % RING] = base + bit;
-        len += 1;
-    }
-    len
-}
-
-/// Packs the leading blocks that lie in one word. Returns how many entries were used: all that
-/// lie in the word of the first, up to the first that does not or that repeats one.
-#[inline(always)]
-pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
-    let &first = frames.first()?;
-    let word = first / 64;
-    // Frames freed in the order of memory are the common case, and cheap to recognise.
-    let straight = frames.len().min(64 - (first % 64) as usize);
-    if frames.get(1) == Some(&(first + 1)) && is_ascending(&frames[..straight]) {
-        let heads = (!0 >> (64 - straight)) << (first % 64);
-        return Some((Bundle { word, heads, order }, straight));
-    }
-    let mut heads = 1 << (first % 64);
-    let mut used = 1;
-    for &frame in &frames[1..] {
-        let bit = 1 << (frame % 64);
-        if frame / 64 != word || heads & bit != 0 {
-            break;
-        }
-        heads |= bit;
-        used += 1;
-    }
-    Some((Bundle { word, heads, order }, used))
-}
-
-/// Whether frames follow one another without gaps. Written so that it vectorises.
-#[inline(always)]
-fn is_ascending(frames: &[u32]) -> bool {
-    let first = frames.first().copied().unwrap_or(0);
-    let mut expected = first;
-    let mut difference = 0;
-    for &frame in frames {
-        difference |= frame ^ expected;
-        expected = expected.wrapping_add(1);
-    }
-    difference == 0
-}
-
 /// Appends a bundle to a batch that has room for it: what one operation displaces never exceeds a
 /// batch.
 #[inline(always)]
-fn leave(leaving: &mut Bundles, bundle: Bundle) {
+pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) {
     let has_room = leaving.push(bundle);
     debug_assert!(has_room, "a bundle would be lost");
 }
@@ -494,31 +292,5 @@ fn insert(
             leave(leaving, out);
             out.frame_count()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unpacked_blocks_come_out_in_ascending_order() {
-        for heads in [!0u64, 0b1011, 1 << 63 | 1, 0xf0f0] {
-            let bundle = Bundle { word: 3, heads, order: Order::ZERO };
-            let mut ring = [0; RING];
-            let len = unpack(bundle, &mut ring);
-            let popped = ring[..len].iter().rev().copied();
-            assert!(popped.eq(bundle.frames()), "{heads:#x}");
-        }
-    }
-
-    #[test]
-    fn packing_stops_at_another_word_and_at_a_repetition() {
-        let order = Order::ZERO;
-        let packed =
-            |frames: &[u32]| pack(frames, order).map(|(bundle, used)| (bundle.heads, used));
-        assert_eq!(packed(&[64, 66, 65, 128]), Some((0b111, 3)));
-        assert_eq!(packed(&[64, 65, 64]), Some((0b11, 2)));
-        assert_eq!(packed(&[]), None);
     }
 }

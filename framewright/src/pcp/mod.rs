@@ -26,21 +26,25 @@
 //! frees up to its limit; a bundle from the store or the zone may fill it beyond, never beyond its
 //! size.
 
+mod choosing;
 mod cpu;
 mod depot;
 mod drain;
 mod index;
 mod lists;
+mod migrate;
 mod owner;
 #[cfg(all(test, feature = "loom"))]
 mod owner_loom;
 #[cfg(all(test, feature = "tso"))]
 mod owner_tso;
+mod packing;
 mod pages;
 mod paranoid;
 mod refill;
 mod sizing;
 mod store;
+mod told;
 
 pub(crate) use cpu::Cpu;
 pub(crate) use index::ListIndex;

@@ -5,12 +5,8 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
-    zone::{Access, ByOrder, Fallbacks, Loose, Refused},
+    zone::{Access, ByOrder, Fallbacks, Homebound, Loose, Refused, Rights},
 };
-
-/// Times that a request which lacks a block, not memory, has a part of the depot given back: so long
-/// at the most may one take that was not prepared to wait.
-const PATIENCE: u32 = 16;
 
 /// What the lists say to a request.
 enum Answer {
@@ -88,6 +84,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
             self.give(&taken);
         }
         self.give_loose(&mut loose);
+        self.tidy_depot();
         Ok(frame)
     }
 
@@ -107,8 +104,8 @@ impl<P: Platform> Cpu<'_, '_, P> {
         Ok(frame)
     }
 
-    /// Takes a batch from the zone. Before that refuses, or mixes types, its depot is given back,
-    /// bit by bit.
+    /// Takes a batch from the zone. Before that mixes types, what lay in its depot of the wanted type
+    /// is given back, and before it refuses, all that lay there: a chunk at a time, until it serves.
     fn take(
         &self,
         order: Order,
@@ -121,19 +118,25 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let visits = self.tuning.zone.refill_pageblocks;
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
-        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how };
+        let unmixed = access.rights.has(Rights::UNMIXED);
+        let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
         let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
-        let mut patience = PATIENCE;
+        // What others bring meanwhile is not waited for: they may bring for ever.
+        let mut left = None;
         loop {
             let how = (access, fallbacks);
             let loosely = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
             let result = self.try_take(want, how, taken, loosely);
             let Err(refused) = result else { return Ok(()) };
-            // Every block helps who lacks memory; who lacks a larger one needs luck.
-            let hopes = refused == Refused::BelowWatermark || patience > 0;
-            if hopes && self.shrink_depot(of) > 0 {
-                patience = patience.saturating_sub(1);
-            } else if refused == Refused::DepotFirst || of.is_some() && self.zone.in_depot() > 0 {
+            let left = left.get_or_insert_with(|| self.zone.in_depot());
+            // While memory is short nobody brings anything.
+            let hopes = refused == Refused::BelowWatermark || *left > 0;
+            let came = if hopes { self.shrink_depot(Homebound::For(of, order)) } else { 0 };
+            *left = left.saturating_sub(came);
+            if came > 0 {
+                continue;
+            }
+            if refused == Refused::DepotFirst || of.is_some() && self.zone.in_depot() > 0 {
                 (fallbacks, of) = (Fallbacks::Now, None);
             } else {
                 return Err(refused);

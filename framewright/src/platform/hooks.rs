@@ -74,6 +74,8 @@ pub enum Cost {
     Fallback,
     /// Pageblocks that a search passed.
     Search,
+    /// Frames that compaction looked at one by one.
+    ScanFrames,
     /// Pageblocks of given ranges and specific blocks, taken from or given to.
     RangePageblocks,
     /// Pageblocks that were isolated, came, went, or changed their type.

@@ -106,19 +106,42 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// cached or not, and the [`PageOwner`](super::PageOwner) answers that it cannot lock the page.
     #[allow(unsafe_code)]
     pub unsafe fn abandon(&self, pfn: Pfn) -> Abandoned {
-        let Some(page) = self.state.page(self.memory, pfn) else { return Abandoned::Yours };
-        page.node.with_lists(self.platform(), |lists| match page.flags.place() {
-            Place::Isolated if page.flags.condemn() => Abandoned::Theirs,
-            Place::Listed => {
-                page.unlink(lists);
-                page.flags.forget();
-                Abandoned::Yours
-            }
-            _ => {
-                page.flags.forget();
-                Abandoned::Yours
-            }
-        })
+        let mut who = [Abandoned::Yours];
+        // SAFETY: as the caller promises.
+        unsafe { self.abandon_many(&[pfn], &mut who) };
+        who[0]
+    }
+
+    /// [`Lru::abandon`] for many pages, neighbours on one node with one hold of its LRU lock: who frees
+    /// the frame of each goes to `who`. For unmapping and truncating. Pages beyond the end of `who`
+    /// are left alone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Lru::abandon`], of every page.
+    #[allow(unsafe_code)]
+    pub unsafe fn abandon_many(&self, frames: &[Pfn], who: &mut [Abandoned]) {
+        /// Pages of one hold: interrupts are masked meanwhile.
+        const HOLD: usize = 32;
+        let mut left = frames.iter().zip(who).peekable();
+        while let Some(pfn) = left.peek().map(|(pfn, _)| **pfn) {
+            let Some(first) = self.state.page(self.memory, pfn) else {
+                left.next().into_iter().for_each(|(_, who)| *who = Abandoned::Yours);
+                continue;
+            };
+            let node = first.node;
+            node.with_lists(self.platform(), |lists| {
+                for _ in 0..HOLD {
+                    let page = left.peek().and_then(|(pfn, _)| self.state.page(self.memory, **pfn));
+                    match page.filter(|page| core::ptr::eq(page.node, node)) {
+                        Some(page) => {
+                            left.next().into_iter().for_each(|(_, who)| *who = page.abandon(lists));
+                        }
+                        None => break,
+                    }
+                }
+            });
+        }
     }
 
     /// Takes a page off its list for a while, to do something with it that reclaim would be in the
@@ -298,6 +321,18 @@ impl<P: Platform> Page<'_, '_, P> {
             return false;
         }
         true
+    }
+
+    /// Forgets the page, or has whoever has isolated it do so: says who frees the frame. Under the LRU
+    /// lock of its node.
+    fn abandon(&self, lists: &mut Held<'_, '_, P>) -> Abandoned {
+        match self.flags.place() {
+            Place::Isolated if self.flags.condemn() => return Abandoned::Theirs,
+            Place::Listed => self.unlink(lists),
+            _ => {}
+        }
+        self.flags.forget();
+        Abandoned::Yours
     }
 
     /// Ends the isolation of the page: on its list again; or `false` if it was condemned. Under the

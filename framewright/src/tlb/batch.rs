@@ -76,15 +76,12 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
 impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     pub(super) fn new(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
         let most = flusher.batch_room(slots.len());
-        Self {
-            flusher,
-            slots: &mut slots[..most],
-            used: 0,
-            cpus: CpuMask::EMPTY,
-            epoch: 0,
-            scope: None,
-            dirty: false,
-        }
+        Self::of_all(flusher, &mut slots[..most])
+    }
+
+    /// A batch as large as `slots`.
+    pub(super) fn of_all(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
+        Self { flusher, slots, used: 0, cpus: CpuMask::EMPTY, epoch: 0, scope: None, dirty: false }
     }
 
     /// Whose it is.

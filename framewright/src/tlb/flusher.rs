@@ -57,6 +57,12 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         FlushBatch::new(*self, slots)
     }
 
+    /// An empty batch of as many frames as `slots` has: for migration, which keeps what it unmaps
+    /// locked until it has flushed.
+    pub(crate) fn batch_of_all(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
+        FlushBatch::of_all(*self, slots)
+    }
+
     /// Frames that a batch with so many slots can have.
     pub(crate) fn batch_room(&self, slots: usize) -> usize {
         slots.min(self.tlb.batch as usize)

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Key, keys::Shown};
+use super::{Key, field::Shown};
 
 /// A setting that was refused.
 #[derive(Clone, Copy, Debug)]
@@ -11,8 +11,8 @@ pub enum TuningError<'t> {
     UnknownKey {
         /// What was asked for.
         path: &'t str,
-        /// The key most like it.
-        nearest: &'static Key,
+        /// The key that was probably meant.
+        nearest: Option<&'static Key>,
     },
     /// The key does not take this value.
     BadValue {
@@ -28,8 +28,11 @@ pub enum TuningError<'t> {
 impl fmt::Display for TuningError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TuningError::UnknownKey { path, nearest } => {
-                write!(f, "unknown setting '{path}'; the nearest there is: '{}'", nearest.path)
+            TuningError::UnknownKey { path, nearest: Some(key) } => {
+                write!(f, "unknown setting '{path}'; the nearest there is: '{}'", key.path)
+            }
+            TuningError::UnknownKey { path, nearest: None } => {
+                write!(f, "unknown setting '{path}'; there is none like it")
             }
             TuningError::BadValue { key, value, nearest } => write!(
                 f,

@@ -1,12 +1,7 @@
-//! The registry of settings: path, default, range, meaning, source, and access by text.
+//! The registry of settings: path, default, range, meaning, source, and the field behind each.
 
-use core::fmt;
-
-use super::{
-    Auto, BulkFree, BulkTake, FlushBatching, Hardening, HighOrderDrain, OwnerChoice, Tuning,
-    TuningError,
-};
-use crate::{platform::OwnerLock, zone::ZoneKind};
+use super::{Tuning, TuningError, field::Field, spelling::near};
+use crate::zone::ZoneKind;
 
 /// One setting.
 #[derive(Debug)]
@@ -218,6 +213,14 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.alloc.compaction_retries, 0, 1000),
     },
     Key {
+        path: "alloc.defrag_mode",
+        default: "off",
+        range: "on, off",
+        meaning: "whether types are mixed in a pageblock only after reclaim and compaction were tried",
+        source: "Linux 6.15: vm.defrag_mode",
+        field: |t| Field::Switch(&mut t.alloc.defrag_mode),
+    },
+    Key {
         path: "reclaim.swappiness",
         default: "60",
         range: "0 to 200",
@@ -291,6 +294,79 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.tlb.ranged_max, 0, 512),
     },
     Key {
+        path: "compact.method",
+        default: "index",
+        range: "index, scan",
+        meaning: "how compaction finds what to move where: by the headers of pageblocks, or by two \
+                  scanners that look at frames",
+        source: "Framewright; scan is what Linux does",
+        field: |t| Field::CompactMethod(&mut t.compact.method),
+    },
+    Key {
+        path: "compact.headers",
+        default: "64",
+        range: "1 to 65536",
+        meaning: "with compact.method=index: headers looked at for one pageblock to empty",
+        source: "Framewright",
+        field: |t| Field::number(&mut t.compact.headers, 1, 65536),
+    },
+    Key {
+        path: "compact.frames",
+        default: "2048",
+        range: "1 to 1048576 frames",
+        meaning: "with compact.method=index: frames moved for one request before it gives up",
+        source: "Framewright; some milliseconds",
+        field: |t| Field::number(&mut t.compact.frames, 1, 1 << 20),
+    },
+    Key {
+        path: "compact.extfrag_threshold",
+        default: "500",
+        range: "0 to 1000",
+        meaning: "costly orders are left to reclaim where the fragmentation index is not above this",
+        source: "Linux: vm.extfrag_threshold",
+        field: |t| Field::number(&mut t.compact.extfrag_threshold, 0, 1000),
+    },
+    Key {
+        path: "compact.proactiveness",
+        default: "20",
+        range: "0 to 100",
+        meaning: "how much is compacted before anybody asks; 0: nothing",
+        source: "Linux 5.9: vm.compaction_proactiveness",
+        field: |t| Field::number(&mut t.compact.proactiveness, 0, 100),
+    },
+    Key {
+        path: "compact.repair.reset_before_read",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: cached positions are reset before a run reads them",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.reset_before_read),
+    },
+    Key {
+        path: "compact.repair.detect_meeting",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: a free scanner that found nothing says how far it came",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.detect_meeting),
+    },
+    Key {
+        path: "compact.repair.unmarked_types",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: what is left alone for its type gets no skip hint",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.unmarked_types),
+    },
+    Key {
+        path: "compact.repair.reset_on_meeting",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: cached positions are reset as soon as scanners meet",
+        source: "Babka 2013, mm: compaction",
+        field: |t| Field::Switch(&mut t.compact.repair.reset_on_meeting),
+    },
+    Key {
         path: "hardening",
         default: "checked",
         range: "off, checked, paranoid",
@@ -327,194 +403,12 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// Bounds of a number.
-#[derive(Clone, Copy)]
-pub(super) struct Bounds {
-    low: u32,
-    high: u32,
-    /// 0 is valid besides.
-    zero: bool,
-}
-
-/// A field of a tuning, reached through its key.
-pub(super) enum Field<'t> {
-    Auto(&'t mut Auto, Bounds),
-    Number(&'t mut u32, Bounds),
-    BulkFree(&'t mut BulkFree),
-    BulkTake(&'t mut BulkTake),
-    HighOrderDrain(&'t mut HighOrderDrain),
-    FlushBatching(&'t mut FlushBatching),
-    Hardening(&'t mut Hardening),
-    Switch(&'t mut bool),
-    OwnerChoice(&'t mut OwnerChoice),
-}
-
-/// A value as text, detached from its tuning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// A word.
-    Word(&'static str),
-    /// A number.
-    Number(u32),
-}
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Shown::Word(word) => f.pad(word),
-            Shown::Number(number) => fmt::Display::fmt(number, f),
-        }
-    }
-}
-
-const BULK_FREE: [(&str, BulkFree); 2] = [
-    ("choose-before-lock", BulkFree::ChooseBeforeLock),
-    ("choose-under-lock", BulkFree::ChooseUnderLock),
-];
-const BULK_TAKE: [(&str, BulkTake); 2] =
-    [("bulk", BulkTake::Bulk), ("one-by-one", BulkTake::OneByOne)];
-const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
-    ("second-consecutive", HighOrderDrain::SecondConsecutive),
-    ("every-free", HighOrderDrain::EveryFree),
-];
-const FLUSH_BATCHING: [(&str, FlushBatching); 4] = [
-    ("off", FlushBatching::Off),
-    ("clean-only", FlushBatching::CleanOnly),
-    ("all", FlushBatching::All),
-    ("lazy", FlushBatching::Lazy),
-];
-const HARDENING: [(&str, Hardening); 3] =
-    [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
-const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
-const OWNER_CHOICE: [(&str, OwnerChoice); 3] = [
-    ("auto", OwnerChoice::Auto),
-    ("biased", OwnerChoice::Fixed(OwnerLock::Biased)),
-    ("trylock", OwnerChoice::Fixed(OwnerLock::Trylock)),
-];
-
-impl<'t> Field<'t> {
-    fn auto(field: &'t mut Auto, low: u32, high: u32) -> Self {
-        Field::Auto(field, Bounds { low, high, zero: false })
-    }
-
-    fn auto_or_zero(field: &'t mut Auto, low: u32, high: u32) -> Self {
-        Field::Auto(field, Bounds { low, high, zero: true })
-    }
-
-    fn number(field: &'t mut u32, low: u32, high: u32) -> Self {
-        Field::Number(field, Bounds { low, high, zero: false })
-    }
-
-    fn number_or_zero(field: &'t mut u32, low: u32, high: u32) -> Self {
-        Field::Number(field, Bounds { low, high, zero: true })
-    }
-
-    /// Sets the field; `Err` holds the nearest value it would take.
-    pub(super) fn set(self, value: &str) -> Result<(), Shown> {
-        match self {
-            Field::Auto(field, _) if value == "auto" => *field = Auto::Auto,
-            Field::Auto(field, bounds) => {
-                *field = Auto::Fixed(bounds.parse(value, Shown::Word("auto"))?);
-            }
-            Field::Number(field, bounds) => *field = bounds.parse(value, Shown::Number(*field))?,
-            Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
-            Field::BulkTake(field) => *field = choose(&BULK_TAKE, value)?,
-            Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
-            Field::FlushBatching(field) => *field = choose(&FLUSH_BATCHING, value)?,
-            Field::Hardening(field) => *field = choose(&HARDENING, value)?,
-            Field::Switch(field) => *field = choose(&SWITCH, value)?,
-            Field::OwnerChoice(field) => *field = choose(&OWNER_CHOICE, value)?,
-        }
-        Ok(())
-    }
-
-    /// Whether the field's value is one that [`Field::set`] takes. Fields are public, so it may
-    /// not be.
-    pub(super) fn is_valid(&self) -> bool {
-        match self {
-            Field::Auto(Auto::Fixed(number), bounds) => bounds.contain(*number),
-            Field::Number(number, bounds) => bounds.contain(**number),
-            _ => true,
-        }
-    }
-
-    pub(super) fn show(self) -> Shown {
-        match self {
-            Field::Auto(Auto::Auto, _) => Shown::Word("auto"),
-            Field::Auto(Auto::Fixed(number), _) | Field::Number(number, _) => {
-                Shown::Number(*number)
-            }
-            Field::BulkFree(field) => word(&BULK_FREE, *field),
-            Field::BulkTake(field) => word(&BULK_TAKE, *field),
-            Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
-            Field::FlushBatching(field) => word(&FLUSH_BATCHING, *field),
-            Field::Hardening(field) => word(&HARDENING, *field),
-            Field::Switch(field) => word(&SWITCH, *field),
-            Field::OwnerChoice(field) => word(&OWNER_CHOICE, *field),
-        }
-    }
-}
-
-impl Bounds {
-    fn contain(self, number: u32) -> bool {
-        (number == 0 && self.zero) || (self.low..=self.high).contains(&number)
-    }
-
-    /// The number in `text` if it is within bounds, else the nearest that is; `fallback` where
-    /// the text is no number at all.
-    fn parse(self, text: &str, fallback: Shown) -> Result<u32, Shown> {
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = match text.parse::<u64>() {
-            Ok(number) => number,
-            Err(_) if digits => u64::MAX,
-            Err(_) => return Err(fallback),
-        };
-        if number == 0 && self.zero {
-            return Ok(0);
-        }
-        let nearest = number.clamp(u64::from(self.low), u64::from(self.high)) as u32;
-        if u64::from(nearest) == number { Ok(nearest) } else { Err(Shown::Number(nearest)) }
-    }
-}
-
-fn choose<T: Copy>(choices: &[(&'static str, T)], value: &str) -> Result<T, Shown> {
-    choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        Shown::Word(nearest(value, choices.iter().map(|(word, _)| *word)).unwrap_or("auto"))
-    })
-}
-
-fn word<T: Copy + PartialEq>(choices: &[(&'static str, T)], value: T) -> Shown {
-    Shown::Word(choices.iter().find(|(_, choice)| *choice == value).map_or("", |(word, _)| word))
-}
-
+/// The setting at `path`.
 pub(super) fn find(path: &str) -> Result<&'static Key, TuningError<'_>> {
     if let Some(key) = KEYS.iter().find(|key| key.path == path) {
         return Ok(key);
     }
-    let best = nearest(path, KEYS.iter().map(|key| key.path));
-    let nearest = KEYS.iter().find(|key| Some(key.path) == best).unwrap_or(&KEYS[0]);
+    let best = near(path, KEYS.iter().map(|key| key.path));
+    let nearest = KEYS.iter().find(|key| Some(key.path) == best);
     Err(TuningError::UnknownKey { path, nearest })
-}
-
-fn nearest(text: &str, words: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    words.min_by_key(|word| distance(text.as_bytes(), word.as_bytes()))
-}
-
-/// Longest word the distance looks at; the rest of a longer one is ignored.
-const LONGEST: usize = 63;
-
-/// Edit distance (Levenshtein), one row at a time.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let (a, b) = (&a[..a.len().min(LONGEST)], &b[..b.len().min(LONGEST)]);
-    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|i| i);
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

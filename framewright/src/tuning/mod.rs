@@ -5,11 +5,15 @@
 //! [`Tuning::set`]. *Before* and *after* of a change are two settings of one binary, and the
 //! default is always the best that is known.
 
+mod compact;
 mod error;
+mod field;
 mod keys;
+mod spelling;
 
 use crate::{platform::OwnerLock, zone::ZoneKind};
 
+pub use compact::{CompactMethod, CompactRepairs, CompactTuning};
 pub use error::TuningError;
 pub use keys::{KEYS, Key};
 
@@ -179,11 +183,13 @@ pub struct AllocTuning {
     /// Rounds after compaction that formed a block which others took, before it is asked to try
     /// harder; a quarter of them for costly orders.
     pub compaction_retries: u32,
+    /// Whether types are mixed in a pageblock only after reclaim and compaction were tried.
+    pub defrag_mode: bool,
 }
 
 impl Default for AllocTuning {
     fn default() -> Self {
-        Self { retries: 16, compaction_retries: 16 }
+        Self { retries: 16, compaction_retries: 16, defrag_mode: false }
     }
 }
 
@@ -283,6 +289,8 @@ pub struct Tuning {
     pub reclaim: ReclaimTuning,
     /// Flushing translations.
     pub tlb: TlbTuning,
+    /// Compaction.
+    pub compact: CompactTuning,
     /// Checks of raw frees.
     pub hardening: Hardening,
     /// What the highest level of it does besides.
@@ -296,7 +304,7 @@ impl Tuning {
     ///
     /// # Errors
     ///
-    /// [`TuningError::UnknownKey`] names the nearest key there is; [`TuningError::BadValue`]
+    /// [`TuningError::UnknownKey`] names the key that was probably meant; [`TuningError::BadValue`]
     /// says what the key takes and the nearest value it would take. The tuning is unchanged.
     pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
         let key = keys::find(path)?;
@@ -313,7 +321,7 @@ impl Tuning {
     ///
     /// # Errors
     ///
-    /// [`TuningError::UnknownKey`] names the nearest key there is.
+    /// [`TuningError::UnknownKey`] names the key that was probably meant.
     pub fn get<'t>(
         &self,
         path: &'t str,

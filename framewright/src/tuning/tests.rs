@@ -34,6 +34,8 @@ fn values_set_past_the_text_are_checked_too() {
 fn a_misspelt_key_is_answered_with_the_nearest() {
     let error = Tuning::default().set("pcp.bach", "1").unwrap_err().to_string();
     assert_eq!(error, "unknown setting 'pcp.bach'; the nearest there is: 'pcp.batch'");
+    let error = Tuning::default().set("nosuch", "1").unwrap_err().to_string();
+    assert_eq!(error, "unknown setting 'nosuch'; there is none like it");
 }
 
 #[test]

@@ -28,6 +28,9 @@ impl Rights {
     /// To the high-atomic reserve, before anything else: what that is kept for.
     pub(crate) const HIGH_ATOMIC: Rights = Rights(1 << 6);
 
+    /// To nothing in pageblocks of other types, unless they are free as a whole: a restriction.
+    pub(crate) const UNMIXED: Rights = Rights(1 << 7);
+
     /// Those that change how deep it may go.
     pub(super) const DEEPER: Rights = Rights(0b1_1111);
     /// Those that are tested against all that is free, the high-atomic reserve included.

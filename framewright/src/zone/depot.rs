@@ -8,11 +8,15 @@
 //! are rings.) The blocks freed last leave first.
 //!
 //! A depot is bounded, and is a loan: while blocks lie here their buddies cannot merge with them.
-//! So it is given back to the maps before anybody is refused, and, as far as one request may take
-//! the time, before one is served from another type's pageblocks; and closed while memory is short or
-//! a pageblock is withheld. Only blocks without neighbours come here, and those that one CPU frees in
-//! bursts because another allocates them: what goes round like that is still in a cache while it goes
-//! round fast. Nothing gives back what has lain here for long: there is no upkeep to hang that on.
+//! So what lies here goes home, a chunk per hold of the lock and the coldest first: all of a type
+//! before a request for it is served from another type's pageblocks, and all there is before anybody
+//! is refused. It is closed while memory is short or a pageblock is withheld. Only blocks without
+//! neighbours come here, and those that one CPU frees in bursts because another allocates them: what
+//! goes round like that is still in a cache while it goes round fast.
+//!
+//! What does not go round has no business here. Of every stack the least height within an interval is
+//! remembered: what lay below that all the time was of no use to anybody (Bonwick's working set of a
+//! magazine layer), and goes home during the next one, a chunk whenever somebody comes to the zone.
 //!
 //! It lives inside the zone's lock. To the maps its blocks are allocated.
 //!
@@ -24,12 +28,13 @@ use core::{mem, ops::Range};
 use super::{Kind, Loose};
 use crate::{
     buddy::{MigrateType, Part, Watch},
+    frame::Order,
     platform::{Access, Cost, Miss},
     tuning::{Auto, ZoneTuning},
 };
 
-/// Blocks in a chunk: with the link, four cache lines.
-const CHUNK_BLOCKS: usize = 63;
+/// Blocks in a chunk: with the links, four cache lines.
+const CHUNK_BLOCKS: usize = 62;
 /// No chunk.
 const NIL: u32 = u32::MAX;
 
@@ -55,19 +60,33 @@ pub(crate) struct Chunk {
     blocks: [u32; CHUNK_BLOCKS],
     /// The chunk below, or the next unused one.
     next: u32,
+    /// The chunk above, of one that is not on top.
+    above: u32,
 }
 
 impl Chunk {
-    pub(crate) const EMPTY: Self = Self { blocks: [0; CHUNK_BLOCKS], next: NIL };
+    pub(crate) const EMPTY: Self = Self { blocks: [0; CHUNK_BLOCKS], next: NIL, above: NIL };
 }
 
 #[derive(Clone, Copy)]
 struct Stack {
     top: u32,
+    bottom: u32,
     blocks: u32,
+    /// The least that `blocks` has been in this interval.
+    least: u32,
 }
 
 impl Stack {
+    const EMPTY: Self = Self { top: NIL, bottom: NIL, blocks: 0, least: 0 };
+
+    /// Some blocks have left.
+    #[inline(always)]
+    fn lose(&mut self, blocks: u32) {
+        self.blocks -= blocks;
+        self.least = self.least.min(self.blocks);
+    }
+
     /// Blocks in the top chunk; 0 if there is none.
     #[inline(always)]
     fn in_top(self) -> usize {
@@ -91,6 +110,9 @@ pub(crate) struct Depot<'m> {
     unused: u32,
     frames: u64,
     limit: u64,
+    /// Of each stack, the blocks at the bottom that nobody needed in the last interval.
+    surplus: [u32; Kind::COUNT],
+    has_surplus: bool,
 }
 
 impl<'m> Depot<'m> {
@@ -106,8 +128,15 @@ impl<'m> Depot<'m> {
             chunk.next = if next < count { next } else { NIL };
         }
         let limit = if count == 0 { 0 } else { limit };
-        let stacks = [Stack { top: NIL, blocks: 0 }; Kind::COUNT];
-        Self { stacks, chunks, unused: if count > 0 { 0 } else { NIL }, frames: 0, limit }
+        Self {
+            stacks: [Stack::EMPTY; Kind::COUNT],
+            chunks,
+            unused: if count > 0 { 0 } else { NIL },
+            frames: 0,
+            limit,
+            surplus: [0; Kind::COUNT],
+            has_surplus: false,
+        }
     }
 
     /// Frames in it.
@@ -121,16 +150,72 @@ impl<'m> Depot<'m> {
         self.limit
     }
 
-    /// Whether it has blocks in pageblocks of type `of`, or of any.
-    pub(crate) fn has(&self, of: Option<MigrateType>) -> bool {
-        self.frames > 0 && self.fullest(of).is_some()
+    /// Whether it has blocks in pageblocks of type `of`.
+    pub(crate) fn has(&self, of: MigrateType) -> bool {
+        let stacks = Kind::all().filter(|kind| kind.is_of(of)).map(|kind| self.stacks[kind.get()]);
+        self.frames > 0 && stacks.into_iter().any(|stack| stack.blocks > 0)
     }
 
-    /// A kind that it has blocks of: the one with the most.
-    pub(crate) fn fullest(&self, of: Option<MigrateType>) -> Option<Kind> {
+    /// A kind that it has blocks of in pageblocks of type `of`, or of any: one that serves requests of
+    /// `order` as it is, or else the one with the most.
+    fn most_useful(&self, of: Option<MigrateType>, order: Order) -> Option<Kind> {
         let suits = |kind: &Kind| of.is_none_or(|of| kind.is_of(of));
         let blocks = |kind: &Kind| self.stacks[kind.get()].blocks;
-        Kind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(blocks)
+        let worth = |kind: &Kind| (kind.order() >= order, blocks(kind));
+        Kind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(worth)
+    }
+
+    /// A kind of which something is surplus still: nobody has needed it since, either.
+    fn overfull(&self) -> Option<Kind> {
+        let left = |kind: &Kind| self.surplus[kind.get()].min(self.stacks[kind.get()].least);
+        Kind::all().find(|kind| left(kind) > 0)
+    }
+
+    /// Whether anything is surplus, or was when somebody last looked.
+    #[inline(always)]
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.has_surplus
+    }
+
+    /// What has lain here since the last call was of no use: it is surplus from now on.
+    pub(crate) fn end_interval(&mut self) {
+        for (stack, surplus) in self.stacks.iter_mut().zip(&mut self.surplus) {
+            (*surplus, stack.least) = (stack.least, stack.blocks);
+        }
+        self.has_surplus = self.overfull().is_some();
+    }
+
+    /// Moves a chunk of what is to go home to `out`, which is empty: the coldest blocks of a kind.
+    pub(crate) fn take_coldest(&mut self, which: Homebound, out: &mut Loose, watch: impl Watch) {
+        let kind = match which {
+            Homebound::Surplus => self.overfull(),
+            Homebound::For(of, order) => self.most_useful(of, order),
+        };
+        self.has_surplus &= kind.is_some() || !matches!(which, Homebound::Surplus);
+        let Some(kind) = kind else { return };
+        let stack = &mut self.stacks[kind.get()];
+        if stack.bottom == stack.top {
+            let surplus = mem::replace(&mut self.surplus[kind.get()], 0) as usize;
+            let most = if matches!(which, Homebound::Surplus) { surplus } else { CHUNK_BLOCKS };
+            self.take(kind, most, out, watch);
+            return;
+        }
+        tell_of_stack(watch, kind);
+        let Some(room) = out.open(kind, CHUNK_BLOCKS) else { return };
+        let bottom = stack.bottom;
+        let chunk = &mut self.chunks[bottom as usize];
+        room.copy_from_slice(&chunk.blocks);
+        tell_of_blocks(watch, bottom, 0..CHUNK_BLOCKS);
+        let above = mem::replace(&mut chunk.above, NIL);
+        chunk.next = mem::replace(&mut self.unused, bottom);
+        self.chunks[above as usize].next = NIL;
+        stack.bottom = above;
+        stack.blocks -= CHUNK_BLOCKS as u32;
+        // Those that have lain here longest were among these.
+        for count in [&mut stack.least, &mut self.surplus[kind.get()]] {
+            *count = count.saturating_sub(CHUNK_BLOCKS as u32);
+        }
+        self.frames -= (CHUNK_BLOCKS as u64) << kind.order().get();
     }
 
     /// Takes in all of some blocks; `false` if there is no room for them.
@@ -186,7 +271,7 @@ impl<'m> Depot<'m> {
             let (colder, blocks) = rest.split_at_mut(rest.len() - (end - at));
             blocks.copy_from_slice(&self.chunks[stack.top as usize].blocks[at..end]);
             tell_of_blocks(watch, stack.top, at..end);
-            stack.blocks -= (end - at) as u32;
+            stack.lose((end - at) as u32);
             if at == 0 {
                 self.remove_chunk(kind);
             }
@@ -199,19 +284,37 @@ impl<'m> Depot<'m> {
     /// Puts an unused chunk on top of a stack. There is one: the limit leaves each stack a chunk
     /// that is not full.
     fn add_chunk(&mut self, kind: Kind) {
-        let top = &mut self.stacks[kind.get()].top;
-        let chunk = &mut self.chunks[self.unused as usize];
-        let next = mem::replace(&mut chunk.next, *top);
-        *top = mem::replace(&mut self.unused, next);
+        let stack = &mut self.stacks[kind.get()];
+        let (new, below) = (self.unused, stack.top);
+        self.unused = mem::replace(&mut self.chunks[new as usize].next, below);
+        stack.top = new;
+        match self.chunks.get_mut(below as usize) {
+            Some(chunk) => chunk.above = new,
+            None => stack.bottom = new,
+        }
     }
 
     /// Takes the top chunk off a stack.
     fn remove_chunk(&mut self, kind: Kind) {
-        let top = &mut self.stacks[kind.get()].top;
-        let chunk = &mut self.chunks[*top as usize];
-        let below = mem::replace(&mut chunk.next, self.unused);
-        self.unused = mem::replace(top, below);
+        let stack = &mut self.stacks[kind.get()];
+        let old = stack.top;
+        let below = mem::replace(&mut self.chunks[old as usize].next, self.unused);
+        self.unused = old;
+        stack.top = below;
+        match self.chunks.get_mut(below as usize) {
+            Some(chunk) => chunk.above = NIL,
+            None => stack.bottom = NIL,
+        }
     }
+}
+
+/// What is to go home.
+#[derive(Clone, Copy)]
+pub(crate) enum Homebound {
+    /// What nobody has needed for an interval.
+    Surplus,
+    /// For a request of this order: what lies in pageblocks of a type, or of any.
+    For(Option<MigrateType>, Order),
 }
 
 /// Lines that the heads of the stacks take.
@@ -241,98 +344,4 @@ fn tell_of_blocks(watch: impl Watch, chunk: u32, blocks: Range<usize>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::frame::Order;
-    use std::{vec, vec::Vec};
-
-    fn kind(order: u8, of: MigrateType) -> Kind {
-        Kind::of(Order::new(order).unwrap(), of as u8).unwrap()
-    }
-
-    fn with_depot(limit: u64, test: impl FnOnce(&mut Depot<'_>)) {
-        let mut chunks = vec![Chunk::EMPTY; Depot::chunks(limit)];
-        test(&mut Depot::new(&mut chunks, limit));
-    }
-
-    fn give(depot: &mut Depot<'_>, kind: Kind, blocks: &[u32]) -> bool {
-        let mut loose = Loose::new();
-        loose.open(kind, blocks.len()).unwrap().copy_from_slice(blocks);
-        depot.give(&loose, ())
-    }
-
-    fn take(depot: &mut Depot<'_>, kind: Kind, most: usize) -> Vec<u32> {
-        let mut loose = Loose::new();
-        depot.take(kind, most, &mut loose, ());
-        loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
-    }
-
-    /// A stack is a list of which the end is cut off, however long the pieces are.
-    #[test]
-    fn stacks_are_stacks() {
-        with_depot(4000, |depot| {
-            let kinds = [kind(0, MigrateType::Movable), kind(1, MigrateType::Unmovable)];
-            let mut truth = [vec![], vec![]];
-            let mut next = 0;
-            let mut random = 1u32;
-            for _ in 0..4000 {
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let (which, count) = ((random >> 31) as usize, (random >> 8) as usize % 129);
-                let (kind, truth) = (kinds[which], &mut truth[which]);
-                if random >> 30 & 1 == 0 {
-                    let blocks: Vec<u32> = (next..next + count as u32).collect();
-                    next += count as u32;
-                    if give(depot, kind, &blocks) {
-                        truth.extend(blocks);
-                    }
-                } else {
-                    let kept = truth.len() - count.min(truth.len());
-                    assert_eq!(take(depot, kind, count), truth.split_off(kept));
-                }
-            }
-            assert_eq!(depot.frames(), (truth[0].len() + 2 * truth[1].len()) as u64);
-        });
-    }
-
-    #[test]
-    fn what_does_not_fit_as_a_whole_stays_outside() {
-        with_depot(100, |depot| {
-            let pages = kind(0, MigrateType::Movable);
-            assert!(give(depot, pages, &[7; 99]));
-            assert!(!give(depot, pages, &[8, 9]));
-            assert!(!give(depot, kind(1, MigrateType::Movable), &[10]));
-            assert!(give(depot, pages, &[11]));
-            assert_eq!(take(depot, pages, 2), [7, 11]);
-            assert_eq!(depot.frames(), 98);
-        });
-        with_depot(0, |depot| assert!(!give(depot, kind(0, MigrateType::Movable), &[0])));
-    }
-
-    #[test]
-    fn there_is_room_for_the_limit_however_it_is_spread() {
-        for order in 0..4 {
-            with_depot(640, |depot| {
-                let kinds: Vec<Kind> =
-                    Kind::all().filter(|kind| kind.order().get() <= order).collect();
-                let mut i = 0;
-                while give(depot, kinds[i % kinds.len()], &[i as u32]) {
-                    i += 1;
-                }
-                assert!(depot.frames() + 8 > 640, "{}", depot.frames());
-            });
-        }
-    }
-
-    #[test]
-    fn the_fullest_of_a_type_is_named() {
-        with_depot(100, |depot| {
-            let (page, pair) = (kind(0, MigrateType::Movable), kind(1, MigrateType::Movable));
-            assert_eq!(depot.fullest(None), None);
-            assert!(give(depot, page, &[1]) && give(depot, pair, &[2, 4]));
-            assert!(give(depot, kind(3, MigrateType::Reclaimable), &[8, 16, 24]));
-            assert_eq!(depot.fullest(Some(MigrateType::Movable)), Some(pair));
-            assert_eq!(depot.fullest(None), Some(kind(3, MigrateType::Reclaimable)));
-            assert!(!depot.has(Some(MigrateType::Unmovable)));
-        });
-    }
-}
+mod tests;

@@ -1,9 +1,9 @@
 //! What crosses the zone lock: batches on their way from the lists of a CPU and to them, through
 //! the buddy or through the [`Depot`].
 
-use super::{Access, ByOrder, Depot, Kind, Loose, Mixed, Refused, Zone};
+use super::{Access, ByOrder, Depot, Homebound, Kind, Loose, Mixed, Refused, Zone};
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, MigrateType, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Refusals, Want},
     frame::Order,
     platform::{Cost, Platform, Site},
     sync::Ordering,
@@ -13,6 +13,13 @@ use crate::{
 const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
 /// The same of one that is given.
 const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
+
+/// In the word that says how many frames are in the depot: some of them are surplus.
+pub(super) const SURPLUS: u64 = 1 << 63;
+
+/// What nobody needed for so many nanoseconds is surplus: far longer than any burst, and as often as
+/// Linux looks after the lists of its CPUs.
+const INTERVAL: u64 = 1_000_000_000;
 
 /// What a taker does where pageblocks of its type have no block left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +69,7 @@ impl<'m, P: Platform> Zone<'m, P> {
                 if from_depot > 0 {
                     return Ok(None);
                 }
-                if fallbacks == Fallbacks::AfterDepot && depot.has(Some(want.migratetype)) {
+                if fallbacks == Fallbacks::AfterDepot && depot.has(want.migratetype) {
                     return Err(Refused::DepotFirst);
                 }
             }
@@ -157,7 +164,32 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Frames in the depot, possibly stale by one critical section.
     pub(crate) fn in_depot(&self) -> u64 {
-        self.in_depot.load(Ordering::Relaxed)
+        self.in_depot.load(Ordering::Relaxed) & !SURPLUS
+    }
+
+    /// Whether some of them are surplus, to the same precision.
+    #[inline]
+    pub(crate) fn has_surplus_in_depot(&self) -> bool {
+        self.in_depot.load(Ordering::Relaxed) & SURPLUS != 0
+    }
+
+    /// Whether what has lain in the depot all the time has done so for long enough. Says so once.
+    #[inline]
+    pub(crate) fn ends_depot_interval(&self, platform: &P) -> bool {
+        if self.in_depot() == 0 {
+            return false;
+        }
+        let now = platform.now();
+        let ends = now >= self.interval_ends.load(Ordering::Relaxed);
+        if ends {
+            self.interval_ends.store(now + INTERVAL, Ordering::Relaxed);
+        }
+        ends
+    }
+
+    /// What has lain in the depot all the time is surplus from now on.
+    pub(crate) fn end_depot_interval(&self, platform: &P) {
+        self.with_depot(platform, |_, depot| depot.end_interval());
     }
 
     /// Frames that the depot seems to have room for.
@@ -172,13 +204,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.isolated.load(Ordering::Relaxed) > 0
     }
 
-    /// Moves some blocks that lie in the depot, in pageblocks of type `of` or of any, to `out`,
-    /// which is empty.
-    pub(crate) fn take_from_depot(&self, platform: &P, of: Option<MigrateType>, out: &mut Loose) {
+    /// Moves some blocks out of the depot that are to go home to `out`, which is empty.
+    pub(crate) fn take_from_depot(&self, platform: &P, which: Homebound, out: &mut Loose) {
         self.with_depot(platform, |_, depot| {
-            if let Some(kind) = depot.fullest(of) {
-                depot.take(kind, Bundles::CAPACITY, out, self.hooks(platform));
-            }
+            depot.take_coldest(which, out, self.hooks(platform));
         });
     }
 }

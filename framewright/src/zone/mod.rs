@@ -20,17 +20,17 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        ABSENT, Buddy, Capture, Classes, IsolationRefused, MigrateType, PARTIAL, Pageblock,
-        Refusals,
+        ABSENT, Buddy, Capture, Classes, Contents, IsolationRefused, MigrateType, PARTIAL,
+        Pageblock, Refusals, Watch,
     },
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Platform, Section},
+    platform::{self, Cost, Miss, Platform, Section},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
 pub(crate) use access::{Access, Refused, Rights};
-pub(crate) use depot::{Chunk, Depot, depot_frames};
+pub(crate) use depot::{Chunk, Depot, Homebound, depot_frames};
 pub(crate) use exchange::Fallbacks;
 pub(crate) use loose::{ByOrder, Kind, Loose};
 pub(crate) use pressure::Mixed;
@@ -78,8 +78,10 @@ pub(crate) struct Zone<'m, P: Platform> {
     free_reserved: AtomicU64,
     /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
-    /// Published under the lock: frames in the depot.
+    /// Published under the lock: frames in the depot, and whether some are surplus.
     in_depot: AtomicU64,
+    /// When what has lain in the depot all the time is surplus, by the platform's clock.
+    interval_ends: AtomicU64,
     /// Published under the lock: pageblocks that are withheld.
     isolated: AtomicU64,
     /// Frames that the depot may hold.
@@ -102,6 +104,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             free_reserved: AtomicU64::new(0),
             classes: AtomicU64::new(buddy.classes().0),
             in_depot: AtomicU64::new(0),
+            interval_ends: AtomicU64::new(0),
             isolated: AtomicU64::new(0),
             depot_limit: depot.limit(),
             guarded: SpinLock::new(Section::Zone(place.id), Guarded { buddy, depot }),
@@ -111,6 +114,10 @@ impl<'m, P: Platform> Zone<'m, P> {
             managed: AtomicU64::new(free),
             marks: Marks::new(),
         }
+    }
+
+    pub(crate) fn id(&self) -> ZoneId {
+        self.place.id
     }
 
     /// The node it is on.
@@ -318,6 +325,16 @@ impl<'m, P: Platform> Zone<'m, P> {
         removed
     }
 
+    /// What a pageblock holds.
+    pub(crate) fn contents(&self, platform: &P, pageblock: u32) -> Contents {
+        self.with(platform, |buddy| {
+            let hooks = self.hooks(platform);
+            hooks.pageblock(pageblock, Miss::Dependent, false, platform::Access::Read);
+            platform.cost(Cost::Search, 1);
+            buddy.contents(pageblock)
+        })
+    }
+
     /// Withholds a pageblock from allocation.
     pub(crate) fn isolate(&self, platform: &P, pageblock: u32) -> Result<(), IsolationRefused> {
         self.change(platform, pageblock, |buddy| buddy.isolate(pageblock))
@@ -379,7 +396,8 @@ impl<'m, P: Platform> Zone<'m, P> {
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
             self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
-            self.in_depot.store(depot.frames(), Ordering::Relaxed);
+            let surplus = if depot.has_surplus() { exchange::SURPLUS } else { 0 };
+            self.in_depot.store(depot.frames() | surplus, Ordering::Relaxed);
             self.isolated.store(buddy.isolated(), Ordering::Relaxed);
             self.tell_of_words(platform, platform::Access::Write);
             result

@@ -44,6 +44,36 @@ fn an_isolated_page_can_be_abandoned() {
 }
 
 #[test]
+fn many_pages_are_abandoned_at_once() {
+    let world = filled(100, FILE);
+    let frames: Vec<Pfn> = (0..70).map(|id| world.pages().place[&id]).collect();
+    let unknown = Pfn::new(1 << 40);
+    let isolated = frames[40];
+    assert!(world.lru().isolate(isolated));
+    let asked: Vec<Pfn> = frames.iter().copied().chain([unknown]).collect();
+    let mut who = vec![Abandoned::Theirs; 71];
+    // SAFETY: nobody uses the pages, which were never mapped by another CPU.
+    unsafe { world.lru().abandon_many(&asked, &mut who) };
+    for (pfn, who) in asked.iter().zip(&who) {
+        let theirs = *pfn == isolated;
+        assert_eq!(*who, if theirs { Abandoned::Theirs } else { Abandoned::Yours }, "{pfn}");
+        assert!(world.lru().list_of(*pfn).is_none());
+    }
+    assert!(!world.lru().put_back(isolated), "it is ours to free now");
+    let mut pages = world.pages();
+    for (id, pfn) in (0..70).zip(&frames) {
+        pages.resident.remove(pfn);
+        pages.place.remove(&id);
+    }
+    drop(pages);
+    for pfn in frames {
+        // SAFETY: as above.
+        unsafe { world.token().free_raw(pfn, Order::ZERO).unwrap() };
+    }
+    world.check();
+}
+
+#[test]
 fn marks_move_pages_between_lists() {
     let world = filled(62, FILE);
     let lru = world.lru();

@@ -202,9 +202,14 @@ fn a_captured_block_is_the_one_that_is_served() {
 
 #[test]
 fn rounds_that_were_not_begun_are_no_stalls() {
-    let memory = full(Answers { compact: |_, _, _| Compacted::Deferred, ..HELPLESS });
+    let memory = full(Answers { compact: |_, _, _| Compacted::Skipped, ..HELPLESS });
     assert!(ask(memory, movable(4)).0.is_err());
     assert_eq!(memory.stats().compact_stall, 0);
+    // As the field counts, one that is refused for earlier failures is one more failure.
+    let memory = full(Answers { compact: |_, _, _| Compacted::Deferred, ..HELPLESS });
+    assert!(ask(memory, movable(4)).0.is_err());
+    let stats = memory.stats();
+    assert_eq!((stats.compact_stall, stats.compact_fail, stats.compact_success), (2, 2, 0));
     let memory = full(HELPLESS);
     assert!(ask(memory, movable(4)).0.is_err());
     let stats = memory.stats();

@@ -4,15 +4,15 @@ use std::{
     collections::HashMap,
     mem::MaybeUninit,
     sync::{
-        Mutex,
-        atomic::{AtomicU32, Ordering},
+        Mutex, OnceLock,
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
 use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait, poison_word},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait, poison_word},
     sync::{PlainWord, SpinFlag},
 };
 
@@ -28,6 +28,10 @@ pub struct Machine {
     /// What was written into each frame last.
     contents: Mutex<HashMap<Pfn, u64>>,
     masked: AtomicU32,
+    /// Nanoseconds.
+    time: AtomicU64,
+    /// Who reclaims and compacts, if anybody does.
+    pub relief: OnceLock<&'static (dyn Relief + Sync)>,
 }
 
 impl Machine {
@@ -48,6 +52,16 @@ impl Machine {
     /// Writes into all frames of a block, whoever owns them.
     pub fn write(&self, pfn: Pfn, order: Order, value: u64) {
         self.fill(pfn, order, |_| value);
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, nanos: u64) {
+        self.time.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// What was written into a frame last; 0 if nothing was.
+    pub fn read(&self, pfn: Pfn) -> u64 {
+        self.contents.lock().unwrap().get(&pfn).copied().unwrap_or(0)
     }
 
     fn fill(&self, pfn: Pfn, order: Order, value: impl Fn(Pfn) -> u64) {
@@ -103,10 +117,21 @@ unsafe impl Platform for Machine {
         (self.contents.lock().unwrap().get(&pfn) != Some(&poison_word(pfn))).then_some(0)
     }
 
-    fn copy(&self, _to: Pfn, _from: Pfn) {}
+    fn copy(&self, to: Pfn, from: Pfn) {
+        self.assert_no_lock();
+        let value = self.read(from);
+        self.write(to, Order::ZERO, value);
+    }
+
+    fn relief(&self) -> &dyn Relief {
+        match self.relief.get() {
+            Some(relief) => *relief,
+            None => &NoRelief,
+        }
+    }
 
     fn now(&self) -> u64 {
-        0
+        self.time.load(Ordering::Relaxed)
     }
 
     fn corruption(&self, report: &Corruption) {

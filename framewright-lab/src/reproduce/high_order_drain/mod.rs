@@ -28,7 +28,6 @@ used again while a cache has it (hot: of the core; warm: of the socket).
 Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
 An allocator called 'auto' sizes its lists itself, as kernels since 6.7 do; '6.1/6.12' does so after
 the change only, as the kernels that stand beside it.",
-    draws: false,
     run,
 };
 

@@ -30,7 +30,6 @@ Before: the functions that take frames under the zone lock call one another (fea
 After: they are inlined. Instructions under the lock per frame taken are counted by callgrind, text
 is read from both programs; pages per second are what those instructions are worth on the machines.
 Rows called 'bulk' answer a reviewer's wish: frames taken one by one, then a batch as a whole.",
-    draws: false,
     run,
 };
 

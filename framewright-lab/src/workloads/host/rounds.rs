@@ -187,7 +187,7 @@ impl<'p, 'm> Player<'p, 'm> {
             allocator: Library(self.memory.cpu(registered.id())?),
             world: HostWorld::new(machine, Pace::new(shared.limit), &shared.stop),
             tally: &self.tallies[usize::from(cpu)],
-            heat: self.heat.as_ref(),
+            heat: self.heat.as_ref().map(|heat| heat.of_cpu(cpu)),
         };
         let pipe = self.work.pipe_of(cpu, seat.of).map(|pipe| &shared.pipes[pipe]);
         let way = pipe.map(|pipe| pipe as &dyn Pipe<_>);

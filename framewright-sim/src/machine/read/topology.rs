@@ -4,7 +4,7 @@ use parse_size::Config;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::super::topology::{Node, Parts, Topology};
+use super::super::topology::{Impossible, Node, Parts, Topology};
 use super::{Fault, Sourcing, string, unknown_key, whole};
 
 const KEYS: [&str; 6] =
@@ -31,8 +31,7 @@ pub(super) fn read(value: &Spanned<DeValue<'_>>) -> Result<Topology, Fault> {
         distances: section.distances()?,
         provenance: Sourcing::of("topology", table)?.provenance("topology", value)?,
     };
-    let topology = Topology::new(parts)
-        .map_err(|impossible| section.fault(impossible.key, impossible.reason))?;
+    let topology = Topology::new(parts).map_err(|impossible| section.impossible(impossible))?;
     section.check_cpus(&topology)?;
     Ok(topology)
 }
@@ -46,6 +45,16 @@ impl<'t, 'i> Section<'t, 'i> {
     /// A fault of the value of `key`, or of the section if it has no such key.
     fn fault(&self, key: &str, reason: String) -> Fault {
         Fault::at(self.table.get(key).unwrap_or(self.value), &format!("topology.{key}"), reason)
+    }
+
+    /// A fault of the node that is to blame, or of the key.
+    fn impossible(&self, impossible: Impossible) -> Fault {
+        let Impossible { key, node, reason } = impossible;
+        let list = self.table.get(key).and_then(|value| value.get_ref().as_array());
+        match node.zip(list).and_then(|(node, list)| list.get(node)) {
+            Some(node) => Fault::at(node, &format!("topology.{key}"), reason),
+            None => self.fault(key, reason),
+        }
     }
 
     fn get(&self, key: &str) -> Result<&'t Spanned<DeValue<'i>>, Fault> {

@@ -2,11 +2,9 @@
 //! order of steps.
 
 mod file;
-mod migrator;
 mod reclaimer;
 mod stack;
 
 pub(super) use file::File;
-pub(super) use migrator::Migrator;
 pub(super) use reclaimer::{Disk, Reclaimer};
 pub(super) use stack::Stack;

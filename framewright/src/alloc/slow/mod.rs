@@ -24,6 +24,9 @@
 //! first walk and compared before every round and before giving up; if it has changed the request
 //! starts anew.
 //!
+//! In *defragmenting mode* no walk of a request that may ask for relief takes from pageblocks of
+//! another type, unless it claims a whole one, before a round of reclaim and compaction was tried.
+//!
 //! A node mask and [`Request::this_node`] bind to the end: who gave them knows of no memory
 //! elsewhere that would do.
 
@@ -38,7 +41,7 @@ use crate::{
     memory::Memory,
     pcp::Cpu,
     platform::{Captured, CompactPriority, Compacted, CpuId, Need, Platform, Relief, Wait},
-    zone::{Access, ZoneId},
+    zone::{Access, Rights, ZoneId},
 };
 
 pub(super) use highatomic::reserve;
@@ -59,10 +62,25 @@ pub(super) fn alloc<P: Platform>(
         return Err(AllocError::NotRequestable(request.migratetype()));
     }
     let generation = memory.generation();
-    match walk(memory, cpu, request, request.first_access()) {
+    match walk(memory, cpu, request, first_access(memory, request)) {
         Ok(pfn) => Ok(pfn),
         Err(error) => Slow::new(memory, cpu, request, generation, error)?.run(),
     }
+}
+
+/// What a request may take at first.
+pub(super) fn first_access<P: Platform>(memory: &Memory<'_, P>, request: Request) -> Access {
+    let access = request.first_access();
+    if avoids_mixing(memory, request) { unmixed(access) } else { access }
+}
+
+/// Whether relief comes before types are mixed in a pageblock.
+fn avoids_mixing<P: Platform>(memory: &Memory<'_, P>, request: Request) -> bool {
+    memory.tuning().alloc.defrag_mode && request.may_ask_for_relief()
+}
+
+fn unmixed(access: Access) -> Access {
+    Access { rights: access.rights.with(Rights::UNMIXED), ..access }
 }
 
 /// Why a round did not end with another.
@@ -103,6 +121,8 @@ struct Slow<'s, 'm, P: Platform> {
     rounds: u32,
     /// Whether what CPUs hold was brought home.
     drained: bool,
+    /// Whether types are not to be mixed in a pageblock yet.
+    avoids_mixing: bool,
     waits: u32,
 }
 
@@ -136,6 +156,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             reclaimed: 0,
             rounds: 0,
             drained: false,
+            avoids_mixing: avoids_mixing(memory, request),
             waits: 0,
         })
     }
@@ -178,6 +199,12 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             return Ok(Some(pfn));
         }
         if let Some(pfn) = self.compact() {
+            return Ok(Some(pfn));
+        }
+        // Everything else was tried once.
+        if core::mem::take(&mut self.avoids_mixing)
+            && let Some(pfn) = self.walk(self.access)
+        {
             return Ok(Some(pfn));
         }
         self.go_on()
@@ -278,12 +305,16 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         let result = self.relief.compact(&self.need, priority, &mut captured);
         self.compacted = Some((priority, result));
         let captured = captured.take();
-        let begun =
-            !matches!(result, Compacted::Unavailable | Compacted::Skipped | Compacted::Deferred);
-        if !begun && captured.is_none() {
+        // A round that was refused for earlier failures counts as one that failed.
+        let counts = !matches!(result, Compacted::Unavailable | Compacted::Skipped);
+        if !counts && captured.is_none() {
             return None;
         }
-        let served = captured.or_else(|| self.walk(self.access));
+        let walks = result != Compacted::Deferred;
+        let served = captured.or_else(|| if walks { self.walk(self.access) } else { None });
+        if let Some(pfn) = served {
+            self.memory.compaction_helped(pfn, self.need.request.order());
+        }
         let counters = &self.preferred.pages.counters;
         counters.compact_stall.add(1);
         let outcome =
@@ -293,6 +324,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     }
 
     fn walk(&mut self, access: Access) -> Option<Pfn> {
+        let access = if self.avoids_mixing { unmixed(access) } else { access };
         match walk(self.memory, self.need.cpu, self.need.request, access) {
             Ok(pfn) => Some(pfn),
             Err(error) => {

@@ -44,7 +44,7 @@ fn want(order: u8, migratetype: MigrateType, blocks: u32) -> Want {
     let reserve = Reserve::None;
     let how = BulkTake::default();
     let order = self::order(order);
-    Want { order, migratetype, blocks, at_most: blocks, visits: 4, reserve, how }
+    Want { order, migratetype, blocks, at_most: blocks, visits: 4, reserve, how, unmixed: false }
 }
 
 fn take(buddy: &mut Buddy<'_>, want: Want) -> (Vec<u32>, Option<Fallback>) {

@@ -1,0 +1,56 @@
+//! `framewright run mmap-read --machine host`: real memory, real files, real interrupts.
+
+use framewright_lab::{
+    host_paging::{HostPaging, HostPagingError},
+    workloads::mmap_read::MmapRead,
+};
+
+use super::report::report;
+use crate::args::{Host, PagingArgs};
+use crate::failure::{Failure, Outcome};
+use crate::{output, print, progress::Progress};
+
+/// Enough that what may be parked, a 200th of it, is many pages.
+const FRAMES: u64 = 512 << 8;
+
+/// Reads files on threads of this process.
+pub(super) fn mmap_read(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, Failure> {
+    let json = args.run.json.path.as_deref();
+    refuse_simulated(&work, args)?;
+    output::check_json(json, &[])?;
+    let rounds = if args.run.quick { 2 } else { HostPaging::ROUNDS };
+    let frames = args.memory.map_or(FRAMES, |memory| memory.frames());
+    let paging = HostPaging { work, readers: host.cpus(), frames, rounds };
+    let mut progress = Progress::new("mmap-read");
+    let mut tell = |done, total| progress.update(done, total);
+    let result = paging.run(&args.run.settings.sides(), &mut tell).map_err(failure)?;
+    drop(progress);
+    let machine = format!("host:{}", host.cpus());
+    let report = report("mmap-read", machine, None, result.runs, result.checks);
+    output::save_json(json, &report)?;
+    output::print(&print::host_paging(&report, &paging, &result.notes, output::style()))?;
+    Ok(output::outcome(&report.verdict))
+}
+
+/// What only a model has.
+fn refuse_simulated(work: &MmapRead, args: &PagingArgs) -> Result<(), Failure> {
+    let options = [
+        ("--disks", work.disks > 0),
+        ("--seeds", args.run.seeds > 1),
+        ("--svg", args.svg.is_some()),
+    ];
+    match options.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::BadInput(format!(
+            "{option} is for simulated machines; leave it out, or choose one, as in --machine \
+             uniform:4"
+        ))),
+    }
+}
+
+fn failure(error: HostPagingError) -> Failure {
+    match error {
+        HostPagingError::Paging(error) => Failure::Broken(error.to_string()),
+        error => Failure::bad_input(error),
+    }
+}

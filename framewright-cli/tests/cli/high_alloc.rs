@@ -1,0 +1,68 @@
+//! `framewright run high-alloc`.
+
+use std::fs;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::{framewright, stdout_of};
+
+const SMALL: [&str; 7] =
+    ["run", "high-alloc", "--machine", "uniform:2", "--memory", "256MiB", "--quick"];
+
+fn report_of(args: &[&str]) -> (String, Value, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let text = stdout_of(&[&SMALL, args, &["--json", path.to_str().unwrap()]].concat());
+    let bytes = fs::read(path).unwrap();
+    (text, serde_json::from_slice(&bytes).unwrap(), bytes)
+}
+
+#[test]
+fn the_index_looks_at_less_and_the_same_command_gives_the_same_bytes() {
+    let args = ["--flags", "thp", "--set", "compact.method=scan", "--vs", "compact.method=index"];
+    let (text, report, bytes) = report_of(&args);
+    for expected in [
+        "uniform:2 (simulated): 2 CPUs, 256 MiB; one seed",
+        "flags    thp: a request reclaims and compacts once, and wakes nobody",
+        "invariants  holds",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    let of = |run: usize, name: &str| {
+        report["runs"][run]["metrics"][name]["median"].as_f64().unwrap_or_else(|| panic!("{name}"))
+    };
+    for run in 0..2 {
+        assert!(of(run, "success1_mean_pct") <= of(run, "achievable_pct") + 1.0);
+    }
+    assert!(of(0, "migrate_scanned") > 0.0 && of(1, "migrate_scanned") == 0.0);
+    let name = "examined_per_huge_page";
+    assert!(of(0, name) > of(1, name), "{} and {}", of(0, name), of(1, name));
+    assert_eq!(report_of(&args).2, bytes);
+}
+
+#[test]
+fn memory_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory.svg");
+    let (_, report, _) = report_of(&["--picture", path.to_str().unwrap()]);
+    assert_eq!(report["workload"], "high-alloc");
+    let svg = fs::read_to_string(path).unwrap();
+    for text in ["<svg", "before the first pass", "pass 3, from top to bottom", "huge page"] {
+        assert!(svg.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (args, hint) in [
+        (&["--machine", "host"][..], "--machine uniform:4"),
+        (&["--memory", "64MiB"], "at least 256 MiB"),
+        (&["--machine", "uniform:1"], "at least 2 CPUs"),
+        (&["--machine", "skx-2s-112"], "one node"),
+        (&["--flags", "huge"], "default, thp"),
+    ] {
+        let args = [&["run", "high-alloc"], args].concat();
+        framewright(&args).assert().code(2).stdout("").stderr(predicate::str::contains(hint));
+    }
+}

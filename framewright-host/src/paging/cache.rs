@@ -1,0 +1,316 @@
+//! The page cache: files, what is in which frame, what was counted.
+
+use std::{
+    ops::Range,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+};
+
+use framewright::{CpuId, FrameRange, Pfn, reclaim::WriteError, tlb::DeferredFlush};
+
+use super::{
+    giving::{GivingUp, Kernel},
+    leaving::List,
+    page::PageState,
+    region::Region,
+    store::Store,
+};
+use crate::{HostError, HostMachine};
+
+/// Names a file of a cache.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FileId(pub(super) u32);
+
+/// Names a page: its file, and which page of that.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct PageId {
+    pub(super) file: FileId,
+    pub(super) page: u32,
+}
+
+/// A page of a file.
+#[derive(Default)]
+pub(super) struct Page {
+    pub(super) state: PageState,
+    /// What reclaim left here; 0: nothing.
+    pub(super) shadow: AtomicU64,
+}
+
+/// A file, and where its pages are shown.
+pub(super) struct File {
+    pub(super) region: Region,
+    pub(super) store: Box<dyn Store>,
+    pub(super) pages: Box<[Page]>,
+    /// Pages that are read at once, if they are asked for in a row.
+    pub(super) readahead: u32,
+    /// What is owed to the region. Nobody has to settle it: a page that comes back before the kernel
+    /// was told is taken off the list of those that leave.
+    pub(super) owed: DeferredFlush,
+}
+
+/// What a frame holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slot {
+    /// No page of a file.
+    Empty,
+    /// This page.
+    Holds(PageId),
+    /// This page, until it left. Reclaim has the frame.
+    Left(PageId),
+}
+
+/// What happened, in pages if nothing else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PagingStats {
+    /// Uses that did not find their page in memory.
+    pub misses: u64,
+    /// Read from a store.
+    pub read: u64,
+    /// Pages that came back before the kernel was told that they go.
+    pub rescued: u64,
+    /// Taken from their file by reclaim.
+    pub unmapped: u64,
+    /// Given up: the kernel has freed what was behind them.
+    pub evicted: u64,
+    /// Flushes that had something to give up.
+    pub flushes: u64,
+    /// Calls to the kernel for that.
+    pub calls: u64,
+    /// Nanoseconds of processor time that these took who called.
+    pub call_nanos: u64,
+    /// Pages that the kernel refused to take back.
+    pub refused: u64,
+    /// Pages that became dirty.
+    pub dirtied: u64,
+    /// Written to a store.
+    pub written: u64,
+    /// Attempts to write a page that failed.
+    pub write_failed: u64,
+}
+
+/// The same as its writers see it.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) misses: AtomicU64,
+    pub(super) read: AtomicU64,
+    pub(super) rescued: AtomicU64,
+    pub(super) unmapped: AtomicU64,
+    pub(super) evicted: AtomicU64,
+    pub(super) flushes: AtomicU64,
+    pub(super) calls: AtomicU64,
+    pub(super) call_nanos: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) dirtied: AtomicU64,
+    pub(super) written: AtomicU64,
+    pub(super) write_failed: AtomicU64,
+}
+
+/// See the module. Files are added before threads use it; it belongs to one memory, whose frames it
+/// is made for.
+pub struct PageCache {
+    frames: FrameRange,
+    pub(super) kernel: Kernel,
+    pub(super) files: Vec<File>,
+    slots: Box<[AtomicU64]>,
+    /// By CPU: pages that the kernel is to take back.
+    pub(super) leaving: Box<[List]>,
+    /// Pages that reclaim wrote, and was not told of.
+    pub(super) written: Mutex<Vec<(Pfn, Result<(), WriteError>)>>,
+    pub(super) counters: Counters,
+}
+
+impl PageCache {
+    /// A cache in the frames of a machine, which are numbers to it: make the machine with
+    /// [`Backing::MetadataOnly`](crate::Backing::MetadataOnly).
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NoGivingUp`], where the kernel takes no memory back.
+    pub fn new(machine: &HostMachine) -> Result<Self, HostError> {
+        Ok(Self::with(machine, Kernel::detect()?))
+    }
+
+    /// One whose pages are given up one range a call, whatever the kernel can: for comparison.
+    #[must_use]
+    pub fn without_vectors(machine: &HostMachine) -> Self {
+        Self::with(machine, Kernel::ranges())
+    }
+
+    fn with(machine: &HostMachine, kernel: Kernel) -> Self {
+        let frames = machine.frames();
+        Self {
+            frames,
+            kernel,
+            files: Vec::new(),
+            slots: (0..frames.frames()).map(|_| AtomicU64::new(0)).collect(),
+            leaving: (0..machine.cpus()).map(|_| List::default()).collect(),
+            written: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// A file of `pages` pages that `store` keeps. A use that misses a page reads up to `readahead`
+    /// pages from it on: many for files that are read from end to end, 1 for others.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::OutOfMemory`]: there is no address space for it.
+    pub fn add(
+        &mut self,
+        store: Box<dyn Store>,
+        pages: u32,
+        readahead: u32,
+    ) -> Result<FileId, HostError> {
+        self.files.push(File {
+            region: Region::new(pages)?,
+            store,
+            pages: (0..pages).map(|_| Page::default()).collect(),
+            readahead: readahead.max(1),
+            owed: DeferredFlush::new(),
+        });
+        Ok(FileId(self.files.len() as u32 - 1))
+    }
+
+    /// Its files, in the order in which they were added.
+    pub fn files(&self) -> impl ExactSizeIterator<Item = FileId> + use<> {
+        (0..self.files.len() as u32).map(FileId)
+    }
+
+    /// How the kernel is told to take pages back.
+    #[must_use]
+    pub fn giving_up(&self) -> GivingUp {
+        self.kernel.how()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> PagingStats {
+        let Counters {
+            misses,
+            read,
+            rescued,
+            unmapped,
+            evicted,
+            flushes,
+            calls,
+            call_nanos,
+            refused,
+            dirtied,
+            written,
+            write_failed,
+        } = &self.counters;
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        PagingStats {
+            misses: of(misses),
+            read: of(read),
+            rescued: of(rescued),
+            unmapped: of(unmapped),
+            evicted: of(evicted),
+            flushes: of(flushes),
+            calls: of(calls),
+            call_nanos: of(call_nanos),
+            refused: of(refused),
+            dirtied: of(dirtied),
+            written: of(written),
+            write_failed: of(write_failed),
+        }
+    }
+
+    /// Pages of a file that are in memory.
+    #[must_use]
+    pub fn resident(&self, file: FileId) -> u64 {
+        self.count(file, PageState::is_resident)
+    }
+
+    /// Pages of a file that the kernel has put memory behind, by its own account: those that are in
+    /// memory, and those that it was not told yet to take back.
+    #[must_use]
+    pub fn in_memory(&self, file: FileId) -> u64 {
+        self.file(file).region.in_memory()
+    }
+
+    /// Pages of a file that differ from what is stored.
+    #[must_use]
+    pub fn dirty(&self, file: FileId) -> u64 {
+        self.count(file, PageState::is_dirty)
+    }
+
+    /// Pages of a file that could not be written when that was tried last. They are in memory, and
+    /// dirty.
+    #[must_use]
+    pub fn failed(&self, file: FileId) -> u64 {
+        self.count(file, PageState::has_failed)
+    }
+
+    /// Whether a page is in memory that could go: nobody uses it, and it is clean.
+    pub(super) fn has_evictable(&self) -> bool {
+        let can_go = |page: &PageState| page.is_resident() && !page.is_dirty() && !page.is_fixed();
+        self.files().any(|file| self.count(file, can_go) > 0)
+    }
+
+    fn count(&self, file: FileId, is: impl Fn(&PageState) -> bool) -> u64 {
+        self.file(file).pages.iter().filter(|page| is(&page.state)).count() as u64
+    }
+
+    pub(super) fn file(&self, file: FileId) -> &File {
+        &self.files[file.0 as usize]
+    }
+
+    pub(super) fn page(&self, PageId { file, page }: PageId) -> &Page {
+        &self.file(file).pages[page as usize]
+    }
+
+    /// Addresses of pages of a file.
+    pub(super) fn addresses(&self, file: FileId, pages: Range<u32>) -> Range<usize> {
+        self.file(file).region.addresses(pages)
+    }
+
+    pub(super) fn list(&self, cpu: CpuId) -> &List {
+        &self.leaving[cpu.index()]
+    }
+
+    pub(super) fn slot(&self, frame: Pfn) -> Slot {
+        let Some(word) = self.word(frame) else { return Slot::Empty };
+        let word = word.load(Acquire);
+        let Some(packed) = (word >> 1).checked_sub(1) else { return Slot::Empty };
+        let id = PageId { file: FileId((packed >> 32) as u32), page: packed as u32 };
+        if word & 1 == 0 { Slot::Holds(id) } else { Slot::Left(id) }
+    }
+
+    pub(super) fn set_slot(&self, frame: Pfn, slot: Slot) {
+        let pack = |id: PageId| (u64::from(id.file.0) << 32 | u64::from(id.page)) + 1;
+        let word = match slot {
+            Slot::Empty => 0,
+            Slot::Holds(id) => pack(id) << 1,
+            Slot::Left(id) => pack(id) << 1 | 1,
+        };
+        if let Some(place) = self.word(frame) {
+            place.store(word, Release);
+        }
+    }
+
+    fn word(&self, frame: Pfn) -> Option<&AtomicU64> {
+        let at = frame.get().checked_sub(self.frames.start().get())?;
+        self.slots.get(at as usize)
+    }
+
+    /// What reclaim left of a page, which is there once.
+    pub(super) fn take_shadow(&self, id: PageId) -> u64 {
+        let shadow = &self.page(id).shadow;
+        if shadow.load(Relaxed) == 0 { 0 } else { shadow.swap(0, AcqRel) }
+    }
+}
+
+/// A mutex that does not mind that somebody has panicked.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Relaxed);
+}

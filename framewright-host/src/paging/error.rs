@@ -1,0 +1,65 @@
+//! What can go wrong while pages come and go.
+
+use std::io;
+
+use framewright::{AllocError, CpuError};
+use thiserror::Error;
+
+use crate::HostError;
+
+/// Why a page could not be had, or not be stored.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PagingError {
+    /// No frame could be had, however hard reclaim tried.
+    #[error("no frame for page {page}: {reason}")]
+    OutOfMemory {
+        /// The page.
+        page: u32,
+        /// What the library said.
+        reason: AllocError,
+    },
+    /// The store could not read it.
+    #[error("page {page} cannot be read: {reason}")]
+    Unreadable {
+        /// The page.
+        page: u32,
+        /// What the store said.
+        reason: io::Error,
+    },
+    /// Pages are dirty still, because the store could not write them.
+    #[error("{pages} pages cannot be written and stay in memory; the first, page {page}: {reason}")]
+    Unwritten {
+        /// How many.
+        pages: u64,
+        /// The first of them.
+        page: u32,
+        /// What the store said of it.
+        reason: io::Error,
+    },
+    /// Pages are in use that should be written, or go.
+    #[error("{pages} pages are in use, page {page} among them; release them first")]
+    InUse {
+        /// How many.
+        pages: u64,
+        /// One of them.
+        page: u32,
+    },
+    /// The file is not that long.
+    #[error("there is no page {page}: the file has {pages}")]
+    NoSuchPage {
+        /// The page asked for.
+        page: u32,
+        /// How many there are.
+        pages: u32,
+    },
+    /// The memory was made without LRU lists.
+    #[error("the memory has no LRU lists; make it with Planes {{ lru: true }}")]
+    NoLists,
+    /// A thread could not be had.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A CPU of the memory could not be had.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+}

@@ -1,0 +1,317 @@
+//! How the kernel takes pages back.
+//!
+//! `MADV_DONTNEED` frees the memory behind pages, and before it returns every processor that runs a
+//! thread of this process has forgotten where it was: by an interrupt. `madvise` takes one range a
+//! call. `process_madvise` takes a vector of them, on oneself since Linux 6.13, and kernels from
+//! about 6.15 on flush once for all of it. Whether this one does cannot be asked for, but it can be
+//! seen: pages are given up while another thread runs, and interrupts are counted.
+
+#![allow(unsafe_code)]
+
+use rustix::{
+    fd::{AsRawFd, OwnedFd},
+    io::Errno,
+    mm::{Advice, madvise},
+    process::{PidfdFlags, getpid, pidfd_open},
+};
+use std::{
+    ffi::c_void,
+    fmt,
+    ops::Range,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use super::{interrupts::shootdowns, region::Region};
+use crate::HostError;
+
+/// Ranges that the kernel takes in one call (`IOV_MAX`).
+const MOST: usize = 1024;
+
+/// How this kernel is told to take pages back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GivingUp {
+    /// `process_madvise`: many ranges a call, one flush.
+    Vectors {
+        /// Interrupts were counted. Else the kernel's version says so.
+        seen: bool,
+    },
+    /// `madvise`: one range of neighbouring pages a call, and a flush each.
+    Ranges(NoVectors),
+}
+
+/// Why ranges are given up one by one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoVectors {
+    /// Whoever made the cache wanted it so.
+    SwitchedOff,
+    /// The kernel does not let a process do that to itself.
+    Refused(Errno),
+    /// The kernel flushes for every range of a vector.
+    Unbatched,
+}
+
+impl fmt::Display for GivingUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vectors { seen: true } => f.write_str(
+                "process_madvise on vectors of ranges (interrupts were counted: one flush a call)",
+            ),
+            Self::Vectors { seen: false } => f.write_str(
+                "process_madvise on vectors of ranges (one flush a call, by the kernel's version)",
+            ),
+            Self::Ranges(why) => write!(f, "madvise, a range a call, because {why}"),
+        }
+    }
+}
+
+impl fmt::Display for NoVectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SwitchedOff => f.write_str("vectors were switched off"),
+            Self::Refused(errno) => write!(f, "the kernel refuses vectors of them ({errno})"),
+            Self::Unbatched => f.write_str("the kernel flushes for every range of a vector"),
+        }
+    }
+}
+
+/// Tells the kernel.
+pub(super) struct Kernel {
+    how: GivingUp,
+    /// This process.
+    me: Option<OwnedFd>,
+}
+
+impl Kernel {
+    /// As well as this kernel can. What it can is looked at once per process; that takes some ten
+    /// milliseconds.
+    pub(super) fn detect() -> Result<Self, HostError> {
+        static SEEN: OnceLock<Result<GivingUp, HostError>> = OnceLock::new();
+        let how = SEEN.get_or_init(look).clone()?;
+        Ok(Self { how, me: myself().ok() })
+    }
+
+    /// One range a call, whatever the kernel can.
+    pub(super) fn ranges() -> Self {
+        Self { how: GivingUp::Ranges(NoVectors::SwitchedOff), me: None }
+    }
+
+    pub(super) fn how(&self) -> GivingUp {
+        self.how
+    }
+
+    /// Gives up what is behind ranges of pages; how many calls that took.
+    ///
+    /// # Safety
+    ///
+    /// They are pages of regions whose contents nobody wants, and that nobody uses until this
+    /// returns.
+    pub(super) unsafe fn give_up(&self, ranges: &[Range<usize>]) -> Result<u64, Errno> {
+        let mut calls = 0;
+        match (&self.me, self.how) {
+            // A call for one range is cheaper than a vector of it.
+            (Some(me), GivingUp::Vectors { .. }) if ranges.len() > 1 => {
+                for ranges in ranges.chunks(MOST) {
+                    // SAFETY: by our contract.
+                    calls += unsafe { give_up_vector(me, ranges)? };
+                }
+            }
+            _ => {
+                for range in ranges {
+                    // SAFETY: by our contract.
+                    unsafe { give_up_range(range)? };
+                    calls += 1;
+                }
+            }
+        }
+        Ok(calls)
+    }
+}
+
+/// # Safety
+///
+/// As [`Kernel::give_up`].
+unsafe fn give_up_range(range: &Range<usize>) -> Result<(), Errno> {
+    // SAFETY: by our contract.
+    unsafe { madvise(range.start as *mut c_void, range.len(), Advice::LinuxDontNeed) }
+}
+
+/// # Safety
+///
+/// As [`Kernel::give_up`].
+unsafe fn give_up_vector(me: &OwnedFd, ranges: &[Range<usize>]) -> Result<u64, Errno> {
+    let mut vector: Vec<libc::iovec> = ranges
+        .iter()
+        .map(|range| libc::iovec { iov_base: range.start as *mut c_void, iov_len: range.len() })
+        .collect();
+    let (mut next, mut calls) = (0, 0);
+    while next < vector.len() {
+        let left = &vector[next..];
+        // SAFETY: the vector is alive during the call; the ranges are ours to give up, by our
+        // contract.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_process_madvise,
+                me.as_raw_fd(),
+                left.as_ptr(),
+                left.len(),
+                libc::MADV_DONTNEED,
+                0,
+            )
+        };
+        calls += 1;
+        // The number of bytes that it came to: all, unless it was interrupted.
+        let Ok(mut done) = usize::try_from(done) else {
+            let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or_default();
+            return Err(Errno::from_raw_os_error(errno));
+        };
+        while next < vector.len() && done >= vector[next].iov_len {
+            done -= vector[next].iov_len;
+            next += 1;
+        }
+        if done > 0 {
+            let part = &mut vector[next];
+            part.iov_base = (part.iov_base as usize + done) as *mut c_void;
+            part.iov_len -= done;
+        }
+    }
+    Ok(calls)
+}
+
+fn myself() -> Result<OwnedFd, Errno> {
+    pidfd_open(getpid(), PidfdFlags::empty())
+}
+
+/// What this kernel can, on pages made for that.
+fn look() -> Result<GivingUp, HostError> {
+    let scratch = Scratch::new()?;
+    let ranges = Kernel::ranges();
+    scratch.give_up(&ranges, 1).map_err(|errno| HostError::NoGivingUp { errno })?;
+    let refused = |errno| Ok(GivingUp::Ranges(NoVectors::Refused(errno)));
+    let me = match myself() {
+        Ok(me) => Some(me),
+        Err(errno) => return refused(errno),
+    };
+    let vectors = Kernel { how: GivingUp::Vectors { seen: false }, me };
+    if let Err(errno) = scratch.give_up(&vectors, 2) {
+        return refused(errno);
+    }
+    Ok(match scratch.is_batched(&ranges, &vectors) {
+        Some(true) => GivingUp::Vectors { seen: true },
+        Some(false) => GivingUp::Ranges(NoVectors::Unbatched),
+        None if version() >= (6, 15) => GivingUp::Vectors { seen: false },
+        None => GivingUp::Ranges(NoVectors::Unbatched),
+    })
+}
+
+/// Pages to try it on.
+struct Scratch(Region);
+
+impl Scratch {
+    /// Ranges that are given up at a time, a page each, no two of them neighbours.
+    const RANGES: u32 = 64;
+
+    fn new() -> Result<Self, HostError> {
+        Region::new(2 * Self::RANGES).map(Self)
+    }
+
+    /// Touches `count` pages, and gives them up.
+    fn give_up(&self, kernel: &Kernel, count: u32) -> Result<(), Errno> {
+        let pages = (0..count).map(|nth| 2 * nth);
+        pages.clone().for_each(|page| self.0.words(page)[0].store(1, Relaxed));
+        let ranges: Vec<_> = pages.map(|page| self.0.addresses(page..page + 1)).collect();
+        // SAFETY: pages of our own, which nobody else knows.
+        unsafe { kernel.give_up(&ranges) }.map(|_| ())
+    }
+
+    /// Whether vectors take far fewer interrupts than ranges, if that can be told: another thread has
+    /// to run, and interrupts to be counted.
+    fn is_batched(&self, ranges: &Kernel, vectors: &Kernel) -> Option<bool> {
+        const TRIES: u32 = 20;
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        if processors < 2 {
+            return None;
+        }
+        beside_a_runner(|| {
+            (0..TRIES).find_map(|_| {
+                let one_by_one = self.interrupts(ranges)?;
+                let together = self.interrupts(vectors)?;
+                // Fewer than that, and the other thread did not run.
+                let runs = one_by_one >= u64::from(Self::RANGES) / 2;
+                runs.then_some(together * 4 <= one_by_one)
+            })
+        })
+    }
+
+    fn interrupts(&self, kernel: &Kernel) -> Option<u64> {
+        let before = shootdowns()?;
+        self.give_up(kernel, Self::RANGES).ok()?;
+        Some(shootdowns()?.saturating_sub(before))
+    }
+}
+
+/// Runs `body` while another thread runs all the time.
+pub(super) fn beside_a_runner<R>(body: impl FnOnce() -> R) -> R {
+    let (running, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            running.store(true, Relaxed);
+            while !over.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        while !running.load(Relaxed) {
+            thread::yield_now();
+        }
+        let result = body();
+        over.store(true, Relaxed);
+        result
+    })
+}
+
+/// Version and patch level of the kernel.
+fn version() -> (u32, u32) {
+    let uname = rustix::system::uname();
+    parse_version(&uname.release().to_string_lossy()).unwrap_or_default()
+}
+
+fn parse_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(parse_version("6.18.44-fc-v657"), Some((6, 18)));
+        assert_eq!(parse_version("7.0-rc1"), Some((7, 0)));
+        assert_eq!(parse_version("what"), None);
+        assert!(version() > (3, 0));
+    }
+
+    #[test]
+    fn pages_that_were_given_up_are_zero() {
+        for kernel in [Kernel::ranges(), Kernel::detect().unwrap()] {
+            let region = Region::new(3000).unwrap();
+            (0..3000).for_each(|page| region.words(page)[5].store(9, Relaxed));
+            // More than one call takes, and a page in between that stays.
+            let pages = (0..3000).step_by(2);
+            let ranges: Vec<_> = pages.map(|page| region.addresses(page..page + 1)).collect();
+            // SAFETY: nobody else knows them.
+            let calls = unsafe { kernel.give_up(&ranges) }.unwrap();
+            let expected =
+                if kernel.how() == GivingUp::Ranges(NoVectors::SwitchedOff) { 1500 } else { 2 };
+            assert!(calls == expected || calls == 1500, "{calls} calls, {}", kernel.how());
+            for page in 0..3000 {
+                let expected = if page % 2 == 0 { 0 } else { 9 };
+                assert_eq!(region.words(page)[5].load(Relaxed), expected, "page {page}");
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Pages that are on their way out, and the flush that ends it.
+//!
+//! Reclaim takes a page from its file: nobody gets at it any more, but what is behind it is the
+//! kernel's to take. It goes on the list of the CPU that reclaims. To flush that CPU, as the library
+//! calls it, is to have the kernel take back what is on its list; so the set of CPUs that *may have
+//! cached* a page is that CPU, and all other rules are the library's. A flush of *everything* serves
+//! the lists of all CPUs with one call: whatever the kernel is told, it flushes every processor.
+
+use std::{
+    ops::Range,
+    sync::{Mutex, MutexGuard},
+};
+
+use framewright::{
+    CpuId, Memory,
+    platform::Wait,
+    tlb::{CpuMask, Scope, Shootdown},
+};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::cache::{PageCache, PageId, count, locked};
+use crate::{HostMachine, wait::wait};
+
+/// What a CPU has taken from files.
+#[derive(Default)]
+pub(super) struct List {
+    pages: Mutex<Vec<PageId>>,
+    /// Held while the kernel takes back what was on it: who finds it empty knows that this is over.
+    calling: Mutex<()>,
+    /// Held while somebody flushes this CPU on behalf of another: one request at a time is served.
+    serving: Mutex<()>,
+}
+
+impl PageCache {
+    /// Puts a page on the list of a CPU. It is LEAVING.
+    pub(super) fn leave(&self, cpu: CpuId, id: PageId) {
+        locked(&self.list(cpu).pages).push(id);
+    }
+
+    /// Has the kernel take back what is on these lists, which are in the order of their numbers; when
+    /// this returns, it has.
+    fn flush(&self, lists: &[List]) {
+        let _calling: Vec<MutexGuard<'_, ()>> =
+            lists.iter().map(|list| locked(&list.calling)).collect();
+        let mut pages = Vec::new();
+        for list in lists {
+            pages.append(&mut locked(&list.pages));
+        }
+        if pages.is_empty() {
+            return;
+        }
+        // Neighbours are one range.
+        pages.sort_unstable();
+        let elsewhere = pages.extract_if(.., |id| !self.page(*id).state.begin_giving());
+        let elsewhere: Vec<PageId> = elsewhere.collect();
+        self.give_up(&pages);
+        for id in elsewhere {
+            // Rescued; or another list had it too, and is being flushed.
+            let mut spins = 0;
+            while self.page(id).state.is_giving() {
+                wait(Wait::Flush, spins);
+                spins += 1;
+            }
+        }
+    }
+
+    /// Has the kernel take back pages that are GIVING, or were never shown to anybody.
+    #[allow(unsafe_code)]
+    fn give_up(&self, pages: &[PageId]) {
+        if pages.is_empty() {
+            return;
+        }
+        let (ranges, counters) = (self.ranges(pages), &self.counters);
+        let began = processor_time();
+        // SAFETY: their contents are stored, or of no use; who wants to use one waits until it is not
+        // GIVING any more.
+        let calls = unsafe { self.kernel.give_up(&ranges) };
+        count(&counters.call_nanos, processor_time().saturating_sub(began));
+        count(&counters.flushes, 1);
+        match calls {
+            Ok(calls) => {
+                count(&counters.calls, calls);
+                count(&counters.evicted, pages.len() as u64);
+            }
+            // They are memory that nobody counts, until they are read again.
+            Err(_) => count(&counters.refused, pages.len() as u64),
+        }
+        for &id in pages {
+            self.page(id).state.end_giving();
+        }
+    }
+
+    /// A page that was claimed is not brought in after all: what may be behind it is not needed.
+    pub(super) fn give_back(&self, id: PageId) {
+        self.give_up(&[id]);
+    }
+
+    /// Where sorted pages lie, neighbours together.
+    fn ranges(&self, pages: &[PageId]) -> Vec<Range<usize>> {
+        let next_to =
+            |one: &PageId, other: &PageId| one.file == other.file && one.page + 1 == other.page;
+        let runs = pages.chunk_by(next_to);
+        runs.map(|run| self.addresses(run[0].file, run[0].page..run[run.len() - 1].page + 1))
+            .collect()
+    }
+}
+
+/// Nanoseconds that this thread has run.
+fn processor_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The embedder's side of flushing.
+pub(super) struct Shooter<'p, 'm> {
+    pub(super) memory: &'p Memory<'m, HostMachine>,
+    pub(super) cache: &'p PageCache,
+}
+
+impl Shooter<'_, '_> {
+    /// One call for the lists of all CPUs, and all of them are told.
+    fn forget_everywhere(&self, cpus: &[u16]) {
+        match cpus.split_first() {
+            None => self.cache.flush(&self.cache.leaving),
+            Some((&cpu, rest)) => {
+                let flusher = self.memory.flusher(CpuId::new(cpu), self);
+                flusher.caught_up(|| self.forget_everywhere(rest));
+            }
+        }
+    }
+}
+
+impl Shootdown for Shooter<'_, '_> {
+    /// Who stores to a page has fixed it, and a page that is fixed does not leave.
+    fn clean_stores_fault(&self) -> bool {
+        true
+    }
+
+    fn forget(&self, cpu: CpuId, scope: Scope) {
+        let at = cpu.index();
+        match scope {
+            Scope::Pages { .. } => self.cache.flush(&self.cache.leaving[at..=at]),
+            Scope::Everything => {
+                let others = (0..self.memory.cpu_count()).filter(|&other| other != cpu.get());
+                self.forget_everywhere(&others.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    /// No thread has to be interrupted for what the kernel does to all: the caller flushes the other
+    /// CPUs' lists itself.
+    fn interrupt(&self, _from: CpuId, targets: &CpuMask) {
+        for cpu in targets.iter() {
+            let _serving = locked(&self.cache.list(cpu).serving);
+            self.memory.flusher(cpu, self).serve();
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The library with a cache: relief for who is short of memory, and a thread that reclaims.
+
+use std::{
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use framewright::{
+    CpuId, Memory, NodeId, Order, ZoneId, ZoneKind,
+    platform::{Need, Relief},
+    reclaim::{Kswapd, Reclaim, Rest},
+};
+
+use super::{
+    PageCache, PagingError, Seat,
+    cache::{Slot, locked},
+    leaving::Shooter,
+    owner::free,
+};
+use crate::{HostMachine, RegisteredCpu};
+
+/// What threads share that use a cache. See [`Pager::run`].
+pub struct Pager<'p, 'm> {
+    pub(super) memory: &'p Memory<'m, HostMachine>,
+    pub(super) cache: &'p PageCache,
+    pub(super) shooter: Shooter<'p, 'm>,
+    bell: Bell,
+    stalls: AtomicU64,
+}
+
+impl<'p, 'm> Pager<'p, 'm> {
+    /// Runs `body`, which starts threads that use the cache. While it runs, requests that are short
+    /// of memory reclaim, and a thread does so in the background: as the memory's last CPU, which is
+    /// to be left free for it. What is in memory in the end stays there; nothing is parked then.
+    ///
+    /// # Errors
+    ///
+    /// [`PagingError`]: the memory has no LRU lists, or its last CPU is not free.
+    pub fn run<R>(
+        memory: &'p Memory<'m, HostMachine>,
+        cache: &'p PageCache,
+        body: impl FnOnce(&Self) -> R,
+    ) -> Result<R, PagingError> {
+        let shooter = Shooter { memory, cache };
+        let (bell, stalls) = (Bell::default(), AtomicU64::new(0));
+        let pager = Self { memory, cache, shooter, bell, stalls };
+        if memory.lru().is_none() {
+            return Err(PagingError::NoLists);
+        }
+        let together = || {
+            thread::scope(|scope| {
+                let (ready, is_ready) = mpsc::channel();
+                let background = scope.spawn(|| pager.reclaim_in_background(ready));
+                // Ends it even if `body` panics: the scope waits for it.
+                let _stop = Stop(&pager.bell);
+                match is_ready.recv() {
+                    Ok(Ok(())) => Ok(body(&pager)),
+                    Ok(Err(error)) => Err(error),
+                    Err(mpsc::RecvError) => match background.join() {
+                        Err(panic) => std::panic::resume_unwind(panic),
+                        Ok(()) => Err(PagingError::NoLists),
+                    },
+                }
+            })
+        };
+        memory.platform().with_relief(&pager, together)
+    }
+
+    /// Makes this thread a CPU of the memory's machine.
+    ///
+    /// # Errors
+    ///
+    /// [`PagingError::Host`]: all are taken.
+    pub fn register(&self) -> Result<RegisteredCpu<'_>, PagingError> {
+        Ok(self.memory.platform().register()?)
+    }
+
+    /// The view of the thread that is this CPU.
+    ///
+    /// # Errors
+    ///
+    /// [`PagingError::Cpu`]: somebody else has the CPU's lists.
+    pub fn seat(&self, cpu: &RegisteredCpu<'_>) -> Result<Seat<'_, 'm>, PagingError> {
+        Ok(Seat::new(self, self.memory.cpu(cpu.id())?))
+    }
+
+    /// Reclaim, for who wants to look at its books.
+    #[must_use]
+    pub fn reclaim(&self) -> Reclaim<'_, 'm, HostMachine> {
+        let reclaim = Reclaim::new(self.memory, self.cache, &self.shooter);
+        reclaim.expect("LRU lists, since it runs")
+    }
+
+    /// Requests that had to reclaim themselves.
+    #[must_use]
+    pub fn stalls(&self) -> u64 {
+        self.stalls.load(Relaxed)
+    }
+
+    /// What the thread in the background does.
+    fn reclaim_in_background(&self, ready: mpsc::Sender<Result<(), PagingError>>) {
+        let me = CpuId::new(self.memory.cpu_count() - 1);
+        let kswapd = self.reclaim().kswapd(NodeId::default());
+        let claimed = self.memory.platform().register_as(me).map_err(PagingError::from);
+        let claimed = claimed.and_then(|cpu| Ok((self.memory.cpu(me)?, cpu)));
+        // Nobody waits for an answer any more only if `run` was unwound.
+        let (mut token, _cpu) = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => return ready.send(Err(error)).unwrap_or_default(),
+        };
+        let _ = ready.send(Ok(()));
+        drop(ready);
+        let Some(mut kswapd) = kswapd else { return };
+        while !self.bell.is_over() {
+            let rest = kswapd.step(&mut token);
+            self.tell_written(me);
+            match rest {
+                Rest::None => {}
+                Rest::Nap => {
+                    let nap = Duration::from_nanos(Kswapd::<HostMachine>::NAP);
+                    self.bell.wait(Some(nap));
+                }
+                Rest::Sleep => self.bell.wait(None),
+            }
+        }
+        // Nobody else reclaims any more, and nobody shall wait for what is parked.
+        let flusher = self.memory.flusher(me, &self.shooter);
+        flusher.unpark_all(&mut |frames| {
+            frames.iter().for_each(|&frame| free(&mut token, frame));
+        });
+    }
+
+    /// Tells reclaim of pages that it wrote; how many. Not while it asks.
+    pub(super) fn tell_written(&self, cpu: CpuId) -> usize {
+        let written = std::mem::take(&mut *locked(&self.cache.written));
+        for &(frame, result) in &written {
+            if let Slot::Holds(id) = self.cache.slot(frame) {
+                self.cache.page(id).state.end_writeback();
+            }
+            self.reclaim().written(cpu, frame, result);
+        }
+        written.len()
+    }
+}
+
+impl Relief for Pager<'_, '_> {
+    fn reclaims_in_background(&self) -> bool {
+        true
+    }
+
+    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        if self.reclaim().wake(node, order, highest) {
+            self.bell.ring();
+        }
+    }
+
+    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
+        self.stalls.fetch_add(1, Relaxed);
+        let freed = self.reclaim().direct(need, frames);
+        if self.tell_written(need.cpu) == 0 || freed > 0 {
+            return freed;
+        }
+        // What was dirty is clean now.
+        self.reclaim().direct(need, frames)
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        Some(self.reclaim().reclaimable(zone))
+    }
+}
+
+/// Wakes one thread.
+#[derive(Default)]
+struct Bell {
+    state: Mutex<Rung>,
+    heard: Condvar,
+}
+
+#[derive(Default)]
+struct Rung {
+    rung: bool,
+    over: bool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        locked(&self.state).rung = true;
+        self.heard.notify_one();
+    }
+
+    fn end(&self) {
+        locked(&self.state).over = true;
+        self.heard.notify_one();
+    }
+
+    fn is_over(&self) -> bool {
+        locked(&self.state).over
+    }
+
+    /// Waits until it rings, or has rung since this was waited for last; or it is over, or too long.
+    fn wait(&self, most: Option<Duration>) {
+        let mut state = locked(&self.state);
+        let quiet = |state: &mut Rung| !state.rung && !state.over;
+        if let Some(most) = most {
+            state = match self.heard.wait_timeout_while(state, most, quiet) {
+                Ok((state, _)) => state,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        } else {
+            state = match self.heard.wait_while(state, quiet) {
+                Ok(state) => state,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+        }
+        state.rung = false;
+    }
+}
+
+/// Ends what waits for a bell.
+struct Stop<'b>(&'b Bell);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

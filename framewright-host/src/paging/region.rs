@@ -1,0 +1,71 @@
+//! Address space that shows a file: page `n` of the file is at page `n` of it, or nowhere.
+
+#![allow(unsafe_code)]
+
+use framewright::frame::FRAME_SIZE;
+use std::{ops::Range, sync::atomic::AtomicU64};
+
+use crate::{HostError, mapping::Mapping};
+
+/// Words of a page.
+pub(super) const WORDS: usize = FRAME_SIZE / size_of::<u64>();
+
+/// See the module. The kernel puts memory behind a page when it is touched first, and takes it back
+/// when it is [told to](super::giving).
+pub(super) struct Region {
+    mapping: Mapping,
+    pages: u32,
+}
+
+impl Region {
+    pub(super) fn new(pages: u32) -> Result<Self, HostError> {
+        let mapping = Mapping::reserved("a region", pages as usize * FRAME_SIZE)?;
+        Ok(Self { mapping, pages })
+    }
+
+    pub(super) fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Where the pages lie.
+    pub(super) fn addresses(&self, pages: Range<u32>) -> Range<usize> {
+        assert!(pages.start <= pages.end && pages.end <= self.pages, "pages of the region");
+        let at = |page: u32| self.mapping.start().as_ptr() as usize + page as usize * FRAME_SIZE;
+        at(pages.start)..at(pages.end)
+    }
+
+    /// The words of a page. What they hold is for whoever has fixed it to say.
+    pub(super) fn words(&self, page: u32) -> &[AtomicU64] {
+        let start = self.addresses(page..page + 1).start as *const AtomicU64;
+        // SAFETY: inside the mapping, which lives as long as `self`, is aligned to pages, readable
+        // and writable; the kernel fills it with zeros where it puts memory. All accesses by safe
+        // code are atomic; others are those of `with_bytes`, whose callers exclude them.
+        unsafe { std::slice::from_raw_parts(start, WORDS) }
+    }
+
+    /// Pages that the kernel has put memory behind.
+    pub(super) fn in_memory(&self) -> u64 {
+        let at = self.addresses(0..self.pages);
+        let mut found = vec![0u8; self.pages as usize];
+        // SAFETY: the range is our mapping, and `found` has a byte for each of its pages.
+        let result = unsafe {
+            libc::mincore(at.start as *mut libc::c_void, at.len(), found.as_mut_ptr().cast())
+        };
+        if result == 0 { found.iter().filter(|byte| **byte & 1 == 1).count() as u64 } else { 0 }
+    }
+
+    /// Lends pages as bytes.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses the pages until `body` has returned.
+    pub(super) unsafe fn with_bytes<R>(
+        &self,
+        pages: Range<u32>,
+        body: impl FnOnce(&mut [u8]) -> R,
+    ) -> R {
+        let at = self.addresses(pages);
+        // SAFETY: inside the mapping, as above, and the caller's alone.
+        body(unsafe { std::slice::from_raw_parts_mut(at.start as *mut u8, at.len()) })
+    }
+}

@@ -1,0 +1,97 @@
+//! Where pages come from and go to.
+
+use framewright::{frame::FRAME_SIZE, reclaim::WriteError};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+};
+
+/// Keeps pages while they are not in memory. A page that was never written is whatever the store
+/// says it is. Called from many threads at once, but never for one page.
+pub trait Store: Send + Sync {
+    /// Reads pages from `page` on: as many as `into` has room for.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read. What `into` holds then does not matter.
+    fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()>;
+
+    /// Writes page `page`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written: the page stays dirty, and in memory.
+    fn write(&self, page: u32, from: &[u8]) -> io::Result<()>;
+}
+
+/// A file, read and written past the kernel's own page cache where the file system allows it: else
+/// every page would be in memory twice.
+#[derive(Debug)]
+pub struct FileStore {
+    file: File,
+    direct: bool,
+}
+
+impl FileStore {
+    /// Opens a file that exists, for reading and writing.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        match options.clone().custom_flags(flags).open(path) {
+            Ok(file) => Ok(Self { file, direct: true }),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Ok(Self { file: options.open(path)?, direct: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the kernel's page cache is left out.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+}
+
+fn offset(page: u32) -> u64 {
+    u64::from(page) * FRAME_SIZE as u64
+}
+
+impl Store for FileStore {
+    fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, offset(page))
+    }
+
+    fn write(&self, page: u32, from: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(from, offset(page))
+    }
+}
+
+/// What reclaim is told of a page that could not be written.
+pub(super) fn write_error(error: &io::Error) -> WriteError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => WriteError::NoSpace,
+        _ => WriteError::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_store_is_told_from_a_broken_one() {
+        let told = |errno: rustix::io::Errno| write_error(&errno.into());
+        assert_eq!(told(rustix::io::Errno::NOSPC), WriteError::NoSpace);
+        assert_eq!(told(rustix::io::Errno::DQUOT), WriteError::NoSpace);
+        assert_eq!(told(rustix::io::Errno::IO), WriteError::Io);
+    }
+}

@@ -1,0 +1,147 @@
+//! A place for the relief of whoever owns a memory.
+//!
+//! Relief is made of the memory that it relieves, and the memory's platform, which has to know it, is
+//! there before both. So the machine has a place for it, which is filled for the time of a call.
+
+#![allow(unsafe_code)]
+
+use framewright::{
+    NodeId, Order, ZoneId, ZoneKind,
+    platform::{
+        Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Verdict, Wait,
+    },
+};
+use std::{
+    ptr::NonNull,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
+
+use crate::wait::wait;
+
+/// See the module. Empty, it is no relief.
+#[derive(Default)]
+pub(crate) struct LentRelief {
+    place: RwLock<Option<Lent>>,
+    /// Calls under way. (The lock is not held during them: they call one another.)
+    users: AtomicUsize,
+}
+
+#[derive(Clone, Copy)]
+struct Lent(NonNull<dyn Relief + Sync>);
+
+// SAFETY: what it points to is `Sync`, so that any thread may use it.
+unsafe impl Send for Lent {}
+// SAFETY: as above; only shared references are made of it.
+unsafe impl Sync for Lent {}
+
+/// Takes it away when the call ends, however it does.
+struct Returned<'l>(&'l LentRelief);
+
+impl Drop for Returned<'_> {
+    fn drop(&mut self) {
+        *self.0.place.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut spins = 0;
+        while self.0.users.load(SeqCst) > 0 {
+            wait(Wait::Lock, spins);
+            spins += 1;
+        }
+    }
+}
+
+/// Ends a use, however it ends.
+struct Used<'l>(&'l AtomicUsize);
+
+impl Drop for Used<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl LentRelief {
+    /// While `body` runs, this is who relieves, on all threads.
+    ///
+    /// # Panics
+    ///
+    /// If somebody does already.
+    pub(crate) fn lend<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
+        let relief: NonNull<dyn Relief + Sync + '_> = NonNull::from(relief);
+        // SAFETY: only the lifetime changes, of something that is used by `with` alone.
+        let relief: NonNull<dyn Relief + Sync> = unsafe { std::mem::transmute(relief) };
+        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
+        assert!(place.is_none(), "somebody relieves already");
+        *place = Some(Lent(relief));
+        drop(place);
+        let _returned = Returned(self);
+        body()
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
+        self.users.fetch_add(1, SeqCst);
+        let _used = Used(&self.users);
+        let lent = *self.place.read().unwrap_or_else(PoisonError::into_inner);
+        match lent {
+            None => body(&NoRelief),
+            // SAFETY: `lend` put it there and has not returned: before it does it takes it away, and
+            // then waits for all who may have found it.
+            Some(lent) => body(unsafe { lent.0.as_ref() }),
+        }
+    }
+}
+
+impl Relief for LentRelief {
+    fn reclaims_in_background(&self) -> bool {
+        self.with(|relief| relief.reclaims_in_background())
+    }
+
+    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        self.with(|relief| relief.wake(node, order, highest));
+    }
+
+    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
+        self.with(|relief| relief.reclaim(need, frames))
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        self.with(|relief| relief.reclaimable(zone))
+    }
+
+    fn compact(
+        &self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        self.with(|relief| relief.compact(need, priority, captured))
+    }
+
+    fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
+        self.with(|relief| relief.out_of_memory(report))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Some7;
+
+    impl Relief for Some7 {
+        fn reclaimable(&self, _zone: ZoneId) -> Option<u64> {
+            Some(7)
+        }
+    }
+
+    #[test]
+    fn what_is_lent_is_there_during_the_call_alone() {
+        let place = LentRelief::default();
+        let found = place.lend(&Some7, || place.reclaimable(ZoneId::default()));
+        assert_eq!((found, place.reclaimable(ZoneId::default())), (Some(7), None));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            place.lend(&Some7, || panic!("in between"));
+        }));
+        assert!(panicked.is_err() && place.reclaimable(ZoneId::default()).is_none());
+    }
+}

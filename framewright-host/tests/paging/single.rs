@@ -1,0 +1,135 @@
+//! One thread: what is in memory, what it holds, what it costs.
+
+use framewright::tuning::FlushBatching;
+use framewright_host::paging::{FileId, PageCache, PagingError, Seat};
+
+use super::stores::{Shape, Tokens, token};
+
+const ALL: [FlushBatching; 4] =
+    [FlushBatching::Off, FlushBatching::CleanOnly, FlushBatching::All, FlushBatching::Lazy];
+
+/// Reads pages, all words of each.
+fn read(seat: &mut Seat<'_, '_>, file: FileId, pages: impl Iterator<Item = u32>) {
+    for page in pages {
+        let reading = seat.read(file, page).unwrap();
+        let expected = token(page);
+        assert!(reading.words().all(|word| word == expected), "page {page}");
+    }
+}
+
+#[test]
+fn files_are_read_that_are_larger_than_memory() {
+    for batching in ALL {
+        for vectors in [true, false] {
+            let shape = Shape { vectors, ..Shape::new(batching) };
+            let store = Tokens::new(20_000);
+            let stats = shape.run(&[(store, 32)], |pager, cache| {
+                let file = cache.files().next().unwrap();
+                let me = pager.register().unwrap();
+                let mut seat = pager.seat(&me).unwrap();
+                for _ in 0..2 {
+                    read(&mut seat, file, 0..20_000);
+                    assert!(cache.resident(file) < 4096);
+                    assert!(cache.in_memory(file) <= 4096, "{}", cache.in_memory(file));
+                }
+                cache.stats()
+            });
+            let stats = stats.unwrap();
+            assert!(stats.evicted > 32_000, "{batching:?}: {stats:?}");
+            assert_eq!((stats.refused, stats.written), (0, 0));
+            let each = stats.evicted / stats.flushes;
+            let expected = match batching {
+                FlushBatching::Off => 1..2,
+                // As many as a pass has found, however few.
+                FlushBatching::CleanOnly => 4..128,
+                FlushBatching::All => 32..256,
+                FlushBatching::Lazy => 64..1024,
+            };
+            assert!(expected.contains(&each), "{batching:?}: {stats:?}");
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_used_again_stay() {
+    let store = Tokens::new(20_000);
+    let shape = Shape::new(FlushBatching::Lazy);
+    shape
+        .run(&[(store, 1)], |pager, cache| {
+            let file = cache.files().next().unwrap();
+            let me = pager.register().unwrap();
+            let mut seat = pager.seat(&me).unwrap();
+            let hot = || (0..400).map(|page| page * 7);
+            for round in 0..40 {
+                read(&mut seat, file, hot());
+                read(&mut seat, file, 5_000 + round * 300..5_000 + (round + 1) * 300);
+            }
+            let before = cache.stats().misses;
+            read(&mut seat, file, hot());
+            let missed = cache.stats().misses - before;
+            assert!(missed < 40, "{missed} of 400 had gone");
+        })
+        .unwrap();
+}
+
+#[test]
+fn what_is_stored_is_written_before_it_goes() {
+    for batching in ALL {
+        let store = Tokens::new(12_000);
+        let kept = store.clone();
+        Shape::new(batching)
+            .run(&[(store, 8)], |pager, cache| {
+                let file = cache.files().next().unwrap();
+                let me = pager.register().unwrap();
+                let mut seat = pager.seat(&me).unwrap();
+                for page in (0..12_000).step_by(3) {
+                    seat.write(file, page).unwrap().fill(u64::from(page));
+                }
+                assert!(cache.stats().written > 500, "{:?}", cache.stats());
+                for page in 0..12_000 {
+                    let expected = if page % 3 == 0 { u64::from(page) } else { token(page) };
+                    assert_eq!(seat.read(file, page).unwrap().word(511), expected, "page {page}");
+                }
+                seat.sync(file).unwrap();
+                assert_eq!(cache.dirty(file), 0);
+            })
+            .unwrap();
+        for page in (0..12_000).step_by(3) {
+            assert_eq!(kept.stored(page), u64::from(page));
+        }
+    }
+}
+
+#[test]
+fn what_is_in_use_stays() {
+    let store = Tokens::new(9_000);
+    Shape::new(FlushBatching::Lazy)
+        .run(&[(store, 32)], |pager, cache| {
+            let file = cache.files().next().unwrap();
+            let me = pager.register().unwrap();
+            let mut seat = pager.seat(&me).unwrap();
+            let reading = seat.read(file, 5).unwrap();
+            let writing = seat.write(file, 6).unwrap();
+            read(&mut seat, file, 100..9_000);
+            assert_eq!((reading.word(0), cache.dirty(file)), (token(5), 1));
+            let error = seat.sync(file).unwrap_err();
+            assert!(matches!(error, PagingError::InUse { pages: 1, page: 6 }), "{error}");
+            drop(writing);
+            seat.sync(file).unwrap();
+        })
+        .unwrap();
+}
+
+#[test]
+fn pages_that_are_not_there_are_named() {
+    Shape::new(FlushBatching::Lazy)
+        .run(&[(Tokens::new(10), 1)], |pager, cache: &PageCache| {
+            let file = cache.files().next().unwrap();
+            let me = pager.register().unwrap();
+            let error = pager.seat(&me).unwrap().read(file, 10).unwrap_err();
+            assert_eq!(error.to_string(), "there is no page 10: the file has 10");
+            let error = pager.seat(&me).map(|_| ()).err();
+            assert!(error.is_none(), "{error:?}");
+        })
+        .unwrap();
+}

@@ -1,0 +1,307 @@
+//! A builder: copies its tree of files, then compiles, one program after the other.
+//!
+//! As the load of the port of stress-highalloc to real kernels: a program is forked, reads a source and
+//! 40 headers of its tree, uses 4 to 48 MiB of memory, writes an object of 20 to 120 KiB, and ends.
+
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use framewright::{Block, MigrateType, Order, Request};
+use framewright_sim::engine::Cpu;
+
+use super::{
+    files::{FileId, Files},
+    frames::{CLAIMED, GONE, Holds},
+    io::OutOfMemory,
+    kernel::{Kernel, Token, pfn},
+    slab::Kind,
+};
+
+/// Files of a tree for 400 MiB of memory, 12 KiB each on average: 400 MiB, so that all trees together
+/// are somewhat more than memory holds.
+const FILES: u32 = 32_768;
+/// Objects that a builder has written at the most; then it writes over them.
+const OBJECTS: u32 = 256;
+/// Files that are read for one program: a source, and 40 headers.
+const READS: u32 = 41;
+/// One file of a tree in so many is a header, which many programs read.
+const HEADERS: usize = 16;
+/// Pages that a program uses: 4 to 48 MiB, evenly in their logarithm.
+const LEAST: f64 = 1024.0;
+const MOST: f64 = 12_288.0;
+/// What a program computes for each of its pages: with the fault, 80 µs, so that a builder takes some
+/// 12,400 faults per second.
+const COMPUTES_NS: u64 = 79_000;
+/// Faults, or files, at a time.
+const AT_ONCE: u32 = 16;
+/// Page tables of a process besides those of its memory.
+const TABLES: u32 = 24;
+/// Objects of a process.
+const OWN: u32 = 40;
+/// Of these, what stays behind, for so many programs.
+const STAY: usize = 2;
+const STAY_FOR: usize = 64;
+
+/// What a builder is about to do.
+#[derive(Clone, Copy)]
+enum Task {
+    /// Copy the next file of the tree.
+    Copy(u32),
+    /// Begin a program.
+    Fork,
+    /// Read so many files more.
+    Read(u32),
+    /// Use so many pages more.
+    Fault(u32),
+    /// Write an object.
+    Write,
+}
+
+/// See the module.
+pub(super) struct Builder<'m> {
+    number: u32,
+    tree: Vec<FileId>,
+    objects: Vec<FileId>,
+    next_object: usize,
+    task: Task,
+    random: fastrand::Rng,
+    /// Not before this time, in cycles.
+    pub(super) ready: u64,
+    blocks: Vec<Block<'m>>,
+    slabs: Vec<u32>,
+    stayed: VecDeque<u32>,
+}
+
+/// The files of a builder.
+pub(super) struct Tree {
+    pub(super) tree: Vec<FileId>,
+    pub(super) objects: Vec<FileId>,
+}
+
+impl Tree {
+    /// Makes the names; nothing is known of their files yet.
+    pub(super) fn new(files: &mut Files, random: &mut fastrand::Rng) -> Self {
+        let tree: Vec<FileId> = (0..FILES).map(|_| files.create(pages(random))).collect();
+        // Directories, and what somebody has open: these stay known.
+        for file in &tree {
+            files.at(*file).pinned.set(random.u32(..50) == 0);
+        }
+        Self { tree, objects: (0..OBJECTS).map(|_| files.create(30)).collect() }
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = FileId> {
+        self.tree.iter().chain(&self.objects).copied()
+    }
+}
+
+/// Pages of a file of a tree: three on average, few large ones.
+fn pages(random: &mut fastrand::Rng) -> u32 {
+    (1.0 - 2.6 * (1.0 - random.f64()).ln()).clamp(1.0, 64.0) as u32
+}
+
+impl<'m> Builder<'m> {
+    pub(super) fn new(number: u32, Tree { tree, objects }: &Tree, seed: u64) -> Self {
+        Self {
+            number,
+            tree: tree.clone(),
+            objects: objects.clone(),
+            next_object: 0,
+            task: Task::Copy(0),
+            random: fastrand::Rng::with_seed(seed ^ (u64::from(number) + 1) << 32),
+            ready: 0,
+            blocks: Vec::new(),
+            slabs: Vec::new(),
+            stayed: VecDeque::new(),
+        }
+    }
+
+    /// Whether it has its tree.
+    pub(super) fn builds(&self) -> bool {
+        !matches!(self.task, Task::Copy(_))
+    }
+
+    /// Does a little.
+    pub(super) fn step(
+        &mut self,
+        cpu: Cpu<'_>,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+    ) {
+        // Who finds no memory is killed, and the next one begins.
+        if self.try_step(cpu, kernel, token).is_err() {
+            self.end(cpu, kernel, token);
+            self.task = if self.builds() { Task::Fork } else { self.task };
+            self.ready = cpu.now() + kernel.cycles(10_000_000);
+        }
+    }
+
+    fn try_step(
+        &mut self,
+        cpu: Cpu<'_>,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+    ) -> Result<(), OutOfMemory> {
+        match self.task {
+            Task::Copy(next) => self.copy(cpu, kernel, token, next)?,
+            Task::Fork => {
+                self.fork(kernel, token)?;
+                self.task = Task::Read(READS);
+            }
+            Task::Read(0) => {
+                let pages = (self.random.f64() * (MOST / LEAST).ln()).exp() * LEAST;
+                self.task = Task::Fault(pages as u32);
+            }
+            Task::Read(left) => {
+                let at = self.source_or_header(left == READS);
+                let file = self.tree[at];
+                if let Some(ready) = kernel.read(cpu, token, file)? {
+                    self.ready = ready;
+                }
+                self.task = Task::Read(left - 1);
+            }
+            Task::Fault(0) => self.task = Task::Write,
+            Task::Fault(left) => {
+                let pages = left.min(AT_ONCE);
+                self.fault(cpu, kernel, token, pages)?;
+                self.task = Task::Fault(left - pages);
+            }
+            Task::Write => {
+                let object = self.objects[self.next_object];
+                self.next_object = (self.next_object + 1) % self.objects.len();
+                kernel.truncate(cpu, token, object);
+                let pages = self.random.u32(5..=30);
+                if let Some(ready) = kernel.write(cpu, token, object, 0..pages)? {
+                    self.ready = ready;
+                }
+                self.end(cpu, kernel, token);
+                self.task = Task::Fork;
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of a file to read in the tree: any, or one of the headers, which lie everywhere in it.
+    fn source_or_header(&mut self, source: bool) -> usize {
+        if source {
+            self.random.usize(..self.tree.len())
+        } else {
+            HEADERS * self.random.usize(..self.tree.len() / HEADERS)
+        }
+    }
+
+    fn copy(
+        &mut self,
+        cpu: Cpu<'_>,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+        next: u32,
+    ) -> Result<(), OutOfMemory> {
+        let until = self.tree.len().min((next + AT_ONCE) as usize);
+        for &file in &self.tree[next as usize..until] {
+            let pages = kernel.state.files.at(file).pages;
+            if let Some(ready) = kernel.write(cpu, token, file, 0..pages)? {
+                self.ready = ready;
+            }
+        }
+        let done = until == self.tree.len();
+        self.task = if done { Task::Fork } else { Task::Copy(until as u32) };
+        Ok(())
+    }
+
+    fn fork(
+        &mut self,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+    ) -> Result<(), OutOfMemory> {
+        let stack = Order::new(2).unwrap_or(Order::ZERO);
+        self.blocks.push(kernel.block(token, stack, MigrateType::Unmovable).ok_or(OutOfMemory)?);
+        for _ in 0..TABLES {
+            self.table(kernel, token)?;
+        }
+        for _ in 0..OWN {
+            self.slabs.push(kernel.new_object(token, Kind::Other).ok_or(OutOfMemory)?);
+        }
+        Ok(())
+    }
+
+    fn table(
+        &mut self,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+    ) -> Result<(), OutOfMemory> {
+        let table = kernel.block(token, Order::ZERO, MigrateType::Unmovable).ok_or(OutOfMemory)?;
+        self.blocks.push(table);
+        Ok(())
+    }
+
+    /// Pages of the program are used for the first time.
+    fn fault(
+        &mut self,
+        cpu: Cpu<'_>,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+        pages: u32,
+    ) -> Result<(), OutOfMemory> {
+        const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
+        let program = &kernel.state.programs[self.number as usize];
+        kernel.shooter.run_on(cpu, &program.process);
+        for _ in 0..pages {
+            cpu.work(kernel.state.costs.fault + kernel.cycles(COMPUTES_NS));
+            kernel.faults.update(|faults| faults + 1);
+            let Ok(block) = token.alloc(PAGE) else {
+                kernel.out_of_memory.update(|times| times + 1);
+                return Err(OutOfMemory);
+            };
+            let frame = block.into_raw().0.get() as u32;
+            let index = program.pages.borrow().len() as u32;
+            let holds = Holds::Anonymous { builder: self.number, index };
+            kernel.state.frames.at(frame).set(holds, 0);
+            program.pages.borrow_mut().push(frame);
+            if index.is_multiple_of(512) {
+                self.table(kernel, token)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The program ends: everything that it had is free.
+    pub(super) fn end(&mut self, cpu: Cpu<'_>, kernel: &Kernel<'_, 'm>, token: &mut Token<'_, 'm>) {
+        let mut pages = kernel.state.programs[self.number as usize].pages.take();
+        // All at once, before anybody else goes on: nobody shall claim what is about to be freed.
+        pages.retain(|&frame| {
+            let held = kernel.state.frames.at(frame);
+            let claimed = held.is(CLAIMED);
+            if claimed {
+                held.mark(GONE);
+            } else {
+                held.clear();
+            }
+            !claimed
+        });
+        for frame in pages {
+            cpu.work(kernel.state.costs.unmap);
+            // SAFETY: the frame was allocated as a block of order 0 for the program, which has ended.
+            let freed = unsafe { token.free_raw(pfn(frame), Order::ZERO) };
+            debug_assert_eq!(freed, Ok(()), "frame {frame}");
+        }
+        self.blocks.drain(..).for_each(|block| kernel.free_block(block));
+        let stay = self.slabs.len().saturating_sub(STAY);
+        self.stayed.extend(self.slabs.split_off(stay));
+        self.slabs.drain(..).for_each(|slab| kernel.free_object(slab));
+        while self.stayed.len() > STAY * STAY_FOR {
+            self.stayed.pop_front().into_iter().for_each(|slab| kernel.free_object(slab));
+        }
+    }
+
+    /// Everything, also what stayed behind.
+    pub(super) fn end_for_good(
+        &mut self,
+        cpu: Cpu<'_>,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+    ) {
+        self.end(cpu, kernel, token);
+        self.stayed.drain(..).for_each(|slab| kernel.free_object(slab));
+    }
+}

@@ -1,0 +1,149 @@
+//! Outcomes to metrics: of success the mean, least and most over the seeds, of the rest medians.
+
+use super::outcome::{Counts, Outcome, Pass};
+use crate::{
+    report::{Better, Metric, Run, Unit},
+    workloads::Side,
+};
+
+/// A figure of counts of the whole course: its name, and how it follows.
+type Figure = (&'static str, Option<Better>, fn(&Counts) -> u64);
+
+/// All of them, in the order in which they are shown; by the kernel's names where it has some.
+const COUNTS: &[Figure] = &[
+    ("migrate_scanned", Some(Better::Lower), |c| c.migrate_scanned),
+    ("free_scanned", Some(Better::Lower), |c| c.free_scanned),
+    ("daemon_migrate_scanned", None, |c| c.daemon_migrate_scanned),
+    ("daemon_free_scanned", None, |c| c.daemon_free_scanned),
+    ("headers_scanned", None, |c| c.headers),
+    ("isolated", None, |c| c.isolated),
+    ("pages_migrated", Some(Better::Lower), |c| c.moved),
+    ("pgmigrate_fail", None, |c| c.not_moved),
+    ("compact_stall", None, |c| c.stalls),
+    ("compact_success", None, |c| c.stalls_served),
+    ("compact_fail", None, |c| c.stalls_failed),
+    ("allocstall", None, |c| c.allocstall),
+    ("pgscan_kswapd", None, |c| c.kswapd_scanned),
+    ("pgsteal_kswapd", None, |c| c.kswapd_reclaimed),
+    ("pgscan_direct", None, |c| c.direct_scanned),
+    ("pgsteal_direct", None, |c| c.direct_reclaimed),
+    ("fallback_claims", None, |c| c.claims),
+    ("fallback_steals", None, |c| c.steals),
+    ("pgfault", None, |c| c.faults),
+    ("builders_out_of_memory", None, |c| c.out_of_memory),
+];
+
+/// The same of the first pass alone, which running kernels were measured in.
+const FIRST: &[Figure] = &[
+    ("pass1_migrate_scanned", None, |c| c.migrate_scanned),
+    ("pass1_free_scanned", None, |c| c.free_scanned),
+    ("pass1_pages_migrated", None, |c| c.moved),
+    ("pass1_compact_stall", None, |c| c.stalls),
+    ("pass1_pgsteal_kswapd", None, |c| c.kswapd_reclaimed),
+    ("pass1_pgsteal_direct", None, |c| c.direct_reclaimed),
+    ("pass1_pgfault", None, |c| c.faults),
+];
+
+/// The figures of one side.
+pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
+    let mut run =
+        Run { label: side.label.clone(), settings: side.settings.clone(), ..Run::default() };
+    let mut put = |name: String, metric: Option<Metric>| {
+        if let Some(metric) = metric {
+            run.metrics.insert(name, metric);
+        }
+    };
+    for phase in 0..3 {
+        let values: Vec<f64> =
+            outcomes.iter().filter_map(|it| Some(it.phases.get(phase)?.success_pct())).collect();
+        for (of, value) in
+            [("mean", mean(&values)), ("min", least(&values)), ("max", most(&values))]
+        {
+            let name = format!("success{}_{of}_pct", phase + 1);
+            put(name, value.map(|value| Metric::once(value, Unit::Percent, Some(Better::Higher))));
+        }
+    }
+    let medians = |of: &dyn Fn(&Outcome) -> Option<f64>, unit, better| {
+        let values: Option<Vec<f64>> = outcomes.iter().map(of).collect();
+        Metric::of_rounds(&values?, unit, better)
+    };
+    let achievable = |outcome: &Outcome| {
+        least(&outcome.phases.iter().map(Pass::achievable_pct).collect::<Vec<_>>())
+    };
+    put("achievable_pct".into(), medians(&achievable, Unit::Percent, None));
+    for phase in 0..3 {
+        let name = format!("achieved{}_of_achievable_pct", phase + 1);
+        let share = |outcome: &Outcome| {
+            let pass = outcome.phases.get(phase)?;
+            let formable = pass.formable.min(pass.attempts).max(1);
+            Some(100.0 * pass.successes as f64 / formable as f64)
+        };
+        put(name, medians(&share, Unit::Percent, Some(Better::Higher)));
+    }
+    let examined = |outcome: &Outcome| Some(examined(outcome));
+    put("examined_per_huge_page".into(), medians(&examined, Unit::Ratio, Some(Better::Lower)));
+    let moved = |outcome: &Outcome| Some(outcome.counts.moved as f64 / successes(outcome));
+    put("migrated_per_huge_page".into(), medians(&moved, Unit::Ratio, Some(Better::Lower)));
+    for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)] {
+        let of = |outcome: &Outcome| quantile(&outcome.phases.first()?.latencies, share);
+        let name = if name == "p99" { "stall_p99_ns".into() } else { format!("alloc_{name}_ns") };
+        put(name, medians(&of, Unit::Nanos, Some(Better::Lower)));
+    }
+    let longest = |outcome: &Outcome| quantile(&outcome.phases.first()?.latencies, 1.0);
+    put("alloc_max_ns".into(), medians(&longest, Unit::Nanos, Some(Better::Lower)));
+    let seconds = |outcome: &Outcome| Some(outcome.phases.first()?.nanos as f64 / 1e9);
+    put("pass1_s".into(), medians(&seconds, Unit::Seconds, None));
+    for (name, better, of) in COUNTS {
+        let value = |outcome: &Outcome| Some(of(&outcome.counts) as f64);
+        put((*name).into(), medians(&value, Unit::Count, *better));
+    }
+    for (name, better, of) in FIRST {
+        let value = |outcome: &Outcome| Some(of(&outcome.phases.first()?.counts) as f64);
+        put((*name).into(), medians(&value, Unit::Count, *better));
+    }
+    run
+}
+
+/// Frames and headers that were looked at in the three passes, for each huge page.
+fn examined(outcome: &Outcome) -> f64 {
+    let sum = outcome.phases.iter().fold(Counts::default(), |sum, pass| sum + pass.counts);
+    (sum.migrate_scanned + sum.free_scanned + sum.headers) as f64 / successes(outcome)
+}
+
+fn successes(outcome: &Outcome) -> f64 {
+    outcome.phases.iter().map(|pass| pass.successes).sum::<u64>().max(1) as f64
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn least(values: &[f64]) -> Option<f64> {
+    values.iter().copied().min_by(f64::total_cmp)
+}
+
+fn most(values: &[f64]) -> Option<f64> {
+    values.iter().copied().max_by(f64::total_cmp)
+}
+
+/// The value that such a share of all is not above.
+fn quantile(values: &[u64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let nth = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(nth.clamp(1, sorted.len().max(1)) - 1).map(|&value| value as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_were_seen() {
+        let values: Vec<u64> = (1..=100).rev().collect();
+        assert_eq!(quantile(&values, 0.5), Some(50.0));
+        assert_eq!(quantile(&values, 0.99), Some(99.0));
+        assert_eq!(quantile(&values, 0.999), Some(100.0));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Files: their pages in the cache, and what the kernel keeps of each.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+};
+
+/// No frame, no object.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Names a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct FileId(pub(super) u32);
+
+/// One file.
+pub(super) struct File {
+    /// The slot of its first page.
+    first: u32,
+    /// Pages it may have.
+    pub(super) pages: u32,
+    /// Of these, in the cache.
+    pub(super) cached: Cell<u32>,
+    /// Slabs that its inode and its directory entry are in.
+    pub(super) inode: Cell<u32>,
+    pub(super) entry: Cell<u32>,
+    /// The same of the node that leads to its pages, while there are any.
+    pub(super) node: Cell<u32>,
+    /// Used since somebody last looked.
+    pub(super) used: Cell<bool>,
+    /// Somebody has it open for good: it stays known.
+    pub(super) pinned: Cell<bool>,
+}
+
+/// A page on its way to the store.
+#[derive(Clone, Copy)]
+pub(super) struct Write {
+    pub(super) ends: u64,
+    pub(super) file: FileId,
+    pub(super) index: u32,
+}
+
+/// All files.
+#[derive(Default)]
+pub(super) struct Files {
+    files: Vec<File>,
+    /// The frame of each page.
+    slots: Vec<Cell<u32>>,
+    /// Pages that became dirty, those that did so first in front; some are clean again, or gone.
+    pub(super) dirty: RefCell<VecDeque<(FileId, u32)>>,
+    pub(super) dirty_pages: Cell<u64>,
+    pub(super) writes: RefCell<VecDeque<Write>>,
+    /// Somebody is in want of clean pages.
+    pub(super) writers_wanted: Cell<bool>,
+    /// Files with an inode, those that were used longest ago in front.
+    pub(super) known: RefCell<VecDeque<FileId>>,
+    pub(super) cached_pages: Cell<u64>,
+    /// Objects that nobody needs any more, and that are freed when there is time.
+    pub(super) unneeded: RefCell<Vec<u32>>,
+}
+
+impl Files {
+    /// A file of up to `pages` pages, of which nothing is known.
+    pub(super) fn create(&mut self, pages: u32) -> FileId {
+        let first = self.slots.len() as u32;
+        self.slots.extend((0..pages).map(|_| Cell::new(NONE)));
+        self.files.push(File {
+            first,
+            pages,
+            cached: Cell::new(0),
+            inode: Cell::new(NONE),
+            entry: Cell::new(NONE),
+            node: Cell::new(NONE),
+            used: Cell::new(false),
+            pinned: Cell::new(false),
+        });
+        FileId(self.files.len() as u32 - 1)
+    }
+
+    pub(super) fn at(&self, file: FileId) -> &File {
+        &self.files[file.0 as usize]
+    }
+
+    /// The frame of a page, if it is in the cache.
+    pub(super) fn frame(&self, file: FileId, index: u32) -> Option<u32> {
+        Some(self.slot(file, index).get()).filter(|&frame| frame != NONE)
+    }
+
+    /// A page is in this frame from now on, where it was in none.
+    pub(super) fn insert(&self, file: FileId, index: u32, frame: u32) {
+        self.slot(file, index).set(frame);
+        let of = self.at(file);
+        of.cached.set(of.cached.get() + 1);
+        self.cached_pages.set(self.cached_pages.get() + 1);
+    }
+
+    /// A page is in another frame from now on.
+    pub(super) fn relocate(&self, file: FileId, index: u32, frame: u32) {
+        self.slot(file, index).set(frame);
+    }
+
+    /// A page is in no frame any more.
+    pub(super) fn remove(&self, file: FileId, index: u32) {
+        self.slot(file, index).set(NONE);
+        let of = self.at(file);
+        of.cached.set(of.cached.get() - 1);
+        if of.cached.get() == 0 && of.node.get() != NONE {
+            self.unneeded.borrow_mut().push(of.node.replace(NONE));
+        }
+        self.cached_pages.set(self.cached_pages.get() - 1);
+    }
+
+    fn slot(&self, file: FileId, index: u32) -> &Cell<u32> {
+        &self.slots[(self.at(file).first + index) as usize]
+    }
+}

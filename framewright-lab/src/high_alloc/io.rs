@@ -1,0 +1,223 @@
+//! Reading, writing and deleting files.
+
+#![allow(unsafe_code)]
+
+use framewright::{
+    MigrateType, Order, Request,
+    reclaim::{Abandoned, PageKind},
+};
+use framewright_sim::engine::Cpu;
+
+use super::{
+    files::{FileId, NONE, Write},
+    frames::{CLAIMED, DIRTY, GONE, Holds, WRITEBACK},
+    kernel::{Kernel, Token, pfn},
+    slab::Kind,
+};
+
+/// What a page costs that is copied to or from a program, in cycles.
+const COPY: u64 = 1_000;
+/// One frame in so many may be dirty before who writes more has to wait: Linux's `dirty_ratio` of 20 %.
+const DIRTY_SHARE: u64 = 5;
+/// From asking a store to its answer, and for each page: a solid-state disk of 500 MB/s.
+const LATENCY_NS: u64 = 90_000;
+const PAGE_NS: u64 = 8_192;
+/// Pages that are sent to the store at once.
+const SENT_AT_ONCE: usize = 256;
+
+/// There is no memory, whatever was tried.
+pub(super) struct OutOfMemory;
+
+impl<'m> Kernel<'_, 'm> {
+    /// Reads a file; until when that takes, if something had to be fetched from the store.
+    pub(super) fn read(
+        &self,
+        cpu: Cpu<'_>,
+        token: &mut Token<'_, 'm>,
+        file: FileId,
+    ) -> Result<Option<u64>, OutOfMemory> {
+        self.know(token, file)?;
+        let mut fetched = 0;
+        for index in 0..self.state.files.at(file).pages {
+            cpu.work(COPY);
+            match self.state.files.frame(file, index) {
+                Some(frame) => self.reclaim.lru().mark_accessed(cpu.id(), pfn(frame)),
+                None => {
+                    self.add_page(cpu, token, file, index, 0)?;
+                    fetched += 1;
+                }
+            }
+        }
+        let ready = cpu.now() + self.cycles(LATENCY_NS + fetched * PAGE_NS);
+        Ok((fetched > 0).then_some(ready))
+    }
+
+    /// Writes `pages` pages of a file; until when who does must wait, if too much is dirty.
+    pub(super) fn write(
+        &self,
+        cpu: Cpu<'_>,
+        token: &mut Token<'_, 'm>,
+        file: FileId,
+        pages: std::ops::Range<u32>,
+    ) -> Result<Option<u64>, OutOfMemory> {
+        self.know(token, file)?;
+        for index in pages {
+            cpu.work(COPY);
+            match self.state.files.frame(file, index) {
+                Some(frame) => self.set_dirty(file, index, frame),
+                None => self.add_page(cpu, token, file, index, DIRTY)?,
+            }
+        }
+        let files = &self.state.files;
+        let unwritten = files.dirty_pages.get() + files.writes.borrow().len() as u64;
+        let too_many = unwritten > self.memory.managed() / DIRTY_SHARE;
+        if too_many {
+            self.idle.wake_all(cpu);
+        }
+        Ok(too_many.then(|| cpu.now() + self.cycles(1_000_000)))
+    }
+
+    /// Deletes a file: its pages, and what is known of it.
+    pub(super) fn delete(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, file: FileId) {
+        self.truncate(cpu, token, file);
+        let of = self.state.files.at(file);
+        for object in [of.inode.replace(NONE), of.entry.replace(NONE)] {
+            if object != NONE {
+                self.free_object(object);
+            }
+        }
+    }
+
+    /// Gives up all pages of a file.
+    pub(super) fn truncate(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, file: FileId) {
+        for index in 0..self.state.files.at(file).pages {
+            if let Some(frame) = self.state.files.frame(file, index) {
+                cpu.work(self.state.costs.release);
+                self.drop_page(token, file, index, frame);
+            }
+        }
+        self.free_unneeded();
+    }
+
+    fn drop_page(&self, token: &mut Token<'_, 'm>, file: FileId, index: u32, frame: u32) {
+        let held = self.state.frames.at(frame);
+        if held.is(DIRTY) {
+            self.state.files.dirty_pages.update(|pages| pages - 1);
+        }
+        held.unmark(DIRTY | WRITEBACK);
+        self.state.files.remove(file, index);
+        if held.is(CLAIMED) {
+            held.mark(GONE);
+            return;
+        }
+        held.clear();
+        // SAFETY: the page is in no file any more, no page table ever mapped it, and reclaim cannot lock
+        // a frame that holds nothing.
+        let whose = unsafe { self.reclaim.lru().abandon(pfn(frame)) };
+        if whose == Abandoned::Yours {
+            // SAFETY: the frame was allocated as a block of order 0, and nobody has it any more.
+            let freed = unsafe { token.free_raw(pfn(frame), Order::ZERO) };
+            debug_assert_eq!(freed, Ok(()), "frame {frame}");
+        }
+    }
+
+    /// Sees to it that a file is known: that it has an inode, and an entry in its directory.
+    fn know(&self, token: &mut Token<'_, 'm>, file: FileId) -> Result<(), OutOfMemory> {
+        let of = self.state.files.at(file);
+        of.used.set(true);
+        if of.inode.get() == NONE {
+            let inode = self.new_object(token, Kind::Inode).ok_or(OutOfMemory)?;
+            of.inode.set(inode);
+            self.state.files.known.borrow_mut().push_back(file);
+        }
+        if of.entry.get() == NONE {
+            of.entry.set(self.new_object(token, Kind::Entry).ok_or(OutOfMemory)?);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that pages of a file can be found.
+    fn lead_to(&self, token: &mut Token<'_, 'm>, file: FileId) -> Result<(), OutOfMemory> {
+        let of = self.state.files.at(file);
+        if of.node.get() == NONE {
+            let node = self.new_object(token, Kind::Node).ok_or(OutOfMemory)?;
+            of.node.set(node);
+        }
+        Ok(())
+    }
+
+    fn add_page(
+        &self,
+        cpu: Cpu<'_>,
+        token: &mut Token<'_, 'm>,
+        file: FileId,
+        index: u32,
+        flags: u8,
+    ) -> Result<(), OutOfMemory> {
+        const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+        self.lead_to(token, file)?;
+        let Ok(block) = token.alloc(PAGE) else {
+            self.out_of_memory.update(|times| times + 1);
+            return Err(OutOfMemory);
+        };
+        let frame = block.into_raw().0.get() as u32;
+        cpu.work(self.state.costs.read);
+        self.state.frames.at(frame).set(Holds::Cached { file: file.0, index }, 0);
+        self.state.files.insert(file, index, frame);
+        if flags & DIRTY != 0 {
+            self.set_dirty(file, index, frame);
+        }
+        self.reclaim.lru().add(cpu.id(), pfn(frame), PageKind::File);
+        Ok(())
+    }
+
+    fn set_dirty(&self, file: FileId, index: u32, frame: u32) {
+        let held = self.state.frames.at(frame);
+        if !held.is(DIRTY) {
+            held.mark(DIRTY);
+            self.state.files.dirty_pages.update(|pages| pages + 1);
+            self.state.files.dirty.borrow_mut().push_back((file, index));
+        }
+    }
+
+    /// Sends pages to the store that became dirty first; whether there were any.
+    pub(super) fn write_back(&self, cpu: Cpu<'_>) -> bool {
+        let files = &self.state.files;
+        let begins = files.writes.borrow().back().map_or(0, |write| write.ends).max(cpu.now());
+        let mut sent = 0;
+        while sent < SENT_AT_ONCE {
+            let Some((file, index)) = files.dirty.borrow_mut().pop_front() else { break };
+            let Some(frame) = files.frame(file, index) else { continue };
+            let held = self.state.frames.at(frame);
+            if !held.is(DIRTY) {
+                continue;
+            }
+            if held.is(WRITEBACK) {
+                files.dirty.borrow_mut().push_back((file, index));
+                break;
+            }
+            cpu.work(self.state.costs.write);
+            held.unmark(DIRTY);
+            held.mark(WRITEBACK);
+            files.dirty_pages.update(|pages| pages - 1);
+            sent += 1;
+            let ends = begins + self.cycles(LATENCY_NS + sent as u64 * PAGE_NS);
+            files.writes.borrow_mut().push_back(Write { ends, file, index });
+        }
+        sent > 0
+    }
+
+    /// Hears of pages that are written by now.
+    pub(super) fn hear_of_writes(&self, cpu: Cpu<'_>) {
+        loop {
+            let write =
+                self.state.files.writes.borrow_mut().pop_front_if(|it| it.ends <= cpu.now());
+            let Some(Write { file, index, .. }) = write else { return };
+            let Some(frame) = self.state.files.frame(file, index) else { continue };
+            if self.state.frames.at(frame).is(WRITEBACK) {
+                self.state.frames.at(frame).unmark(WRITEBACK);
+                self.reclaim.written(cpu.id(), pfn(frame), Ok(()));
+            }
+        }
+    }
+}

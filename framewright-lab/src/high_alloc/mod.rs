@@ -1,0 +1,226 @@
+//! *stress-highalloc*: how many huge pages there are while a machine is busy, and when it is idle again.
+//!
+//! # Theory of operation
+//!
+//! Builders compile: each copies a tree of small files into the page cache, and then runs one compiler
+//! after the other, which reads sources and headers, uses anonymous memory, writes an object, and
+//! ends. So memory holds what movable pages cannot be had without: inodes and directory entries, page
+//! tables, stacks. A single thread asks for as many huge pages as make up 95 % of memory, one every
+//! 125 ms, and keeps them: twice while builders build ([`Phase::First`], [`Phase::Second`]), and once
+//! after they were killed, their trees deleted, and the cache was flushed ([`Phase::Idle`]).
+//!
+//! Here is the kernel around the library, as far as that matters: what each frame holds, a page cache,
+//! slabs, programs. It owns pages for reclaim and moves them for compaction, on simulated CPUs that the
+//! library runs on. What is achievable an oracle says, which asks the library nothing.
+//!
+//! | module    | job                                                             |
+//! |-----------|-----------------------------------------------------------------|
+//! | `frames`  | what each frame holds                                           |
+//! | `files`   | files: their pages in the cache, dirty ones, inodes in use      |
+//! | `slab`    | small objects of the kernel: what pollutes pageblocks           |
+//! | `kernel`  | what CPUs share                                                 |
+//! | `owner`   | reclaim's questions                                             |
+//! | `mover`   | compaction's                                                    |
+//! | `relief`  | what a request that is short of memory can have done            |
+//! | `io`      | reading, writing and deleting files                             |
+//! | `builder` | a program that compiles                                         |
+//! | `daemon`  | background reclaim, background compaction, writing back         |
+//! | `pass`    | asking for huge pages                                           |
+//! | `oracle`  | what is achievable                                              |
+//! | `run`     | one side, one seed: a machine and everything on it              |
+//! | `picture` | memory, a cell per pageblock                                     |
+//! | `outcome`, `figures` | what was counted, and what follows from it           |
+
+mod builder;
+mod daemon;
+mod figures;
+mod files;
+mod frames;
+mod io;
+mod kernel;
+mod mover;
+mod oracle;
+mod outcome;
+mod owner;
+mod pass;
+mod picture;
+mod relief;
+mod run;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use framewright_sim::machine::Spec;
+
+use crate::{
+    report::{Check, Run},
+    simulated::SimulationError,
+    workloads::Side,
+};
+use outcome::Outcome;
+pub use outcome::Phase;
+
+/// What a request for a huge page may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum Flags {
+    /// What a program's page may do: reclaim and compact, wake who does in the background.
+    #[default]
+    Default,
+    /// What a huge page may do that a fault would be glad of: one attempt, nobody is woken.
+    Thp,
+}
+
+impl Flags {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Thp => "thp",
+        }
+    }
+}
+
+/// The workload on a simulated machine.
+#[derive(Clone, Debug)]
+pub struct HighAlloc {
+    /// What requests may do.
+    pub flags: Flags,
+    /// The machine.
+    pub spec: Spec,
+    /// Its memory, in frames.
+    pub frames: u64,
+    /// A look: a fifth of the waiting.
+    pub quick: bool,
+    /// Memory is looked at now and then, for [`HighAllocResult::picture`].
+    pub watched: bool,
+}
+
+/// A side for people: its name, and what was set.
+fn label(side: &Side) -> String {
+    let settings = side.settings.iter().map(|(key, value)| format!(", {key}={value}"));
+    std::iter::once(side.label.clone()).chain(settings).collect()
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HighAllocResult {
+    /// One run per side, in their order.
+    pub runs: Vec<Run>,
+    /// Whether everything was in order at the end of every run.
+    pub checks: Vec<Check>,
+    /// What memory looked like with the first seed, as SVG, if it was watched.
+    pub picture: Option<String>,
+}
+
+impl HighAlloc {
+    /// The least memory in which it means anything, in frames: 256 MiB.
+    pub const LEAST_FRAMES: u64 = 256 << 8;
+
+    /// Runs every side with every seed, on as many threads as the host has CPUs. `progress` hears how
+    /// many of how many runs are done.
+    ///
+    /// # Errors
+    ///
+    /// [`SimulationError`]: it cannot be had, or something that always holds did not.
+    pub fn run(
+        &self,
+        sides: &[Side],
+        seeds: &[u64],
+        progress: &mut (dyn FnMut(u64, u64) + Send),
+    ) -> Result<HighAllocResult, SimulationError> {
+        let jobs: Vec<(usize, u64)> =
+            seeds.iter().flat_map(|&seed| (0..sides.len()).map(move |side| (side, seed))).collect();
+        let outcomes = self.run_all(sides, &jobs, progress)?;
+        let of = |turn: usize| -> Vec<Outcome> {
+            let mine = jobs.iter().zip(&outcomes).filter(|((side, _), _)| *side == turn);
+            mine.map(|(_, outcome)| outcome.clone()).collect()
+        };
+        let runs = sides.iter().enumerate().map(|(turn, side)| figures::run_of(side, &of(turn)));
+        let achievable = outcomes.iter().flat_map(|outcome| &outcome.phases);
+        let least = achievable.map(|phase| phase.achievable_pct()).fold(100.0, f64::min);
+        let picture = self.watched.then(|| {
+            let first = sides.iter().enumerate();
+            let seen = first.map(|(turn, side)| (label(side), of(turn).swap_remove(0).seen));
+            picture::draw(&self.title(), &seen.collect::<Vec<_>>())
+        });
+        Ok(HighAllocResult {
+            picture,
+            runs: runs.collect(),
+            checks: vec![
+                Check {
+                    name: "invariants".to_owned(),
+                    passed: true,
+                    detail: format!(
+                        "after each of {} runs nothing is claimed or isolated, and all frames are \
+                         where the kernel around the library thinks they are",
+                        jobs.len()
+                    ),
+                },
+                Check {
+                    name: "achievable".to_owned(),
+                    passed: self.quick || least >= 70.0,
+                    detail: format!(
+                        "at least {least:.1} % of the huge pages, by the oracle; 70 at least"
+                    ),
+                },
+            ],
+        })
+    }
+
+    /// Every side with one seed, a run for each.
+    pub(crate) fn run_each(&self, sides: &[Side], seed: u64) -> Result<Vec<Run>, SimulationError> {
+        let jobs: Vec<(usize, u64)> = (0..sides.len()).map(|side| (side, seed)).collect();
+        let outcomes = self.run_all(sides, &jobs, &mut |_, _| ())?;
+        let runs = sides.iter().zip(outcomes);
+        Ok(runs.map(|(side, outcome)| figures::run_of(side, &[outcome])).collect())
+    }
+
+    fn title(&self) -> String {
+        let (machine, mib) = (self.spec.name(), self.frames >> 8);
+        format!("high-alloc, flags {}, on {machine} with {mib} MiB", self.flags.name())
+    }
+
+    /// All jobs, each a side and a seed; outcomes in their order.
+    fn run_all(
+        &self,
+        sides: &[Side],
+        jobs: &[(usize, u64)],
+        progress: &mut (dyn FnMut(u64, u64) + Send),
+    ) -> Result<Vec<Outcome>, SimulationError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+        let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let total = jobs.len() as u64;
+        progress(0, total);
+        let progress = Mutex::new(progress);
+        let outcomes: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some(&(side, seed)) =
+                        jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
+                    {
+                        let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
+                        let outcome = run::run(self, &sides[side], seed);
+                        *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
+                        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                        (*progress.lock().expect("no other thread panicked"))(done, total);
+                    }
+                });
+            }
+        });
+        let taken = outcomes.into_iter().map(|cell| cell.into_inner().ok().flatten());
+        taken.map(|outcome| outcome.expect("every job was done")).collect()
+    }
+
+    /// One side, one seed.
+    #[cfg(test)]
+    fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, SimulationError> {
+        run::run(self, side, seed)
+    }
+}

@@ -1,0 +1,105 @@
+//! What a request that is short of memory can have done: reclaim, with the objects that go with it,
+//! and compaction.
+
+use framewright::{
+    CpuId, NodeId, Order, ZoneId, ZoneKind,
+    platform::{Captured, CompactPriority, Compacted, Need, Relief},
+};
+
+use super::{
+    files::NONE,
+    kernel::{Kernel, Woken},
+};
+
+impl Relief for Kernel<'_, '_> {
+    fn reclaims_in_background(&self) -> bool {
+        true
+    }
+
+    fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        let woken = self.woken.get();
+        self.woken.set(Woken { order: woken.order.max(order), highest, ..woken });
+        if self.reclaim.wake(node, order, highest) {
+            let cpu = self.current();
+            self.woken.set(Woken { due: cpu.now(), ..self.woken.get() });
+            self.idle.wake_all(cpu);
+        }
+    }
+
+    fn reclaim(&self, need: &Need, frames: u64) -> u64 {
+        let freed = self.reclaim.direct(need, frames);
+        self.shrink_objects(freed.max(frames));
+        freed
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
+        Some(self.reclaim.reclaimable(zone))
+    }
+
+    fn compact(
+        &self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
+    }
+}
+
+impl Kernel<'_, '_> {
+    /// As many of the known files are looked at as pages of the cache were reclaimed, in proportion; those
+    /// that were not used since, and have no page in the cache, are forgotten.
+    pub(super) fn shrink_objects(&self, reclaimed: u64) {
+        self.free_unneeded();
+        let files = &self.state.files;
+        let known = files.known.borrow().len() as u64;
+        let share = known * reclaimed * 1000 / files.cached_pages.get().max(reclaimed).max(1);
+        let debt = self.shrink_debt.get() + share;
+        self.shrink_debt.set(debt % 1000);
+        self.forget_files((debt / 1000).min(known));
+    }
+
+    /// Looks at the `count` files that were looked at longest ago.
+    fn forget_files(&self, count: u64) {
+        for _ in 0..count {
+            let Some(file) = self.state.files.known.borrow_mut().pop_front() else { return };
+            let of = self.state.files.at(file);
+            if of.inode.get() == NONE {
+                continue;
+            }
+            let kept = of.used.replace(false) || of.cached.get() > 0 || of.pinned.get();
+            if kept {
+                self.state.files.known.borrow_mut().push_back(file);
+                continue;
+            }
+            self.current().work(self.state.costs.release);
+            for object in [of.inode.replace(NONE), of.entry.replace(NONE)] {
+                if object != NONE {
+                    self.free_object(object);
+                }
+            }
+        }
+    }
+
+    /// Objects are freed that nobody needs any more.
+    pub(super) fn free_unneeded(&self) {
+        let objects = self.state.files.unneeded.take();
+        objects.into_iter().for_each(|object| self.free_object(object));
+    }
+
+    /// All files that nobody uses are forgotten.
+    pub(super) fn drop_objects(&self) {
+        self.free_unneeded();
+        for _ in 0..2 {
+            let known = self.state.files.known.borrow().len() as u64;
+            self.forget_files(known);
+        }
+    }
+
+    /// Everything that is clean leaves the cache.
+    pub(super) fn drop_pages(&self, cpu: CpuId) {
+        let node = self.node(cpu);
+        self.reclaim.lru().drain_all();
+        while self.reclaim.shrink_node(cpu, node, 1024) > 0 {}
+    }
+}

@@ -1,0 +1,131 @@
+//! Slabs: blocks that small objects of the kernel share. One object that stays keeps its block, and
+//! with it a pageblock.
+
+use std::cell::RefCell;
+
+use framewright::{Block, MigrateType, Order};
+
+/// Kinds of objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Inodes, some 1.1 KB each.
+    Inode,
+    /// Directory entries, 192 bytes.
+    Entry,
+    /// Nodes of the tree in which the cache finds the pages of a file, 576 bytes.
+    Node,
+    /// Whatever else a process needs, half a kilobyte.
+    Other,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Inode, Self::Entry, Self::Node, Self::Other];
+
+    /// The order of a slab, and how many objects it holds: as ext4_inode_cache, dentry,
+    /// radix_tree_node and kmalloc-512 have them.
+    pub(super) const fn shape(self) -> (u8, u16) {
+        match self {
+            Self::Inode => (3, 27),
+            Self::Entry => (0, 21),
+            Self::Node => (2, 28),
+            Self::Other => (2, 32),
+        }
+    }
+
+    pub(super) const fn migratetype(self) -> MigrateType {
+        match self {
+            Self::Inode | Self::Entry | Self::Node => MigrateType::Reclaimable,
+            Self::Other => MigrateType::Unmovable,
+        }
+    }
+
+    pub(super) fn order(self) -> Order {
+        Order::new(self.shape().0).unwrap_or(Order::ZERO)
+    }
+}
+
+struct Slab<'m> {
+    block: Option<Block<'m>>,
+    kind: Kind,
+    used: u16,
+    /// On the list of those with room.
+    listed: bool,
+}
+
+/// All slabs.
+#[derive(Default)]
+pub(super) struct Slabs<'m> {
+    slabs: RefCell<Vec<Slab<'m>>>,
+    unused: RefCell<Vec<u32>>,
+    /// Slabs with room, by kind; some have gone.
+    partial: [RefCell<Vec<u32>>; Kind::ALL.len()],
+}
+
+impl<'m> Slabs<'m> {
+    /// Room for an object in a slab that is there: which.
+    pub(super) fn take(&self, kind: Kind) -> Option<u32> {
+        let mut partial = self.partial[kind as usize].borrow_mut();
+        let mut slabs = self.slabs.borrow_mut();
+        while let Some(&at) = partial.last() {
+            let slab = &mut slabs[at as usize];
+            let (_, per) = kind.shape();
+            let fits = slab.block.is_some() && slab.kind == kind && slab.used < per;
+            if fits {
+                slab.used += 1;
+            }
+            if !fits || slab.used == per {
+                slab.listed = false;
+                partial.pop();
+            }
+            if slab.block.is_none() {
+                self.unused.borrow_mut().push(at);
+            }
+            if fits {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// A new slab in `block`, from which an object is taken.
+    pub(super) fn grow(&self, kind: Kind, block: Block<'m>) -> u32 {
+        let mut slabs = self.slabs.borrow_mut();
+        let slab = Slab { block: Some(block), kind, used: 1, listed: true };
+        let at = match self.unused.borrow_mut().pop() {
+            Some(at) => {
+                slabs[at as usize] = slab;
+                at
+            }
+            None => {
+                slabs.push(slab);
+                slabs.len() as u32 - 1
+            }
+        };
+        self.partial[kind as usize].borrow_mut().push(at);
+        at
+    }
+
+    /// An object is gone; the block of its slab, if that was the last.
+    pub(super) fn put(&self, at: u32) -> Option<Block<'m>> {
+        let mut slabs = self.slabs.borrow_mut();
+        let slab = &mut slabs[at as usize];
+        slab.used -= 1;
+        if slab.used == 0 {
+            // Its entry among those with room is found stale later; until then the number is not reused.
+            if !slab.listed {
+                self.unused.borrow_mut().push(at);
+            }
+            return slab.block.take();
+        }
+        if !slab.listed {
+            slab.listed = true;
+            self.partial[slab.kind as usize].borrow_mut().push(at);
+        }
+        None
+    }
+
+    /// Everything, when all is over.
+    pub(super) fn dissolve(&self) -> Vec<Block<'m>> {
+        self.slabs.borrow_mut().iter_mut().filter_map(|slab| slab.block.take()).collect()
+    }
+}

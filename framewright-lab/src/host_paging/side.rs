@@ -1,0 +1,224 @@
+//! One side: a memory, a page cache, files; and a round on them.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn, Planes, Tuning};
+use framewright_host::{
+    Backing, HostMachine, Metadata,
+    paging::{FileId, FileStore, PageCache, Pager, PagingError},
+};
+use tempfile::NamedTempFile;
+
+use super::{
+    HostPaging, HostPagingError,
+    moment::{Interval, Moment},
+};
+use crate::{
+    record::Shootdowns,
+    workloads::{Side, mmap_read::Readers},
+};
+
+/// Pages that are read at once, as the kernel does for a file of which nobody said anything.
+const READAHEAD: u32 = 32;
+
+/// What a side's memory is made in.
+pub(super) struct Books {
+    tuning: Tuning,
+    metadata: Metadata,
+    /// Pages that each reader has before it.
+    each: u32,
+}
+
+/// A side.
+pub(super) struct Open<'b> {
+    memory: Memory<'b, HostMachine>,
+    cache: PageCache,
+    _files: Vec<NamedTempFile>,
+    direct: bool,
+    each: u32,
+    /// How far readers are.
+    next: u32,
+    /// Words that were not what their file holds.
+    wrong: AtomicU64,
+}
+
+fn config<'c>(tuning: Tuning, map: &'c [MemoryRange], cpus: u16) -> Config<'c> {
+    Config { tuning, planes: Planes { lru: true, ..Planes::default() }, ..Config::new(map, cpus) }
+}
+
+/// Readers, and who reclaims in the background.
+fn cpus(paging: &HostPaging) -> u16 {
+    paging.readers.saturating_add(1)
+}
+
+impl Books {
+    pub(super) fn new(
+        paging: &HostPaging,
+        side: &Side,
+        each: u32,
+    ) -> Result<Self, HostPagingError> {
+        let range = FrameRange::new(Pfn::new(0), Pfn::new(paging.frames));
+        let map: Vec<MemoryRange> = range.into_iter().map(MemoryRange::from).collect();
+        let layout = Layout::new::<HostMachine>(&config(side.tuning, &map, cpus(paging)))
+            .map_err(|reason| HostPagingError::Init { frames: paging.frames, reason })?;
+        Ok(Self { tuning: side.tuning, metadata: Metadata::for_layout(&layout)?, each })
+    }
+
+    pub(super) fn open(&mut self, paging: &HostPaging) -> Result<Open<'_>, HostPagingError> {
+        let frames = paging.frames;
+        let machine = HostMachine::builder()
+            .frames(frames)
+            .cpus(cpus(paging))
+            .backing(Backing::MetadataOnly)
+            .build()?;
+        let mut cache = PageCache::new(&machine)?;
+        let (count, pages) = match paging.work.readers {
+            Readers::Processes => (paging.readers, self.each),
+            Readers::Threads => (1, self.each * u32::from(paging.readers)),
+        };
+        let (mut files, mut direct) = (Vec::new(), true);
+        for _ in 0..count {
+            let refused = |reason| HostPagingError::File { pages, reason };
+            let file = NamedTempFile::with_prefix("framewright-").map_err(refused)?;
+            file.as_file().set_len(u64::from(pages) * 4096).map_err(refused)?;
+            let store = FileStore::open(file.path()).map_err(refused)?;
+            direct &= store.is_direct();
+            cache.add(Box::new(store), pages, READAHEAD)?;
+            files.push(file);
+        }
+        let map = [machine.frames().into()];
+        let config = config(self.tuning, &map, machine.cpus());
+        let memory = Memory::new(machine, &config, self.metadata.as_mut())
+            .map_err(|reason| HostPagingError::Init { frames, reason })?;
+        let (each, wrong) = (self.each, AtomicU64::new(0));
+        Ok(Open { memory, cache, _files: files, direct, each, next: 0, wrong })
+    }
+}
+
+impl Open<'_> {
+    /// Every reader reads its next `share` pages.
+    pub(super) fn round(
+        &mut self,
+        paging: &HostPaging,
+        share: u32,
+        counter: Option<&Shootdowns>,
+    ) -> Result<Interval, HostPagingError> {
+        let (first, end) = (self.next, self.next.saturating_add(share).min(self.each));
+        self.next = end;
+        let this = &*self;
+        let moment = || Moment::now(&this.memory, &this.cache, counter);
+        let result = Pager::run(&this.memory, &this.cache, |pager| {
+            let start = Barrier::new(usize::from(paging.readers) + 1);
+            let over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                if paging.readers == 1 {
+                    scope.spawn(|| {
+                        while !over.load(Relaxed) {
+                            std::hint::spin_loop();
+                        }
+                    });
+                }
+                let readers: Vec<_> = (0..paging.readers)
+                    .map(|reader| {
+                        let (place, start) = (this.place(paging, reader), &start);
+                        scope.spawn(move || this.read(pager, place, first..end, start))
+                    })
+                    .collect();
+                // All are there; what is counted begins; they do.
+                start.wait();
+                let before = moment();
+                start.wait();
+                let ended: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+                let after = moment();
+                over.store(true, Relaxed);
+                for result in ended {
+                    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                }
+                let pages = u64::from(end - first) * u64::from(paging.readers);
+                Ok::<_, PagingError>(after.since(&before, pages, pager.stalls()))
+            })
+        });
+        Ok(result??)
+    }
+
+    /// The file of a reader, and the page of it that its part begins with.
+    fn place(&self, paging: &HostPaging, reader: u16) -> (FileId, u32) {
+        let mut files = self.cache.files();
+        let (nth, first) = match paging.work.readers {
+            Readers::Processes => (usize::from(reader), 0),
+            Readers::Threads => (0, u32::from(reader) * self.each),
+        };
+        (files.nth(nth).expect("a file for each reader"), first)
+    }
+
+    /// Reads every word of some pages.
+    fn read(
+        &self,
+        pager: &Pager<'_, '_>,
+        (file, offset): (FileId, u32),
+        pages: std::ops::Range<u32>,
+        start: &Barrier,
+    ) -> Result<(), PagingError> {
+        let me = pager.register();
+        // Whoever cannot register must not keep the others waiting.
+        start.wait();
+        start.wait();
+        let me = me?;
+        let mut seat = pager.seat(&me)?;
+        for page in pages {
+            let reading = seat.read(file, offset + page)?;
+            // The file is one hole.
+            if reading.words().fold(0, |all, word| all | word) != 0 {
+                let wrong = reading.words().filter(|&word| word != 0).count();
+                self.wrong.fetch_add(wrong as u64, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// How the kernel is told, and whether its page cache is left out.
+    pub(super) fn note(&self) -> String {
+        let cached = if self.direct { "past" } else { "through" };
+        format!(
+            "pages are given up by {}; files are read {cached} the kernel's page cache",
+            self.cache.giving_up()
+        )
+    }
+
+    pub(super) fn wrong_words(&self) -> u64 {
+        self.wrong.load(Relaxed)
+    }
+
+    /// Gives everything back, and looks whether that is all.
+    pub(super) fn close(&mut self) -> Result<(), String> {
+        let (memory, cache) = (&self.memory, &self.cache);
+        let in_memory = || cache.files().map(|file| cache.in_memory(file)).sum::<u64>();
+        let most = in_memory();
+        let cleared = Pager::run(memory, cache, |pager| {
+            let me = pager.register()?;
+            pager.seat(&me)?.clear_away()
+        });
+        cleared.and_then(|cleared| cleared).map_err(|error| error.to_string())?;
+        memory.drain_all();
+        memory.check().map_err(|violation| violation.to_string())?;
+        if let Some(Err(violation)) = memory.lru().map(|lru| lru.check()) {
+            return Err(violation.to_string());
+        }
+        let (free, managed, left) = (memory.free(), memory.managed(), in_memory());
+        if most > managed || left > 0 {
+            return Err(format!(
+                "the kernel had {most} pages in memory for {managed} frames, and {left} in the end"
+            ));
+        }
+        if free != managed {
+            return Err(format!("{free} of {managed} frames came back"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+use super::*;
+use crate::workloads::mmap_read::Readers;
+use framewright::{Tuning, tuning::FlushBatching};
+use indexmap::IndexMap;
+
+fn side(batching: FlushBatching) -> Side {
+    let mut tuning = Tuning::default();
+    tuning.tlb.batching = batching;
+    Side { label: format!("{batching:?}"), tuning, settings: IndexMap::new() }
+}
+
+fn paging(readers: Readers, count: u16) -> HostPaging {
+    let work = MmapRead { times: 3, ..MmapRead::new(readers) };
+    HostPaging { work, readers: count, frames: 16 << 8, rounds: 2 }
+}
+
+#[test]
+fn real_files_are_read_and_batches_save_calls() {
+    for (readers, count) in [(Readers::Processes, 2), (Readers::Threads, 2), (Readers::Threads, 1)]
+    {
+        let sides = [side(FlushBatching::Off), side(FlushBatching::All)];
+        let mut told = Vec::new();
+        let mut tell = |done, total| told.push((done, total));
+        let result = paging(readers, count).run(&sides, &mut tell).unwrap();
+        assert_eq!(told.last(), Some(&(6, 6)));
+        assert!(result.checks.iter().all(|check| check.passed), "{:?}", result.checks);
+        let [off, all] = &result.runs[..] else { panic!() };
+        let of = |run: &Run, name: &str| run.metrics[name].median;
+        for run in [off, all] {
+            assert_eq!(of(run, "pages"), 4096.0);
+            assert!(of(run, "evicted") > 3000.0, "{run:?}");
+        }
+        // Somebody reclaims in the background while counters are read.
+        let [one, many] = [off, all].map(|run| of(run, "unmaps_per_flush"));
+        assert!((0.99..=1.01).contains(&one) && many > 8.0, "{one} {many}");
+    }
+}
+
+#[test]
+fn too_little_memory_is_refused_with_what_would_do() {
+    let small = HostPaging { frames: 512, ..paging(Readers::Threads, 2) };
+    let error = small.run(&[side(FlushBatching::Off)], &mut |_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("--memory 48MiB"), "{error}");
+}

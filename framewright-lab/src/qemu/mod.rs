@@ -1,0 +1,106 @@
+//! The kernel of `kernel/` on emulated machines: built, booted, listened to.
+//!
+//! A run of a workload is a few *boots* for each side of a comparison. One says how fast it is under
+//! emulation; another, under `-icount`, counts instructions, which is the same on every host, on any
+//! day. Their figures are put together: a boot that counts has no times worth telling, and the other
+//! no counts of instructions.
+//!
+//! | module | job |
+//! |---|---|
+//! | `spec` | what is emulated |
+//! | `build` | the kernel, from its sources |
+//! | `boot` | one run of QEMU, and what it prints |
+//! | `error` | what can go wrong |
+
+mod boot;
+mod build;
+mod error;
+mod spec;
+
+use crate::{
+    report::{Check, Run, Verdict},
+    workloads::Side,
+};
+
+pub use boot::Clock;
+pub use error::QemuError;
+pub use spec::QemuSpec;
+
+/// What the kernel is to run.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// Name of the workload.
+    pub workload: &'static str,
+    /// Its boots: what the machine's clock counts, and words of the command line.
+    pub boots: Vec<(Clock, Vec<String>)>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Result {
+    /// A run for each side.
+    pub runs: Vec<Run>,
+    /// What the kernel checked; of a boot that failed something, that.
+    pub checks: Vec<Check>,
+}
+
+/// Builds the kernel and boots it, for each side in turn. `tell` hears how much is done of how much,
+/// in thousandths.
+///
+/// # Errors
+///
+/// See [`QemuError`]. A check that fails is none.
+pub fn run(
+    spec: &QemuSpec,
+    work: &Work,
+    sides: &[Side],
+    tell: &mut dyn FnMut(u64, u64),
+) -> std::result::Result<Result, QemuError> {
+    boot::look_for_qemu()?;
+    let kernel = build::kernel()?;
+    let steps = work.boots.len() * sides.len();
+    let mut runs: Vec<Run> = Vec::new();
+    let mut checks = Vec::new();
+    for (at, side) in sides.iter().enumerate() {
+        let mut run =
+            Run { label: side.label.clone(), settings: side.settings.clone(), ..Run::default() };
+        for (number, (clock, words)) in work.boots.iter().enumerate() {
+            let step = at * work.boots.len() + number;
+            let settings = side.settings.iter().map(|(key, value)| format!("set={key}={value}"));
+            let words: Vec<String> = std::iter::once(format!("workload={}", work.workload))
+                .chain(words.iter().cloned())
+                .chain(settings)
+                .collect();
+            let report = boot::boot(spec, &kernel, *clock, &words, &mut |part| {
+                tell(((step as f64 + part) * 1000.0) as u64, steps as u64 * 1000);
+            })?;
+            checks = worse(checks, report.verdict.checks);
+            for (name, metric) in report.runs.into_iter().flat_map(|run| run.metrics) {
+                run.metrics.entry(name).or_insert(metric);
+            }
+        }
+        runs.push(run);
+    }
+    Ok(Result { runs, checks })
+}
+
+/// Of two lists of checks the one in which something failed, or else the first that there was.
+fn worse(before: Vec<Check>, now: Vec<Check>) -> Vec<Check> {
+    let failed = !Verdict::of(now.clone()).passed;
+    if before.is_empty() || (failed && Verdict::of(before.clone()).passed) { now } else { before }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_check_is_what_is_told() {
+        let checks =
+            |passed, detail: &str| vec![Check { name: "x".into(), passed, detail: detail.into() }];
+        assert_eq!(worse(vec![], checks(true, "first"))[0].detail, "first");
+        assert_eq!(worse(checks(true, "first"), checks(true, "then"))[0].detail, "first");
+        assert_eq!(worse(checks(true, "first"), checks(false, "then"))[0].detail, "then");
+        assert_eq!(worse(checks(false, "first"), checks(false, "then"))[0].detail, "first");
+    }
+}

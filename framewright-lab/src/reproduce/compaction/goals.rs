@@ -1,0 +1,99 @@
+//! What has to hold besides agreement.
+
+use super::{
+    BANDS,
+    trials::{ALL, INDEX, Outcome, UNREPAIRED},
+    workload,
+};
+use crate::{
+    high_alloc::Flags,
+    report::{Check, decimal},
+};
+
+const SUCCESS: [&str; 3] = ["success1_mean_pct", "success2_mean_pct", "success3_mean_pct"];
+const ACHIEVED: [&str; 3] =
+    ["achieved1_of_achievable_pct", "achieved2_of_achievable_pct", "achieved3_of_achievable_pct"];
+
+/// What the index has to achieve of what is achievable, in percent.
+const LEAST: [(Flags, [f64; 3]); 2] =
+    [(Flags::Default, [90.0, 90.0, 97.0]), (Flags::Thp, [80.0, 80.0, 97.0])];
+
+pub(super) fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
+    let check = |what: &str, passed: bool, detail: String| Check {
+        name: format!("{}: {what}", workload(flags)),
+        passed,
+        detail,
+    };
+    let (one, percent) = (|value: f64| decimal(value, 1), "%");
+    let mut checks = Vec::new();
+    let bands = BANDS.iter().find(|(of, _)| *of == flags).map(|(_, bands)| bands);
+    for (metric, &(least, most)) in SUCCESS.iter().zip(bands.into_iter().flatten()) {
+        let ours = outcome.mean(ALL, metric);
+        checks.push(check(
+            &format!("all, {metric}, in the band of running kernels"),
+            (least..=most).contains(&ours),
+            format!("{} {percent} ({least} to {most})", one(ours)),
+        ));
+    }
+    let gains = SUCCESS.map(|metric| outcome.mean(ALL, metric) - outcome.mean(UNREPAIRED, metric));
+    checks.push(check(
+        "all beats unrepaired in every phase",
+        gains.iter().all(|&gain| gain > 0.0),
+        format!("by {} points", gains.map(one).join(", ")),
+    ));
+    let goals = LEAST.iter().find(|(of, _)| *of == flags).map(|(_, goals)| goals);
+    for (metric, &least) in ACHIEVED.iter().zip(goals.into_iter().flatten()) {
+        let ours = outcome.mean(INDEX, metric);
+        checks.push(check(
+            &format!("index, {metric}"),
+            ours >= least,
+            format!("{} {percent} (at least {least})", one(ours)),
+        ));
+    }
+    let of = |setting, metric| outcome.mean(setting, metric);
+    let (all, index) = (of(ALL, "examined_per_huge_page"), of(INDEX, "examined_per_huge_page"));
+    checks.push(check(
+        "index looks at a 50th of what all looks at",
+        index * 50.0 <= all,
+        format!(
+            "{} and {} per huge page: a {}th",
+            one(all),
+            one(index),
+            one(all / index.max(1e-9))
+        ),
+    ));
+    let (all, index) = (of(ALL, "migrated_per_huge_page"), of(INDEX, "migrated_per_huge_page"));
+    checks.push(check(
+        "index moves no more pages than all",
+        index <= all,
+        format!("{} and {} per huge page", one(all), one(index)),
+    ));
+    if flags == Flags::Default {
+        let longest = outcome.most(INDEX, "alloc_max_ns") / 1e6;
+        checks.push(check(
+            "index, the longest allocation of the first pass",
+            longest <= 10.0,
+            format!("{} ms (at most 10)", decimal(longest, 2)),
+        ));
+    }
+    checks
+}
+
+/// What each repair is worth.
+pub(super) fn findings(flags: Flags, outcome: &Outcome) -> Vec<String> {
+    const NAMES: [&str; 4] =
+        ["reset before read", "detect meeting", "unmarked types", "reset on meeting"];
+    let share = |(nth, name): (usize, &&str)| {
+        let gain = |metric| outcome.mean(nth + 1, metric) - outcome.mean(nth, metric);
+        let points = SUCCESS.map(|metric| format!("{:+.1}", gain(metric)));
+        let before = outcome.mean(nth, "migrate_scanned").max(1.0);
+        let scans = outcome.mean(nth + 1, "migrate_scanned") / before;
+        format!("{name} {} (scans {} times)", points.join("/"), decimal(scans, 2))
+    };
+    let shares: Vec<String> = NAMES.iter().enumerate().map(share).collect();
+    vec![format!(
+        "{}: each repair's own share, in points of success in the three passes: {}",
+        workload(flags),
+        shares.join("; ")
+    )]
+}

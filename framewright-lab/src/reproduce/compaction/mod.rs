@@ -1,0 +1,173 @@
+//! *compaction* (2013): scanners that read their cached positions before these were reset, did not notice
+//! that they had met, and marked pageblocks for the wrong reason; each of which was repaired.
+//!
+//! | module   | job                                                  |
+//! |----------|------------------------------------------------------|
+//! | this one | what was published, and what running kernels counted |
+//! | `trials` | what is run: flags, repairs, methods                 |
+//! | `goals`  | what has to hold besides agreement                   |
+
+mod goals;
+mod trials;
+
+use super::pairs::Steps;
+use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
+use crate::{
+    high_alloc::Flags,
+    report::{Better, Published, Quantity, Reference, Role, Row, Unit},
+};
+use trials::{ALL, MACHINE, PAIRS, SETTINGS, UNREPAIRED};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "compaction",
+    title: "repair what made compaction give up early (2013)",
+    question: "\
+high-alloc: 95 % of memory is asked for in huge pages, one every 125 ms, while builders compile
+(success1, success2), and when they are gone (success3); 1 GiB, 4 CPUs. Requests are those of programs
+(high-alloc-default), or those of transparent huge pages, which try once and wake nobody
+(high-alloc-thp). Settings are those of the published series, one repair after the other:
+  unrepaired         by scanners, every repair switched off
+  + reset before     cached positions are reset before they are read
+  + meeting          the free scanner says how far it came: that scanners have met is noticed
+  + types            pageblocks that are left alone for their type are not marked to be skipped
+  all                positions are reset as soon as the scanners have met
+  index              by index, which is the default
+What was published had 4 GiB, and no background compaction; running kernels had 1 GiB and 4 CPUs.
+A seed takes some minutes: every setting with both kinds of requests.",
+    run,
+};
+
+const SOURCE: &str = "mm: compaction: fix problems that made it give up early (Linux 3.14), \
+                      stress-highalloc, means of 10 iterations";
+const THEIRS: &str = "4 GB, x86-64, 3.13-rc2";
+const KERNEL: &str = "Linux 6.1 and 6.12, 1 GiB, 4 CPUs in QEMU: the middle of their band";
+
+/// What is shown of every pair.
+const FIGURES: [&str; 10] = [
+    "success1_mean_pct",
+    "success2_mean_pct",
+    "success3_mean_pct",
+    "migrate_scanned",
+    "free_scanned",
+    "pages_migrated",
+    "compact_stall",
+    "examined_per_huge_page",
+    "migrated_per_huge_page",
+    "alloc_max_ns",
+];
+
+/// Figures that are no counts.
+const MODELLED: [&str; 1] = ["alloc_max_ns"];
+
+fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
+    let mut steps = Steps::new(2 * SETTINGS * plan.seeds.len(), tell);
+    let mut results = Results { rows: rows(), ..Results::default() };
+    for flags in [Flags::Default, Flags::Thp] {
+        let outcome = trials::run(flags, plan, &mut steps)?;
+        let workload = workload(flags);
+        for (subject, before, after) in PAIRS {
+            for metric in FIGURES {
+                let key = Key { workload, machine: MACHINE, subject, metric };
+                let sides = outcome.sides(before, after, metric);
+                if MODELLED.contains(&metric) {
+                    results.modelled(key, sides, None);
+                } else {
+                    results.measured(key, sides);
+                }
+            }
+        }
+        for metric in &FIGURES[..3] {
+            let key = Key { workload, machine: MACHINE, subject: LEVEL, metric };
+            results.measured(key, outcome.sides(UNREPAIRED, ALL, metric));
+        }
+        if !plan.quick {
+            results.checks.extend(goals::goals(flags, &outcome));
+        }
+        results.findings.extend(goals::findings(flags, &outcome));
+        results.runs.extend(outcome.runs());
+    }
+    results.rows.sort_by_key(place);
+    Ok(results)
+}
+
+/// What rows call the workload.
+fn workload(flags: Flags) -> &'static str {
+    match flags {
+        Flags::Default => "high-alloc-default",
+        Flags::Thp => "high-alloc-thp",
+    }
+}
+
+/// The subject of rows whose figures, not their change, are judged.
+const LEVEL: &str = "unrepaired, all: level";
+
+fn place(row: &Row) -> (bool, usize, usize) {
+    let subjects: Vec<&str> = [LEVEL].into_iter().chain(PAIRS.map(|(name, _, _)| name)).collect();
+    let at = |names: &[&str], name: &str| names.iter().position(|&it| it == name);
+    (
+        row.workload == workload(Flags::Thp),
+        at(&subjects, &row.subject).unwrap_or(usize::MAX),
+        at(&FIGURES, &row.metric).unwrap_or(usize::MAX),
+    )
+}
+
+/// What was published: unrepaired, with the second repair, with all.
+const PUBLISHED: [(Flags, [[f64; 3]; 3]); 2] = [
+    (Flags::Default, [[27.5, 26.4, 76.7], [45.5, 47.3, 86.2], [46.3, 48.1, 86.0]]),
+    (Flags::Thp, [[19.2, 19.3, 66.3], [29.2, 32.2, 85.6], [32.8, 35.7, 83.5]]),
+];
+
+/// Success of running kernels in percent: the least and the most of some runs.
+pub(super) const BANDS: [(Flags, [(f64, f64); 3]); 2] = [
+    (Flags::Default, [(82.0, 86.0), (82.0, 86.0), (84.0, 91.0)]),
+    (Flags::Thp, [(25.0, 48.0), (25.0, 48.0), (84.0, 91.0)]),
+];
+
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let (_, meeting, all) = (PAIRS[0].0, PAIRS[1].0, PAIRS[2].0);
+    for (flags, [before, second, last]) in PUBLISHED {
+        let row = |subject, metric, unit, better, before, after| {
+            Key { workload: workload(flags), machine: MACHINE, subject, metric }
+                .row(EXPERIMENT.name, unit, Some(better))
+                .published(Published::sides(before, after, THEIRS, SOURCE))
+        };
+        for phase in 0..3 {
+            let metric = FIGURES[phase];
+            let percent = |subject, after| {
+                row(subject, metric, Unit::Percent, Better::Higher, before[phase], after)
+            };
+            rows.extend([percent(meeting, second[phase]), percent(all, last[phase])]);
+        }
+        if flags == Flags::Default {
+            for (subject, after) in [(meeting, 154e6), (all, 159e6)] {
+                rows.push(row(subject, "migrate_scanned", Unit::Count, Better::Lower, 42e6, after));
+            }
+        }
+    }
+    for (flags, bands) in BANDS {
+        for (metric, (least, most)) in FIGURES.into_iter().zip(bands) {
+            let key = Key { workload: workload(flags), machine: MACHINE, subject: LEVEL, metric };
+            rows.push(
+                key.row(EXPERIMENT.name, Unit::Percent, Some(Better::Higher))
+                    .kernel(None, f64::midpoint(least, most), KERNEL)
+                    .judged(Quantity::After, Reference::Kernel)
+                    .role(Role::Predicted),
+            );
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_tables_and_the_kernels_bands_have_rows() {
+        let rows = rows();
+        assert_eq!(rows.len(), 2 * 6 + 2 + 6);
+        assert!(rows.iter().all(|row| row.published.is_some() != row.kernel.is_some()));
+        assert_eq!((UNREPAIRED, trials::INDEX), (0, SETTINGS - 1));
+    }
+}

@@ -1,0 +1,151 @@
+//! What is run: flags, repairs, methods.
+
+use framewright::{Tuning, tuning::CompactMethod};
+use framewright_sim::machine::Spec;
+use indexmap::IndexMap;
+
+use crate::{
+    high_alloc::{Flags, HighAlloc},
+    report::{Metric, Run, Sides},
+    reproduce::{Plan, ReproduceError, pairs},
+    workloads::Side,
+};
+
+pub(super) const MACHINE: &str = "uniform:4";
+/// 1 GiB.
+const FRAMES: u64 = 1 << 18;
+
+/// Settings, in this order.
+pub(super) const SETTINGS: usize = 6;
+pub(super) const UNREPAIRED: usize = 0;
+pub(super) const ALL: usize = 4;
+pub(super) const INDEX: usize = 5;
+
+const LABELS: [&str; SETTINGS] =
+    ["unrepaired", "+ reset before", "+ meeting", "+ types", "all", "index"];
+
+/// What rows compare: a name, and the settings before and after.
+pub(super) const PAIRS: [(&str, usize, usize); 6] = [
+    ("unrepaired, + reset before", UNREPAIRED, 1),
+    ("unrepaired, + meeting", UNREPAIRED, 2),
+    ("unrepaired, all", UNREPAIRED, ALL),
+    ("+ meeting, + types", 2, 3),
+    ("+ types, all", 3, ALL),
+    ("all, index", ALL, INDEX),
+];
+
+/// The settings of one side.
+fn side(setting: usize) -> Side {
+    let mut tuning = Tuning::default();
+    let mut settings = IndexMap::new();
+    let repair = &mut tuning.compact.repair;
+    repair.reset_before_read = setting >= 1;
+    repair.detect_meeting = setting >= 2;
+    repair.unmarked_types = setting >= 3;
+    repair.reset_on_meeting = setting >= 4;
+    tuning.compact.method = CompactMethod::Index;
+    if setting != INDEX {
+        tuning.compact.method = CompactMethod::Scan;
+        let on = |on| if on { "on" } else { "off" };
+        for (name, at) in [
+            ("reset_before_read", 1),
+            ("detect_meeting", 2),
+            ("unmarked_types", 3),
+            ("reset_on_meeting", 4),
+        ] {
+            settings.insert(format!("compact.repair.{name}"), on(setting >= at).to_owned());
+        }
+    }
+    let method = if setting == INDEX { "index" } else { "scan" };
+    settings.insert("compact.method".to_owned(), method.to_owned());
+    Side { label: LABELS[setting].to_owned(), tuning, settings }
+}
+
+/// What came of all settings, one run per seed.
+pub(super) struct Outcome {
+    runs: Vec<Vec<Run>>,
+    flags: Flags,
+}
+
+/// Runs all settings with every seed.
+pub(super) fn run(
+    flags: Flags,
+    plan: &Plan,
+    steps: &mut pairs::Steps<'_, '_>,
+) -> Result<Outcome, ReproduceError> {
+    let cpus = MACHINE.strip_prefix("uniform:").and_then(|cpus| cpus.parse().ok()).unwrap_or(4);
+    let work = HighAlloc {
+        flags,
+        spec: Spec::uniform(cpus)?,
+        frames: FRAMES,
+        quick: plan.quick,
+        watched: false,
+    };
+    let sides: Vec<Side> = (0..SETTINGS).map(side).collect();
+    let mut runs: Vec<Vec<Run>> = vec![Vec::new(); SETTINGS];
+    for &seed in &plan.seeds {
+        for (of, run) in runs.iter_mut().zip(work.run_each(&sides, seed)?) {
+            of.push(run);
+            steps.step();
+        }
+    }
+    Ok(Outcome { runs, flags })
+}
+
+impl Outcome {
+    /// A figure with two settings.
+    pub(super) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
+        let known: &Metric = self.runs[before].first()?.metrics.get(metric)?;
+        let (unit, better) = (known.unit, known.better);
+        Sides::paired(&self.values(before, metric)?, &self.values(after, metric)?, unit, better)
+    }
+
+    /// The mean of a figure over the seeds.
+    pub(super) fn mean(&self, setting: usize, metric: &str) -> f64 {
+        let values = self.values(setting, metric).unwrap_or_default();
+        values.iter().sum::<f64>() / values.len().max(1) as f64
+    }
+
+    /// The greatest of a figure over the seeds.
+    pub(super) fn most(&self, setting: usize, metric: &str) -> f64 {
+        self.values(setting, metric).unwrap_or_default().into_iter().fold(0.0, f64::max)
+    }
+
+    fn values(&self, setting: usize, metric: &str) -> Option<Vec<f64>> {
+        let value = |run: &Run| Some(run.metrics.get(metric)?.median);
+        self.runs[setting].iter().map(value).collect()
+    }
+
+    /// One run per setting: medians over the seeds.
+    pub(super) fn runs(self) -> impl Iterator<Item = Run> {
+        let flags = self.flags;
+        self.runs.into_iter().filter_map(move |runs| {
+            let run = pairs::over_seeds(&runs)?;
+            let label = format!("{}, {}", flags.name(), run.label);
+            Some(Run { label, ..run })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_come_one_after_the_other() {
+        let repaired = |setting: usize| {
+            let repair = side(setting).tuning.compact.repair;
+            [
+                repair.reset_before_read,
+                repair.detect_meeting,
+                repair.unmarked_types,
+                repair.reset_on_meeting,
+            ]
+            .into_iter()
+            .filter(|&on| on)
+            .count()
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(repaired), [0, 1, 2, 3, 4]);
+        assert_eq!(side(INDEX).tuning.compact, Tuning::default().compact);
+    }
+}

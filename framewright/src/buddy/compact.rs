@@ -1,0 +1,282 @@
+//! What compaction asks of the free frames of a zone: what a pageblock holds, which one is worth
+//! emptying, and frames to move its pages to.
+//!
+//! Headers answer the first two without a look at frames: how much of a pageblock is free, and
+//! whether what is allocated was requested as movable. Pageblocks hang on lists by fullness, so
+//! that the emptiest and the fullest are at hand too. Room is taken from movable pageblocks only,
+//! the fullest first, and never from one that is free as a whole.
+
+use super::{
+    Buddy, Bundles, FRAMES, MigrateType, Reserve,
+    levels::WORDS,
+    lists::{QUARTILES, Room},
+    pageblock::NIL,
+    take::{Want, take_from},
+};
+use crate::{
+    frame::{Order, PAGEBLOCK_ORDER},
+    tuning::BulkTake,
+};
+
+/// What a pageblock holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Contents {
+    pub(crate) of: MigrateType,
+    /// Free frames.
+    pub(crate) free: u16,
+    /// Allocated frames that were requested as movable.
+    pub(crate) movable: u16,
+    /// Other allocated frames.
+    pub(crate) pinned: u16,
+    /// Order of the largest free block.
+    pub(crate) largest: Option<Order>,
+    /// One bit per frame: allocated.
+    pub(crate) used: [u64; WORDS],
+    /// One bit per frame: free.
+    pub(crate) map: [u64; WORDS],
+}
+
+/// A search for a pageblock to empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    /// Headers that may be looked at.
+    pub(crate) headers: u32,
+    /// Where an earlier search was cut short.
+    pub(crate) resume: Option<u32>,
+    /// Pageblocks with frames that were not requested as movable count too: after kinds were mixed,
+    /// what headers say of that is an estimate.
+    pub(crate) doubtful: bool,
+}
+
+/// What it came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Searched {
+    /// The pageblock to empty.
+    pub(crate) found: Option<u32>,
+    /// Headers looked at.
+    pub(crate) headers: u32,
+    /// Where to go on, if there is more to look at.
+    pub(crate) resume: Option<u32>,
+}
+
+impl Buddy<'_> {
+    /// What pageblock `index` holds.
+    pub(crate) fn contents(&self, index: u32) -> Contents {
+        let block = &self.blocks[index as usize];
+        let of = self.type_of(index);
+        if self.lists.gigablocks.is_folded(index) {
+            let movable = self.home_type(index) == MigrateType::Movable;
+            let (movable, pinned) = if movable { (FRAMES as u16, 0) } else { (0, FRAMES as u16) };
+            let (used, map) = ([!0; WORDS], [0; WORDS]);
+            return Contents { of, free: 0, movable, pinned, largest: None, used, map };
+        }
+        let mut used = block.map.map(|word| !word);
+        if u32::from(block.present) < FRAMES {
+            for at in 0..FRAMES {
+                let hole = self.is_hole((index << PAGEBLOCK_ORDER) + at);
+                used[at as usize / 64] &= !(u64::from(hole) << (at % 64));
+            }
+        }
+        Contents {
+            of,
+            free: block.free,
+            movable: block.movable,
+            pinned: block.pinned,
+            largest: block.largest(),
+            used,
+            map: block.map,
+        }
+    }
+
+    /// The movable pageblock that takes the fewest moves to empty, of those that hold movable
+    /// frames only, unless also doubtful ones count, and that `passes` lets through, emptiest
+    /// quartile first. Exact within a quartile as far as the search may look.
+    pub(crate) fn emptiest_source(&self, search: Search, passes: impl Fn(u32) -> bool) -> Searched {
+        let mut seen = Searched { found: None, headers: 0, resume: None };
+        let mut best = u16::MAX;
+        let from = search.resume.and_then(|index| self.listed_class(index).map(|at| (at, index)));
+        let first = from.map_or(0, |(class, _)| rank(class));
+        for rank in first..(PAGEBLOCK_ORDER * QUARTILES) {
+            if seen.found.is_some() && rank % PAGEBLOCK_ORDER == 0 {
+                break;
+            }
+            let class = class_of(rank);
+            let mut at = match from {
+                Some((resumed, index)) if resumed == class => index,
+                _ => self.lists.head_of(MigrateType::Movable, class),
+            };
+            while at != NIL {
+                if seen.headers == search.headers {
+                    seen.resume = Some(at);
+                    return seen;
+                }
+                seen.headers += 1;
+                let block = &self.blocks[at as usize];
+                let used = block.movable + block.pinned;
+                let suits = block.pinned == 0 || search.doubtful;
+                if suits && used > 0 && used < best && passes(at) {
+                    (best, seen.found) = (used, Some(at));
+                }
+                at = block.next;
+            }
+        }
+        seen
+    }
+
+    /// The list that a movable pageblock hangs on.
+    fn listed_class(&self, index: u32) -> Option<u8> {
+        let class = self.blocks.get(index as usize)?.class;
+        let listed = self.type_of(index) == MigrateType::Movable;
+        (listed && class < PAGEBLOCK_ORDER * QUARTILES).then_some(class)
+    }
+
+    /// The aligned run of pageblocks, as many as a block of `order` has, that takes the fewest
+    /// moves to empty; of those from pageblock `from` on that hold movable frames only.
+    pub(crate) fn emptiest_run(
+        &self,
+        order: Order,
+        search: Search,
+        passes: impl Fn(u32) -> bool,
+    ) -> Searched {
+        let pageblocks = order.pageblocks();
+        let mut seen = Searched { found: None, headers: 0, resume: None };
+        let mut best = u32::MAX;
+        let mut at = self.first_aligned(search.resume.unwrap_or(0), pageblocks);
+        while at as usize + pageblocks as usize <= self.blocks.len() {
+            if seen.headers >= search.headers {
+                seen.resume = Some(at);
+                break;
+            }
+            let mut moves = 0;
+            let suits = (at..at + pageblocks).all(|index| {
+                seen.headers += 1;
+                let held = self.contents(index);
+                moves += u32::from(held.movable + held.pinned);
+                held.of == MigrateType::Movable && (held.pinned == 0 || search.doubtful)
+            });
+            if suits && moves > 0 && moves < best && passes(at) {
+                (best, seen.found) = (moves, Some(at));
+            }
+            at += pageblocks;
+        }
+        seen
+    }
+
+    /// The first pageblock at or behind `index` at which a block of so many may start.
+    fn first_aligned(&self, index: u32, pageblocks: u32) -> u32 {
+        let place = self.lists.gigablocks.place(index);
+        index + (place.next_multiple_of(pageblocks) - place)
+    }
+
+    /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
+    /// with fewer than `below` free frames, fullest first.
+    pub(crate) fn take_room(&mut self, order: Order, blocks: u32, below: u16, out: &mut Bundles) {
+        let wanted = out.blocks() + blocks;
+        for quartile in 0..QUARTILES {
+            for free in order.get()..PAGEBLOCK_ORDER {
+                while out.blocks() < wanted && !out.is_full() {
+                    let class = free * QUARTILES + quartile;
+                    let at = self.lists.head_of(MigrateType::Movable, class);
+                    if at == NIL || self.blocks[at as usize].free >= below {
+                        break;
+                    }
+                    self.take_in_pageblock(at, order, wanted - out.blocks(), out);
+                }
+            }
+        }
+    }
+
+    /// Takes up to `blocks` free blocks of `order` from one movable pageblock; says how many.
+    pub(crate) fn take_in_pageblock(
+        &mut self,
+        index: u32,
+        order: Order,
+        blocks: u32,
+        out: &mut Bundles,
+    ) -> u32 {
+        let before = out.blocks();
+        let of = self.type_of(index);
+        let block = &mut self.blocks[index as usize];
+        let folded = self.lists.gigablocks.is_folded(index);
+        if of != MigrateType::Movable || folded || block.largest().is_none_or(|has| has < order) {
+            return 0;
+        }
+        let free = block.free;
+        let want = Want {
+            order,
+            migratetype: of,
+            blocks: before + blocks,
+            at_most: before + blocks,
+            visits: 0,
+            reserve: Reserve::None,
+            how: BulkTake::Bulk,
+            unmixed: true,
+        };
+        take_from(block, index, &want, self.checked, out);
+        self.free[of as usize] -= u64::from(free - self.blocks[index as usize].free);
+        self.settle(index, of, ());
+        out.blocks() - before
+    }
+
+    /// Whether a request for `order` and `of` would find a block, its own or one that is worth
+    /// claiming with all of its pageblock.
+    pub(crate) fn has_formed(&self, order: Order, of: MigrateType) -> bool {
+        if order > Order::PAGEBLOCK {
+            return self.lists.classes().offer(order);
+        }
+        let has = |of| self.lists.first(of, order.get(), Room::Any).is_some();
+        let claims = |&from: &MigrateType| {
+            (order.get()..=PAGEBLOCK_ORDER)
+                .rev()
+                .find_map(|found| self.lists.emptiest(from, found).map(|at| (found, at)))
+                .is_some_and(|(found, at)| self.is_claimable(found, at, from, of))
+        };
+        has(of) || of.fallbacks().iter().any(claims)
+    }
+
+    /// A movable pageblock within `from..to` that `passes` lets through and that has a free block
+    /// of an order from `least` to below `order`: the best found among the first `entries` of the
+    /// lists, by `better`. Says how many entries it looked at.
+    pub(crate) fn find_listed(
+        &self,
+        (least, order): (u8, u8),
+        entries: u32,
+        passes: impl Fn(u32) -> bool,
+        better: impl Fn(u32, u32) -> bool,
+    ) -> (Option<u32>, u32) {
+        let (mut found, mut seen) = (None, 0);
+        for free in (least..order.min(PAGEBLOCK_ORDER)).rev() {
+            for quartile in 0..QUARTILES {
+                let mut at = self.lists.head_of(MigrateType::Movable, free * QUARTILES + quartile);
+                while at != NIL && seen < entries {
+                    seen += 1;
+                    if passes(at) && found.is_none_or(|before| better(at, before)) {
+                        found = Some(at);
+                    }
+                    at = self.blocks[at as usize].next;
+                }
+            }
+        }
+        (found, seen)
+    }
+
+    /// What an isolated pageblock becomes when it is isolated no longer.
+    pub(crate) fn set_type_after_isolation(&mut self, index: u32, to: MigrateType) {
+        if self.type_of(index) == MigrateType::Isolate && self.home_type(index).mixes() {
+            self.blocks[index as usize].type_before_isolation = to as u8;
+        }
+    }
+}
+
+/// Classes below that of free pageblocks, by the order they are searched in for something to
+/// empty: emptiest quartile first, largest free block first.
+fn class_of(rank: u8) -> u8 {
+    let (quartile, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
+    (PAGEBLOCK_ORDER - 1 - order) * QUARTILES + QUARTILES - 1 - quartile
+}
+
+/// The inverse.
+fn rank(class: u8) -> u8 {
+    let (order, quartile) = (class / QUARTILES, class % QUARTILES);
+    (QUARTILES - 1 - quartile) * PAGEBLOCK_ORDER + PAGEBLOCK_ORDER - 1 - order
+}

@@ -1,0 +1,133 @@
+//! Compaction in the background: for who could not wait, and before anybody asks.
+
+use super::{Caller, Compactor, Goal, Outcome, compactor::Site, scan, suitable};
+use crate::{
+    buddy::unusable_index,
+    frame::Order,
+    memory::Memory,
+    migrate::MigrateMode,
+    observe::{CompactEvent, Event},
+    platform::Platform,
+    tuning::CompactTuning,
+    zone::{NodeId, ZoneKind},
+};
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// How fragmented a node is, in hundredths: the share of its free memory that is in pieces smaller
+    /// than a pageblock, zone by zone weighted with their size. Walks all pageblocks.
+    #[must_use]
+    pub fn fragmentation_score(&self, node: NodeId) -> u64 {
+        let of_node = || self.zones().filter(|zone| zone.node == node && zone.managed > 0);
+        let present: u64 = of_node().map(|zone| zone.managed).sum();
+        let weighed = |zone: crate::ZoneInfo| zone.managed * percent(&self.block_counts(zone.id));
+        of_node().map(weighed).sum::<u64>() / (present + 1)
+    }
+}
+
+impl<'m, P: Platform> Compactor<'_, 'm, P> {
+    /// The body of a background thread, when somebody has asked a node for `order` in zones up to
+    /// `highest` and could not wait, or when who reclaims in the background goes to sleep. Returns
+    /// whether there is a block of the order now.
+    pub fn background(&mut self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+        let memory = self.memory;
+        let goal = Goal::of_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
+        let mut formed = false;
+        self.trace(CompactEvent::DaemonWake { node, order, highest });
+        let zones = memory.zones().filter(|zone| zone.node == node && zone.managed > 0);
+        for zone in zones.filter(|zone| zone.kind <= highest) {
+            let site = self.site(zone.id);
+            if site.is_deferred(order) {
+                continue;
+            }
+            let outcome = match suitable::refuse(site, &goal, highest, memory.tuning()) {
+                Some(outcome) => outcome,
+                None => {
+                    site.hints.counters.compact_daemon_wake.add(1);
+                    self.run(site, goal, None)
+                }
+            };
+            match outcome {
+                Outcome::Success => {
+                    formed = true;
+                    site.succeed(order);
+                }
+                Outcome::Complete | Outcome::PartialSkipped => {
+                    memory.drain_every_cpu(zone.id);
+                    site.defer(order);
+                }
+                _ => {}
+            }
+        }
+        self.trace(CompactEvent::DaemonSleep { node });
+        formed
+    }
+
+    fn trace(&self, event: CompactEvent) {
+        if P::TRACING {
+            self.memory.platform().trace(self.cpu, &Event::Compaction(event));
+        }
+    }
+
+    /// Who reclaims in the background on a node is about to sleep: pageblocks that were skipped since
+    /// a request looked at everything in vain may be looked at again.
+    pub fn forget_hints(&mut self, node: NodeId) {
+        let memory = self.memory;
+        for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
+            scan::reset_hints(self.site(zone.id));
+        }
+    }
+
+    /// Compacts a node if it is fragmented enough for that, until it is not. To be called every half
+    /// second while nobody reclaims in the background; says whether it had anything to do, and how
+    /// much less fragmented the node is. Without improvement, half a minute's rest is in order.
+    pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
+        let memory = self.memory;
+        let tuning = memory.tuning().compact;
+        let before = memory.fragmentation_score(node);
+        if tuning.proactiveness == 0 || before <= start_score(&tuning) {
+            return None;
+        }
+        let goal = Goal::of_movable(None, MigrateMode::SyncLight, Caller::Proactive);
+        for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
+            let site = self.site(zone.id);
+            if !is_good_enough(memory, site) {
+                self.run(site, goal, None);
+            }
+        }
+        Some(before.saturating_sub(memory.fragmentation_score(node)))
+    }
+}
+
+/// Whether a zone is so little fragmented that proactive work ends.
+pub(super) fn is_good_enough<P: Platform>(memory: &Memory<'_, P>, site: Site<'_, '_, P>) -> bool {
+    percent(&memory.block_counts(site.id)) <= stop_score(&memory.tuning().compact)
+}
+
+/// The share of free memory that is in pieces smaller than a pageblock, in hundredths.
+fn percent(counts: &crate::buddy::BlockCounts) -> u64 {
+    unusable_index(&counts.by_order(), usize::from(Order::PAGEBLOCK.get())) / 10
+}
+
+fn stop_score(tuning: &CompactTuning) -> u64 {
+    u64::from(100 - tuning.proactiveness.min(95))
+}
+
+fn start_score(tuning: &CompactTuning) -> u64 {
+    (stop_score(tuning) + 10).min(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_those_of_the_field() {
+        let of = |proactiveness| {
+            let tuning = CompactTuning { proactiveness, ..CompactTuning::default() };
+            (stop_score(&tuning), start_score(&tuning))
+        };
+        assert_eq!(of(20), (80, 90));
+        assert_eq!(of(100), (5, 15));
+        assert_eq!(of(1), (99, 100));
+    }
+}

@@ -1,0 +1,119 @@
+//! Giving compaction a rest after it has failed: each failure in a row doubles how many attempts
+//! are refused, up to 63.
+//!
+//! Words without a lock: two who race lose at most an attempt.
+
+use crate::{
+    frame::Order,
+    sync::{AtomicU32, Ordering},
+};
+
+/// 2^6 attempts, of which the last goes.
+const MAX_SHIFT: u32 = 6;
+
+/// Above every order.
+const NONE: u32 = u32::MAX;
+
+/// What a zone knows of failures.
+pub(crate) struct Deferral {
+    considered: AtomicU32,
+    shift: AtomicU32,
+    /// The least order that failed.
+    failed: AtomicU32,
+}
+
+impl Deferral {
+    pub(crate) fn new() -> Self {
+        Self {
+            considered: AtomicU32::new(0),
+            shift: AtomicU32::new(0),
+            failed: AtomicU32::new(NONE),
+        }
+    }
+
+    /// It failed for `order`.
+    pub(crate) fn defer(&self, order: Order) {
+        self.considered.store(0, Ordering::Relaxed);
+        self.shift.store((self.shift() + 1).min(MAX_SHIFT), Ordering::Relaxed);
+        self.failed.store(self.failed().min(order.get().into()), Ordering::Relaxed);
+    }
+
+    /// Whether an attempt for `order`, which is counted, is refused.
+    pub(crate) fn refuses(&self, order: Order) -> bool {
+        let most = 1 << self.shift();
+        if u32::from(order.get()) < self.failed() {
+            return false;
+        }
+        let considered = self.considered.load(Ordering::Relaxed).saturating_add(1).min(most);
+        self.considered.store(considered, Ordering::Relaxed);
+        considered < most
+    }
+
+    /// It formed a block of `order`; `proven`: and the request has got it.
+    pub(crate) fn reset(&self, order: Order, proven: bool) {
+        if proven {
+            self.considered.store(0, Ordering::Relaxed);
+            self.shift.store(0, Ordering::Relaxed);
+        }
+        let order = u32::from(order.get());
+        if self.failed() != NONE && order >= self.failed() {
+            self.failed.store(order + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this attempt for `order` is the first after the longest rest.
+    pub(crate) fn is_restarting(&self, order: Order) -> bool {
+        u32::from(order.get()) >= self.failed()
+            && self.shift() == MAX_SHIFT
+            && self.considered.load(Ordering::Relaxed) >= 1 << MAX_SHIFT
+    }
+
+    /// The least order that failed, the attempts refused since, and how many are; for people.
+    pub(super) fn numbers(&self) -> (u32, u32, u32) {
+        let failed = if self.failed() == NONE { 0 } else { self.failed() };
+        (failed, self.considered.load(Ordering::Relaxed), 1 << self.shift())
+    }
+
+    fn shift(&self) -> u32 {
+        self.shift.load(Ordering::Relaxed)
+    }
+
+    fn failed(&self) -> u32 {
+        self.failed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused_in_a_row(deferral: &Deferral, order: Order) -> u32 {
+        (0..1000).take_while(|_| deferral.refuses(order)).count() as u32
+    }
+
+    #[test]
+    fn each_failure_doubles_the_rest_up_to_63() {
+        let (deferral, order) = (Deferral::new(), Order::PAGEBLOCK);
+        assert!(!deferral.refuses(order));
+        for rest in [1, 3, 7, 15, 31, 63, 63, 63] {
+            deferral.defer(order);
+            assert!(!deferral.is_restarting(order));
+            assert_eq!(refused_in_a_row(&deferral, order), rest);
+            assert_eq!(deferral.is_restarting(order), rest == 63);
+            assert!(!deferral.refuses(order), "from then on it goes");
+        }
+    }
+
+    #[test]
+    fn smaller_orders_are_not_refused_and_success_ends_it() {
+        let deferral = Deferral::new();
+        let order = |number| Order::new(number).unwrap();
+        deferral.defer(order(5));
+        assert!(!deferral.refuses(order(4)) && deferral.refuses(order(5)));
+        deferral.reset(order(5), false);
+        assert!(!deferral.refuses(order(5)), "order 5 forms");
+        deferral.defer(order(6));
+        deferral.reset(order(6), true);
+        assert!(!deferral.refuses(order(9)));
+    }
+}

@@ -1,0 +1,97 @@
+//! Compaction on behalf of a request that waits, and of people who ask for a node.
+
+use super::{Caller, Compactor, Goal, Outcome, suitable};
+use crate::{
+    alloc::Request,
+    frame::Block,
+    migrate::MigrateMode,
+    observe::{CompactEvent, Event},
+    platform::{Captured, CompactPriority, Compacted, Need, Platform},
+    zone::NodeId,
+};
+
+impl<'m, P: Platform> Compactor<'_, 'm, P> {
+    /// Forms a block for a request: what [`Relief::compact`](crate::platform::Relief::compact) is to
+    /// do. The block is in `captured` if it could be kept for the request; else whoever is first has
+    /// it.
+    pub fn compact(
+        &mut self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        let mode = match priority {
+            CompactPriority::Async => MigrateMode::Async,
+            // Thorough is not the same as waiting for everything.
+            CompactPriority::SyncLight | CompactPriority::Sync => MigrateMode::SyncLight,
+        };
+        let thorough = priority == CompactPriority::Sync;
+        let goal = Goal::of_request(need.request, mode, thorough);
+        let order = need.request.order();
+        let memory = self.memory;
+        let mut result = Outcome::Skipped;
+        if P::TRACING {
+            let event = CompactEvent::TryPages {
+                request: need.request,
+                priority: CompactPriority::Sync as u8 - priority as u8,
+            };
+            memory.platform().trace(self.cpu, &Event::Compaction(event));
+        }
+        for (id, _) in memory.candidates(need.cpu, need.request) {
+            let site = self.site(id);
+            if !thorough && site.is_deferred(order) {
+                result = result.max(Outcome::Deferred);
+                continue;
+            }
+            let highest = need.request.highest();
+            let outcome = suitable::refuse(site, &goal, highest, memory.tuning())
+                .unwrap_or_else(|| self.run(site, goal, Some(captured)));
+            result = result.max(outcome);
+            match outcome {
+                Outcome::Success => {
+                    site.succeed(order);
+                    break;
+                }
+                Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
+                    site.defer(order);
+                }
+                _ => {}
+            }
+        }
+        result.into()
+    }
+
+    /// Forms a block for the caller itself, who need not hold a token: what a background thread does
+    /// that puts huge pages where small ones are. Whoever frees memory at the same time may be
+    /// served first; then there is no block even after [`Compacted::Success`].
+    pub fn form(
+        &mut self,
+        request: Request,
+        priority: CompactPriority,
+    ) -> (Compacted, Option<Block<'m>>) {
+        let node = request.node().unwrap_or_else(|| self.memory.node_of(self.cpu));
+        let need = Need { request, cpu: self.cpu, node };
+        let mut captured = Captured::new(self.memory.tag(), request.order());
+        let result = self.compact(&need, priority, &mut captured);
+        let pfn = captured.take();
+        if let Some(pfn) = pfn {
+            self.memory.compaction_helped(pfn, request.order());
+        }
+        let block = pfn.map(|pfn| Block::new(self.memory.tag(), pfn, request.order()));
+        (result, block)
+    }
+
+    /// Compacts all zones of a node, as far as that goes, whatever it takes. Returns the frames that
+    /// moved.
+    pub fn compact_node(&mut self, node: NodeId) -> u64 {
+        let memory = self.memory;
+        let before = memory.compact_stats().pgmigrate_success;
+        memory.drain_all();
+        let goal = Goal::of_movable(None, MigrateMode::Sync, Caller::Node);
+        for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
+            let site = self.site(zone.id);
+            self.run(site, goal, None);
+        }
+        memory.compact_stats().pgmigrate_success - before
+    }
+}

@@ -1,0 +1,247 @@
+//! Moves what is in a stretch of a zone elsewhere. The stretch is withheld, so that what becomes free
+//! in it stays free.
+
+use super::{Compactor, compactor::Site};
+use crate::{
+    buddy::{Contents, WORDS},
+    frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    migrate::{ClaimEnd, Claims, Effort, Targets},
+    platform::Platform,
+    zone::{clip, pageblocks},
+};
+
+/// Rounds over a stretch: what was busy, or allocated while the first went on, has another chance.
+const ROUNDS: u32 = 3;
+
+/// What became of a stretch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Evacuated {
+    /// Frames that are still allocated.
+    pub(super) left: u64,
+    /// Frames whose pages moved, or went by themselves.
+    pub(super) moved: u64,
+    /// Why it ended before everything was tried, if it did.
+    pub(super) cut_short: Option<CutShort>,
+}
+
+/// Why moving ends early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CutShort {
+    /// There is nothing to move to.
+    NoRoom,
+    /// Somebody has what has to be had first, or pages enough are claimed already.
+    Contended,
+}
+
+/// How a stretch is emptied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evacuation {
+    pub(super) effort: Effort,
+    /// Nothing moves unless all of it can be claimed, as far as the workspace has room for that.
+    pub(super) all_or_none: bool,
+}
+
+impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
+    /// Empties frames `start` to `end` as far as the embedder moves what is in them.
+    pub(super) fn evacuate(
+        &mut self,
+        site: Site<'c, 'm, P>,
+        (start, end): (u32, u32),
+        how: Evacuation,
+        targets: &mut dyn Targets,
+    ) -> Evacuated {
+        let mut job = Job { site, start, end, how, count: 0, result: Evacuated::default() };
+        let mut drained = false;
+        for _ in 0..ROUNDS {
+            let before = job.result.moved;
+            self.round(&mut job, targets);
+            targets.settle();
+            job.result.left = used_in(site, start, end);
+            if job.result.left == 0 || job.result.cut_short.is_some() {
+                break;
+            }
+            if !drained && (self.memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0) {
+                // What lies on the lists of CPUs or in the depot looks allocated, and nobody claims
+                // it. While the stretch is withheld the depot takes in nothing more.
+                self.memory.drain_every_cpu(site.id);
+                targets.drained();
+                drained = true;
+                job.result.left = used_in(site, start, end);
+            } else if job.result.moved == before {
+                break;
+            }
+            if job.result.left == 0 {
+                break;
+            }
+        }
+        job.result
+    }
+
+    /// Claims and moves everything once.
+    fn round(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
+        let mut unclaimed = 0;
+        for block in pageblocks(job.start, job.end) {
+            let (first, last) = clip(block, job.start, job.end);
+            let used = within(&contents(job.site, block).used, first, last);
+            let mut at = first;
+            while let Some((from, to)) = next_run(&used, block, at) {
+                let claimed = self.claim_run(job, from, to);
+                at = claimed.reached;
+                unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
+                if self.moves().len() == job.count {
+                    self.move_claimed(job, targets);
+                }
+                if job.result.cut_short.is_some() {
+                    break;
+                }
+            }
+            if job.result.cut_short.is_some() {
+                break;
+            }
+        }
+        if job.how.all_or_none && unclaimed > 0 {
+            let count = core::mem::take(&mut job.count);
+            self.abandon(0..count, targets);
+        } else {
+            self.move_claimed(job, targets);
+        }
+    }
+
+    /// Claims pages in frames `from` to `to`, behind those that are claimed already.
+    fn claim_run(&mut self, job: &mut Job<'c, 'm, P>, from: u32, to: u32) -> ClaimedRun {
+        let mover = self.mover();
+        let range = range(job.site, from, to);
+        let mut claims = Claims::new(&mut self.moves()[job.count..]);
+        let ended = mover.claim(range, &job.how.effort, &mut claims);
+        if ended != ClaimEnd::Done {
+            job.result.cut_short = Some(CutShort::Contended);
+        }
+        let behind = |pfn: Pfn| (pfn.get() - job.site.at.zone.base().get()) as u32;
+        let is_full = claims.is_full();
+        let reached = claims.last_end().filter(|_| is_full).map_or(to, behind);
+        let (first, claimed) = (job.count, claims.len());
+        job.count += claimed;
+        let claimed = self.moves()[first..first + claimed].iter();
+        let frames = claimed.map(|at| at.order().frames()).sum();
+        ClaimedRun { reached: reached.clamp(from + 1, to), frames }
+    }
+
+    fn move_claimed(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
+        let claimed = core::mem::take(&mut job.count);
+        if claimed == 0 {
+            return;
+        }
+        let moved = self.migrate(job.site, claimed, &job.how.effort, targets);
+        let all = moved.moved + moved.gone + moved.failed;
+        job.site.hints.counters.compact_isolated.add(all);
+        job.result.moved += moved.moved + moved.gone;
+        if moved.lacked_targets {
+            job.result.cut_short = Some(CutShort::NoRoom);
+        }
+    }
+}
+
+/// A stretch that is being emptied.
+struct Job<'s, 'm, P: Platform> {
+    site: Site<'s, 'm, P>,
+    start: u32,
+    end: u32,
+    how: Evacuation,
+    /// Pages that are claimed.
+    count: usize,
+    result: Evacuated,
+}
+
+/// What claiming a run came to.
+struct ClaimedRun {
+    /// Up to where.
+    reached: u32,
+    /// Frames that are claimed.
+    frames: u64,
+}
+
+/// What a pageblock holds now.
+pub(super) fn contents<P: Platform>(site: Site<'_, '_, P>, block: u32) -> Contents {
+    site.hints.counters.compact_headers.add(1);
+    site.at.zone.contents(site.at.platform, block)
+}
+
+/// Allocated frames from `start` to `end`.
+fn used_in<P: Platform>(site: Site<'_, '_, P>, start: u32, end: u32) -> u64 {
+    let used = |block| {
+        let (first, last) = clip(block, start, end);
+        let used = within(&contents(site, block).used, first, last);
+        used.iter().map(|word| u64::from(word.count_ones())).sum::<u64>()
+    };
+    pageblocks(start, end).map(used).sum()
+}
+
+/// Frames `from` to `to` of a zone.
+pub(super) fn range<P: Platform>(site: Site<'_, '_, P>, from: u32, to: u32) -> FrameRange {
+    let zone = site.at.zone;
+    FrameRange::new(zone.pfn(from), zone.pfn(to)).unwrap_or(FrameRange::EMPTY)
+}
+
+/// The bits of a pageblock's map that stand for frames `first` to `last`, which lie in it.
+pub(super) fn within(map: &[u64; WORDS], first: u32, last: u32) -> [u64; WORDS] {
+    let mut kept = [0; WORDS];
+    for (i, word) in kept.iter_mut().enumerate() {
+        let start = (first & !(PAGEBLOCK_FRAMES as u32 - 1)) + 64 * i as u32;
+        let low = first.saturating_sub(start);
+        let high = last.saturating_sub(start).min(64);
+        if low < high {
+            *word = map[i] & (!0 << low) & (!0 >> (64 - high));
+        }
+    }
+    kept
+}
+
+/// The first run of set bits in the map of pageblock `block` at or behind frame `at`.
+pub(super) fn next_run(map: &[u64; WORDS], block: u32, at: u32) -> Option<(u32, u32)> {
+    let first = block << PAGEBLOCK_ORDER;
+    let from = find(map, at.checked_sub(first)?, true)?;
+    let to = find(map, from, false).unwrap_or(PAGEBLOCK_FRAMES as u32);
+    Some((first + from, first + to))
+}
+
+/// The first bit at or behind `from` that is set or not.
+fn find(map: &[u64; WORDS], from: u32, set: bool) -> Option<u32> {
+    let mut at = from;
+    while at < PAGEBLOCK_FRAMES as u32 {
+        let word = if set { map[at as usize / 64] } else { !map[at as usize / 64] } >> (at % 64);
+        if word != 0 {
+            return Some(at + word.trailing_zeros());
+        }
+        at = (at | 63) + 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_read_off_a_map() {
+        let mut map = [0u64; WORDS];
+        map[0] = 0b1_0110;
+        map[1] = 1 << 63;
+        map[2] = 0b11;
+        map[7] = 1 << 63;
+        let mut at = 512;
+        let mut runs = std::vec::Vec::new();
+        while let Some(run) = next_run(&map, 1, at) {
+            runs.push(run);
+            at = run.1;
+        }
+        assert_eq!(runs, [(513, 515), (516, 517), (639, 642), (1023, 1024)]);
+    }
+
+    #[test]
+    fn a_map_is_cut_at_frames() {
+        let kept = within(&[!0; WORDS], 512 + 3, 512 + 130);
+        assert_eq!(kept[..3], [!0 << 3, !0, 0b11]);
+        assert_eq!(kept[3..], [0; 5]);
+        assert_eq!(within(&[!0; WORDS], 0, 512), [!0; WORDS]);
+    }
+}

@@ -1,0 +1,259 @@
+//! By index: the emptiest movable pageblock is withheld, emptied into fuller ones, and what forms
+//! is kept for who asked.
+//!
+//! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
+//! of a zone are never spread again. The search looks at a bounded number of headers and goes on where the last
+//! one was cut short. What could not be emptied is marked, and passed over until nothing else is
+//! left.
+
+use super::{
+    Caller, Compactor, Goal, Outcome,
+    compactor::Site,
+    daemon::is_good_enough,
+    evacuate::{CutShort, Evacuation, contents, within},
+    room::Room,
+};
+use crate::{
+    alloc::MigrateType,
+    buddy::{Search, Searched, WORDS},
+    frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    platform::{Captured, Platform},
+};
+
+/// Searches for one pageblock to empty on behalf of a request.
+const ROUNDS: u32 = 16;
+
+impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
+    /// Compacts a zone by index.
+    pub(super) fn run_by_index(
+        &mut self,
+        site: Site<'c, 'm, P>,
+        goal: Goal,
+        captured: Option<&mut Captured>,
+    ) -> Outcome {
+        let end = site.at.zone.spanned() as u32;
+        let first = site.hints.resume().map_or(0, |block| block << PAGEBLOCK_ORDER);
+        site.trace_run(&goal, (first, end), None);
+        let mut last = first;
+        let outcome = self.empty_sources(site, &goal, captured, &mut last);
+        site.trace_run(&goal, (last, end), Some(outcome));
+        outcome
+    }
+
+    /// Empties one pageblock after the other; `last` is the first frame of the last one.
+    fn empty_sources(
+        &mut self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
+        mut captured: Option<&mut Captured>,
+        last: &mut u32,
+    ) -> Outcome {
+        let most = u64::from(self.memory.tuning().compact.frames);
+        let mut moved = 0;
+        loop {
+            let finished = self.finished(site, goal, moved >= most);
+            site.trace_judged(goal, true, finished);
+            if let Some(outcome) = finished {
+                return outcome;
+            }
+            let source = match self.find_source(site, goal) {
+                Source::Found(source) => source,
+                Source::Later => return Outcome::Contended,
+                Source::None => {
+                    // Another time, with everything to look at again.
+                    site.hints.skip.clear_all();
+                    return Outcome::Complete;
+                }
+            };
+            *last = source << PAGEBLOCK_ORDER;
+            let emptied = self.empty(site, goal, source, captured.as_deref_mut());
+            moved += emptied.moved;
+            match emptied.outcome {
+                // Of the others none is emptier: for them there is no more room than for this one.
+                Outcome::PartialSkipped => return Outcome::Complete,
+                Outcome::Contended => return Outcome::Contended,
+                Outcome::Success if goal.order.is_some() => return Outcome::Success,
+                Outcome::Success => {}
+                _ => _ = site.hints.skip.set(source),
+            }
+        }
+    }
+
+    fn finished(&self, site: Site<'c, 'm, P>, goal: &Goal, spent: bool) -> Option<Outcome> {
+        if self.has_formed(site, goal) {
+            return Some(Outcome::Success);
+        }
+        if goal.caller == Caller::Proactive && is_good_enough(self.memory, site) {
+            return Some(Outcome::Success);
+        }
+        (goal.is_direct() && spent).then_some(Outcome::Contended)
+    }
+
+    fn has_formed(&self, site: Site<'c, 'm, P>, goal: &Goal) -> bool {
+        let (zone, platform) = (site.at.zone, site.at.platform);
+        goal.order
+            .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
+    }
+
+    /// The pageblock, or the first of several, that is cheapest to empty: first of those that
+    /// certainly can be, then of the doubtful ones.
+    fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Source {
+        let headers = self.memory.tuning().compact.headers;
+        let mut search = Search { headers, resume: site.hints.resume(), doubtful: false };
+        for round in 0.. {
+            if goal.is_direct() && round == ROUNDS {
+                return Source::Later;
+            }
+            let seen = self.search(site, goal, search);
+            site.looked_at_headers(seen.headers);
+            if let Some(source) = seen.found {
+                return Source::Found(source);
+            }
+            search = match seen.resume {
+                Some(_) => Search { resume: seen.resume, ..search },
+                // It did not begin at the beginning.
+                None if site.hints.resume().is_some() => Search { resume: None, ..search },
+                None if search.doubtful => return Source::None,
+                None => Search { resume: None, doubtful: true, ..search },
+            };
+            if !search.doubtful {
+                site.hints.set_resume(search.resume);
+            }
+        }
+        Source::None
+    }
+
+    fn search(&self, site: Site<'c, 'm, P>, goal: &Goal, search: Search) -> Searched {
+        let passes = |index| !site.hints.skip.is_set(index);
+        let larger = goal.order.filter(|&order| order > Order::PAGEBLOCK);
+        site.at.zone.with(site.at.platform, |buddy| match larger {
+            None => buddy.emptiest_source(search, passes),
+            Some(order) => buddy.emptiest_run(order, search, passes),
+        })
+    }
+
+    /// Empties what a block of the goal's order takes.
+    fn empty(
+        &mut self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
+        source: u32,
+        captured: Option<&mut Captured>,
+    ) -> Emptied {
+        let order = wanted(goal);
+        let (first, pageblocks) =
+            (source << PAGEBLOCK_ORDER, order.max(Order::PAGEBLOCK).pageblocks());
+        let end = (source + pageblocks) << PAGEBLOCK_ORDER;
+        let Ok(withheld) = self.memory.withhold_undrained(site.id, first, end) else {
+            return Emptied { outcome: Outcome::Complete, moved: 0 };
+        };
+        // Not before: from now on it only becomes emptier, so what is fuller stays so.
+        let before = contents(site, source);
+        let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
+        let start = first + block;
+        let stop = start + order.frames() as u32;
+        let mut room = match order > Order::PAGEBLOCK {
+            true => Room::in_zone(site.at),
+            false => Room::as_full_as(site.at, source, before.free),
+        };
+        let how = Evacuation { effort: goal.effort, all_or_none: true };
+        let result = self.evacuate(site, (start, stop), how, &mut room);
+        site.hints.counters.compact_isolated.add(room.taken);
+        drop(room);
+        if result.left > 0 {
+            drop(withheld);
+            let outcome = match result.cut_short {
+                Some(CutShort::NoRoom) => Outcome::PartialSkipped,
+                Some(CutShort::Contended) if goal.is_async() => Outcome::Contended,
+                _ => Outcome::Complete,
+            };
+            return Emptied { outcome, moved: result.moved };
+        }
+        site.hints.counters.compact_emptied.add(1);
+        self.hand_over(site, goal, start, captured);
+        drop(withheld);
+        Emptied { outcome: Outcome::Success, moved: result.moved }
+    }
+
+    /// Keeps the block that has formed for who asked, if it is whole pageblocks or he asked for
+    /// movable memory.
+    fn hand_over(
+        &self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
+        start: u32,
+        captured: Option<&mut Captured>,
+    ) {
+        let (Some(order), Some(captured)) = (goal.order, captured) else { return };
+        let suits = goal.of == MigrateType::Movable || order == Order::PAGEBLOCK;
+        if order != wanted(goal) || !suits || captured.is_kept() {
+            return;
+        }
+        if !site.at.take_withheld_block(start, order, goal.of) {
+            return;
+        }
+        if order == Order::PAGEBLOCK {
+            let block = start >> PAGEBLOCK_ORDER;
+            let retype = |buddy: &mut crate::buddy::Buddy<'_>| {
+                buddy.set_type_after_isolation(block, goal.of);
+            };
+            site.at.zone.with(site.at.platform, retype);
+        }
+        let block = Block::new(self.memory.tag(), site.at.pfn(start), order);
+        if let Err(block) = captured.keep(block) {
+            let (_, order) = block.into_raw();
+            site.at.free_to_zone(start, order);
+        }
+    }
+}
+
+/// What a search came to.
+enum Source {
+    /// A pageblock to empty.
+    Found(u32),
+    /// There is more to look at, some other time.
+    Later,
+    /// There is nothing.
+    None,
+}
+
+/// What came of a pageblock that was to be emptied.
+struct Emptied {
+    outcome: Outcome,
+    moved: u64,
+}
+
+/// The order of the block that is formed: who wants other than movable memory claims whole
+/// pageblocks, so that nothing is mixed.
+fn wanted(goal: &Goal) -> Order {
+    match goal.order {
+        Some(order) if order >= Order::PAGEBLOCK || goal.of == MigrateType::Movable => order,
+        _ => Order::PAGEBLOCK,
+    }
+}
+
+/// Where in a pageblock the block of `order` is that has the most free frames.
+fn cheapest(map: &[u64; WORDS], order: Order) -> u32 {
+    let size = order.frames() as u32;
+    let free = |start: u32| -> u32 {
+        within(map, start, start + size).iter().map(|word| word.count_ones()).sum()
+    };
+    // The lowest of equals.
+    let starts = (0..PAGEBLOCK_FRAMES as u32).step_by(size as usize);
+    starts.rev().max_by_key(|&start| free(start)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheapest_part_of_a_pageblock_is_the_one_with_the_most_free_frames() {
+        let mut map = [0u64; WORDS];
+        (map[1], map[3]) = (0x0f0f, 0xffff_0000);
+        let order = |number| Order::new(number).unwrap();
+        assert_eq!(cheapest(&map, order(4)), 3 * 64 + 16);
+        assert_eq!(cheapest(&map, order(6)), 3 * 64);
+        assert_eq!(cheapest(&map, order(8)), 0);
+    }
+}

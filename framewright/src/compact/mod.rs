@@ -1,0 +1,177 @@
+//! Compaction: free blocks of a wanted order, made by moving what is in the way.
+//!
+//! # Theory of operation
+//!
+//! Free memory that lies scattered serves no request for a huge page. Movable pages can be put
+//! together, so that what is between them becomes one block. Two methods decide *which* pages move
+//! *where* ([`CompactMethod`](crate::tuning::CompactMethod)); everything else they share.
+//!
+//! **By index** (the default): the header of every pageblock says how much of it is free, and whether
+//! what is not free was requested as movable; lists hold pageblocks by fullness. The emptiest
+//! movable pageblock is withheld, what is in it moves into the fullest, and the block that this
+//! forms is handed to the request before anybody else can take it. What is looked at are some
+//! headers, and the map of the one pageblock that is emptied. No pageblock of another type is
+//! touched: a request for other than movable memory gets a whole pageblock to claim.
+//!
+//! **By two scanners**, as Linux does: a migrate scanner goes up through the zone and claims pages, a
+//! free scanner comes down and takes free frames to move them to, until they meet. Where they have
+//! got to is cached; pageblocks that were looked at in vain are marked to be skipped. Four rules
+//! about that were wrong for years ([`CompactRepairs`](crate::tuning::CompactRepairs)); each can
+//! be switched back.
+//!
+//! **How hard**: without waiting, waiting for locks, or whatever it takes
+//! ([`MigrateMode`]). After failures compaction is given a rest, up to
+//! 63 attempts long.
+//!
+//! **Who calls**: the embedder, with a [`Compactor`], which knows how the embedder moves pages
+//! ([`Mover`](crate::migrate::Mover)) and flushes: from its
+//! [`Relief`](crate::platform::Relief) on behalf of a request ([`Compactor::compact`]); from its
+//! background thread ([`Compactor::background`], [`Compactor::proactive`]); on request
+//! ([`Compactor::compact_node`]); and for given ranges, which it empties
+//! ([`Compactor::alloc_range`], [`Compactor::alloc_contiguous`], [`Compactor::remove_memory`]).
+//!
+//! **Invariants**: when a call returns, nothing is withheld, claimed or locked on its behalf, and
+//! every frame is where it was, moved, or free. What is remembered between calls are hints: a word
+//! each, without a lock.
+//!
+//! | module | job |
+//! |---|---|
+//! | `compactor` | the value that the embedder calls; who does what on its behalf |
+//! | `direct`, `daemon`, `ranges` | the callers: a request, the background, given ranges |
+//! | `suitable` | whether to begin |
+//! | `room` | frames to move to, and frames that were left |
+//! | `evacuate` | moves what is in a stretch of a zone elsewhere |
+//! | `index` | by index |
+//! | `scan` | by two scanners |
+//! | `state`, `deferral`, `skip` | what a zone remembers |
+//! | `trace`, `view` | what is told of it, and what people see |
+
+mod compactor;
+mod daemon;
+
+mod deferral;
+mod direct;
+mod evacuate;
+mod index;
+mod ranges;
+mod room;
+mod scan;
+
+mod skip;
+mod state;
+mod suitable;
+mod trace;
+mod view;
+
+pub use compactor::{Compactor, Workspace};
+pub(crate) use skip::SkipHints;
+pub(crate) use state::ZoneCompaction;
+pub use view::{PageblockView, ScannersView};
+
+use crate::{
+    alloc::{MigrateType, Request},
+    frame::Order,
+    migrate::{Effort, MigrateMode},
+    platform::Compacted,
+};
+
+/// What a run over a zone is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Goal {
+    /// The order of the block to form; `None`: as many pageblocks as possible.
+    order: Option<Order>,
+    /// Whom it is for.
+    of: MigrateType,
+    effort: Effort,
+    caller: Caller,
+}
+
+/// On whose behalf a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Caller {
+    /// A request, which waits.
+    Request {
+        /// Nothing is left out: neither what was marked to be skipped nor any type.
+        thorough: bool,
+    },
+    /// The background, because somebody could not wait.
+    Daemon,
+    /// The background, before anybody asks.
+    Proactive,
+    /// People.
+    Node,
+}
+
+impl Goal {
+    /// On behalf of `request`.
+    fn of_request(request: Request, mode: MigrateMode, thorough: bool) -> Self {
+        let effort = Effort { mode, may_io: request.may_io(), may_fs: request.may_fs() };
+        let caller = Caller::Request { thorough };
+        Self { order: Some(request.order()), of: request.migratetype(), effort, caller }
+    }
+
+    /// In the background, for whoever may come.
+    fn of_movable(order: Option<Order>, mode: MigrateMode, caller: Caller) -> Self {
+        Self { order, of: MigrateType::Movable, effort: Effort::new(mode), caller }
+    }
+
+    fn is_direct(&self) -> bool {
+        matches!(self.caller, Caller::Request { .. })
+    }
+
+    fn is_async(&self) -> bool {
+        self.effort.mode == MigrateMode::Async
+    }
+
+    /// Whether hints to skip pageblocks do not count, and the run is over the whole zone.
+    fn is_thorough(&self) -> bool {
+        match self.caller {
+            Caller::Request { thorough } => thorough,
+            Caller::Daemon => false,
+            Caller::Proactive | Caller::Node => true,
+        }
+    }
+}
+
+/// What a run over a zone came to; what is worse for the others comes later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Outcome {
+    /// Too little is free, or memory is not fragmented.
+    Skipped,
+    /// It failed lately.
+    Deferred,
+    /// Everything was looked at.
+    Complete,
+    /// Everything from where the last run had ended.
+    PartialSkipped,
+    /// Somebody was in the way, or it has done what it may do in one go.
+    Contended,
+    /// A block has formed.
+    Success,
+}
+
+impl Outcome {
+    /// The kernel's word for it.
+    const fn name(self) -> &'static str {
+        match self {
+            Outcome::Skipped => "skipped",
+            Outcome::Deferred => "deferred",
+            Outcome::Complete => "complete",
+            Outcome::PartialSkipped => "partial_skipped",
+            Outcome::Contended => "contended",
+            Outcome::Success => "success",
+        }
+    }
+}
+
+impl From<Outcome> for Compacted {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Skipped => Compacted::Skipped,
+            Outcome::Deferred => Compacted::Deferred,
+            Outcome::Complete | Outcome::PartialSkipped => Compacted::Complete,
+            Outcome::Contended => Compacted::Contended,
+            Outcome::Success => Compacted::Success,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Frames to move pages to, and frames that pages have left.
+//!
+//! Both cross the zone lock in batches. Dropped, it gives back what it holds.
+
+use crate::{
+    alloc::{MigrateType, Request},
+    buddy::{Bundle, Bundles},
+    frame::{Order, Pfn},
+    memory::Memory,
+    migrate::Targets,
+    pcp::Cpu,
+    platform::Platform,
+};
+
+/// Frames that are taken at once.
+const BATCH: u32 = 64;
+
+/// Room in the movable pageblocks of a zone, fullest first.
+pub(super) struct Room<'r, 'm, P: Platform> {
+    at: Cpu<'r, 'm, P>,
+    /// Pageblocks with as many free frames, or more, are left alone.
+    below: u16,
+    /// The pageblock that is emptied into others as full or fuller.
+    source: Option<u32>,
+    /// Where to look when the zone has no more.
+    elsewhere: Option<&'r Memory<'m, P>>,
+    stash: Bundles,
+    left: Bundles,
+    /// Frames that were taken.
+    pub(super) taken: u64,
+}
+
+impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
+    /// In any pageblock.
+    pub(super) fn in_zone(at: Cpu<'r, 'm, P>) -> Self {
+        let (stash, left) = (Bundles::new(), Bundles::new());
+        Self { at, below: u16::MAX, source: None, elsewhere: None, stash, left, taken: 0 }
+    }
+
+    /// In pageblocks that are as full as pageblock `source`, of which `free` frames are free, or
+    /// fuller.
+    pub(super) fn as_full_as(at: Cpu<'r, 'm, P>, source: u32, free: u16) -> Self {
+        let mut room = Self::in_zone(at);
+        (room.below, room.source) = (free + 1, Some(source));
+        room
+    }
+
+    /// Anywhere in the memory, in the zone first.
+    pub(super) fn anywhere(at: Cpu<'r, 'm, P>, memory: &'r Memory<'m, P>) -> Self {
+        let mut room = Self::in_zone(at);
+        room.elsewhere = Some(memory);
+        room
+    }
+
+    fn take_here(&mut self, order: Order) -> Option<Pfn> {
+        let below = self.below;
+        if order == Order::ZERO {
+            if self.stash.is_empty() {
+                self.stash.clear();
+                self.at.take_blocks(&mut self.stash, |buddy, out| {
+                    buddy.take_room(order, BATCH, below, out);
+                });
+            }
+            return self.stash.pop_lowest().map(|frame| self.at.pfn(frame));
+        }
+        let mut one = Bundles::new();
+        self.at.take_blocks(&mut one, |buddy, out| buddy.take_room(order, 1, below, out));
+        one.pop_lowest().map(|frame| self.at.pfn(frame))
+    }
+
+    fn take_elsewhere(&self, order: Order) -> Option<Pfn> {
+        let request = Request::new(order, MigrateType::Movable).no_wait().no_wake();
+        let block = self.elsewhere?.alloc_unlisted(request).ok()?;
+        Some(block.into_raw().0)
+    }
+
+    fn give_left(&mut self) {
+        self.at.give_blocks(&mut self.left);
+    }
+}
+
+impl<P: Platform> Targets for Room<'_, '_, P> {
+    fn take(&mut self, order: Order) -> Option<Pfn> {
+        let taken = self.take_here(order).or_else(|| self.take_elsewhere(order))?;
+        self.taken += order.frames();
+        Some(taken)
+    }
+
+    fn put(&mut self, pfn: Pfn, order: Order) {
+        give_back(self.at, self.elsewhere, pfn, order);
+    }
+
+    fn left(&mut self, pfn: Pfn, order: Order) {
+        let frame = (pfn.get() - self.at.zone.base().get()) as u32;
+        if self.left.is_full() {
+            self.give_left();
+        }
+        self.left.push(Bundle::of(frame, order));
+        self.left.join_last();
+    }
+
+    fn settle(&mut self) {
+        self.give_left();
+    }
+
+    fn drained(&mut self) {
+        // All pageblocks are emptier than they looked.
+        if let Some(source) = self.source {
+            self.below = self.at.zone.contents(self.at.platform, source).free + 1;
+        }
+    }
+}
+
+impl<P: Platform> Drop for Room<'_, '_, P> {
+    fn drop(&mut self) {
+        self.at.give_blocks(&mut self.stash);
+        self.give_left();
+    }
+}
+
+/// Frees a block of the zone, or of another zone of the memory.
+fn give_back<P: Platform>(
+    at: Cpu<'_, '_, P>,
+    memory: Option<&Memory<'_, P>>,
+    pfn: Pfn,
+    order: Order,
+) {
+    match (at.zone.locate(pfn, order), memory) {
+        (Some(frame), _) => _ = at.free_to_zone(frame, order),
+        (None, Some(memory)) => {
+            if let Some((zone, frame)) = memory.find(pfn, order) {
+                memory.context(zone, at.id).free_to_zone(frame, order);
+            }
+        }
+        (None, None) => {}
+    }
+}

@@ -1,0 +1,68 @@
+//! Whether a run is over, and what it tells.
+
+use super::{FRAMES, Outcome, Run};
+use crate::{
+    compact::{Caller, daemon::is_good_enough},
+    frame::PAGEBLOCK_ORDER,
+    observe::CompactEvent,
+    platform::Platform,
+    sync::Ordering,
+};
+
+impl<P: Platform> Run<'_, '_, '_, P> {
+    /// What the run came to, if it is over.
+    pub(super) fn finished(&self) -> Option<Outcome> {
+        let finished = self.judge();
+        self.site.trace_judged(&self.goal, true, finished);
+        finished
+    }
+
+    fn judge(&self) -> Option<Outcome> {
+        if self.have_met() {
+            return Some(self.meet());
+        }
+        if self.goal.caller == Caller::Proactive && is_good_enough(self.compactor.memory, self.site)
+        {
+            return Some(Outcome::Success);
+        }
+        let order = self.goal.order?;
+        if !self.migrate.is_multiple_of(FRAMES) {
+            return None;
+        }
+        let of = self.goal.of;
+        let (zone, platform) = (self.site.at.zone, self.site.at.platform);
+        if zone.with(platform, |buddy| buddy.has_formed(order, of)) {
+            return Some(Outcome::Success);
+        }
+        None
+    }
+
+    /// Whether the scanners are in the same pageblock; as it was: at the same frame.
+    pub(super) fn have_met(&self) -> bool {
+        if self.repair.detect_meeting {
+            self.free.below() <= (self.migrate >> PAGEBLOCK_ORDER) + 1
+        } else {
+            self.free.below() << PAGEBLOCK_ORDER <= self.migrate
+        }
+    }
+
+    fn meet(&self) -> Outcome {
+        let hints = self.site.hints;
+        if self.repair.reset_on_meeting {
+            hints.positions.reset(0, self.site.at.zone.spanned() as u32);
+        }
+        if self.goal.is_direct() {
+            hints.flush_hints.store(true, Ordering::Relaxed);
+        }
+        if self.is_whole { Outcome::Complete } else { Outcome::PartialSkipped }
+    }
+
+    pub(super) fn trace_moved(&self, moved: u64, failed: u64) {
+        self.site.trace(|| CompactEvent::MigratePages { moved, failed });
+    }
+
+    /// Where the scanners are.
+    pub(super) fn positions(&self) -> (u32, u32) {
+        (self.migrate, self.free.below() << PAGEBLOCK_ORDER)
+    }
+}

@@ -1,0 +1,271 @@
+//! The migrate scanner: goes up through a zone and claims pages that can move.
+
+use super::{CLUSTER, FRAMES, Isolated, Run};
+use crate::{
+    buddy::{Contents, MigrateType, WORDS},
+    compact::evacuate::{contents, next_run, range, within},
+    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    migrate::{ClaimEnd, Claims},
+    observe::{CompactEvent, Scanner},
+    platform::Platform,
+};
+
+/// Entries of lists that a short search looks at, before it has failed.
+const ENTRIES: u32 = 32;
+
+/// Short searches are worth while above this order only, and find no smaller blocks.
+const SEARCHED_ORDER: u8 = 3;
+
+impl<P: Platform> Run<'_, '_, '_, P> {
+    /// Claims pages in the next pageblock that has some.
+    pub(super) fn isolate(&mut self) -> Isolated {
+        let chosen = self.search();
+        loop {
+            let block = self.migrate >> PAGEBLOCK_ORDER;
+            if block + 1 >= self.free.below() {
+                self.migrate = (block + 1) << PAGEBLOCK_ORDER;
+                return Isolated::Pages(0);
+            }
+            let at_start = self.migrate.is_multiple_of(FRAMES);
+            if self.site.at.zone.is_absent(block)
+                || at_start && chosen != Some(block) && self.skips(block)
+            {
+                self.pass(block);
+                continue;
+            }
+            let held = contents(self.site, block);
+            if !self.suits(&held) {
+                // A type is no reason for others to leave it alone.
+                if !self.repair.unmarked_types {
+                    self.mark(block);
+                }
+                self.pass(block);
+                self.advance(block);
+                continue;
+            }
+            return self.isolate_in(block, &held);
+        }
+    }
+
+    fn skips(&self, block: u32) -> bool {
+        !self.goal.is_thorough() && self.site.hints.skip.is_set(block)
+    }
+
+    fn mark(&self, block: u32) -> bool {
+        !self.goal.is_thorough() && self.site.hints.skip.set(block)
+    }
+
+    /// On to the next pageblock.
+    fn pass(&mut self, block: u32) {
+        self.migrate = (block + 1) << PAGEBLOCK_ORDER;
+    }
+
+    /// Lets others begin behind a pageblock.
+    fn advance(&self, block: u32) {
+        let sync = !self.goal.is_async() || self.modes_agree;
+        let at = (block + 1) << PAGEBLOCK_ORDER;
+        if !self.goal.is_thorough() {
+            self.site.hints.positions.advance_migrate(at, sync);
+        }
+    }
+
+    /// Whether pages may be taken from a pageblock: where nothing is waited for, only from those of
+    /// the right type.
+    fn suits(&self, held: &Contents) -> bool {
+        let is_type = !(self.goal.is_async() && self.goal.is_direct()) || held.of == self.goal.of;
+        let withheld = matches!(held.of, MigrateType::Isolate | MigrateType::HighAtomic);
+        is_type && !withheld
+    }
+
+    /// A short look at the lists, for a pageblock near the beginning of the gap between the scanners
+    /// of which much is free. The scanner goes there.
+    fn search(&mut self) -> Option<u32> {
+        let order = self.goal.order?.get();
+        let movable = !self.goal.is_direct() || self.goal.of == MigrateType::Movable;
+        let block = self.migrate >> PAGEBLOCK_ORDER;
+        let at_start = self.migrate.is_multiple_of(FRAMES);
+        if order <= SEARCHED_ORDER
+            || self.goal.is_thorough()
+            || self.finishing
+            || !at_start
+            || !movable
+        {
+            return None;
+        }
+        let gap = self.free.below().saturating_sub(block);
+        let near = block + if self.migrate == 0 { gap / 2 } else { gap / 8 };
+        let entries = (ENTRIES >> self.misses.min(6)) + 1;
+        let skip = &self.site.hints.skip;
+        let passes = |at: u32| (block..near).contains(&at) && !skip.is_set(at);
+        let (zone, platform) = (self.site.at.zone, self.site.at.platform);
+        let (found, seen) = zone.with(platform, |buddy| {
+            buddy.find_listed((SEARCHED_ORDER, order), entries, passes, |at, before| at < before)
+        });
+        self.site.looked_at_headers(seen);
+        match found {
+            Some(found) => {
+                self.misses = 0;
+                self.migrate = found << PAGEBLOCK_ORDER;
+            }
+            None => self.misses += 1,
+        }
+        found
+    }
+
+    /// Claims pages in one pageblock from where the scanner is: all it may at once, or of the first
+    /// part that has any.
+    fn isolate_in(&mut self, block: u32, held: &Contents) -> Isolated {
+        let from = self.migrate;
+        let end = (block + 1) << PAGEBLOCK_ORDER;
+        let part = self.part();
+        let mut count = 0;
+        let mut scanned = 0;
+        let mut at = from;
+        while at < end && count < self.most() {
+            let stop = ((at / part + 1) * part).min(end);
+            let used = within(&held.used, at, stop);
+            scanned += looked_at(&used, &within(&held.map, at, stop));
+            let (ended, reached, claimed) = self.claim_part(&used, block, (at, stop), count);
+            if claimed > 0 && !self.begin_block(block) {
+                self.compactor.abandon(count..count + claimed, &mut self.free);
+                at = end;
+                break;
+            }
+            if ended != ClaimEnd::Done {
+                return self.abort(count + claimed, scanned);
+            }
+            let picky = self.goal.is_async() && self.goal.is_direct();
+            let all = self.frames(count, claimed) == frames_in(&used);
+            if picky && !all && reached == stop {
+                // No block will form in this part.
+                self.compactor.abandon(count..count + claimed, &mut self.free);
+                at = stop;
+                continue;
+            }
+            count += claimed;
+            at = reached;
+            if picky && count > 0 && at == stop {
+                break;
+            }
+        }
+        self.migrate = at;
+        if at == end && (count == 0 || self.finishing) {
+            self.mark(block);
+            self.advance(block);
+        }
+        self.book(block, from, scanned, count);
+        Isolated::Pages(count)
+    }
+
+    /// Claims pages in the runs of `used` within a part: how that ended, up to where, how many.
+    fn claim_part(
+        &mut self,
+        used: &[u64; WORDS],
+        block: u32,
+        (from, stop): (u32, u32),
+        count: usize,
+    ) -> (ClaimEnd, u32, usize) {
+        let (mover, most) = (self.compactor.mover(), self.most());
+        let (effort, site) = (self.goal.effort, self.site);
+        let mut claims = Claims::new(&mut self.compactor.moves()[count..most]);
+        let mut at = from;
+        while let Some((first, last)) = next_run(used, block, at) {
+            let ended = mover.claim(range(site, first, last), &effort, &mut claims);
+            if ended != ClaimEnd::Done {
+                return (ended, first, claims.len());
+            }
+            if claims.is_full() {
+                let behind = |pfn: Pfn| (pfn.get() - site.at.zone.base().get()) as u32;
+                let reached = claims.last_end().map_or(last, behind);
+                return (ended, reached.clamp(first + 1, stop), claims.len());
+            }
+            at = last;
+        }
+        (ClaimEnd::Done, stop, claims.len())
+    }
+
+    /// The first pages of a pageblock were claimed: marks it. `false` if somebody else had.
+    fn begin_block(&mut self, block: u32) -> bool {
+        if self.begun == Some(block) {
+            return true;
+        }
+        self.begun = Some(block);
+        self.modes_agree = false;
+        let inside = !self.migrate.is_multiple_of(FRAMES);
+        !self.mark(block) || self.finishing || inside
+    }
+
+    /// Somebody was in the way. Nothing that is claimed moves.
+    fn abort(&mut self, count: usize, scanned: u64) -> Isolated {
+        self.site.scanned_for_pages(scanned);
+        self.compactor.abandon(0..count, &mut self.free);
+        Isolated::Abort
+    }
+
+    fn book(&mut self, block: u32, from: u32, scanned: u64, count: usize) {
+        let counters = &self.site.hints.counters;
+        self.site.scanned_for_pages(scanned);
+        if count > 0 {
+            self.last = Some(self.migrate);
+        }
+        let taken = self.frames(0, count);
+        counters.compact_isolated.add(u64::from(taken));
+        let range = range(self.site, from, self.migrate.max(from));
+        debug_assert!(from >> PAGEBLOCK_ORDER == block);
+        let (by, taken) = (Scanner::Migrate, taken.into());
+        self.site.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
+    }
+
+    /// Pages that may be claimed at once.
+    fn most(&mut self) -> usize {
+        let room = self.compactor.moves().len();
+        if self.finishing { room } else { room.min(CLUSTER) }
+    }
+
+    /// Frames of the parts that are looked at: all of them have to move, where nothing is waited
+    /// for, or none does.
+    fn part(&self) -> u32 {
+        match self.goal.order {
+            Some(order) if self.goal.is_async() && self.goal.is_direct() => {
+                order.min(Order::PAGEBLOCK).frames() as u32
+            }
+            _ => FRAMES,
+        }
+    }
+
+    /// Frames of some of the claimed pages.
+    fn frames(&mut self, first: usize, count: usize) -> u32 {
+        let moves = &self.compactor.moves()[first..first + count];
+        moves.iter().map(|at| at.order().frames() as u32).sum()
+    }
+}
+
+fn frames_in(map: &[u64; WORDS]) -> u32 {
+    map.iter().map(|word| word.count_ones()).sum()
+}
+
+/// Steps over some frames: one for each that is allocated, one for each run of free ones.
+fn looked_at(used: &[u64; WORDS], free: &[u64; WORDS]) -> u64 {
+    let mut before = 0;
+    let mut runs = 0;
+    for word in free {
+        runs += (word & !(word << 1 | before)).count_ones();
+        before = word >> 63;
+    }
+    u64::from(frames_in(used) + runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_blocks_are_one_step_each() {
+        let (mut used, mut free) = ([0; WORDS], [0; WORDS]);
+        used[0] = 0b1001;
+        free[0] = !0b1001;
+        free[1] = 0b11;
+        used[1] = 0b100;
+        assert_eq!(looked_at(&used, &free), 3 + 2);
+    }
+}

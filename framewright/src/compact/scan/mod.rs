@@ -1,0 +1,208 @@
+//! By two scanners, as Linux compacts.
+//!
+//! # Theory of operation
+//!
+//! The migrate scanner goes up through the zone, a pageblock at a time, and claims up to 32 pages; the
+//! free scanner comes down and takes as many free frames; the pages move; and so on until a block
+//! has formed, or the scanners are in the same pageblock. Both begin where the last run ended, and
+//! both begin with a short look at the lists of free blocks, which may save them a long way.
+//!
+//! **Skip hints**: a pageblock is marked when somebody begins to take pages from it (so that others
+//! leave it alone), when nothing could be taken, and when its free frames were all taken. A
+//! pageblock that is left alone for its type gets no mark: it may be just right for others.
+//!
+//! **Finishing a pageblock**: where some page did not move, the rest of its pageblock is done at once:
+//! a block will not form there, and later runs shall see the mark.
+//!
+//! **What was once wrong** and can be switched back: see
+//! [`CompactRepairs`](crate::tuning::CompactRepairs).
+
+mod finish;
+mod free;
+mod migrate;
+mod reset;
+
+pub(super) use reset::reset_hints;
+
+use super::{Compactor, Goal, Outcome, compactor::Site};
+use crate::{
+    frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    migrate::MigrateMode,
+    platform::{Captured, Platform},
+    tuning::CompactRepairs,
+};
+use free::FreeScanner;
+
+/// Pages that are claimed before they are moved.
+const CLUSTER: usize = 32;
+
+const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
+
+impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
+    /// Compacts a zone by scanning it.
+    pub(super) fn run_by_scanners(
+        &mut self,
+        site: Site<'c, 'm, P>,
+        goal: Goal,
+        captured: Option<&mut Captured>,
+    ) -> Outcome {
+        let tag = self.memory.tag();
+        let keeps = captured.as_ref().is_some_and(|captured| !captured.is_kept());
+        let mut run = Run::begin(self, site, goal, keeps);
+        site.trace_run(&goal, run.positions(), None);
+        let outcome = run.go();
+        run.end(outcome);
+        let Some((frame, order)) = run.free.take_captured() else { return outcome };
+        let block = Block::new(tag, site.at.pfn(frame), order);
+        let kept = match captured {
+            Some(captured) => captured.keep(block),
+            None => Err(block),
+        };
+        if let Err(block) = kept {
+            let _ = block.into_raw();
+            site.at.free_to_zone(frame, order);
+        }
+        Outcome::Success
+    }
+}
+
+/// One run over a zone, or a part of it.
+struct Run<'r, 'c, 'm, P: Platform> {
+    compactor: &'r mut Compactor<'c, 'm, P>,
+    site: Site<'c, 'm, P>,
+    goal: Goal,
+    repair: CompactRepairs,
+    /// The frame that the migrate scanner looks at next.
+    migrate: u32,
+    free: FreeScanner<'c, 'm, P>,
+    /// It began at the ends of the zone.
+    is_whole: bool,
+    /// All of the pageblock is to be looked at, whatever was found.
+    finishing: bool,
+    /// The pageblock that was marked for having been begun.
+    begun: Option<u32>,
+    /// The frame behind the last page that was claimed.
+    last: Option<u32>,
+    /// Short searches that found nothing.
+    misses: u32,
+    /// The cached positions of all modes are the same: nothing worth while was found so far.
+    modes_agree: bool,
+}
+
+/// What the migrate scanner came to.
+enum Isolated {
+    /// It must not go on.
+    Abort,
+    /// So many pages are claimed.
+    Pages(usize),
+}
+
+impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
+    fn begin(
+        compactor: &'r mut Compactor<'c, 'm, P>,
+        site: Site<'c, 'm, P>,
+        goal: Goal,
+        keeps: bool,
+    ) -> Self {
+        let repair = compactor.memory.tuning().compact.repair;
+        let positions = &site.hints.positions;
+        let is_restarting = goal.order.is_some_and(|at| site.hints.deferral.is_restarting(at));
+        if is_restarting && repair.reset_before_read {
+            reset_hints(site);
+        }
+        let end = site.at.zone.spanned() as u32;
+        let mut is_whole = goal.is_thorough();
+        let (mut migrate, mut free) = (0, end);
+        if !is_whole {
+            (migrate, free) = (positions.migrate(goal.is_async()), positions.free());
+            if migrate >= end || free > end || free == 0 {
+                (migrate, free) = (0, end);
+                positions.reset(migrate, free);
+            }
+            is_whole = migrate <= positions.start();
+        }
+        if is_restarting && !repair.reset_before_read {
+            // The positions that this run goes by are those from before.
+            reset_hints(site);
+        }
+        let modes_agree = positions.migrate(true) == positions.migrate(false);
+        let free = FreeScanner::new(site, goal, repair, free >> PAGEBLOCK_ORDER, keeps);
+        Self {
+            compactor,
+            site,
+            goal,
+            repair,
+            migrate,
+            free,
+            is_whole,
+            finishing: false,
+            begun: None,
+            last: None,
+            misses: 0,
+            modes_agree,
+        }
+    }
+
+    fn go(&mut self) -> Outcome {
+        loop {
+            if let Some(outcome) = self.finished() {
+                return outcome;
+            }
+            let block = self.migrate >> PAGEBLOCK_ORDER;
+            self.finishing = self.last.is_some_and(|last| (last - 1) >> PAGEBLOCK_ORDER == block);
+            if let Some(outcome) = self.step() {
+                return outcome;
+            }
+            self.drain_behind();
+        }
+    }
+
+    /// Claims and moves some pages.
+    fn step(&mut self) -> Option<Outcome> {
+        loop {
+            let count = match self.isolate() {
+                Isolated::Abort => return Some(Outcome::Contended),
+                Isolated::Pages(0) => return None,
+                Isolated::Pages(count) => count,
+            };
+            self.free.prepare(count as u32, self.migrate >> PAGEBLOCK_ORDER);
+            let effort = self.goal.effort;
+            let moved = self.compactor.migrate(self.site, count, &effort, &mut self.free);
+            self.trace_moved(moved.moved, moved.failed);
+            if self.free.has_captured() {
+                return Some(Outcome::Success);
+            }
+            let noticed = self.repair.detect_meeting && self.have_met();
+            if moved.lacked_targets && !noticed {
+                return Some(Outcome::Contended);
+            }
+            let inside = !self.migrate.is_multiple_of(FRAMES);
+            let patient = self.goal.effort.mode == MigrateMode::Sync;
+            let marks = !self.goal.is_thorough();
+            if moved.failed == 0 || patient || !inside || !marks || self.finishing {
+                return None;
+            }
+            self.finishing = true;
+        }
+    }
+
+    /// Behind a block that may have formed, brings home what this CPU and the depot have of it.
+    fn drain_behind(&mut self) {
+        let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
+        let size = order.min(Order::PAGEBLOCK).frames() as u32;
+        if self.migrate / size > (last - 1) / size {
+            let _ = self.compactor.memory.drain_cpu(self.compactor.cpu);
+            self.site.at.empty_depot();
+            self.last = None;
+        }
+    }
+
+    /// Gives back what was not needed, and leaves where it has got to for others.
+    fn end(&mut self, outcome: Outcome) {
+        let highest = self.free.give_back();
+        if let Some(block) = highest {
+            self.site.hints.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
+        }
+        self.site.trace_run(&self.goal, self.positions(), Some(outcome));
+    }
+}

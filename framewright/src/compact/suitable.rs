@@ -1,0 +1,61 @@
+//! Whether to begin: not where a block is there already, nor where too little is free to move pages
+//! into, nor where memory is short rather than scattered.
+
+use super::{Goal, Outcome, compactor::Site};
+use crate::{
+    buddy::fragmentation_index,
+    frame::Order,
+    platform::Platform,
+    tuning::{CompactMethod, Tuning},
+    zone::{Access, Watermark, ZoneKind},
+};
+
+/// Orders above this are costly.
+const COSTLY_ORDER: u8 = 3;
+
+/// `None`: begin. Else what comes of not beginning.
+pub(super) fn refuse<P: Platform>(
+    site: Site<'_, '_, P>,
+    goal: &Goal,
+    highest: ZoneKind,
+    tuning: &Tuning,
+) -> Option<Outcome> {
+    // What lies there is free, and counts neither as that nor as blocks.
+    site.at.empty_depot();
+    let refused = judge(site, goal, highest, tuning);
+    site.trace_judged(goal, false, refused);
+    refused
+}
+
+fn judge<P: Platform>(
+    site: Site<'_, '_, P>,
+    goal: &Goal,
+    highest: ZoneKind,
+    tuning: &Tuning,
+) -> Option<Outcome> {
+    let order = goal.order?;
+    let costly = order.get() > COSTLY_ORDER;
+    let zone = site.at.zone;
+    let min = Access::above(Watermark::Min, highest);
+    let has_formed = || zone.with(site.at.platform, |buddy| buddy.has_formed(order, goal.of));
+    if zone.may_take(order, min) && has_formed() {
+        return Some(Outcome::Success);
+    }
+    let mark = if costly { Watermark::Low } else { Watermark::Min };
+    if !zone.could_compact(order, Access::above(mark, highest), 0) {
+        return Some(Outcome::Skipped);
+    }
+    // The index needs no such guess: it finds nothing to empty where nothing is scattered.
+    let guesses = tuning.compact.method == CompactMethod::Scan && costly;
+    if guesses && is_short(site, order, tuning.compact.extfrag_threshold) {
+        return Some(Outcome::Skipped);
+    }
+    None
+}
+
+/// Whether a request for `order` would fail for want of memory rather than of large blocks.
+fn is_short<P: Platform>(site: Site<'_, '_, P>, order: Order, threshold: u32) -> bool {
+    let blocks = site.at.zone.with(site.at.platform, |buddy| buddy.counts()).by_order();
+    let index = fragmentation_index(&blocks, usize::from(order.get()));
+    (0..=i64::from(threshold)).contains(&index)
+}

@@ -1,0 +1,95 @@
+//! What compaction tells of a zone: events, counters, and to a simulator what it costs.
+
+use super::{Goal, Outcome, compactor::Site};
+use crate::{
+    frame::Order,
+    observe::{CompactEvent, DeferStep, Event},
+    platform::{Cost, Platform},
+};
+
+impl<P: Platform> Site<'_, '_, P> {
+    pub(super) fn trace(&self, event: impl FnOnce() -> CompactEvent) {
+        if P::TRACING {
+            self.at.platform.trace(self.at.id, &Event::Compaction(event()));
+        }
+    }
+
+    /// So many headers were looked at under the zone lock.
+    pub(super) fn looked_at_headers(&self, headers: u32) {
+        self.hints.counters.compact_headers.add(u64::from(headers));
+        self.at.platform.cost(Cost::Search, headers);
+    }
+
+    /// So many frames were looked at for pages to move.
+    pub(super) fn scanned_for_pages(&self, frames: u64) {
+        self.hints.counters.compact_migrate_scanned.add(frames);
+        self.at.platform.cost(Cost::ScanFrames, frames as u32);
+    }
+
+    /// So many frames were looked at for room.
+    pub(super) fn scanned_for_room(&self, frames: u32) {
+        self.hints.counters.compact_free_scanned.add(u64::from(frames));
+        self.at.platform.cost(Cost::ScanFrames, frames);
+    }
+
+    /// A run begins, or has ended: the scanners are at these frames.
+    pub(super) fn trace_run(
+        &self,
+        goal: &Goal,
+        (migrate, free): (u32, u32),
+        outcome: Option<Outcome>,
+    ) {
+        let zone = self.at.zone;
+        self.trace(|| CompactEvent::Run {
+            zone_start: zone.pfn(0),
+            migrate: zone.pfn(migrate),
+            free: zone.pfn(free),
+            zone_end: zone.pfn(zone.spanned() as u32),
+            sync: !goal.is_async(),
+            status: outcome.map(Outcome::name),
+        });
+    }
+
+    /// Whether a run goes on, or begins.
+    pub(super) fn trace_judged(&self, goal: &Goal, begun: bool, outcome: Option<Outcome>) {
+        let (node, zone) = (self.at.zone.node(), self.at.zone.kind());
+        let goes_on = if begun { "no_suitable_page" } else { "continue" };
+        let verdict = outcome.map_or(goes_on, Outcome::name);
+        self.trace(|| CompactEvent::Judged { begun, node, zone, order: goal.order, verdict });
+    }
+
+    /// Whether an attempt is refused for earlier failures.
+    pub(super) fn is_deferred(&self, order: Order) -> bool {
+        let refused = self.hints.deferral.refuses(order);
+        if refused {
+            self.trace_deferral(DeferStep::Refused, order);
+        }
+        refused
+    }
+
+    /// It failed.
+    pub(super) fn defer(&self, order: Order) {
+        self.hints.deferral.defer(order);
+        self.trace_deferral(DeferStep::Failed, order);
+    }
+
+    /// It formed a block.
+    pub(super) fn succeed(&self, order: Order) {
+        self.hints.deferral.reset(order, false);
+        self.trace_deferral(DeferStep::Reset, order);
+    }
+
+    fn trace_deferral(&self, step: DeferStep, order: Order) {
+        let (node, zone) = (self.at.zone.node(), self.at.zone.kind());
+        let (failed, considered, limit) = self.hints.deferral.numbers();
+        self.trace(|| CompactEvent::Deferral {
+            step,
+            node,
+            zone,
+            order,
+            failed,
+            considered,
+            limit,
+        });
+    }
+}

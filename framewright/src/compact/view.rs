@@ -1,0 +1,72 @@
+//! What people see of compaction: a zone pageblock by pageblock, and where the scanners are.
+
+use crate::{
+    alloc::MigrateType,
+    frame::{PAGEBLOCK_ORDER, Pfn},
+    memory::Memory,
+    platform::Platform,
+    zone::ZoneId,
+};
+
+/// A pageblock at a glance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageblockView {
+    /// Its first frame.
+    pub first: Pfn,
+    /// Its type.
+    pub migratetype: MigrateType,
+    /// Free frames.
+    pub free: u16,
+    /// Allocated frames that were requested as movable; an estimate where kinds were mixed.
+    pub movable: u16,
+    /// Other allocated frames; the same.
+    pub pinned: u16,
+    /// Whether compaction passes it over for now.
+    pub skip: bool,
+}
+
+/// Where the scanners of a zone go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScannersView {
+    /// The migrate scanner, where nothing is waited for.
+    pub migrate_async: Pfn,
+    /// The migrate scanner in the other modes.
+    pub migrate_sync: Pfn,
+    /// The free scanner: it looks at what is below.
+    pub free: Pfn,
+}
+
+impl<P: Platform> Memory<'_, P> {
+    /// The pageblocks of a zone that are there, ascending; none if there is no such zone. Takes the
+    /// zone lock for each.
+    pub fn pageblocks(&self, zone: ZoneId) -> impl Iterator<Item = PageblockView> {
+        let zone = self.zone(zone).map(|info| self.context(info.id, Default::default()).zone);
+        let hints = zone.and_then(|zone| self.compaction().get(zone.id().index()));
+        let blocks = zone.map_or(0, |zone| (zone.spanned() >> PAGEBLOCK_ORDER) as u32);
+        (0..blocks).filter_map(move |block| {
+            let zone = zone.filter(|zone| !zone.is_absent(block))?;
+            let held = zone.contents(self.platform(), block);
+            Some(PageblockView {
+                first: zone.pfn(block << PAGEBLOCK_ORDER),
+                migratetype: held.of,
+                free: held.free,
+                movable: held.movable,
+                pinned: held.pinned,
+                skip: hints.is_some_and(|hints| hints.skip.is_set(block)),
+            })
+        })
+    }
+
+    /// Where the scanners of a zone go on, if there is such a zone.
+    #[must_use]
+    pub fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
+        let start = self.zone(zone)?.start;
+        let positions = &self.compaction().get(zone.index())?.positions;
+        let at = |frame: u32| start.offset(frame.into());
+        Some(ScannersView {
+            migrate_async: at(positions.migrate(true)),
+            migrate_sync: at(positions.migrate(false)),
+            free: at(positions.free()),
+        })
+    }
+}

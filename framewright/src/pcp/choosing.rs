@@ -1,0 +1,86 @@
+//! Which blocks leave the lists of a CPU when some have to: the coldest, and of them those that have
+//! found neighbours.
+
+use super::{
+    ListIndex, Lists,
+    lists::leave,
+    packing::pack,
+    pages::Here,
+    told::{tell_of_chosen, tell_of_packed, tell_of_slot},
+};
+use crate::{
+    buddy::{Bundle, Bundles},
+    frame::Order,
+    platform::{Cost, Platform},
+};
+
+impl<'m> Lists<'m> {
+    /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the
+    /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full.
+    /// Returns the frames moved.
+    pub(super) fn gather(
+        &mut self,
+        here: Here<'_, 'm, impl Platform>,
+        list: ListIndex,
+        frames: u64,
+        leaving: &mut Bundles,
+    ) -> u64 {
+        let before = leaving.as_slice().len();
+        let mut moved = self.store.pop_many(list, frames, leaving);
+        self.set_stored(here, self.stored() - moved);
+        tell_of_chosen(here, &self.store, list, leaving.as_slice().iter().skip(before));
+        while moved < frames && !leaving.is_full() {
+            let Some(bundle) = self.choose(here, list) else { break };
+            moved += bundle.frame_count();
+            leave(leaving, bundle);
+        }
+        moved
+    }
+
+    /// One bundle to part with: of the store, beginning with `list`; else of the rings; else
+    /// from quarantine.
+    pub(super) fn choose(
+        &mut self,
+        here: Here<'_, 'm, impl Platform>,
+        list: ListIndex,
+    ) -> Option<Bundle> {
+        here.cost(Cost::ChooseSingly, 1);
+        if list.order() == Order::PAGEBLOCK
+            && let Some(bundle) = self.choose_from_ring(here, list)
+        {
+            return Some(bundle);
+        }
+        let mut stored = self.store.pop(list);
+        if stored.is_none() && self.stored() > 0 {
+            stored = list_order(list).find_map(|list| self.store.pop(list));
+        }
+        if let Some(bundle) = stored {
+            self.set_stored(here, self.stored() - bundle.frame_count());
+            tell_of_slot(here, &self.store, list, bundle.word);
+            return Some(bundle);
+        }
+        let of_ring = list_order(list).find_map(|list| self.choose_from_ring(here, list));
+        of_ring.or_else(|| self.release(here))
+    }
+
+    /// The coldest block of a ring, with those of its word that follow it.
+    fn choose_from_ring(
+        &mut self,
+        here: Here<'_, 'm, impl Platform>,
+        list: ListIndex,
+    ) -> Option<Bundle> {
+        let len = here.pages.len(list);
+        let ring = self.ring(list);
+        let (bundle, used) = pack(&ring[..len], list.order())?;
+        tell_of_packed(here, ring.get(..used));
+        ring.copy_within(used..len, 0);
+        here.pages.set_len(list, len - used);
+        Some(bundle)
+    }
+}
+
+/// All lists, beginning with `first`.
+fn list_order(first: ListIndex) -> impl Iterator<Item = ListIndex> {
+    let count = ListIndex::COUNT;
+    (0..count).filter_map(move |i| ListIndex::from_number(((first.get() + i) % count) as u8))
+}

@@ -1,0 +1,69 @@
+//! What migration takes from a zone and gives back, past the lists, on behalf of a CPU.
+
+use super::cpu::Cpu;
+use crate::{
+    buddy::{Buddy, Bundles, MigrateType},
+    frame::Order,
+    platform::Platform,
+};
+
+impl<'m, P: Platform> Cpu<'_, 'm, P> {
+    /// Takes blocks of one order, as `take` chooses them under the lock, appended to `out`.
+    pub(crate) fn take_blocks<R>(
+        &self,
+        out: &mut Bundles,
+        take: impl FnOnce(&mut Buddy<'m>, &mut Bundles) -> R,
+    ) -> R {
+        let before = out.as_slice().len();
+        let result = self.zone.with(self.platform, |buddy| take(buddy, out));
+        let taken = &out.as_slice()[before..];
+        let frames = taken.iter().map(|bundle| bundle.frame_count()).sum();
+        self.count_lock(frames);
+        self.pages.counters.pgalloc.add(frames);
+        for bundle in taken {
+            bundle.frames().for_each(|frame| self.handed_out(frame, bundle.order));
+        }
+        result
+    }
+
+    /// Gives back blocks, under one hold of the lock, and forgets them.
+    pub(crate) fn give_blocks(&self, blocks: &mut Bundles) {
+        let mut given = Bundles::new();
+        for bundle in blocks.as_slice() {
+            let mut bundle = *bundle;
+            for frame in bundle.frames() {
+                if self.retire(frame, bundle.order).is_err() {
+                    bundle.heads &= !(1 << (frame % 64));
+                }
+            }
+            // Of large blocks the head alone says that they are there.
+            if bundle.heads != 0 {
+                given.push(bundle);
+            }
+        }
+        blocks.clear();
+        if given.is_empty() {
+            return;
+        }
+        let frames = given.frames();
+        self.count_lock(frames);
+        let refusals = self.zone.give(self.platform, given.as_slice());
+        self.report(refusals);
+        self.pages.counters.pgfree.add(frames - refusals.frames);
+    }
+
+    /// Takes the block at `frame`, which is free and withheld, for a request of type `of`.
+    pub(crate) fn take_withheld_block(&self, frame: u32, order: Order, of: MigrateType) -> bool {
+        let end = frame + order.frames() as u32;
+        let taken = self
+            .zone
+            .with_range(self.platform, (frame, end), |buddy| buddy.take_specific(frame, order, of));
+        self.count_lock(if taken { order.frames() } else { 0 });
+        if taken {
+            self.pages.counters.zone_allocs.add(1);
+            self.pages.counters.pgalloc.add(order.frames());
+            self.handed_out(frame, order);
+        }
+        taken
+    }
+}

@@ -1,0 +1,69 @@
+//! Compaction.
+
+/// How compaction finds what to move, and where to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CompactMethod {
+    /// By what the headers of pageblocks say: the emptiest movable ones are emptied into the
+    /// fullest.
+    #[default]
+    Index,
+    /// By two scanners that look at frames, one upward for pages to move, one downward for free
+    /// frames: what Linux does.
+    Scan,
+}
+
+/// Rules of the scanners that were wrong until "mm, compaction: fix" and what followed (Babka, 2013);
+/// each can be put back as it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompactRepairs {
+    /// Cached positions are reset *before* a run reads them.
+    pub reset_before_read: bool,
+    /// The free scanner says how far it came even if it found nothing, so that a meeting of the
+    /// scanners is noticed.
+    pub detect_meeting: bool,
+    /// What is left alone for its type is not marked to be skipped by everybody.
+    pub unmarked_types: bool,
+    /// Cached positions are reset as soon as the scanners meet.
+    pub reset_on_meeting: bool,
+}
+
+impl Default for CompactRepairs {
+    fn default() -> Self {
+        Self {
+            reset_before_read: true,
+            detect_meeting: true,
+            unmarked_types: true,
+            reset_on_meeting: true,
+        }
+    }
+}
+
+/// Compaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompactTuning {
+    /// How it finds what to move.
+    pub method: CompactMethod,
+    /// Rules of the scanners.
+    pub repair: CompactRepairs,
+    /// By index: headers that are looked at for one pageblock to empty.
+    pub headers: u32,
+    /// By index: frames that are moved for one request before it gives up.
+    pub frames: u32,
+    /// Costly orders are left to reclaim where the fragmentation index is not above this.
+    pub extfrag_threshold: u32,
+    /// How much is done before anybody asks: 0 nothing, 100 the most.
+    pub proactiveness: u32,
+}
+
+impl Default for CompactTuning {
+    fn default() -> Self {
+        Self {
+            method: CompactMethod::default(),
+            repair: CompactRepairs::default(),
+            headers: 64,
+            frames: 2048,
+            extfrag_threshold: 500,
+            proactiveness: 20,
+        }
+    }
+}

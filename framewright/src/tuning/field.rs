@@ -1,0 +1,174 @@
+//! A field of the tuning as text: what it takes, what it is, and what was nearly right.
+
+use core::fmt;
+
+use super::{
+    Auto, BulkFree, BulkTake, CompactMethod, FlushBatching, Hardening, HighOrderDrain, OwnerChoice,
+    spelling::nearest,
+};
+use crate::platform::OwnerLock;
+
+/// Bounds of a number.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    low: u32,
+    high: u32,
+    /// 0 is valid besides.
+    zero: bool,
+}
+
+/// A field of a tuning, reached through its key.
+pub(super) enum Field<'t> {
+    Auto(&'t mut Auto, Bounds),
+    Number(&'t mut u32, Bounds),
+    BulkFree(&'t mut BulkFree),
+    BulkTake(&'t mut BulkTake),
+    HighOrderDrain(&'t mut HighOrderDrain),
+    FlushBatching(&'t mut FlushBatching),
+    CompactMethod(&'t mut CompactMethod),
+    Hardening(&'t mut Hardening),
+    Switch(&'t mut bool),
+    OwnerChoice(&'t mut OwnerChoice),
+}
+
+/// A value as text, detached from its tuning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A word.
+    Word(&'static str),
+    /// A number.
+    Number(u32),
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shown::Word(word) => f.pad(word),
+            Shown::Number(number) => fmt::Display::fmt(number, f),
+        }
+    }
+}
+
+const BULK_FREE: [(&str, BulkFree); 2] = [
+    ("choose-before-lock", BulkFree::ChooseBeforeLock),
+    ("choose-under-lock", BulkFree::ChooseUnderLock),
+];
+const BULK_TAKE: [(&str, BulkTake); 2] =
+    [("bulk", BulkTake::Bulk), ("one-by-one", BulkTake::OneByOne)];
+const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
+    ("second-consecutive", HighOrderDrain::SecondConsecutive),
+    ("every-free", HighOrderDrain::EveryFree),
+];
+const FLUSH_BATCHING: [(&str, FlushBatching); 4] = [
+    ("off", FlushBatching::Off),
+    ("clean-only", FlushBatching::CleanOnly),
+    ("all", FlushBatching::All),
+    ("lazy", FlushBatching::Lazy),
+];
+const COMPACT_METHOD: [(&str, CompactMethod); 2] =
+    [("index", CompactMethod::Index), ("scan", CompactMethod::Scan)];
+const HARDENING: [(&str, Hardening); 3] =
+    [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
+const OWNER_CHOICE: [(&str, OwnerChoice); 3] = [
+    ("auto", OwnerChoice::Auto),
+    ("biased", OwnerChoice::Fixed(OwnerLock::Biased)),
+    ("trylock", OwnerChoice::Fixed(OwnerLock::Trylock)),
+];
+
+impl<'t> Field<'t> {
+    pub(super) fn auto(field: &'t mut Auto, low: u32, high: u32) -> Self {
+        Field::Auto(field, Bounds { low, high, zero: false })
+    }
+
+    pub(super) fn auto_or_zero(field: &'t mut Auto, low: u32, high: u32) -> Self {
+        Field::Auto(field, Bounds { low, high, zero: true })
+    }
+
+    pub(super) fn number(field: &'t mut u32, low: u32, high: u32) -> Self {
+        Field::Number(field, Bounds { low, high, zero: false })
+    }
+
+    pub(super) fn number_or_zero(field: &'t mut u32, low: u32, high: u32) -> Self {
+        Field::Number(field, Bounds { low, high, zero: true })
+    }
+
+    /// Sets the field; `Err` holds the nearest value it would take.
+    pub(super) fn set(self, value: &str) -> Result<(), Shown> {
+        match self {
+            Field::Auto(field, _) if value == "auto" => *field = Auto::Auto,
+            Field::Auto(field, bounds) => {
+                *field = Auto::Fixed(bounds.parse(value, Shown::Word("auto"))?);
+            }
+            Field::Number(field, bounds) => *field = bounds.parse(value, Shown::Number(*field))?,
+            Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
+            Field::BulkTake(field) => *field = choose(&BULK_TAKE, value)?,
+            Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
+            Field::FlushBatching(field) => *field = choose(&FLUSH_BATCHING, value)?,
+            Field::CompactMethod(field) => *field = choose(&COMPACT_METHOD, value)?,
+            Field::Hardening(field) => *field = choose(&HARDENING, value)?,
+            Field::Switch(field) => *field = choose(&SWITCH, value)?,
+            Field::OwnerChoice(field) => *field = choose(&OWNER_CHOICE, value)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the field's value is one that [`Field::set`] takes. Fields are public, so it may
+    /// not be.
+    pub(super) fn is_valid(&self) -> bool {
+        match self {
+            Field::Auto(Auto::Fixed(number), bounds) => bounds.contain(*number),
+            Field::Number(number, bounds) => bounds.contain(**number),
+            _ => true,
+        }
+    }
+
+    pub(super) fn show(self) -> Shown {
+        match self {
+            Field::Auto(Auto::Auto, _) => Shown::Word("auto"),
+            Field::Auto(Auto::Fixed(number), _) | Field::Number(number, _) => {
+                Shown::Number(*number)
+            }
+            Field::BulkFree(field) => word(&BULK_FREE, *field),
+            Field::BulkTake(field) => word(&BULK_TAKE, *field),
+            Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
+            Field::FlushBatching(field) => word(&FLUSH_BATCHING, *field),
+            Field::CompactMethod(field) => word(&COMPACT_METHOD, *field),
+            Field::Hardening(field) => word(&HARDENING, *field),
+            Field::Switch(field) => word(&SWITCH, *field),
+            Field::OwnerChoice(field) => word(&OWNER_CHOICE, *field),
+        }
+    }
+}
+
+impl Bounds {
+    fn contain(self, number: u32) -> bool {
+        (number == 0 && self.zero) || (self.low..=self.high).contains(&number)
+    }
+
+    /// The number in `text` if it is within bounds, else the nearest that is; `fallback` where
+    /// the text is no number at all.
+    fn parse(self, text: &str, fallback: Shown) -> Result<u32, Shown> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = match text.parse::<u64>() {
+            Ok(number) => number,
+            Err(_) if digits => u64::MAX,
+            Err(_) => return Err(fallback),
+        };
+        if number == 0 && self.zero {
+            return Ok(0);
+        }
+        let nearest = number.clamp(u64::from(self.low), u64::from(self.high)) as u32;
+        if u64::from(nearest) == number { Ok(nearest) } else { Err(Shown::Number(nearest)) }
+    }
+}
+
+fn choose<T: Copy>(choices: &[(&'static str, T)], value: &str) -> Result<T, Shown> {
+    choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        Shown::Word(nearest(value, choices.iter().map(|(word, _)| *word)).unwrap_or("auto"))
+    })
+}
+
+fn word<T: Copy + PartialEq>(choices: &[(&'static str, T)], value: T) -> Shown {
+    Shown::Word(choices.iter().find(|(_, choice)| *choice == value).map_or("", |(word, _)| word))
+}

@@ -1,0 +1,160 @@
+//! Stacks are stacks, within the limit, and what is cold goes home first.
+
+use super::*;
+use std::{collections::VecDeque, vec, vec::Vec};
+
+fn kind(order: u8, of: MigrateType) -> Kind {
+    Kind::of(Order::new(order).unwrap(), of as u8).unwrap()
+}
+
+fn with_depot(limit: u64, test: impl FnOnce(&mut Depot<'_>)) {
+    let mut chunks = vec![Chunk::EMPTY; Depot::chunks(limit)];
+    test(&mut Depot::new(&mut chunks, limit));
+}
+
+fn give(depot: &mut Depot<'_>, kind: Kind, blocks: &[u32]) -> bool {
+    let mut loose = Loose::new();
+    loose.open(kind, blocks.len()).unwrap().copy_from_slice(blocks);
+    depot.give(&loose, ())
+}
+
+fn take(depot: &mut Depot<'_>, kind: Kind, most: usize) -> Vec<u32> {
+    let mut loose = Loose::new();
+    depot.take(kind, most, &mut loose, ());
+    loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
+}
+
+/// A stack is a list of which the end is cut off, however long the pieces are.
+#[test]
+fn stacks_are_stacks() {
+    with_depot(4000, |depot| {
+        let kinds = [kind(0, MigrateType::Movable), kind(1, MigrateType::Unmovable)];
+        let mut truth = [vec![], vec![]];
+        let mut next = 0;
+        let mut random = 1u32;
+        for _ in 0..4000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (which, count) = ((random >> 31) as usize, (random >> 8) as usize % 129);
+            let (kind, truth) = (kinds[which], &mut truth[which]);
+            if random >> 30 & 1 == 0 {
+                let blocks: Vec<u32> = (next..next + count as u32).collect();
+                next += count as u32;
+                if give(depot, kind, &blocks) {
+                    truth.extend(blocks);
+                }
+            } else {
+                let kept = truth.len() - count.min(truth.len());
+                assert_eq!(take(depot, kind, count), truth.split_off(kept));
+            }
+        }
+        assert_eq!(depot.frames(), (truth[0].len() + 2 * truth[1].len()) as u64);
+    });
+}
+
+#[test]
+fn what_does_not_fit_as_a_whole_stays_outside() {
+    with_depot(100, |depot| {
+        let pages = kind(0, MigrateType::Movable);
+        assert!(give(depot, pages, &[7; 99]));
+        assert!(!give(depot, pages, &[8, 9]));
+        assert!(!give(depot, kind(1, MigrateType::Movable), &[10]));
+        assert!(give(depot, pages, &[11]));
+        assert_eq!(take(depot, pages, 2), [7, 11]);
+        assert_eq!(depot.frames(), 98);
+    });
+    with_depot(0, |depot| assert!(!give(depot, kind(0, MigrateType::Movable), &[0])));
+}
+
+#[test]
+fn there_is_room_for_the_limit_however_it_is_spread() {
+    for order in 0..4 {
+        with_depot(640, |depot| {
+            let kinds: Vec<Kind> = Kind::all().filter(|kind| kind.order().get() <= order).collect();
+            let mut i = 0;
+            while give(depot, kinds[i % kinds.len()], &[i as u32]) {
+                i += 1;
+            }
+            assert!(depot.frames() + 8 > 640, "{}", depot.frames());
+        });
+    }
+}
+
+fn coldest(depot: &mut Depot<'_>, which: Homebound) -> Vec<u32> {
+    let mut loose = Loose::new();
+    depot.take_coldest(which, &mut loose, ());
+    loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
+}
+
+/// Used at one end, and given back at the other.
+#[test]
+fn the_coldest_go_home_first() {
+    with_depot(4000, |depot| {
+        let pages = kind(0, MigrateType::Movable);
+        let home = Homebound::For(None, Order::ZERO);
+        let (mut truth, mut next, mut random) = (VecDeque::new(), 0, 1u32);
+        for _ in 0..4000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let count = (random >> 8) as usize % 129;
+            match random >> 29 & 3 {
+                0 | 1 => {
+                    let blocks: Vec<u32> = (next..next + count as u32).collect();
+                    next += count as u32;
+                    if give(depot, pages, &blocks) {
+                        truth.extend(blocks);
+                    }
+                }
+                2 => {
+                    let kept = truth.len() - count.min(truth.len());
+                    assert_eq!(take(depot, pages, count), Vec::from(truth.split_off(kept)));
+                }
+                _ => {
+                    let chunk = truth.len().min(CHUNK_BLOCKS);
+                    let gone: Vec<u32> = truth.drain(..chunk).collect();
+                    assert_eq!(coldest(depot, home), gone);
+                }
+            }
+            assert_eq!(depot.frames(), truth.len() as u64);
+        }
+    });
+}
+
+#[test]
+fn what_lay_below_the_least_height_is_surplus() {
+    with_depot(1000, |depot| {
+        let pages = kind(0, MigrateType::Movable);
+        let blocks: Vec<u32> = (0..500).collect();
+        assert!(give(depot, pages, &blocks[..200]) && give(depot, pages, &blocks[200..]));
+        depot.end_interval();
+        assert!(!depot.has_surplus(), "it has only come");
+        take(depot, pages, 300);
+        assert!(give(depot, pages, &blocks[200..]));
+        depot.end_interval();
+        let mut gone = 0;
+        while depot.has_surplus() {
+            let chunk = coldest(depot, Homebound::Surplus);
+            assert!(chunk.first().is_none_or(|&first| first == gone), "{chunk:?}");
+            gone += chunk.len() as u32;
+        }
+        assert!((200..200 + CHUNK_BLOCKS as u32).contains(&gone), "{gone}");
+        depot.end_interval();
+        take(depot, pages, 1000);
+        assert_eq!(coldest(depot, Homebound::Surplus), []);
+        assert!(!depot.has_surplus());
+    });
+}
+
+#[test]
+fn what_serves_as_it_is_goes_home_before_what_must_merge() {
+    with_depot(100, |depot| {
+        let (page, pair) = (kind(0, MigrateType::Movable), kind(1, MigrateType::Movable));
+        let home = |of, order| Homebound::For(of, Order::new(order).unwrap());
+        assert!(give(depot, page, &[1, 3, 5]) && give(depot, pair, &[2, 4]));
+        assert!(give(depot, kind(3, MigrateType::Reclaimable), &[8, 16, 24, 32]));
+        assert!(depot.has(MigrateType::Movable) && !depot.has(MigrateType::Unmovable));
+        assert_eq!(coldest(depot, home(Some(MigrateType::Unmovable), 0)), []);
+        assert_eq!(coldest(depot, home(Some(MigrateType::Movable), 1)), [2, 4]);
+        assert_eq!(coldest(depot, home(Some(MigrateType::Movable), 1)), [1, 3, 5]);
+        assert_eq!(coldest(depot, home(None, 9)), [8, 16, 24, 32]);
+        assert!(!depot.has(MigrateType::Reclaimable) && depot.frames() == 0);
+    });
+}

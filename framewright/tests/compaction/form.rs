@@ -1,0 +1,266 @@
+//! Blocks form, by either method, and everything else stays whole.
+
+use framewright::{
+    Block, MigrateType, Order, Request,
+    observe::CompactStats,
+    platform::{CompactPriority, Compacted},
+};
+
+use crate::{
+    house::{House, Mishaps},
+    in_house, scatter, with_compactor,
+};
+
+const METHODS: [&str; 2] = ["index", "scan"];
+const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+
+fn form<'m>(
+    house: &House<'_, 'm>,
+    request: Request,
+    priority: CompactPriority,
+) -> (Compacted, Option<Block<'m>>) {
+    let result = with_compactor(house, 512, |compactor| compactor.form(request, priority));
+    house.check_but(request.order(), result.1.as_ref());
+    result
+}
+
+/// Forms and keeps huge pages until that fails at every priority; how many.
+fn form_all(house: &House<'_, '_>) -> u64 {
+    let mut blocks = Vec::new();
+    loop {
+        let priorities =
+            [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
+        let formed = priorities.into_iter().find_map(|priority| {
+            let (_, block) = with_compactor(house, 512, |c| c.form(HUGE, priority));
+            block.or_else(|| {
+                let mut token = house.memory.cpu(framewright::CpuId::new(0)).unwrap();
+                token.alloc(HUGE.no_wait()).ok()
+            })
+        });
+        match formed {
+            Some(block) => blocks.push(block),
+            None => break,
+        }
+    }
+    let count = blocks.len() as u64;
+    for block in blocks {
+        house.memory.free_unlisted(block).unwrap();
+    }
+    house.memory.drain_all();
+    house.check();
+    count
+}
+
+#[test]
+fn huge_pages_form_from_scattered_memory() {
+    for method in METHODS {
+        in_house(&[("compact.method", method)], 5, |house| {
+            scatter(house, 3);
+            house.movable_only.set(true);
+            let used = house.pages.borrow().len() as u64;
+            let achievable = crate::PAGEBLOCKS - used.div_ceil(512);
+            let formed = form_all(house);
+            println!("{method}: {formed} of {achievable}: {:?}", house.memory.compact_stats());
+            assert!(formed * 10 >= achievable * 9, "{method}: {formed} of {achievable}");
+        });
+    }
+}
+
+#[test]
+fn the_block_that_forms_is_handed_over() {
+    for method in METHODS {
+        in_house(&[("compact.method", method)], 6, |house| {
+            scatter(house, 4);
+            let (result, block) = form(house, HUGE, CompactPriority::SyncLight);
+            assert_eq!(result, Compacted::Success, "{method}");
+            let block = block.expect("it was captured");
+            house.memory.free_unlisted(block).unwrap();
+            house.check();
+        });
+    }
+}
+
+#[test]
+fn smaller_and_larger_blocks_form() {
+    for method in METHODS {
+        for order in [2, 5, 8, 10] {
+            in_house(&[("compact.method", method)], 7, |house| {
+                scatter(house, 3);
+                // Free pageblocks would do without any work.
+                while let Some(at) = house.alloc(0, MigrateType::Movable, false) {
+                    if house.memory.free() < 6000 {
+                        house.free(at);
+                        break;
+                    }
+                }
+                let request = Request::new(Order::new(order).unwrap(), MigrateType::Movable);
+                let (result, block) = form(house, request, CompactPriority::Sync);
+                assert_eq!(result, Compacted::Success, "{method}, order {order}");
+                if let Some(block) = block {
+                    house.memory.free_unlisted(block).unwrap();
+                }
+                let mut token = house.memory.cpu(framewright::CpuId::new(0)).unwrap();
+                let block = token.alloc(request.no_wait()).expect("one has formed");
+                token.free(block).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_pinned_is_left_alone_and_what_was_taken_goes_back() {
+    for method in METHODS {
+        in_house(&[("compact.method", method)], 8, |house| {
+            scatter(house, 3);
+            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let before: Vec<_> = house.pages.borrow().keys().copied().collect();
+            for priority in [CompactPriority::Async, CompactPriority::Sync] {
+                let (result, block) = form(house, HUGE, priority);
+                assert!(block.is_none(), "{method}: {result:?}");
+            }
+            assert!(before.iter().eq(house.pages.borrow().keys()), "{method}");
+        });
+    }
+}
+
+#[test]
+fn after_failures_it_rests_for_63_attempts_at_most() {
+    for method in METHODS {
+        in_house(&[("compact.method", method)], 9, |house| {
+            scatter(house, 3);
+            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let (mut longest, mut row) = (0, 0);
+            for _ in 0..600 {
+                let (result, _) =
+                    with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+                row = if result == Compacted::Deferred { row + 1 } else { 0 };
+                longest = row.max(longest);
+            }
+            assert_eq!(longest, 63, "{method}");
+            house.check();
+        });
+    }
+}
+
+#[test]
+fn the_index_looks_at_far_less() {
+    let [index, scan]: [CompactStats; 2] = METHODS.map(|method| {
+        let mut stats = CompactStats::default();
+        in_house(&[("compact.method", method)], 10, |house| {
+            scatter(house, 3);
+            form_all(house);
+            stats = house.memory.compact_stats();
+        });
+        stats
+    });
+    let examined = |stats: CompactStats| {
+        stats.compact_headers + stats.compact_migrate_scanned + stats.compact_free_scanned
+    };
+    assert!(examined(index) * 10 < examined(scan), "{index:?}\n{scan:?}");
+}
+
+#[test]
+fn nothing_is_lost_whatever_goes_wrong() {
+    for seed in 1..22u64 {
+        let method = METHODS[seed as usize % 2];
+        let hardening = if seed % 5 == 0 { "paranoid" } else { "checked" };
+        let repair = if seed % 3 == 0 { "off" } else { "on" };
+        let set = [
+            ("compact.method", method),
+            ("hardening", hardening),
+            ("compact.repair.reset_before_read", repair),
+            ("compact.repair.detect_meeting", if seed % 7 == 0 { "off" } else { repair }),
+            ("compact.repair.unmarked_types", repair),
+            ("compact.repair.reset_on_meeting", repair),
+        ];
+        in_house(&set, seed, |house| {
+            for _ in 0..30 {
+                mix(house);
+                for _ in 0..3 {
+                    let one_in = |most| [0, house.below(most) + 1][house.below(2) as usize];
+                    house.mishaps.set(Mishaps {
+                        busy: one_in(9),
+                        refused: one_in(50),
+                        gone: one_in(40),
+                        contended: one_in(30),
+                    });
+                    let of = [MigrateType::Movable, MigrateType::Unmovable];
+                    let of = of[usize::from(house.below(4) == 0)];
+                    let order = Order::new([9, 9, 9, 3, 10, 1, 6][house.below(7) as usize]);
+                    let request = Request::new(order.unwrap(), of);
+                    let priorities =
+                        [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
+                    let (_, block) = form(house, request, priorities[house.below(3) as usize]);
+                    if let Some(block) = block {
+                        house.memory.free_unlisted(block).unwrap();
+                    }
+                }
+                background(house);
+                house.check();
+            }
+        });
+    }
+}
+
+/// Allocates and frees at random, to about four fifths.
+fn mix(house: &House<'_, '_>) {
+    while house.memory.free() > 3500 {
+        let unmovable = house.below(12) == 0;
+        let of = if unmovable { MigrateType::Unmovable } else { MigrateType::Movable };
+        let order = [0, 0, 0, 1, 2, 5][house.below(6) as usize];
+        if house.alloc(order, of, unmovable).is_none() {
+            break;
+        }
+    }
+    let third = house.pages.borrow().len() / 3;
+    for _ in 0..third {
+        house.free(house.some_page().unwrap());
+    }
+}
+
+fn background(house: &House<'_, '_>) {
+    let node = framewright::NodeId::default();
+    with_compactor(house, 64, |compactor| match house.below(4) {
+        0 => _ = compactor.background(node, Order::PAGEBLOCK, framewright::ZoneKind::Movable),
+        1 => _ = compactor.proactive(node),
+        2 => _ = compactor.compact_node(node),
+        _ => compactor.forget_hints(node),
+    });
+}
+
+#[test]
+fn scanners_that_met_are_reset_and_a_type_alone_gets_no_hint() {
+    for repaired in [true, false] {
+        let switch = if repaired { "on" } else { "off" };
+        let set = [
+            ("compact.method", "scan"),
+            ("compact.repair.reset_on_meeting", switch),
+            ("compact.repair.unmarked_types", switch),
+        ];
+        in_house(&set, 11, |house| {
+            scatter(house, 3);
+            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let zone = house.memory.zones().next().unwrap();
+            for foreign in house.memory.pageblocks(zone.id).step_by(2) {
+                assert!(house.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
+            }
+            let has_hint = || {
+                let mut foreign = house.memory.pageblocks(zone.id).step_by(2);
+                foreign.any(|block| block.skip)
+            };
+            let mut marked = false;
+            for _ in 0..20 {
+                form(house, HUGE, CompactPriority::Async);
+                marked |= has_hint();
+            }
+            assert_eq!(marked, !repaired, "a pageblock of another type is marked");
+            let met = (0..100)
+                .any(|_| form(house, HUGE, CompactPriority::SyncLight).0 == Compacted::Complete);
+            assert!(met);
+            let at = house.memory.scanners(zone.id).unwrap();
+            let end = zone.start.offset(zone.spanned);
+            let is_reset = (at.migrate_sync, at.free) == (zone.start, end);
+            assert_eq!(is_reset, repaired, "{at:?}");
+        });
+    }
+}

@@ -1,0 +1,125 @@
+//! Given ranges, contiguous runs and memory that goes are emptied.
+
+use framewright::{Contiguous, HotplugError, MigrateType, Order, RangeError};
+
+use crate::{frames, house::Mishaps, in_house, scatter, with_compactor};
+
+#[test]
+fn a_given_range_is_emptied_and_taken() {
+    for room in [1, 7, 64, 512] {
+        in_house(&[], 1, |house| {
+            scatter(house, 4);
+            for range in [frames(3, 512), frames(5, 1024), frames(9, 100), frames(20, 2000)] {
+                let extent = with_compactor(house, room, |compactor| {
+                    let of = MigrateType::Movable;
+                    compactor.alloc_range(range, of, &mut |in_the_way| panic!("{in_the_way:?}"))
+                });
+                let extent = extent.unwrap();
+                assert_eq!(extent.range(), range);
+                house.memory.free_extent(extent).unwrap();
+                house.check();
+            }
+        });
+    }
+}
+
+#[test]
+fn what_cannot_move_is_named_and_everything_else_stays_whole() {
+    in_house(&[], 2, |house| {
+        scatter(house, 3);
+        let at = *house.pages.borrow().keys().find(|&&at| at >= crate::BASE + 4096).unwrap();
+        house.pages.borrow_mut().get_mut(&at).unwrap().pinned = true;
+        let range = frames((at - crate::BASE) / 512, 512);
+        let mut named = Vec::new();
+        let result = with_compactor(house, 512, |compactor| {
+            compactor.alloc_range(range, MigrateType::Movable, &mut |range| named.push(range))
+        });
+        assert_eq!(result.err(), Some(RangeError::Busy { frames: 1 }));
+        assert_eq!((named.len(), named[0].start().get()), (1, at));
+        house.check();
+    });
+}
+
+#[test]
+fn a_contiguous_run_is_made_where_there_is_none() {
+    in_house(&[], 3, |house| {
+        scatter(house, 4);
+        let wanted = Contiguous::new(3000, MigrateType::Unmovable).aligned(Order::PAGEBLOCK);
+        assert_eq!(house.memory.alloc_contiguous(&wanted).err(), Some(RangeError::NotFound));
+        let extent = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(&wanted));
+        let extent = extent.unwrap();
+        assert!(extent.range().frames() == 3000);
+        house.memory.free_extent(extent).unwrap();
+        house.check();
+    });
+}
+
+#[test]
+fn memory_that_goes_is_emptied_first() {
+    in_house(&[], 4, |house| {
+        scatter(house, 4);
+        let range = frames(8, 4096);
+        let before = house.pages.borrow().len();
+        with_compactor(house, 100, |compactor| compactor.remove_memory(range, &mut |_| ()))
+            .unwrap();
+        house.check();
+        assert_eq!(house.pages.borrow().len(), before);
+        assert!(
+            house.pages.borrow().range(range.start().get()..range.end().get()).next().is_none()
+        );
+        house.memory.add_memory(range).unwrap();
+        house.check();
+    });
+}
+
+#[test]
+fn nothing_is_lost_whatever_goes_wrong() {
+    for seed in 1..40 {
+        let paranoid = ("hardening", if seed % 4 == 0 { "paranoid" } else { "checked" });
+        in_house(
+            &[paranoid, ("tlb.batching", ["lazy", "all", "off"][seed as usize % 3])],
+            seed,
+            |house| {
+                while house.memory.free() > 6000 {
+                    let of = [MigrateType::Movable, MigrateType::Unmovable]
+                        [usize::from(house.below(9) == 0)];
+                    let order = [0, 0, 0, 1, 2, 5][house.below(6) as usize];
+                    house.alloc(order, of, of == MigrateType::Unmovable);
+                }
+                let half = house.pages.borrow().len() / 2;
+                for _ in 0..half {
+                    house.free(house.some_page().unwrap());
+                }
+                house.memory.drain_all();
+                house.check();
+                for _ in 0..20 {
+                    let one_in = |most| [0, house.below(most) + 1][house.below(2) as usize];
+                    house.mishaps.set(Mishaps {
+                        busy: one_in(9),
+                        refused: one_in(50),
+                        gone: one_in(40),
+                        contended: one_in(30),
+                    });
+                    let range = frames(house.below(28), 1 + house.below(1500));
+                    let room = 1 + house.below(300) as usize;
+                    let result = with_compactor(house, room, |compactor| {
+                        compactor.alloc_range(range, MigrateType::Movable, &mut |_| ())
+                    });
+                    match result {
+                        Ok(extent) => house.memory.free_extent(extent).unwrap(),
+                        Err(RangeError::Busy { frames }) => assert!(frames > 0),
+                        Err(other) => panic!("{other}"),
+                    }
+                    house.check();
+                    let gone = frames(house.below(30), 1024);
+                    match with_compactor(house, room, |c| c.remove_memory(gone, &mut |_| ())) {
+                        Ok(()) => house.memory.add_memory(gone).unwrap(),
+                        Err(HotplugError::Busy { .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                    house.check();
+                }
+            },
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! Requests that are short of a block turn to compaction by themselves.
+
+use framewright::{
+    CpuId, MigrateType, Order, Request,
+    platform::{Captured, CompactPriority, Compacted, Need, Relief},
+};
+
+use crate::{house::House, house_with_relief, scatter, with_compactor};
+
+/// Forwards to a compactor.
+struct Resident(&'static House<'static, 'static>);
+
+// SAFETY: a test has one thread.
+unsafe impl Sync for Resident {}
+
+impl Relief for Resident {
+    fn compact(
+        &self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        with_compactor(self.0, 512, |compactor| compactor.compact(need, priority, captured))
+    }
+}
+
+/// Makes requests in the memory of a house turn to it.
+pub(crate) fn install(house: &'static House<'static, 'static>) {
+    let relief = Box::leak(Box::new(Resident(house)));
+    assert!(house.memory.platform().relief.set(relief).is_ok());
+}
+
+const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+
+#[test]
+fn a_request_for_a_huge_page_is_served_by_compaction() {
+    for method in ["index", "scan"] {
+        let house = house_with_relief(&[("compact.method", method)], 1);
+        scatter(house, 3);
+        let mut blocks = Vec::new();
+        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        while let Ok(block) = token.alloc(HUGE.no_retry()) {
+            blocks.push(block);
+        }
+        let used = house.pages.borrow().len() as u64;
+        let achievable = crate::PAGEBLOCKS - used.div_ceil(512);
+        assert!(blocks.len() as u64 * 10 >= achievable * 8, "{method}: {}", blocks.len());
+        let stats = house.memory.stats();
+        assert_eq!(stats.compact_stall, stats.compact_success + stats.compact_fail);
+        assert!(stats.compact_success >= blocks.len() as u64 * 9 / 10, "{method}: {stats:?}");
+        blocks.into_iter().for_each(|block| token.free(block).unwrap());
+        drop(token);
+        house.memory.drain_all();
+        house.check();
+    }
+}
+
+#[test]
+fn requests_of_every_type_and_order_are_served_and_nothing_is_mixed() {
+    for method in ["index", "scan"] {
+        for of in [MigrateType::Unmovable, MigrateType::Reclaimable, MigrateType::Movable] {
+            for order in [1, 4, 9] {
+                let set = [("compact.method", method), ("alloc.defrag_mode", "on")];
+                let house = house_with_relief(&set, 2);
+                scatter(house, 4);
+                // Only single frames are left.
+                while house.alloc(1, MigrateType::Movable, false).is_some() {}
+                let odd = |at: &u64| *at % 2 == 1;
+                let pages: Vec<_> = house.pages.borrow().keys().copied().filter(odd).collect();
+                pages.into_iter().for_each(|at| house.free(at));
+                house.memory.drain_all();
+                let request = Request::new(Order::new(order).unwrap(), of);
+                let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+                let steals = house.memory.stats().steals;
+                let block = token.alloc(request.retry_may_fail());
+                let block = block.unwrap_or_else(|error| panic!("{method} {of} {order}: {error}"));
+                let stolen = house.memory.stats().steals - steals;
+                assert!(method == "scan" || stolen == 0, "{method} {of} {order}: {stolen} steals");
+                token.free(block).unwrap();
+                drop(token);
+                house.memory.drain_all();
+                house.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What each repair of the scanners does under load, and the index beside them.
+//!
+//! A small stress-highalloc: memory is filled with movable pages and some that are not, a load
+//! allocates and frees, and meanwhile huge pages are asked for and kept.
+
+use framewright::{
+    CpuId, MigrateType, Order, Request, observe::CompactStats, platform::CompactPriority,
+};
+
+use crate::{house::House, in_house_of, with_compactor};
+
+const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+
+/// Settings beside `compact.method=scan`, all repairs on.
+type Column = (&'static str, &'static [(&'static str, &'static str)]);
+
+const UNREPAIRED: Column = (
+    "unrepaired",
+    &[
+        ("compact.method", "scan"),
+        ("compact.repair.reset_before_read", "off"),
+        ("compact.repair.detect_meeting", "off"),
+        ("compact.repair.unmarked_types", "off"),
+        ("compact.repair.reset_on_meeting", "off"),
+    ],
+);
+const ALL: Column = ("all", &[("compact.method", "scan")]);
+const INDEX: Column = ("index", &[("compact.method", "index")]);
+
+/// Huge pages that are asked for, and that are kept at once.
+/// One page in so many does not move.
+const UNMOVABLE: u64 = 150;
+const ASKED: u64 = 250;
+const KEPT: usize = 8;
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Score {
+    formed: u64,
+    stats: CompactStats,
+}
+
+impl Score {
+    fn examined(&self) -> u64 {
+        let stats = &self.stats;
+        stats.compact_headers + stats.compact_migrate_scanned + stats.compact_free_scanned
+    }
+}
+
+fn run(column: Column, seed: u64) -> Score {
+    let mut score = Score::default();
+    in_house_of(128, column.1, seed, |house| {
+        fill(house);
+        let mut kept = std::collections::VecDeque::new();
+        for _ in 0..ASKED {
+            load(house, 200);
+            if let Some(block) = ask(house) {
+                score.formed += 1;
+                kept.push_back(block);
+            }
+            if kept.len() > KEPT {
+                house.memory.free_unlisted(kept.pop_front().unwrap()).unwrap();
+                scatter_one(house);
+            }
+        }
+        score.stats = house.memory.compact_stats();
+        for block in kept {
+            house.memory.free_unlisted(block).unwrap();
+        }
+        house.memory.drain_all();
+        house.check();
+    });
+    score
+}
+
+/// Fills memory, one page in some tens not movable, and frees a third at random.
+fn fill(house: &House<'_, '_>) {
+    loop {
+        let unmovable = house.below(UNMOVABLE) == 0;
+        let of = if unmovable { MigrateType::Unmovable } else { MigrateType::Movable };
+        if house.alloc(0, of, unmovable).is_none() {
+            break;
+        }
+    }
+    let pages = house.pages.borrow().len();
+    free_some(house, pages / 7);
+}
+
+/// Frees so many pages at random.
+fn free_some(house: &House<'_, '_>, count: usize) {
+    let pages: Vec<_> = house.pages.borrow().keys().copied().collect();
+    let mut freed = 0;
+    while freed < count {
+        let at = pages[house.below(pages.len() as u64) as usize];
+        if house.pages.borrow().contains_key(&at) {
+            house.free(at);
+            freed += 1;
+        }
+    }
+}
+
+/// Uses up what a huge page was, and frees as much at random.
+fn scatter_one(house: &House<'_, '_>) {
+    for _ in 0..512 {
+        house.alloc(0, MigrateType::Movable, false);
+    }
+    free_some(house, 512);
+}
+
+/// Frees and allocates as many pages at random.
+fn load(house: &House<'_, '_>, pages: u64) {
+    let keys: Vec<_> = house.pages.borrow().keys().copied().collect();
+    for _ in 0..pages {
+        let at = keys[house.below(keys.len() as u64) as usize];
+        if !house.pages.borrow().contains_key(&at) {
+            continue;
+        }
+        let page = house.pages.borrow()[&at];
+        house.free(at);
+        let of = if page.pinned { MigrateType::Unmovable } else { MigrateType::Movable };
+        house.alloc(0, of, page.pinned);
+    }
+}
+
+/// As a request with default flags does: what is there, then compaction, harder each time.
+fn ask<'m>(house: &House<'_, 'm>) -> Option<framewright::Block<'m>> {
+    let there = || {
+        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        token.alloc(HUGE.no_wait()).ok()
+    };
+    there().or_else(|| {
+        [CompactPriority::Async, CompactPriority::SyncLight].into_iter().find_map(|priority| {
+            with_compactor(house, 512, |c| c.form(HUGE, priority)).1.or_else(there)
+        })
+    })
+}
+
+fn sum(column: Column) -> Score {
+    let mut sum = Score::default();
+    for seed in 1..=2 {
+        let score = run(column, seed);
+        sum.formed += score.formed;
+        sum.stats += score.stats;
+    }
+    println!("{}: {} formed, {} examined, {:?}", column.0, sum.formed, sum.examined(), sum.stats);
+    sum
+}
+
+#[test]
+fn repairs_form_more_at_the_price_of_scanning_and_the_index_forms_most_at_the_least() {
+    let [unrepaired, all, index] = [UNREPAIRED, ALL, INDEX].map(sum);
+    assert!(all.formed > unrepaired.formed, "{} and {}", all.formed, unrepaired.formed);
+    assert!(all.examined() > unrepaired.examined());
+    assert!(index.formed > all.formed, "{} and {}", index.formed, all.formed);
+    // Per huge page.
+    assert!(index.examined() * all.formed * 50 < all.examined() * index.formed);
+    let moved = |score: Score| score.stats.pgmigrate_success;
+    assert!(moved(index) * all.formed <= moved(all) * index.formed);
+}

@@ -1,0 +1,211 @@
+//! Rules that other parts of the library rely on.
+
+use framewright::{
+    CpuId, MigrateType, Order, Request,
+    platform::{CompactPriority, Compacted},
+};
+
+use crate::{BASE, PAGEBLOCKS, house::House, house_with_relief, in_house, with_compactor};
+
+const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+
+/// Lists that hold next to nothing, before a depot of an eighth of the zone.
+const DEPOT: [(&str, &str); 3] =
+    [("zone.depot_divisor", "8"), ("pcp.batch", "7"), ("pcp.high_fraction", "1000")];
+
+fn fill(house: &House<'_, '_>) {
+    while house.alloc(0, MigrateType::Movable, false).is_some() {}
+}
+
+/// Frees pages of a pageblock until so many are left.
+fn thin_out(house: &House<'_, '_>, pageblock: u64, left: usize) {
+    let start = BASE + pageblock * 512;
+    let pages: Vec<_> = house.pages.borrow().range(start..start + 512).map(|(&at, _)| at).collect();
+    let gone = pages.len().saturating_sub(left);
+    pages.into_iter().take(gone).for_each(|at| house.free(at));
+}
+
+fn form_at_all_priorities(house: &House<'_, '_>) -> Vec<Compacted> {
+    [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync]
+        .into_iter()
+        .map(|priority| {
+            let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, priority));
+            if let Some(block) = block {
+                house.memory.free_unlisted(block).unwrap();
+            }
+            house.check();
+            result
+        })
+        .collect()
+}
+
+#[test]
+fn by_index_pages_move_into_fuller_pageblocks_only() {
+    for seed in 1..20 {
+        in_house(&[], seed, |house| {
+            fill(house);
+            for pageblock in 0..PAGEBLOCKS {
+                thin_out(house, pageblock, 1 + house.below(512) as usize);
+            }
+            house.memory.drain_all();
+            house.fuller_only.set(true);
+            for _ in 0..4 {
+                form_at_all_priorities(house);
+            }
+        });
+    }
+}
+
+/// The emptiest pageblocks cannot be emptied themselves; still nothing moves into them.
+#[test]
+fn by_index_the_room_of_emptier_pageblocks_is_left_alone() {
+    in_house(&[], 1, |house| {
+        fill(house);
+        for (pageblock, left) in [(3, 50), (7, 52), (20, 100)] {
+            thin_out(house, pageblock, left);
+        }
+        house.memory.drain_all();
+        for pageblock in [3, 7] {
+            let mut pages = house.pages.borrow_mut();
+            let (_, first) = pages.range_mut(BASE + pageblock * 512..).next().unwrap();
+            first.pinned = true;
+        }
+        house.fuller_only.set(true);
+        for _ in 0..4 {
+            let results = form_at_all_priorities(house);
+            assert!(!results.contains(&Compacted::Success), "{results:?}");
+        }
+        let stats = house.memory.compact_stats();
+        assert!(stats.compact_isolated > 0, "it was tried");
+    });
+}
+
+/// Each pageblock is as full as any other.
+#[test]
+fn by_index_memory_that_is_evenly_scattered_is_compacted() {
+    in_house(&[], 2, |house| {
+        fill(house);
+        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
+        house.memory.drain_all();
+        house.fuller_only.set(true);
+        let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+        assert_eq!(result, Compacted::Success);
+        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.check();
+    });
+}
+
+#[test]
+fn room_in_pageblocks_of_another_type_is_left_alone() {
+    for method in ["index", "scan"] {
+        in_house(&[("compact.method", method)], 6, |house| {
+            crate::scatter(house, 3);
+            let zone = house.memory.zones().next().unwrap();
+            for foreign in house.memory.pageblocks(zone.id).step_by(2) {
+                assert!(house.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
+            }
+            house.movable_only.set(true);
+            // What has formed is kept, so that more has to.
+            let mut blocks = Vec::new();
+            for _ in 0..PAGEBLOCKS {
+                let form = |priority| with_compactor(house, 512, |c| c.form(HUGE, priority)).1;
+                blocks.extend(form(CompactPriority::SyncLight));
+                blocks.extend(form(CompactPriority::Sync));
+            }
+            assert!(blocks.len() > 3, "{method}: {}", blocks.len());
+            blocks.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+            house.check();
+        });
+    }
+}
+
+#[test]
+fn by_index_what_lies_on_lists_is_brought_home() {
+    in_house(&[], 7, |house| {
+        fill(house);
+        let thinned = [5, 9, 12, 15, 18];
+        thinned.iter().for_each(|&pageblock| thin_out(house, pageblock, 101));
+        house.memory.drain_all();
+        // One frame of each lies on a list.
+        thinned.iter().for_each(|&pageblock| thin_out(house, pageblock, 100));
+        assert!(house.memory.held_by_cpus() > 0);
+        let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+        assert_eq!(result, Compacted::Success);
+        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.check();
+    });
+}
+
+/// Frees one page in eight, neighbours long after one another: most of them lie in the depot then.
+fn fill_depot(house: &House<'_, '_>) {
+    fill(house);
+    let pages: Vec<_> = house.pages.borrow().keys().copied().collect();
+    for first in [1, 33, 17, 49, 9, 41, 25, 57] {
+        pages.iter().skip(first).step_by(64).for_each(|&at| house.free(at));
+    }
+    house.memory.cpu(CpuId::new(0)).unwrap().drain();
+    assert!(house.memory.in_depots() > 500, "{}", house.memory.in_depots());
+}
+
+#[test]
+fn the_depot_comes_home_before_anything_moves() {
+    for method in ["index", "scan"] {
+        let set = [&DEPOT[..], &[("compact.method", method)]].concat();
+        in_house(&set, 2, |house| {
+            fill_depot(house);
+            let (_, block) =
+                with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+            assert_eq!(house.memory.in_depots(), 0, "{method}");
+            house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+            house.check();
+        });
+    }
+}
+
+#[test]
+fn in_defragmenting_mode_the_depot_serves_before_compaction() {
+    let set = [&DEPOT[..], &[("alloc.defrag_mode", "on")]].concat();
+    let house = house_with_relief(&set, 3);
+    fill(house);
+    for pageblock in [5, 9] {
+        let start = BASE + pageblock * 512;
+        // Bits reversed: no two neighbours soon after one another.
+        (0..512u64).map(|i| start + (i.reverse_bits() >> 55)).for_each(|at| house.free(at));
+    }
+    house.memory.cpu(CpuId::new(0)).unwrap().drain();
+    assert!(house.memory.in_depots() > 300, "{}", house.memory.in_depots());
+    let before = house.memory.stats();
+    let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+    let block = token.alloc(HUGE).unwrap();
+    let after = house.memory.stats();
+    assert_eq!(house.memory.compact_stats().pgmigrate_success, 0);
+    assert_eq!((after.steals, after.compact_stall), (before.steals, before.compact_stall));
+    token.free(block).unwrap();
+}
+
+#[test]
+fn without_a_workspace_nothing_moves() {
+    for method in ["index", "scan"] {
+        in_house(&[("compact.method", method)], 4, |house| {
+            crate::scatter(house, 3);
+            for priority in [CompactPriority::Async, CompactPriority::Sync] {
+                let (result, block) = with_compactor(house, 0, |c| c.form(HUGE, priority));
+                assert!(result == Compacted::Skipped && block.is_none(), "{method}: {result:?}");
+            }
+            house.check();
+        });
+    }
+}
+
+#[test]
+fn who_moves_pages_may_plug_memory() {
+    in_house(&[], 5, |house| {
+        crate::scatter(house, 4);
+        house.plugged.set(Some(crate::frames(0, 512)));
+        let range = crate::frames(8, 1024);
+        with_compactor(house, 64, |c| c.remove_memory(range, &mut |_| ())).unwrap();
+        house.plugged.set(None);
+        house.memory.add_memory(range).unwrap();
+        house.check();
+    });
+}

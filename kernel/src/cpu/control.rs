@@ -1,0 +1,166 @@
+//! Instructions that have no name in Rust: control registers, ports, model-specific registers.
+
+use core::arch::asm;
+
+/// What `lgdt` and `lidt` take: where a table is, and the last byte of it.
+#[repr(C, packed)]
+pub(crate) struct TablePointer {
+    pub(crate) limit: u16,
+    pub(crate) base: u64,
+}
+
+/// Interrupt flag of `rflags`.
+pub(crate) const RFLAGS_IF: u64 = 1 << 9;
+
+/// Reads `rflags`.
+#[inline(always)]
+pub(crate) fn rflags() -> u64 {
+    let flags;
+    // SAFETY: reads a register; the stack pointer is back where it was.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+    flags
+}
+
+/// Whether this CPU takes interrupts.
+#[inline(always)]
+pub(crate) fn interrupts_enabled() -> bool {
+    rflags() & RFLAGS_IF != 0
+}
+
+/// Has this CPU take interrupts.
+#[inline(always)]
+pub(crate) fn enable_interrupts() {
+    // SAFETY: from the moment that a CPU has its descriptor tables every vector has a handler; this
+    // is called after that. Not `nomem`: nothing may be moved across it.
+    unsafe { asm!("sti", options(nostack)) };
+}
+
+/// Has this CPU put interrupts off.
+#[inline(always)]
+pub(crate) fn disable_interrupts() {
+    // SAFETY: only delays interrupts. Not `nomem`: nothing may be moved across it.
+    unsafe { asm!("cli", options(nostack)) };
+}
+
+/// Takes interrupts, halts until one has come, and puts them off again. One that came before halts
+/// nothing: the instruction after `sti` is executed before any interrupt is taken.
+#[inline(always)]
+pub(crate) fn halt_once() {
+    // SAFETY: as `enable_interrupts`.
+    unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+}
+
+/// Stops this CPU for good.
+pub(crate) fn halt_forever() -> ! {
+    loop {
+        // SAFETY: nothing can wake it but an interrupt that cannot be put off; then it halts again.
+        unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
+    }
+}
+
+/// Reads the counter of cycles; under `-icount`, of instructions of the whole machine.
+#[inline(always)]
+pub(crate) fn timestamp() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads a counter. Not `nomem`: what is measured stays where it is.
+    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// The root of the page tables in force.
+#[inline(always)]
+pub(crate) fn page_table_root() -> u64 {
+    let root;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr3", out(reg) root, options(nomem, nostack, preserves_flags)) };
+    root
+}
+
+/// Loads page tables. This CPU forgets all translations of those before that are not global.
+///
+/// # Safety
+///
+/// They map the kernel as those before.
+#[inline(always)]
+pub(crate) unsafe fn load_page_table_root(root: u64) {
+    // SAFETY: the caller vouches for it.
+    unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) };
+}
+
+/// Has this CPU forget the translation of one page.
+#[inline(always)]
+pub(crate) fn invalidate_page(address: u64) {
+    // SAFETY: forgetting a translation only costs another walk.
+    unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
+}
+
+/// The address that the last page fault was for.
+#[inline(always)]
+pub(crate) fn fault_address() -> u64 {
+    let address;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags)) };
+    address
+}
+
+/// Reads a model-specific register.
+///
+/// # Safety
+///
+/// There is such a register.
+pub(crate) unsafe fn read_msr(register: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller vouches that it exists; reading it has no effect.
+    unsafe {
+        asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high,
+             options(nomem, nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Writes a model-specific register.
+///
+/// # Safety
+///
+/// The register exists and takes `value`, and what that does is wanted.
+pub(crate) unsafe fn write_msr(register: u32, value: u64) {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        asm!("wrmsr", in("ecx") register, in("eax") value as u32, in("edx") (value >> 32) as u32,
+             options(nostack, preserves_flags));
+    }
+}
+
+/// Writes a byte to a port.
+///
+/// # Safety
+///
+/// What the device there does with it is wanted.
+pub(crate) unsafe fn write_port(port: u16, value: u8) {
+    // SAFETY: the caller vouches for it.
+    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
+}
+
+/// Writes a double word to a port.
+///
+/// # Safety
+///
+/// What the device there does with it is wanted.
+pub(crate) unsafe fn write_port_32(port: u16, value: u32) {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        asm!("out dx, eax", in("dx") port, in("eax") value, options(nostack, preserves_flags));
+    };
+}
+
+/// Reads a byte from a port.
+///
+/// # Safety
+///
+/// What the device there does when it is read is wanted.
+pub(crate) unsafe fn read_port(port: u16) -> u8 {
+    let value;
+    // SAFETY: the caller vouches for it.
+    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) };
+    value
+}

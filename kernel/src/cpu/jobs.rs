@@ -1,0 +1,63 @@
+//! Jobs: the first CPU has all CPUs run a function, and waits until they have.
+
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+
+use super::{Cpu, all, control, online, this_cpu};
+use crate::{
+    apic,
+    interrupts::Vector,
+    kthread,
+    wait::{self, Event},
+};
+
+/// What all CPUs are to run. On the stack of the first CPU, which waits for all to have done it.
+struct Job<'j> {
+    run: &'j (dyn Fn(&'static Cpu) + Sync),
+    left: AtomicUsize,
+}
+
+/// The job, and how many there were before.
+static JOB: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+static JOBS: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs a function on all CPUs at once; to be called by the first, outside of any other job.
+pub(crate) fn run_on_all(run: &(dyn Fn(&'static Cpu) + Sync)) {
+    let job = Job { run, left: AtomicUsize::new(online()) };
+    JOB.store((&raw const job).cast_mut().cast(), Ordering::Relaxed);
+    JOBS.fetch_add(1, Ordering::SeqCst);
+    let me = this_cpu();
+    all().filter(|cpu| cpu.id != me.id).for_each(|cpu| apic::send(cpu.apic, Vector::Wake));
+    do_job(&job);
+    wait::until(Event::SERVED, || job.left.load(Ordering::Acquire) == 0);
+}
+
+fn do_job(job: &Job<'_>) {
+    let cpu = this_cpu();
+    (job.run)(cpu);
+    // The job is gone as soon as the last has said so.
+    job.left.fetch_sub(1, Ordering::AcqRel);
+    wait::wake(Event::SERVED);
+}
+
+/// What CPUs other than the first do: jobs, what their threads of the kernel have to do, and nothing.
+pub(crate) fn work_for_others() -> ! {
+    let mut done = 0;
+    loop {
+        if kthread::run() {
+            continue;
+        }
+        control::disable_interrupts();
+        if JOBS.load(Ordering::SeqCst) == done {
+            control::halt_once();
+            control::enable_interrupts();
+            continue;
+        }
+        control::enable_interrupts();
+        done += 1;
+        fence(Ordering::Acquire);
+        // SAFETY: the first CPU keeps the job until every CPU has done it, and posts no other
+        // before; so this is the one of this number.
+        let job = unsafe { &*JOB.load(Ordering::Relaxed).cast::<Job<'static>>() };
+        do_job(job);
+    }
+}

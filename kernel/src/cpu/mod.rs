@@ -1,0 +1,119 @@
+//! CPUs: what each has for itself, and how one finds its own.
+//!
+//! A CPU finds its [`Cpu`] through the base of `gs`, which points to it. Others find it by number
+//! ([`by_number`]). Fields that only their own CPU uses are cells; those that others write are
+//! atomics.
+
+#![allow(unsafe_code)]
+
+pub(crate) mod control;
+mod descriptors;
+mod jobs;
+mod rendezvous;
+mod stacks;
+mod start;
+
+use core::{
+    arch::asm,
+    cell::Cell,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
+};
+
+use framewright::{CpuId, NodeId};
+
+use crate::paging::AddressSpace;
+
+pub(crate) use jobs::{run_on_all, work_for_others};
+pub(crate) use rendezvous::Rendezvous;
+pub(crate) use stacks::Stack;
+pub(crate) use start::{start_first, start_others};
+
+/// CPUs that the kernel can have.
+pub(crate) const MAX_CPUS: usize = 32;
+
+/// What a CPU has for itself.
+#[repr(C)]
+pub(crate) struct Cpu {
+    /// Its own address: what `gs:0` reads.
+    this: *const Cpu,
+    /// Its number, from 0.
+    pub(crate) id: CpuId,
+    /// The number that interrupts are addressed to.
+    pub(crate) apic: u32,
+    /// The node it is on.
+    pub(crate) node: NodeId,
+
+    /// It runs nothing of the address space that it has loaded.
+    pub(crate) lazy: AtomicBool,
+    /// Barriers that it was asked for, and has executed.
+    pub(crate) barriers: [AtomicU64; 2],
+    /// Interrupts that it took, by vector from [`FIRST_INTERRUPT`](crate::interrupts).
+    pub(crate) interrupts: [AtomicU64; crate::interrupts::KINDS],
+    /// Page faults that it took.
+    pub(crate) faults: AtomicU64,
+
+    /// The address space that it has loaded; null: only the kernel's.
+    pub(crate) loaded: AtomicPtr<AddressSpace>,
+    /// The generation of that when this CPU last forgot what it had cached of it.
+    pub(crate) generation: Cell<u64>,
+    /// Its timer has ticked since somebody looked.
+    pub(crate) ticked: Cell<bool>,
+    /// Its token is in use.
+    pub(crate) token_in_use: Cell<bool>,
+}
+
+// SAFETY: cells are used by their own CPU alone (`this_cpu` is not shared with others but through
+// `by_number`, whose callers use atomics), `this` never changes.
+unsafe impl Sync for Cpu {}
+
+static CPUS: [AtomicPtr<Cpu>; MAX_CPUS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
+static ONLINE: AtomicUsize = AtomicUsize::new(0);
+
+impl Cpu {
+    fn new(id: CpuId, apic: u32, node: NodeId) -> Self {
+        Self {
+            this: core::ptr::null(),
+            id,
+            apic,
+            node,
+            lazy: AtomicBool::new(true),
+            barriers: [const { AtomicU64::new(0) }; 2],
+            interrupts: [const { AtomicU64::new(0) }; crate::interrupts::KINDS],
+            faults: AtomicU64::new(0),
+            loaded: AtomicPtr::new(core::ptr::null_mut()),
+            generation: Cell::new(0),
+            ticked: Cell::new(false),
+            token_in_use: Cell::new(false),
+        }
+    }
+}
+
+/// The CPU that the caller runs on.
+#[inline(always)]
+pub(crate) fn this_cpu() -> &'static Cpu {
+    let cpu: *const Cpu;
+    // SAFETY: `gs` points to this CPU's `Cpu`, which begins with its own address, from before the
+    // first line of Rust that calls this (`start`); it is never freed.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) cpu, options(pure, readonly, nostack, preserves_flags));
+        &*cpu
+    }
+}
+
+/// CPUs that run.
+pub(crate) fn online() -> usize {
+    ONLINE.load(Ordering::Acquire)
+}
+
+/// A CPU by its number.
+pub(crate) fn by_number(id: CpuId) -> Option<&'static Cpu> {
+    let cpu = CPUS.get(id.index())?.load(Ordering::Acquire);
+    // SAFETY: null, or a `Cpu` that is never freed.
+    unsafe { cpu.as_ref() }
+}
+
+/// All CPUs that run.
+pub(crate) fn all() -> impl Iterator<Item = &'static Cpu> {
+    (0..online() as u16).filter_map(|id| by_number(CpuId::new(id)))
+}

@@ -1,0 +1,132 @@
+//! Starting CPUs: the first makes itself at home, then wakes the others one by one.
+//!
+//! A CPU sleeps until it gets an INIT and a start-up interrupt; then it begins in real mode in a page
+//! below 1 MiB, the trampoline (`boot/boot.s`). One at a time: so one pair of words says which stack
+//! it gets and who it is.
+
+use core::{
+    mem::MaybeUninit,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
+
+use framewright::{CpuId, NodeId};
+
+use super::{
+    CPUS, Cpu, ONLINE, control,
+    descriptors::Descriptors,
+    stacks::{IST_STACKS, Stack},
+};
+use crate::{
+    apic,
+    boot::early::EarlyMemory,
+    clock::{Clock, MICROSECOND, MILLISECOND},
+    interrupts,
+};
+
+const MSR_GS_BASE: u32 = 0xc000_0101;
+
+/// Where the trampoline goes: `boot.s` knows it too. In the first MiB, which nobody else uses.
+const TRAMPOLINE: u64 = 0x8000;
+
+unsafe extern "C" {
+    static trampoline_start: u8;
+    static trampoline_end: u8;
+    static next_stack: AtomicU64;
+    static next_cpu: AtomicU64;
+}
+
+/// Has the CPU that booted be CPU 0, on a node.
+pub(crate) fn start_first(early: &mut EarlyMemory, node: NodeId) {
+    apic::enable();
+    let cpu = prepare(early, CpuId::new(0), apic::own_number(), node);
+    settle_in(cpu, descriptors(early));
+}
+
+/// Wakes the others, `apics` with their nodes, which become CPUs 1 and up; says how many came.
+pub(crate) fn start_others(early: &mut EarlyMemory, apics: &[(u32, NodeId)]) -> usize {
+    if apics.is_empty() {
+        return 0;
+    }
+    install_trampoline();
+    apic::send_init_to_others();
+    // Processors of this century need next to no time for it.
+    Clock::wait(100 * MICROSECOND);
+    apics.iter().filter(|&&(apic, node)| start(early, apic, node)).count()
+}
+
+/// Wakes one; whether it came.
+fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
+    let id = super::online();
+    if id >= super::MAX_CPUS {
+        return false;
+    }
+    let cpu = prepare(early, CpuId::new(id as u16), apic, node);
+    let tables = descriptors(early);
+    TABLES.store(tables, Ordering::Release);
+    // SAFETY: both words are plain 64-bit words of `boot.s`, read by the CPU that is started alone.
+    unsafe {
+        next_stack.store(Stack::for_thread(early).top(), Ordering::Release);
+        next_cpu.store(core::ptr::from_ref(cpu) as u64, Ordering::Release);
+    }
+    for _ in 0..2 {
+        apic::send_startup(apic, (TRAMPOLINE >> 12) as u8);
+        if Clock::wait_until(200 * MICROSECOND, || super::online() > id) {
+            return true;
+        }
+    }
+    Clock::wait_until(1000 * MILLISECOND, || super::online() > id)
+}
+
+/// The tables of the CPU that is being started.
+static TABLES: AtomicPtr<Descriptors> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Where CPUs other than the first enter Rust: called by `boot.s`.
+#[unsafe(no_mangle)]
+extern "C" fn other_cpu(cpu: *const Cpu) -> ! {
+    let tables = TABLES.load(Ordering::Acquire);
+    // SAFETY: the first CPU has made both for this one, and waits until it is online.
+    let (cpu, tables) = unsafe { (&*cpu, &mut *tables) };
+    apic::enable();
+    settle_in(cpu, tables);
+    super::work_for_others()
+}
+
+fn prepare(early: &mut EarlyMemory, id: CpuId, apic: u32, node: NodeId) -> &'static Cpu {
+    let cpu = place(early, Cpu::new(id, apic, node));
+    cpu.this = cpu;
+    CPUS[id.index()].store(cpu, Ordering::Release);
+    cpu
+}
+
+fn descriptors(early: &mut EarlyMemory) -> &'static mut Descriptors {
+    let stacks: [Stack; IST_STACKS] = core::array::from_fn(|_| Stack::for_interrupts(early));
+    place(early, Descriptors::new(&stacks))
+}
+
+/// Puts a value into memory that is never freed.
+fn place<T>(early: &mut EarlyMemory, value: T) -> &'static mut T {
+    let bytes = early.take(size_of::<T>(), align_of::<T>().max(64));
+    // SAFETY: the memory is ours for ever, large enough and aligned.
+    unsafe { (*bytes.as_mut_ptr().cast::<MaybeUninit<T>>()).write(value) }
+}
+
+/// Has the CPU that runs this be `cpu`.
+fn settle_in(cpu: &'static Cpu, tables: &'static mut Descriptors) {
+    tables.load();
+    // SAFETY: every x86-64 CPU has this register; nobody else uses `gs`.
+    unsafe { control::write_msr(MSR_GS_BASE, core::ptr::from_ref(cpu) as u64) };
+    interrupts::load_table();
+    ONLINE.fetch_add(1, Ordering::AcqRel);
+    apic::start_timer();
+    control::enable_interrupts();
+}
+
+fn install_trampoline() {
+    // SAFETY: the page belongs to nobody (what the firmware left below 1 MiB was copied before),
+    // and the symbols enclose the code.
+    unsafe {
+        let from = &raw const trampoline_start;
+        let bytes = (&raw const trampoline_end).offset_from_unsigned(from);
+        core::ptr::copy_nonoverlapping(from, TRAMPOLINE as *mut u8, bytes);
+    }
+}

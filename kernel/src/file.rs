@@ -1,0 +1,384 @@
+//! Files: pages in a cache, a RAM disk behind them, and the library's [`PageOwner`], which reclaims them.
+//!
+//! # Theory of operation
+//!
+//! A page of a file is absent, or leaves a shadow of when it was evicted, or is in a frame: a word per
+//! page says which. A bit in the flags of a frame is its lock: whoever maps a page holds it, and so does
+//! reclaim from the first question to the last. So a page that reclaim has unmapped is mapped nowhere
+//! until it is released, or unlocked again.
+//!
+//! Every address space that maps a file maps all of it, from one page on. That is the reverse mapping:
+//! the owner word of a frame says which page of the file it is, and the file says where it is mapped.
+//!
+//! The disk is memory: of each page it keeps the first word, which is all that workloads store.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+
+use framewright::{
+    MigrateType, Order, Pfn, Request,
+    reclaim::{PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut},
+    tlb::{DeferredFlush, FlushBatch, Scope, Translation},
+};
+
+use crate::{
+    cpu::Cpu,
+    frames,
+    memory::{memory, with_token},
+    paging::{AddressSpace, Entry, Slot},
+    platform::Machine,
+    shootdown,
+    wait::{self, Event},
+};
+
+/// A page of a file, which is filled from the disk.
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+/// Address spaces that can map a file.
+const MAPPINGS: usize = crate::cpu::MAX_CPUS;
+
+/// Flags of a frame of a file.
+const LOCKED: u8 = 1;
+const DIRTY: u8 = 2;
+
+/// What the word of a page says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cached {
+    Absent,
+    Evicted(Shadow),
+    Present(Pfn),
+}
+
+impl Cached {
+    fn word(self) -> u64 {
+        match self {
+            Self::Absent => 0,
+            Self::Evicted(shadow) => shadow.into_raw() << 2 | 1,
+            Self::Present(pfn) => pfn.get() << 2 | 2,
+        }
+    }
+
+    fn of(word: u64) -> Self {
+        match word & 3 {
+            1 => Self::Evicted(Shadow::from_raw(word >> 2)),
+            2 => Self::Present(Pfn::new(word >> 2)),
+            _ => Self::Absent,
+        }
+    }
+}
+
+/// The file there is: one at a time.
+static FILE: AtomicPtr<File> = AtomicPtr::new(core::ptr::null_mut());
+/// Pages that reclaim released since the start.
+pub(crate) static RECLAIMED: AtomicU64 = AtomicU64::new(0);
+/// Pages that were written to the disk.
+pub(crate) static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// A file.
+pub(crate) struct File {
+    /// What each page is, as [`Cached`].
+    cache: &'static [AtomicU64],
+    /// The first word of each page.
+    disk: &'static [AtomicU64],
+    /// Where it is mapped.
+    mappings: [Option<&'static AddressSpace>; MAPPINGS],
+    owed: DeferredFlush,
+}
+
+impl File {
+    /// A file of which page n begins with what `content` says. Its words are memory that the caller keeps.
+    pub(crate) fn new(
+        cache: &'static [AtomicU64],
+        disk: &'static [AtomicU64],
+        content: impl Fn(u64) -> u64,
+    ) -> Self {
+        for (page, (cached, word)) in (0..).zip(cache.iter().zip(disk)) {
+            cached.store(Cached::Absent.word(), Ordering::Relaxed);
+            word.store(content(page), Ordering::Relaxed);
+        }
+        Self { cache, disk, mappings: [None; MAPPINGS], owed: DeferredFlush::new() }
+    }
+
+    /// Says where it is mapped: in each of these from page 0 on.
+    pub(crate) fn map_in(&mut self, spaces: impl Iterator<Item = &'static AddressSpace>) {
+        for (slot, space) in self.mappings.iter_mut().zip(spaces) {
+            *slot = Some(space);
+        }
+    }
+
+    /// Has faults and reclaim find it.
+    ///
+    /// # Safety
+    ///
+    /// It stays where it is until [`File::close`].
+    pub(crate) unsafe fn open(&self) {
+        FILE.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
+    }
+
+    fn current() -> Option<&'static Self> {
+        // SAFETY: null, or a file that stays until it is closed.
+        unsafe { FILE.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Ends it: unmaps and frees all of its pages. No CPU touches them any more, and nobody reclaims.
+    pub(crate) fn close(&self) {
+        FILE.store(core::ptr::null_mut(), Ordering::Release);
+        for space in self.mappings.iter().flatten() {
+            let slots = (0..self.cache.len() as u64).filter_map(|page| space.find(page));
+            slots.for_each(|slot| _ = slot.take());
+            shootdown::flusher().flush(&space.advance(), Scope::Everything);
+            shootdown::flusher().settle(space.owed());
+        }
+        shootdown::flusher().settle(&self.owed);
+        for cached in self.cache {
+            if let Cached::Present(pfn) = Cached::of(cached.swap(0, Ordering::AcqRel)) {
+                set_flags(pfn, 0);
+                // SAFETY: nobody uses the page any more, and nobody has it isolated.
+                let _ = memory().lru().map(|lru| unsafe { lru.abandon(pfn) });
+                free(pfn);
+            }
+        }
+        // What waits for a flush is not free yet.
+        shootdown::flusher().unpark_all(&mut |frames| frames.iter().copied().for_each(free));
+    }
+
+    /// The page of a frame, if it is in this file.
+    fn page_of(&self, pfn: Pfn) -> Option<u64> {
+        let page = u64::from(memory().frame_owner(pfn)?.load(Ordering::Acquire));
+        let cached = self.cache.get(page as usize)?.load(Ordering::Acquire);
+        (Cached::of(cached) == Cached::Present(pfn)).then_some(page)
+    }
+
+    /// Where a frame of it is mapped.
+    fn mappings_of(
+        &'static self,
+        pfn: Pfn,
+    ) -> impl Iterator<Item = (&'static AddressSpace, u64, &'static Slot)> {
+        let page = self.page_of(pfn);
+        self.mappings.iter().flatten().filter_map(move |&space| {
+            let slot = space.find(page?)?;
+            let entry = slot.get();
+            (entry.is_present() && entry.pfn() == pfn).then_some((space, page?, slot))
+        })
+    }
+}
+
+fn free(pfn: Pfn) {
+    // SAFETY: a page of a file is a block of order 0, which nobody uses any more.
+    let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::ZERO) });
+    assert!(freed.is_ok());
+}
+
+fn flags(pfn: Pfn) -> &'static AtomicU8 {
+    memory().frame_flags(pfn).expect("the memory has flags of its frames")
+}
+
+fn set_flags(pfn: Pfn, to: u8) {
+    flags(pfn).store(to, Ordering::Release);
+}
+
+fn try_lock(pfn: Pfn) -> bool {
+    flags(pfn).fetch_or(LOCKED, Ordering::AcqRel) & LOCKED == 0
+}
+
+fn unlock(pfn: Pfn) {
+    flags(pfn).fetch_and(!LOCKED, Ordering::AcqRel);
+    wait::wake(Event::SERVED);
+}
+
+/// Gives who faults page `page` of the file.
+pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, write: bool) -> bool {
+    let Some(file) = File::current() else { return false };
+    let Some(cached) = file.cache.get(page as usize) else { return false };
+    loop {
+        let word = cached.load(Ordering::Acquire);
+        let found = Cached::of(word);
+        if let Cached::Present(pfn) = found {
+            if !try_lock(pfn) {
+                wait::until(Event::SERVED, || flags(pfn).load(Ordering::Acquire) & LOCKED == 0);
+                continue;
+            }
+            let still = cached.load(Ordering::Acquire) == word;
+            if still {
+                map(file, space, pfn, slot, write);
+            }
+            unlock(pfn);
+            if still {
+                return true;
+            }
+        } else if let Some(pfn) = read(file, page) {
+            let new = Cached::Present(pfn).word();
+            if cached.compare_exchange(word, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                set_flags(pfn, 0);
+                free(pfn);
+                continue;
+            }
+            map(file, space, pfn, slot, write);
+            if let Some(lru) = memory().lru() {
+                match found {
+                    Cached::Evicted(shadow) => {
+                        lru.add_refaulted(cpu.id, pfn, PageKind::File, shadow);
+                    }
+                    _ => _ = lru.add(cpu.id, pfn, PageKind::File),
+                }
+            }
+            unlock(pfn);
+            return true;
+        } else {
+            return false;
+        }
+    }
+}
+
+/// A frame, locked, with what the disk has of a page.
+fn read(file: &File, page: u64) -> Option<Pfn> {
+    let (pfn, _) = with_token(|token| token.alloc(PAGE)).ok()?.into_raw();
+    frames::fill(pfn, Order::ZERO, file.disk[page as usize].load(Ordering::Acquire));
+    set_flags(pfn, LOCKED);
+    if let Some(owner) = memory().frame_owner(pfn) {
+        owner.store(page as u32, Ordering::Release);
+    }
+    Some(pfn)
+}
+
+/// Maps a page that is locked; whoever is to store to it gets it when nothing is owed any more.
+fn map(file: &File, space: &AddressSpace, pfn: Pfn, slot: &Slot, write: bool) {
+    let entry = Entry::page(pfn).accessed();
+    if write {
+        let flusher = shootdown::flusher();
+        flusher.settle(space.owed());
+        flusher.settle(&file.owed);
+        // Nobody else changes the entry of a locked page, but to the same; and what CPUs have cached
+        // of one that could be read only has them look again.
+        slot.replace(entry.writable());
+    } else {
+        // Who was faster has mapped the same page.
+        slot.install(entry);
+    }
+}
+
+/// The kernel as the owner of pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner;
+
+// SAFETY: what `release` gives away is a frame of the file, which its word named until then; it was
+// allocated as a block of order 0.
+unsafe impl PageOwner<Machine> for Owner {
+    fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
+        for (&pfn, out) in frames.iter().zip(out) {
+            *out = lock(pfn);
+        }
+    }
+
+    fn unlock(&self, frames: &[Pfn]) {
+        frames.iter().copied().for_each(unlock);
+    }
+
+    fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
+        for (&pfn, out) in frames.iter().zip(out) {
+            let mappings = File::current().into_iter().flat_map(|file| file.mappings_of(pfn));
+            let young = mappings.filter(|(_, _, slot)| slot.clear_accessed()).count() as u32;
+            *out = Reference { young, ..Reference::default() };
+        }
+    }
+
+    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Machine>, out: &mut [Unmapped]) {
+        let Some(file) = File::current() else { return };
+        for (&pfn, out) in frames.iter().zip(out) {
+            for (space, page, slot) in file.mappings_of(pfn) {
+                let entry = slot.take();
+                let cpus = space.advance();
+                if entry.is_dirty() {
+                    flags(pfn).fetch_or(DIRTY, Ordering::AcqRel);
+                }
+                batch.add(
+                    pfn,
+                    &Translation {
+                        cpus: &cpus,
+                        writable: entry.is_writable(),
+                        dirty: entry.is_dirty(),
+                        space: space.number().into(),
+                        page,
+                        owed_space: space.owed(),
+                        owed_file: Some(&file.owed),
+                    },
+                );
+            }
+            *out = Unmapped::Gone { dirty: is_dirty(pfn) };
+        }
+    }
+
+    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
+        let Some(file) = File::current() else { return };
+        for (&pfn, out) in frames.iter().zip(out) {
+            if let Some(page) = file.page_of(pfn) {
+                file.disk[page as usize].store(frames::read(pfn, 0), Ordering::Release);
+                flags(pfn).fetch_and(!DIRTY, Ordering::AcqRel);
+                WRITTEN.fetch_add(1, Ordering::Relaxed);
+                *out = WriteOut::Done;
+            }
+        }
+    }
+
+    fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
+        let Some(file) = File::current() else { return };
+        for ((&pfn, &shadow), out) in frames.iter().zip(shadows).zip(out) {
+            *out = match file.page_of(pfn) {
+                _ if file.mappings_of(pfn).next().is_some() => Released::Busy,
+                _ if is_dirty(pfn) => Released::Dirty,
+                None => Released::Busy,
+                Some(page) => {
+                    let word = Cached::Evicted(shadow).word();
+                    file.cache[page as usize].store(word, Ordering::Release);
+                    set_flags(pfn, 0);
+                    wait::wake(Event::SERVED);
+                    RECLAIMED.fetch_add(1, Ordering::Relaxed);
+                    Released::Released
+                }
+            };
+        }
+    }
+}
+
+fn is_dirty(pfn: Pfn) -> bool {
+    flags(pfn).load(Ordering::Acquire) & DIRTY != 0
+}
+
+fn lock(pfn: Pfn) -> Option<PageState> {
+    let file = File::current()?;
+    file.page_of(pfn)?;
+    if !try_lock(pfn) {
+        return None;
+    }
+    if file.page_of(pfn).is_none() {
+        unlock(pfn);
+        return None;
+    }
+    let mapped = file.mappings_of(pfn).next().is_some();
+    Some(PageState { mapped, dirty: is_dirty(pfn), ..PageState::default() })
+}
+
+/// Memory for `count` words, from the library.
+pub(crate) fn words(count: u64) -> Option<(Words, &'static [AtomicU64])> {
+    let frames = (count * 8).div_ceil(frames::BYTES).next_power_of_two();
+    let order = Order::new(frames.trailing_zeros() as u8)?;
+    let request = Request::new(order, MigrateType::Unmovable).zeroed();
+    let (pfn, order) = with_token(|token| token.alloc(request)).ok()?.into_raw();
+    // SAFETY: the block is ours until `Words` is given back, mapped, zeroed and large enough.
+    let slice = unsafe {
+        core::slice::from_raw_parts(frames::address(pfn) as *const AtomicU64, count as usize)
+    };
+    Some((Words(pfn, order), slice))
+}
+
+/// Memory that [`words`] took.
+pub(crate) struct Words(Pfn, Order);
+
+impl Words {
+    /// Gives it back. Nobody uses the words any more.
+    pub(crate) fn give_back(self) {
+        // SAFETY: taken as a block by `words`, and used by nobody.
+        let freed = with_token(|token| unsafe { token.free_raw(self.0, self.1) });
+        assert!(freed.is_ok());
+    }
+}

@@ -1,0 +1,123 @@
+//! Interrupts and exceptions: the table of vectors, and what is done about each.
+//!
+//! Every vector comes on a stack of its own kind (exceptions, interrupts, NMI, double fault, page
+//! fault), with interrupts masked. So none comes twice on one stack: no handler takes interrupts, but
+//! that of page faults, which has left its stack for that of the thread before it runs (`boot/boot.s`).
+
+#![allow(unsafe_code)]
+
+mod page_fault;
+mod table;
+
+use core::sync::atomic::{Ordering, fence};
+
+use crate::{
+    apic,
+    cpu::{Cpu, this_cpu},
+    memory, shootdown,
+    wait::{self, Event},
+};
+
+pub(crate) use page_fault::Fault;
+pub(crate) use table::load_table;
+
+/// The first vector that is not an exception.
+const FIRST: u8 = 32;
+/// Kinds of interrupts.
+pub(crate) const KINDS: usize = 5;
+
+/// Vectors of interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Vector {
+    /// The timer of the CPU.
+    Timer = FIRST,
+    /// Another CPU asks to forget translations.
+    Shootdown = FIRST + 1,
+    /// Another CPU asks for a memory barrier.
+    Barrier = FIRST + 2,
+    /// Something that this CPU waits for may have happened.
+    Wake = FIRST + 3,
+    /// Nothing, says the controller.
+    Spurious = 0xff,
+}
+
+/// What was interrupted, as `boot.s` leaves it on the stack.
+#[derive(Debug)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub(crate) struct TrapFrame {
+    pub(crate) r15: u64,
+    pub(crate) r14: u64,
+    pub(crate) r13: u64,
+    pub(crate) r12: u64,
+    pub(crate) rbp: u64,
+    pub(crate) rbx: u64,
+    pub(crate) r11: u64,
+    pub(crate) r10: u64,
+    pub(crate) r9: u64,
+    pub(crate) r8: u64,
+    pub(crate) rdi: u64,
+    pub(crate) rsi: u64,
+    pub(crate) rdx: u64,
+    pub(crate) rcx: u64,
+    pub(crate) rax: u64,
+    pub(crate) vector: u64,
+    pub(crate) error: u64,
+    pub(crate) rip: u64,
+    pub(crate) cs: u64,
+    pub(crate) rflags: u64,
+    pub(crate) rsp: u64,
+    pub(crate) ss: u64,
+}
+
+/// Where every vector enters Rust: called by `boot.s`.
+#[unsafe(no_mangle)]
+extern "C" fn interrupt(frame: &mut TrapFrame) {
+    const TIMER: u64 = Vector::Timer as u64;
+    const SHOOTDOWN: u64 = Vector::Shootdown as u64;
+    const BARRIER: u64 = Vector::Barrier as u64;
+    const WAKE: u64 = Vector::Wake as u64;
+    const SPURIOUS: u64 = Vector::Spurious as u64;
+    match frame.vector {
+        14 => return page_fault::handle(frame),
+        TIMER => tick(counted(frame)),
+        SHOOTDOWN => {
+            counted(frame);
+            shootdown::serve();
+            wait::wake(Event::SERVED);
+        }
+        BARRIER => {
+            execute_barrier(counted(frame));
+            wait::wake(Event::SERVED);
+        }
+        WAKE => _ = counted(frame),
+        SPURIOUS => return,
+        _ => panic!("exception {} on CPU {}: {frame:#x?}", frame.vector, this_cpu().id.get()),
+    }
+    apic::end_of_interrupt();
+}
+
+/// Counts an interrupt; the CPU that takes it.
+fn counted(frame: &TrapFrame) -> &'static Cpu {
+    let cpu = this_cpu();
+    let count = &cpu.interrupts[frame.vector as usize - usize::from(FIRST)];
+    // Nobody else writes it.
+    count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    cpu
+}
+
+fn tick(cpu: &Cpu) {
+    cpu.ticked.set(true);
+    if let Some(memory) = memory::get() {
+        memory.flusher(cpu.id, &shootdown::Hardware).tick();
+    }
+}
+
+/// Executes the barriers that others asked for.
+fn execute_barrier(cpu: &Cpu) {
+    let [asked, executed] = &cpu.barriers;
+    let number = asked.load(Ordering::Acquire);
+    fence(Ordering::SeqCst);
+    executed.store(number, Ordering::Release);
+}

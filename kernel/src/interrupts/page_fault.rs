@@ -1,0 +1,52 @@
+//! Page faults: whoever faults gets his page, or is told that there is none.
+
+use core::sync::atomic::Ordering;
+
+use super::TrapFrame;
+use crate::{
+    cpu::{
+        control::{self, RFLAGS_IF},
+        this_cpu,
+    },
+    kthread, paging,
+};
+
+unsafe extern "C" {
+    static probe_read: u8;
+    static probe_write: u8;
+    static probe_failed: u8;
+}
+
+/// A page fault.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) address: u64,
+    pub(crate) write: bool,
+}
+
+const WRITE: u64 = 1 << 1;
+
+/// The handler. It runs on the stack of who faulted, and takes interrupts if he did.
+pub(super) fn handle(frame: &mut TrapFrame) {
+    let fault = Fault { address: control::fault_address(), write: frame.error & WRITE != 0 };
+    let takes_interrupts = frame.rflags & RFLAGS_IF != 0;
+    if takes_interrupts {
+        control::enable_interrupts();
+    }
+    let cpu = this_cpu();
+    cpu.faults.store(cpu.faults.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    if [&raw const probe_read, &raw const probe_write].iter().any(|&at| frame.rip == at as u64) {
+        // Somebody who wants to know, and nothing more.
+        frame.rip = &raw const probe_failed as u64;
+        return;
+    }
+    let served = takes_interrupts && paging::serve(cpu, fault);
+    assert!(
+        served,
+        "page fault that nobody serves on CPU {}: {fault:#x?} {frame:#x?}",
+        cpu.id.get()
+    );
+    if cpu.ticked.take() || kthread::are_wanted() {
+        kthread::run();
+    }
+}

@@ -1,0 +1,138 @@
+//! Threads of the kernel: kswapd, one for each node, on the first CPU of the node.
+//!
+//! A thread has a stack of its own and runs until it rests. It is let on wherever its CPU has nothing
+//! else in hand: when the CPU is idle, and at the end of a page fault. So it never runs while the CPU's
+//! token is in use, and uses that token itself.
+
+#![allow(unsafe_code)]
+
+use core::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use framewright::{
+    NodeId,
+    reclaim::{Kswapd, Rest},
+};
+
+use crate::{
+    apic,
+    boot::early::EarlyMemory,
+    clock::Clock,
+    cpu::{self, Stack, this_cpu},
+    interrupts::Vector,
+    memory::with_token,
+    platform::Machine,
+    reclaim,
+};
+
+/// Threads that there can be: one for each node.
+const MOST: usize = 16;
+
+unsafe extern "C" {
+    fn switch_stacks(save: *mut u64, load: u64);
+    static thread_begins: u8;
+}
+
+/// Threads that somebody wants to work, a bit each.
+static WANTED: AtomicU64 = AtomicU64::new(0);
+
+/// A thread, and whom it runs in place of.
+struct Thread {
+    /// When it wants to go on by itself, in nanoseconds; 0: never.
+    resumes: AtomicU64,
+    /// Where it left its stack.
+    own: UnsafeCell<u64>,
+    /// Where who let it on left his.
+    caller: UnsafeCell<u64>,
+}
+
+// SAFETY: the cells are used by the first CPU of the node alone, outside of interrupts.
+unsafe impl Sync for Thread {}
+
+static THREADS: [Thread; MOST] = [const {
+    Thread { resumes: AtomicU64::new(0), own: UnsafeCell::new(0), caller: UnsafeCell::new(0) }
+}; MOST];
+
+/// Makes the threads, each ready to begin. By the first CPU, before there is any work.
+pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
+    for thread in &THREADS[..nodes.min(MOST)] {
+        let top = Stack::for_thread(early).top();
+        // What `switch_stacks` takes off: r15, r14, r13, r12, rbp, rbx, and where to go on.
+        let frame: [u64; 7] =
+            [0, 0, 0, kswapd as *const () as u64, 0, 0, &raw const thread_begins as u64];
+        let at = top - size_of_val(&frame) as u64;
+        // SAFETY: the stack is the thread's own, and nobody uses it yet.
+        unsafe {
+            (at as *mut [u64; 7]).write(frame);
+            *thread.own.get() = at;
+        }
+    }
+}
+
+/// The CPU on which the thread of a node runs.
+fn home_of(node: NodeId) -> Option<&'static cpu::Cpu> {
+    cpu::all().find(|cpu| cpu.node == node).or_else(|| cpu::all().next())
+}
+
+/// Wakes the thread of a node.
+pub(crate) fn wake_kswapd(node: NodeId) {
+    if let Some(home) = home_of(node) {
+        WANTED.fetch_or(1 << node.get(), Ordering::SeqCst);
+        if home.id != this_cpu().id {
+            apic::send(home.apic, Vector::Wake);
+        }
+    }
+}
+
+/// Whether somebody wants a thread to work.
+#[inline(always)]
+pub(crate) fn are_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed) != 0
+}
+
+/// Lets on the threads of this CPU that have something to do; whether there was any.
+#[inline]
+pub(crate) fn run() -> bool {
+    let me = this_cpu();
+    let mut ran = false;
+    for (thread, node) in THREADS.iter().zip(0..) {
+        let due = |at: u64| at != 0 && Clock::now() >= at;
+        let wanted = WANTED.load(Ordering::SeqCst) >> node & 1 == 1;
+        if !wanted && !due(thread.resumes.load(Ordering::Relaxed)) {
+            continue;
+        }
+        let home = NodeId::new(node).and_then(home_of);
+        if home.is_some_and(|home| home.id == me.id) {
+            WANTED.fetch_and(!(1 << node), Ordering::SeqCst);
+            thread.resumes.store(0, Ordering::Relaxed);
+            // SAFETY: this is the CPU of the thread, outside of interrupts, and the thread is not on:
+            // it lets nobody on but who let it on.
+            unsafe { switch_stacks(thread.caller.get(), *thread.own.get()) };
+            ran = true;
+        }
+    }
+    ran
+}
+
+/// The thread of the node whose thread is on.
+extern "C" fn kswapd() -> ! {
+    let node = this_cpu().node;
+    let thread = &THREADS[node.index()];
+    let mut work: Option<Kswapd<'static, 'static, Machine>> =
+        reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
+    loop {
+        let rest = work.as_mut().map_or(Rest::Sleep, |work| with_token(|token| work.step(token)));
+        match rest {
+            Rest::None => _ = WANTED.fetch_or(1 << node.get(), Ordering::SeqCst),
+            Rest::Nap => {
+                let nap = Kswapd::<'static, 'static, Machine>::NAP;
+                thread.resumes.store(Clock::now() + nap, Ordering::Relaxed);
+            }
+            Rest::Sleep => {}
+        }
+        // SAFETY: who let this thread on has left his stack there.
+        unsafe { switch_stacks(thread.own.get(), *thread.caller.get()) };
+    }
+}

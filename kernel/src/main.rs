@@ -1,0 +1,148 @@
+//! A small kernel that hands all of a machine's memory to Framewright, and runs workloads on it.
+//!
+//! # Theory of operation
+//!
+//! The first CPU comes in through `boot.s`, copies what the loader says, wakes the other CPUs, and hands
+//! all memory that is left to the library. Then the workload that the command line names runs on all
+//! CPUs, its result is printed, and the machine ends.
+//!
+//! Nothing here is clever. What a kernel needs around a memory manager is here in its simplest form, so
+//! that what the library asks of it can be read: [`platform`] (locks, barriers on other CPUs, frames),
+//! [`shootdown`] (forgetting translations), [`reclaim`] (what to do when memory runs short).
+//!
+//! | module | job | unsafe |
+//! |---|---|---|
+//! | `boot` | entering, the loader's start info, memory before the library has it | reading what the loader left |
+//! | `acpi` | firmware tables: CPUs, nodes | reading them |
+//! | `cpu` | what each CPU has, starting CPUs, jobs for all of them | instructions, descriptor tables |
+//! | `interrupts` | the table of vectors, what is done about each | the table |
+//! | `apic` | interrupts to other CPUs, the timer | its registers |
+//! | `clock`, `serial`, `exit` | time, the console, the end | their ports |
+//! | `wait` | waiting without spinning alone | |
+//! | `frames` | contents of frames | reading and writing them |
+//! | `platform` | the library's `Platform` | its promises |
+//! | `memory` | the memory, tokens of CPUs | who uses a token |
+//! | `paging`, `rmap` | page tables, address spaces, page faults | tables, raw frees |
+//! | `shootdown` | the library's `Shootdown` | |
+//! | `file` | pages of files, a RAM disk, the library's `PageOwner` | raw frees, words in frames |
+//! | `reclaim`, `kthread` | the library's `Relief`, kswapd | switching stacks |
+//! | `workload`, `report` | what is run, and what came of it | |
+
+#![no_std]
+#![no_main]
+
+mod acpi;
+mod apic;
+mod boot;
+mod clock;
+mod cpu;
+mod exit;
+mod file;
+mod frames;
+mod interrupts;
+mod kthread;
+mod memory;
+mod paging;
+mod platform;
+mod reclaim;
+mod report;
+mod rmap;
+mod serial;
+mod shootdown;
+mod wait;
+mod workload;
+
+use framewright::{NodeId, Tuning};
+
+use boot::{CommandLine, Region, StartInfo, early::EarlyMemory};
+use clock::Clock;
+use exit::{Outcome, exit, refuse};
+use serial::println;
+
+unsafe extern "C" {
+    static image_start: u8;
+    static image_end: u8;
+}
+
+/// What nobody touches: the trampoline is there, and whatever firmware left.
+const FIRST_MIB: Region = Region { start: 0, end: 1 << 20 };
+/// Memory that `boot.s` has mapped.
+const MAPPED: u64 = 4 << 30;
+
+/// Where the first CPU enters Rust, with the address of the loader's start info: called by `boot.s`.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+extern "C" fn first_cpu(start_info: u64) -> ! {
+    serial::init();
+    Clock::start();
+    apic::silence_pic();
+    // SAFETY: `boot.s` got the address from the loader, and nothing was written since but the image.
+    let Some(start) = (unsafe { StartInfo::read(start_info) }) else {
+        refuse(format_args!("the loader left no start info of PVH"))
+    };
+    let image = Region { start: &raw const image_start as u64, end: &raw const image_end as u64 };
+    let mut map = start.memory.clone();
+    [FIRST_MIB, image].into_iter().for_each(|gone| map.remove(gone));
+    paging::map_high_memory(&map);
+    let Some(region) = map.largest_below(MAPPED) else {
+        refuse(format_args!("there is no memory"))
+    };
+    // SAFETY: free by the loader's map, without the image, and mapped.
+    let mut early = unsafe { EarlyMemory::new(region) };
+    // SAFETY: the loader says where the root of the firmware's tables is, and the map leaves them out.
+    let tables = unsafe { acpi::Tables::at(start.rsdp) };
+    let nodes = acpi::Topology::new(tables);
+    start_cpus(&mut early, tables, &nodes);
+    kthread::prepare(&mut early, nodes.count());
+
+    let plan = memory::Plan { map, nodes: &nodes, tuning: tuning(&start.command_line) };
+    match memory::hand_over(&plan, early) {
+        Ok(memory) => run(memory, &start.command_line),
+        Err(error) => refuse(format_args!("the memory cannot be managed: {error}")),
+    }
+}
+
+fn start_cpus(early: &mut EarlyMemory, tables: acpi::Tables, nodes: &acpi::Topology) {
+    apic::enable();
+    apic::measure_timer();
+    let me = apic::own_number();
+    cpu::start_first(early, nodes.of_cpu(me));
+    let list = acpi::cpus(tables);
+    let mut others = [(0, NodeId::default()); cpu::MAX_CPUS];
+    let mut count = 0;
+    for &apic in list.apics().iter().filter(|&&apic| apic != me) {
+        others[count] = (apic, nodes.of_cpu(apic));
+        count += 1;
+    }
+    let came = cpu::start_others(early, &others[..count]);
+    if came < count {
+        println!("warning: {} of {count} other CPUs did not start", count - came);
+    }
+}
+
+/// The settings that the command line has: `set=KEY=VALUE`.
+fn tuning(command_line: &CommandLine) -> Tuning {
+    let mut tuning = Tuning::default();
+    for setting in command_line.values("set") {
+        let Some((key, value)) = setting.split_once('=') else {
+            refuse(format_args!("set={setting}: a setting is set=KEY=VALUE"))
+        };
+        if let Err(error) = tuning.set(key, value) {
+            refuse(format_args!("{error}"));
+        }
+    }
+    tuning
+}
+
+fn run(memory: &'static memory::Memory, command_line: &CommandLine) -> ! {
+    cpu::run_on_all(&|_| memory::claim_token());
+    let boot_time = Clock::now();
+    println!(
+        "booted: {} CPUs, {} MiB managed, books of {} KiB",
+        cpu::online(),
+        memory.managed() >> 8,
+        memory.layout().bytes() >> 10,
+    );
+    let outcome = workload::run(command_line, boot_time);
+    exit(if outcome { Outcome::Passed } else { Outcome::Failed })
+}

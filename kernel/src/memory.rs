@@ -1,0 +1,175 @@
+//! The machine's memory: one [`Memory`] over all of it, and the tokens of the CPUs.
+
+#![allow(unsafe_code)]
+
+use core::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicPtr, Ordering},
+};
+
+use framewright::{
+    Config, CpuToken, FrameRange, InitError, Layout, MemoryRange, NodeId, Pfn, Planes, Tuning,
+    ZoneKind,
+};
+
+use crate::{
+    acpi::Topology,
+    boot::{MemoryMap, early::EarlyMemory},
+    cpu::{self, MAX_CPUS, this_cpu},
+    frames,
+    platform::Machine,
+};
+
+/// The memory of this machine.
+pub(crate) type Memory = framewright::Memory<'static, Machine>;
+/// The token of a CPU of this machine.
+pub(crate) type Token = CpuToken<'static, 'static, Machine>;
+
+static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The tokens, each used by its own CPU alone.
+struct Tokens([UnsafeCell<Option<Token>>; MAX_CPUS]);
+
+// SAFETY: `with_token` uses that of the CPU that it runs on, and marks it as in use meanwhile.
+unsafe impl Sync for Tokens {}
+
+static TOKENS: Tokens = Tokens([const { UnsafeCell::new(None) }; MAX_CPUS]);
+
+/// Ranges that the map handed to the library can have.
+const RANGES: usize = 64;
+
+/// The memory map in the library's terms: by node and kind of zone.
+struct Ranges {
+    ranges: [MemoryRange; RANGES],
+    count: usize,
+}
+
+impl Ranges {
+    fn new(map: &MemoryMap, nodes: &Topology) -> Self {
+        let nothing = FrameRange::new(Pfn::new(0), Pfn::new(0)).map(MemoryRange::from);
+        let nothing = nothing.expect("an empty range is a range");
+        let mut ranges = Self { ranges: [nothing; RANGES], count: 0 };
+        for region in map.regions() {
+            let mut start = region.start;
+            while start < region.end {
+                let (kind, zone_end) = zone_of(start);
+                let (node, node_end) = nodes.of_memory(start);
+                let end = region.end.min(zone_end).min(node_end);
+                ranges.add(start, end, node, kind);
+                start = end;
+            }
+        }
+        ranges
+    }
+
+    fn add(&mut self, start: u64, end: u64, node: NodeId, kind: ZoneKind) {
+        let pfn = |address: u64| Pfn::new(address / frames::BYTES);
+        if let (Some(range), Some(slot)) =
+            (FrameRange::new(pfn(start), pfn(end)), self.ranges.get_mut(self.count))
+        {
+            *slot = MemoryRange::new(range, node, kind);
+            self.count += 1;
+        }
+    }
+
+    fn get(&self) -> &[MemoryRange] {
+        &self.ranges[..self.count]
+    }
+}
+
+/// The kind of zone that an address is in, and where that ends.
+fn zone_of(address: u64) -> (ZoneKind, u64) {
+    const MIB_16: u64 = 16 << 20;
+    const GIB_4: u64 = 4 << 30;
+    match address {
+        0..MIB_16 => (ZoneKind::Dma, MIB_16),
+        MIB_16..GIB_4 => (ZoneKind::Dma32, GIB_4),
+        _ => (ZoneKind::Normal, u64::MAX),
+    }
+}
+
+/// What the library is to manage, and how.
+pub(crate) struct Plan<'p> {
+    /// All that is free, early memory included.
+    pub(crate) map: MemoryMap,
+    pub(crate) nodes: &'p Topology,
+    pub(crate) tuning: Tuning,
+}
+
+/// Hands memory to the library: its books come out of `early` and then all that is left there goes to
+/// it too. By the first CPU, when all CPUs are started and nothing else is needed early.
+pub(crate) fn hand_over(
+    plan: &Plan<'_>,
+    mut early: EarlyMemory,
+) -> Result<&'static Memory, InitError> {
+    let mut cpu_nodes = [NodeId::default(); MAX_CPUS];
+    cpu::all().for_each(|cpu| cpu_nodes[cpu.id.index()] = cpu.node);
+    let count = plan.nodes.count();
+    let mut distances = [0; 256];
+    for (at, slot) in distances[..count * count].iter_mut().enumerate() {
+        *slot = plan.nodes.distance(at / count, at % count);
+    }
+    // The map is finished when the books have their place; they are made for what there is before,
+    // which is more.
+    let ranges = Ranges::new(&plan.map, plan.nodes);
+    let config = Config {
+        cpu_nodes: &cpu_nodes[..cpu::online()],
+        distances: &distances[..count * count],
+        tuning: plan.tuning,
+        planes: Planes { flags: true, owners: true, lru: true },
+        ..Config::new(ranges.get(), cpu::online() as u16)
+    };
+    let layout = Layout::new::<Machine>(&config)?;
+    let home = early.take(size_of::<Memory>(), align_of::<Memory>().max(64));
+    let books = early.take(layout.bytes(), layout.align().max(4096));
+    let mut map = plan.map.clone();
+    map.remove(early.taken());
+    let ranges = Ranges::new(&map, plan.nodes);
+    let memory = Memory::new(Machine, &Config { memory: ranges.get(), ..config }, books)?;
+    // SAFETY: `home` is large enough, aligned, and ours for ever.
+    let memory: &'static Memory = unsafe {
+        let home = home.as_mut_ptr().cast::<Memory>();
+        home.write(memory);
+        &*home
+    };
+    MEMORY.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
+    Ok(memory)
+}
+
+/// The memory, once it was handed over.
+#[inline(always)]
+pub(crate) fn get() -> Option<&'static Memory> {
+    // SAFETY: null, or a memory that is never freed.
+    unsafe { MEMORY.load(Ordering::Acquire).as_ref() }
+}
+
+/// The memory.
+///
+/// # Panics
+///
+/// Before it was handed over.
+#[inline(always)]
+pub(crate) fn memory() -> &'static Memory {
+    get().expect("memory was handed over")
+}
+
+/// Claims the token of the CPU that this runs on, for good.
+pub(crate) fn claim_token() {
+    let me = this_cpu().id;
+    let token = memory().cpu(me).expect("nobody else is this CPU");
+    // SAFETY: the slot is this CPU's, and empty.
+    unsafe { *TOKENS.0[me.index()].get() = Some(token) };
+}
+
+/// Runs `f` with the token of the CPU that this runs on. Not in handlers of interrupts, and not while
+/// `f` runs: what `f` does must not fault on pages, nor let another thread run on this CPU.
+#[inline(always)]
+pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
+    let cpu = this_cpu();
+    assert!(!cpu.token_in_use.replace(true), "the token of a CPU is used by one at a time");
+    // SAFETY: the slot is this CPU's, and nobody else on it uses it now.
+    let token = unsafe { &mut *TOKENS.0[cpu.id.index()].get() };
+    let result = f(token.as_mut().expect("the CPU has claimed its token"));
+    cpu.token_in_use.set(false);
+    result
+}

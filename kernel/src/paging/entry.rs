@@ -1,0 +1,121 @@
+//! Page-table entries, as the CPU reads them and writes their accessed and dirty bits.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use framewright::Pfn;
+
+const PRESENT: u64 = 1 << 0;
+const WRITABLE: u64 = 1 << 1;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+const LARGE: u64 = 1 << 7;
+const GLOBAL: u64 = 1 << 8;
+const FRAME: u64 = 0x000f_ffff_ffff_f000;
+
+/// What an entry says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(crate) struct Entry(u64);
+
+impl Entry {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// A page that can be read.
+    pub(crate) const fn page(pfn: Pfn) -> Self {
+        Self(pfn.get() << 12 | PRESENT)
+    }
+
+    /// A table of the next level.
+    pub(crate) const fn table(pfn: Pfn) -> Self {
+        Self(pfn.get() << 12 | PRESENT | WRITABLE | ACCESSED)
+    }
+
+    /// A GiB of the kernel's own, from an address that is a multiple of it.
+    pub(crate) const fn kernel_gib(address: u64) -> Self {
+        Self(address | PRESENT | WRITABLE | LARGE | GLOBAL)
+    }
+
+    /// The same page, writable.
+    #[must_use]
+    pub(crate) const fn writable(self) -> Self {
+        Self(self.0 | WRITABLE)
+    }
+
+    /// The same page, as if the CPU had read it.
+    #[must_use]
+    pub(crate) const fn accessed(self) -> Self {
+        Self(self.0 | ACCESSED)
+    }
+
+    /// The same page, as if the CPU had stored to it.
+    #[must_use]
+    pub(crate) const fn dirty(self) -> Self {
+        Self(self.0 | DIRTY)
+    }
+
+    pub(crate) const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) const fn is_present(self) -> bool {
+        self.0 & PRESENT != 0
+    }
+
+    pub(crate) const fn is_writable(self) -> bool {
+        self.0 & WRITABLE != 0
+    }
+
+    pub(crate) const fn is_accessed(self) -> bool {
+        self.0 & ACCESSED != 0
+    }
+
+    pub(crate) const fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    /// The frame that it leads to.
+    pub(crate) const fn pfn(self) -> Pfn {
+        Pfn::new((self.0 & FRAME) >> 12)
+    }
+}
+
+/// An entry in its place. The CPU changes its bits at any time, so every change is one atomic step.
+#[repr(transparent)]
+pub(crate) struct Slot(AtomicU64);
+
+impl Slot {
+    /// What it says.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Entry {
+        Entry(self.0.load(Ordering::Acquire))
+    }
+
+    /// Puts an entry where there is none; whether there was none.
+    #[inline(always)]
+    pub(crate) fn install(&self, entry: Entry) -> bool {
+        self.0.compare_exchange(0, entry.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Puts an entry there, whatever there was; what there was.
+    #[inline(always)]
+    pub(crate) fn replace(&self, entry: Entry) -> Entry {
+        Entry(self.0.swap(entry.0, Ordering::AcqRel))
+    }
+
+    /// Takes the entry out; what it said last.
+    #[inline(always)]
+    pub(crate) fn take(&self) -> Entry {
+        self.replace(Entry::NONE)
+    }
+
+    /// Forgets that the CPU has accessed the page; whether it had. What it has cached it does not look
+    /// up again, so for a while it seems not to use the page.
+    pub(crate) fn clear_accessed(&self) -> bool {
+        self.0.fetch_and(!ACCESSED, Ordering::AcqRel) & ACCESSED != 0
+    }
+}
+
+/// A page table.
+#[repr(C, align(4096))]
+pub(crate) struct Table(pub(crate) [Slot; 512]);

@@ -1,0 +1,269 @@
+//! Address spaces: their page tables, and which CPUs have them loaded.
+//!
+//! Tables are only added while a space lives, by whoever needs one (a compare-exchange decides
+//! between two), and freed with it; so walking takes no lock. An address space lives in a frame of its
+//! own, and its number leads to it, as long as somebody keeps its [`Space`].
+//!
+//! **Who has it loaded.** Whoever takes a translation away changes the entry, then advances the
+//! generation with a full barrier, and only then reads which CPUs have it loaded; a CPU that loads it
+//! says so first, with a full barrier, and then reads the generation and loads the root, which forgets
+//! everything. So either the one is interrupted, or the other has read the changed entry.
+
+#![allow(unsafe_code)]
+
+use core::{
+    ops::Deref,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
+
+use framewright::{
+    MigrateType, Order, Pfn, Request,
+    tlb::{CpuMask, DeferredFlush},
+};
+
+use super::{
+    Area,
+    entry::{Entry, Slot, Table},
+};
+use crate::{
+    boot::MemoryMap,
+    cpu::{Cpu, control, this_cpu},
+    frames,
+    memory::with_token,
+    shootdown,
+};
+
+/// Address spaces that there may be.
+const MOST: usize = 32;
+/// Areas of one.
+const AREAS: usize = 8;
+/// A page table.
+const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
+const GIB: u64 = 1 << 30;
+
+static SPACES: [AtomicPtr<AddressSpace>; MOST] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; MOST];
+
+unsafe extern "C" {
+    static boot_pml4: Table;
+    static boot_pdpt: Table;
+}
+
+/// An address space.
+pub(crate) struct AddressSpace {
+    number: u32,
+    root: Pfn,
+    areas: [Option<Area>; AREAS],
+    /// Grows whenever a translation is taken away.
+    generation: AtomicU64,
+    /// CPUs that have it loaded, a bit each.
+    cpus: AtomicU64,
+    /// Flushes that were put off.
+    owed: DeferredFlush,
+}
+
+/// An address space, and the right to end it.
+pub(crate) struct Space(&'static AddressSpace);
+
+impl Deref for Space {
+    type Target = AddressSpace;
+
+    fn deref(&self) -> &AddressSpace {
+        self.0
+    }
+}
+
+/// The table in a frame.
+fn table(pfn: Pfn) -> &'static Table {
+    // SAFETY: the frame is a page table: page-aligned, of atomics, and freed when no CPU has the
+    // address space loaded and nobody walks it.
+    unsafe { &*(frames::address(pfn) as *const Table) }
+}
+
+fn new_table() -> Option<Pfn> {
+    with_token(|token| token.alloc(TABLE)).ok().map(|block| block.into_raw().0)
+}
+
+fn free_table(pfn: Pfn) {
+    // SAFETY: the frame is a table that nobody else uses any more, and was a block of order 0.
+    let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::ZERO) });
+    assert!(freed.is_ok(), "page table {pfn:?} is not a block");
+}
+
+impl AddressSpace {
+    /// An address space with these areas; `None` if there is no memory, or there are too many.
+    pub(crate) fn create(areas: &[Area]) -> Option<Space> {
+        let number = SPACES.iter().position(|slot| slot.load(Ordering::Acquire).is_null())?;
+        let mut all = [None; AREAS];
+        for (slot, area) in all.iter_mut().zip(areas) {
+            *slot = Some(*area);
+        }
+        let (root, home) = (new_table()?, new_table()?);
+        // SAFETY: the boot tables are never freed.
+        let kernel = unsafe { boot_pml4.0[0].get() };
+        table(root).0[0].replace(kernel);
+        let space = Self {
+            number: number as u32,
+            root,
+            areas: all,
+            generation: AtomicU64::new(1),
+            cpus: AtomicU64::new(0),
+            owed: DeferredFlush::new(),
+        };
+        const { assert!(size_of::<AddressSpace>() <= frames::BYTES as usize) };
+        // SAFETY: the frame is ours, and large enough.
+        let space = unsafe {
+            let home = frames::address(home) as *mut AddressSpace;
+            home.write(space);
+            &*home
+        };
+        SPACES[number].store(core::ptr::from_ref(space).cast_mut(), Ordering::Release);
+        Some(Space(space))
+    }
+
+    /// The address space that a CPU has loaded.
+    #[inline(always)]
+    pub(crate) fn loaded_on(cpu: &Cpu) -> Option<&'static AddressSpace> {
+        // SAFETY: an address space that is loaded is not ended.
+        unsafe { cpu.loaded.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Its number.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What is owed to it.
+    pub(crate) fn owed(&self) -> &DeferredFlush {
+        &self.owed
+    }
+
+    /// The area that a page is in.
+    #[inline(always)]
+    pub(crate) fn area_of(&self, page: u64) -> Option<&Area> {
+        self.areas.iter().flatten().find(|area| area.contains(page))
+    }
+
+    /// To be called after translations were taken away: the CPUs that may have cached them.
+    pub(crate) fn advance(&self) -> CpuMask {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        CpuMask::from_words(&[self.cpus.load(Ordering::SeqCst)])
+    }
+
+    /// The entry of a page, if there is a table for it.
+    pub(crate) fn find(&self, page: u64) -> Option<&'static Slot> {
+        let mut at = &table(self.root).0[1];
+        for level in [18, 9, 0] {
+            at = &table(Some(at.get()).filter(|entry| entry.is_present())?.pfn()).0
+                [(page >> level) as usize % 512];
+        }
+        Some(at)
+    }
+
+    /// The entry of a page, with tables made where there are none; `None` if there is no memory.
+    #[inline]
+    pub(crate) fn find_or_make(&self, page: u64) -> Option<&'static Slot> {
+        match self.find(page) {
+            Some(slot) => Some(slot),
+            None => self.make(page),
+        }
+    }
+
+    #[cold]
+    fn make(&self, page: u64) -> Option<&'static Slot> {
+        let mut at = &table(self.root).0[1];
+        for level in [18, 9, 0] {
+            if at.get().is_none() {
+                let new = new_table()?;
+                if !at.install(Entry::table(new)) {
+                    free_table(new);
+                }
+            }
+            at = &table(at.get().pfn()).0[(page >> level) as usize % 512];
+        }
+        Some(at)
+    }
+
+    /// Has this CPU load it.
+    pub(crate) fn load(&'static self) {
+        let cpu = this_cpu();
+        let bit = 1 << cpu.id.index();
+        control::disable_interrupts();
+        shootdown::flusher().caught_up(|| {
+            self.cpus.fetch_or(bit, Ordering::SeqCst);
+            cpu.generation.set(self.generation.load(Ordering::SeqCst));
+            // SAFETY: its first entry maps the kernel, as in every root.
+            unsafe { control::load_page_table_root(frames::address(self.root)) };
+            let before = Self::loaded_on(cpu).filter(|before| before.number != self.number);
+            cpu.loaded.store(core::ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+            cpu.lazy.store(false, Ordering::SeqCst);
+            if let Some(before) = before {
+                before.cpus.fetch_and(!bit, Ordering::SeqCst);
+            }
+        });
+        control::enable_interrupts();
+    }
+
+    /// Has this CPU load no address space.
+    pub(crate) fn unload() {
+        let cpu = this_cpu();
+        control::disable_interrupts();
+        shootdown::flusher().caught_up(|| {
+            // SAFETY: the kernel's own tables.
+            unsafe { control::load_page_table_root(&raw const boot_pml4 as u64) };
+            if let Some(before) = Self::loaded_on(cpu) {
+                before.cpus.fetch_and(!(1 << cpu.id.index()), Ordering::SeqCst);
+            }
+            cpu.loaded.store(core::ptr::null_mut(), Ordering::Relaxed);
+        });
+        cpu.lazy.store(true, Ordering::SeqCst);
+        control::enable_interrupts();
+    }
+}
+
+impl Space {
+    /// The address space itself, for CPUs to load. Nobody keeps it beyond the end of this.
+    pub(crate) fn get(&self) -> &'static AddressSpace {
+        self.0
+    }
+
+    /// Ends it: no CPU has it loaded, and nothing is mapped in it any more.
+    pub(crate) fn end(self) {
+        let space = self.0;
+        let loaded = space.cpus.load(Ordering::SeqCst);
+        assert!(loaded == 0, "address space {} is loaded on CPUs {loaded:#b}", space.number);
+        SPACES[space.number as usize].store(core::ptr::null_mut(), Ordering::Release);
+        // CPUs may have cached tables that they walked; loading others has forgotten them.
+        let directory = table(space.root).0[1].take();
+        if directory.is_present() {
+            free_tables(directory.pfn(), 2);
+        }
+        free_table(space.root);
+        free_table(Pfn::new(core::ptr::from_ref(space) as u64 / frames::BYTES));
+    }
+}
+
+/// Frees a table and all below it, `levels` of them.
+fn free_tables(pfn: Pfn, levels: u32) {
+    if levels > 0 {
+        let entries = table(pfn).0.iter().map(Slot::take).filter(|entry| entry.is_present());
+        entries.for_each(|entry| free_tables(entry.pfn(), levels - 1));
+    }
+    free_table(pfn);
+}
+
+/// Has this CPU forget all translations but the kernel's.
+pub(crate) fn forget_everything() {
+    // SAFETY: the tables in force, once more.
+    unsafe { control::load_page_table_root(control::page_table_root()) };
+}
+
+/// Maps memory above the 4 GiB that `boot.s` maps, in pages of 1 GiB. By the first CPU, before it uses
+/// any of it.
+pub(crate) fn map_high_memory(map: &MemoryMap) {
+    for gib in 4..map.end().div_ceil(GIB).min(512) {
+        // SAFETY: the boot tables are there for ever; entries are atomics.
+        unsafe { boot_pdpt.0[gib as usize].replace(Entry::kernel_gib(gib * GIB)) };
+    }
+}

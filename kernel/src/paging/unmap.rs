@@ -1,0 +1,65 @@
+//! Taking pages away: many entries, one flush, then the frames.
+
+#![allow(unsafe_code)]
+
+use framewright::{Order, Pfn, reclaim::Abandoned, tlb::Scope};
+
+use super::AddressSpace;
+use crate::{
+    memory::{memory, with_token},
+    shootdown,
+};
+
+/// Frames that one flush is for, at the most: as many as Linux gathers.
+const GATHER: usize = 506;
+
+/// Unmaps pages of a program's own data, and frees their frames once no CPU reaches them.
+pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
+    let mut frames = [Pfn::default(); GATHER];
+    let end = first + pages;
+    let mut page = first;
+    while page < end {
+        let start = page;
+        let mut count = 0;
+        while page < end && count < GATHER {
+            let Some(slot) = space.find(page) else {
+                // There is no table: nothing of it is mapped.
+                page = (page + 1).next_multiple_of(512);
+                continue;
+            };
+            let entry = slot.take();
+            if entry.is_present() {
+                frames[count] = entry.pfn();
+                count += 1;
+            }
+            page += 1;
+        }
+        flush_and_free(space, start, page.min(end) - start, &frames[..count]);
+    }
+}
+
+fn flush_and_free(space: &AddressSpace, first: u64, pages: u64, frames: &[Pfn]) {
+    let cpus = space.advance();
+    let flusher = shootdown::flusher();
+    let most = flusher.tlb().tuning().ranged_max;
+    if !frames.is_empty() {
+        flusher.flush(&cpus, Scope::pages(space.number().into(), first, pages, most));
+    }
+    // What reclaim unmapped meanwhile is not in any entry any more, but may be cached.
+    flusher.settle(space.owed());
+    let mut who = [Abandoned::Yours; GATHER];
+    if let Some(lru) = memory().lru() {
+        // SAFETY: nobody uses the pages any more, through whatever translation, and who reclaims
+        // finds no mapping of theirs.
+        unsafe { lru.abandon_many(frames, &mut who) };
+    }
+    with_token(|token| {
+        for (&pfn, _) in frames.iter().zip(&who).filter(|(_, who)| **who == Abandoned::Yours) {
+            // SAFETY: a page of the program's own data is a block of order 0; no CPU reaches it any
+            // more, and nobody else refers to it.
+            let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };
+            let freed = token.free(block);
+            debug_assert!(freed.is_ok());
+        }
+    });
+}

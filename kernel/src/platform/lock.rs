@@ -1,0 +1,64 @@
+//! Locks: served in the order of arrival, and whoever waits for long halts.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use framewright::sync::RawLock;
+
+use super::Machine;
+use crate::wait::{self, Event};
+
+/// A ticket lock.
+pub(crate) struct QueuedLock {
+    /// The next ticket.
+    next: AtomicU32,
+    /// The ticket that is served.
+    served: AtomicU32,
+}
+
+impl QueuedLock {
+    /// An open lock.
+    pub(crate) const fn open() -> Self {
+        Self { next: AtomicU32::new(0), served: AtomicU32::new(0) }
+    }
+
+    /// That a ticket is served.
+    fn event(&self, ticket: u32) -> Event {
+        Event::ticket(core::ptr::from_ref(self) as u64, ticket)
+    }
+
+    fn acquire(&self) {
+        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut spins = 0u32;
+        while self.served.load(Ordering::Acquire) != ticket {
+            wait::once(self.event(ticket), spins);
+            spins = spins.wrapping_add(1).max(1);
+        }
+    }
+
+    fn release(&self) {
+        // A swap, not a store: whoever comes after it has taken his ticket before the next line,
+        // or finds the lock open.
+        let served = self.served.load(Ordering::Relaxed).wrapping_add(1);
+        self.served.swap(served, Ordering::AcqRel);
+        if self.next.load(Ordering::Relaxed) != served {
+            wait::wake(self.event(served));
+        }
+    }
+}
+
+// SAFETY: a ticket is drawn once and served once, with acquire on what the release before released.
+unsafe impl RawLock<Machine> for QueuedLock {
+    fn new() -> Self {
+        Self::open()
+    }
+
+    #[inline]
+    fn lock(&self, _: &Machine) {
+        self.acquire();
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _: &Machine) {
+        self.release();
+    }
+}

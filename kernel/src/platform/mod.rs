@@ -1,0 +1,121 @@
+//! The library's [`Platform`] on hardware.
+
+#![allow(unsafe_code)]
+
+mod lock;
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+use framewright::{
+    Order, Pfn, Platform,
+    observe::Corruption,
+    platform::{BarrierTarget, OwnerLock, Relief, Wait, poison_word},
+    sync::PlainWord,
+};
+
+use crate::{
+    apic,
+    clock::Clock,
+    cpu::{self, Cpu, control, this_cpu},
+    frames,
+    interrupts::Vector,
+    reclaim,
+    serial::println,
+    wait::{self, Event},
+};
+
+pub(crate) use lock::QueuedLock;
+
+/// The machine: all of it is elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine;
+
+/// Bad frees that were reported.
+pub(crate) static CORRUPTIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: the lock excludes (see there), the word is an atomic, and a barrier runs on the targeted
+// CPUs (see there): tokens stay on the CPU that they name (`memory::with_token`).
+unsafe impl Platform for Machine {
+    type Lock = QueuedLock;
+    type Word = PlainWord;
+    /// Whether interrupts were taken before.
+    type Irq = bool;
+
+    #[inline(always)]
+    fn irq_save(&self) -> bool {
+        let enabled = control::interrupts_enabled();
+        control::disable_interrupts();
+        enabled
+    }
+
+    #[inline(always)]
+    fn irq_restore(&self, enabled: bool) {
+        if enabled {
+            control::enable_interrupts();
+        }
+    }
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+
+    fn remote_barrier(&self, target: BarrierTarget) {
+        fence(Ordering::SeqCst);
+        let me = this_cpu().id;
+        let concerns = |cpu: &&Cpu| {
+            cpu.id != me && (target == BarrierTarget::All || target == BarrierTarget::Cpu(cpu.id))
+        };
+        let mut asked = [0; cpu::MAX_CPUS];
+        for cpu in cpu::all().filter(concerns) {
+            asked[cpu.id.index()] = cpu.barriers[0].fetch_add(1, Ordering::SeqCst) + 1;
+            apic::send(cpu.apic, Vector::Barrier);
+        }
+        for cpu in cpu::all().filter(concerns) {
+            wait::until(Event::SERVED, || {
+                cpu.barriers[1].load(Ordering::Acquire) >= asked[cpu.id.index()]
+            });
+        }
+    }
+
+    fn wait(&self, why: Wait, spins: u32) {
+        let event = match why {
+            Wait::Flush => Event::SERVED,
+            Wait::Lock | Wait::Owner | Wait::Memory => Event::ANY,
+        };
+        wait::once(event, spins);
+    }
+
+    #[inline(always)]
+    fn clear(&self, pfn: Pfn, order: Order) {
+        frames::fill(pfn, order, 0);
+    }
+
+    fn copy(&self, to: Pfn, from: Pfn) {
+        frames::copy(to, from);
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        for frame in 0..order.frames() {
+            let pfn = pfn.offset(frame);
+            frames::fill(pfn, Order::ZERO, poison_word(pfn));
+        }
+    }
+
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        let wanted = poison_word(pfn);
+        frames::words(pfn).position(|word| word != wanted).map(|at| at * 8)
+    }
+
+    fn now(&self) -> u64 {
+        Clock::now()
+    }
+
+    fn relief(&self) -> &dyn Relief {
+        &reclaim::Kernel
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        CORRUPTIONS.fetch_add(1, Ordering::Relaxed);
+        println!("corruption on CPU {}: {report:?}", this_cpu().id.get());
+    }
+}

@@ -1,0 +1,75 @@
+//! The library's [`Shootdown`] on hardware: forgetting translations, here and elsewhere.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use framewright::{
+    CpuId,
+    tlb::{CpuMask, Flusher, Scope, Shootdown},
+};
+
+use crate::{
+    apic,
+    cpu::{self, control, this_cpu},
+    interrupts::Vector,
+    memory,
+    paging::{self, AddressSpace},
+    platform::Machine,
+};
+
+/// For the proof that the proof can fail: CPUs say that they have forgotten, and have not.
+pub(crate) static FORGETS_NOTHING: AtomicBool = AtomicBool::new(false);
+
+/// The machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hardware;
+
+impl Shootdown for Hardware {
+    /// The CPU looks at the entry again to set its dirty bit.
+    fn clean_stores_fault(&self) -> bool {
+        true
+    }
+
+    fn forget(&self, _: CpuId, scope: Scope) {
+        if FORGETS_NOTHING.load(Ordering::Relaxed) {
+            return;
+        }
+        let loaded = AddressSpace::loaded_on(this_cpu());
+        match scope {
+            Scope::Everything => paging::forget_everything(),
+            Scope::Pages { space, first, pages } => {
+                // What is not loaded is not cached: loading another one forgets everything.
+                if loaded.is_some_and(|loaded| u64::from(loaded.number()) == space) {
+                    let pages = first..first + u64::from(pages);
+                    pages.map(paging::address_of).for_each(control::invalidate_page);
+                }
+            }
+        }
+    }
+
+    fn interrupt(&self, _: CpuId, targets: &CpuMask) {
+        if targets.count() as usize + 1 == cpu::online() {
+            apic::send_to_others(Vector::Shootdown);
+            return;
+        }
+        for cpu in targets.iter().filter_map(cpu::by_number) {
+            apic::send(cpu.apic, Vector::Shootdown);
+        }
+    }
+
+    fn is_lazy(&self, cpu: CpuId) -> bool {
+        cpu::by_number(cpu).is_none_or(|cpu| cpu.lazy.load(Ordering::SeqCst))
+    }
+}
+
+/// What the CPU that this runs on does about translations.
+#[inline]
+pub(crate) fn flusher() -> Flusher<'static, 'static, Machine> {
+    memory::memory().flusher(this_cpu().id, &Hardware)
+}
+
+/// Forgets what other CPUs have asked this one to. Interrupts are masked.
+pub(crate) fn serve() {
+    if let Some(memory) = memory::get() {
+        memory.flusher(this_cpu().id, &Hardware).serve();
+    }
+}

@@ -1,0 +1,43 @@
+//! Workloads: what the command line names, run on all CPUs.
+//!
+//! | workload | what it does |
+//! |---|---|
+//! | `boot` | every CPU allocates, verifies and frees some |
+//! | `alloc-micro` | counts instructions of pairs of allocation and free |
+//! | `page-fault` | every CPU touches pages, and unmaps them |
+//! | `mmap-read` | every CPU reads a mapped file that is larger than memory, and stores to some of it |
+//! | `tlb-proof` | what CPUs have cached is out of reach after a flush, and not before |
+
+mod alloc_micro;
+mod boot;
+mod mmap_read;
+mod options;
+mod page_fault;
+mod tlb_proof;
+mod verdict;
+
+use crate::{
+    boot::CommandLine,
+    clock::MILLISECOND,
+    exit::refuse,
+    report::{Better, Fixed, Report, Unit},
+};
+use options::Options;
+
+/// Runs what the command line names; whether it passed.
+pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
+    let options = Options::new(command_line);
+    let mut report = Report::new();
+    if !options.counts_instructions() {
+        let milliseconds = Fixed::ratio(boot_nanos, MILLISECOND);
+        report.add("boot_ms", milliseconds, Unit::Milliseconds, Better::Lower);
+    }
+    match command_line.value("workload").unwrap_or("boot") {
+        "boot" => boot::run(&mut report),
+        "alloc-micro" => alloc_micro::run(&options, &mut report),
+        "page-fault" => page_fault::run(&options, &mut report),
+        "mmap-read" => mmap_read::run(&options, &mut report),
+        "tlb-proof" => tlb_proof::run(&options, &mut report),
+        other => refuse(format_args!("there is no workload '{other}'")),
+    }
+}

@@ -1,0 +1,40 @@
+//! What the command line says about workloads.
+
+use crate::{boot::CommandLine, exit::refuse};
+
+/// Options of workloads.
+pub(crate) struct Options<'c>(&'c CommandLine);
+
+impl<'c> Options<'c> {
+    /// Those of a command line.
+    pub(crate) fn new(command_line: &'c CommandLine) -> Self {
+        Self(command_line)
+    }
+
+    /// Whether the machine's clock counts instructions: QEMU runs with `-icount shift=0`, and the
+    /// command line has `icount`.
+    pub(crate) fn counts_instructions(&self) -> bool {
+        self.0.has("icount")
+    }
+
+    /// The value of a key, or what it is otherwise.
+    pub(crate) fn number(&self, key: &str, otherwise: u64) -> u64 {
+        match self.0.number(key) {
+            Ok(number) => number.unwrap_or(otherwise),
+            Err(value) => refuse(format_args!("{key}={value} is not a number")),
+        }
+    }
+
+    /// Which of several words the value of a key is; the first if it has none.
+    pub(crate) fn choice<const N: usize>(
+        &self,
+        key: &str,
+        words: [&'static str; N],
+    ) -> &'static str {
+        let Some(value) = self.0.value(key) else { return words[0] };
+        match words.into_iter().find(|&word| word == value) {
+            Some(word) => word,
+            None => refuse(format_args!("{key}={value}: it takes one of {words:?}")),
+        }
+    }
+}

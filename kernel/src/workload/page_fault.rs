@@ -1,0 +1,204 @@
+//! `page-fault`: every CPU touches pages in ascending order, and unmaps them: will-it-scale's
+//! page_fault1, each CPU in an address space of its own (`sharing=private`, processes) or all in one
+//! (`sharing=shared`, threads).
+//!
+//! Each page gets a value of its own, which is still there when all are touched. Up and down are
+//! timed, or counted, apart.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Options, verdict::Before};
+use crate::{
+    clock::Clock,
+    cpu::{self, Cpu, MAX_CPUS, Rendezvous, control},
+    exit::refuse,
+    memory::memory,
+    paging::{self, AddressSpace, Area, Space},
+    report::{Better, Check, Fixed, Report, Unit},
+    serial::println,
+};
+
+/// Pages of a burst: 128 MiB.
+const BURST: u64 = 32_768;
+const ROUNDS: usize = 5;
+/// The first round, which makes lists grow, is not counted.
+const WARM_UP: usize = 1;
+const MOST_ROUNDS: usize = 32;
+
+/// The address spaces of a run.
+struct Spaces {
+    spaces: [Option<Space>; MAX_CPUS],
+    shared: bool,
+    pages: u64,
+}
+
+impl Spaces {
+    fn new(shared: bool, pages: u64) -> Self {
+        let cpus = cpu::online();
+        let (count, each) = if shared { (1, pages * cpus as u64) } else { (cpus, pages) };
+        let mut spaces = [const { None }; MAX_CPUS];
+        for slot in &mut spaces[..count] {
+            *slot = AddressSpace::create(&[Area::anonymous(0, each)]);
+            if slot.is_none() {
+                refuse(format_args!("there is not enough memory for address spaces"));
+            }
+        }
+        Self { spaces, shared, pages }
+    }
+
+    /// The address space of a CPU, and its first page there.
+    fn of(&self, cpu: &Cpu) -> (&'static AddressSpace, u64) {
+        let (space, page) = match (self.shared, cpu.id.index()) {
+            (true, at) => (&self.spaces[0], at as u64 * self.pages),
+            (false, at) => (&self.spaces[at], 0),
+        };
+        (space.as_ref().expect("there is one for every CPU").get(), page)
+    }
+
+    /// Runs something for all pages of all CPUs, none of which begins or ends before the others; how long it took, in instructions or cycles of the
+    /// machine, and in nanoseconds.
+    fn on_all(&self, run: impl Fn(&Cpu, &'static AddressSpace, u64) + Sync) -> (u64, u64) {
+        let (start, nanos) = (control::timestamp(), Clock::now());
+        let together = Rendezvous::new();
+        cpu::run_on_all(&|cpu| {
+            let (space, first) = self.of(cpu);
+            space.load();
+            together.meet();
+            run(cpu, space, first);
+            together.meet();
+            AddressSpace::unload();
+        });
+        (control::timestamp() - start, Clock::now() - nanos)
+    }
+
+    fn end(self) {
+        self.spaces.into_iter().flatten().for_each(Space::end);
+    }
+}
+
+/// What a page is touched with: never the same twice.
+fn value_of(round: usize, page: u64, space: &AddressSpace) -> u64 {
+    (round as u64 + 1) << 48 | u64::from(space.number()) << 32 | page
+}
+
+fn touch(page: u64, value: u64) {
+    // SAFETY: the page is in an area of the loaded address space: touching it maps it.
+    unsafe { (paging::address_of(page) as *mut u64).write_volatile(value) };
+}
+
+fn look(page: u64) -> u64 {
+    // SAFETY: as in `touch`.
+    unsafe { (paging::address_of(page) as *const u64).read_volatile() }
+}
+
+/// Runs it; whether it passed.
+pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
+    let cpus = cpu::online() as u64;
+    // A fifth of memory stays free, and never is anybody short.
+    let pages = options.number("pages", BURST.min(memory().managed() * 4 / 5 / cpus));
+    let rounds = (options.number("rounds", ROUNDS as u64) as usize).clamp(1, MOST_ROUNDS);
+    let shared = options.choice("sharing", ["private", "shared"]) == "shared";
+    if pages * cpus > memory().managed() * 9 / 10 {
+        refuse(format_args!("pages={pages} on {cpus} CPUs is more than there is memory"))
+    }
+
+    let before = Before::now();
+    let spaces = Spaces::new(shared, pages);
+    let wrong = AtomicU64::new(0);
+    let mut measured = Measured::default();
+    for round in 0..WARM_UP + rounds {
+        println!("progress {round} {}", WARM_UP + rounds);
+        let counts = Counts::now();
+        let up = spaces.on_all(|_, space, first| {
+            (first..first + pages).for_each(|page| touch(page, value_of(round, page, space)));
+        });
+        spaces.on_all(|_, space, first| {
+            let other = |&page: &u64| look(page) != value_of(round, page, space);
+            wrong.fetch_add((first..first + pages).filter(other).count() as u64, Ordering::Relaxed);
+        });
+        let down = spaces.on_all(|_, space, first| paging::unmap(space, first, pages));
+        if round >= WARM_UP {
+            measured.add(round - WARM_UP, pages * cpus, up, down);
+            measured.counts.add(&counts);
+        }
+    }
+    spaces.end();
+
+    measured.report(options, rounds, pages * cpus, report);
+    let wrong = wrong.into_inner();
+    let contents = Check {
+        name: "contents",
+        passed: wrong == 0,
+        detail: format_args!("{wrong} pages had other contents than what was stored to them"),
+    };
+    before.conclude("page-fault", report, &[contents])
+}
+
+/// What rounds took.
+#[derive(Default)]
+struct Measured {
+    up: [Fixed; MOST_ROUNDS],
+    down: [Fixed; MOST_ROUNDS],
+    speed: [Fixed; MOST_ROUNDS],
+    counts: Counts,
+}
+
+impl Measured {
+    fn add(&mut self, round: usize, pages: u64, up: (u64, u64), down: (u64, u64)) {
+        self.up[round] = Fixed::ratio(up.0, pages);
+        self.down[round] = Fixed::ratio(down.0, pages);
+        self.speed[round] = Fixed::ratio(pages * 1_000_000_000, up.1 + down.1);
+    }
+
+    fn report(&mut self, options: &Options<'_>, rounds: usize, pages: u64, report: &mut Report) {
+        use Better::{Higher, Lower};
+        if options.counts_instructions() {
+            let rounds = ..rounds;
+            report.add_rounds("instructions_per_fault", &mut self.up[rounds], Unit::Ratio, Lower);
+            report.add_rounds("instructions_per_unmap", &mut self.down[rounds], Unit::Ratio, Lower);
+        } else {
+            report.add_rounds("pages_per_s", &mut self.speed[..rounds], Unit::PerSecond, Higher);
+        }
+        let all = pages * rounds as u64;
+        let Counts { acquisitions, lock_frames, interrupts, flushes } = self.counts;
+        report.add("acquisitions_per_page", Fixed::ratio(acquisitions, all), Unit::Ratio, Lower);
+        let per_hold = Fixed::ratio(lock_frames, acquisitions);
+        report.add("frames_per_lock_hold", per_hold, Unit::FramesPerAcquisition, Higher);
+        report.add("interrupts_per_page", Fixed::ratio(interrupts, all), Unit::Ratio, Lower);
+        report.add("pages", Fixed::whole(all), Unit::Count, Better::Neither);
+        report.add("interrupts", Fixed::whole(interrupts), Unit::Count, Better::Neither);
+        report.add("nr_tlb_remote_flush", Fixed::whole(flushes), Unit::Count, Better::Neither);
+    }
+}
+
+/// Counters of the library that the result shows.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    acquisitions: u64,
+    lock_frames: u64,
+    interrupts: u64,
+    flushes: u64,
+}
+
+impl Counts {
+    fn now() -> Self {
+        let (zone, tlb) = (memory().stats(), memory().tlb().stats());
+        Self {
+            acquisitions: zone.zone_lock_acquisitions,
+            lock_frames: zone.zone_lock_frames,
+            interrupts: tlb.interrupts,
+            flushes: tlb.nr_tlb_remote_flush,
+        }
+    }
+
+    /// Adds what came since `before`.
+    fn add(&mut self, before: &Self) {
+        let now = Self::now();
+        self.acquisitions += now.acquisitions - before.acquisitions;
+        self.lock_frames += now.lock_frames - before.lock_frames;
+        self.interrupts += now.interrupts - before.interrupts;
+        self.flushes += now.flushes - before.flushes;
+    }
+}

@@ -1,0 +1,45 @@
+//! What every workload ends with: nothing is lost, nothing was corrupted.
+
+use core::sync::atomic::Ordering;
+
+use crate::{
+    memory::memory,
+    platform::CORRUPTIONS,
+    report::{self, Check, Report},
+};
+
+/// Frames that were free before a workload.
+pub(crate) struct Before(u64);
+
+impl Before {
+    /// Those that are now.
+    pub(crate) fn now() -> Self {
+        memory().drain_all();
+        Self(memory().free())
+    }
+
+    /// Prints the report with `checks` and those that hold for all; whether all held.
+    pub(crate) fn conclude(&self, workload: &str, report: &Report, checks: &[Check<'_>]) -> bool {
+        memory().drain_all();
+        let free = memory().free();
+        let consistent = memory().check();
+        let corruptions = CORRUPTIONS.load(Ordering::Relaxed);
+        let own = [
+            Check {
+                name: "balance",
+                passed: free == self.0,
+                detail: format_args!("{free} of {} frames are free again", self.0),
+            },
+            Check {
+                name: "invariants",
+                passed: consistent.is_ok() && corruptions == 0,
+                detail: format_args!(
+                    "the books hold: {}, bad frees: {corruptions}",
+                    consistent.is_ok()
+                ),
+            },
+        ];
+        report.print(workload, checks, &own);
+        report::passed(checks) && report::passed(&own)
+    }
+}
