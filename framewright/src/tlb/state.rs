@@ -102,7 +102,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
     pub(super) fn parked_until_due(&self) -> u64 {
         match self.tuning.batching {
             FlushBatching::All => u64::from(self.batch) - 1,
-            _ => self.parked_max() / 4 * 3,
+            _ => self.parked_max() - self.parked_max() / 4,
         }
     }
 
