@@ -95,7 +95,14 @@ impl Selection for FromTails {
 }
 
 /// What was chosen before the lock was taken, on the CPU's private list.
-pub(super) struct Prechosen(List);
+///
+/// The list is walked, not emptied block by block: whoever puts a block on a free list writes the
+/// links of its descriptor anew, so nobody has to take it off here first.
+pub(super) struct Prechosen {
+    list: List,
+    /// What comes out next.
+    next: Option<u32>,
+}
 
 impl Prechosen {
     /// Moves everything that `choice` selects to the private list, and, if told so, starts loading
@@ -113,15 +120,18 @@ impl Prechosen {
                 pages.prefetch(frame ^ (1 << order));
             }
         }
-        Self(private)
+        Self { list: private, next: pages.first(private) }
     }
 }
 
 impl Selection for Prechosen {
     #[inline]
     fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)> {
-        let frame = pages.first(self.0)?;
-        pages.unlink(frame);
+        let Some(frame) = self.next else {
+            pages.make_empty(self.list);
+            return None;
+        };
+        self.next = pages.after(self.list, frame);
         match pages.mark(frame) {
             Mark::Listed(order) => Some((frame, order)),
             mark => unreachable!("frame {frame} on a CPU's list is marked {mark:?}"),

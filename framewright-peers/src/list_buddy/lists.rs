@@ -243,6 +243,22 @@ impl<M: Machine> Pages<M> {
         (last != list.0).then_some(last)
     }
 
+    /// The block behind `frame` on its list.
+    #[inline]
+    pub(super) fn after(&self, list: List, frame: u32) -> Option<u32> {
+        let next = self.page(frame, Touch::Read).next.load(Relaxed);
+        self.expect(next);
+        (next != list.0).then_some(next)
+    }
+
+    /// Forgets what is on a list, whose blocks have all gone elsewhere.
+    #[inline]
+    pub(super) fn make_empty(&self, list: List) {
+        let head = self.page(list.0, Touch::Write);
+        head.next.store(list.0, Relaxed);
+        head.previous.store(list.0, Relaxed);
+    }
+
     #[inline]
     pub(super) fn push_head(&self, list: List, frame: u32) {
         let next = self.page(list.0, Touch::Change).next.load(Relaxed);

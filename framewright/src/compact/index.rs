@@ -100,6 +100,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Source {
         let headers = self.memory.tuning().compact.headers;
         let mut search = Search { headers, resume: site.hints.resume(), doubtful: false };
+        // The hint is everybody's: what others leave there must not make this search begin again.
+        let mut began_within = search.resume.is_some();
         for round in 0.. {
             if goal.is_direct() && round == ROUNDS {
                 return Source::Later;
@@ -111,10 +113,15 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             }
             search = match seen.resume {
                 Some(_) => Search { resume: seen.resume, ..search },
-                // It did not begin at the beginning.
-                None if site.hints.resume().is_some() => Search { resume: None, ..search },
+                None if began_within => {
+                    began_within = false;
+                    Search { resume: None, ..search }
+                }
                 None if search.doubtful => return Source::None,
-                None => Search { resume: None, doubtful: true, ..search },
+                None => {
+                    site.hints.set_resume(None);
+                    Search { resume: None, doubtful: true, ..search }
+                }
             };
             if !search.doubtful {
                 site.hints.set_resume(search.resume);
