@@ -18,12 +18,14 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use framewright::{
     MigrateType, Order, Pfn, Request,
-    reclaim::{PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut},
+    reclaim::{
+        Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut,
+    },
     tlb::{DeferredFlush, FlushBatch, Scope, Translation},
 };
 
 use crate::{
-    cpu::Cpu,
+    cpu::{self, Cpu},
     frames,
     memory::{memory, with_token},
     paging::{AddressSpace, Entry, Slot},
@@ -120,9 +122,12 @@ impl File {
         unsafe { FILE.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Ends it: unmaps and frees all of its pages. No CPU touches them any more, and nobody reclaims.
+    /// Ends it: unmaps and frees all of its pages, which no CPU touches any more. To be called by the
+    /// first CPU, outside of any job.
     pub(crate) fn close(&self) {
         FILE.store(core::ptr::null_mut(), Ordering::Release);
+        // CPUs take up a job between two steps of their threads: behind it none reclaims from this file.
+        cpu::run_on_all(&|_| ());
         for space in self.mappings.iter().flatten() {
             let slots = (0..self.cache.len() as u64).filter_map(|page| space.find(page));
             slots.for_each(|slot| _ = slot.take());
@@ -133,9 +138,11 @@ impl File {
         for cached in self.cache {
             if let Cached::Present(pfn) = Cached::of(cached.swap(0, Ordering::AcqRel)) {
                 set_flags(pfn, 0);
-                // SAFETY: nobody uses the page any more, and nobody has it isolated.
-                let _ = memory().lru().map(|lru| unsafe { lru.abandon(pfn) });
-                free(pfn);
+                // SAFETY: nobody uses the page any more.
+                let whose = memory().lru().map(|lru| unsafe { lru.abandon(pfn) });
+                if !matches!(whose, Some(Abandoned::Theirs)) {
+                    free(pfn);
+                }
             }
         }
         // What waits for a flush is not free yet.
@@ -209,7 +216,7 @@ pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, wri
         } else if let Some(pfn) = read(file, page) {
             let new = Cached::Present(pfn).word();
             if cached.compare_exchange(word, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                set_flags(pfn, 0);
+                unlock(pfn);
                 free(pfn);
                 continue;
             }
@@ -234,7 +241,10 @@ pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, wri
 fn read(file: &File, page: u64) -> Option<Pfn> {
     let (pfn, _) = with_token(|token| token.alloc(PAGE)).ok()?.into_raw();
     frames::fill(pfn, Order::ZERO, file.disk[page as usize].load(Ordering::Acquire));
-    set_flags(pfn, LOCKED);
+    // Who still takes it for the page that it was may have it locked, until he has looked again.
+    while !try_lock(pfn) {
+        wait::until(Event::SERVED, || flags(pfn).load(Ordering::Acquire) & LOCKED == 0);
+    }
     if let Some(owner) = memory().frame_owner(pfn) {
         owner.store(page as u32, Ordering::Release);
     }
@@ -250,7 +260,7 @@ fn map(file: &File, space: &AddressSpace, pfn: Pfn, slot: &Slot, write: bool) {
         flusher.settle(&file.owed);
         // Nobody else changes the entry of a locked page, but to the same; and what CPUs have cached
         // of one that could be read only has them look again.
-        slot.replace(entry.writable());
+        slot.map_for_stores(entry.writable());
     } else {
         // Who was faster has mapped the same page.
         slot.install(entry);

@@ -103,6 +103,17 @@ impl Slot {
         Entry(self.0.swap(entry.0, Ordering::AcqRel))
     }
 
+    /// Puts an entry that allows stores there, whatever there was. Where the same page is mapped, what the
+    /// CPU has noted of it stays: else a store that another CPU makes now would be forgotten.
+    pub(crate) fn map_for_stores(&self, entry: Entry) {
+        let with = |now: u64| {
+            let same = Entry(now).is_present() && Entry(now).pfn() == entry.pfn();
+            Some(if same { now | entry.0 } else { entry.0 })
+        };
+        let changed = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, with);
+        debug_assert!(changed.is_ok(), "it always has something to put there");
+    }
+
     /// Takes the entry out; what it said last.
     #[inline(always)]
     pub(crate) fn take(&self) -> Entry {

@@ -191,13 +191,14 @@ impl AddressSpace {
         let bit = 1 << cpu.id.index();
         control::disable_interrupts();
         shootdown::flusher().caught_up(|| {
+            // Said first: who flushes spares lazy CPUs, and from now on this one may cache translations.
+            cpu.lazy.store(false, Ordering::SeqCst);
             self.cpus.fetch_or(bit, Ordering::SeqCst);
             cpu.generation.set(self.generation.load(Ordering::SeqCst));
             // SAFETY: its first entry maps the kernel, as in every root.
             unsafe { control::load_page_table_root(frames::address(self.root)) };
             let before = Self::loaded_on(cpu).filter(|before| before.number != self.number);
             cpu.loaded.store(core::ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
-            cpu.lazy.store(false, Ordering::SeqCst);
             if let Some(before) = before {
                 before.cpus.fetch_and(!bit, Ordering::SeqCst);
             }
