@@ -27,7 +27,8 @@ pub trait Store: Send + Sync {
 }
 
 /// A file, read and written past the kernel's own page cache where the file system allows it: else
-/// every page would be in memory twice.
+/// every page would be in memory twice. Where it does not, every write waits for the device: what the
+/// kernel only notes it may fail to write later, when the page is clean already and nobody asks.
 #[derive(Debug)]
 pub struct FileStore {
     file: File,
@@ -41,13 +42,14 @@ impl FileStore {
     ///
     /// It cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        match options.clone().custom_flags(flags).open(path) {
+        use rustix::fs::OFlags;
+        let opened = |flags: OFlags| {
+            OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path)
+        };
+        match opened(OFlags::DIRECT) {
             Ok(file) => Ok(Self { file, direct: true }),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                Ok(Self { file: options.open(path)?, direct: false })
+                Ok(Self { file: opened(OFlags::DSYNC)?, direct: false })
             }
             Err(error) => Err(error),
         }
