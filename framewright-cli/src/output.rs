@@ -1,7 +1,7 @@
 //! Results to where they go: text to standard output, the report to its file.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
 use framewright_lab::report::{
@@ -64,9 +64,18 @@ pub(crate) fn check_outputs(
 
 /// Whether two names are of one regular file, be it there or not.
 fn is_same(a: &Path, b: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_stream = a.exists() && !a.is_file();
     !is_stream && real(a) == real(b)
+}
+
+/// Where a file is, or will be: of one that is not there yet, its folder is.
+fn real(path: &Path) -> PathBuf {
+    let to_be = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(to_be).unwrap_or_else(|| path.to_owned())
 }
 
 /// Writes the report to `path`, if there is one.

@@ -121,6 +121,7 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         (&["--machine", "uniform:4", "--warm-up", "11m"], "'11m' for '--warm-up <TIME>'"),
         (&["--machine", "uniform:1", "--memory", "100TiB"], "--memory 100TiB"),
         (&["--machine", "uniform:1..4", "--json", "x", "--svg", "x"], "both to be 'x'"),
+        (&["--machine", "uniform:1..4", "--json", "./x", "--svg", "x"], "both to be"),
         (&["--machine", "uniform:4..2"], "smaller ones first"),
     ] {
         framewright(&[&["run", "page-fault"], options].concat())
