@@ -75,7 +75,7 @@ fn threads_read_real_files_from_real_memory() {
         "host:1, 16 MiB of memory for each side; medians of 2 rounds",
         "1 thread of this process, each with a sparse file",
         "pages are given up by",
-        "contents    holds",
+        "contents  holds",
         "invariants  holds",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
