@@ -59,7 +59,7 @@ pub(super) fn goals(trial: &Trial, outcome: &Outcome) -> Vec<Check> {
                 "{} and {}: {} times fewer (at least 4); frames unflushed at once {} and {}",
                 figure(all),
                 figure(equal),
-                decimal(times(equal), 1),
+                in_words(times(equal)),
                 unflushed(outcome, ALL),
                 unflushed(outcome, EQUAL),
             ),
@@ -71,13 +71,18 @@ pub(super) fn goals(trial: &Trial, outcome: &Outcome) -> Vec<Check> {
                 "{} and {}: {} times fewer (at least 10); frames unflushed at once {}, {} % of memory",
                 figure(all),
                 figure(lazy),
-                decimal(times(lazy), 1),
+                in_words(times(lazy)),
                 unflushed(outcome, DEFAULT),
                 decimal(100.0 * bound(outcome) / trial.paging.frames as f64, 2),
             ),
         ),
     ]);
     checks
+}
+
+/// How many times, where it may be that nothing is left to divide by.
+fn in_words(times: f64) -> String {
+    if times > 1e6 { "countless".to_owned() } else { decimal(times, 1) }
 }
 
 /// Of readers that a store feeds.
