@@ -193,7 +193,7 @@ mod tests {
         assert!(matches!(ended("0", &result(true)), Err(QemuError::Ended { .. })));
         assert!(matches!(ended("35", &result(true)), Err(QemuError::Ended { .. })));
         assert!(matches!(ended("33", "nothing"), Err(QemuError::Ended { .. })));
-        let refused = ended("35", "error: there is no workload 'x'").unwrap_err().to_string();
-        assert_eq!(refused, "the kernel stopped: there is no workload 'x'");
+        let refused = ended("35", "error: there is no workload x").unwrap_err().to_string();
+        assert_eq!(refused, "the kernel stopped: there is no workload x");
     }
 }
