@@ -230,7 +230,7 @@ fn key<'k>(machine: &'k str, metric: &'k str) -> Key<'k> {
 
 fn role(machine: &str) -> Role {
     if machine == FITTED {
-        Role::Fitted("latencies, work under the lock and ageing were fitted on this machine".into())
+        Role::Fitted("latencies under load and ageing were fitted on this machine".into())
     } else {
         Role::Predicted
     }

@@ -140,10 +140,10 @@ fn one_parameter_can_be_turned_up_and_down() {
 #[test]
 fn costs_derived_from_parameters() {
     let costs = *Spec::preset("skx-2s-112").unwrap().costs();
-    assert_eq!(costs.loaded(120), 198);
+    assert_eq!(costs.loaded(120), 124);
     assert_eq!(costs.handoff(200), 320);
     assert_eq!((costs.cycles_of_nanos(4_000), costs.nanos_of_cycles(10_000)), (10_000, 4_000));
-    assert_eq!(costs.instructions(126), 126);
+    assert_eq!(costs.instructions(222), 222);
 }
 
 #[test]
