@@ -1,9 +1,10 @@
 //! The work that `framewright reproduce hot-path` counts: bursts of frames, up and then down, on one
 //! CPU of a memory of 1 GiB, so that list after list is refilled under the zone lock.
 //!
-//! Arguments: whose code (`list-buddy`, `framewright`, or `framewright-one-by-one`: the library,
-//! taking batches block by block), in which order frames are freed (`mapping` or `random`), and how
-//! many bursts. Prints how many frames refills took. Built with the feature `outlined`, the
+//! Arguments: whose code (`list-buddy`; `list-buddy-chosen-before`: the same, which has chosen what to
+//! free before it takes the lock; `framewright`; or `framewright-one-by-one`: the library, taking
+//! batches block by block), in which order frames are freed (`mapping` or `random`), and how many
+//! bursts. Prints how many frames refills took. Built with the feature `outlined`, the
 //! functions that take frames call one another.
 
 use framewright::{
@@ -13,7 +14,7 @@ use framewright::{
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, BulkTake},
 };
-use framewright_peers::list_buddy::{self, ListBuddy};
+use framewright_peers::list_buddy::{self, BulkFree, ListBuddy};
 use std::mem::MaybeUninit;
 
 /// Frames of a burst: 128 MiB.
@@ -103,8 +104,9 @@ fn shuffle<T>(frames: &mut [T]) {
     }
 }
 
-fn list_buddy(random: bool, rounds: u32) -> u64 {
+fn list_buddy(bulk_free: BulkFree, random: bool, rounds: u32) -> u64 {
     let tuning = list_buddy::Tuning {
+        bulk_free,
         batch: Some(BATCH),
         high: Some(HIGH),
         ..list_buddy::Tuning::default()
@@ -142,7 +144,8 @@ fn main() {
     println!(
         "{}",
         match subject {
-            "list-buddy" => list_buddy(random, rounds),
+            "list-buddy" => list_buddy(BulkFree::ChooseUnderLock, random, rounds),
+            "list-buddy-chosen-before" => list_buddy(BulkFree::ChooseBeforeLock, random, rounds),
             "framewright" => framewright(BulkTake::Bulk, random, rounds),
             "framewright-one-by-one" => framewright(BulkTake::OneByOne, random, rounds),
             _ => return usage(),
@@ -151,6 +154,7 @@ fn main() {
 }
 
 fn usage() {
-    eprintln!("bulk-take list-buddy|framewright|framewright-one-by-one mapping|random BURSTS");
+    let subjects = "list-buddy|list-buddy-chosen-before|framewright|framewright-one-by-one";
+    eprintln!("bulk-take {subjects} mapping|random BURSTS");
     std::process::exit(2);
 }

@@ -15,6 +15,7 @@ pub(super) struct SimLists {
     member: u32,
     take_instructions: u64,
     give_instructions: u64,
+    choose_instructions: u64,
 }
 
 impl SimLists {
@@ -27,6 +28,7 @@ impl SimLists {
             member: node.into(),
             take_instructions: code.list_buddy_take,
             give_instructions: code.list_buddy_give,
+            choose_instructions: code.list_buddy_choose,
         }
     }
 }
@@ -55,7 +57,8 @@ impl Machine for SimLists {
         if let Some(cpu) = self.machine.get().current() {
             let taken = u64::from(work.taken) * self.take_instructions;
             let given = u64::from(work.given) * self.give_instructions;
-            cpu.work(cpu.model().instructions(taken + given));
+            let chosen = u64::from(work.chosen) * self.choose_instructions;
+            cpu.work(cpu.model().instructions(taken + given + chosen));
         }
     }
 

@@ -270,7 +270,9 @@ impl<M: Machine> ListBuddy<M> {
         let released = match self.bulk_free {
             BulkFree::ChooseUnderLock => self.give(choice),
             BulkFree::ChooseBeforeLock => {
-                self.give(Prechosen::new(&self.pages, cpu, choice, self.prefetch_buddies))
+                let chosen = Prechosen::new(&self.pages, cpu, choice, self.prefetch_buddies);
+                self.pages.machine().work(LockName::Cpu(cpu), chosen.work());
+                self.give(chosen)
             }
         };
         pcp.count -= released;

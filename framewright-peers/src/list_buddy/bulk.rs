@@ -50,6 +50,7 @@ pub(super) fn release<M: Machine>(
         zone.give(pages, frame, order);
         frames += 1 << order;
     }
+    zone.work.chosen += chosen.chosen_here();
     zone.stats.lock_frames += u64::from(frames);
     frames
 }
@@ -57,6 +58,9 @@ pub(super) fn release<M: Machine>(
 /// What a bulk free returns, block by block; each is off its list when it comes out.
 pub(super) trait Selection {
     fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)>;
+
+    /// How many of them were chosen only when they were asked for.
+    fn chosen_here(&self) -> u32;
 }
 
 /// Chooses from the tails of a CPU's lists as it goes, staying with a list until it is empty.
@@ -66,12 +70,14 @@ pub(super) struct FromTails {
     list: usize,
     /// Frames still to return; the last block may overshoot.
     left: u32,
+    /// Blocks chosen so far.
+    chosen: u32,
 }
 
 impl FromTails {
     /// Up to `frames` frames of the `held` ones, beginning with list `start`.
     pub(super) fn new(cpu: usize, start: usize, frames: u32, held: u32) -> Self {
-        Self { cpu, list: start, left: frames.min(held) }
+        Self { cpu, list: start, left: frames.min(held), chosen: 0 }
     }
 }
 
@@ -86,11 +92,16 @@ impl Selection for FromTails {
                 let order = list_order(self.list);
                 pages.unlink(frame);
                 self.left = self.left.saturating_sub(1 << order);
+                self.chosen += 1;
                 return Some((frame, order));
             }
             self.list = (self.list + 1) % HOLDING_LISTS;
         }
         None
+    }
+
+    fn chosen_here(&self) -> u32 {
+        self.chosen
     }
 }
 
@@ -102,6 +113,8 @@ pub(super) struct Prechosen {
     list: List,
     /// What comes out next.
     next: Option<u32>,
+    /// Blocks on it.
+    blocks: u32,
 }
 
 impl Prechosen {
@@ -120,7 +133,12 @@ impl Prechosen {
                 pages.prefetch(frame ^ (1 << order));
             }
         }
-        Self { list: private, next: pages.first(private) }
+        Self { list: private, next: pages.first(private), blocks: choice.chosen }
+    }
+
+    /// What choosing them took.
+    pub(super) fn work(&self) -> Work {
+        Work { chosen: self.blocks, ..Work::default() }
     }
 }
 
@@ -136,6 +154,10 @@ impl Selection for Prechosen {
             Mark::Listed(order) => Some((frame, order)),
             mark => unreachable!("frame {frame} on a CPU's list is marked {mark:?}"),
         }
+    }
+
+    fn chosen_here(&self) -> u32 {
+        0
     }
 }
 

@@ -64,6 +64,8 @@ pub struct Work {
     pub taken: u32,
     /// Blocks given back to them.
     pub given: u32,
+    /// Blocks chosen on a CPU's lists, to be given back.
+    pub chosen: u32,
     /// Splits and merges on the way; each touches the descriptor of one more block.
     pub steps: u32,
 }

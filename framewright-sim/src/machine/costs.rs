@@ -156,6 +156,9 @@ pub struct Code {
     pub list_buddy_take: u64,
     /// list-buddy: instructions under the zone lock to give one frame back.
     pub list_buddy_give: u64,
+    /// list-buddy: instructions to choose a block on a CPU's lists that is to be given back, under
+    /// the zone lock or before it is taken.
+    pub list_buddy_choose: u64,
 }
 
 /// Instructions of the library, in tenths, per unit of the work that it reports to its platform: one

@@ -158,6 +158,8 @@ pub const PARAMETERS: &[Parameter] = parameters! {
         "list-buddy, under the zone lock, per frame taken";
     "code.list_buddy_give" Instructions code.list_buddy_give:
         "list-buddy, under the zone lock, per frame given back";
+    "code.list_buddy_choose" Instructions code.list_buddy_choose:
+        "list-buddy, per block chosen on a CPU's lists to be given back";
     "library.hot_alloc" Tenths library.hot_alloc: "an allocation that a ring serves";
     "library.hot_free" Tenths library.hot_free: "a free that a ring takes";
     "library.slow_alloc" Tenths library.slow_alloc: "an allocation that found its ring empty";
