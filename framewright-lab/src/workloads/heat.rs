@@ -129,9 +129,9 @@ pub(crate) struct CpuHeat<'h> {
 impl CpuHeat<'_> {
     /// How many of `count` frames from `first` are in a cache of this CPU.
     pub(crate) fn of(&self, first: u64, count: u64) -> Hotness {
-        let mut hotness = Hotness::default();
+        let (mut hotness, now) = (Hotness::default(), self.now());
         for word in self.heat.words(first, count) {
-            hotness.add(self.holds(word.load(Relaxed)));
+            hotness.add(self.holds(word.load(Relaxed), now));
         }
         hotness
     }
@@ -149,7 +149,7 @@ impl CpuHeat<'_> {
     }
 
     /// As [`CpuHeat::touch`], of a single frame: what a page fault does, without a loop.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn touch_frame(&self, frame: u64) -> Hotness {
         let mut hotness = Hotness::default();
         hotness.add(self.touch_word(&self.heat.frames[frame as usize]));
@@ -161,11 +161,12 @@ impl CpuHeat<'_> {
     /// socket's.
     #[inline(always)]
     fn touch_word(&self, word: &AtomicU64) -> (bool, bool) {
-        let (hot, warm) = self.holds(word.load(Relaxed));
+        let now = self.now();
+        let (hot, warm) = self.holds(word.load(Relaxed), now);
         let touch = Touch {
             core: self.core,
-            core_time: self.own.after(!hot),
-            socket_time: self.shared.after(!warm),
+            core_time: self.own.tick(now.core, !hot),
+            socket_time: self.shared.tick(now.socket, !warm),
         };
         word.store(touch.pack(), Relaxed);
         (hot, warm)
@@ -180,31 +181,42 @@ impl CpuHeat<'_> {
         }
     }
 
+    #[inline(always)]
+    fn now(&self) -> Now {
+        Now { core: self.own.0.load(Relaxed), socket: self.shared.0.load(Relaxed) }
+    }
+
     /// Whether a frame is in the core's cache, and whether it is in that or in the socket's.
-    #[inline]
-    fn holds(&self, word: u64) -> (bool, bool) {
+    #[inline(always)]
+    fn holds(&self, word: u64, now: Now) -> (bool, bool) {
         let heat = self.heat;
         let Some(touch) = Touch::unpack(word) else { return (false, false) };
-        let hot = touch.core == self.core && self.own.since(touch.core_time) < heat.of_core;
+        let hot = touch.core == self.core && since(touch.core_time, now.core) < heat.of_core;
         let warm = hot
             || heat.socket_of_core[usize::from(touch.core)] == self.socket
-                && self.shared.since(touch.socket_time) < heat.of_socket;
+                && since(touch.socket_time, now.socket) < heat.of_socket;
         (hot, warm)
     }
 }
 
-impl Clock {
-    /// Fills since the count was `then`.
-    #[inline]
-    fn since(&self, then: u32) -> u32 {
-        self.0.load(Relaxed).wrapping_sub(then) & CLOCK
-    }
+/// The counts of the two caches of a CPU.
+#[derive(Clone, Copy)]
+struct Now {
+    core: u32,
+    socket: u32,
+}
 
-    /// The count after a touch, which was a fill or not. CPUs of one core or socket may lose a
-    /// count to one another.
-    #[inline]
-    fn after(&self, fill: bool) -> u32 {
-        let now = self.0.load(Relaxed).wrapping_add(u32::from(fill));
+/// Fills between two counts.
+fn since(then: u32, now: u32) -> u32 {
+    now.wrapping_sub(then) & CLOCK
+}
+
+impl Clock {
+    /// The count after a touch, which was a fill or not, when it was `now` before. CPUs of one core or
+    /// socket may lose a count to one another.
+    #[inline(always)]
+    fn tick(&self, now: u32, fill: bool) -> u32 {
+        let now = now.wrapping_add(u32::from(fill));
         if fill {
             self.0.store(now, Relaxed);
         }

@@ -311,6 +311,9 @@ impl<'e> Cpu<'e> {
     #[inline]
     pub fn forces(&self, site: Site) -> bool {
         let force = &self.engine.options.force;
+        if force.is_empty() {
+            return false;
+        }
         let rate = force.iter().find(|(forced, _)| *forced == site);
         rate.is_some_and(|&(_, one_in)| self.engine.rarely(one_in))
     }

@@ -6,6 +6,7 @@ use crate::workloads::{
     cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
     world::World,
 };
+use framewright_sim::host_memory::{expect, in_large_pages};
 
 /// Whole cycles of every CPU before the clock starts. A free list of frames is in order at first and
 /// loses it in time, and so do the addresses of what a process maps.
@@ -15,6 +16,8 @@ const WHOLE_CYCLES: u64 = 1;
 const RUN: usize = 8;
 /// Frames that CPUs take or give in turn meanwhile: as many as cross the zone lock at once.
 const TURN: core::ops::Range<u64> = 16..64;
+/// Slots ahead of the one that is filled: when many CPUs take turns, the next ones are far away.
+const SOON: usize = 8;
 
 /// One CPU's bursts.
 pub(crate) struct Bursts<'w, B> {
@@ -39,9 +42,11 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
         // Anywhere in a cycle.
         let frames = u64::from(work.frames.max(1));
         let phase = random.u64(..2 * frames);
+        let mut pages = Vec::with_capacity(work.frames as usize);
+        in_large_pages(pages.spare_capacity_mut());
         Self {
             work,
-            pages: Vec::with_capacity(work.frames as usize),
+            pages,
             freed: 0,
             tables: Vec::new(),
             random,
@@ -92,6 +97,7 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
     }
 
     /// One page up, or one batch of at most so many down; says how many pages.
+    #[inline(always)]
     fn step<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>, batch: usize) -> Result<u64, Stopped>
     where
         A: Allocator<Block = B>,
@@ -104,6 +110,7 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
     }
 
     /// Maps one more page.
+    #[inline(always)]
     fn up<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped>
     where
         A: Allocator<Block = B>,
@@ -118,6 +125,9 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
         }
         let block = cpu.fault(page, |block| value_of(self.cycle, block))?;
         self.pages.push(Some(block));
+        if let Some(soon) = self.pages.spare_capacity_mut().get(SOON) {
+            expect(soon);
+        }
         Ok(())
     }
 
@@ -133,6 +143,7 @@ impl<'w, B: Frames + Send> Bursts<'w, B> {
     }
 
     /// Unmaps the next batch of at most so many pages; with the last one, the page tables.
+    #[inline(never)]
     fn down<A, W>(&mut self, cpu: &mut Cpu<'_, A, W>, batch: usize) -> Result<u64, Stopped>
     where
         A: Allocator<Block = B>,
