@@ -1,10 +1,10 @@
-//! What compaction asks of the free frames of a zone: what a pageblock holds, which one is worth
-//! emptying, and frames to move its pages to.
+//! What compaction asks of the free frames of a zone: what a pageblock holds, and frames to move
+//! pages to. Which pageblock is worth emptying is for [`source`](super::source).
 //!
-//! Headers answer the first two without a look at frames: how much of a pageblock is free, and
+//! Headers answer the first without a look at frames: how much of a pageblock is free, and
 //! whether what is allocated was requested as movable. Pageblocks hang on lists by fullness, so
-//! that the emptiest and the fullest are at hand too. Room is taken from movable pageblocks only,
-//! the fullest first, and never from one that is free as a whole.
+//! that the fullest are at hand too. Room is taken from movable pageblocks only, the fullest first,
+//! and never from one that is free as a whole.
 
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
@@ -36,29 +36,6 @@ pub(crate) struct Contents {
     pub(crate) map: [u64; WORDS],
 }
 
-/// A search for a pageblock to empty.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Search {
-    /// Headers that may be looked at.
-    pub(crate) headers: u32,
-    /// Where an earlier search was cut short.
-    pub(crate) resume: Option<u32>,
-    /// Pageblocks with frames that were not requested as movable count too: after kinds were mixed,
-    /// what headers say of that is an estimate.
-    pub(crate) doubtful: bool,
-}
-
-/// What it came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Searched {
-    /// The pageblock to empty.
-    pub(crate) found: Option<u32>,
-    /// Headers looked at.
-    pub(crate) headers: u32,
-    /// Where to go on, if there is more to look at.
-    pub(crate) resume: Option<u32>,
-}
-
 impl Buddy<'_> {
     /// What pageblock `index` holds.
     pub(crate) fn contents(&self, index: u32) -> Contents {
@@ -86,86 +63,6 @@ impl Buddy<'_> {
             used,
             map: block.map,
         }
-    }
-
-    /// The movable pageblock that takes the fewest moves to empty, of those that hold movable
-    /// frames only, unless also doubtful ones count, and that `passes` lets through, emptiest
-    /// quartile first. Exact within a quartile as far as the search may look.
-    pub(crate) fn emptiest_source(&self, search: Search, passes: impl Fn(u32) -> bool) -> Searched {
-        let mut seen = Searched { found: None, headers: 0, resume: None };
-        let mut best = u16::MAX;
-        let from = search.resume.and_then(|index| self.listed_class(index).map(|at| (at, index)));
-        let first = from.map_or(0, |(class, _)| rank(class));
-        for rank in first..(PAGEBLOCK_ORDER * QUARTILES) {
-            if seen.found.is_some() && rank % PAGEBLOCK_ORDER == 0 {
-                break;
-            }
-            let class = class_of(rank);
-            let mut at = match from {
-                Some((resumed, index)) if resumed == class => index,
-                _ => self.lists.head_of(MigrateType::Movable, class),
-            };
-            while at != NIL {
-                if seen.headers == search.headers {
-                    seen.resume = Some(at);
-                    return seen;
-                }
-                seen.headers += 1;
-                let block = &self.blocks[at as usize];
-                let used = block.movable + block.pinned;
-                let suits = block.pinned == 0 || search.doubtful;
-                if suits && used > 0 && used < best && passes(at) {
-                    (best, seen.found) = (used, Some(at));
-                }
-                at = block.next;
-            }
-        }
-        seen
-    }
-
-    /// The list that a movable pageblock hangs on.
-    fn listed_class(&self, index: u32) -> Option<u8> {
-        let class = self.blocks.get(index as usize)?.class;
-        let listed = self.type_of(index) == MigrateType::Movable;
-        (listed && class < PAGEBLOCK_ORDER * QUARTILES).then_some(class)
-    }
-
-    /// The aligned run of pageblocks, as many as a block of `order` has, that takes the fewest
-    /// moves to empty; of those from pageblock `from` on that hold movable frames only.
-    pub(crate) fn emptiest_run(
-        &self,
-        order: Order,
-        search: Search,
-        passes: impl Fn(u32) -> bool,
-    ) -> Searched {
-        let pageblocks = order.pageblocks();
-        let mut seen = Searched { found: None, headers: 0, resume: None };
-        let mut best = u32::MAX;
-        let mut at = self.first_aligned(search.resume.unwrap_or(0), pageblocks);
-        while at as usize + pageblocks as usize <= self.blocks.len() {
-            if seen.headers >= search.headers {
-                seen.resume = Some(at);
-                break;
-            }
-            let mut moves = 0;
-            let suits = (at..at + pageblocks).all(|index| {
-                seen.headers += 1;
-                let held = self.contents(index);
-                moves += u32::from(held.movable + held.pinned);
-                held.of == MigrateType::Movable && (held.pinned == 0 || search.doubtful)
-            });
-            if suits && moves > 0 && moves < best && passes(at) {
-                (best, seen.found) = (moves, Some(at));
-            }
-            at += pageblocks;
-        }
-        seen
-    }
-
-    /// The first pageblock at or behind `index` at which a block of so many may start.
-    fn first_aligned(&self, index: u32, pageblocks: u32) -> u32 {
-        let place = self.lists.gigablocks.place(index);
-        index + (place.next_multiple_of(pageblocks) - place)
     }
 
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
@@ -266,17 +163,4 @@ impl Buddy<'_> {
             self.blocks[index as usize].type_before_isolation = to as u8;
         }
     }
-}
-
-/// Classes below that of free pageblocks, by the order they are searched in for something to
-/// empty: emptiest quartile first, largest free block first.
-fn class_of(rank: u8) -> u8 {
-    let (quartile, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
-    (PAGEBLOCK_ORDER - 1 - order) * QUARTILES + QUARTILES - 1 - quartile
-}
-
-/// The inverse.
-fn rank(class: u8) -> u8 {
-    let (order, quartile) = (class / QUARTILES, class % QUARTILES);
-    (QUARTILES - 1 - quartile) * PAGEBLOCK_ORDER + PAGEBLOCK_ORDER - 1 - order
 }

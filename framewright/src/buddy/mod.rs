@@ -43,6 +43,7 @@ mod pageblock;
 mod range;
 mod report;
 mod search;
+mod source;
 mod take;
 mod watch;
 mod word;
@@ -56,7 +57,7 @@ use crate::{
 pub use bundle::Bundle;
 pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
-pub(crate) use compact::{Contents, Search, Searched};
+pub(crate) use compact::Contents;
 pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
 pub(crate) use gigablock::Gigablock;
@@ -69,6 +70,7 @@ pub use migratetype::MigrateType;
 pub(crate) use migratetype::{ABSENT, PARTIAL};
 pub(crate) use pageblock::Pageblock;
 pub(crate) use search::{FreeRun, RunWanted};
+pub(crate) use source::{Search, Searched, Sources};
 pub(crate) use take::Want;
 pub(crate) use watch::{Part, Watch};
 

@@ -11,7 +11,7 @@ use crate::{
     pcp::Cpu,
     platform::{Captured, CpuId, Platform},
     sync::Ordering,
-    tlb::{BatchSlot, Shootdown},
+    tlb::{BatchSlot, Flusher, Shootdown},
     tuning::CompactMethod,
     zone::ZoneId,
 };
@@ -164,8 +164,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         self.migration().abandon(&mut self.work.moves[claimed], targets);
     }
 
+    pub(super) fn flusher(&self) -> Flusher<'c, 'm, P> {
+        self.memory.flusher(self.cpu, self.shootdown)
+    }
+
     fn migration(&self) -> Migration<'c, 'm, P> {
-        let flusher = self.memory.flusher(self.cpu, self.shootdown);
+        let flusher = self.flusher();
         Migration { flusher, platform: self.memory.platform(), mover: self.mover }
     }
 }

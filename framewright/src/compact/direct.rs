@@ -7,8 +7,14 @@ use crate::{
     migrate::MigrateMode,
     observe::{CompactEvent, Event},
     platform::{Captured, CompactPriority, Compacted, Need, Platform},
+    tuning::{CompactMethod, Tuning},
     zone::NodeId,
 };
+
+/// Whether a run can tell that scanners have met from that somebody was in the way.
+fn notices(tuning: &Tuning) -> bool {
+    tuning.compact.method == CompactMethod::Index || tuning.compact.repair.detect_meeting
+}
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// Forms a block for a request: what [`Relief::compact`](crate::platform::Relief::compact) is to
@@ -53,6 +59,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                     break;
                 }
                 Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
+                    site.defer(order);
+                }
+                // As it was: whoever failed was given a rest, also who did not notice why.
+                Outcome::Contended if !goal.is_async() && !notices(memory.tuning()) => {
                     site.defer(order);
                 }
                 _ => {}

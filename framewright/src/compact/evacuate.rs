@@ -13,6 +13,9 @@ use crate::{
 /// Rounds over a stretch: what was busy, or allocated while the first went on, has another chance.
 const ROUNDS: u32 = 3;
 
+/// Frames that are claimed at once where one that cannot be claimed ends it.
+const CAREFUL: u32 = 32;
+
 /// What became of a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Evacuated {
@@ -60,10 +63,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             if job.result.left == 0 || job.result.cut_short.is_some() {
                 break;
             }
-            if !drained && (self.memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0) {
-                // What lies on the lists of CPUs or in the depot looks allocated, and nobody claims
-                // it. While the stretch is withheld the depot takes in nothing more.
-                self.memory.drain_every_cpu(site.id);
+            if !drained && self.holds_back(site) {
+                // What lies on the lists of CPUs, in the depot, or parked behind a flush looks
+                // allocated, and nobody claims it. While the stretch is withheld the depot takes in
+                // nothing more.
+                self.bring_home(site);
                 targets.drained();
                 drained = true;
                 job.result.left = used_in(site, start, end);
@@ -77,6 +81,18 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         job.result
     }
 
+    /// Whether frames that are free lie elsewhere than in the zone.
+    fn holds_back(&self, site: Site<'c, 'm, P>) -> bool {
+        let memory = self.memory;
+        memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0 || memory.tlb().parked() > 0
+    }
+
+    fn bring_home(&self, site: Site<'c, 'm, P>) {
+        let memory = self.memory;
+        self.flusher().unpark_all(&mut |frames| memory.free_frames_to_zones(self.cpu, frames));
+        memory.drain_every_cpu(site.id);
+    }
+
     /// Claims and moves everything once.
     fn round(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
         let mut unclaimed = 0;
@@ -88,6 +104,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 let claimed = self.claim_run(job, from, to);
                 at = claimed.reached;
                 unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
+                if job.how.all_or_none && unclaimed > 0 {
+                    break;
+                }
                 if self.moves().len() == job.count {
                     self.move_claimed(job, targets);
                 }
@@ -95,7 +114,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                     break;
                 }
             }
-            if job.result.cut_short.is_some() {
+            if job.result.cut_short.is_some() || job.how.all_or_none && unclaimed > 0 {
                 break;
             }
         }
@@ -107,10 +126,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Claims pages in frames `from` to `to`, behind those that are claimed already.
+    /// Claims pages in frames `from` to `to`, or the first of these, behind those that are claimed
+    /// already.
     fn claim_run(&mut self, job: &mut Job<'c, 'm, P>, from: u32, to: u32) -> ClaimedRun {
         let mover = self.mover();
-        let range = range(job.site, from, to);
+        let stop = if job.how.all_or_none { to.min(from + CAREFUL) } else { to };
+        let range = range(job.site, from, stop);
         let mut claims = Claims::new(&mut self.moves()[job.count..]);
         let ended = mover.claim(range, &job.how.effort, &mut claims);
         if ended != ClaimEnd::Done {
@@ -118,12 +139,15 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
         let behind = |pfn: Pfn| (pfn.get() - job.site.at.zone.base().get()) as u32;
         let is_full = claims.is_full();
-        let reached = claims.last_end().filter(|_| is_full).map_or(to, behind);
+        let last = claims.last_end().map_or(stop, behind);
+        // A page may be larger than what was asked for.
+        let reached = if is_full { last } else { last.max(stop) }.clamp(from + 1, to);
         let (first, claimed) = (job.count, claims.len());
         job.count += claimed;
         let claimed = self.moves()[first..first + claimed].iter();
         let frames = claimed.map(|at| at.order().frames()).sum();
-        ClaimedRun { reached: reached.clamp(from + 1, to), frames }
+        job.site.hints.counters.compact_migrate_scanned.add(u64::from(reached - from));
+        ClaimedRun { reached, frames }
     }
 
     fn move_claimed(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {

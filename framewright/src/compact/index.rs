@@ -2,9 +2,9 @@
 //! is kept for who asked.
 //!
 //! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
-//! of a zone are never spread again. The search looks at a bounded number of headers and goes on where the last
-//! one was cut short. What could not be emptied is marked, and passed over until nothing else is
-//! left.
+//! of a zone are never spread again. The search looks at a bounded number of headers and goes on
+//! where the last one was cut short ([`quest`](super::quest)). What could not be emptied is marked,
+//! and passed over until nothing else is left.
 
 use super::{
     Caller, Compactor, Goal, Outcome,
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::{
     alloc::MigrateType,
-    buddy::{Search, Searched, WORDS},
+    buddy::{Search, Searched, Sources, WORDS},
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
 
-/// Searches for one pageblock to empty on behalf of a request.
-const ROUNDS: u32 = 16;
+/// Pieces of the search for one pageblock to empty on behalf of a request.
+const PIECES: u32 = 16;
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Compacts a zone by index.
@@ -32,7 +32,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         captured: Option<&mut Captured>,
     ) -> Outcome {
         let end = site.at.zone.spanned() as u32;
-        let first = site.hints.resume().map_or(0, |block| block << PAGEBLOCK_ORDER);
+        let resume = site.hints.quest.progress().resume;
+        let first = resume.map_or(0, |block| block << PAGEBLOCK_ORDER);
+        if goal.is_exhaustive() {
+            site.hints.skip.clear_all();
+            site.hints.quest.begin_anew();
+        }
         site.trace_run(&goal, (first, end), None);
         let mut last = first;
         let outcome = self.empty_sources(site, &goal, captured, &mut last);
@@ -49,7 +54,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         last: &mut u32,
     ) -> Outcome {
         let most = u64::from(self.memory.tuning().compact.frames);
-        let mut moved = 0;
+        let (mut moved, mut lacked_room) = (0, false);
         loop {
             let finished = self.finished(site, goal, moved >= most);
             site.trace_judged(goal, true, finished);
@@ -59,21 +64,25 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             let source = match self.find_source(site, goal) {
                 Source::Found(source) => source,
                 Source::Later => return Outcome::Contended,
-                Source::None => {
-                    // Another time, with everything to look at again.
-                    site.hints.skip.clear_all();
-                    return Outcome::Complete;
-                }
+                Source::None => return Outcome::Complete,
             };
             *last = source << PAGEBLOCK_ORDER;
             let emptied = self.empty(site, goal, source, captured.as_deref_mut());
             moved += emptied.moved;
             match emptied.outcome {
-                // Of the others none is emptier: for them there is no more room than for this one.
-                Outcome::PartialSkipped => return Outcome::Complete,
+                // Of those that come first none is emptier: there is no more room for them either.
+                Outcome::PartialSkipped if lacked_room => return Outcome::Complete,
+                Outcome::PartialSkipped => {
+                    lacked_room = true;
+                    site.hints.quest.begin_anew();
+                }
                 Outcome::Contended => return Outcome::Contended,
-                Outcome::Success if goal.order.is_some() => return Outcome::Success,
-                Outcome::Success => {}
+                Outcome::Success => {
+                    site.hints.quest.succeed();
+                    if goal.order.is_some() {
+                        return Outcome::Success;
+                    }
+                }
                 _ => _ = site.hints.skip.set(source),
             }
         }
@@ -95,47 +104,69 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
     }
 
-    /// The pageblock, or the first of several, that is cheapest to empty: first of those that
-    /// certainly can be, then of the doubtful ones.
+    /// A pageblock, or the first of several, that is cheap to empty.
     fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Source {
-        let headers = self.memory.tuning().compact.headers;
-        let mut search = Search { headers, resume: site.hints.resume(), doubtful: false };
-        // The hint is everybody's: what others leave there must not make this search begin again.
-        let mut began_within = search.resume.is_some();
-        for round in 0.. {
-            if goal.is_direct() && round == ROUNDS {
+        let quest = &site.hints.quest;
+        if let Some(kept) = self.kept_source(site, goal) {
+            return Source::Found(kept);
+        }
+        let mut progress = quest.progress();
+        let barren = progress.barren && !goal.is_exhaustive();
+        for piece in 0.. {
+            if goal.is_direct() && piece == PIECES {
                 return Source::Later;
             }
-            let seen = self.search(site, goal, search);
+            let doubtful = progress.doubtful;
+            let headers = self.memory.tuning().compact.headers;
+            let mut found = Sources::default();
+            let seen = self.search(site, goal, progress.piece(headers), &mut found);
             site.looked_at_headers(seen.headers);
-            if let Some(source) = seen.found {
-                return Source::Found(source);
+            let first = found.iter().next();
+            let in_vain = progress.advance(seen.resume, first.is_some());
+            quest.set_progress(progress);
+            if let Some(first) = first {
+                quest.keep(&found, doubtful);
+                return Source::Found(first);
             }
-            search = match seen.resume {
-                Some(_) => Search { resume: seen.resume, ..search },
-                None if began_within => {
-                    began_within = false;
-                    Search { resume: None, ..search }
-                }
-                None if search.doubtful => return Source::None,
-                None => {
-                    site.hints.set_resume(None);
-                    Search { resume: None, doubtful: true, ..search }
-                }
-            };
-            if !search.doubtful {
-                site.hints.set_resume(search.resume);
+            if in_vain && quest.forgives() {
+                site.hints.skip.clear_all();
+            }
+            if in_vain || barren {
+                return Source::None;
             }
         }
         Source::None
     }
 
-    fn search(&self, site: Site<'c, 'm, P>, goal: &Goal, search: Search) -> Searched {
+    /// The best that an earlier search has seen and that is one to empty still.
+    fn kept_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Option<u32> {
+        let (zone, platform) = (site.at.zone, site.at.platform);
+        if goal.order.is_some_and(|order| order > Order::PAGEBLOCK) {
+            // Those are single pageblocks.
+            return None;
+        }
+        while let Some((index, doubtful)) = site.hints.quest.take() {
+            site.looked_at_headers(1);
+            let pages = zone.with(platform, |buddy| buddy.pages_of_source(index, doubtful));
+            if pages.is_some() && !site.hints.skip.is_set(index) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    fn search(
+        &self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
+        search: Search,
+        found: &mut Sources,
+    ) -> Searched {
         let passes = |index| !site.hints.skip.is_set(index);
         let larger = goal.order.filter(|&order| order > Order::PAGEBLOCK);
         site.at.zone.with(site.at.platform, |buddy| match larger {
-            None => buddy.emptiest_source(search, passes),
-            Some(order) => buddy.emptiest_run(order, search, passes),
+            None => buddy.find_sources(search, passes, found),
+            Some(order) => buddy.find_source_runs(order, search, passes, found),
         })
     }
 
@@ -166,6 +197,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let how = Evacuation { effort: goal.effort, all_or_none: true };
         let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);
+        site.looked_at_headers(room.looked_at);
         drop(room);
         if result.left > 0 {
             drop(withheld);

@@ -42,6 +42,7 @@
 //! | `room` | frames to move to, and frames that were left |
 //! | `evacuate` | moves what is in a stretch of a zone elsewhere |
 //! | `index` | by index |
+//! | `quest` | how far its search has come |
 //! | `scan` | by two scanners |
 //! | `state`, `deferral`, `skip` | what a zone remembers |
 //! | `trace`, `view` | what is told of it, and what people see |
@@ -53,6 +54,7 @@ mod deferral;
 mod direct;
 mod evacuate;
 mod index;
+mod quest;
 mod ranges;
 mod room;
 mod scan;
@@ -121,6 +123,11 @@ impl Goal {
 
     fn is_async(&self) -> bool {
         self.effort.mode == MigrateMode::Async
+    }
+
+    /// Whether everything is to be looked at, whatever came of it lately.
+    fn is_exhaustive(&self) -> bool {
+        matches!(self.caller, Caller::Request { thorough: true } | Caller::Node)
     }
 
     /// Whether hints to skip pageblocks do not count, and the run is over the whole zone.

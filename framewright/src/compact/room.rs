@@ -10,6 +10,7 @@ use crate::{
     migrate::Targets,
     pcp::Cpu,
     platform::Platform,
+    zone::{Access, Watermark},
 };
 
 /// Frames that are taken at once.
@@ -28,13 +29,24 @@ pub(super) struct Room<'r, 'm, P: Platform> {
     left: Bundles,
     /// Frames that were taken.
     pub(super) taken: u64,
+    /// Headers of pageblocks that they were taken from.
+    pub(super) looked_at: u32,
 }
 
 impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
     /// In any pageblock.
     pub(super) fn in_zone(at: Cpu<'r, 'm, P>) -> Self {
         let (stash, left) = (Bundles::new(), Bundles::new());
-        Self { at, below: u16::MAX, source: None, elsewhere: None, stash, left, taken: 0 }
+        Self {
+            at,
+            below: u16::MAX,
+            source: None,
+            elsewhere: None,
+            stash,
+            left,
+            taken: 0,
+            looked_at: 0,
+        }
     }
 
     /// In pageblocks that are as full as pageblock `source`, of which `free` frames are free, or
@@ -52,17 +64,30 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
         room
     }
 
+    /// Frames that may be taken from the zone now. Pages that stay in it leave as many; but who
+    /// withholds what they leave must not use up the reserve.
+    fn allowed(&self) -> u64 {
+        let access = Access::above(Watermark::Min, self.at.zone.kind());
+        if self.elsewhere.is_some() { self.at.zone.allowed(access) } else { u64::MAX }
+    }
+
     fn take_here(&mut self, order: Order) -> Option<Pfn> {
         let below = self.below;
         if order == Order::ZERO {
             if self.stash.is_empty() {
+                let blocks = self.allowed().min(BATCH.into()) as u32;
                 self.stash.clear();
                 self.at.take_blocks(&mut self.stash, |buddy, out| {
-                    buddy.take_room(order, BATCH, below, out);
+                    buddy.take_room(order, blocks, below, out);
                 });
+                self.looked_at += self.stash.as_slice().len() as u32;
             }
             return self.stash.pop_lowest().map(|frame| self.at.pfn(frame));
         }
+        if self.allowed() < order.frames() {
+            return None;
+        }
+        self.looked_at += 1;
         let mut one = Bundles::new();
         self.at.take_blocks(&mut one, |buddy, out| buddy.take_room(order, 1, below, out));
         one.pop_lowest().map(|frame| self.at.pfn(frame))

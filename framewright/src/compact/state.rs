@@ -1,13 +1,10 @@
 //! What a zone remembers of compaction: hints all of it, read and written without a lock.
 
-use super::{deferral::Deferral, skip::SkipHints};
+use super::{deferral::Deferral, quest::Quest, skip::SkipHints};
 use crate::{
     observe::CompactCounters,
     sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
-
-/// No pageblock.
-const NONE: u32 = u32::MAX;
 
 /// See the module.
 pub(crate) struct ZoneCompaction<'m> {
@@ -17,8 +14,8 @@ pub(crate) struct ZoneCompaction<'m> {
     pub(super) positions: Positions,
     /// Scanners met on behalf of a request: hints are to be dropped when there is time.
     pub(super) flush_hints: AtomicBool,
-    /// Where the search of the index was cut short.
-    resume: AtomicU32,
+    /// How far the index has come in its search.
+    pub(super) quest: Quest,
     pub(crate) counters: CompactCounters,
 }
 
@@ -42,18 +39,9 @@ impl<'m> ZoneCompaction<'m> {
             deferral: Deferral::new(),
             positions: Positions::new(frames),
             flush_hints: AtomicBool::new(false),
-            resume: AtomicU32::new(NONE),
+            quest: Quest::new(),
             counters: CompactCounters::new(),
         }
-    }
-
-    /// Where the index goes on searching.
-    pub(super) fn resume(&self) -> Option<u32> {
-        Some(self.resume.load(Ordering::Relaxed)).filter(|&index| index != NONE)
-    }
-
-    pub(super) fn set_resume(&self, index: Option<u32>) {
-        self.resume.store(index.unwrap_or(NONE), Ordering::Relaxed);
     }
 }
 

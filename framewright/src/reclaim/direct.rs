@@ -18,10 +18,18 @@ use super::{
 /// once may be more.
 pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
+/// Whether who asks for `frames` frames has compaction form his block.
+fn leaves_forming(need: &Need, frames: u64) -> bool {
+    need.request.is_costly() && frames < need.request.order().frames()
+}
+
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Frees about `frames` frames that the request could use, now, on its CPU, whose lists it
     /// leaves alone: they go to the zones. Returns how many. What
     /// [`Relief::reclaim`](crate::platform::Relief::reclaim) asks for.
+    ///
+    /// Who asks for fewer than the block has that he wants leaves it to compaction to form it:
+    /// then reclaim makes room for that, and ends as soon as there is enough.
     ///
     /// Frames that were parked and need no flush any more come first, then pages, deeper and deeper
     /// until that is enough. If nothing is found it looks once more, with active pages becoming
@@ -52,9 +60,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         retire: &mut Retire<'_, '_, '_, 'm, P>,
     ) -> u64 {
         const MOST: u64 = 1024;
-        let wanted = need.request.order().frames();
+        let wanted = need.request.order().frames().min(frames);
         let (mut reclaimed, mut force_deactivate) = (0, false);
-        loop {
+        while !self.compaction_is_ready(need, frames) {
             self.catch_up(need.cpu);
             retire.unpark();
             if retire.freed() >= wanted {
@@ -106,7 +114,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let mut progress = Progress::default();
         loop {
             self.sweep_nodes(need, &mut scan, &mut progress, retire);
-            if progress.reclaimed >= frames || scan.priority == 0 {
+            if self.is_enough(need, frames, progress.reclaimed) || scan.priority == 0 {
                 break;
             }
             if scan.priority == 1 && progress.reclaimed == 0 {
@@ -115,6 +123,25 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             scan.priority -= 1;
         }
         progress.reclaimed
+    }
+
+    /// Whether `reclaimed` frames are enough: as many as were asked for, or for a block that compaction
+    /// forms, what it takes to form it.
+    fn is_enough(&self, need: &Need, frames: u64, reclaimed: u64) -> bool {
+        if !leaves_forming(need, frames) {
+            return reclaimed >= frames;
+        }
+        let room = 2 * need.request.order().frames();
+        reclaimed >= room || self.compaction_is_ready(need, frames)
+    }
+
+    /// Whether compaction has all the room that it takes to form the block for the request.
+    fn compaction_is_ready(&self, need: &Need, frames: u64) -> bool {
+        let order = need.request.order();
+        let access = Access::above(Watermark::High, need.request.highest());
+        leaves_forming(need, frames)
+            && (self.memory.candidates(need.cpu, need.request))
+                .any(|(_, at)| at.zone.could_compact(order, access, 0))
     }
 
     /// Each node that has a zone which helps, once, nearest first. To begin with only the nearest:

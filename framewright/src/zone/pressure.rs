@@ -31,6 +31,11 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.could_take(order, access, 0)
     }
 
+    /// Frames that a request may take now, one by one. Lockless.
+    pub(crate) fn allowed(&self, access: Access) -> u64 {
+        self.lockless_allowance(access, 0).try_into().unwrap_or(0)
+    }
+
     /// Why [`Zone::may_take`] said no.
     pub(crate) fn refusal(&self, order: Order, access: Access) -> Refused {
         if self.lockless_allowance(access, 0) < order.frames() as i64 {

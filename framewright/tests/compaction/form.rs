@@ -153,10 +153,12 @@ fn the_index_looks_at_far_less() {
         });
         stats
     });
+    // What moves has to be looked at anyway.
     let examined = |stats: CompactStats| {
-        stats.compact_headers + stats.compact_migrate_scanned + stats.compact_free_scanned
+        let scanned = stats.compact_migrate_scanned + stats.compact_free_scanned;
+        stats.compact_headers + scanned - stats.pgmigrate_success
     };
-    assert!(examined(index) * 10 < examined(scan), "{index:?}\n{scan:?}");
+    assert!(examined(index) * 50 < examined(scan), "{index:?}\n{scan:?}");
 }
 
 #[test]

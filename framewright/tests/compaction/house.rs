@@ -10,7 +10,7 @@ use std::{
 use framewright::{
     Block, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage},
-    tlb::{CpuMask, DeferredFlush, FlushBatch, Flushed, Scope, Shootdown, Translation},
+    tlb::{BatchSlot, CpuMask, DeferredFlush, FlushBatch, Flushed, Scope, Shootdown, Translation},
 };
 
 use crate::support::machine::Machine;
@@ -56,6 +56,10 @@ pub struct House<'a, 'm> {
     pub fuller_only: Cell<bool>,
     /// What is plugged in, in vain, whenever pages are claimed.
     pub plugged: Cell<Option<FrameRange>>,
+    /// The fewest free frames that there were while pages moved.
+    pub least_free: Cell<u64>,
+    /// Frames that were looked at for pages to claim.
+    pub asked: Cell<u64>,
 }
 
 impl<'a, 'm> House<'a, 'm> {
@@ -71,6 +75,8 @@ impl<'a, 'm> House<'a, 'm> {
             movable_only: Cell::new(false),
             fuller_only: Cell::new(false),
             plugged: Cell::new(None),
+            least_free: Cell::new(u64::MAX),
+            asked: Cell::new(0),
         }
     }
 
@@ -118,6 +124,27 @@ impl<'a, 'm> House<'a, 'm> {
         unsafe { token.free_raw(Pfn::new(at), order) }.unwrap();
     }
 
+    /// Lets go of a page that the other CPU may reach still: its frame waits for a flush.
+    pub fn park(&self, at: u64) {
+        let page = self.pages.borrow_mut().remove(&at).expect("a page");
+        assert!(page.order == 0 && !page.claimed && !page.locked);
+        let mut slots = [BatchSlot::default(); 1];
+        let mut batch = self.memory.flusher(CpuId::new(0), self).batch(&mut slots);
+        let cpus: CpuMask = [OTHER].into_iter().collect();
+        let translation = Translation {
+            cpus: &cpus,
+            writable: false,
+            dirty: false,
+            space: 1,
+            page: page.value,
+            owed_space: &self.owed,
+            owed_file: None,
+        };
+        batch.add(Pfn::new(at), &translation);
+        batch.retire(Pfn::new(at)).unwrap();
+        batch.finish(&mut |frames| panic!("{frames:?} do not wait"));
+    }
+
     /// Some page, if there is one.
     pub fn some_page(&self) -> Option<u64> {
         let pages = self.pages.borrow();
@@ -151,6 +178,7 @@ impl<'a, 'm> House<'a, 'm> {
         assert!(block.is_none_or(|block| block.order() == order));
         used += others;
         let idle = self.memory.free() + self.memory.held_by_cpus() + self.memory.in_depots();
+        let idle = idle + self.memory.tlb().parked();
         assert_eq!(
             self.memory.managed() - idle,
             used,
@@ -235,6 +263,7 @@ unsafe impl Mover<Machine> for House<'_, '_> {
         if let Some(range) = self.plugged.get() {
             self.memory.add_memory(range).expect_err("it is there");
         }
+        self.asked.set(self.asked.get() + frames.frames());
         let (start, end) = (frames.start().get(), frames.end().get());
         let mut pages = self.pages.borrow_mut();
         let before = pages.range(..start).next_back();
@@ -267,6 +296,7 @@ unsafe impl Mover<Machine> for House<'_, '_> {
 
     fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
         let mishaps = self.mishaps.get();
+        self.least_free.set(self.least_free.get().min(self.memory.free()));
         for at in moves {
             assert_eq!(at.stage(), Stage::Copied);
             let mut pages = self.pages.borrow_mut();

@@ -40,6 +40,40 @@ fn what_cannot_move_is_named_and_everything_else_stays_whole() {
     });
 }
 
+/// It looks allocated, and nobody can claim it.
+#[test]
+fn what_waits_for_a_flush_is_brought_home() {
+    in_house(&[("tlb.parked_max", "512")], 9, |house| {
+        scatter(house, 4);
+        let start = crate::BASE + 3 * 512;
+        let is_page = |(_, page): &(_, &crate::house::Page)| page.order == 0;
+        let at = house.pages.borrow().range(start..).find(is_page).map(|(&at, _)| at).unwrap();
+        house.park(at);
+        assert_eq!(house.memory.tlb().parked(), 1);
+        let extent = with_compactor(house, 512, |compactor| {
+            let (range, of) = (frames((at - crate::BASE) / 512, 512), MigrateType::Movable);
+            compactor.alloc_range(range, of, &mut |in_the_way| panic!("{in_the_way:?}"))
+        });
+        house.memory.free_extent(extent.unwrap()).unwrap();
+        house.check();
+    });
+}
+
+#[test]
+fn who_empties_a_range_leaves_the_reserve_alone() {
+    in_house(&[("zone.min_free", "600")], 8, |house| {
+        while house.alloc(0, MigrateType::Movable, false).is_some() {}
+        let zone = house.memory.zones().next().unwrap();
+        let result = with_compactor(house, 512, |compactor| {
+            compactor.alloc_range(frames(3, 512), MigrateType::Movable, &mut |_| ())
+        });
+        assert!(matches!(result.err(), Some(RangeError::Busy { .. })));
+        let least = house.least_free.get();
+        assert!(least >= zone.min, "{least} frames were left of {} that must stay", zone.min);
+        house.check();
+    });
+}
+
 #[test]
 fn a_contiguous_run_is_made_where_there_is_none() {
     in_house(&[], 3, |house| {

@@ -61,7 +61,8 @@ fn by_index_pages_move_into_fuller_pageblocks_only() {
 fn by_index_the_room_of_emptier_pageblocks_is_left_alone() {
     in_house(&[], 1, |house| {
         fill(house);
-        for (pageblock, left) in [(3, 50), (7, 52), (20, 100)] {
+        // What is in the first two together is less than what is in the third.
+        for (pageblock, left) in [(3, 50), (7, 52), (20, 200)] {
             thin_out(house, pageblock, left);
         }
         house.memory.drain_all();
@@ -77,6 +78,59 @@ fn by_index_the_room_of_emptier_pageblocks_is_left_alone() {
         }
         let stats = house.memory.compact_stats();
         assert!(stats.compact_isolated > 0, "it was tried");
+    });
+}
+
+/// Pageblocks that cannot be emptied are found out by their first page that stays.
+#[test]
+fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
+    in_house(&[], 3, |house| {
+        fill(house);
+        for pageblock in 0..PAGEBLOCKS {
+            thin_out(house, pageblock, 400);
+            let start = BASE + pageblock * 512;
+            let mut pages = house.pages.borrow_mut();
+            pages.range_mut(start..start + 512).for_each(|(_, page)| page.claimed = true);
+        }
+        house.memory.drain_all();
+        let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+        assert_eq!(result, Compacted::Complete);
+        assert!(house.asked.get() <= PAGEBLOCKS * 32, "{} frames", house.asked.get());
+        house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = false);
+        house.check();
+    });
+}
+
+/// After a search in vain a request looks at a piece only, until something can be emptied.
+#[test]
+fn by_index_a_search_in_vain_is_not_repeated_at_once() {
+    in_house(&[("compact.headers", "8")], 4, |house| {
+        fill(house);
+        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
+        house.memory.drain_all();
+        let claim_all = |claimed| {
+            house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = claimed);
+        };
+        claim_all(true);
+        let examined = || {
+            let before = house.memory.compact_stats();
+            let (result, block) =
+                with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+            if let Some(block) = block {
+                house.memory.free_unlisted(block).unwrap();
+            }
+            let after = house.memory.compact_stats();
+            (result, after.compact_headers - before.compact_headers)
+        };
+        let headers: Vec<_> = (0..40).map(|_| examined().1).collect();
+        assert!(
+            headers[0] >= PAGEBLOCKS && headers[20..].iter().sum::<u64>() < 20 * 40,
+            "{headers:?}"
+        );
+        claim_all(false);
+        let formed = (0..200).any(|_| examined().0 == Compacted::Success);
+        assert!(formed, "it looks again");
+        house.check();
     });
 }
 

@@ -166,6 +166,27 @@ fn what_is_parked_is_freed_for_who_needs_it() {
 }
 
 #[test]
+fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
+    let world = filled(1800, FILE);
+    cool(world);
+    let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);
+    let reclaim = |frames| {
+        let before = stat(world, NodeStat::PgstealDirect);
+        world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames);
+        stat(world, NodeStat::PgstealDirect) - before
+    };
+    let zone = world.memory().zones().next().unwrap();
+    while world.memory().free() > zone.high {
+        let _ = world.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
+    }
+    let free = world.memory().free();
+    let made = reclaim(32);
+    let room = zone.high + 2 * 64 - free;
+    assert!((room..room + 64).contains(&made), "{made} instead of {room}");
+    assert_eq!(reclaim(32), 0, "there is room");
+}
+
+#[test]
 fn who_reclaims_finds_it_on_its_own_lists() {
     let world = memory(1024, |_| ()).platform();
     (0..4000).for_each(|id| _ = world.touch(id, FILE).unwrap());

@@ -253,7 +253,10 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     /// Step 5, first half.
     fn reclaim(&mut self) -> Option<Pfn> {
         self.preferred.pages.counters.allocstall.add(1);
-        let wanted = self.need.request.order().frames().max(RECLAIM_FRAMES);
+        // A costly block is for compaction to form, where there is compaction: reclaim makes room.
+        let costly = self.need.request.is_costly() && self.has_compaction();
+        let block = if costly { 0 } else { self.need.request.order().frames() };
+        let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
         self.progressed = freed > 0;
         self.reclaimed = self.reclaimed.saturating_add(freed);

@@ -28,7 +28,7 @@ impl<P: Platform> Slow<'_, '_, P> {
     }
 
     /// Whether compaction can help this request at all.
-    fn has_compaction(&self) -> bool {
+    pub(super) fn has_compaction(&self) -> bool {
         matches!(self.compacted, Some((_, result)) if result != Compacted::Unavailable)
     }
 

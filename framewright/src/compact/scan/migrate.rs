@@ -22,7 +22,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         let chosen = self.search();
         loop {
             let block = self.migrate >> PAGEBLOCK_ORDER;
-            if block + 1 >= self.free.below() {
+            if self.is_the_other_ones(block) {
                 self.migrate = (block + 1) << PAGEBLOCK_ORDER;
                 return Isolated::Pages(0);
             }
@@ -45,6 +45,12 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             }
             return self.isolate_in(block, &held);
         }
+    }
+
+    /// Whether a pageblock is where the free scanner looks next, or behind that. As it was, the
+    /// last one before was looked at, for whose pages no room is left.
+    fn is_the_other_ones(&self, block: u32) -> bool {
+        block + u32::from(self.repair.detect_meeting) >= self.free.below()
     }
 
     fn skips(&self, block: u32) -> bool {
