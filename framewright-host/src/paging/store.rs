@@ -10,6 +10,9 @@ use std::{
 
 /// Keeps pages while they are not in memory. A page that was never written is whatever the store
 /// says it is. Called from many threads at once, but never for one page.
+///
+/// A store that panics harms nobody but who called: see [`Seat::read`](super::Seat::read) and
+/// [`Pager::run`](super::Pager::run).
 pub trait Store: Send + Sync {
     /// Reads pages from `page` on: as many as `into` has room for.
     ///
@@ -24,6 +27,17 @@ pub trait Store: Send + Sync {
     ///
     /// It cannot be written: the page stays dirty, and in memory.
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()>;
+
+    /// Sees to it that what was written so far survives a loss of power: [`Seat::sync`](super::Seat::sync)
+    /// ends with it. A store that keeps a page for good as soon as `write` returns has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// Something that was written may be lost. The pages are clean all the same, and perhaps no longer
+    /// in memory, so a store whose failures come late should rather have `write` wait.
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file, read and written past the kernel's own page cache where the file system allows it: else
@@ -73,6 +87,12 @@ impl Store for FileStore {
 
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()> {
         self.file.write_all_at(from, offset(page))
+    }
+
+    /// Past the kernel's cache is not yet past the device's, nor is the file's length or where its
+    /// blocks are.
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 }
 
