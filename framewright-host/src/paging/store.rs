@@ -4,7 +4,10 @@ use framewright::{frame::FRAME_SIZE, reclaim::WriteError};
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::Path,
 };
 
@@ -67,6 +70,16 @@ impl FileStore {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The same of a file that is open, and need not have a name any more: nothing is left of a temporary
+    /// one then, however the program ends.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened once more, for reading and writing.
+    pub fn reopen(file: &File) -> io::Result<Self> {
+        Self::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
     }
 
     /// Whether the kernel's page cache is left out.
