@@ -68,5 +68,6 @@ pub use error::HostError;
 pub use frames::Mismatch;
 pub use lock::{Contention, HostLock};
 pub use machine::HostMachine;
+pub use mapping::available_memory;
 pub use membarrier::NoBarrier;
 pub use metadata::Metadata;

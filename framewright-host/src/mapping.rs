@@ -236,8 +236,10 @@ fn refuse_more_than_available(wish: &Wish) -> Result<(), HostError> {
     Err(HostError::TooLittleAvailable { what: wish.what, bytes: wish.bytes, available })
 }
 
-/// `MemAvailable`, in bytes; `None` where the kernel does not say.
-fn available_memory() -> Option<u64> {
+/// What programs can use of this machine's memory without others having to give way: `MemAvailable` of
+/// `/proc/meminfo`, in bytes; `None` where the kernel does not say.
+#[must_use]
+pub fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;

@@ -7,9 +7,9 @@ use super::{JsonArgs, Settings};
 /// Options of all workloads.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct RunArgs {
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of every random choice [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// Simulated machines: as many seeds, from that one on; figures are medians
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -24,8 +24,13 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
+    /// The only seed, or the first.
+    pub(crate) fn first_seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+
     /// All seeds.
     pub(crate) fn all_seeds(&self) -> Vec<u64> {
-        (0..u64::from(self.seeds)).map(|more| self.seed.wrapping_add(more)).collect()
+        (0..u64::from(self.seeds)).map(|more| self.first_seed().wrapping_add(more)).collect()
     }
 }

@@ -5,7 +5,7 @@ use framewright_lab::{
     workloads::mmap_read::MmapRead,
 };
 
-use super::report::report;
+use super::{refuse, report::report};
 use crate::args::{Host, PagingArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -16,7 +16,13 @@ const FRAMES: u64 = 512 << 8;
 /// Reads files on threads of this process.
 pub(super) fn mmap_read(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, Failure> {
     let json = args.run.json.path.as_deref();
-    refuse_simulated(&work, args)?;
+    refuse::only_simulated(&[
+        ("--disks", work.disks > 0),
+        // Nothing here is left to chance that could be had again.
+        ("--seed", args.run.seed.is_some()),
+        ("--seeds", args.run.seeds > 1),
+        ("--svg", args.svg.is_some()),
+    ])?;
     output::check_json(json, &[])?;
     let rounds = if args.run.quick { 2 } else { HostPaging::ROUNDS };
     let frames = args.memory.map_or(FRAMES, |memory| memory.frames());
@@ -30,22 +36,6 @@ pub(super) fn mmap_read(work: MmapRead, host: Host, args: &PagingArgs) -> Result
     output::save_json(json, &report)?;
     output::print(&print::host_paging(&report, &paging, &result.notes, output::style()))?;
     Ok(output::outcome(&report.verdict))
-}
-
-/// What only a model has.
-fn refuse_simulated(work: &MmapRead, args: &PagingArgs) -> Result<(), Failure> {
-    let options = [
-        ("--disks", work.disks > 0),
-        ("--seeds", args.run.seeds > 1),
-        ("--svg", args.svg.is_some()),
-    ];
-    match options.into_iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Failure::BadInput(format!(
-            "{option} is for simulated machines; leave it out, or choose one, as in --machine \
-             uniform:4"
-        ))),
-    }
 }
 
 fn failure(error: HostPagingError) -> Failure {

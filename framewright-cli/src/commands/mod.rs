@@ -9,6 +9,7 @@ mod micro;
 mod paging;
 mod qemu;
 mod record;
+mod refuse;
 mod replay;
 mod report;
 mod reproduce;

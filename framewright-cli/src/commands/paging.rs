@@ -56,7 +56,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
         .map_err(|error| Failure::of_simulation(&error, args.memory))?;
     drop(progress);
     let (name, machine) = (paging.work.name(), spec.name().to_owned());
-    let report = report(name, machine, Some(args.run.seed), result.runs, result.checks);
+    let report = report(name, machine, Some(args.run.first_seed()), result.runs, result.checks);
     output::save_json(json, &report)?;
     let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();
     output::save_svg(svg, draw)?;

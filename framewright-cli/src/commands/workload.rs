@@ -17,7 +17,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{qemu, report::report};
+use super::{qemu, refuse, report::report};
 use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, WorkloadArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -31,18 +31,18 @@ pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
         FreeOrder::Mapping => page_fault::FreeOrder::Mapping,
         FreeOrder::Random => page_fault::FreeOrder::Random,
     };
-    let work = PageFault { free_order, ..PageFault::new(args.common.run.seed) };
+    let work = PageFault { free_order, ..PageFault::new(args.common.run.first_seed()) };
     workload(&Workload::PageFault(work), &args.common)
 }
 
 /// `run kbuild`.
 pub(crate) fn kbuild(args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    workload(&Workload::Kbuild(Kbuild::new(args.run.seed)), args)
+    workload(&Workload::Kbuild(Kbuild::new(args.run.first_seed())), args)
 }
 
 /// `run socket-pairs`.
 pub(crate) fn socket_pairs(args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    workload(&Workload::SocketPairs(SocketPairs::new(args.run.seed)), args)
+    workload(&Workload::SocketPairs(SocketPairs::new(args.run.first_seed())), args)
 }
 
 fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
@@ -70,9 +70,12 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
 
 /// Each side's settings on threads, their rounds alternating.
 fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    if args.lists.is_some() || args.run.seeds > 1 {
-        return Err(Failure::bad_input("--lists and --seeds are for simulated machines"));
-    }
+    refuse::only_simulated(&[
+        ("--lists", args.lists.is_some()),
+        ("--seeds", args.run.seeds > 1),
+        ("--window", args.window.is_some()),
+        ("--warm-up", args.warm_up.is_some()),
+    ])?;
     let frames = args.memory.map_or_else(|| work.ample_frames(cpus), |memory| memory.frames());
     let spec = HostSpec { cpus, frames, pin: true };
     let rounds = if args.run.quick { Rounds::quick() } else { Rounds::full() };
@@ -83,7 +86,8 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
         .map_err(Failure::bad_input)?;
     drop(progress);
     let machine = format!("host:{cpus}");
-    let report = report(work.name(), machine, Some(args.run.seed), result.runs, result.checks);
+    let report =
+        report(work.name(), machine, Some(args.run.first_seed()), result.runs, result.checks);
     let text = print::on_threads(&report, &spec, &result.notes, output::style());
     finish(&report, &text, args)
 }
@@ -104,7 +108,8 @@ fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcom
         .map_err(|error| Failure::of_simulation(&error, args.memory))?;
     drop(progress);
     let machine = spec.name().to_owned();
-    let report = report(work.name(), machine, Some(args.run.seed), result.runs, result.checks);
+    let report =
+        report(work.name(), machine, Some(args.run.first_seed()), result.runs, result.checks);
     let text = print::simulated(&report, &simulation, output::style());
     finish(&report, &text, args)
 }
@@ -130,7 +135,7 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
     drop(progress);
     let sizes: Vec<String> = cpus.iter().map(u16::to_string).collect();
     let machine = format!("uniform:{}", sizes.join(","));
-    let report = report(work.name(), machine, Some(args.run.seed), runs, vec![books()]);
+    let report = report(work.name(), machine, Some(args.run.first_seed()), runs, vec![books()]);
     let draw = || scaling::plot(&report.runs, work.name(), &report.command.join(" ")).svg();
     output::save_svg(args.svg.as_deref(), draw)?;
     let text = print::scaled(&report, &scaling, output::style());

@@ -90,10 +90,58 @@ fn threads_read_real_files_from_real_memory() {
 }
 
 #[test]
+fn files_are_gone_when_the_program_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_framewright"))
+        .args(["run", "mmap-read", "--machine", "host:1", "--memory", "64MiB", "--times", "100"])
+        .env("TMPDIR", folder.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let open_files = format!("/proc/{}/fd", program.id());
+    let has_opened_one = || {
+        let mut links = fs::read_dir(&open_files).into_iter().flatten().flatten();
+        links.any(|link| fs::read_link(link.path()).is_ok_and(|to| to.starts_with(folder.path())))
+    };
+    for _ in 0..1000 {
+        if has_opened_one() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(has_opened_one(), "it reads no file in TMPDIR");
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn memory_that_the_system_does_not_have_is_refused_at_once() {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+    let kib: u64 = total.trim().trim_end_matches(" kB").parse().unwrap();
+    if kib > 64 << 20 {
+        return;
+    }
+    framewright(&["run", "mmap-read", "--machine", "host:1", "--quick", "--memory", "64GiB"])
+        .timeout(std::time::Duration::from_secs(5))
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("MiB available"));
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     for (args, hint) in [
         (&["run", "cdn", "--machine", "host"][..], "--machine uniform:4"),
         (&["run", "mmap-read", "--machine", "host", "--disks", "3"], "--disks is for simulated"),
+        (&["run", "mmap-read", "--machine", "host:1", "--seed", "7"], "--seed is for simulated"),
+        (
+            &["run", "mmap-read", "--machine", "host:1", "--seeds", "2", "--svg", "x.svg"],
+            "--seeds and --svg are for simulated machines; leave them out",
+        ),
         (&["run", "mmap-read", "--machine", "host:8", "--memory", "16MiB"], "--memory 144MiB"),
         (&["run", "mmap-read", "--readers", "people"], "processes, threads"),
         (&["run", "mmap-read", "--times", "1"], "2..=100"),

@@ -111,7 +111,11 @@ fn waiting_for_a_lock_is_part_of_the_time_there_is() {
 #[test]
 fn options_that_do_not_fit_the_machine_are_refused() {
     for (options, hint) in [
-        (&["--machine", "host:2", "--lists", "31/186"][..], "simulated machines"),
+        (&["--machine", "host:2", "--lists", "31/186"][..], "--lists is for simulated machines"),
+        (
+            &["--machine", "host:1", "--window", "5ms", "--warm-up", "1ms"],
+            "--window and --warm-up are for simulated machines; leave them out",
+        ),
         (&["--machine", "uniform:2", "--svg", "x.svg"], "--machine uniform:1..512"),
         (&["--machine", "uniform:1..4", "--memory", "4GiB"], "512 MiB for every CPU"),
         (&["--machine", "uniform:4", "--memory", "64MiB"], "give it at least"),

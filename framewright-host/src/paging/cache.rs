@@ -1,6 +1,7 @@
 //! The page cache: files, what is in which frame, what was counted.
 
 use std::{
+    any::Any,
     ops::Range,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -121,6 +122,8 @@ pub struct PageCache {
     pub(super) leaving: Box<[List]>,
     /// Pages that reclaim wrote, and was not told of.
     pub(super) written: Mutex<Vec<(Pfn, Result<(), WriteError>)>>,
+    /// What a store has panicked with first, while reclaim wrote to it.
+    pub(super) panicked: Mutex<Option<Box<dyn Any + Send>>>,
     pub(super) counters: Counters,
 }
 
@@ -150,6 +153,7 @@ impl PageCache {
             slots: (0..frames.frames()).map(|_| AtomicU64::new(0)).collect(),
             leaving: (0..machine.cpus()).map(|_| List::default()).collect(),
             written: Mutex::default(),
+            panicked: Mutex::default(),
             counters: Counters::default(),
         }
     }

@@ -37,6 +37,20 @@ pub enum PagingError {
         /// What the store said of it.
         reason: io::Error,
     },
+    /// What was written may not outlast a loss of power: the store could not see to it.
+    #[error("pages were written, but the store cannot say that they are there to stay: {reason}")]
+    Unsynced {
+        /// What the store said.
+        reason: io::Error,
+    },
+    /// A page is used by as many guards as can be counted.
+    #[error("page {page} is in use {guards} times, and cannot be once more; release some first")]
+    TooManyGuards {
+        /// The page.
+        page: u32,
+        /// How many there can be.
+        guards: u32,
+    },
     /// Pages are in use that should be written, or go.
     #[error("{pages} pages are in use, page {page} among them; release them first")]
     InUse {

@@ -42,6 +42,8 @@
 //!   In user space that costs a system call and an interrupt per page; here the guard is what tells. So
 //!   nothing is known of who keeps an address beyond its guard: loads through it may find zeros, and
 //!   stores are lost. Safe code cannot keep one.
+//! * A store that panics leaves pages as they were: missing, or dirty. The panic is that of who called,
+//!   or of [`Pager::run`] if it was reclaim.
 //! * Pages are read and written by the thread that needs them, and it waits. A store with a deep queue
 //!   wants more threads.
 //!
@@ -51,7 +53,8 @@
 //! | `region`    | address space that shows a file                                |
 //! | `store`     | where pages come from and go to                                |
 //! | `cache`     | files, what is in which frame, what was counted                |
-//! | `seat`      | a thread's view: using pages, bringing them in                 |
+//! | `seat`      | a thread's view: using pages                                   |
+//! | `bringing`  | bringing pages in that are missing                             |
 //! | `guard`     | pages in use                                                   |
 //! | `owner`     | the cache as the owner of pages that the library reclaims      |
 //! | `leaving`   | pages on their way out, and the flush that ends it             |
@@ -60,6 +63,7 @@
 //! | `interrupts`| what the kernel counts                                         |
 //! | `error`     | what can go wrong                                              |
 
+mod bringing;
 mod cache;
 mod error;
 mod giving;

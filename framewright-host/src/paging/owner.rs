@@ -4,13 +4,22 @@
 
 use framewright::{
     CpuToken, Order, Pfn,
-    reclaim::{PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped, WriteOut},
+    reclaim::{
+        PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped, WriteError, WriteOut,
+    },
     tlb::{CpuMask, FlushBatch, Translation},
 };
-use std::{io, sync::atomic::Ordering::Release, thread, time::Duration};
+use std::{
+    io, mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering::Release,
+    thread,
+    time::Duration,
+};
 
 use super::{
     cache::{PageCache, PageId, Slot, count, locked},
+    page,
     store::write_error,
 };
 use crate::HostMachine;
@@ -19,24 +28,41 @@ use crate::HostMachine;
 const PAUSE: Duration = Duration::from_micros(200);
 
 impl PageCache {
-    /// Writes a page that the caller has locked. It is clean then, or as dirty as before.
+    /// Writes a page that the caller has locked. It is clean then, or as dirty as before; the latter
+    /// also if the store panics.
     pub(super) fn write(&self, id: PageId, by_reclaim: bool) -> io::Result<()> {
         let (file, state) = (self.file(id.file), &self.page(id).state);
+        let failed = Failed(self, state);
         // SAFETY: the page is locked, and nobody uses a locked page.
-        let result = unsafe {
+        unsafe {
             file.region.with_bytes(id.page..id.page + 1, |bytes| file.store.write(id.page, bytes))
-        };
-        match &result {
-            Ok(()) => {
-                count(&self.counters.written, 1);
-                state.written(by_reclaim);
-            }
-            Err(_) => {
-                count(&self.counters.write_failed, 1);
-                state.not_written();
+        }?;
+        mem::forget(failed);
+        count(&self.counters.written, 1);
+        state.written(by_reclaim);
+        Ok(())
+    }
+
+    /// The same for the library, which cannot be unwound while it has pages locked: a store that
+    /// panics could not write, and whoever [runs](super::Pager::run) it all is told in the end.
+    fn write_contained(&self, id: PageId) -> Result<(), WriteError> {
+        match catch_unwind(AssertUnwindSafe(|| self.write(id, true))) {
+            Ok(result) => result.map_err(|error| write_error(&error)),
+            Err(panic) => {
+                locked(&self.panicked).get_or_insert(panic);
+                Err(WriteError::Io)
             }
         }
-        result
+    }
+}
+
+/// A page that is being written: dropped, it could not be.
+struct Failed<'c>(&'c PageCache, &'c page::PageState);
+
+impl Drop for Failed<'_> {
+    fn drop(&mut self) {
+        count(&self.0.counters.write_failed, 1);
+        self.1.not_written();
     }
 }
 
@@ -122,12 +148,12 @@ unsafe impl PageOwner<HostMachine> for PageCache {
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         for (&frame, out) in frames.iter().zip(out) {
             let Slot::Holds(id) = self.slot(frame) else { continue };
-            *out = match self.write(id, true) {
+            *out = match self.write_contained(id) {
                 Ok(()) => {
                     locked(&self.written).push((frame, Ok(())));
                     WriteOut::Started
                 }
-                Err(error) => WriteOut::Failed(write_error(&error)),
+                Err(error) => WriteOut::Failed(error),
             };
         }
     }

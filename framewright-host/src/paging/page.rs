@@ -39,6 +39,8 @@ const GIVING: u64 = 1 << 7;
 /// One who uses it.
 const PIN: u64 = 1 << 16;
 const PINS: u64 = 0xffff << 16;
+/// Those who can use it at once.
+pub(super) const PINS_MAX: u32 = (PINS / PIN) as u32;
 /// Where the number of the frame begins.
 const FRAME: u32 = 32;
 
@@ -55,6 +57,8 @@ pub(super) enum Fix {
     Busy,
     /// It is not in memory.
     Absent,
+    /// As many use it as can be counted. Perhaps one thread: it would wait for itself.
+    TooMany,
 }
 
 /// What came of trying to bring a page in.
@@ -81,7 +85,10 @@ impl PageState {
     pub(super) fn fix(&self, stores: bool) -> Fix {
         let mut now = self.0.load(Relaxed);
         loop {
-            if now & (RESIDENT | LOCKED) != RESIDENT || now & PINS == PINS {
+            if now & PINS == PINS {
+                return Fix::TooMany;
+            }
+            if now & (RESIDENT | LOCKED) != RESIDENT {
                 return if now & !LEAVING == 0 { Fix::Absent } else { Fix::Busy };
             }
             let marks = if stores { ACCESSED | DIRTY } else { ACCESSED };

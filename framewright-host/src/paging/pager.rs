@@ -1,6 +1,7 @@
 //! The library with a cache: relief for who is short of memory, and a thread that reclaims.
 
 use std::{
+    panic::resume_unwind,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -41,6 +42,11 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// # Errors
     ///
     /// [`PagingError`]: the memory has no LRU lists, or its last CPU is not free.
+    ///
+    /// # Panics
+    ///
+    /// If `body` does; or in the end, if a store has panicked while reclaim wrote to it. What it was to
+    /// write is in memory, and dirty.
     pub fn run<R>(
         memory: &'p Memory<'m, HostMachine>,
         cache: &'p PageCache,
@@ -62,13 +68,17 @@ impl<'p, 'm> Pager<'p, 'm> {
                     Ok(Ok(())) => Ok(body(&pager)),
                     Ok(Err(error)) => Err(error),
                     Err(mpsc::RecvError) => match background.join() {
-                        Err(panic) => std::panic::resume_unwind(panic),
+                        Err(panic) => resume_unwind(panic),
                         Ok(()) => Err(PagingError::NoLists),
                     },
                 }
             })
         };
-        memory.platform().with_relief(&pager, together)
+        let result = memory.platform().with_relief(&pager, together);
+        if let Some(panic) = locked(&cache.panicked).take() {
+            resume_unwind(panic);
+        }
+        result
     }
 
     /// Makes this thread a CPU of the memory's machine.

@@ -1,27 +1,21 @@
 //! A thread's view of a cache: using pages, and bringing them in.
 
-use std::ops::Range;
-
-use framewright::{
-    CpuToken, MigrateType, Order, Pfn, Request,
-    platform::Wait,
-    reclaim::{PageKind, Shadow},
-};
+use framewright::{CpuToken, Pfn, platform::Wait};
 
 use super::{
     FileId, PageCache, Pager, PagingError, Reading, Writing,
-    cache::{PageId, Slot, count},
-    owner::free,
-    page::{Claim, Fix, PageState},
+    bringing::Bringing,
+    cache::{PageId, count},
+    page::{Claim, Fix, PINS_MAX, PageState},
 };
 use crate::{HostMachine, wait::wait};
 
 /// A CPU, which is a thread. See [`Pager::seat`].
 pub struct Seat<'s, 'm> {
-    pager: &'s Pager<'s, 'm>,
-    token: CpuToken<'s, 'm, HostMachine>,
-    /// Frames of pages that are being read.
-    frames: Vec<Pfn>,
+    pub(super) pager: &'s Pager<'s, 'm>,
+    pub(super) token: CpuToken<'s, 'm, HostMachine>,
+    /// Frames of pages that are being brought in.
+    pub(super) frames: Vec<Pfn>,
 }
 
 impl<'s, 'm> Seat<'s, 'm> {
@@ -33,7 +27,12 @@ impl<'s, 'm> Seat<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// [`PagingError`]: there is no such page, it cannot be read, or no frame can be had for it.
+    /// [`PagingError`]: there is no such page, it cannot be read, no frame can be had for it, or it has
+    /// more guards than can be counted.
+    ///
+    /// # Panics
+    ///
+    /// If the store does. The page is missing then, as it was.
     #[inline]
     pub fn read(&mut self, file: FileId, page: u32) -> Result<Reading<'s>, PagingError> {
         let id = self.id(file, page)?;
@@ -53,11 +52,13 @@ impl<'s, 'm> Seat<'s, 'm> {
         Ok(Writing::new(self.pager.cache, id))
     }
 
-    /// Writes all dirty pages of a file that nobody has in use.
+    /// Writes all dirty pages of a file that nobody has in use, and has the store see to it that what
+    /// was written is there to stay.
     ///
     /// # Errors
     ///
-    /// [`PagingError::Unwritten`], having tried them all; else [`PagingError::InUse`].
+    /// [`PagingError::Unwritten`], having tried them all; else [`PagingError::Unsynced`], or else
+    /// [`PagingError::InUse`].
     pub fn sync(&mut self, file: FileId) -> Result<(), PagingError> {
         let cache = self.pager.cache;
         let (mut failed, mut in_use) = (None, None);
@@ -69,20 +70,23 @@ impl<'s, 'm> Seat<'s, 'm> {
                     let (pages, _) = in_use.get_or_insert((0, page));
                     *pages += 1;
                 }
-                Dirty::Locked => {
-                    let result = cache.write(id, false);
-                    cache.page(id).state.unlock();
-                    if let Err(reason) = result {
+                Dirty::Locked(_unlock) => {
+                    if let Err(reason) = cache.write(id, false) {
                         let (pages, _, _) = failed.get_or_insert((0, page, reason));
                         *pages += 1;
                     }
                 }
             }
         }
-        match (failed, in_use) {
-            (Some((pages, page, reason)), _) => Err(PagingError::Unwritten { pages, page, reason }),
-            (None, Some((pages, page))) => Err(PagingError::InUse { pages, page }),
-            (None, None) => Ok(()),
+        // Also for what was written when it was reclaimed.
+        let synced = cache.file(file).store.sync();
+        if let Some((pages, page, reason)) = failed {
+            return Err(PagingError::Unwritten { pages, page, reason });
+        }
+        synced.map_err(|reason| PagingError::Unsynced { reason })?;
+        match in_use {
+            Some((pages, page)) => Err(PagingError::InUse { pages, page }),
+            None => Ok(()),
         }
     }
 
@@ -115,7 +119,7 @@ impl<'s, 'm> Seat<'s, 'm> {
     /// Gives back a frame that reclaim has handed out.
     #[cfg(test)]
     pub(super) fn free(&mut self, frame: Pfn) {
-        free(&mut self.token, frame);
+        super::owner::free(&mut self.token, frame);
     }
 
     fn id(&self, file: FileId, page: u32) -> Result<PageId, PagingError> {
@@ -137,7 +141,7 @@ impl<'s, 'm> Seat<'s, 'm> {
                 }
                 Ok(())
             }
-            Fix::Busy | Fix::Absent => self.fix_slowly(id, stores),
+            Fix::Busy | Fix::Absent | Fix::TooMany => self.fix_slowly(id, stores),
         }
     }
 
@@ -154,134 +158,48 @@ impl<'s, 'm> Seat<'s, 'm> {
                 }
                 Fix::Absent => match state.claim() {
                     Claim::Taken => {}
-                    claim => return self.bring(id, stores, claim == Claim::Rescue),
+                    claim => {
+                        let rescued = claim == Claim::Rescue;
+                        return Bringing::new(self, id).run(stores, rescued);
+                    }
                 },
                 Fix::Busy => {}
+                Fix::TooMany => {
+                    return Err(PagingError::TooManyGuards { page: id.page, guards: PINS_MAX });
+                }
             }
             wait(Wait::Lock, spins);
             spins = spins.saturating_add(1);
         }
     }
-
-    /// Brings a page in that was claimed, fixed; and neighbours, if they are read in a row.
-    fn bring(&mut self, id: PageId, stores: bool, rescued: bool) -> Result<(), PagingError> {
-        let cache = self.pager.cache;
-        count(&cache.counters.misses, 1);
-        count(&cache.counters.dirtied, stores.into());
-        self.pager.reclaim().catch_up(self.token.cpu());
-        let frame = match self.token.alloc(PAGE) {
-            Ok(block) => block.into_raw().0,
-            Err(reason) => {
-                // Even of one that was rescued: nobody else gives it up any more.
-                cache.give_back(id);
-                return Err(PagingError::OutOfMemory { page: id.page, reason });
-            }
-        };
-        if rescued {
-            count(&cache.counters.rescued, 1);
-            self.show(id, frame, Some(stores));
-            return Ok(());
-        }
-        self.frames.clear();
-        self.frames.push(frame);
-        let run = self.claim_neighbours(id);
-        if let Err(reason) = self.fill(id, run) {
-            cache.give_back(id);
-            free(&mut self.token, frame);
-            return Err(PagingError::Unreadable { page: id.page, reason });
-        }
-        let frames = std::mem::take(&mut self.frames);
-        for (page, &frame) in (id.page..).zip(&frames) {
-            let fixed = (page == id.page).then_some(stores);
-            self.show(PageId { page, ..id }, frame, fixed);
-        }
-        self.frames = frames;
-        Ok(())
-    }
-
-    /// Claims the pages after one that is missing, up to the end of its window, as far as they are
-    /// missing as well and frames are easily had. All of the run.
-    fn claim_neighbours(&mut self, id: PageId) -> Range<u32> {
-        let cache = self.pager.cache;
-        let file = cache.file(id.file);
-        let window = (id.page / file.readahead + 1).saturating_mul(file.readahead);
-        let mut end = id.page + 1;
-        while end < window.min(file.region.pages()) {
-            let Ok(block) = self.token.alloc(PAGE.no_retry()) else { break };
-            let frame = block.into_raw().0;
-            let next = PageId { page: end, ..id };
-            match cache.page(next).state.claim() {
-                Claim::Read => self.frames.push(frame),
-                Claim::Rescue => {
-                    // It is there: no need to go on, nor to read it.
-                    count(&cache.counters.rescued, 1);
-                    self.show(next, frame, None);
-                    break;
-                }
-                Claim::Taken => {
-                    free(&mut self.token, frame);
-                    break;
-                }
-            }
-            end = id.page + self.frames.len() as u32;
-        }
-        id.page..id.page + self.frames.len() as u32
-    }
-
-    /// Reads a run of pages that were claimed; or, if that fails, its first alone, and the others are
-    /// given back.
-    #[allow(unsafe_code)]
-    fn fill(&mut self, id: PageId, run: Range<u32>) -> std::io::Result<()> {
-        let cache = self.pager.cache;
-        let file = cache.file(id.file);
-        let read = |pages: Range<u32>| {
-            count(&cache.counters.read, u64::from(pages.end - pages.start));
-            // SAFETY: the pages were claimed, and nobody uses them until they are shown.
-            unsafe { file.region.with_bytes(pages, |bytes| file.store.read(id.page, bytes)) }
-        };
-        let result = read(run.clone());
-        if result.is_ok() || run.len() == 1 {
-            return result;
-        }
-        for page in run.skip(1) {
-            cache.give_back(PageId { page, ..id });
-        }
-        let others = self.frames.split_off(1);
-        others.into_iter().for_each(|frame| free(&mut self.token, frame));
-        read(id.page..id.page + 1)
-    }
-
-    /// A page that was claimed is in memory.
-    fn show(&mut self, id: PageId, frame: Pfn, fixed: Option<bool>) {
-        let cache = self.pager.cache;
-        let shadow = cache.take_shadow(id);
-        cache.set_slot(frame, Slot::Holds(id));
-        cache.page(id).state.publish(frame, fixed);
-        let (lru, cpu) = (self.pager.reclaim().lru(), self.token.cpu());
-        match shadow {
-            0 => lru.add(cpu, frame, PageKind::File),
-            shadow => lru.add_refaulted(cpu, frame, PageKind::File, Shadow::from_raw(shadow)),
-        };
-    }
 }
 
 /// Whether a page is dirty, and locked then.
-enum Dirty {
+enum Dirty<'p> {
     No,
-    Locked,
+    Locked(Unlock<'p>),
     InUse,
 }
 
+/// Unlocks a page, also if its store panics.
+struct Unlock<'p>(&'p PageState);
+
+impl Drop for Unlock<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
 /// Locks a page if it is dirty; waits for reclaim, which has it for a moment, but for no guard.
-fn lock_dirty(state: &PageState) -> Dirty {
+fn lock_dirty(state: &PageState) -> Dirty<'_> {
     let mut spins = 0;
     loop {
         let Some(frame) = state.frame().filter(|_| state.is_dirty()) else { return Dirty::No };
         if state.try_lock(frame).is_some() {
+            let locked = Unlock(state);
             if state.is_dirty() {
-                return Dirty::Locked;
+                return Dirty::Locked(locked);
             }
-            state.unlock();
         } else if state.is_fixed() {
             return Dirty::InUse;
         }
@@ -289,8 +207,6 @@ fn lock_dirty(state: &PageState) -> Dirty {
         spins = spins.saturating_add(1);
     }
 }
-
-const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

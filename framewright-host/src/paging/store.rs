@@ -4,12 +4,18 @@ use framewright::{frame::FRAME_SIZE, reclaim::WriteError};
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::Path,
 };
 
 /// Keeps pages while they are not in memory. A page that was never written is whatever the store
 /// says it is. Called from many threads at once, but never for one page.
+///
+/// A store that panics harms nobody but who called: see [`Seat::read`](super::Seat::read) and
+/// [`Pager::run`](super::Pager::run).
 pub trait Store: Send + Sync {
     /// Reads pages from `page` on: as many as `into` has room for.
     ///
@@ -24,6 +30,17 @@ pub trait Store: Send + Sync {
     ///
     /// It cannot be written: the page stays dirty, and in memory.
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()>;
+
+    /// Sees to it that what was written so far survives a loss of power: [`Seat::sync`](super::Seat::sync)
+    /// ends with it. A store that keeps a page for good as soon as `write` returns has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// Something that was written may be lost. The pages are clean all the same, and perhaps no longer
+    /// in memory, so a store whose failures come late should rather have `write` wait.
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file, read and written past the kernel's own page cache where the file system allows it: else
@@ -55,6 +72,16 @@ impl FileStore {
         }
     }
 
+    /// The same of a file that is open, and need not have a name any more: nothing is left of a temporary
+    /// one then, however the program ends.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened once more, for reading and writing.
+    pub fn reopen(file: &File) -> io::Result<Self> {
+        Self::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+    }
+
     /// Whether the kernel's page cache is left out.
     #[must_use]
     pub fn is_direct(&self) -> bool {
@@ -73,6 +100,12 @@ impl Store for FileStore {
 
     fn write(&self, page: u32, from: &[u8]) -> io::Result<()> {
         self.file.write_all_at(from, offset(page))
+    }
+
+    /// Past the kernel's cache is not yet past the device's, nor is the file's length or where its
+    /// blocks are.
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 }
 

@@ -1,4 +1,11 @@
-use std::io;
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{
+        AtomicBool, AtomicU32,
+        Ordering::{Relaxed, SeqCst},
+    },
+};
 
 use framewright::{
     Config, Layout, Memory, Planes,
@@ -72,4 +79,155 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
     .unwrap();
     memory.drain_all();
     assert_eq!(memory.free(), memory.managed());
+}
+
+/// Panics while it is told to, like a store with a bug. Nothing is kept.
+#[derive(Default)]
+struct Buggy {
+    reads: AtomicBool,
+    writes: AtomicBool,
+    syncs: AtomicBool,
+    /// Times that it was synced.
+    synced: AtomicU32,
+}
+
+impl Store for &'static Buggy {
+    fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()> {
+        assert!(!self.reads.load(SeqCst), "a bug in read");
+        into.fill(page as u8);
+        Ok(())
+    }
+
+    fn write(&self, _page: u32, _from: &[u8]) -> io::Result<()> {
+        assert!(!self.writes.load(SeqCst), "a bug in write");
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.synced.fetch_add(1, Relaxed);
+        if self.syncs.load(SeqCst) { Err(io::Error::other("the device is gone")) } else { Ok(()) }
+    }
+}
+
+/// Runs `body` with a file of 64 pages, 8 of which are read at once, kept by such a store; and says
+/// whether all frames were free in the end.
+fn with_buggy<R>(
+    store: &'static Buggy,
+    body: impl FnOnce(&Pager<'_, '_>, &mut Seat<'_, '_>, FileId) -> R,
+) -> (std::thread::Result<R>, bool) {
+    let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
+    let machine = builder.build().unwrap();
+    let map = [machine.frames().into()];
+    let planes = Planes { lru: true, ..Planes::default() };
+    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let layout = Layout::new::<HostMachine>(&config).unwrap();
+    let mut metadata = Metadata::for_layout(&layout).unwrap();
+    let mut cache = PageCache::new(&machine).unwrap();
+    let file = cache.add(Box::new(store), 64, 8).unwrap();
+    let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
+    let run = || {
+        Pager::run(&memory, &cache, |pager| {
+            let me = pager.register().unwrap();
+            let mut seat = pager.seat(&me).unwrap();
+            let result = body(pager, &mut seat, file);
+            for switch in [&store.reads, &store.writes, &store.syncs] {
+                switch.store(false, SeqCst);
+            }
+            seat.clear_away().unwrap();
+            result
+        })
+        .unwrap()
+    };
+    let result = catch_unwind(AssertUnwindSafe(run));
+    memory.drain_all();
+    (result, memory.free() == memory.managed())
+}
+
+#[test]
+fn a_panic_while_pages_are_read_leaves_none_of_them_locked() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, all_free) = with_buggy(store, |pager, seat, file| {
+        store.reads.store(true, SeqCst);
+        let read = catch_unwind(AssertUnwindSafe(|| seat.read(file, 3).map(drop)));
+        assert!(read.is_err(), "it is not swallowed");
+        for page in 0..64 {
+            let state = &pager.cache.page(cache::PageId { file, page }).state;
+            assert_eq!(state.fix(false), page::Fix::Absent, "page {page}");
+        }
+        store.reads.store(false, SeqCst);
+        assert_eq!(seat.read(file, 3).unwrap().word(0), 0x0303_0303_0303_0303);
+    });
+    result.unwrap();
+    assert!(all_free);
+}
+
+#[test]
+fn a_panic_while_a_page_is_synced_leaves_it_dirty_and_unlocked() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, all_free) = with_buggy(store, |pager, seat, file| {
+        drop(seat.write(file, 3).unwrap());
+        store.writes.store(true, SeqCst);
+        assert!(catch_unwind(AssertUnwindSafe(|| seat.sync(file))).is_err());
+        let page = cache::PageId { file, page: 3 };
+        assert_eq!(pager.cache.page(page).state.fix(false), page::Fix::Fixed { dirtied: false });
+        pager.cache.page(page).state.release();
+        assert_eq!((pager.cache.dirty(file), pager.cache.failed(file)), (1, 1));
+    });
+    result.unwrap();
+    assert!(all_free);
+}
+
+#[test]
+fn a_panic_while_reclaim_writes_is_a_failure_there_and_a_panic_in_the_end() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, all_free) = with_buggy(store, |pager, seat, file| {
+        drop(seat.write(file, 3).unwrap());
+        store.writes.store(true, SeqCst);
+        let (reclaim, node) = (pager.reclaim(), framewright::NodeId::default());
+        reclaim.lru().drain_all();
+        for _ in 0..8 {
+            reclaim.shrink_node(framewright::CpuId::new(0), node, 64);
+        }
+        assert!(pager.cache.stats().write_failed > 0, "it was tried");
+        let page = cache::PageId { file, page: 3 };
+        assert_eq!(pager.cache.page(page).state.fix(false), page::Fix::Fixed { dirtied: false });
+        pager.cache.page(page).state.release();
+        assert_eq!((pager.cache.dirty(file), pager.cache.failed(file)), (1, 1));
+    });
+    let panic = result.expect_err("who runs it is told");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug in write"));
+    assert!(all_free);
+}
+
+#[test]
+fn a_sync_is_passed_on_to_the_store_and_its_failure_back() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, _) = with_buggy(store, |_, seat, file| {
+        drop(seat.write(file, 3).unwrap());
+        seat.sync(file).unwrap();
+        assert_eq!(store.synced.load(Relaxed), 1);
+        store.syncs.store(true, SeqCst);
+        let error = seat.sync(file).unwrap_err();
+        assert!(matches!(error, PagingError::Unsynced { .. }), "{error}");
+        assert!(error.to_string().ends_with("the device is gone"), "{error}");
+    });
+    result.unwrap();
+}
+
+#[test]
+fn there_is_an_end_to_the_guards_on_one_page_and_it_is_said() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, all_free) = with_buggy(store, |_, seat, file| {
+        let mut guards: Vec<_> = (0..0xffff).map(|_| seat.read(file, 3).unwrap()).collect();
+        let error = seat.read(file, 3).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "page 3 is in use 65535 times, and cannot be once more; release some first"
+        );
+        assert!(seat.write(file, 3).is_err());
+        guards.pop();
+        drop(seat.write(file, 3).unwrap());
+    });
+    result.unwrap();
+    assert!(all_free);
 }

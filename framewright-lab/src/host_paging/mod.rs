@@ -27,7 +27,7 @@ mod tests;
 use std::io;
 
 use framewright::InitError;
-use framewright_host::{HostError, paging::PagingError};
+use framewright_host::{HostError, available_memory, paging::PagingError};
 use thiserror::Error;
 
 use crate::{
@@ -109,6 +109,20 @@ pub enum HostPagingError {
         /// Frames that there are.
         frames: u64,
     },
+    /// The system has less memory than that.
+    #[error(
+        "the memory of {sides} side{} would need {} MiB and the system has {} MiB available; give it a \
+         smaller --memory",
+        if *sides == 1 { "" } else { "s" }, needed >> 20, available >> 20
+    )]
+    TooLittleAvailable {
+        /// Settings that are compared.
+        sides: usize,
+        /// Bytes for all of them.
+        needed: u64,
+        /// What the system says, in bytes.
+        available: u64,
+    },
     /// Files, or threads, would be too many.
     #[error("{readers} readers of {times} times {} MiB are more than files are made for", frames >> 8)]
     TooLarge {
@@ -136,6 +150,7 @@ impl HostPaging {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<HostPagingResult, HostPagingError> {
         let each = self.pages_each()?;
+        self.hold_against(available_memory(), sides.len())?;
         // Made first, so that all threads that are to come are counted.
         let shootdowns = Shootdowns::count();
         let mut books = Vec::new();
@@ -186,6 +201,21 @@ impl HostPaging {
                 times: work.times,
                 frames: *frames,
             }),
+        }
+    }
+
+    /// Refuses what would push other programs out, or be killed for it: all sides have their memory
+    /// until the end, and of every page that could be in it something is known.
+    fn hold_against(&self, available: Option<u64>, sides: usize) -> Result<(), HostPagingError> {
+        const FRAME: u64 = 4096;
+        const BOOKS_PER_PAGE: u64 = 16;
+        let books = u64::from(self.work.times) * BOOKS_PER_PAGE;
+        let needed = self.frames.saturating_mul((FRAME + books) * sides as u64);
+        match available {
+            Some(available) if needed > available => {
+                Err(HostPagingError::TooLittleAvailable { sides, needed, available })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -13,7 +13,6 @@ use framewright_host::{
     Backing, HostMachine, Metadata,
     paging::{FileId, FileStore, PageCache, Pager, PagingError},
 };
-use tempfile::NamedTempFile;
 
 use super::{
     HostPaging, HostPagingError,
@@ -39,7 +38,6 @@ pub(super) struct Books {
 pub(super) struct Open<'b> {
     memory: Memory<'b, HostMachine>,
     cache: PageCache,
-    _files: Vec<NamedTempFile>,
     direct: bool,
     each: u32,
     /// How far readers are.
@@ -82,22 +80,22 @@ impl Books {
             Readers::Processes => (paging.readers, self.each),
             Readers::Threads => (1, self.each * u32::from(paging.readers)),
         };
-        let (mut files, mut direct) = (Vec::new(), true);
+        let mut direct = true;
         for _ in 0..count {
             let refused = |reason| HostPagingError::File { pages, reason };
-            let file = NamedTempFile::with_prefix("framewright-").map_err(refused)?;
-            file.as_file().set_len(u64::from(pages) * 4096).map_err(refused)?;
-            let store = FileStore::open(file.path()).map_err(refused)?;
+            // Without a name: nothing of it stays when the program is killed.
+            let file = tempfile::tempfile().map_err(refused)?;
+            file.set_len(u64::from(pages) * 4096).map_err(refused)?;
+            let store = FileStore::reopen(&file).map_err(refused)?;
             direct &= store.is_direct();
             cache.add(Box::new(store), pages, READAHEAD)?;
-            files.push(file);
         }
         let map = [machine.frames().into()];
         let config = config(self.tuning, &map, machine.cpus());
         let memory = Memory::new(machine, &config, self.metadata.as_mut())
             .map_err(|reason| HostPagingError::Init { frames, reason })?;
         let (each, wrong) = (self.each, AtomicU64::new(0));
-        Ok(Open { memory, cache, _files: files, direct, each, next: 0, wrong })
+        Ok(Open { memory, cache, direct, each, next: 0, wrong })
     }
 }
 

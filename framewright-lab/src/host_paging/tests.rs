@@ -42,3 +42,14 @@ fn too_little_memory_is_refused_with_what_would_do() {
     let error = small.run(&[side(FlushBatching::Off)], &mut |_, _| {}).unwrap_err();
     assert!(error.to_string().contains("--memory 48MiB"), "{error}");
 }
+
+#[test]
+fn memory_that_the_system_does_not_have_is_refused() {
+    let (paging, mib) = (paging(Readers::Threads, 2), 1 << 20);
+    // 16 MiB, and a few KiB to know three times as many pages by.
+    assert!(paging.hold_against(Some(17 * mib), 1).is_ok());
+    assert!(paging.hold_against(None, 1).is_ok(), "nobody knows");
+    assert!(paging.hold_against(Some(16 * mib), 1).is_err());
+    let error = paging.hold_against(Some(17 * mib), 2).unwrap_err().to_string();
+    assert!(error.contains("2 sides would need 32 MiB and the system has 17 MiB"), "{error}");
+}

@@ -1,0 +1,39 @@
+//! Options that a machine would ignore in silence.
+
+use crate::failure::Failure;
+
+/// Refuses those of these options that were given, on a machine that does not know them.
+pub(super) fn only_simulated(options: &[(&str, bool)]) -> Result<(), Failure> {
+    let given = options.iter().filter(|(_, given)| *given).map(|(option, _)| *option);
+    let given: Vec<&str> = given.collect();
+    let (are, them) = match given[..] {
+        [] => return Ok(()),
+        [_] => ("is", "it"),
+        _ => ("are", "them"),
+    };
+    Err(Failure::BadInput(format!(
+        "{} {are} for simulated machines; leave {them} out, or choose one, as in --machine uniform:4",
+        given.join(" and ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_given_is_not_named() {
+        let refused = |given: [bool; 3]| {
+            let names = ["--a", "--b", "--c"];
+            let options: Vec<_> = names.into_iter().zip(given).collect();
+            only_simulated(&options).map_err(|failure| failure.to_string())
+        };
+        assert!(refused([false; 3]).is_ok());
+        assert!(refused([false, true, false]).unwrap_err().starts_with("--b is for simulated"));
+        let error = refused([true, false, true]).unwrap_err();
+        assert!(
+            error.starts_with("--a and --c are for") && error.contains("leave them"),
+            "{error}"
+        );
+    }
+}

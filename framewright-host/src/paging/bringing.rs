@@ -1,0 +1,147 @@
+//! Bringing pages in that are missing.
+//!
+//! A run of pages is claimed, and each gets a frame; they are read, and shown. What does not come that
+//! far is given back, whether there is no frame, the store fails, or it panics: everybody else waits
+//! for a page that is claimed.
+
+use std::{io, ops::Range};
+
+use framewright::{
+    MigrateType, Order, Pfn, Request,
+    reclaim::{PageKind, Shadow},
+};
+
+use super::{
+    FileId, PagingError, Seat,
+    cache::{PageCache, PageId, Slot, count},
+    owner::free,
+    page::Claim,
+};
+
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+/// See the module. The frames are those of the seat: of all pages but perhaps the last.
+pub(super) struct Bringing<'b, 's, 'm> {
+    seat: &'b mut Seat<'s, 'm>,
+    file: FileId,
+    /// Pages that were claimed.
+    pages: Range<u32>,
+    /// How many of them are in memory, and others' as well.
+    shown: usize,
+}
+
+impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
+    /// Of a page that the caller has claimed.
+    pub(super) fn new(seat: &'b mut Seat<'s, 'm>, id: PageId) -> Self {
+        seat.frames.clear();
+        Self { seat, file: id.file, pages: id.page..id.page + 1, shown: 0 }
+    }
+
+    /// Brings the page in, fixed; and neighbours, if they are read in a row.
+    pub(super) fn run(mut self, stores: bool, rescued: bool) -> Result<(), PagingError> {
+        let (cache, page) = (self.cache(), self.pages.start);
+        count(&cache.counters.misses, 1);
+        count(&cache.counters.dirtied, stores.into());
+        self.seat.pager.reclaim().catch_up(self.seat.token.cpu());
+        match self.seat.token.alloc(PAGE) {
+            Ok(block) => self.seat.frames.push(block.into_raw().0),
+            // Given back even if it was rescued: nobody else gives it up any more.
+            Err(reason) => return Err(PagingError::OutOfMemory { page, reason }),
+        }
+        if rescued {
+            count(&cache.counters.rescued, 1);
+        } else {
+            self.claim_neighbours();
+            self.fill().map_err(|reason| PagingError::Unreadable { page, reason })?;
+        }
+        while self.shown < self.seat.frames.len() {
+            let (page, frame) = (page + self.shown as u32, self.seat.frames[self.shown]);
+            self.show(page, frame, (self.shown == 0).then_some(stores));
+            self.shown += 1;
+        }
+        Ok(())
+    }
+
+    fn cache(&self) -> &'s PageCache {
+        self.seat.pager.cache
+    }
+
+    /// Claims the pages after one that is missing, up to the end of its window, as far as they are
+    /// missing as well and frames are easily had.
+    fn claim_neighbours(&mut self) {
+        let cache = self.cache();
+        let file = cache.file(self.file);
+        let window = (self.pages.start / file.readahead + 1).saturating_mul(file.readahead);
+        while self.pages.end < window.min(file.region.pages()) {
+            let Ok(block) = self.seat.token.alloc(PAGE.no_retry()) else { break };
+            let (frame, page) = (block.into_raw().0, self.pages.end);
+            match cache.page(PageId { file: self.file, page }).state.claim() {
+                Claim::Read => {
+                    self.seat.frames.push(frame);
+                    self.pages.end += 1;
+                }
+                Claim::Rescue => {
+                    // It is there: no need to go on, nor to read it.
+                    count(&cache.counters.rescued, 1);
+                    self.show(page, frame, None);
+                    break;
+                }
+                Claim::Taken => {
+                    free(&mut self.seat.token, frame);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Reads all of them; or, if that fails, the first alone.
+    fn fill(&mut self) -> io::Result<()> {
+        let result = self.read();
+        if result.is_ok() || self.pages.len() == 1 {
+            return result;
+        }
+        self.keep(1);
+        self.read()
+    }
+
+    #[allow(unsafe_code)]
+    fn read(&self) -> io::Result<()> {
+        let (cache, pages) = (self.cache(), self.pages.clone());
+        let file = cache.file(self.file);
+        count(&cache.counters.read, pages.len() as u64);
+        // SAFETY: the pages were claimed, and nobody uses them until they are shown.
+        unsafe {
+            file.region.with_bytes(pages.clone(), |bytes| file.store.read(pages.start, bytes))
+        }
+    }
+
+    /// A page that was claimed is in memory.
+    fn show(&self, page: u32, frame: Pfn, fixed: Option<bool>) {
+        let (cache, id) = (self.cache(), PageId { file: self.file, page });
+        let shadow = cache.take_shadow(id);
+        cache.set_slot(frame, Slot::Holds(id));
+        cache.page(id).state.publish(frame, fixed);
+        let (lru, cpu) = (self.seat.pager.reclaim().lru(), self.seat.token.cpu());
+        match shadow {
+            0 => lru.add(cpu, frame, PageKind::File),
+            shadow => lru.add_refaulted(cpu, frame, PageKind::File, Shadow::from_raw(shadow)),
+        };
+    }
+
+    /// Gives back all but the first of the pages, and their frames.
+    fn keep(&mut self, pages: usize) {
+        let end = self.pages.start + pages as u32;
+        for page in end..self.pages.end {
+            self.cache().give_back(PageId { file: self.file, page });
+        }
+        self.pages.end = end;
+        let Seat { frames, token, .. } = &mut *self.seat;
+        frames.drain(pages..).for_each(|frame| free(token, frame));
+    }
+}
+
+impl Drop for Bringing<'_, '_, '_> {
+    fn drop(&mut self) {
+        self.keep(self.shown);
+    }
+}
