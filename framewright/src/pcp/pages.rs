@@ -105,8 +105,9 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         // In bytes, as it is kept: one less than nothing is no entry of a ring, so that one test will do.
         let last = len.load(Ordering::Relaxed).wrapping_sub(1);
         // SAFETY: the owner is inside until `leave`.
-        let frame =
-            unsafe { self.lists.with_mut(|lists| lists.ring(list).get(usize::from(last)).copied()) };
+        let frame = unsafe {
+            self.lists.with_mut(|lists| lists.ring(list).get(usize::from(last)).copied())
+        };
         let Some(frame) = frame else {
             cold_path();
             self.leave(platform);

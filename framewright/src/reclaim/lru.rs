@@ -250,7 +250,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
 
     /// Carries out moves, with one hold of the LRU lock of every node concerned.
     fn apply(&self, batch: &Batch) {
-        let node_of = |entry: &Entry| self.state.page_at(entry.slot).zone.node;
+        let node_of = |entry: &Entry| self.state.zone_at(entry.slot).node;
         let mut left = batch.entries().iter().fold(0u64, |nodes, e| nodes | 1 << node_of(e).get());
         let alone = left.is_power_of_two();
         while left != 0 {
