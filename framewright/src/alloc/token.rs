@@ -1,6 +1,6 @@
 //! CPU tokens: the right to use one CPU's lists, and the operations that need it.
 
-use core::marker::PhantomData;
+use core::{hint::cold_path, marker::PhantomData};
 
 use super::{AllocError, FreeError, MigrateType, Request, request::FirstZone, slow};
 use crate::{
@@ -221,24 +221,33 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     fn free_frames(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
         self.trace_free(pfn, order);
         let frame = self.home.frame(pfn);
-        if order != Order::ZERO {
-            return self.free_elsewhere(frame, order);
-        }
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
-        let movable = || self.home.type_of(frame) == Some(MigrateType::Movable as u8);
+        let movable = || self.is_movable_at_home(frame);
         let platform = self.memory.platform();
-        if self.home.pages.push(platform, ListIndex::MOVABLE, frame, movable) {
+        if order == Order::ZERO
+            && self.home.pages.push(platform, ListIndex::MOVABLE, frame, movable)
+        {
             return None;
         }
-        if movable() { self.free_slowly(frame, order) } else { self.free_elsewhere(frame, order) }
+        cold_path();
+        self.free_elsewhere(frame, order)
     }
 
-    /// Frees what is not a single movable frame of the first zone: other lists, then the long
-    /// way. `frame` counts from the first zone's base.
+    /// Whether a frame is in a movable pageblock of the first zone.
+    #[inline(always)]
+    fn is_movable_at_home(&self, frame: u32) -> bool {
+        self.home.type_of(frame) == Some(MigrateType::Movable as u8)
+    }
+
+    /// Frees what does not go onto the list of single movable frames of the first zone: because that
+    /// is full, or because other lists are for it. `frame` counts from the first zone's base.
     #[inline(never)]
     fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory.platform();
+        if order == Order::ZERO && self.is_movable_at_home(frame) {
+            return self.free_slowly(frame, order);
+        }
         if push_simply(platform, &self.home, frame, order) {
             return None;
         }

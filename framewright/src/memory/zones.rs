@@ -135,7 +135,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// The zone that holds all frames of a block, and the block's number in it.
     pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Option<(ZoneId, u32)> {
         let mut zones = self.zones.iter().enumerate();
-        zones.find_map(|(i, zone)| Some((ZoneId::new(i), zone.locate(pfn, order)?)))
+        zones.find_map(|(at, zone)| Some((ZoneId::new(at), zone.locate(pfn, order)?)))
     }
 
     /// Works out the watermarks of all zones from what they manage.

@@ -25,6 +25,8 @@
 //! Where a remote barrier cannot be had ([`OwnerLock::Trylock`]), `request` is pinned to a
 //! marker that sends the owner down its cold path, where both sides compete for `lock`.
 
+use core::hint::cold_path;
+
 use crate::{
     platform::{OwnerLock, Platform, Site, Wait},
     sync::{Ordering, RawWord, compiler_fence},
@@ -71,6 +73,7 @@ impl<P: Platform> Owner<P> {
         if self.request.load(platform, Ordering::Acquire) == NONE {
             return true;
         }
+        cold_path();
         self.busy.store(platform, 0, Ordering::Release);
         false
     }

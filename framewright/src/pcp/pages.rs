@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+use core::hint::cold_path;
+
 use super::{ListIndex, Lists, Sizing, owner::Owner};
 use crate::{
     observe::{CpuCounters, CpuStats},
@@ -99,16 +101,19 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         if !self.enter(platform) {
             return None;
         }
-        let len = self.len(list);
-        if len == 0 {
+        let len = &self.lens[list.get()];
+        // In bytes, as it is kept: one less than nothing is no entry of a ring, so that one test will do.
+        let last = len.load(Ordering::Relaxed).wrapping_sub(1);
+        // SAFETY: the owner is inside until `leave`.
+        let frame = unsafe {
+            self.lists.with_mut(|lists| lists.ring(list).get(usize::from(last)).copied())
+        };
+        let Some(frame) = frame else {
+            cold_path();
             self.leave(platform);
             return None;
-        }
-        // SAFETY: the owner is inside until `leave`. A length never exceeds the size of a ring
-        // (`set_len` is only given how many entries were written), so `len - 1` is an entry.
-        let frame =
-            unsafe { self.lists.with_mut(|lists| *lists.ring(list).get_unchecked(len - 1)) };
-        self.set_len(list, len - 1);
+        };
+        len.store(last, Ordering::Relaxed);
         self.count_alloc(list);
         platform.cost(Cost::HotAlloc, 1);
         self.leave(platform);
@@ -130,6 +135,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         }
         let len = self.len(list);
         if !belongs() || len >= self.limit(list) {
+            cold_path();
             self.leave(platform);
             return false;
         }

@@ -250,13 +250,18 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
 
     /// Carries out moves, with one hold of the LRU lock of every node concerned.
     fn apply(&self, batch: &Batch) {
-        let node_of = |entry: &Entry| self.state.page_at(entry.slot).zone.node;
+        let node_of = |entry: &Entry| self.state.zone_at(entry.slot).node;
         let mut left = batch.entries().iter().fold(0u64, |nodes, e| nodes | 1 << node_of(e).get());
+        let alone = left.is_power_of_two();
         while left != 0 {
             let number = left.trailing_zeros() as usize;
             left &= left - 1;
             let node = &self.state.nodes[number];
-            let here = || batch.entries().iter().filter(|e| node_of(e).index() == number);
+            // Mostly all are of one node: then nobody asks again.
+            let here = || {
+                let all = batch.entries().iter();
+                all.filter(|entry| alone || node_of(entry).index() == number)
+            };
             node.bring(self.platform(), here().map(|entry| entry.slot));
             node.with_lists(self.platform(), |lists| {
                 here().for_each(|&entry| self.apply_one(lists, entry));

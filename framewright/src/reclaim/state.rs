@@ -55,9 +55,15 @@ impl<'m, P: Platform> LruState<'m, P> {
 
     /// The page in a slot of the planes.
     pub(super) fn page_at(&self, slot: u32) -> Page<'_, 'm, P> {
-        // Zones lie in the planes one after the other.
-        let at = self.zones.partition_point(|zone| zone.slots.end <= slot);
-        self.page_of(&self.zones[at], slot)
+        self.page_of(self.zone_at(slot), slot)
+    }
+
+    /// The zone of a slot of the planes.
+    #[inline]
+    pub(super) fn zone_at(&self, slot: u32) -> &'m ZoneShare {
+        // Zones lie in the planes one after the other. Few they are, and the first may have most.
+        let at = self.zones.iter().position(|zone| slot < zone.slots.end);
+        &self.zones[at.unwrap_or(self.zones.len())]
     }
 
     fn page_of<'s>(&'s self, zone: &'s ZoneShare, slot: u32) -> Page<'s, 'm, P> {

@@ -211,8 +211,21 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
+    #[inline(always)]
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
-        let frame = u32::try_from(pfn.get().checked_sub(self.base().get())?).ok()?;
+        // Asked of one zone after the other, of single frames most of the time: a look at the
+        // pageblock then says all.
+        let frame = pfn.get().wrapping_sub(self.base().get());
+        let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?.load(Ordering::Relaxed);
+        if order == Order::ZERO && of < ABSENT {
+            return Some(frame as u32);
+        }
+        self.locate_block(frame, order)
+    }
+
+    #[inline(never)]
+    fn locate_block(&self, frame: u64, order: Order) -> Option<u32> {
+        let frame = u32::try_from(frame).ok()?;
         let end = frame.checked_add(order.frames() as u32)?;
         self.has_all(frame, end).then_some(frame)
     }

@@ -87,7 +87,7 @@ fn new_table() -> Option<Pfn> {
 fn free_table(pfn: Pfn) {
     // SAFETY: the frame is a table that nobody else uses any more, and was a block of order 0.
     let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::ZERO) });
-    assert!(freed.is_ok(), "page table {pfn:?} is not a block");
+    assert!(freed.is_ok(), "page table {pfn} is not a block");
 }
 
 impl AddressSpace {

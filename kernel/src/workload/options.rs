@@ -1,6 +1,25 @@
 //! What the command line says about workloads.
 
+use core::fmt;
+
 use crate::{boot::CommandLine, exit::refuse};
+
+/// Words, of which one is taken.
+struct OneOf<'w>(&'w [&'static str]);
+
+impl fmt::Display for OneOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, word) in self.0.iter().enumerate() {
+            let before = match at {
+                0 => "",
+                _ if at + 1 == self.0.len() => " or ",
+                _ => ", ",
+            };
+            write!(f, "{before}{word}")?;
+        }
+        Ok(())
+    }
+}
 
 /// Options of workloads.
 pub(crate) struct Options<'c>(&'c CommandLine);
@@ -34,7 +53,7 @@ impl<'c> Options<'c> {
         let Some(value) = self.0.value(key) else { return words[0] };
         match words.into_iter().find(|&word| word == value) {
             Some(word) => word,
-            None => refuse(format_args!("{key}={value}: it takes one of {words:?}")),
+            None => refuse(format_args!("{key}={value}: it takes {}", OneOf(&words))),
         }
     }
 }

@@ -61,6 +61,7 @@ impl Spaces {
     /// machine, and in nanoseconds.
     fn on_all(&self, run: impl Fn(&Cpu, &'static AddressSpace, u64) + Sync) -> (u64, u64) {
         let (start, nanos) = (control::timestamp(), Clock::now());
+        control::mark_begin();
         let together = Rendezvous::new();
         cpu::run_on_all(&|cpu| {
             let (space, first) = self.of(cpu);
@@ -70,6 +71,7 @@ impl Spaces {
             together.meet();
             AddressSpace::unload();
         });
+        control::mark_end();
         (control::timestamp() - start, Clock::now() - nanos)
     }
 

@@ -1,0 +1,148 @@
+//! The machine below: modules, file systems, what the kernel counts, marks for a counter, the end.
+
+use std::{
+    arch::{asm, x86_64::_rdtsc},
+    ffi::CString,
+    fs::{self, File},
+    io::{self, Write, stdout},
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    ptr,
+};
+
+use crate::Failure;
+
+/// QEMU's `isa-debug-exit`, and what our own kernel writes there.
+const EXIT_PORT: u16 = 0xf4;
+const PASSED: u32 = 0x10;
+const FAILED: u32 = 0x11;
+/// QEMU's `isa-debugcon`: bytes for a file of the host's.
+const BYTE_PORT: u16 = 0xe9;
+
+/// Mounts what programs expect.
+pub(crate) fn set_up() -> Result<(), Failure> {
+    for (kind, at) in [("proc", "/proc"), ("devtmpfs", "/dev")] {
+        fs::create_dir_all(at)?;
+        mount(kind, Path::new(at), kind)?;
+    }
+    Ok(())
+}
+
+fn mount(what: &str, at: &Path, kind: &str) -> Result<(), Failure> {
+    let failed = |error| format!("cannot mount {what} at {}: {error}", at.display());
+    let [from, to, kind] = [what, at.to_str().unwrap_or_default(), kind].map(CString::new);
+    let (from, to, kind) = (from?, to?, kind?);
+    // SAFETY: all three are strings that end with a 0.
+    let done = unsafe { libc::mount(from.as_ptr(), to.as_ptr(), kind.as_ptr(), 0, ptr::null()) };
+    // What is mounted already will do.
+    let error = io::Error::last_os_error();
+    if done == 0 || error.raw_os_error() == Some(libc::EBUSY) {
+        return Ok(());
+    }
+    Err(failed(error).into())
+}
+
+/// Makes a RAM disk of the image that came along, and mounts it; where.
+pub(crate) fn mount_disk() -> Result<PathBuf, Failure> {
+    let image = fs::read("/disk.img")?;
+    let module = File::open("/brd.ko")?;
+    let options = CString::new(format!("rd_nr=1 rd_size={}", image.len() >> 10))?;
+    // SAFETY: a file, and a string that ends with a 0.
+    let loaded =
+        unsafe { libc::syscall(libc::SYS_finit_module, module.as_raw_fd(), options.as_ptr(), 0) };
+    if loaded != 0 {
+        return Err(format!("cannot load brd.ko: {}", io::Error::last_os_error()).into());
+    }
+    let disk = Path::new("/dev/ram0");
+    File::options().write(true).open(disk)?.write_all(&image)?;
+    let at = PathBuf::from("/disk");
+    fs::create_dir_all(&at)?;
+    mount("/dev/ram0", &at, "ext4")?;
+    Ok(at)
+}
+
+/// What the kernel counts.
+pub(crate) struct Counters {
+    /// Interrupts taken because another CPU wanted translations forgotten.
+    pub(crate) interrupts: u64,
+    /// Pages that reclaim has taken back.
+    pub(crate) reclaimed: u64,
+}
+
+impl Counters {
+    /// As they are now.
+    pub(crate) fn now() -> Result<Self, Failure> {
+        let interrupts = fs::read_to_string("/proc/interrupts")?;
+        let row = interrupts.lines().find_map(|line| line.trim_start().strip_prefix("TLB:"));
+        let row = row.ok_or("/proc/interrupts has no row TLB")?;
+        let stats = fs::read_to_string("/proc/vmstat")?;
+        let reclaimed = ["pgsteal_kswapd ", "pgsteal_direct "].into_iter().map(|name| {
+            stats.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap_or(0)
+        });
+        Ok(Self {
+            interrupts: row.split_whitespace().map_while(|word| word.parse::<u64>().ok()).sum(),
+            reclaimed: reclaimed.sum(),
+        })
+    }
+}
+
+/// The counter of cycles; under `-icount`, of instructions of the whole machine.
+pub(crate) fn timestamp() -> u64 {
+    // SAFETY: every x86-64 CPU has it.
+    unsafe { _rdtsc() }
+}
+
+/// Does nothing, but for `linux/counter`: what is executed from here on counts.
+#[inline(always)]
+pub(crate) fn mark_begin() {
+    // SAFETY: does nothing.
+    unsafe { asm!("nop dword ptr [rax + 0x46574b31]", options(nostack, preserves_flags)) };
+}
+
+/// Up to here.
+#[inline(always)]
+pub(crate) fn mark_end() {
+    // SAFETY: does nothing.
+    unsafe { asm!("nop dword ptr [rax + 0x46574b32]", options(nostack, preserves_flags)) };
+}
+
+/// Tells the host where the kernel's functions are: lines `ADDRESS NAME`.
+pub(crate) fn tell_symbols() -> Result<(), Failure> {
+    let all = fs::read_to_string("/proc/kallsyms")?;
+    let mut text = String::new();
+    for line in all.lines() {
+        let mut parts = line.split_whitespace();
+        if let (Some(at), Some("t" | "T" | "w" | "W"), Some(name)) =
+            (parts.next(), parts.next(), parts.next())
+        {
+            text.extend([at, " ", name, "\n"]);
+        }
+    }
+    // SAFETY: asks for the right to a port that nothing but the host's file is behind, and writes the
+    // bytes of a string there.
+    unsafe {
+        if libc::ioperm(BYTE_PORT.into(), 1, 1) != 0 {
+            return Err(io::Error::last_os_error().into());
+        }
+        asm!("rep outsb", in("dx") BYTE_PORT, inout("rsi") text.as_ptr() => _,
+             inout("rcx") text.len() => _, options(nostack, preserves_flags, readonly));
+    }
+    Ok(())
+}
+
+/// Ends the machine.
+pub(crate) fn end(passed: bool) -> ! {
+    // What is written last is to be on the line before there is none.
+    let _ = stdout().flush();
+    // SAFETY: whatever is left in the console's buffer goes out; then the port ends the machine, and if
+    // it does not, power is cut.
+    unsafe {
+        libc::tcdrain(1);
+        if libc::ioperm(EXIT_PORT.into(), 4, 1) == 0 {
+            let outcome = if passed { PASSED } else { FAILED };
+            asm!("out dx, eax", in("dx") EXIT_PORT, in("eax") outcome, options(nostack));
+        }
+        libc::reboot(libc::RB_POWER_OFF);
+    }
+    std::process::exit(i32::from(!passed))
+}

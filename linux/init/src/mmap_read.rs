@@ -1,0 +1,68 @@
+//! `mmap-read`: tasks map a file that is larger than memory, and read their part of it twice.
+//!
+//! The file consists of holes, in a file system on a RAM disk of two megabytes: nothing is read from
+//! anywhere, as in the benchmark, and nothing is written.
+
+use std::{fs::File, os::fd::AsRawFd};
+
+use crate::{
+    Failure, machine,
+    report::Report,
+    team::{self, Tasks},
+    words::Words,
+};
+
+const PAGE: usize = 4096;
+const PASSES: usize = 2;
+/// Pages of a task between two lines that say how far it is.
+const STRIDE: usize = 4096;
+
+/// Runs it.
+pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
+    let pages = words.number("pages")? as usize / team::cpus() * team::cpus();
+    let tasks = match words.value("readers") {
+        Some("threads") => Tasks::Threads,
+        _ => Tasks::Processes,
+    };
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(machine::mount_disk()?.join("holes"))?;
+    file.set_len((pages * PAGE) as u64)?;
+    // Threads share a mapping; processes map for themselves.
+    let of_all = team::map(pages * PAGE, libc::MAP_SHARED, file.as_raw_fd())? as usize;
+    let before = machine::Counters::now()?;
+    let share = pages / team::cpus();
+    team::run(tasks, |cpu, meeting| {
+        let own = || team::map(pages * PAGE, libc::MAP_SHARED, file.as_raw_fd());
+        let at = match tasks {
+            Tasks::Threads => of_all as *mut u8,
+            Tasks::Processes => own().expect("there is room in an address space"),
+        };
+        meeting.meet();
+        for pass in 0..PASSES {
+            for page in 0..share {
+                if cpu == 0 && page.is_multiple_of(STRIDE) {
+                    println!("progress {} {}", pass * share + page, PASSES * share);
+                }
+                // SAFETY: within the mapping; the file is as long as that.
+                unsafe { at.add((cpu * share + page) * PAGE).cast::<u64>().read_volatile() };
+            }
+        }
+        meeting.meet();
+    })?;
+    let after = machine::Counters::now()?;
+    let reclaimed = after.reclaimed - before.reclaimed;
+    let interrupts = after.interrupts - before.interrupts;
+    if reclaimed == 0 {
+        return Err("nothing was reclaimed".into());
+    }
+    let mut report = Report::new("mmap-read");
+    let each = interrupts as f64 / reclaimed as f64;
+    report.add("interrupts_per_reclaimed_page", each, "ratio", Some("lower"));
+    report.add("interrupts", interrupts as f64, "count", None);
+    report.add("reclaimed", reclaimed as f64, "count", None);
+    report.add("pages", (PASSES * pages) as f64, "count", None);
+    Ok(report)
+}

@@ -1,0 +1,82 @@
+//! `page-fault`: every task maps pages, touches them in ascending order, and unmaps them.
+
+use crate::{
+    Failure, machine,
+    report::Report,
+    team::{self, Meeting, Tasks},
+    words::Words,
+};
+
+const PAGE: usize = 4096;
+/// The first round, which makes lists grow, is not counted.
+const WARM_UP: u64 = 1;
+
+/// Instructions of all rounds that count.
+#[derive(Default)]
+struct Counted {
+    up: u64,
+    down: u64,
+}
+
+/// Runs it.
+pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
+    let (pages, rounds) = (words.number("pages")? as usize, words.number("rounds")?);
+    let tasks = match words.value("sharing") {
+        Some("shared") => Tasks::Threads,
+        _ => Tasks::Processes,
+    };
+    let counted = team::run(tasks, |cpu, meeting| {
+        let mut counted = Counted::default();
+        for round in 0..WARM_UP + rounds {
+            if cpu == 0 {
+                println!("progress {round} {}", WARM_UP + rounds);
+            }
+            let (up, down) = burst(pages, meeting, cpu == 0 && round >= WARM_UP);
+            if round >= WARM_UP {
+                counted.up += up;
+                counted.down += down;
+            }
+        }
+        counted
+    })?;
+    let all = (pages * team::cpus()) as u64 * rounds;
+    let mut report = Report::new("page-fault");
+    report.add("instructions_per_fault", counted.up as f64 / all as f64, "ratio", Some("lower"));
+    report.add("instructions_per_unmap", counted.down as f64 / all as f64, "ratio", Some("lower"));
+    report.add("pages", all as f64, "count", None);
+    Ok(report)
+}
+
+/// Up and down; instructions of each, as the machine counts them between meetings.
+fn burst(pages: usize, meeting: &Meeting, counts: bool) -> (u64, u64) {
+    meeting.meet();
+    let at = team::map(pages * PAGE, libc::MAP_PRIVATE, -1).expect("there is enough memory");
+    // SAFETY: what was just mapped.
+    unsafe { libc::madvise(at.cast(), pages * PAGE, libc::MADV_NOHUGEPAGE) };
+    let up = between(meeting, counts, || {
+        for page in 0..pages {
+            // SAFETY: within what was mapped above.
+            unsafe { at.add(page * PAGE).cast::<usize>().write_volatile(page) };
+        }
+    });
+    let down = between(meeting, counts, || {
+        // SAFETY: mapped above, and used no longer.
+        unsafe { libc::munmap(at.cast(), pages * PAGE) };
+    });
+    (up, down)
+}
+
+fn between(meeting: &Meeting, counts: bool, work: impl FnOnce()) -> u64 {
+    meeting.meet();
+    let start = machine::timestamp();
+    if counts {
+        machine::mark_begin();
+    }
+    meeting.meet();
+    work();
+    meeting.meet();
+    if counts {
+        machine::mark_end();
+    }
+    machine::timestamp() - start
+}

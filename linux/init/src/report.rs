@@ -1,0 +1,34 @@
+//! The result, as the line of JSON that our own kernel prints.
+
+use std::fmt;
+
+/// Figures of a run.
+pub(crate) struct Report {
+    workload: &'static str,
+    metrics: Vec<String>,
+}
+
+impl Report {
+    /// Without any figure.
+    pub(crate) fn new(workload: &'static str) -> Self {
+        Self { workload, metrics: Vec::new() }
+    }
+
+    /// Adds a figure that was taken once; `better`: `lower`, `higher`, or neither.
+    pub(crate) fn add(&mut self, name: &str, value: f64, unit: &str, better: Option<&str>) {
+        let better = better.map_or_else(|| "null".to_owned(), |better| format!(r#""{better}""#));
+        self.metrics.push(format!(
+            r#""{name}":{{"median":{value},"min":{value},"max":{value},"n":1,"unit":"{unit}","better":{better}}}"#
+        ));
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (version, metrics) = (env!("CARGO_PKG_VERSION"), self.metrics.join(","));
+        write!(f, r#"{{"framewright":"{version}","command":[],"workload":"{}","#, self.workload)?;
+        write!(f, r#""machine":"linux","seed":null,"runs":[{{"label":"linux","settings":{{}},"#)?;
+        write!(f, r#""metrics":{{{metrics}}},"series":{{}}}}],"published":[],"#)?;
+        write!(f, r#""verdict":{{"passed":true,"checks":[]}}}}"#)
+    }
+}
