@@ -88,7 +88,7 @@ impl Quest {
     pub(super) fn new() -> Self {
         Self {
             at: AtomicU64::new(Progress::START.to_bits()),
-            kept: [const { AtomicU32::new(NONE) }; Sources::MOST],
+            kept: core::array::from_fn(|_| AtomicU32::new(NONE)),
             marks: Deferral::new(),
         }
     }
