@@ -43,20 +43,20 @@ pub(crate) fn check_json(path: Option<&Path>, inputs: &[&Path]) -> Result<(), Fa
     path.map_or(Ok(()), |path| check_destination(path, inputs).map_err(Failure::bad_input))
 }
 
-/// As [`check_json`], for a report and a picture that are not to take each other's place, nor that
-/// of the machine's description.
+/// As [`check_json`], for a report and a picture, by its option's name, that are not to take each
+/// other's place, nor that of the machine's description.
 pub(crate) fn check_outputs(
     json: Option<&Path>,
-    svg: Option<&Path>,
+    (option, picture): (&str, Option<&Path>),
     machine: Option<&Path>,
 ) -> Result<(), Failure> {
     let inputs: Vec<&Path> = machine.into_iter().collect();
     check_json(json, &inputs)?;
-    check_json(svg, &inputs)?;
-    match (json, svg) {
-        (Some(json), Some(svg)) if is_same(json, svg) => {
+    check_json(picture, &inputs)?;
+    match (json, picture) {
+        (Some(json), Some(picture)) if is_same(json, picture) => {
             let path = json.display();
-            Err(Failure::BadInput(format!("--json and --svg are both to be '{path}'")))
+            Err(Failure::BadInput(format!("--json and {option} are both to be '{path}'")))
         }
         _ => Ok(()),
     }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args as ArgGroup, ValueEnum};
 
-use super::{JsonArgs, Machine, Memory, Settings};
+use super::{Machine, Memory, RunArgs, machine::simulated_machine};
 
 pub(crate) const EXAMPLES: &str = "\
-Builders compile while one thread asks for 95 % of memory in huge pages of 2 MiB, one every 125 ms, and
-keeps them until the pass ends: twice under load (success1, success2), and once when builders, trees
-and caches are gone (success3). `achievable` is what an oracle says that knows where everything is.
-The machine is simulated: figures of time are a model's, counts are what the code did. The same
+Builders compile while one thread asks for 95 % of memory in huge pages of 2 MiB, one every 125 ms, and \
+keeps them until the pass ends: twice under load (success1, success2), and once when builders, trees \
+and caches are gone (success3). `achievable` is what an oracle says that knows where everything is. \
+The machine is simulated: figures of time are a model's, counts are what the code did. The same \
 command gives the same bytes. The last CPU asks, and does the kernel's own work; builders have the others.
 
 Examples:
@@ -22,7 +22,8 @@ Examples:
       What one repair of 2013 is worth.
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
       Memory with both, a cell per pageblock.
-  framewright run high-alloc --memory 4GiB --machine uniform:8";
+  framewright run high-alloc --memory 4GiB --machine uniform:8
+      A larger machine; a minute or more, where the others take seconds.";
 
 /// What `run high-alloc` takes.
 #[derive(Debug, ArgGroup)]
@@ -31,29 +32,21 @@ pub(crate) struct HighAllocArgs {
     #[arg(long, value_enum, value_name = "FLAGS", default_value_t)]
     pub(crate) flags: Flags,
     /// uniform:N, a name that `framewright machines` lists, or FILE.toml
-    #[arg(long, default_value = "uniform:4")]
+    #[arg(long, default_value = "uniform:4", value_parser = simulated_machine)]
     pub(crate) machine: Machine,
     /// Memory of the machine, as in 4GiB
     #[arg(long, value_name = "SIZE", default_value = "1GiB", allow_hyphen_values = true)]
     pub(crate) memory: Memory,
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// As many seeds, from that one on
-    #[arg(long, value_name = "K", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) seeds: u16,
-    /// A look: a request every 25 ms, so a fifth of the load between two of them
-    #[arg(long)]
-    pub(crate) quick: bool,
     /// Draw memory into this file, a cell per pageblock: before, after, and over time
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) run: RunArgs,
 }
+
+/// What a look is here.
+pub(super) const QUICK: &str =
+    "A look: a request every 25 ms, so a fifth of the load between two of them";
 
 /// What a request may do.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -25,8 +25,9 @@ Examples:
       One bug, with 20 seeds.
   framewright hunt drain --bug none --schedule random --schedules 1000000
       One control, for longer.
-  framewright hunt unmap --bug early-mask --schedule random --seed 17 --schedules 1
-      One schedule: what a hunt prints looks like this.
+  framewright hunt unmap --bug early-mask --schedule random --seed 17
+      One hunt with a seed of your own, which ends the same way every time; with --schedules 1 and
+      the seed that it prints, the one schedule that finds the bug.
   framewright hunt list
       What there is to hunt.
 

@@ -120,6 +120,16 @@ impl fmt::Display for Machine {
     }
 }
 
+/// A machine for what runs on simulated ones alone: of others it is said why they will not do, and they
+/// are not proposed.
+pub(crate) fn simulated_machine(text: &str) -> Result<Machine, String> {
+    let other = text == "host" || ["host:", "qemu:"].iter().any(|kind| text.starts_with(kind));
+    if !other {
+        simulated(text)?;
+    }
+    text.parse()
+}
+
 /// The simulated machine that `text` names: `uniform:N`, a preset, or a file.
 pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
     simulated_or(text, &[])
@@ -229,6 +239,17 @@ mod tests {
             let error = simulated(text).unwrap_err();
             assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
         }
+    }
+
+    #[test]
+    fn who_needs_a_simulated_machine_is_proposed_no_other() {
+        let error = simulated_machine("hos").unwrap_err();
+        assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
+        assert!(matches!(simulated_machine("uniform:2"), Ok(Machine::Simulated(..))));
+        assert!(
+            matches!(simulated_machine("host:2"), Ok(Machine::Host(_))),
+            "refused with a reason"
+        );
     }
 
     #[test]

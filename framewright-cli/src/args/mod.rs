@@ -63,7 +63,8 @@ Exit codes: 0 fine, 1 a check failed, 2 bad input.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload on this machine's threads, or on a simulated machine
+    /// Run a workload: on this machine's threads, on a simulated machine, or in a kernel on an emulated
+    /// one
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Replay a recording of a real kernel's page allocations
@@ -103,7 +104,8 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Run {
     /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
-    #[command(after_help = workload::PAGE_FAULT_EXAMPLES)]
+    #[command(after_help = workload::PAGE_FAULT_EXAMPLES,
+              mut_arg("machine", |machine| machine.help(workload::PAGE_FAULT_MACHINE)))]
     PageFault(PageFaultArgs),
     /// Compilers that fork, fault, write and exit: what exits do to the lists of a CPU
     #[command(after_help = workload::KBUILD_EXAMPLES)]
@@ -112,14 +114,19 @@ pub(crate) enum Run {
     #[command(after_help = workload::SOCKET_PAIRS_EXAMPLES)]
     SocketPairs(WorkloadArgs),
     /// Sparse files of ten times the memory, mapped and read once (vm-scalability's lru-file-mmap-read)
-    #[command(after_help = paging::MMAP_READ_EXAMPLES)]
+    #[command(after_help = paging::MMAP_READ_EXAMPLES,
+              mut_arg("machine", |machine| machine.help(paging::MMAP_READ_MACHINE)),
+              mut_arg("memory", |memory| memory.help(paging::MMAP_READ_MEMORY)))]
     MmapRead(MmapReadArgs),
     /// A cache server: random reads and stores through one mapping larger than memory, for days
-    #[command(after_help = paging::CDN_EXAMPLES)]
+    #[command(after_help = paging::CDN_EXAMPLES,
+              mut_arg("machine", |machine| machine.value_parser(machine::simulated_machine)))]
     Cdn(CdnArgs),
     /// Huge pages asked of a machine that compiles, and of the same when it is idle (mmtests'
     /// stress-highalloc)
-    #[command(after_help = high_alloc::EXAMPLES)]
+    #[command(after_help = high_alloc::EXAMPLES,
+              mut_arg("seeds", |seeds| seeds.help("As many seeds, from that one on")),
+              mut_arg("quick", |quick| quick.help(high_alloc::QUICK)))]
     HighAlloc(HighAllocArgs),
     /// On a kernel: what CPUs have cached is reached before a flush, and never after
     #[command(after_help = qemu::EXAMPLES)]
@@ -197,9 +204,9 @@ A recording is ftrace or `perf script` text of the kmem events, plain or zstd. T
 at its start (NAME.before for NAME.txt or NAME.txt.zst) are used where they lie beside it.
 
 Examples:
-  framewright replay recordings/database.txt.zst
-  framewright replay recordings/database.txt.zst --set pcp.batch=31 --vs pcp.batch=127
-  framewright replay recordings/database.txt.zst --json database.json";
+  framewright replay recordings/sockets.txt.zst
+  framewright replay recordings/sockets.txt.zst --set pcp.batch=31 --vs pcp.batch=127
+  framewright replay recordings/sockets.txt.zst --json sockets.json";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ReplayArgs {

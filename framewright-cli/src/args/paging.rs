@@ -8,20 +8,32 @@ use super::{Machine, Memory, RunArgs};
 
 /// What stands before the examples of each.
 macro_rules! with_examples {
-    ($examples:literal) => {
+    ($where:literal, $examples:literal) => {
         concat!(
             "This workload touches more than there is memory for, so that reclaim has to find what \
-             can go, take it out of page tables, and make every CPU forget it. It runs on simulated \
-             machines: figures of time are a model's, counts are what the code did. The same command \
-             gives the same bytes.\n\n\
-             Memory is small here, so that a run takes seconds: what counts is how often it turns \
+             can go, take it out of page tables, and make every CPU forget it. ",
+            $where,
+            "\n\nMemory is small here, so that a run takes seconds: what counts is how often it turns \
              over.\n\nExamples:\n",
             $examples
         )
     };
 }
 
+/// Where it runs: not only where other workloads on pages of files do.
+pub(super) const MMAP_READ_MACHINE: &str = "\
+uniform:N, a name that `framewright machines` lists, or FILE.toml; host:N with N threads over real memory; \
+qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine";
+
+/// How much memory there is.
+pub(super) const MMAP_READ_MEMORY: &str = "\
+Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512 MiB; on \
+qemu it is a part of the machine]";
+
 pub(super) const MMAP_READ_EXAMPLES: &str = with_examples!(
+    "On a simulated machine figures of time are a model's, counts are what the code did, and the same \
+     command gives the same bytes. On host:N memory, files and interrupts are real, and on qemu:N page \
+     tables and interrupts are: no two runs are the same.",
     "  framewright run mmap-read --machine uniform:4 --set tlb.batching=off --vs tlb.batching=all
       Interrupts per reclaimed page, without and with batches.
   framewright run mmap-read --readers threads --machine uniform:8 --memory 512MiB
@@ -33,6 +45,8 @@ pub(super) const MMAP_READ_EXAMPLES: &str = with_examples!(
 );
 
 pub(super) const CDN_EXAMPLES: &str = with_examples!(
+    "The machine is simulated: figures of time are a model's, counts are what the code did. The same \
+     command gives the same bytes.",
     "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
       A cache server for a day: does it fade?"
 );
@@ -80,12 +94,10 @@ pub(crate) struct CdnArgs {
 /// What both take.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PagingArgs {
-    /// uniform:N, a name that `framewright machines` lists, or FILE.toml; mmap-read also on host:N,
-    /// with N threads over real memory
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml
     #[arg(long, default_value = "uniform:4")]
     pub(crate) machine: Machine,
-    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB; on a host 512
-    /// MiB]
+    /// Memory of the machine, as in 1GiB [default: 16 MiB per CPU, and at least 64 MiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = memory)]
     pub(crate) memory: Option<Memory>,
     /// Draw what happened over time into this file, as SVG

@@ -5,7 +5,7 @@ use clap::{Args as ArgGroup, ValueEnum};
 use super::{JsonArgs, Qemu, Settings};
 
 pub(crate) const EXAMPLES: &str = "\
-One CPU unmaps pages that all others have read. Before the flush they still read the frame; after it, when
+One CPU unmaps pages that all others have read. Before the flush they still read the frame; after it, when \
 the frame has another owner, no CPU reaches it. What is broken on purpose has to be found out: exit code 1.
 
 Examples:

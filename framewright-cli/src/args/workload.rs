@@ -46,6 +46,12 @@ pub(super) const SOCKET_PAIRS_EXAMPLES: &str = with_examples!(
       64 pairs on 128 simulated CPUs, with and without a rule of Linux 5.18 to 6.6."
 );
 
+/// Where it runs: here also in a kernel.
+pub(super) const PAGE_FAULT_MACHINE: &str = "\
+host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or FILE.toml; \
+uniform:A..B or uniform:A,B,... for machines of many sizes; qemu:CPUS[,MEMORY[,NODES]] for a kernel on \
+an emulated machine";
+
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PageFaultArgs {
     /// In which order frames are freed
@@ -60,8 +66,8 @@ pub(crate) struct PageFaultArgs {
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct WorkloadArgs {
-    /// host, host:N with N threads; qemu:CPUS[,MEMORY[,NODES]]; uniform:N, a name that `framewright machines` lists, or
-    /// FILE.toml; uniform:A..B or uniform:A,B,... for machines of many sizes
+    /// host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or FILE.toml;
+    /// uniform:A..B or uniform:A,B,... for machines of many sizes
     #[arg(long, default_value = "host")]
     pub(crate) machine: Machines,
     /// Memory to manage, as in 4GiB or 512M [default: on threads half as much again as the work

@@ -13,8 +13,8 @@ use crate::{output, print, progress::Progress};
 
 /// Runs it with every side's settings and every seed.
 pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
-    let (json, picture) = (args.json.path.as_deref(), args.picture.as_deref());
-    output::check_outputs(json, picture, args.machine.file())?;
+    let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
+    output::check_outputs(json, ("--picture", picture), args.machine.file())?;
     let Machine::Simulated(spec, _) = &args.machine else {
         return Err(Failure::bad_input(
             "high-alloc moves pages of programs: give it a simulated machine, as in --machine uniform:4",
@@ -27,18 +27,18 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
         },
         spec: Spec::clone(spec),
         frames: args.memory.frames(),
-        quick: args.quick,
+        quick: args.run.quick,
         watched: picture.is_some(),
     };
     refuse(&work)?;
-    let seeds: Vec<u64> =
-        (0..u64::from(args.seeds)).map(|more| args.seed.wrapping_add(more)).collect();
+    let seeds = args.run.all_seeds();
     let mut progress = Progress::new("high-alloc");
     let mut tell = |done, total| progress.update(done, total);
-    let result = work.run(&args.settings.sides(), &seeds, &mut tell).map_err(failure)?;
+    let result = work.run(&args.run.settings.sides(), &seeds, &mut tell).map_err(failure)?;
     drop(progress);
     let machine = spec.name().to_owned();
-    let report = report("high-alloc", machine, Some(args.seed), result.runs, result.checks);
+    let report =
+        report("high-alloc", machine, Some(args.run.first_seed()), result.runs, result.checks);
     output::save_json(json, &report)?;
     output::save_svg(picture, || result.picture.unwrap_or_default())?;
     output::print(&print::high_alloc(&report, &work, seeds.len(), output::style()))?;

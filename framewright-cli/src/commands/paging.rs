@@ -39,7 +39,7 @@ pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
 
 fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let (json, svg) = (args.run.json.path.as_deref(), args.svg.as_deref());
-    output::check_outputs(json, svg, args.machine.file())?;
+    output::check_outputs(json, ("--svg", svg), args.machine.file())?;
     let Machine::Simulated(spec, _) = &args.machine else {
         let name = work.name();
         return Err(Failure::BadInput(format!(

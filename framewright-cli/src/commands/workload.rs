@@ -50,7 +50,7 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         Machines::One(machine) => machine.file(),
         Machines::Uniform(_) => None,
     };
-    output::check_outputs(args.run.json.path.as_deref(), args.svg.as_deref(), machine)?;
+    output::check_outputs(args.run.json.path.as_deref(), ("--svg", args.svg.as_deref()), machine)?;
     if args.svg.is_some() && !matches!(args.machine, Machines::Uniform(_)) {
         return Err(Failure::bad_input(
             "--svg draws series: give it machines of many sizes, as in --machine uniform:1..512",

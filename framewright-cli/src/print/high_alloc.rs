@@ -13,8 +13,9 @@ use super::{FRAME_BYTES, workload};
 /// What it ran on and did, the table, the checks.
 pub(crate) fn high_alloc(report: &Report, work: &HighAlloc, seeds: usize, style: Style) -> String {
     let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("{seeds} seeds") };
+    let quick = if work.quick { "; --quick: a fifth of the load between requests" } else { "" };
     let mut text = format!(
-        "machine  {} (simulated): {} CPUs, {} MiB; {seeds}\n",
+        "machine  {} (simulated): {} CPUs, {} MiB; {seeds}{quick}\n",
         work.spec.name(),
         work.spec.cpus(),
         (work.frames * FRAME_BYTES) >> 20,

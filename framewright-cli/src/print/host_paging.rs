@@ -25,6 +25,7 @@ pub(crate) fn host_paging(
         common::rounds(report)
     );
     let files = match work.readers {
+        _ if *readers == 1 => "with a sparse file",
         Readers::Processes => "each with a sparse file and a region of its own",
         Readers::Threads => "all with one region and one sparse file",
     };

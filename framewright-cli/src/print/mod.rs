@@ -42,3 +42,47 @@ fn bold(text: &str, style: Style) -> String {
     };
     format!("{bold}{text}{bold:#}")
 }
+
+/// Characters of a line, where a result is much to read.
+const WIDTH: usize = 120;
+
+/// One paragraph, in lines that are no longer than that where words allow it; all but the first begin
+/// with two blanks.
+fn paragraph(text: &str) -> String {
+    let mut lines = String::new();
+    let mut width = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            lines.push_str("\n  ");
+            width = 2;
+        } else if !lines.is_empty() {
+            lines.push(' ');
+            width += 1;
+        }
+        lines.push_str(word);
+        width += length;
+    }
+    lines.push('\n');
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_keep_their_words_and_fit() {
+        let text = format!("name  holds: {}", "some words ".repeat(40).trim_end());
+        let wrapped = paragraph(&text);
+        assert!(wrapped.lines().count() > 3 && wrapped.starts_with("name  holds: some"));
+        assert!(wrapped.lines().all(|line| line.chars().count() <= WIDTH), "{wrapped}");
+        assert!(
+            wrapped
+                .lines()
+                .skip(1)
+                .all(|line| line.starts_with("  some") || line.starts_with("  words"))
+        );
+        assert_eq!(wrapped.replace("\n  ", " ").trim_end(), text);
+    }
+}

@@ -13,6 +13,7 @@ const COMMANDS: &[&[&str]] = &[
     &["run", "mmap-read"],
     &["run", "cdn"],
     &["run", "high-alloc"],
+    &["run", "tlb-proof"],
     &["run", "alloc-micro"],
     &["run", "large-memory"],
     &["replay"],
@@ -27,6 +28,13 @@ fn help(command: &[&str]) -> String {
     stdout_of(&[command, &["--help"]].concat())
 }
 
+/// The same on a terminal that is so wide.
+fn help_within(command: &[&str], columns: usize) -> String {
+    let mut program = framewright(&[command, &["--help"]].concat());
+    let output = program.env("COLUMNS", columns.to_string()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn every_command_has_help() {
     for &command in COMMANDS {
@@ -39,15 +47,15 @@ fn every_command_has_help() {
 /// Text that has line ends of its own is wrapped again where those do not suit the terminal.
 #[test]
 fn paragraphs_are_wrapped_once() {
-    let is_prose = |line: &str| line.starts_with(|first: char| first.is_ascii_uppercase());
-    for &command in COMMANDS {
-        let text = help(command);
+    let is_prose = |line: &str| line.starts_with(|first: char| first.is_ascii_alphabetic());
+    for (&command, columns) in COMMANDS.iter().flat_map(|command| [(command, 100), (command, 80)]) {
+        let text = help_within(command, columns);
         let lines: Vec<&str> = text.lines().collect();
         for pair in lines.windows(2) {
             let [line, next] = [pair[0], pair[1]];
             let first = next.split(' ').next().unwrap_or_default();
-            let goes_on = is_prose(line) && !next.is_empty() && !next.starts_with(' ');
-            let fits = line.chars().count() + 1 + first.chars().count() <= 100;
+            let goes_on = is_prose(line) && is_prose(next) && !line.ends_with(':');
+            let fits = line.chars().count() + 1 + first.chars().count() <= columns;
             assert!(!(goes_on && fits), "{command:?}: '{line}' has room for '{first}'");
         }
     }
@@ -55,7 +63,9 @@ fn paragraphs_are_wrapped_once() {
 
 #[test]
 fn examples_are_of_the_command_itself() {
-    for workload in ["page-fault", "kbuild", "socket-pairs", "mmap-read", "cdn", "high-alloc"] {
+    for workload in
+        ["page-fault", "kbuild", "socket-pairs", "mmap-read", "cdn", "high-alloc", "tlb-proof"]
+    {
         let text = help(&["run", workload]);
         let examples: Vec<_> =
             text.lines().filter(|line| line.starts_with("  framewright")).collect();
@@ -82,6 +92,33 @@ fn every_example_is_understood() {
         let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
         args.insert(end, "--help");
         framewright(&args).assert().success();
+    }
+}
+
+#[test]
+fn files_in_examples_are_there() {
+    let tree = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for command in [&["replay"][..], &[]] {
+        let text = help(command);
+        let words = text.split_whitespace();
+        let files: Vec<&str> = words.filter(|word| word.starts_with("recordings/")).collect();
+        assert!(!files.is_empty(), "{text}");
+        assert!(files.iter().all(|file| tree.join(file).is_file()), "{files:?}");
+    }
+}
+
+#[test]
+fn only_machines_that_will_do_are_named() {
+    for (workload, is_there, is_not) in [
+        ("mmap-read", &["host:N", "qemu:CPUS"][..], &[][..]),
+        ("page-fault", &["host:N", "qemu:CPUS"], &[]),
+        ("kbuild", &["host:N"], &["qemu:"]),
+        ("cdn", &["uniform:N"], &["host", "qemu"]),
+        ("high-alloc", &["uniform:N"], &["host:", "qemu"]),
+    ] {
+        let text = help(&["run", workload]);
+        assert!(is_there.iter().all(|word| text.contains(word)), "{workload}: {text}");
+        assert!(!is_not.iter().any(|word| text.contains(word)), "{workload}: {text}");
     }
 }
 

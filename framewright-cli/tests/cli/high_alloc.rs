@@ -66,3 +66,17 @@ fn what_cannot_be_is_refused() {
         framewright(&args).assert().code(2).stdout("").stderr(predicate::str::contains(hint));
     }
 }
+
+#[test]
+fn a_report_and_a_picture_do_not_take_each_others_place() {
+    let folder = tempfile::tempdir().unwrap();
+    framewright(&["run", "high-alloc", "--json", "same", "--picture", "./same"])
+        .current_dir(folder.path())
+        .assert()
+        .code(2)
+        .stderr(predicates::str::contains("--json and --picture are both to be 'same'"));
+    framewright(&["run", "high-alloc", "--machine", "hos"])
+        .assert()
+        .code(2)
+        .stderr(predicates::str::contains("host").not());
+}

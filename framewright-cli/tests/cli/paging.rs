@@ -73,7 +73,7 @@ fn threads_read_real_files_from_real_memory() {
     let text = stdout_of(&[&args[..], &sides, &json].concat());
     for expected in [
         "host:1, 16 MiB of memory for each side; medians of 2 rounds",
-        "1 thread of this process, each with a sparse file",
+        "1 thread of this process, with a sparse file;",
         "pages are given up by",
         "contents  holds",
         "invariants  holds",

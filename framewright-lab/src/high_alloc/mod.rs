@@ -58,7 +58,7 @@ use std::sync::{
 use framewright_sim::machine::Spec;
 
 use crate::{
-    report::{Check, Run},
+    report::{Check, Run, each_run},
     simulated::SimulationError,
     workloads::Side,
 };
@@ -157,9 +157,9 @@ impl HighAlloc {
                     name: "invariants".to_owned(),
                     passed: true,
                     detail: format!(
-                        "after each of {} runs nothing is claimed or isolated, and all frames are \
+                        "after {} nothing is claimed or isolated, and all frames are \
                          where the kernel around the library thinks they are",
-                        jobs.len()
+                        each_run(jobs.len() as u64)
                     ),
                 },
                 Check {

@@ -11,7 +11,7 @@ use framewright_sim::{
     engine::{Cpu, Machine, Options, Program as OnCpu, WaitQueue},
     file::FileCosts,
     platform::{Books, LentRelief, Settings, Simulated},
-    process::{Costs, Mmu, Process, Shooter},
+    process::{Mmu, Process, Shooter},
 };
 
 use super::{
@@ -62,7 +62,7 @@ pub(super) fn run(work: &HighAlloc, side: &Side, seed: u64) -> Result<Outcome, S
     let mut files = Files::default();
     let trees: Vec<Tree> = (0..builders).map(|_| Tree::new(&mut files, &mut random)).collect();
     let flush = files.create(nodes.frames() as u32);
-    let mmu = Mmu::measuring(spec.cpus(), costs(spec.costs()));
+    let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
     let program = |_| Program { process: Process::new(&mmu), pages: RefCell::default() };
     let state = State {
         frames: Frames::new(nodes.frames()),
@@ -110,17 +110,6 @@ pub(super) fn run(work: &HighAlloc, side: &Side, seed: u64) -> Result<Outcome, S
     match play.wrong() {
         None => Ok(play.outcome.take()),
         Some(what) => Err(SimulationError::Books { contender: side.label.clone(), seed, what }),
-    }
-}
-
-/// What the units of the machine take.
-fn costs(costs: &framewright_sim::machine::Costs) -> Costs {
-    Costs {
-        fault: costs.fault.service,
-        unmap_page: costs.fault.unmap,
-        flush_page: costs.tlb.invalidate_page,
-        flush_space: costs.tlb.flush_all,
-        ..Costs::default()
     }
 }
 

@@ -2,73 +2,50 @@
 
 use super::moment::Interval;
 use crate::{
-    report::{Better, Metric, Run, Sides, Unit},
+    report::{
+        Run, Sides, Unit,
+        figure::{Figure, metrics, ratio},
+    },
     workloads::Side,
 };
 
-/// A metric, and how it follows from a round.
-struct Figure {
-    name: &'static str,
-    unit: Unit,
-    better: Option<Better>,
-    of: fn(&Interval) -> Option<f64>,
-}
-
 /// All of them, in the order in which they are shown. Those of time are of one round.
-const FIGURES: &[Figure] = &[
-    lower("shootdowns_per_evicted_page", Unit::Ratio, |i| {
+const FIGURES: &[Figure<Interval>] = &[
+    Figure::lower("shootdowns_per_evicted_page", Unit::Ratio, |i| {
         Some(ratio(i.shootdowns.or(i.ipis)?, i.evicted))
     }),
-    lower("ns_per_evicted_page", Unit::Nanos, |i| Some(ratio(i.call_nanos, i.evicted))),
-    lower("ipis_per_reclaimed_page", Unit::Ratio, |i| Some(ratio(i.ipis?, i.stolen.iter().sum()))),
-    higher("unmaps_per_flush", Unit::Ratio, |i| Some(ratio(i.unmapped, i.flushes))),
-    lower("unflushed_frames_max", Unit::Frames, |i| Some(i.unflushed as f64)),
-    lower("elapsed_s", Unit::Seconds, |i| Some(i.seconds)),
-    lower("system_time_s", Unit::Seconds, |i| Some(i.system)),
-    higher("pages_per_s", Unit::PerSecond, |i| Some(i.pages as f64 / i.seconds)),
-    lower("scans_per_reclaimed_page", Unit::Ratio, |i| {
+    Figure::lower("ns_per_evicted_page", Unit::Nanos, |i| Some(ratio(i.call_nanos, i.evicted))),
+    Figure::lower("ipis_per_reclaimed_page", Unit::Ratio, |i| {
+        Some(ratio(i.ipis?, i.stolen.iter().sum()))
+    }),
+    Figure::higher("unmaps_per_flush", Unit::Ratio, |i| Some(ratio(i.unmapped, i.flushes))),
+    Figure::lower("unflushed_frames_max", Unit::Frames, |i| Some(i.unflushed as f64)),
+    Figure::lower("elapsed_s", Unit::Seconds, |i| Some(i.seconds)),
+    Figure::lower("system_time_s", Unit::Seconds, |i| Some(i.system)),
+    Figure::higher("pages_per_s", Unit::PerSecond, |i| Some(i.pages as f64 / i.seconds)),
+    Figure::lower("scans_per_reclaimed_page", Unit::Ratio, |i| {
         Some(ratio(i.scanned, i.stolen.iter().sum()))
     }),
-    known("kswapd_pct", Unit::Percent, |i| Some(100.0 * ratio(i.stolen[0], i.stolen.iter().sum()))),
-    known("pages", Unit::Count, |i| Some(i.pages as f64)),
-    known("misses", Unit::Count, |i| Some(i.misses as f64)),
-    known("evicted", Unit::Count, |i| Some(i.evicted as f64)),
-    known("rescued", Unit::Count, |i| Some(i.rescued as f64)),
-    known("flushes", Unit::Count, |i| Some(i.flushes as f64)),
-    known("calls", Unit::Count, |i| Some(i.calls as f64)),
-    known("shootdowns", Unit::Count, |i| Some(i.shootdowns.or(i.ipis)? as f64)),
-    known("ipis", Unit::Count, |i| Some(i.ipis? as f64)),
-    known("allocstall", Unit::Count, |i| Some(i.stalls as f64)),
+    Figure::known("kswapd_pct", Unit::Percent, |i| {
+        Some(100.0 * ratio(i.stolen[0], i.stolen.iter().sum()))
+    }),
+    Figure::known("pages", Unit::Count, |i| Some(i.pages as f64)),
+    Figure::known("misses", Unit::Count, |i| Some(i.misses as f64)),
+    Figure::known("evicted", Unit::Count, |i| Some(i.evicted as f64)),
+    Figure::known("rescued", Unit::Count, |i| Some(i.rescued as f64)),
+    Figure::known("flushes", Unit::Count, |i| Some(i.flushes as f64)),
+    Figure::known("calls", Unit::Count, |i| Some(i.calls as f64)),
+    Figure::known("shootdowns", Unit::Count, |i| Some(i.shootdowns.or(i.ipis)? as f64)),
+    Figure::known("ipis", Unit::Count, |i| Some(i.ipis? as f64)),
+    Figure::known("allocstall", Unit::Count, |i| Some(i.stalls as f64)),
 ];
-
-const fn higher(name: &'static str, unit: Unit, of: fn(&Interval) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: Some(Better::Higher), of }
-}
-
-const fn lower(name: &'static str, unit: Unit, of: fn(&Interval) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: Some(Better::Lower), of }
-}
-
-const fn known(name: &'static str, unit: Unit, of: fn(&Interval) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: None, of }
-}
-
-/// 0 of 0 is 0: what never happened.
-fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
 
 /// The figures of one side: medians over its rounds.
 pub(super) fn run_of(side: &Side, rounds: &[Interval]) -> Run {
-    let metric = |figure: &Figure| {
-        let values: Option<Vec<f64>> = rounds.iter().map(figure.of).collect();
-        let metric = Metric::of_rounds(&values?, figure.unit, figure.better)?;
-        Some((figure.name.to_owned(), metric))
-    };
     Run {
         label: side.label.clone(),
         settings: side.settings.clone(),
-        metrics: FIGURES.iter().filter_map(metric).collect(),
+        metrics: metrics(FIGURES, rounds),
         ..Run::default()
     }
 }
@@ -76,8 +53,8 @@ pub(super) fn run_of(side: &Side, rounds: &[Interval]) -> Run {
 /// A figure of two sides whose rounds took turns.
 pub(super) fn sides(before: &[Interval], after: &[Interval], name: &str) -> Option<Sides> {
     let figure = FIGURES.iter().find(|figure| figure.name == name)?;
-    let values = |rounds: &[Interval]| rounds.iter().map(figure.of).collect::<Option<Vec<f64>>>();
-    Sides::paired(&values(before)?, &values(after)?, figure.unit, figure.better)
+    let (before, after) = (figure.values(before)?, figure.values(after)?);
+    Sides::paired(&before, &after, figure.unit, figure.better)
 }
 
 #[cfg(test)]

@@ -5,70 +5,54 @@ use super::{
     outcome::Outcome,
 };
 use crate::{
-    report::{Better, Metric, Point, Run, Unit},
+    report::{
+        Point, Run, Unit,
+        figure::{Figure, metrics, ratio},
+    },
     workloads::Side,
 };
 
-/// A metric, and how it follows from an outcome.
-struct Figure {
-    name: &'static str,
-    unit: Unit,
-    better: Option<Better>,
-    of: fn(&Outcome) -> Option<f64>,
-}
-
 /// All of them, in the order in which they are shown.
-const FIGURES: &[Figure] = &[
-    lower("elapsed_s", Unit::Seconds, |o| Some(o.elapsed)),
-    lower("system_time_s", Unit::Seconds, |o| Some(o.system)),
-    higher("pages_per_s", Unit::PerSecond, |o| Some(o.pages as f64 / o.elapsed)),
-    lower("ipis_per_reclaimed_page", Unit::Ratio, |o| Some(ratio(o.interrupts, o.reclaimed))),
-    lower("ipis_per_s", Unit::PerSecond, |o| Some(o.interrupts as f64 / o.elapsed)),
-    higher("unmaps_per_flush", Unit::Ratio, |o| Some(ratio(o.unmapped, o.flushes))),
-    lower("unflushed_frames_max", Unit::Frames, |o| Some(o.unflushed as f64)),
-    lower("stall_max_ns", Unit::Nanos, |o| Some(o.stall)),
-    higher("last_hour_pct_of_best", Unit::Percent, last_hour),
-    lower("flush_and_lock_pct", Unit::Percent, |o| {
+const FIGURES: &[Figure<Outcome>] = &[
+    Figure::lower("elapsed_s", Unit::Seconds, |o| Some(o.elapsed)),
+    Figure::lower("system_time_s", Unit::Seconds, |o| Some(o.system)),
+    Figure::higher("pages_per_s", Unit::PerSecond, |o| Some(o.pages as f64 / o.elapsed)),
+    Figure::lower("ipis_per_reclaimed_page", Unit::Ratio, |o| {
+        Some(ratio(o.interrupts, o.reclaimed))
+    }),
+    Figure::lower("ipis_per_s", Unit::PerSecond, |o| Some(o.interrupts as f64 / o.elapsed)),
+    Figure::higher("unmaps_per_flush", Unit::Ratio, |o| Some(ratio(o.unmapped, o.flushes))),
+    Figure::lower("unflushed_frames_max", Unit::Frames, |o| Some(o.unflushed as f64)),
+    Figure::lower("stall_max_ns", Unit::Nanos, |o| Some(o.stall)),
+    Figure::higher("last_hour_pct_of_best", Unit::Percent, last_hour),
+    Figure::lower("flush_and_lock_pct", Unit::Percent, |o| {
         let locks = o.zone_lock_cycles + o.lru_lock_cycles;
         Some(100.0 * ratio(o.flush_cycles + locks, o.busy_cycles))
     }),
-    lower("flush_pct", Unit::Percent, |o| Some(100.0 * ratio(o.flush_cycles, o.busy_cycles))),
-    lower("zone_lock_pct", Unit::Percent, |o| {
+    Figure::lower("flush_pct", Unit::Percent, |o| {
+        Some(100.0 * ratio(o.flush_cycles, o.busy_cycles))
+    }),
+    Figure::lower("zone_lock_pct", Unit::Percent, |o| {
         Some(100.0 * ratio(o.zone_lock_cycles, o.busy_cycles))
     }),
-    lower("lru_lock_pct", Unit::Percent, |o| Some(100.0 * ratio(o.lru_lock_cycles, o.busy_cycles))),
-    lower("scans_per_reclaimed_page", Unit::Ratio, |o| Some(ratio(o.scanned, o.reclaimed))),
-    known("kswapd_pct", Unit::Percent, |o| Some(100.0 * ratio(o.by_kswapd, o.reclaimed))),
-    known("pages_per_fault", Unit::Ratio, |o| Some(ratio(o.mapped, o.faults))),
-    known("pages", Unit::Count, |o| Some(o.pages as f64)),
-    known("pgscan", Unit::Count, |o| Some(o.scanned as f64)),
-    known("pgsteal", Unit::Count, |o| Some(o.reclaimed as f64)),
-    known("allocstall", Unit::Count, |o| Some(o.direct as f64)),
-    known("workingset_refault_file", Unit::Count, |o| Some(o.refaults as f64)),
-    known("unmaps", Unit::Count, |o| Some(o.unmapped as f64)),
-    known("nr_tlb_remote_flush", Unit::Count, |o| Some(o.flushes as f64)),
-    known("ipis", Unit::Count, |o| Some(o.interrupts as f64)),
-    known("ipis_coalesced", Unit::Count, |o| Some(o.coalesced as f64)),
-    known("pages_written", Unit::Count, |o| Some(o.written as f64)),
-    known("faults", Unit::Count, |o| Some(o.faults as f64)),
+    Figure::lower("lru_lock_pct", Unit::Percent, |o| {
+        Some(100.0 * ratio(o.lru_lock_cycles, o.busy_cycles))
+    }),
+    Figure::lower("scans_per_reclaimed_page", Unit::Ratio, |o| Some(ratio(o.scanned, o.reclaimed))),
+    Figure::known("kswapd_pct", Unit::Percent, |o| Some(100.0 * ratio(o.by_kswapd, o.reclaimed))),
+    Figure::known("pages_per_fault", Unit::Ratio, |o| Some(ratio(o.mapped, o.faults))),
+    Figure::known("pages", Unit::Count, |o| Some(o.pages as f64)),
+    Figure::known("pgscan", Unit::Count, |o| Some(o.scanned as f64)),
+    Figure::known("pgsteal", Unit::Count, |o| Some(o.reclaimed as f64)),
+    Figure::known("allocstall", Unit::Count, |o| Some(o.direct as f64)),
+    Figure::known("workingset_refault_file", Unit::Count, |o| Some(o.refaults as f64)),
+    Figure::known("unmaps", Unit::Count, |o| Some(o.unmapped as f64)),
+    Figure::known("nr_tlb_remote_flush", Unit::Count, |o| Some(o.flushes as f64)),
+    Figure::known("ipis", Unit::Count, |o| Some(o.interrupts as f64)),
+    Figure::known("ipis_coalesced", Unit::Count, |o| Some(o.coalesced as f64)),
+    Figure::known("pages_written", Unit::Count, |o| Some(o.written as f64)),
+    Figure::known("faults", Unit::Count, |o| Some(o.faults as f64)),
 ];
-
-const fn higher(name: &'static str, unit: Unit, of: fn(&Outcome) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: Some(Better::Higher), of }
-}
-
-const fn lower(name: &'static str, unit: Unit, of: fn(&Outcome) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: Some(Better::Lower), of }
-}
-
-const fn known(name: &'static str, unit: Unit, of: fn(&Outcome) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: None, of }
-}
-
-/// 0 of 0 is 0: what never happened.
-fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
 
 /// Throughput of the last hour, in percent of the best one's. The first, in which memory fills, does
 /// not count; and there is nothing to say of less than a day, or of what comes to an end by itself.
@@ -92,15 +76,10 @@ fn speeds(outcome: &Outcome) -> Vec<f64> {
 
 /// The figures of one side: medians over its outcomes, and the series of the first.
 pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
-    let metric = |figure: &Figure| {
-        let values: Option<Vec<f64>> = outcomes.iter().map(figure.of).collect();
-        let metric = Metric::of_rounds(&values?, figure.unit, figure.better)?;
-        Some((figure.name.to_owned(), metric))
-    };
     let mut run = Run {
         label: side.label.clone(),
         settings: side.settings.clone(),
-        metrics: FIGURES.iter().filter_map(metric).collect(),
+        metrics: metrics(FIGURES, outcomes),
         ..Run::default()
     };
     if let Some(outcome) = outcomes.first() {

@@ -27,7 +27,7 @@ mod tests;
 use framewright_sim::machine::Spec;
 
 use crate::{
-    report::{Check, Run},
+    report::{Check, Run, each_run},
     simulated::SimulationError,
     workloads::{Side, cdn::Cdn, mmap_read::MmapRead},
 };
@@ -105,8 +105,9 @@ impl Paging {
                 name: "invariants".to_owned(),
                 passed: true,
                 detail: format!(
-                    "after each of {total} runs nothing is isolated or unflushed, all frames are \
-                     free, and the books agree"
+                    "after {} nothing is isolated or unflushed, all frames are free, and the books \
+                     agree",
+                    each_run(total)
                 ),
             }],
         })

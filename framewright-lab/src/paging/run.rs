@@ -9,7 +9,7 @@ use framewright_sim::{
     engine::{Failure, LockClass, Machine, Options, Program},
     file::{AreaId, FileCosts, FileSpec, Keep, PageCache, Parts, StoreSpec},
     platform::{Books, LentRelief, Settings, Simulated},
-    process::{AddressSpace, Costs, Mmu},
+    process::{AddressSpace, Mmu},
 };
 
 use super::{
@@ -52,7 +52,7 @@ pub(super) fn run(
     let relief = LentRelief::default();
     let platform = Simulated::new(&machine, settings).with_relief(&relief);
     let memory = Memory::new(platform, &config, books.as_mut()).map_err(|error| refused(&error))?;
-    let mmu = Mmu::measuring(spec.cpus(), costs(spec.costs()));
+    let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
     let frames = u32::try_from(nodes.frames()).map_err(|_| refused(&"it is too large"))?;
     let (cache, areas) = cache(paging, &mmu, &machine, frames);
     let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
@@ -66,17 +66,6 @@ pub(super) fn run(
     match wrong(&memory) {
         None => Ok(outcome),
         Some(what) => Err(SimulationError::Books { contender: side.label.clone(), seed, what }),
-    }
-}
-
-/// What the units of the machine take.
-fn costs(costs: &framewright_sim::machine::Costs) -> Costs {
-    Costs {
-        fault: costs.fault.service,
-        unmap_page: costs.fault.unmap,
-        flush_page: costs.tlb.invalidate_page,
-        flush_space: costs.tlb.flush_all,
-        ..Costs::default()
     }
 }
 

@@ -48,6 +48,24 @@ fn every_page_is_read_and_batches_save_interrupts() {
 }
 
 #[test]
+fn no_more_is_unflushed_than_a_200th_of_memory_whatever_is_under_way() {
+    // 16 CPUs that reclaim 64 pages at a time could have 1024 under way.
+    let paging = mmap_read(Readers::Processes, 16, 640);
+    let result = run(&paging, &[FlushBatching::Lazy], 1);
+    let (unflushed, most) = (median(&result.runs[0], "unflushed_frames_max"), paging.frames / 200);
+    assert!((64.0..=most as f64).contains(&unflushed), "{unflushed} of {most}");
+}
+
+#[test]
+fn batches_smaller_than_what_reclaim_takes_at_a_time_are_batches() {
+    let mut side = side(FlushBatching::All);
+    side.tuning.tlb.batch = framewright::tuning::Auto::Fixed(16);
+    let result = mmap_read(Readers::Processes, 4, 64).run(&[side], &[1], &mut |_, _| {}).unwrap();
+    let per_flush = median(&result.runs[0], "unmaps_per_flush");
+    assert!(per_flush > 12.0, "{per_flush} pages are unmapped for each flush");
+}
+
+#[test]
 fn equal_runs_are_equal_and_other_seeds_are_not() {
     let paging = mmap_read(Readers::Processes, 2, 32);
     let lazy = [FlushBatching::Lazy];

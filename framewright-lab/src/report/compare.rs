@@ -94,8 +94,10 @@ pub fn gain_percent(new: f64, base: f64, better: Better) -> Option<f64> {
 fn value(metric: &Metric) -> String {
     let sign = if metric.unit == Unit::Percent { "%" } else { "" };
     let decimals = match metric.unit {
-        // An average of counts.
-        Unit::Count if metric.median.fract() != 0.0 => 2,
+        // An average of counts; of many, halves say nothing.
+        Unit::Count if metric.median.fract() != 0.0 && metric.median.abs() < 100.0 => 2,
+        // Nor do hundredths of what is a microsecond or more.
+        Unit::Nanos if metric.median.abs() >= 1000.0 || metric.median.fract() == 0.0 => 0,
         unit => unit.decimals(),
     };
     format!("{}{sign}", decimal(metric.median, decimals))

@@ -8,6 +8,7 @@
 //! |---------------|-----------------------------------------------------------|
 //! | `model`       | [`Report`], [`Run`], [`Metric`]: plain data               |
 //! | `published`   | [`Row`]: a figure of others, and ours beside it           |
+//! | `figure`      | metrics, and how they follow from what was counted        |
 //! | `file`        | a report into a file: whole or not at all                 |
 //! | `destination` | what a path stands for: a file, a device, our own output  |
 //! | `number`      | numbers as people read them                               |
@@ -20,6 +21,7 @@
 
 mod compare;
 mod destination;
+pub(crate) mod figure;
 mod file;
 mod model;
 mod number;
@@ -30,7 +32,7 @@ mod table;
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use file::{ReportError, check_destination, replaces, write_json, write_text};
 pub use model::{Better, Check, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
-pub use number::decimal;
+pub use number::{decimal, each_run};
 pub use published::{
     Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_percent,
 };

@@ -9,6 +9,11 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     }
 }
 
+/// "the run", or "each of 3 runs".
+pub fn each_run(runs: u64) -> String {
+    if runs == 1 { "the run".to_owned() } else { format!("each of {runs} runs") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

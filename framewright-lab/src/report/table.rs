@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, presets};
 
 /// Whether a table may use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,22 @@ impl Table {
             }
         }
         Self { inner }
+    }
+
+    /// Has no line longer than `width`, as long as that can be had by having cells of these columns go
+    /// on below.
+    #[must_use]
+    pub fn within(mut self, width: usize, words: &[usize]) -> Self {
+        let width = u16::try_from(width).unwrap_or(u16::MAX);
+        for (index, column) in self.inner.column_iter_mut().enumerate() {
+            if !words.contains(&index) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        self.inner
+            .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+            .set_width(width);
+        self
     }
 
     /// Has the words in column number `column` begin at its left; those of the first do anyway.

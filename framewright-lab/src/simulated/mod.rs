@@ -41,7 +41,7 @@ use framewright_sim::{engine::Failure, machine::Spec};
 use thiserror::Error;
 
 use crate::{
-    report::{Check, Run},
+    report::{Check, Run, each_run},
     workloads::{Window, Workload, run_of},
 };
 
@@ -209,7 +209,8 @@ impl Simulation {
                 name: "invariants".to_owned(),
                 passed: true,
                 detail: format!(
-                    "after each of {total} runs all frames are free, and the books agree"
+                    "after {} all frames are free, and the books agree",
+                    each_run(total)
                 ),
             }],
         })

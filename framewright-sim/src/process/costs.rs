@@ -1,5 +1,7 @@
 //! What the processor and the kernel around the library take for a process.
 
+use crate::machine;
+
 /// Cycles of what a process does. Interrupts, locks and clearing frames are charged elsewhere: by
 /// the engine and by the platform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +19,19 @@ pub struct Costs {
     pub flush_space: u64,
     /// Loading another address space.
     pub switch: u64,
+}
+
+impl From<&machine::Costs> for Costs {
+    /// What the machine says; the rest is as guessed.
+    fn from(costs: &machine::Costs) -> Self {
+        Self {
+            fault: costs.fault.service,
+            unmap_page: costs.fault.unmap,
+            flush_page: costs.tlb.invalidate_page,
+            flush_space: costs.tlb.flush_all,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for Costs {

@@ -58,13 +58,31 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         Self { batch, used: 0, room, taker, freed: 0 }
     }
 
-    /// Sees to it that `pages` pages can be unmapped and retired with one flush, if the batch is
-    /// large enough for them.
-    pub(super) fn reserve(&mut self, pages: usize) {
+    /// Sees to it that pages can be unmapped and retired with one flush: up to `pages`, if the batch is
+    /// large enough for them, and so many more may be unflushed. How many; perhaps none.
+    pub(super) fn reserve(&mut self, pages: usize) -> usize {
+        let pages = pages.min(self.room);
         if self.used + pages > self.room {
             self.finish();
         }
-        self.used += pages;
+        let mut reserved = self.batch.reserve(pages as u64);
+        if reserved < pages as u64 {
+            // What was unmapped last may wait elsewhere, and what waits there longest makes room.
+            self.finish();
+            self.make_room();
+            reserved = self.batch.reserve(pages as u64);
+        }
+        self.used += reserved as usize;
+        reserved as usize
+    }
+
+    /// Has some of what is parked freed, unless somebody is at that.
+    fn make_room(&mut self) {
+        let (flusher, taker, freed) = (self.batch.flusher(), &mut self.taker, &mut self.freed);
+        flusher.settle_down_to(flusher.tlb().parked_max() / 2, &mut |frames| {
+            taker.take(frames);
+            *freed += frames.len() as u64;
+        });
     }
 
     /// Where the owner puts what it unmaps.

@@ -86,10 +86,21 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.memory.platform().cost(Cost::ReclaimPages, cluster.len() as u32);
         self.lock(&mut pass);
         self.judge_references(&mut pass);
-        self.unmap(&mut pass, retire);
-        self.skip_pinned(&mut pass);
-        self.write_out(&mut pass, retire);
-        self.release(&mut pass, retire);
+        let mut chosen = pass.left;
+        while chosen != 0 {
+            let room = retire.reserve(chosen.count_ones() as usize);
+            if room == 0 && pass.released != 0 {
+                // Others are about to make room: these are as good another time.
+                break;
+            }
+            // One at least, which is flushed at once.
+            pass.left = part(chosen, room.max(1));
+            chosen &= !pass.left;
+            self.unmap(&mut pass, retire);
+            self.skip_pinned(&mut pass);
+            self.write_out(&mut pass, retire);
+            self.release(&mut pass, retire);
+        }
         self.finish(pass, retire)
     }
 
@@ -167,10 +178,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Phase 7.
     fn unmap(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
-        if pass.left == 0 {
-            return;
-        }
-        retire.reserve(pass.left.count_ones() as usize);
         self.step();
         let group = pass.cluster.gather(pass.left & pass.mapped);
         let ask = |frames: &[_], out: &mut [_]| self.owner.unmap(frames, retire.batch(), out);
@@ -277,20 +284,22 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let group = pass.cluster.gather(pass.left);
         let count = group.frames().len();
         let ask = |frames: &[_], out: &mut [_]| self.owner.release(frames, &shadows[..count], out);
+        let mut released = 0;
         for (at, outcome) in group.ask(ask) {
             if outcome == Released::Released {
-                pass.released |= 1 << at;
+                released |= 1 << at;
             }
         }
-        for at in bits(pass.released) {
+        for at in bits(released) {
             self.state.page_at(pass.cluster.slot(at)).end();
             retire.push(pass.cluster.pfn(at));
         }
-        node.sub_isolated(pass.kind, pass.released.count_ones());
+        node.sub_isolated(pass.kind, released.count_ones());
         pass.left = 0;
-        pass.locked &= !pass.released;
-        pass.seen.reclaimed = pass.released.count_ones();
-        node.advance_clock(pass.seen.reclaimed.into());
+        pass.locked &= !released;
+        pass.released |= released;
+        pass.seen.reclaimed += released.count_ones();
+        node.advance_clock(released.count_ones().into());
     }
 
     /// Unlocks and puts back what was not released.
@@ -311,6 +320,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if pass.locked != 0 {
             self.owner.unlock(locked.frames());
         }
+        // So that others have room while this CPU looks for more.
+        retire.finish();
         // What has been written already is reclaimed next.
         let done = |&at: &u32| !self.flags(&pass, at).has(Flags::RECLAIM);
         let tail = bits(pass.written).filter(done).fold(0, |tail, at| tail | 1 << at);
@@ -322,6 +333,11 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         pass.seen
     }
+}
+
+/// The first `count` of some pages.
+fn part(pages: Pages, count: usize) -> Pages {
+    bits(pages).take(count).fold(0, |part, at| part | 1 << at)
 }
 
 impl Pass<'_> {

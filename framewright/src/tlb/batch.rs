@@ -63,6 +63,10 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
     flusher: Flusher<'f, 'm, P>,
     slots: &'f mut [BatchSlot],
     used: usize,
+    /// Frames that are pending.
+    pending: u64,
+    /// Frames that may be, as far as all that may be unflushed goes.
+    in_hand: u64,
     /// CPUs that may have cached what is pending.
     cpus: CpuMask,
     /// Whoever has forgotten everything since reaches nothing of it.
@@ -81,7 +85,17 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
 
     /// A batch as large as `slots`.
     pub(super) fn of_all(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
-        Self { flusher, slots, used: 0, cpus: CpuMask::EMPTY, epoch: 0, scope: None, dirty: false }
+        Self {
+            flusher,
+            slots,
+            used: 0,
+            pending: 0,
+            in_hand: 0,
+            cpus: CpuMask::EMPTY,
+            epoch: 0,
+            scope: None,
+            dirty: false,
+        }
     }
 
     /// Whose it is.
@@ -107,6 +121,19 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.dirty
+    }
+
+    /// Sees to it that up to `frames` more frames can be unmapped without being flushed at once; how
+    /// many, the rest would have to be. So much may be unflushed, over all batches and what is parked.
+    pub(crate) fn reserve(&mut self, frames: u64) -> u64 {
+        let Flusher { tlb, .. } = self.flusher;
+        if tlb.tuning.batching == FlushBatching::Off {
+            return frames;
+        }
+        let frames = frames.min((self.slots.len() - self.used) as u64);
+        let missing = (self.pending + frames).saturating_sub(self.in_hand);
+        self.in_hand += tlb.take_in_hand(missing);
+        (self.in_hand - self.pending).min(frames)
     }
 
     /// A translation to `pfn` was removed: to be called before the page-table lock is released. It
@@ -159,7 +186,6 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     pub fn flush(&mut self) -> Flushed<'_> {
         if let Some(scope) = self.scope {
             let Flusher { tlb, .. } = self.flusher;
-            tlb.note_unflushed(tlb.parked() + self.pending());
             self.flusher.count(|counters| counters.batches.add(1));
             match tlb.tuning.batching {
                 FlushBatching::Lazy => {
@@ -192,6 +218,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         if self.is_pending() && !self.park(free) {
             self.flush();
         }
+        self.give_back_in_hand();
         self.hand_out(free);
         self.flusher.tick();
         self.flusher.release_settled(free);
@@ -208,7 +235,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         let most = tlb.parked_max();
         if !self.park_up_to(most) {
-            let room = most.saturating_sub(self.pending());
+            let room = most.saturating_sub(self.pending);
             self.flusher.settle_down_to(room, free);
             if self.was_flushed_meanwhile() {
                 self.set_flushed();
@@ -265,19 +292,39 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         &self.slots[..self.used]
     }
 
-    /// Frames that are pending.
-    fn pending(&self) -> u64 {
-        self.used().iter().filter(|slot| slot.pending).count() as u64
-    }
-
-    /// Notes that a translation to `pfn` is pending; whether there was a slot.
+    /// Notes that a translation to `pfn` is pending; whether there was room for it.
     fn note(&mut self, pfn: Pfn) -> bool {
-        let last = self.slots[..self.used].last_mut().filter(|slot| slot.pfn == pfn);
-        if let Some(slot) = last {
-            slot.pending = true;
+        let last = self.slots[..self.used].last().filter(|slot| slot.pfn == pfn);
+        if last.is_some_and(|slot| slot.pending) {
+            return true;
+        }
+        let is_last = last.is_some();
+        if !is_last && self.is_full() || self.reserve_one() == 0 {
+            return false;
+        }
+        self.pending += 1;
+        if is_last {
+            self.slots[self.used - 1].pending = true;
             return true;
         }
         self.push(BatchSlot { pfn, pending: true, retired: false }).is_some()
+    }
+
+    /// Room for one more, if there is any.
+    fn reserve_one(&mut self) -> u64 {
+        if self.in_hand == self.pending {
+            self.in_hand += self.flusher.tlb.take_in_hand(1);
+        }
+        self.in_hand - self.pending
+    }
+
+    /// Nothing is pending any more, nor about to be.
+    fn give_back_in_hand(&mut self) {
+        debug_assert_eq!(self.pending, 0);
+        let in_hand = core::mem::take(&mut self.in_hand);
+        if in_hand > 0 {
+            self.flusher.tlb.give_back_in_hand(in_hand);
+        }
     }
 
     fn push(&mut self, slot: BatchSlot) -> Option<()> {
@@ -311,6 +358,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
 
     fn reset(&mut self) {
         (self.cpus, self.epoch, self.scope, self.dirty) = (CpuMask::EMPTY, 0, None, false);
+        self.pending = 0;
+        self.give_back_in_hand();
     }
 }
 
@@ -332,5 +381,7 @@ impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
                 count: self.used as u32,
             });
         }
+        self.pending = 0;
+        self.give_back_in_hand();
     }
 }

@@ -183,8 +183,9 @@ impl<P: Platform> Flusher<'_, '_, P> {
             let fits = parked.push(*cpus, tlb.epoch.advance(), most, frames);
             fits.then(|| parked.publish(&tlb.published))
         });
-        let Some(all) = parked else { return false };
-        tlb.note_unflushed(all);
+        if parked.is_none() {
+            return false;
+        }
         self.count(|counters| counters.parked.add(count));
         true
     }
@@ -234,7 +235,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
     /// If more than `most` frames are parked, gives `free` those that need no flush; if these are too
     /// few, flushes for some. One CPU does that at a time: others go on meanwhile, as long as there
     /// is room for what they park.
-    pub(super) fn settle_down_to(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
+    pub(crate) fn settle_down_to(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
         let tlb = self.tlb;
         if tlb.parked() <= most || tlb.settling.swap(true, Ordering::Acquire) {
             return;

@@ -23,6 +23,10 @@ pub struct Tlb<'m, P: Platform> {
     pub(super) published: Published,
     /// Somebody flushes for parked frames because they are many.
     pub(super) settling: AtomicBool,
+    /// Frames that batches under way have unmapped and not flushed, or have room for.
+    in_hand: AtomicU64,
+    /// Frames that may be unmapped and not flushed: those that are parked, and those of batches.
+    unflushed_bound: u64,
     unflushed_max: AtomicU64,
     /// Frames that are flushed at once.
     pub(super) batch: u32,
@@ -46,6 +50,8 @@ impl<'m, P: Platform> Tlb<'m, P> {
             parked: SpinLock::new(Section::Parked, parked),
             published: Published::new(),
             settling: AtomicBool::new(false),
+            in_hand: AtomicU64::new(0),
+            unflushed_bound: unflushed_bound(&tuning, managed, cpus.len()),
             unflushed_max: AtomicU64::new(0),
         }
     }
@@ -106,9 +112,26 @@ impl<'m, P: Platform> Tlb<'m, P> {
         }
     }
 
-    /// There are so many frames that were unmapped and are not flushed.
-    pub(super) fn note_unflushed(&self, frames: u64) {
-        self.unflushed_max.fetch_max(frames, Ordering::Relaxed);
+    /// Gives a batch room for up to `frames` frames that it is about to unmap, as far as the bound lets
+    /// it; for how many.
+    pub(super) fn take_in_hand(&self, frames: u64) -> u64 {
+        let others = self.in_hand.fetch_add(frames, Ordering::AcqRel);
+        // Who parks first says so, and then gives its room back: nothing is missed between the two.
+        let parked = self.published.frames.load(Ordering::Acquire);
+        let all = others.saturating_add(parked).saturating_add(frames);
+        let over = all.saturating_sub(self.unflushed_bound).min(frames);
+        if over > 0 {
+            self.give_back_in_hand(over);
+        }
+        if over < frames {
+            self.unflushed_max.fetch_max(all - over, Ordering::Relaxed);
+        }
+        frames - over
+    }
+
+    /// What a batch had room for is flushed, or parked.
+    pub(super) fn give_back_in_hand(&self, frames: u64) {
+        self.in_hand.fetch_sub(frames, Ordering::Release);
     }
 }
 
@@ -129,6 +152,20 @@ fn parked_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
         FlushBatching::Lazy => tuning
             .parked_max
             .or(|| u32::try_from(managed / 200).map_or(1 << 24, |max| max.min(1 << 24))),
+    }
+}
+
+/// Frames that may be unmapped and not flushed at once, parked or in batches under way: lazily no more
+/// than may be parked, but where that is very little for so many CPUs. Other batches never wait long;
+/// there is one for each CPU that reclaims, and what is parked.
+fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
+    const EACH: u64 = 32;
+    const LEAST: u64 = 256;
+    match tuning.batching {
+        FlushBatching::Lazy => {
+            u64::from(parked_max(tuning, managed, cpus)).max(LEAST + EACH * cpus as u64)
+        }
+        _ => u64::MAX,
     }
 }
 

@@ -274,6 +274,26 @@ fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_that_wait() {
 }
 
 #[test]
+fn what_finds_no_room_within_the_bound_is_flushed_at_once() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        let tlb = machine.memory.tlb();
+        // Batches of other CPUs.
+        assert_eq!([tlb.take_in_hand(382), tlb.take_in_hand(9), tlb.take_in_hand(1)], [382, 2, 0]);
+        assert_eq!(reclaim(machine, 0..4, false).len(), 4);
+        assert_eq!(machine.interrupts.get(), 4 * 3);
+        tlb.give_back_in_hand(2);
+        assert_eq!(reclaim(machine, 4..8, false).len(), 2);
+        assert_eq!((machine.interrupts.get(), tlb.parked()), (6 * 3, 2));
+        assert_eq!(tlb.take_in_hand(9), 0, "what is parked counts as well");
+        tlb.give_back_in_hand(382);
+        assert_eq!(reclaim(machine, 8..12, false), []);
+        assert_eq!((machine.interrupts.get(), tlb.parked()), (6 * 3, 6));
+        assert_eq!(tlb.take_in_hand(400), 378, "batches that have ended have no room any more");
+        assert_eq!(tlb.stats().unflushed_frames_max, 384);
+    });
+}
+
+#[test]
 fn nobody_is_interrupted_who_has_flushed_since() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..8, false), []);

@@ -280,8 +280,9 @@ pub const KEYS: &[Key] = &[
         path: "tlb.parked_max",
         default: "auto",
         range: "auto, or 0 to 16777216 frames",
-        meaning: "frames that may wait for a flush with tlb.batching=lazy; auto: a 200th of the \
-                  memory",
+        meaning: "frames that may wait for a flush with tlb.batching=lazy, those that reclaim is \
+                  unmapping included, of which there may always be 256 and 32 for every CPU; auto: a \
+                  200th of the memory",
         source: "Framewright",
         field: |t| Field::auto(&mut t.tlb.parked_max, 0, 1 << 24),
     },

@@ -258,7 +258,8 @@ pub struct TlbTuning {
     /// there are so many. Auto: 32 for every CPU, at least 64, and no more than 1 of 400 of the
     /// memory.
     pub batch: Auto,
-    /// Frames that may be parked with [`FlushBatching::Lazy`]; auto: 1 of 200 of the memory.
+    /// Frames that may be unmapped and not flushed with [`FlushBatching::Lazy`], parked or in batches
+    /// under way; 256 and 32 for every CPU always may. Auto: 1 of 200 of the memory.
     pub parked_max: Auto,
     /// Pages of one address space that are flushed one by one; more of them, and all others, are
     /// flushed by forgetting everything.

@@ -31,9 +31,6 @@ pub(super) const THREADS: &str = "mmap-read-threads";
 /// Solid-state disks of the server of the thread.
 pub(super) const DISKS: u32 = 24;
 
-/// Frames that a pass of reclaim unmaps before it parks them.
-const UNDER_WAY: u32 = 64;
-
 /// Settings that every trial is run with, in this order.
 pub(super) const SETTINGS: usize = 5;
 pub(super) const OFF: usize = 0;
@@ -122,10 +119,9 @@ fn side(setting: usize, bound: u32) -> Side {
     tuning.tlb.batching = batching;
     let mut settings = IndexMap::from([("tlb.batching".to_owned(), name.to_owned())]);
     if setting == EQUAL {
-        // Besides those that are parked, a batch is under way.
-        let parked = bound.saturating_sub(UNDER_WAY);
-        tuning.tlb.parked_max = Auto::Fixed(parked);
-        settings.insert("tlb.parked_max".to_owned(), parked.to_string());
+        // Those of batches under way included.
+        tuning.tlb.parked_max = Auto::Fixed(bound);
+        settings.insert("tlb.parked_max".to_owned(), bound.to_string());
     }
     Side { label: name.to_owned(), tuning, settings }
 }

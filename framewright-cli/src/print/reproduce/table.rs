@@ -1,59 +1,13 @@
-//! The result of `framewright reproduce`.
+//! The rows of a result as tables.
 
 use std::fmt::Write;
 
 use framewright_lab::report::{
-    Agreement, Band, Metric, Quantity, Role, Row, Style, Table, Tone, Unit, Verdict, decimal,
+    Agreement, Band, Metric, Quantity, Role, Row, Style, Table, Tone, Unit, decimal,
 };
-use framewright_lab::reproduce::{Experiment, Plan, Results};
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 
-use super::bold;
-
-/// A table per experiment, where its figures come from, what they say; then the verdict.
-pub(crate) fn reproduce(
-    experiments: &[Experiment],
-    results: &[Results],
-    plan: &Plan,
-    verdict: &Verdict,
-    style: Style,
-) -> String {
-    let mut text = String::new();
-    for (experiment, results) in experiments.iter().zip(results) {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{}  {}", bold(experiment.name, style), experiment.title);
-        let _ = writeln!(text, "{}\n", experiment.question);
-        let _ = writeln!(text, "{}", table(&results.rows, style));
-        for note in notes(&results.rows) {
-            let _ = writeln!(text, "{note}");
-        }
-        for finding in &results.findings {
-            let _ = writeln!(text, "found: {finding}");
-        }
-        for check in &results.checks {
-            let word = if check.passed { "holds" } else { "DOES NOT HOLD" };
-            let _ = writeln!(text, "{}  {word}: {}", bold(&check.name, style), check.detail);
-        }
-        text.push('\n');
-    }
-    let rows: Vec<&Row> = results.iter().flat_map(|results| &results.rows).collect();
-    let _ = writeln!(text, "{}  {}", bold("verdict", style), sentence(&rows, plan, verdict));
-    text
-}
-
-fn sentence(rows: &[&Row], plan: &Plan, verdict: &Verdict) -> String {
-    if plan.quick {
-        return "not judged: --quick is a look, not a result".into();
-    }
-    let count = |which: &[Agreement]| {
-        rows.iter().filter(|row| row.agreement.is_some_and(|it| which.contains(&it))).count()
-    };
-    let agreeing = count(&[Agreement::Agrees]);
-    let judged = agreeing + count(&[Agreement::Disagrees, Agreement::Missing]);
-    let word = if verdict.passed { "yes" } else { "NO" };
-    let rule = "same sign, within a factor of three";
-    format!("{word}: {agreeing} of {judged} judged rows agree ({rule}); {} seeds", plan.seeds.len())
-}
+use super::super::{WIDTH, bold};
 
 /// One column of the table.
 struct Column {
@@ -71,10 +25,8 @@ const fn figures(header: &'static str, cell: fn(&Row) -> Option<String>) -> Colu
 }
 
 /// Columns without anything in them are left out.
-const COLUMNS: [Column; 17] = [
+const COLUMNS: [Column; 14] = [
     words("figure", |row| Some(row.metric.clone())),
-    words("machine", |row| Some(row.machine.clone())),
-    words("workload", |row| Some(row.workload.clone())),
     words("allocator", |row| Some(row.subject.clone())),
     figures("published\nbefore", |row| value(row, row.published.as_ref()?.before)),
     figures("published\nafter", |row| value(row, row.published.as_ref()?.after)),
@@ -91,11 +43,27 @@ const COLUMNS: [Column; 17] = [
     figures("modelled\nchange", |row| {
         median(row.modelled.as_ref()?.change_percent.as_ref()).map(change)
     }),
-    figures("modelled\nband", |row| row.band.as_ref().map(|it| band(row, it))),
-    words("band\nhangs on", |row| row.band.as_ref().map(|band| band.by.clone())),
+    figures("modelled\nband, by", |row| {
+        row.band.as_ref().map(|it| format!("{}\n{}", band(row, it), it.by))
+    }),
 ];
 
-fn table(rows: &[Row], style: Style) -> Table {
+/// Rows by what they are of, and whether a model says them: a table for each has room for its figures.
+pub(super) fn tables(rows: &[Row], style: Style) -> String {
+    let mut groups: IndexMap<(&str, &str, bool), Vec<&Row>> = IndexMap::new();
+    for row in rows {
+        groups.entry((&row.machine, &row.workload, row.modelled.is_some())).or_default().push(row);
+    }
+    let mut text = String::new();
+    for ((machine, workload, _), rows) in groups {
+        let _ = writeln!(text, "{}", bold(&format!("{machine}, {workload}"), style));
+        // The first two say what a row is.
+        let _ = writeln!(text, "{}", table(&rows, style).within(WIDTH, &[0, 1]));
+    }
+    text
+}
+
+fn table(rows: &[&Row], style: Style) -> Table {
     let used = |column: &&Column| rows.iter().any(|row| (column.cell)(row).is_some());
     let columns: Vec<&Column> = COLUMNS.iter().filter(used).collect();
     let headers = columns.iter().map(|column| column.header).chain(["agrees?"]);
@@ -124,43 +92,6 @@ fn agreement(row: &Row) -> (String, Tone) {
         (_, Role::Predicted) => ("not judged", Tone::Plain),
     };
     (word.to_owned(), tone)
-}
-
-/// Where figures come from, and why rows are not judged, each once.
-fn notes(rows: &[Row]) -> IndexSet<String> {
-    let mut sources: IndexMap<&str, IndexSet<&str>> = IndexMap::new();
-    for published in rows.iter().filter_map(|row| row.published.as_ref()) {
-        sources.entry(&published.source).or_default().insert(&published.machine);
-    }
-    let published = sources.into_iter().map(|(source, machines)| {
-        let machines: Vec<&str> = machines.into_iter().collect();
-        format!("published: {source}, on {}", machines.join("; "))
-    });
-    let kernels = rows.iter().filter_map(|row| row.kernel.as_ref());
-    let kernels = kernels.map(|kernel| format!("kernel: {}", kernel.source));
-    let mut notes: IndexSet<String> = published.chain(kernels).collect();
-    let mut shown: IndexMap<&str, IndexSet<String>> = IndexMap::new();
-    for row in rows {
-        match &row.role {
-            Role::Fitted(why) => _ = notes.insert(format!("fitted: {}: {why}", row.machine)),
-            Role::Shown(why) => _ = shown.entry(why).or_default().insert(shown_as(row, rows)),
-            Role::Predicted => {}
-        }
-    }
-    notes.extend(shown.into_iter().map(|(why, metrics)| {
-        let metrics: Vec<String> = metrics.into_iter().collect();
-        format!("shown: {}: {why}", metrics.join(", "))
-    }));
-    notes
-}
-
-/// The figure of a row that is not judged; whose it is, if another's is.
-fn shown_as(row: &Row, rows: &[Row]) -> String {
-    let is_judged = |other: &Row| other.metric == row.metric && other.role == Role::Predicted;
-    match rows.iter().any(is_judged) {
-        true => format!("{} of {}", row.metric, row.subject),
-        false => row.metric.clone(),
-    }
 }
 
 fn median(metric: Option<&Metric>) -> Option<f64> {
@@ -212,14 +143,14 @@ fn quantity(value: f64, unit: Unit) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use framewright_lab::report::{Kernel, Published, Sides};
-    use framewright_lab::reproduce::Key;
+    use framewright_lab::reproduce::{Key, Results};
 
     use super::*;
 
     /// A row with figures of all four kinds, each with a value of its own.
-    fn row() -> Row {
+    pub(in super::super) fn row() -> Row {
         let mut results = Results::default();
         let key = Key { workload: "w", machine: "m", subject: "s", metric: "drains" };
         let sides = |before: f64, after: f64| Sides::paired(&[before], &[after], Unit::Count, None);
@@ -239,16 +170,16 @@ mod tests {
     #[test]
     fn the_four_kinds_of_figures_share_no_column() {
         let lines: Vec<String> =
-            table(&[row()], Style::Plain).to_string().lines().map(str::to_owned).collect();
-        let kinds: Vec<&str> = lines[0].split_whitespace().skip(4).collect();
+            table(&[&row()], Style::Plain).to_string().lines().map(str::to_owned).collect();
+        let kinds: Vec<&str> = lines[0].split_whitespace().skip(2).collect();
         let expected: Vec<&str> =
-            [("published", 3), ("kernel", 2), ("measured", 3), ("modelled", 4), ("band", 1)]
+            [("published", 3), ("kernel", 2), ("measured", 3), ("modelled", 4)]
                 .into_iter()
                 .flat_map(|(kind, columns)| std::iter::repeat_n(kind, columns))
                 .chain(["agrees?"])
                 .collect();
         assert_eq!(kinds, expected, "{lines:#?}");
-        let figures: Vec<&str> = lines[2].split_whitespace().skip(4).collect();
+        let figures: Vec<&str> = lines[2].split_whitespace().skip(2).collect();
         assert_eq!(
             figures,
             [
@@ -264,56 +195,31 @@ mod tests {
                 "50",
                 "+25.0%",
                 "+1.5%..+2.5%",
-                "latency.l1",
                 "NO"
             ]
         );
     }
 
     #[test]
+    fn tables_are_no_wider_than_a_terminal() {
+        let subject = || "this as it was, that".to_owned();
+        let counted = Row { modelled: None, band: None, subject: subject(), ..row() };
+        let metric = "locked_instructions_per_frame".to_owned();
+        let modelled = Row { measured: None, kernel: None, metric, subject: subject(), ..row() };
+        let text = tables(&[counted, modelled], Style::Plain);
+        assert_eq!(text.lines().filter(|line| *line == "m, w").count(), 2, "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+    }
+
+    #[test]
     fn columns_without_figures_are_left_out() {
         let bare = Row { kernel: None, measured: None, band: None, ..row() };
-        let text = table(&[bare], Style::Plain).to_string();
+        let text = table(&[&bare], Style::Plain).to_string();
         for word in ["kernel", "measured", "band"] {
             assert!(!text.contains(word), "{text}");
         }
-    }
-
-    #[test]
-    fn a_source_is_named_once_with_its_machines() {
-        let mut other = row();
-        if let Some(published) = &mut other.published {
-            published.machine = "another".into();
-        }
-        let fitted = Row { role: Role::Fitted("latencies".into()), ..row() };
-        let shown = |metric: &str| Row {
-            role: Role::Shown("alone".into()),
-            metric: metric.into(),
-            ..row()
-        };
-        let rows = [row(), other, fitted, shown("a"), shown("b"), shown("a")];
-        let notes: Vec<String> = notes(&rows).into_iter().collect();
-        let expected = [
-            "published: there, on theirs; another",
-            "kernel: 6.1",
-            "fitted: m: latencies",
-            "shown: a, b: alone",
-        ];
-        assert_eq!(notes, expected);
-    }
-
-    #[test]
-    fn the_verdict_is_as_plain_as_a_yes() {
-        let sentence = |agreement, passed, quick| {
-            let row = Row { agreement: Some(agreement), ..row() };
-            let verdict = Verdict { passed, checks: Vec::new() };
-            sentence(&[&row], &Plan::new(3, quick), &verdict)
-        };
-        let yes = sentence(Agreement::Agrees, true, false);
-        assert!(yes.starts_with("yes: 1 of 1 judged rows agree"), "{yes}");
-        let no = sentence(Agreement::Disagrees, false, false);
-        assert!(no.starts_with("NO: 0 of 1 judged rows agree"), "{no}");
-        assert!(sentence(Agreement::NotJudged, true, true).starts_with("not judged"));
     }
 
     #[test]
