@@ -252,11 +252,13 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     fn apply(&self, batch: &Batch) {
         let node_of = |entry: &Entry| self.state.page_at(entry.slot).zone.node;
         let mut left = batch.entries().iter().fold(0u64, |nodes, e| nodes | 1 << node_of(e).get());
+        let all_of_one = left.is_power_of_two();
         while left != 0 {
             let number = left.trailing_zeros() as usize;
             left &= left - 1;
             let node = &self.state.nodes[number];
-            let here = || batch.entries().iter().filter(|e| node_of(e).index() == number);
+            let is_here = |e: &&Entry| all_of_one || node_of(e).index() == number;
+            let here = || batch.entries().iter().filter(is_here);
             node.bring(self.platform(), here().map(|entry| entry.slot));
             node.with_lists(self.platform(), |lists| {
                 here().for_each(|&entry| self.apply_one(lists, entry));
@@ -343,10 +345,5 @@ impl<P: Platform> Page<'_, '_, P> {
             self.link(lists, end);
         }
         stays
-    }
-
-    /// Ends the isolation of a page that does not come back. The caller counts.
-    pub(super) fn end(&self) {
-        self.flags.forget();
     }
 }
