@@ -82,7 +82,7 @@ use std::{
     cell::{Cell, RefCell},
     rc::Rc,
 };
-use word::Words;
+use word::{Watchers, Words};
 
 /// What one CPU does.
 pub type Program<'a> = Box<dyn FnOnce(Cpu<'_>) + 'a>;
@@ -306,8 +306,7 @@ pub(crate) struct Engine {
     decided: Cell<Option<u16>>,
     locks: RefCell<Locks>,
     words: Words,
-    /// CPUs that wait for a word to change.
-    watched: Cell<u32>,
+    watchers: Watchers,
     sections: RefCell<Sections>,
     /// Sections that somebody is in.
     inside: Cell<u32>,
@@ -344,7 +343,7 @@ impl Engine {
             decided: Cell::default(),
             locks: RefCell::default(),
             words: Words::new(cpus),
-            watched: Cell::default(),
+            watchers: Watchers::default(),
             sections: RefCell::default(),
             inside: Cell::default(),
             directory: RefCell::default(),

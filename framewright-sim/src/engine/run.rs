@@ -178,7 +178,7 @@ impl Engine {
         self.decided.set(None);
         self.locks.borrow_mut().open_all();
         self.words.settle();
-        self.watched.set(0);
+        self.watchers.forget_all();
         if self.inside.replace(0) > 0 {
             self.sections.borrow_mut().clear();
         }

@@ -5,7 +5,8 @@
 //! it sees its own at once. When one arrives is the schedule's decision; by the clock, at once.
 //! Read-modify-writes, locks, interrupts, waiting and the end of a program empty the buffer.
 
-use super::{Cpu, Engine, table::Table};
+use super::{Cpu, CpuSet, Engine, table::Table};
+use framewright::CpuId;
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -72,6 +73,37 @@ impl Loaded {
     pub(super) fn reset(&self) {
         self.forget();
         self.waits.set(false);
+    }
+}
+
+/// CPUs that wait for a word to change.
+#[derive(Default)]
+pub(super) struct Watchers {
+    cpus: Cell<CpuSet>,
+    /// How many they are: every store asks.
+    count: Cell<u32>,
+}
+
+impl Watchers {
+    /// A CPU waits that did not.
+    fn insert(&self, cpu: CpuId) {
+        let mut cpus = self.cpus.get();
+        cpus.insert(cpu);
+        self.cpus.set(cpus);
+        self.count.set(self.count.get() + 1);
+    }
+
+    /// A CPU waits no longer.
+    fn remove(&self, cpu: CpuId) {
+        let mut cpus = self.cpus.get();
+        cpus.remove(cpu);
+        self.cpus.set(cpus);
+        self.count.set(self.count.get() - 1);
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.cpus.set(CpuSet::default());
+        self.count.set(0);
     }
 }
 
@@ -175,13 +207,13 @@ impl Engine {
     /// Whether a store is more than a change in memory: somebody waits, or it is late.
     #[inline(always)]
     fn is_watched(&self) -> bool {
-        self.watched.get() | self.stalls.get() | u32::from(self.buffers.get()) != 0
+        self.watchers.count.get() | self.stalls.get() | u32::from(self.buffers.get()) != 0
     }
 
     /// Wakes who waits for a word.
     fn changed(&self, word: u32, now: u64) {
         self.progress();
-        if self.watched.get() > 0 {
+        if self.watchers.count.get() > 0 {
             self.wake_watchers(word, now);
         }
     }
@@ -189,11 +221,12 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn wake_watchers(&self, word: u32, now: u64) {
-        for (number, cpu) in (0..).zip(self.cpus.iter()) {
-            if cpu.loaded.waits_for(word) {
-                cpu.loaded.waits.set(false);
-                self.watched.set(self.watched.get() - 1);
-                self.wake(number, now);
+        for id in self.watchers.cpus.get().iter() {
+            let loaded = &self.cpus[id.index()].loaded;
+            if loaded.waits_for(word) {
+                loaded.waits.set(false);
+                self.watchers.remove(id);
+                self.wake(id.get(), now);
             }
         }
     }
@@ -282,12 +315,12 @@ impl Cpu<'_> {
         self.fence();
         let loaded = &self.state().loaded;
         if !self.engine.words.changed_since(loaded) {
-            let watched = &self.engine.watched;
+            let (watchers, me) = (&self.engine.watchers, self.id());
             loaded.waits.set(true);
-            watched.set(watched.get() + 1);
+            watchers.insert(me);
             self.park();
             if loaded.waits.take() {
-                watched.set(watched.get() - 1);
+                watchers.remove(me);
             }
         }
         loaded.forget();

@@ -13,6 +13,7 @@ use framewright::{
 use super::{PageCache, Unmapped};
 use crate::{
     engine::{Cpu, Machine},
+    host_memory::expect,
     one_thread::OneThread,
     platform::Simulated,
 };
@@ -62,7 +63,10 @@ pub(super) fn note(cpu: Cpu<'_>, batch: &mut FlushBatch<'_, '_, Simulated>, gone
 unsafe impl PageOwner<Simulated> for Owner<'_> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         let (cache, cpu) = (self.cache(), self.cpu());
-        for (frame, out) in numbers(frames).into_iter().zip(out) {
+        let frames = numbers(frames);
+        // From the ends of lists they come in no order, and nobody has looked at them for long.
+        frames.iter().for_each(|&frame| expect(cache.page(frame)));
+        for (frame, out) in frames.into_iter().zip(out) {
             *out = cache.try_lock(cpu, frame).then(|| PageState {
                 mapped: cache.is_frame_mapped(frame),
                 dirty: cache.is_dirty(frame),

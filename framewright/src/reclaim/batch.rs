@@ -44,12 +44,12 @@ impl Batch {
         Self { entries: [Entry { slot: 0, to: Move::Add }; CAPACITY], len: 0 }
     }
 
-    /// Adds a move; if there are `limit` of them now, or no room is left, all are taken out.
-    pub(super) fn push(&mut self, entry: Entry, limit: usize) -> Option<Self> {
+    /// Adds a move; says whether there are `limit` of them now, or no room is left: then all have to be
+    /// taken out.
+    pub(super) fn push(&mut self, entry: Entry, limit: usize) -> bool {
         self.entries[usize::from(self.len)] = entry;
         self.len += 1;
-        let full = usize::from(self.len) >= limit.min(CAPACITY);
-        full.then(|| self.take())
+        usize::from(self.len) >= limit.min(CAPACITY)
     }
 
     /// Takes all out.
@@ -81,9 +81,16 @@ impl<P: Platform> CpuBatch<P> {
         ))
     }
 
-    /// As [`Batch::push`].
+    /// Adds a move; if there are `limit` of them now, or no room is left, all are taken out.
     pub(super) fn push(&self, platform: &P, entry: Entry, limit: usize) -> Option<Batch> {
-        self.0.with(platform, |waiting| waiting.moves.push(entry, limit))
+        // Written to when they are taken out and not before: two kilobytes for each page are many.
+        let mut full = None;
+        self.0.with(platform, |waiting| {
+            if waiting.moves.push(entry, limit) {
+                full = Some(waiting.moves.take());
+            }
+        });
+        full
     }
 
     /// Takes all out.

@@ -8,6 +8,7 @@ use crate::{
     observe::NodeStat,
     platform::{Platform, Site},
     set::bits,
+    sync::Address,
 };
 
 use super::{
@@ -120,7 +121,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let platform = self.memory.platform();
         let want = want.min(self.memory.tuning().reclaim.cluster.into()) as usize;
         platform.point(Site::Reclaim);
-        self.state.node(scan.node).look_ahead(platform, list, want);
+        let flags = Address::of(self.state.flags);
+        self.state.node(scan.node).look_ahead(platform, list, want, |slot| flags.prefetch(slot));
         self.state.node(scan.node).with_lists(platform, |lists| {
             self.take(scan, list, want, lists, &mut cluster);
         });

@@ -252,16 +252,13 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     fn apply(&self, batch: &Batch) {
         let node_of = |entry: &Entry| self.state.zone_at(entry.slot).node;
         let mut left = batch.entries().iter().fold(0u64, |nodes, e| nodes | 1 << node_of(e).get());
-        let alone = left.is_power_of_two();
+        let all_of_one = left.is_power_of_two();
         while left != 0 {
             let number = left.trailing_zeros() as usize;
             left &= left - 1;
             let node = &self.state.nodes[number];
-            // Mostly all are of one node: then nobody asks again.
-            let here = || {
-                let all = batch.entries().iter();
-                all.filter(|entry| alone || node_of(entry).index() == number)
-            };
+            let is_here = |e: &&Entry| all_of_one || node_of(e).index() == number;
+            let here = || batch.entries().iter().filter(is_here);
             node.bring(self.platform(), here().map(|entry| entry.slot));
             node.with_lists(self.platform(), |lists| {
                 here().for_each(|&entry| self.apply_one(lists, entry));
@@ -348,10 +345,5 @@ impl<P: Platform> Page<'_, '_, P> {
             self.link(lists, end);
         }
         stays
-    }
-
-    /// Ends the isolation of a page that does not come back. The caller counts.
-    pub(super) fn end(&self) {
-        self.flags.forget();
     }
 }

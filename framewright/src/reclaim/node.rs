@@ -170,13 +170,20 @@ impl<'m, P: Platform> Node<'m, P> {
     }
 
     /// Walks over the `count` pages that would be taken off a list next, ahead of the lock: what they
-    /// are linked by is at hand then, so that the lock is held for no cache miss. Others may take them
-    /// meanwhile; then it was in vain.
-    pub(super) fn look_ahead(&self, platform: &P, list: LruList, count: usize) {
+    /// are linked by is at hand then, so that the lock is held for no cache miss; `expect` is told of
+    /// each. Others may take them meanwhile; then it was in vain.
+    pub(super) fn look_ahead(
+        &self,
+        platform: &P,
+        list: LruList,
+        count: usize,
+        expect: impl Fn(u32),
+    ) {
         let mut slot = self.tails[list as usize].load(Ordering::Relaxed);
         for _ in 0..count {
             let Some(link) = self.links.get(slot as usize) else { break };
             touch(platform, self.id, slot, Access::Read, Miss::Dependent);
+            expect(slot);
             slot = link.glance();
         }
     }

@@ -110,7 +110,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     fn flags(&self, pass: &Pass<'_>, at: u32) -> &Flags {
-        self.state.page_at(pass.cluster.slot(at)).flags
+        self.state.flags_at(pass.cluster.slot(at))
     }
 
     /// Phases 1 to 3.
@@ -291,7 +291,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             }
         }
         for at in bits(released) {
-            self.state.page_at(pass.cluster.slot(at)).end();
+            // Its isolation ends here; it is counted below.
+            self.flags(pass, at).forget();
             retire.push(pass.cluster.pfn(at));
         }
         node.sub_isolated(pass.kind, released.count_ones());

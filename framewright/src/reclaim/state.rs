@@ -66,9 +66,14 @@ impl<'m, P: Platform> LruState<'m, P> {
         &self.zones[at.unwrap_or(self.zones.len())]
     }
 
+    /// What is known of the page in a slot of the planes, for who need not know where it is.
+    pub(super) fn flags_at(&self, slot: u32) -> &Flags {
+        &self.flags[slot as usize]
+    }
+
     fn page_of<'s>(&'s self, zone: &'s ZoneShare, slot: u32) -> Page<'s, 'm, P> {
         let node = &self.nodes[zone.node.index()];
-        Page { slot, flags: &self.flags[slot as usize], zone, node }
+        Page { slot, flags: self.flags_at(slot), zone, node }
     }
 
     /// The frame of a slot of the planes.

@@ -59,7 +59,8 @@ impl CpuMask {
 
     /// The CPUs in it, by number.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<'_> {
-        (0u16..).zip(&self.0).flat_map(|(at, &word)| {
+        let words = (0u16..).zip(&self.0).filter(|&(_, &word)| word != 0);
+        words.flat_map(|(at, &word)| {
             crate::set::bits(word).map(move |bit| CpuId::new(at * 64 + bit as u16))
         })
     }
