@@ -8,7 +8,7 @@ use super::{JsonArgs, Settings};
 #[derive(Debug, ArgGroup)]
 pub(crate) struct RunArgs {
     /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = Self::SEED)]
     pub(crate) seed: u64,
     /// Simulated machines: as many seeds, from that one on; figures are medians
     #[arg(long, value_name = "K", default_value_t = 1,
@@ -24,6 +24,9 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
+    /// The seed, unless it is said.
+    pub(crate) const SEED: u64 = 1;
+
     /// All seeds.
     pub(crate) fn all_seeds(&self) -> Vec<u64> {
         (0..u64::from(self.seeds)).map(|more| self.seed.wrapping_add(more)).collect()
