@@ -2,7 +2,8 @@
 //!
 //! What an address belongs to, Linux says itself: its symbols. Its functions are small. In our kernel much
 //! is inlined, so it is the lines of the source that say it (`addr2line`, of binutils): of the functions
-//! that are inlined into one another at an address, the outermost that is the library's.
+//! that are inlined into one another at an address, the outermost that is the library's, or else the
+//! innermost of the kernel's.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +24,7 @@ const KERNEL: u64 = 0xffff_8000_0000_0000;
 /// Groups, and how the names of their functions begin or what is in them; the first that fits. What
 /// lists check and what groups of processes are charged is counted with neither: our kernel has none.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("instructions_clearing", &["clear_page"]),
+    (CLEARING, &["clear_page"]),
     (
         "instructions_allocator",
         &[
@@ -102,6 +103,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
 ];
+const CLEARING: &str = "instructions_clearing";
 const REST: &str = "instructions_rest";
 
 /// What says to whom an address belongs.
@@ -192,28 +194,51 @@ fn lines(kernel: &Path, counts: &BTreeMap<u64, u64>) -> String {
 /// are inlined there, innermost first.
 fn of_lines(counts: &BTreeMap<u64, u64>, lines: &str) -> BTreeMap<&'static str, u64> {
     let mut groups = BTreeMap::new();
-    let mut places: Vec<(u64, &'static str)> = Vec::new();
+    let mut places: Vec<(u64, Place)> = Vec::new();
     for line in lines.lines() {
         match line.strip_prefix("0x").and_then(|at| u64::from_str_radix(at, 16).ok()) {
-            Some(at) => places.push((at, REST)),
-            None => {
-                if let (Some(place), Some(group)) = (places.last_mut(), group_of_line(line)) {
-                    place.1 = group;
-                }
-            }
+            Some(at) => places.push((at, Place::default())),
+            None => places.iter_mut().last().into_iter().for_each(|place| place.1.add(line)),
         }
     }
-    for (at, group) in places {
-        *groups.entry(group).or_default() += counts.get(&at).copied().unwrap_or(0);
+    for (at, place) in places {
+        *groups.entry(place.group()).or_default() += counts.get(&at).copied().unwrap_or(0);
     }
     groups
+}
+
+/// The lines at an address, as far as they say whose it is.
+#[derive(Default)]
+struct Place {
+    /// Of the kernel, the innermost.
+    kernel: Option<&'static str>,
+    /// Of the library, the outermost.
+    library: Option<&'static str>,
+}
+
+impl Place {
+    /// The next line, further out.
+    fn add(&mut self, line: &str) {
+        let Some(group) = group_of_line(line) else { return };
+        if line.contains("kernel/src/") {
+            self.kernel.get_or_insert(group);
+        } else {
+            self.library = Some(group);
+        }
+    }
+
+    /// Clearing is done for the library.
+    fn group(&self) -> &'static str {
+        let clearing = self.kernel.filter(|group| *group == CLEARING);
+        clearing.or(self.library).or(self.kernel).unwrap_or(REST)
+    }
 }
 
 /// Finding the zone of a frame is in `memory` and `zone`, and done for LRU lists and reverse mappings
 /// most of the time; of the two it is the larger that has it.
 fn group_of_line(line: &str) -> Option<&'static str> {
     let rooms = [
-        ("kernel/src/frames.rs", "instructions_clearing"),
+        ("kernel/src/frames.rs", CLEARING),
         ("kernel/src/paging/", "instructions_rmap_and_tables"),
         ("kernel/src/rmap.rs", "instructions_rmap_and_tables"),
         ("kernel/src/shootdown.rs", "instructions_rmap_and_tables"),
