@@ -13,7 +13,7 @@ use crate::{output, print, progress::Progress};
 /// Pages of a CPU, for a look.
 const QUICK_PAGES: u64 = 4096;
 /// Pages of a CPU where instructions are counted: more than its lists keep, so that the zone has its part.
-const COUNTED_PAGES: u64 = 8192;
+const COUNTED_PAGES: u64 = 32_768;
 
 /// `run tlb-proof`.
 pub(crate) fn tlb_proof(args: &TlbProofArgs) -> Result<Outcome, Failure> {
