@@ -11,13 +11,15 @@ use crate::{cpu::control, serial};
 
 const PORT: u16 = 0xf4;
 
-/// How a run ends. QEMU exits with twice this plus one: 33 and 35. Never with 0, which is what it
+/// How a run ends. QEMU exits with twice this plus one: 33, 35 and 37. Never with 0, which is what it
 /// says when a machine falls over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Outcome {
     Passed = 0x10,
     Failed = 0x11,
+    /// The command line makes no sense, or not on this machine.
+    Refused = 0x12,
 }
 
 /// Ends the machine; where nobody listens, stops this CPU.
@@ -30,7 +32,7 @@ pub(crate) fn exit(outcome: Outcome) -> ! {
 /// Ends the machine because somebody said something that makes no sense.
 pub(crate) fn refuse(why: core::fmt::Arguments<'_>) -> ! {
     serial::print_at_last(format_args!("error: {why}\n"));
-    exit(Outcome::Failed)
+    exit(Outcome::Refused)
 }
 
 #[panic_handler]

@@ -1,4 +1,5 @@
-//! Threads of the kernel: kswapd, one for each node, on the first CPU of the node.
+//! Threads of the kernel: kswapd, one for each node, on the first CPU of the node; of a node without
+//! CPUs, on the first CPU of all.
 //!
 //! A thread has a stack of its own and runs until it rests. It is let on wherever its CPU has nothing
 //! else in hand: when the CPU is idle, and at the end of a page fault. So it never runs while the CPU's
@@ -48,7 +49,7 @@ struct Thread {
     caller: UnsafeCell<u64>,
 }
 
-// SAFETY: the cells are used by the first CPU of the node alone, outside of interrupts.
+// SAFETY: the cells are used by the CPU of the thread alone (`home_of`), outside of interrupts.
 unsafe impl Sync for Thread {}
 
 static THREADS: [Thread; MOST] = [const {
@@ -57,11 +58,12 @@ static THREADS: [Thread; MOST] = [const {
 
 /// Makes the threads, each ready to begin. By the first CPU, before there is any work.
 pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
-    for thread in &THREADS[..nodes.min(MOST)] {
+    for (node, thread) in THREADS[..nodes.min(MOST)].iter().enumerate() {
         let top = Stack::for_thread(early).top();
         // What `switch_stacks` takes off: r15, r14, r13, r12, rbp, rbx, and where to go on.
-        let frame: [u64; 7] =
-            [0, 0, 0, kswapd as *const () as u64, 0, 0, &raw const thread_begins as u64];
+        // `thread_begins` calls what r12 has with what r13 has.
+        let (function, begin) = (kswapd as *const () as u64, &raw const thread_begins as u64);
+        let frame: [u64; 7] = [0, 0, node as u64, function, 0, 0, begin];
         let at = top - size_of_val(&frame) as u64;
         // SAFETY: the stack is the thread's own, and nobody uses it yet.
         unsafe {
@@ -116,10 +118,10 @@ pub(crate) fn run() -> bool {
     ran
 }
 
-/// The thread of the node whose thread is on.
-extern "C" fn kswapd() -> ! {
-    let node = this_cpu().node;
-    let thread = &THREADS[node.index()];
+/// The thread of a node, which need not be the node of its CPU: there may be no CPU on it.
+extern "C" fn kswapd(node: u64) -> ! {
+    let thread = &THREADS[node as usize];
+    let node = NodeId::new(node as u8).unwrap_or_default();
     let mut work: Option<Kswapd<'static, 'static, Machine>> =
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {

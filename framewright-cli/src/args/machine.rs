@@ -37,21 +37,26 @@ impl FromStr for Qemu {
             format!("qemu:CPUS[,MEMORY[,NODES]] takes {what}, as in qemu:4 or qemu:8,1GiB,2")
         };
         let mut parts = text.strip_prefix("qemu:").unwrap_or_default().split(',');
-        let cpus = parts.next().and_then(|cpus| cpus.parse().ok());
+        let cpus = parts.next().and_then(whole);
         let Some(cpus @ 1..=QemuSpec::MOST_CPUS) = cpus else {
             return Err(bad(format!("1 to {} CPUs", QemuSpec::MOST_CPUS)));
         };
         let mib = match parts.next() {
             None => QemuSpec::MIB,
-            Some(size) => size.parse::<Memory>().map_err(bad)?.frames() >> 8,
+            Some(size) => {
+                // Whatever is wrong with it, what would be right is the same.
+                let mib = size.parse::<Memory>().map_or(0, |memory| memory.frames() >> 8);
+                let is_fit = mib >= QemuSpec::LEAST_MIB && mib.is_multiple_of(2);
+                is_fit.then_some(mib).ok_or_else(|| {
+                    let least = QemuSpec::LEAST_MIB;
+                    bad(format!("{least} MiB of memory or more, in steps of 2 MiB, not '{size}'"))
+                })?
+            }
         };
-        if mib < QemuSpec::LEAST_MIB {
-            return Err(bad(format!("{} MiB of memory or more", QemuSpec::LEAST_MIB)));
-        }
         let most = QemuSpec::MOST_NODES.min(cpus);
-        let nodes = match parts.next().map(str::parse) {
+        let nodes = match parts.next().map(whole) {
             None => 1,
-            Some(Ok(nodes)) if (1..=most).contains(&nodes) => nodes,
+            Some(Some(nodes)) if (1..=most).contains(&nodes) => nodes,
             Some(_) => return Err(bad(format!("1 to {most} nodes for {cpus} CPUs"))),
         };
         match parts.next() {

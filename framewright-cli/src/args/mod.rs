@@ -23,7 +23,7 @@ pub(crate) use high_alloc::{Flags as HighAllocFlags, HighAllocArgs};
 pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Host, Machine, Qemu, simulated};
 pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
-pub(crate) use qemu::TlbProofArgs;
+pub(crate) use qemu::{BesideArgs, TlbProofArgs};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use run::RunArgs;

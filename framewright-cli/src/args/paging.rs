@@ -4,7 +4,7 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args as ArgGroup, ValueEnum};
 
-use super::{Machine, Memory, RunArgs};
+use super::{BesideArgs, Machine, Memory, RunArgs};
 
 /// What stands before the examples of each.
 macro_rules! with_examples {
@@ -58,7 +58,7 @@ pub(crate) struct MmapReadArgs {
     #[arg(long, value_enum, value_name = "WHO", default_value_t)]
     pub(crate) readers: Readers,
     /// How much is read in all, in multiples of memory
-    #[arg(long, value_name = "N", default_value_t = 10,
+    #[arg(long, value_name = "N", default_value_t = Self::TIMES,
           value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) times: u32,
     /// Solid-state disks that the files are on; 0: they consist of holes, as in the benchmark
@@ -66,7 +66,14 @@ pub(crate) struct MmapReadArgs {
           value_parser = clap::value_parser!(u32).range(..=1000))]
     pub(crate) disks: u32,
     #[command(flatten)]
+    pub(crate) beside: BesideArgs,
+    #[command(flatten)]
     pub(crate) common: PagingArgs,
+}
+
+impl MmapReadArgs {
+    /// Multiples of memory, unless it is said.
+    pub(crate) const TIMES: u32 = 10;
 }
 
 /// What `run cdn` takes.

@@ -1,6 +1,9 @@
 //! What workloads take that are for a kernel alone.
 
+use std::path::PathBuf;
+
 use clap::{Args as ArgGroup, ValueEnum};
+use framewright_lab::qemu::BesideLinux;
 
 use super::{JsonArgs, Qemu, Settings};
 
@@ -51,4 +54,30 @@ impl Broken {
             Self::Reuse => "reuse",
         }
     }
+}
+
+/// What runs beside a kernel on an emulated machine.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct BesideArgs {
+    /// On qemu: run a distribution's kernel beside, on the same emulated machine: counts, no times
+    #[arg(long, value_enum, value_name = "PEER")]
+    beside: Option<Peer>,
+    /// The kernel of --beside linux, a vmlinuz [default: that of the distribution's package, which is
+    /// downloaded]
+    #[arg(long, value_name = "FILE", requires = "beside")]
+    linux: Option<PathBuf>,
+}
+
+impl BesideArgs {
+    /// The Linux that is asked for.
+    pub(crate) fn linux(&self) -> Option<BesideLinux> {
+        self.beside.map(|Peer::Linux| BesideLinux { kernel: self.linux.clone() })
+    }
+}
+
+/// What can run beside.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Peer {
+    /// The kernel that the distribution ships
+    Linux,
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args as ArgGroup, ValueEnum};
 use framewright_lab::simulated::ListSizes;
 
-use super::{Machine, Memory, RunArgs, number::whole, time};
+use super::{BesideArgs, Machine, Memory, RunArgs, number::whole, time};
 
 /// What stands before the examples of each.
 macro_rules! with_examples {
@@ -60,6 +60,8 @@ pub(crate) struct PageFaultArgs {
     /// On qemu: each CPU in an address space of its own, or all in one
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub(crate) sharing: Sharing,
+    #[command(flatten)]
+    pub(crate) beside: BesideArgs,
     #[command(flatten)]
     pub(crate) common: WorkloadArgs,
 }

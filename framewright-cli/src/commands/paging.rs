@@ -9,7 +9,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{host_paging, qemu, report::report};
+use super::{host_paging, qemu, refuse, report::report};
 use crate::args::{CdnArgs, FileReaders, Machine, MmapReadArgs, PagingArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -22,6 +22,9 @@ pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
     };
     let times = if args.common.run.quick { (args.times / 5).max(2) } else { args.times };
     let work = MmapRead { readers, times, disks: args.disks };
+    if !matches!(args.common.machine, Machine::Qemu(_)) {
+        refuse::only_on_qemu(&[("--beside", args.beside.linux().is_some())])?;
+    }
     match &args.common.machine {
         Machine::Host(host) => host_paging::mmap_read(work, *host, &args.common),
         Machine::Simulated(..) => run(Work::MmapRead(work), &args.common),

@@ -1,13 +1,18 @@
 //! Workloads on a kernel: it is built, booted under QEMU, and tells its result over the serial line.
 
-use framewright_lab::qemu::{self, Clock, QemuError, QemuSpec, Work};
+use framewright_lab::qemu::{self, BesideLinux, Clock, QemuError, QemuSpec, Work};
 
-use super::report::report;
+use super::{refuse, report::report};
 use crate::args::{
-    FileReaders, JsonArgs, MmapReadArgs, Settings, Sharing, TlbProofArgs, WorkloadArgs,
+    FileReaders, FreeOrder, JsonArgs, MmapReadArgs, PageFaultArgs, Settings, Sharing, TlbProofArgs,
 };
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
+
+/// Pages of a CPU, for a look.
+const QUICK_PAGES: u64 = 4096;
+/// Pages of a CPU where instructions are counted: more than its lists keep, so that the zone has its part.
+const COUNTED_PAGES: u64 = 32_768;
 
 /// `run tlb-proof`.
 pub(crate) fn tlb_proof(args: &TlbProofArgs) -> Result<Outcome, Failure> {
@@ -19,70 +24,89 @@ pub(crate) fn tlb_proof(args: &TlbProofArgs) -> Result<Outcome, Failure> {
     let mut words = vec![format!("trials={}", args.trials)];
     words.extend(args.broken.map(|broken| format!("break={}", broken.word())));
     let work = Work { workload: "tlb-proof", boots: vec![(Clock::Time, words)] };
-    on_kernel(&work, &args.machine.0, &args.settings, &args.json)
+    on_kernel(&work, &args.machine.0, &args.settings, None, &args.json)
 }
 
 /// `run page-fault --machine qemu:N`.
-pub(super) fn page_fault(
-    spec: &QemuSpec,
-    sharing: Sharing,
-    args: &WorkloadArgs,
-) -> Result<Outcome, Failure> {
-    if args.memory.is_some() || args.lists.is_some() || args.svg.is_some() || args.run.seeds > 1 {
-        return Err(Failure::bad_input(
-            "--lists, --seeds and --svg are for simulated machines; memory is a part of the machine: \
-             --machine qemu:4,1GiB",
-        ));
-    }
-    let sharing = match sharing {
+pub(super) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcome, Failure> {
+    let common = &args.common;
+    refuse::not_on_qemu(&[
+        ("--memory", common.memory.is_some()),
+        ("--lists", common.lists.is_some()),
+        ("--window", common.window.is_some()),
+        ("--warm-up", common.warm_up.is_some()),
+        ("--free-order", matches!(args.free_order, FreeOrder::Random)),
+        ("--svg", common.svg.is_some()),
+        ("--seed", common.run.seed.is_some()),
+        ("--seeds", common.run.seeds > 1),
+    ])?;
+    let sharing = match args.sharing {
         Sharing::Private => "sharing=private",
         Sharing::Shared => "sharing=shared",
     };
     let words = |more: &[&str]| -> Vec<String> {
         std::iter::once(sharing).chain(more.iter().copied()).map(str::to_owned).collect()
     };
-    let timed = if args.run.quick { words(&["rounds=1", "pages=4096"]) } else { words(&[]) };
-    let counted = words(&["rounds=1", "pages=2048"]);
-    let boots = vec![(Clock::Time, timed), (Clock::Instructions, counted)];
-    on_kernel(&Work { workload: "page-fault", boots }, spec, &args.run.settings, &args.run.json)
+    // As many as fit into half of memory, with all CPUs at it.
+    let fitting = |most: u64| format!("pages={}", most.min(spec.mib * 128 / u64::from(spec.cpus)));
+    let quick = words(&["rounds=1", &fitting(QUICK_PAGES)]);
+    let timed = if common.run.quick { quick } else { words(&[]) };
+    let counted = words(&["rounds=1", &fitting(COUNTED_PAGES)]);
+    // What both have is told of the one that is the same every time.
+    let boots = vec![(Clock::Instructions, counted), (Clock::Time, timed)];
+    let work = Work { workload: "page-fault", boots };
+    on_kernel(&work, spec, &common.run.settings, args.beside.linux(), &common.run.json)
 }
 
 /// `run mmap-read --machine qemu:N`.
 pub(super) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome, Failure> {
-    if args.common.memory.is_some() || args.common.run.seeds > 1 || args.disks > 0 {
-        return Err(Failure::bad_input(
-            "--disks and --seeds are for simulated machines; memory is a part of the machine: \
-             --machine qemu:4,128MiB",
-        ));
-    }
+    let common = &args.common;
+    refuse::not_on_qemu(&[
+        ("--memory", common.memory.is_some()),
+        ("--times", args.times != MmapReadArgs::TIMES),
+        ("--disks", args.disks > 0),
+        ("--quick", common.run.quick),
+        ("--svg", common.svg.is_some()),
+        ("--seed", common.run.seed.is_some()),
+        ("--seeds", common.run.seeds > 1),
+    ])?;
     let readers = match args.readers {
         FileReaders::Processes => "readers=processes",
         FileReaders::Threads => "readers=threads",
     };
-    let work = Work { workload: "mmap-read", boots: vec![(Clock::Time, vec![readers.to_owned()])] };
-    on_kernel(&work, spec, &args.common.run.settings, &args.common.run.json)
+    let mut words = vec![readers.to_owned()];
+    let linux = args.beside.linux();
+    if linux.is_some() {
+        // The same for both: a file of holes, half as large again as the machine's memory.
+        words.extend([format!("pages={}", spec.mib * 256 * 3 / 2), "store-every=0".to_owned()]);
+    }
+    let work = Work { workload: "mmap-read", boots: vec![(Clock::Time, words)] };
+    on_kernel(&work, spec, &common.run.settings, linux, &common.run.json)
 }
 
 /// `run alloc-micro --machine qemu:N`.
 pub(super) fn alloc_micro(spec: &QemuSpec, json: &JsonArgs) -> Result<Outcome, Failure> {
     let work = Work { workload: "alloc-micro", boots: vec![(Clock::Instructions, Vec::new())] };
-    on_kernel(&work, spec, &Settings::default(), json)
+    on_kernel(&work, spec, &Settings::default(), None, json)
 }
 
 fn on_kernel(
     work: &Work,
     spec: &QemuSpec,
     settings: &Settings,
+    linux: Option<BesideLinux>,
     json: &JsonArgs,
 ) -> Result<Outcome, Failure> {
     let json = json.path.as_deref();
     output::check_json(json, &[])?;
     let mut progress = Progress::new(work.workload);
     let mut tell = |done, total| progress.update(done, total);
-    let result = qemu::run(spec, work, &settings.sides(), &mut tell).map_err(failure)?;
+    let result =
+        qemu::run(spec, work, &settings.sides(), linux.as_ref(), &mut tell).map_err(failure)?;
     drop(progress);
     let report = report(work.workload, spec.to_string(), None, result.runs, result.checks);
-    let text = print::emulated(&report, spec, output::style());
+    let notes: Vec<String> = result.skipped.iter().map(ToString::to_string).collect();
+    let text = print::emulated(&report, spec, &notes, output::style());
     output::save_json(json, &report)?;
     output::print(&text)?;
     Ok(output::outcome(&report.verdict))

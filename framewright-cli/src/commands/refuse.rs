@@ -17,6 +17,34 @@ pub(super) fn only_simulated(options: &[(&str, bool)]) -> Result<(), Failure> {
     )))
 }
 
+/// Refuses those that were given and are for a kernel on an emulated machine.
+pub(super) fn only_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
+    match options.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::BadInput(format!(
+            "{name} is for a kernel on an emulated machine: --machine qemu:4"
+        ))),
+    }
+}
+
+/// Refuses those that were given and mean nothing to a kernel on an emulated machine.
+pub(super) fn not_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
+    let given: Vec<&str> =
+        options.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    let memory = match given.contains(&"--memory") {
+        true => "; memory is a part of the machine, as in --machine qemu:4,1GiB",
+        false => "",
+    };
+    Err(Failure::BadInput(format!(
+        "{} {} nothing to a kernel on an emulated machine{memory}",
+        given.join(", "),
+        if given.len() == 1 { "means" } else { "mean" }
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

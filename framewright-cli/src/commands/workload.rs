@@ -18,15 +18,19 @@ use framewright_lab::{
 use framewright_sim::machine::Spec;
 
 use super::{qemu, refuse, report::report};
-use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, WorkloadArgs};
+use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, Sharing, WorkloadArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
 /// `run page-fault`.
 pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
     if let Machines::One(Machine::Qemu(machine)) = &args.common.machine {
-        return qemu::page_fault(&machine.0, args.sharing, &args.common);
+        return qemu::page_fault(&machine.0, args);
     }
+    refuse::only_on_qemu(&[
+        ("--sharing", matches!(args.sharing, Sharing::Shared)),
+        ("--beside", args.beside.linux().is_some()),
+    ])?;
     let free_order = match args.free_order {
         FreeOrder::Mapping => page_fault::FreeOrder::Mapping,
         FreeOrder::Random => page_fault::FreeOrder::Random,

@@ -2,9 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
+    os::unix::process::CommandExt,
     path::Path,
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
     time::{Duration, Instant},
@@ -18,9 +19,13 @@ const QEMU: &str = "qemu-system-x86_64";
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Lines that are told when something went wrong.
 const LAST: usize = 12;
-/// What QEMU exits with when the kernel says that all is well, or that something is not.
+/// What QEMU exits with when the kernel says that all is well, that something is not, or that it cannot do
+/// what its command line says.
 const PASSED: i32 = 33;
 const FAILED: i32 = 35;
+const REFUSED: i32 = 37;
+/// What QEMU exits with when it cannot make such a machine.
+const NO_MACHINE: i32 = 1;
 
 /// What the clock of an emulated machine counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +42,28 @@ pub(super) fn look_for_qemu() -> Result<(), QemuError> {
     asked.map(drop).map_err(|_| QemuError::NoQemu(QEMU))
 }
 
+/// What is booted.
+pub(super) struct Guest<'g> {
+    pub(super) kernel: &'g Path,
+    /// The file system that it finds in memory.
+    pub(super) image: Option<&'g Path>,
+    /// More options of QEMU.
+    pub(super) more: Vec<String>,
+}
+
 /// Boots a kernel and waits for its result. `tell` hears which part is done, from 0 to 1.
 pub(super) fn boot(
     spec: &QemuSpec,
-    kernel: &Path,
+    guest: &Guest<'_>,
     clock: Clock,
     words: &[String],
     tell: &mut dyn FnMut(f64),
 ) -> Result<Report, QemuError> {
-    let mut child = command(spec, kernel, clock, words)
+    let mut child = command(spec, guest, clock, words)
         .spawn()
         .map_err(|error| QemuError::Start { program: QEMU, error })?;
     let lines = child.stdout.take().map(listen);
+    let complaints = child.stderr.take().map(read_on);
     let deadline = Instant::now() + PATIENCE;
     let mut machine = Machine { child, said: VecDeque::new(), report: None };
     while let Some(lines) = &lines {
@@ -63,10 +78,11 @@ pub(super) fn boot(
     }
     let status = machine.child.wait();
     let status = status.map_err(|error| QemuError::Start { program: QEMU, error })?;
-    machine.result(status)
+    let complaints = complaints.and_then(|reader| reader.join().ok()).unwrap_or_default();
+    machine.result(status, &complaints)
 }
 
-fn command(spec: &QemuSpec, kernel: &Path, clock: Clock, words: &[String]) -> Command {
+fn command(spec: &QemuSpec, guest: &Guest<'_>, clock: Clock, words: &[String]) -> Command {
     let mut command = Command::new(QEMU);
     command.args(["-M", "q35", "-cpu", "max"]).args(spec.arguments());
     let mut line = words.join(" ");
@@ -77,11 +93,38 @@ fn command(spec: &QemuSpec, kernel: &Path, clock: Clock, words: &[String]) -> Co
             command.args(["-accel", "tcg", "-icount", "shift=0,sleep=off"])
         }
     };
-    command.arg("-kernel").arg(kernel).args(["-append", &line]);
+    command.arg("-kernel").arg(guest.kernel).args(["-append", &line]).args(&guest.more);
+    if let Some(image) = guest.image {
+        command.arg("-initrd").arg(image);
+    }
     command.args(["-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot"]);
     command.args(["-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    end_with_this_thread(&mut command);
     command
+}
+
+/// Has a program end when the thread that starts it does, whatever ends that: else an emulated machine
+/// that nobody listens to would go on for ever.
+#[allow(unsafe_code)]
+fn end_with_this_thread(command: &mut Command) {
+    // SAFETY: between fork and exec one system call is made, which touches no memory.
+    unsafe {
+        command.pre_exec(|| {
+            let signal = Some(rustix::process::Signal::KILL);
+            Ok(rustix::process::set_parent_process_death_signal(signal)?)
+        });
+    }
+}
+
+/// All that QEMU itself has to say.
+fn read_on(mut output: ChildStderr) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        // What is no text is not for people.
+        let _ = output.read_to_string(&mut text);
+        text
+    })
 }
 
 /// The lines of a machine as they come.
@@ -127,15 +170,22 @@ impl Machine {
         let _ = self.child.wait();
     }
 
-    fn result(mut self, status: ExitStatus) -> Result<Report, QemuError> {
+    fn result(mut self, status: ExitStatus, complaints: &str) -> Result<Report, QemuError> {
         match (status.code(), self.report.take()) {
             (Some(PASSED), Some(report)) if report.verdict.passed => Ok(report),
             (Some(FAILED), Some(report)) if !report.verdict.passed => Ok(report),
-            (Some(FAILED), None) => Err(QemuError::Refused(self.reason())),
-            (code, _) => Err(QemuError::Ended {
-                code: code.map_or_else(|| "a signal".to_owned(), |code| code.to_string()),
-                said: self.said(),
-            }),
+            (Some(REFUSED), None) => Err(QemuError::Refused(self.reason())),
+            (Some(FAILED), None) => Err(QemuError::Stopped(self.reason())),
+            (Some(NO_MACHINE), None) if self.said.is_empty() => {
+                Err(QemuError::NoMachine(complaints.trim().to_owned()))
+            }
+            (code, _) => {
+                self.said.extend(complaints.lines().map(str::to_owned));
+                Err(QemuError::Ended {
+                    code: code.map_or_else(|| "a signal".to_owned(), |code| code.to_string()),
+                    said: self.said(),
+                })
+            }
         }
     }
 
@@ -182,7 +232,7 @@ mod tests {
             let mut machine = Machine { child, said: VecDeque::new(), report: None };
             lines.iter().for_each(|line| machine.hear(line, &mut |_| ()));
             let status = machine.child.wait().unwrap();
-            machine.result(status)
+            machine.result(status, "qemu: no")
         };
         let result = |passed: bool| {
             let head = r#"{"framewright":"x","command":[],"workload":"w","machine":"m","seed":null,"runs":[],"#;
@@ -193,7 +243,16 @@ mod tests {
         assert!(matches!(ended("0", &result(true)), Err(QemuError::Ended { .. })));
         assert!(matches!(ended("35", &result(true)), Err(QemuError::Ended { .. })));
         assert!(matches!(ended("33", "nothing"), Err(QemuError::Ended { .. })));
-        let refused = ended("35", "error: there is no workload x").unwrap_err().to_string();
-        assert_eq!(refused, "the kernel stopped: there is no workload x");
+        let stopped = ended("35", "error: overflow").unwrap_err();
+        assert_eq!(stopped.to_string(), "the kernel stopped: overflow");
+        assert!(!stopped.is_bad_input());
+        let refused = ended("37", "error: there is no workload x").unwrap_err();
+        assert_eq!(refused.to_string(), "the kernel refuses: there is no workload x");
+        assert!(refused.is_bad_input());
+        let no_machine = ended("1", "progress 1 2").unwrap_err();
+        assert_eq!(no_machine.to_string(), "QEMU cannot make this machine: qemu: no");
+        assert!(no_machine.is_bad_input());
+        let fell_over = ended("0", "panic").unwrap_err();
+        assert!(!fell_over.is_bad_input() && fell_over.to_string().contains("qemu: no"));
     }
 }

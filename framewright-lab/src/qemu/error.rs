@@ -39,9 +39,15 @@ pub enum QemuError {
         /// Its last lines.
         said: String,
     },
-    /// The kernel refused what it was asked, or panicked.
-    #[error("the kernel stopped: {0}")]
+    /// QEMU has no such machine, or the host no memory for it.
+    #[error("QEMU cannot make this machine: {0}")]
+    NoMachine(String),
+    /// The kernel cannot do what it was asked to.
+    #[error("the kernel refuses: {0}")]
     Refused(String),
+    /// The kernel panicked.
+    #[error("the kernel stopped: {0}")]
+    Stopped(String),
     /// The machine ended in a way in which none should.
     #[error("QEMU ended with {code} and without a result; the machine said last:\n{said}")]
     Ended {
@@ -56,6 +62,6 @@ impl QemuError {
     /// Whether what was asked for cannot be had here; otherwise the kernel is broken.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Refused(_) | Self::Ended { .. } | Self::TimedOut { .. })
+        !matches!(self, Self::Stopped(_) | Self::Ended { .. } | Self::TimedOut { .. })
     }
 }

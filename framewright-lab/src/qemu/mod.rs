@@ -10,20 +10,30 @@
 //! | `spec` | what is emulated |
 //! | `build` | the kernel, from its sources |
 //! | `boot` | one run of QEMU, and what it prints |
+//! | `linux` | a distribution's kernel on the same machine |
+//! | `groups` | instructions by group |
 //! | `error` | what can go wrong |
 
 mod boot;
 mod build;
 mod error;
+mod groups;
+mod linux;
 mod spec;
+
+use std::path::PathBuf;
 
 use crate::{
     report::{Check, Run, Verdict},
     workloads::Side,
 };
 
+use boot::Guest;
+use groups::{Counter, Names};
+
 pub use boot::Clock;
 pub use error::QemuError;
+pub use linux::Skipped;
 pub use spec::QemuSpec;
 
 /// What the kernel is to run.
@@ -35,53 +45,84 @@ pub struct Work {
     pub boots: Vec<(Clock, Vec<String>)>,
 }
 
+/// That Linux is to run beside.
+#[derive(Clone, Debug, Default)]
+pub struct BesideLinux {
+    /// Its kernel; without, that of the distribution's package.
+    pub kernel: Option<PathBuf>,
+}
+
 /// What came of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Result {
-    /// A run for each side.
+    /// A run for each side, and that of Linux.
     pub runs: Vec<Run>,
+    /// Why there is none of Linux.
+    pub skipped: Option<Skipped>,
     /// What the kernel checked; of a boot that failed something, that.
     pub checks: Vec<Check>,
 }
 
-/// Builds the kernel and boots it, for each side in turn. `tell` hears how much is done of how much,
-/// in thousandths.
+/// Builds the kernel and boots it, for each side in turn, then Linux `beside` it. `tell` hears how much
+/// is done of how much, in thousandths.
 ///
 /// # Errors
 ///
-/// See [`QemuError`]. A check that fails is none.
+/// See [`QemuError`]. A check that fails is none, nor is that there is no Linux.
 pub fn run(
     spec: &QemuSpec,
     work: &Work,
     sides: &[Side],
+    beside: Option<&BesideLinux>,
     tell: &mut dyn FnMut(u64, u64),
 ) -> std::result::Result<Result, QemuError> {
     boot::look_for_qemu()?;
     let kernel = build::kernel()?;
-    let steps = work.boots.len() * sides.len();
+    let (linux, skipped) =
+        match beside.map(|beside| linux::Linux::prepare(beside.kernel.as_deref(), work)) {
+            None => (None, None),
+            Some(Ok(linux)) => (Some(linux), None),
+            Some(Err(skipped)) => (None, Some(skipped)),
+        };
+    // Groups are of interest beside another's. Without a plugin there are none.
+    let counter = linux.as_ref().and_then(|_| Counter::build().ok());
+    let steps = work.boots.len() * sides.len() + usize::from(linux.is_some());
+    let mut tell = |step: usize, part: f64| {
+        tell(((step as f64 + part) * 1000.0) as u64, steps as u64 * 1000);
+    };
     let mut runs: Vec<Run> = Vec::new();
     let mut checks = Vec::new();
     for (at, side) in sides.iter().enumerate() {
         let mut run =
             Run { label: side.label.clone(), settings: side.settings.clone(), ..Run::default() };
         for (number, (clock, words)) in work.boots.iter().enumerate() {
-            let step = at * work.boots.len() + number;
             let settings = side.settings.iter().map(|(key, value)| format!("set={key}={value}"));
             let words: Vec<String> = std::iter::once(format!("workload={}", work.workload))
                 .chain(words.iter().cloned())
                 .chain(settings)
                 .collect();
-            let report = boot::boot(spec, &kernel, *clock, &words, &mut |part| {
-                tell(((step as f64 + part) * 1000.0) as u64, steps as u64 * 1000);
-            })?;
+            let counter = counter.as_ref().filter(|_| *clock == Clock::Instructions);
+            let more = counter.map(Counter::arguments).unwrap_or_default();
+            let guest = Guest { kernel: &kernel, image: None, more };
+            let step = at * work.boots.len() + number;
+            let report = boot::boot(spec, &guest, *clock, &words, &mut |part| tell(step, part))?;
             checks = worse(checks, report.verdict.checks);
-            for (name, metric) in report.runs.into_iter().flat_map(|run| run.metrics) {
+            let mut of_boot = Run::default();
+            of_boot.metrics.extend(report.runs.into_iter().flat_map(|run| run.metrics));
+            if let Some(counter) = counter {
+                counter.add_groups(&mut of_boot, Names::OfLines(&kernel));
+            }
+            for (name, metric) in of_boot.metrics {
                 run.metrics.entry(name).or_insert(metric);
             }
         }
         runs.push(run);
     }
-    Ok(Result { runs, checks })
+    if let Some(linux) = linux {
+        let mut tell = |part| tell(steps - 1, part);
+        runs.push(linux.run(spec, work, counter.as_ref(), &mut tell)?);
+    }
+    Ok(Result { runs, skipped, checks })
 }
 
 /// Of two lists of checks the one in which something failed, or else the first that there was.

@@ -279,6 +279,7 @@ switch_stacks:
 .globl thread_begins
 thread_begins:
     xor %ebp, %ebp
+    mov %r13, %rdi
     call *%r12
     ud2
 

@@ -6,7 +6,7 @@
 
 use core::{
     mem::MaybeUninit,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
 
 use framewright::{CpuId, NodeId};
@@ -51,7 +51,8 @@ pub(crate) fn start_others(early: &mut EarlyMemory, apics: &[(u32, NodeId)]) -> 
     apic::send_init_to_others();
     // Processors of this century need next to no time for it.
     Clock::wait(100 * MICROSECOND);
-    apics.iter().filter(|&&(apic, node)| start(early, apic, node)).count()
+    // Who has not come may still have been told where its stack is: nobody else is started then.
+    apics.iter().take_while(|&&(apic, node)| start(early, apic, node)).count()
 }
 
 /// Wakes one; whether it came.
@@ -63,6 +64,7 @@ fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
     let cpu = prepare(early, CpuId::new(id as u16), apic, node);
     let tables = descriptors(early);
     TABLES.store(tables, Ordering::Release);
+    EXPECTED.store(id, Ordering::Release);
     // SAFETY: both words are plain 64-bit words of `boot.s`, read by the CPU that is started alone.
     unsafe {
         next_stack.store(Stack::for_thread(early).top(), Ordering::Release);
@@ -74,8 +76,18 @@ fn start(early: &mut EarlyMemory, apic: u32, node: NodeId) -> bool {
             return true;
         }
     }
-    Clock::wait_until(1000 * MILLISECOND, || super::online() > id)
+    // Whoever has said that he is here is waited for; who comes later than this, goes to sleep.
+    if !Clock::wait_until(1000 * MILLISECOND, || super::online() > id)
+        && EXPECTED.swap(NOBODY, Ordering::AcqRel) == id
+    {
+        return false;
+    }
+    Clock::wait_until(u64::MAX / 2, || super::online() > id)
 }
+
+/// The CPU that is being started, until it has come or nobody waits for it any more.
+static EXPECTED: AtomicUsize = AtomicUsize::new(NOBODY);
+const NOBODY: usize = usize::MAX;
 
 /// The tables of the CPU that is being started.
 static TABLES: AtomicPtr<Descriptors> = AtomicPtr::new(core::ptr::null_mut());
@@ -84,8 +96,14 @@ static TABLES: AtomicPtr<Descriptors> = AtomicPtr::new(core::ptr::null_mut());
 #[unsafe(no_mangle)]
 extern "C" fn other_cpu(cpu: *const Cpu) -> ! {
     let tables = TABLES.load(Ordering::Acquire);
-    // SAFETY: the first CPU has made both for this one, and waits until it is online.
-    let (cpu, tables) = unsafe { (&*cpu, &mut *tables) };
+    // SAFETY: the first CPU has made both for this one, and makes none for others if it does not come.
+    let cpu = unsafe { &*cpu };
+    let id = cpu.id.index();
+    if EXPECTED.compare_exchange(id, NOBODY, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        control::halt_forever();
+    }
+    // SAFETY: as above; who was expected has them to itself.
+    let tables = unsafe { &mut *tables };
     apic::enable();
     settle_in(cpu, tables);
     super::work_for_others()

@@ -35,6 +35,7 @@ struct Counted {
 
 /// Runs it; whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
+    options.takes(&["pages"]);
     if !options.counts_instructions() {
         refuse(format_args!("alloc-micro counts instructions, which takes -icount and icount"))
     }

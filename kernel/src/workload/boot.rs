@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::{MigrateType, Order, Request};
 
-use super::verdict::Before;
+use super::{Options, verdict::Before};
 use crate::{
     cpu::{self, Cpu},
     frames,
@@ -16,7 +16,8 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 const BLOCKS: usize = 256;
 
 /// Runs it; whether it passed.
-pub(crate) fn run(report: &mut Report) -> bool {
+pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
+    options.takes(&[]);
     let before = Before::now();
     let bad = AtomicU64::new(0);
     cpu::run_on_all(&|cpu| {

@@ -39,6 +39,7 @@ fn stored(page: u64) -> u64 {
 
 /// Runs it; whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
+    options.takes(&["readers", "store-every", "pages"]);
     let cpus = cpu::online() as u64;
     let pages = options.number("pages", memory().managed() * 3 / 2) / cpus * cpus;
     let threads = options.choice("readers", ["processes", "threads"]) == "threads";

@@ -33,7 +33,7 @@ pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
         report.add("boot_ms", milliseconds, Unit::Milliseconds, Better::Lower);
     }
     match command_line.value("workload").unwrap_or("boot") {
-        "boot" => boot::run(&mut report),
+        "boot" => boot::run(&options, &mut report),
         "alloc-micro" => alloc_micro::run(&options, &mut report),
         "page-fault" => page_fault::run(&options, &mut report),
         "mmap-read" => mmap_read::run(&options, &mut report),

@@ -30,6 +30,24 @@ impl<'c> Options<'c> {
         Self(command_line)
     }
 
+    /// Refuses words that mean nothing to a workload, which takes these keys.
+    pub(crate) fn takes(&self, keys: &[&'static str]) {
+        for word in self.0.words() {
+            let key = word.split_once('=').map(|(key, _)| key);
+            let is_known = match key {
+                None => word == "icount",
+                Some(key) => matches!(key, "workload" | "set") || keys.contains(&key),
+            };
+            if is_known {
+                continue;
+            }
+            if keys.is_empty() {
+                refuse(format_args!("'{word}': this workload takes nothing but set=KEY=VALUE"));
+            }
+            refuse(format_args!("'{word}': this workload takes a value of {}", OneOf(keys)));
+        }
+    }
+
     /// Whether the machine's clock counts instructions: QEMU runs with `-icount shift=0`, and the
     /// command line has `icount`.
     pub(crate) fn counts_instructions(&self) -> bool {

@@ -57,11 +57,10 @@ impl Spaces {
         (space.as_ref().expect("there is one for every CPU").get(), page)
     }
 
-    /// Runs something for all pages of all CPUs, none of which begins or ends before the others; how long it took, in instructions or cycles of the
-    /// machine, and in nanoseconds.
+    /// Runs something for all pages of all CPUs, none of which begins or ends before the others; how long it
+    /// took, in instructions or cycles of the machine, and in nanoseconds.
     fn on_all(&self, run: impl Fn(&Cpu, &'static AddressSpace, u64) + Sync) -> (u64, u64) {
         let (start, nanos) = (control::timestamp(), Clock::now());
-        control::mark_begin();
         let together = Rendezvous::new();
         cpu::run_on_all(&|cpu| {
             let (space, first) = self.of(cpu);
@@ -71,7 +70,6 @@ impl Spaces {
             together.meet();
             AddressSpace::unload();
         });
-        control::mark_end();
         (control::timestamp() - start, Clock::now() - nanos)
     }
 
@@ -97,13 +95,19 @@ fn look(page: u64) -> u64 {
 
 /// Runs it; whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
+    options.takes(&["sharing", "pages", "rounds"]);
     let cpus = cpu::online() as u64;
     // A fifth of memory stays free, and never is anybody short.
     let pages = options.number("pages", BURST.min(memory().managed() * 4 / 5 / cpus));
     let rounds = (options.number("rounds", ROUNDS as u64) as usize).clamp(1, MOST_ROUNDS);
     let shared = options.choice("sharing", ["private", "shared"]) == "shared";
     if pages * cpus > memory().managed() * 9 / 10 {
-        refuse(format_args!("pages={pages} on {cpus} CPUs is more than there is memory"))
+        let mib = (pages * cpus) >> 8;
+        let has = memory().managed() >> 8;
+        refuse(format_args!(
+            "{cpus} CPUs with {pages} pages each are {mib} MiB, and the machine has {has}: give it \
+             more memory, or pages=N with fewer"
+        ))
     }
 
     let before = Before::now();
@@ -113,14 +117,19 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     for round in 0..WARM_UP + rounds {
         println!("progress {round} {}", WARM_UP + rounds);
         let counts = Counts::now();
-        let up = spaces.on_all(|_, space, first| {
-            (first..first + pages).for_each(|page| touch(page, value_of(round, page, space)));
+        let counts_instructions = round >= WARM_UP;
+        let up = marked(counts_instructions, || {
+            spaces.on_all(|_, space, first| {
+                (first..first + pages).for_each(|page| touch(page, value_of(round, page, space)));
+            })
         });
         spaces.on_all(|_, space, first| {
             let other = |&page: &u64| look(page) != value_of(round, page, space);
             wrong.fetch_add((first..first + pages).filter(other).count() as u64, Ordering::Relaxed);
         });
-        let down = spaces.on_all(|_, space, first| paging::unmap(space, first, pages));
+        let down = marked(counts_instructions, || {
+            spaces.on_all(|_, space, first| paging::unmap(space, first, pages))
+        });
         if round >= WARM_UP {
             measured.add(round - WARM_UP, pages * cpus, up, down);
             measured.counts.add(&counts);
@@ -136,6 +145,18 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         detail: format_args!("{wrong} pages had other contents than what was stored to them"),
     };
     before.conclude("page-fault", report, &[contents])
+}
+
+/// Does something between marks, if it counts.
+fn marked<R>(counts: bool, work: impl FnOnce() -> R) -> R {
+    if counts {
+        control::mark_begin();
+    }
+    let result = work();
+    if counts {
+        control::mark_end();
+    }
+    result
 }
 
 /// What rounds took.
@@ -166,8 +187,11 @@ impl Measured {
         let all = pages * rounds as u64;
         let Counts { acquisitions, lock_frames, interrupts, flushes } = self.counts;
         report.add("acquisitions_per_page", Fixed::ratio(acquisitions, all), Unit::Ratio, Lower);
-        let per_hold = Fixed::ratio(lock_frames, acquisitions);
-        report.add("frames_per_lock_hold", per_hold, Unit::FramesPerAcquisition, Higher);
+        // Where the lists served all, there is nothing to divide by.
+        if acquisitions > 0 {
+            let per_hold = Fixed::ratio(lock_frames, acquisitions);
+            report.add("frames_per_lock_hold", per_hold, Unit::FramesPerAcquisition, Higher);
+        }
         report.add("interrupts_per_page", Fixed::ratio(interrupts, all), Unit::Ratio, Lower);
         report.add("pages", Fixed::whole(all), Unit::Count, Better::Neither);
         report.add("interrupts", Fixed::whole(interrupts), Unit::Count, Better::Neither);

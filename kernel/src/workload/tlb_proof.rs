@@ -29,7 +29,7 @@ use crate::{
     cpu::{self, Cpu, control},
     exit::refuse,
     frames,
-    memory::{memory, with_token},
+    memory::{Token, memory, with_token},
     paging::{self, AddressSpace, Area, Entry, probe},
     report::{Better, Check, Fixed, Report, Unit},
     serial::println,
@@ -263,10 +263,22 @@ impl Prover<'_> {
         batch.finish(&mut |frames| frames.iter().copied().for_each(free));
     }
 
-    /// Allocates until the frame of a trial comes again, as it does at once, and writes to it.
+    /// Allocates the frame of a trial, which comes again at once, and writes to it. Where it is kept
+    /// back for a while (`hardening=paranoid`), it is fetched.
     fn reuse(&self, pfn: Pfn, trial: u64) -> Pfn {
-        let Ok(block) = with_token(|token| token.alloc(PAGE)) else {
-            refuse(format_args!("there is not enough memory for a page"))
+        let fetch = |token: &mut Token| {
+            token.drain();
+            token.alloc_at(pfn, Order::ZERO, MigrateType::Movable)
+        };
+        let block = with_token(|token| match token.alloc(PAGE) {
+            Ok(block) if block.pfn() != pfn => {
+                assert!(token.free(block).is_ok());
+                fetch(token)
+            }
+            other => other.ok(),
+        });
+        let Some(block) = block else {
+            refuse(format_args!("the frame of a page that was freed is not free"))
         };
         let (next, _) = block.into_raw();
         count(&self.reused, next == pfn);
@@ -283,6 +295,7 @@ fn free(pfn: Pfn) {
 
 /// Runs it; whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
+    options.takes(&["trials", "break"]);
     if cpu::online() < 2 {
         refuse(format_args!("tlb-proof needs two CPUs: one that unmaps, and a witness"))
     }

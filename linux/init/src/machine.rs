@@ -15,7 +15,7 @@ use crate::Failure;
 /// QEMU's `isa-debug-exit`, and what our own kernel writes there.
 const EXIT_PORT: u16 = 0xf4;
 const PASSED: u32 = 0x10;
-const FAILED: u32 = 0x11;
+const REFUSED: u32 = 0x12;
 /// QEMU's `isa-debugcon`: bytes for a file of the host's.
 const BYTE_PORT: u16 = 0xe9;
 
@@ -139,7 +139,7 @@ pub(crate) fn end(passed: bool) -> ! {
     unsafe {
         libc::tcdrain(1);
         if libc::ioperm(EXIT_PORT.into(), 4, 1) == 0 {
-            let outcome = if passed { PASSED } else { FAILED };
+            let outcome = if passed { PASSED } else { REFUSED };
             asm!("out dx, eax", in("dx") EXIT_PORT, in("eax") outcome, options(nostack));
         }
         libc::reboot(libc::RB_POWER_OFF);
