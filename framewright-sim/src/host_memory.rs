@@ -26,11 +26,13 @@ pub(crate) fn expect_at(address: *const u8, bytes: usize) {
 }
 
 /// A buffer that was not used yet, and that every CPU of a simulated machine will use a part of: asks the
-/// host for large pages under it. Where the host has none, nothing happens.
+/// host for large pages under it. Where the host has none, or the buffer is small, nothing happens.
 ///
 /// When 224 CPUs take turns, the host's translations of small pages are gone before they are needed
 /// again, and looking them up was a third of a run.
 pub fn in_large_pages<T>(buffer: &[T]) {
+    // Several of that size may share a page; what is smaller is not worth a call.
+    const LEAST: usize = 256 << 10;
     #[cfg(target_os = "linux")]
     {
         use rustix::{
@@ -40,14 +42,14 @@ pub fn in_large_pages<T>(buffer: &[T]) {
         let bytes = size_of_val(buffer);
         let start = buffer.as_ptr().cast_mut().cast::<u8>();
         let before = start.addr() % page_size();
-        if bytes > 0 {
+        if bytes >= LEAST {
             let start = start.wrapping_sub(before).cast();
             // SAFETY: no content changes, whatever else lies on the pages of the buffer.
             let _ = unsafe { madvise(start, before + bytes, Advice::LinuxHugepage) };
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = buffer;
+    let _ = (buffer, LEAST);
 }
 
 #[cfg(test)]

@@ -204,11 +204,12 @@ impl Engine {
     /// Changes a line's entry; what it was, and whose memory the line is in.
     #[inline]
     fn replace_entry(&self, line: Line, change: impl FnOnce(Entry) -> Entry) -> (Entry, u8) {
-        if self.directory.borrow().entry(line).is_none() {
-            self.directory.borrow_mut().add(line);
-        }
         let directory = self.directory.borrow();
-        let (entry, home) = directory.entry(line).expect("just added");
+        let Some((entry, home)) = directory.entry(line) else {
+            drop(directory);
+            self.directory.borrow_mut().add(line);
+            return self.replace_entry(line, change);
+        };
         let found = entry.get();
         entry.set(change(found));
         (found, home)

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     engine::{Cpu, LockId, Model},
+    host_memory::in_large_pages,
     process::{AddressSpace, Mmu, Pte},
 };
 use framewright::tlb::DeferredFlush;
@@ -103,6 +104,14 @@ impl File {
     }
 }
 
+/// A table that is used here and there.
+fn table<T: Default>(entries: u32) -> Vec<T> {
+    let mut table = Vec::with_capacity(entries as usize);
+    in_large_pages(table.spare_capacity_mut());
+    table.resize_with(entries as usize, T::default);
+    table
+}
+
 /// See the module. Files and areas are made before programs run.
 pub struct PageCache {
     pub(super) mmu: Mmu,
@@ -136,7 +145,7 @@ impl PageCache {
             mmu: mmu.clone(),
             costs,
             store: Store::new(store, model, checks),
-            pages: (0..frames).map(|_| Page::default()).collect(),
+            pages: table(frames),
             files: Vec::new(),
             areas: Vec::new(),
             dirty: RefCell::default(),
@@ -151,10 +160,9 @@ impl PageCache {
 
     /// A new file.
     pub fn create(&mut self, spec: FileSpec) -> FileId {
-        let slots = (0..spec.pages).map(|_| Cell::default()).collect();
         self.files.push(File {
             spec,
-            slots,
+            slots: table(spec.pages),
             areas: Vec::new(),
             owed: DeferredFlush::new(),
             lock: OnceCell::new(),
