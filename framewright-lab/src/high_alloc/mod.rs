@@ -147,7 +147,7 @@ impl HighAlloc {
         let picture = self.watched.then(|| {
             let first = sides.iter().enumerate();
             let seen = first.map(|(turn, side)| (label(side), of(turn).swap_remove(0).seen));
-            picture::draw(&self.title(), &seen.collect::<Vec<_>>())
+            picture::draw(&self.title(seeds.first()), &seen.collect::<Vec<_>>())
         });
         Ok(HighAllocResult {
             picture,
@@ -181,9 +181,11 @@ impl HighAlloc {
         Ok(runs.map(|(side, outcome)| figures::run_of(side, &[outcome])).collect())
     }
 
-    fn title(&self) -> String {
-        let (machine, mib) = (self.spec.name(), self.frames >> 8);
-        format!("high-alloc, flags {}, on {machine} with {mib} MiB", self.flags.name())
+    fn title(&self, seed: Option<&u64>) -> String {
+        let (machine, mib, flags) = (self.spec.name(), self.frames >> 8, self.flags.name());
+        let quick = if self.quick { ", --quick" } else { "" };
+        let seed = seed.map_or_else(String::new, |seed| format!(", seed {seed}"));
+        format!("high-alloc, flags {flags}, on {machine} with {mib} MiB{quick}{seed}")
     }
 
     /// All jobs, each a side and a seed; outcomes in their order.

@@ -136,7 +136,7 @@ fn legend(svg: &mut String) {
     }
     cell(svg, (x, 34.0), Cell { of: NAMES[0].0, full: 0.7, skip: true });
     text(svg, (x + SIZE + 5.0, 45.0), "passed over for now");
-    let note = "filled as far as the pageblock is; migrate scanner: black frame, free scanner: red frame; \
+    let note = "filled as far as the pageblock is, pale what is free; migrate scanner: black frame, free scanner: red frame; \
                 strips: a line per moment, dark is full, scanners as black and red dots";
     text(svg, (MARGIN, 64.0), note);
 }
@@ -241,9 +241,12 @@ fn line(svg: &mut String, y: f64, snapshot: &Snapshot) {
     }
     let Some((migrate, free)) = snapshot.scanners else { return };
     for (at, colour) in [(migrate, "black"), (free, "#d00000")] {
-        let x = MARGIN + at as f64 * wide;
+        const RADIUS: f64 = 1.6;
+        let all = snapshot.cells.len() as f64 * wide;
+        let x = MARGIN + (at as f64 * wide).clamp(RADIUS, all - RADIUS);
         let y = y + LINE / 2.0;
-        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\" fill=\"{colour}\"/>");
+        let _ =
+            writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{RADIUS}\" fill=\"{colour}\"/>");
     }
 }
 

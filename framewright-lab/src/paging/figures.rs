@@ -91,7 +91,9 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
 /// What happened hour by hour.
 fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     let points = |of: &dyn Fn(usize, &Hour) -> f64| -> Vec<Point> {
-        let hours = outcome.hours.iter().enumerate();
+        // Where programs end one by one, what the last of them do alone is no course of anything.
+        let whole = outcome.hours.len() - usize::from(outcome.ends && outcome.hours.len() > 1);
+        let hours = outcome.hours[..whole].iter().enumerate();
         hours.map(|(nth, hour)| Point((nth + 1) as f64, of(nth, hour))).collect()
     };
     let speeds = speeds(outcome);

@@ -97,7 +97,7 @@ fn value(metric: &Metric) -> String {
         // An average of counts; of many, halves say nothing.
         Unit::Count if metric.median.fract() != 0.0 && metric.median.abs() < 100.0 => 2,
         // Nor do hundredths of what is a microsecond or more.
-        Unit::Nanos if metric.median.abs() >= 1000.0 || metric.median.fract() == 0.0 => 0,
+        Unit::Nanos if metric.median.abs() >= 1000.0 => 0,
         unit => unit.decimals(),
     };
     format!("{}{sign}", decimal(metric.median, decimals))
@@ -147,6 +147,15 @@ mod tests {
         let lines = text(&Comparison::of([&before, &after]));
         assert!(lines[1].ends_with("27.50 (   0.00%)  48.10 (  74.91%)"), "{lines:#?}");
         assert!(lines[2].ends_with("  200 (   0.00%)     50 (  75.00%)"), "{lines:#?}");
+    }
+
+    #[test]
+    fn digits_that_say_nothing_are_left_out() {
+        let shown = |median, unit| value(&Metric::once(median, unit, None));
+        let counts = [7.0, 7.5, 4144.5].map(|it| shown(it, Unit::Count));
+        assert_eq!(counts, ["7", "7.50", "4144"]);
+        let nanos = [7.25, 752.0, 24_093_216.0].map(|it| shown(it, Unit::Nanos));
+        assert_eq!(nanos, ["7.25", "752.00", "24093216"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::{
     memory::Memory,
     platform::{CpuId, Platform},
     tlb::FlushBatch,
+    tuning::FlushBatching,
 };
 
 /// Who takes frames that nobody owns any more.
@@ -74,6 +75,14 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         }
         self.used += reserved as usize;
         reserved as usize
+    }
+
+    /// Parks what may wait, where others could lack the room that it takes while this CPU looks for more:
+    /// lazily. Other batches rather become full.
+    pub(super) fn make_way(&mut self) {
+        if self.batch.flusher().tlb().tuning().batching == FlushBatching::Lazy {
+            self.finish();
+        }
     }
 
     /// Has some of what is parked freed, unless somebody is at that.

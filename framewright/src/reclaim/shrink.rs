@@ -321,8 +321,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if pass.locked != 0 {
             self.owner.unlock(locked.frames());
         }
-        // So that others have room while this CPU looks for more.
-        retire.finish();
+        retire.make_way();
         // What has been written already is reclaimed next.
         let done = |&at: &u32| !self.flags(&pass, at).has(Flags::RECLAIM);
         let tail = bits(pass.written).filter(done).fold(0, |tail, at| tail | 1 << at);
