@@ -29,7 +29,9 @@ pub(super) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
       The same on 1, 2, 4, ... 512 CPUs, as series.
   framewright run page-fault --machine qemu:4 --sharing shared
       A kernel on an emulated machine: page tables, faults and interrupts that hardware makes. Times
-      under emulation rank nothing; instructions are counted in a boot of their own."
+      under emulation rank nothing; instructions are counted in a boot of their own.
+  framewright run page-fault --machine qemu:1 --quick --beside linux
+      The distribution's kernel does the same on the same machine: instructions by group."
 );
 
 pub(super) const KBUILD_EXAMPLES: &str = with_examples!(

@@ -55,7 +55,7 @@ pub(super) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
     // What both have is told of the one that is the same every time.
     let boots = vec![(Clock::Instructions, counted), (Clock::Time, timed)];
     let work = Work { workload: "page-fault", boots };
-    on_kernel(&work, spec, &common.run.settings, args.beside.linux(), &common.run.json)
+    on_kernel(&work, spec, &common.run.settings, args.beside.linux().as_ref(), &common.run.json)
 }
 
 /// `run mmap-read --machine qemu:N`.
@@ -81,7 +81,7 @@ pub(super) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
         words.extend([format!("pages={}", spec.mib * 256 * 3 / 2), "store-every=0".to_owned()]);
     }
     let work = Work { workload: "mmap-read", boots: vec![(Clock::Time, words)] };
-    on_kernel(&work, spec, &common.run.settings, linux, &common.run.json)
+    on_kernel(&work, spec, &common.run.settings, linux.as_ref(), &common.run.json)
 }
 
 /// `run alloc-micro --machine qemu:N`.
@@ -94,7 +94,7 @@ fn on_kernel(
     work: &Work,
     spec: &QemuSpec,
     settings: &Settings,
-    linux: Option<BesideLinux>,
+    linux: Option<&BesideLinux>,
     json: &JsonArgs,
 ) -> Result<Outcome, Failure> {
     let json = json.path.as_deref();
@@ -102,7 +102,7 @@ fn on_kernel(
     let mut progress = Progress::new(work.workload);
     let mut tell = |done, total| progress.update(done, total);
     let result =
-        qemu::run(spec, work, &settings.sides(), linux.as_ref(), &mut tell).map_err(failure)?;
+        qemu::run(spec, work, &settings.sides(), linux, &mut tell).map_err(failure)?;
     drop(progress);
     let report = report(work.workload, spec.to_string(), None, result.runs, result.checks);
     let notes: Vec<String> = result.skipped.iter().map(ToString::to_string).collect();

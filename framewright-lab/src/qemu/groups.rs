@@ -107,6 +107,7 @@ const CLEARING: &str = "instructions_clearing";
 const REST: &str = "instructions_rest";
 
 /// What says to whom an address belongs.
+#[derive(Clone, Copy)]
 pub(super) enum Names<'n> {
     /// Symbols that Linux has told.
     OfLinux,
