@@ -35,7 +35,7 @@ fn the_index_looks_at_less_and_the_same_command_gives_the_same_bytes() {
     for run in 0..2 {
         assert!(of(run, "success1_mean_pct") <= of(run, "achievable_pct") + 1.0);
     }
-    assert!(of(0, "migrate_scanned") > 0.0 && of(1, "migrate_scanned") == 0.0);
+    assert!(of(0, "free_scanned") > 0.0 && of(1, "free_scanned") == 0.0);
     let name = "examined_per_huge_page";
     assert!(of(0, name) > of(1, name), "{} and {}", of(0, name), of(1, name));
     assert_eq!(report_of(&args).2, bytes);

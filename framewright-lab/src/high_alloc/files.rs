@@ -29,6 +29,8 @@ pub(super) struct File {
     pub(super) used: Cell<bool>,
     /// Somebody has it open for good: it stays known.
     pub(super) pinned: Cell<bool>,
+    /// Its inode is in use for good, also when the file is gone.
+    pub(super) outlived: Cell<bool>,
 }
 
 /// A page on its way to the store.
@@ -72,6 +74,7 @@ impl Files {
             node: Cell::new(NONE),
             used: Cell::new(false),
             pinned: Cell::new(false),
+            outlived: Cell::new(false),
         });
         FileId(self.files.len() as u32 - 1)
     }

@@ -81,6 +81,9 @@ impl<'m> Kernel<'_, 'm> {
     pub(super) fn delete(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, file: FileId) {
         self.truncate(cpu, token, file);
         let of = self.state.files.at(file);
+        if of.outlived.get() {
+            of.inode.set(NONE);
+        }
         for object in [of.inode.replace(NONE), of.entry.replace(NONE)] {
             if object != NONE {
                 self.free_object(object);
@@ -139,7 +142,8 @@ impl<'m> Kernel<'_, 'm> {
     /// Sees to it that pages of a file can be found.
     fn lead_to(&self, token: &mut Token<'_, 'm>, file: FileId) -> Result<(), OutOfMemory> {
         let of = self.state.files.at(file);
-        if of.node.get() == NONE {
+        // A single page is found without.
+        if of.node.get() == NONE && of.pages > 1 {
             let node = self.new_object(token, Kind::Node).ok_or(OutOfMemory)?;
             of.node.set(node);
         }

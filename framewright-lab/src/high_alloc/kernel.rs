@@ -1,6 +1,6 @@
 //! The kernel around the library: what CPUs share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 
 use framewright::{
     Block, CpuId, Memory, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
@@ -46,6 +46,15 @@ pub(super) struct Program {
 }
 
 impl State<'_> {
+    /// The number of what runs besides the builders, behind theirs.
+    pub(super) fn system(&self) -> u32 {
+        self.programs.len() as u32 - 1
+    }
+
+    pub(super) fn system_pages(&self) -> RefMut<'_, Vec<u32>> {
+        self.programs[self.programs.len() - 1].pages.borrow_mut()
+    }
+
     /// Whether something happens that happens one time in so many.
     pub(super) fn rarely(&self, one_in: u32) -> bool {
         self.random.borrow_mut().u32(..one_in) == 0

@@ -24,6 +24,7 @@
 //! | `relief`  | what a request that is short of memory can have done            |
 //! | `io`      | reading, writing and deleting files                             |
 //! | `builder` | a program that compiles                                         |
+//! | `system`  | what runs besides, all the time                                 |
 //! | `daemon`  | background reclaim, background compaction, writing back         |
 //! | `pass`    | asking for huge pages                                           |
 //! | `oracle`  | what is achievable                                              |
@@ -47,6 +48,7 @@ mod picture;
 mod relief;
 mod run;
 mod slab;
+mod system;
 #[cfg(test)]
 mod tests;
 

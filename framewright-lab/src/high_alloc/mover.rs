@@ -61,7 +61,7 @@ impl<'o, 'm> Moves<'o, 'm> {
                 if self.lru.list_of(pfn) == Some(LruList::ActiveFile) {
                     frame.mark(ACTIVE);
                 }
-                self.lru.isolate(pfn)
+                self.lru.isolate(pfn) && self.is_still_there(pfn)
             }
             _ => false,
         };
@@ -71,6 +71,20 @@ impl<'o, 'm> Moves<'o, 'm> {
             frame.unmark(ACTIVE);
         }
         claimed
+    }
+
+    /// Whether an isolated page is one to claim. Its file may have been truncated meanwhile: then it is
+    /// the truncating CPU's if that has not abandoned it yet, and else its frame is the claim's.
+    fn is_still_there(&self, pfn: Pfn) -> bool {
+        let frame = self.frame(pfn);
+        if frame.holds.get() != Holds::Nothing {
+            return true;
+        }
+        let theirs = self.lru.put_back(pfn);
+        if !theirs {
+            frame.mark(GONE);
+        }
+        !theirs
     }
 
     /// Takes a page whose claim ends off the lists of reclaim for good, if it is on them.

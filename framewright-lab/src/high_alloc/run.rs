@@ -26,6 +26,7 @@ use super::{
     owner::Owner,
     pass::{self, Pace},
     slab::Slabs,
+    system,
 };
 use crate::{
     simulated::{SimulationError, nodes::Nodes},
@@ -34,8 +35,8 @@ use crate::{
 
 /// A builder for so many frames, and one more: 400 MiB each.
 const BUILDER_FRAMES: u64 = 400 << 8;
-/// What the kernel has taken for itself when it has booted, one frame in so many: some 64 MiB of 1 GiB.
-const BOOTED: u64 = 16;
+/// What the kernel has taken for itself when it has booted, one frame in so many: some 32 MiB of 1 GiB.
+const BOOTED: u64 = 32;
 const SECOND: u64 = 1_000_000_000;
 
 /// Runs one side with one seed.
@@ -68,7 +69,7 @@ pub(super) fn run(work: &HighAlloc, side: &Side, seed: u64) -> Result<Outcome, S
         frames: Frames::new(nodes.frames()),
         files,
         slabs: Slabs::default(),
-        programs: (0..builders).map(program).collect(),
+        programs: (0..=builders).map(program).collect(),
         costs: FileCosts::from(spec.costs()),
         random: RefCell::new(random),
     };
@@ -183,6 +184,7 @@ impl<'m> Play<'_, '_, 'm> {
         let node = kernel.node(cpu.id());
         let mut daemon = Daemon::new(kernel.reclaim.kswapd(node).expect("a node of its own"));
         let boot = self.boot(token);
+        system::start(kernel, token);
         while self.copying.get() > 0 {
             self.wait(SECOND / 10, cpu, &mut daemon, token);
         }

@@ -27,7 +27,7 @@ fn a_course_ends_and_every_frame_is_accounted_for() {
         assert!(first.counts.faults > 10_000 && idle.counts.faults == 0);
         assert!(idle.success_pct() > 50.0, "{method:?}: {}", idle.success_pct());
         assert!(idle.achievable_pct() >= idle.success_pct());
-        let scans = outcome.counts.migrate_scanned;
+        let scans = outcome.counts.free_scanned;
         assert_eq!(method == CompactMethod::Scan, scans > 0, "{method:?}: {scans}");
     }
 }
