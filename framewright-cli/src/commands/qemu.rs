@@ -101,8 +101,7 @@ fn on_kernel(
     output::check_json(json, &[])?;
     let mut progress = Progress::new(work.workload);
     let mut tell = |done, total| progress.update(done, total);
-    let result =
-        qemu::run(spec, work, &settings.sides(), linux, &mut tell).map_err(failure)?;
+    let result = qemu::run(spec, work, &settings.sides(), linux, &mut tell).map_err(failure)?;
     drop(progress);
     let report = report(work.workload, spec.to_string(), None, result.runs, result.checks);
     let notes: Vec<String> = result.skipped.iter().map(ToString::to_string).collect();
