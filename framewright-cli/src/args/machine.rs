@@ -211,7 +211,7 @@ mod tests {
         for (text, why) in [
             ("qemu:", "1 to 32 CPUs"),
             ("qemu:33", "1 to 32 CPUs"),
-            ("qemu:4,much", "a number and a unit"),
+            ("qemu:4,much", "64 MiB of memory or more, in steps of 2 MiB, not 'much'"),
             ("qemu:4,32M", "64 MiB of memory or more"),
             ("qemu:4,1GiB,5", "1 to 4 nodes"),
             ("qemu:4,1GiB,2,1", "'1' is too much"),

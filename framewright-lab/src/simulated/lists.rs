@@ -141,7 +141,7 @@ mod tests {
     fn a_busy_zone_is_waited_for_and_holds_last_as_long_as_they_touch_lines() {
         let (fingerprint, zone) = bursts(BulkFree::ChooseBeforeLock);
         assert!(zone.contended * 2 > zone.acquisitions, "{zone:?}");
-        assert!(zone.hold_miss_cycles * 4 > zone.hold_cycles, "{zone:?}");
+        assert!(zone.hold_miss_cycles * 5 > zone.hold_cycles, "{zone:?}");
         assert_eq!(bursts(BulkFree::ChooseBeforeLock), (fingerprint, zone));
         let (other, _) = bursts(BulkFree::ChooseUnderLock);
         assert_ne!(other, fingerprint);
