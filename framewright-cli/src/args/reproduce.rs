@@ -14,7 +14,8 @@ what was measured, that is counted while this code ran; and what was modelled, t
 cycles of a simulated machine, with a band: what becomes of it when what the machine guesses is a \
 quarter less or more.
 
-A row agrees if both figures have the same sign and are within a factor of three. Rows that \
+A row agrees if both figures have the same sign and are within a factor of three; where the library \
+is held against a running kernel's counts (tlb-batch), better ones agree as well. Rows that \
 parameters of the machine were fitted to are shown and not judged, and so are those that there is \
 nothing comparable to; notes say which. All others have to agree.
 

@@ -119,6 +119,8 @@ pub enum Reference {
     Published,
     /// What a running kernel did.
     Kernel,
+    /// The same, where that is not to be modelled, but reached: what is better agrees.
+    KernelOrBetter,
 }
 
 /// Whether a row says something about the model.
@@ -137,7 +139,7 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agreement {
-    /// Same sign, and within a factor of three.
+    /// Same sign, and within a factor of three; or better, where that is as good.
     Agrees,
     /// Not so.
     Disagrees,

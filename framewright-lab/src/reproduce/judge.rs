@@ -1,8 +1,9 @@
-//! Agreement: same sign, and within a factor of three.
+//! Agreement: same sign, and within a factor of three; or better, where a running kernel is to be
+//! reached rather than modelled.
 
 use super::Plan;
 use super::results::Results;
-use crate::report::{Agreement, Check, Quantity, Reference, Role, Row, Sides, Verdict};
+use crate::report::{Agreement, Better, Check, Quantity, Reference, Role, Row, Sides, Verdict};
 
 /// The order of magnitude in which a figure has to be.
 const FACTOR: f64 = 3.0;
@@ -51,6 +52,7 @@ fn detail(row: &Row) -> String {
     let whose = match row.against {
         Reference::Published => "published",
         Reference::Kernel => "a running kernel",
+        Reference::KernelOrBetter => "a running kernel, or better",
     };
     let ours = if row.modelled.is_some() { "modelled" } else { "measured" };
     let figure =
@@ -66,9 +68,23 @@ fn agreement(row: &Row) -> Agreement {
     match (reference(row), our_figure(row)) {
         (None, _) => Agreement::NotJudged,
         (_, None) => Agreement::Missing,
-        (Some(theirs), Some(ours)) if agree(theirs, ours, row.resolution) => Agreement::Agrees,
+        (Some(theirs), Some(ours))
+            if agree(theirs, ours, row.resolution) || is_better(row, theirs, ours) =>
+        {
+            Agreement::Agrees
+        }
         _ => Agreement::Disagrees,
     }
+}
+
+/// Whether ours is better than theirs, in a row where that is as good as the same.
+fn is_better(row: &Row, theirs: f64, ours: f64) -> bool {
+    row.against == Reference::KernelOrBetter
+        && match row.better {
+            Some(Better::Lower) => ours < theirs,
+            Some(Better::Higher) => ours > theirs,
+            None => false,
+        }
 }
 
 /// Whether two figures have the same sign and are within a factor of three; what is not above
@@ -91,7 +107,7 @@ fn reference(row: &Row) -> Option<f64> {
             let published = row.published.as_ref()?;
             (published.before, published.after, published.change_percent)
         }
-        Reference::Kernel => {
+        Reference::Kernel | Reference::KernelOrBetter => {
             let kernel = row.kernel.as_ref()?;
             let change = kernel.before.zip(kernel.after);
             let change =
@@ -160,6 +176,28 @@ mod tests {
             let expected = if agrees { Agreement::Agrees } else { Agreement::Disagrees };
             assert_eq!(agreements, [expected], "{published} and {ours}");
             assert_eq!(verdict.passed, agrees);
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_is_to_be_reached_may_be_surpassed() {
+        let row = |against, better, ours: f64| Row {
+            measured: Sides::paired(&[1.0], &[ours], Unit::Ratio, Some(better)),
+            ..KEY
+                .row("e", Unit::Ratio, Some(better))
+                .kernel(None, 1.0, "")
+                .judged(Quantity::After, against)
+        };
+        for (against, better, ours, agrees) in [
+            (Reference::KernelOrBetter, Better::Lower, 0.1, true),
+            (Reference::KernelOrBetter, Better::Lower, 3.1, false),
+            (Reference::KernelOrBetter, Better::Higher, 10.0, true),
+            (Reference::KernelOrBetter, Better::Higher, 0.3, false),
+            (Reference::Kernel, Better::Lower, 0.1, false),
+            (Reference::Kernel, Better::Higher, 10.0, false),
+        ] {
+            let (_, verdict) = judged(vec![row(against, better, ours)], false);
+            assert_eq!(verdict.passed, agrees, "{against:?}, {better:?}, {ours}");
         }
     }
 

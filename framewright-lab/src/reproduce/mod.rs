@@ -4,8 +4,9 @@
 //! An [`Experiment`] knows the rows that others published and how to run both sides of the change on
 //! simulated machines. Its [`Results`] have *published*, *kernel*, *measured* and *modelled* figures
 //! in fields of their own ([`Row`](crate::report::Row)); [`judge()`] compares what was predicted:
-//! same sign and within a factor of three. A row to which parameters were fitted is shown and never
-//! judged, a verdict can be no, and a row without a figure of ours is a no.
+//! same sign and within a factor of three, or better where a running kernel is to be reached. A row
+//! to which parameters were fitted is shown and never judged, a verdict can be no, and a row without
+//! a figure of ours is a no.
 //!
 //! | module                                       | job                                        |
 //! |----------------------------------------------|--------------------------------------------|

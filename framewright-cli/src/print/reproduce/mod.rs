@@ -4,7 +4,7 @@ mod table;
 
 use std::fmt::Write;
 
-use framewright_lab::report::{Agreement, Role, Row, Style, Verdict};
+use framewright_lab::report::{Agreement, Reference, Role, Row, Style, Verdict};
 use framewright_lab::reproduce::{Experiment, Plan, Results};
 use indexmap::{IndexMap, IndexSet};
 
@@ -52,7 +52,11 @@ fn sentence(rows: &[&Row], plan: &Plan, verdict: &Verdict) -> String {
     let agreeing = count(&[Agreement::Agrees]);
     let judged = agreeing + count(&[Agreement::Disagrees, Agreement::Missing]);
     let word = if verdict.passed { "yes" } else { "NO" };
-    let rule = "same sign, within a factor of three";
+    let reached = rows.iter().any(|row| row.against == Reference::KernelOrBetter);
+    let rule = match reached {
+        true => "same sign, within a factor of three, or better than a running kernel",
+        false => "same sign, within a factor of three",
+    };
     format!("{word}: {agreeing} of {judged} judged rows agree ({rule}); {} seeds", plan.seeds.len())
 }
 
