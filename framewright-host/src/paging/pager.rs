@@ -58,6 +58,8 @@ impl<'p, 'm> Pager<'p, 'm> {
         if memory.lru().is_none() {
             return Err(PagingError::NoLists);
         }
+        // Of a run that ended in a panic of its own.
+        drop(locked(&cache.panicked).take());
         let together = || {
             thread::scope(|scope| {
                 let (ready, is_ready) = mpsc::channel();
@@ -75,10 +77,11 @@ impl<'p, 'm> Pager<'p, 'm> {
             })
         };
         let result = memory.platform().with_relief(&pager, together);
-        if let Some(panic) = locked(&cache.panicked).take() {
-            resume_unwind(panic);
+        let panicked = locked(&cache.panicked).take();
+        match panicked {
+            Some(panic) => resume_unwind(panic),
+            None => result,
         }
-        result
     }
 
     /// Makes this thread a CPU of the memory's machine.

@@ -95,7 +95,8 @@ impl<'s, 'm> Seat<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// As [`Seat::sync`], and nothing is given back of the file.
+    /// As [`Seat::sync`]: what could not be written stays, and what was written and not made durable
+    /// is given back all the same.
     pub fn clear_away(&mut self) -> Result<(), PagingError> {
         const AT_A_TIME: u64 = 1 << 12;
         /// Rounds without success before it gives up: about a tenth of a second.

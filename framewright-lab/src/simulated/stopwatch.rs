@@ -144,6 +144,8 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         let locks = self.machine.lock_stats_of(LockClass::Zone);
         let waiting = self.machine.waiting(Some(LockClass::Zone), cycles);
+        // Before the counting, which may wait for locks until the other moment has passed.
+        let missed = (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum();
         Moment {
             cycles,
             busy: busy(self.machine, cycles),
@@ -151,7 +153,7 @@ impl<'s> Stopwatch<'s> {
             counts: (self.counts)(),
             locks,
             waiting: locks.wait_cycles + waiting,
-            missed: (0..self.machine.cpus()).map(|cpu| self.machine.missed(CpuId::new(cpu))).sum(),
+            missed,
         }
     }
 

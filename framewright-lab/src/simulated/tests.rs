@@ -59,3 +59,14 @@ fn equal_simulations_give_equal_results_and_other_seeds_others() {
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
+
+#[test]
+fn a_window_shorter_than_the_line_for_a_lock_has_cycles_of_its_own() {
+    let plan = Plan { warm_up: 1_000_000, window: 100_000 };
+    let simulation =
+        Simulation { plan, ..simulation(page_fault(FreeOrder::Mapping), "uniform:64") };
+    let result = simulation.run(&both(), &[1], &mut |_, _| {}).unwrap();
+    for run in &result.runs {
+        assert!(median(run, "line_wait_pct") <= 100.0, "{:?}", run.metrics);
+    }
+}

@@ -29,7 +29,7 @@ pub(super) struct Room<'r, 'm, P: Platform> {
     left: Bundles,
     /// Frames that were taken.
     pub(super) taken: u64,
-    /// Headers of pageblocks that they were taken from.
+    /// Headers that were looked at for them, one for each bundle at the least.
     pub(super) looked_at: u32,
 }
 

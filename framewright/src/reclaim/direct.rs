@@ -23,13 +23,19 @@ fn leaves_forming(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
 
+/// Frames that compaction wants free to form the block.
+fn forming_room(need: &Need) -> u64 {
+    2 * need.request.order().frames()
+}
+
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Frees about `frames` frames that the request could use, now, on its CPU, whose lists it
     /// leaves alone: they go to the zones. Returns how many. What
     /// [`Relief::reclaim`](crate::platform::Relief::reclaim) asks for.
     ///
     /// Who asks for fewer than the block has that he wants leaves it to compaction to form it:
-    /// then reclaim makes room for that, and ends as soon as there is enough.
+    /// then reclaim makes room for that, and ends as soon as there is enough. That is progress, too,
+    /// whoever made the room: it answers one at least, and trying again is worth while.
     ///
     /// Frames that were parked and need no flush any more come first, then pages, deeper and deeper
     /// until that is enough. If nothing is found it looks once more, with active pages becoming
@@ -79,6 +85,11 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
                 force_deactivate = true;
             }
         }
+        if self.compaction_is_ready(need, frames) {
+            // Nobody is interrupted for room that is there.
+            retire.unpark();
+            return reclaimed.max(1);
+        }
         if retire.freed() < wanted {
             retire.unpark_some();
         }
@@ -106,7 +117,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             order: need.request.order(),
             priority: first,
             first,
-            target: frames,
+            target: if leaves_forming(need, frames) { forming_room(need) } else { frames },
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
@@ -131,8 +142,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         if !leaves_forming(need, frames) {
             return reclaimed >= frames;
         }
-        let room = 2 * need.request.order().frames();
-        reclaimed >= room || self.compaction_is_ready(need, frames)
+        reclaimed >= forming_room(need) || self.compaction_is_ready(need, frames)
     }
 
     /// Whether compaction has all the room that it takes to form the block for the request.

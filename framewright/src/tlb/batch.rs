@@ -132,7 +132,9 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
         let frames = frames.min((self.slots.len() - self.used) as u64);
         let missing = (self.pending + frames).saturating_sub(self.in_hand);
-        self.in_hand += tlb.take_in_hand(missing);
+        if missing > 0 {
+            self.in_hand += tlb.take_in_hand(missing);
+        }
         (self.in_hand - self.pending).min(frames)
     }
 

@@ -216,7 +216,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         // Asked of one zone after the other, of single frames most of the time: a look at the
         // pageblock then says all.
         let frame = pfn.get().wrapping_sub(self.base().get());
-        let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?.load(Ordering::Relaxed);
+        let of = self
+            .types
+            .get(usize::try_from(frame >> PAGEBLOCK_ORDER).ok()?)?
+            .load(Ordering::Relaxed);
         if order == Order::ZERO && of < ABSENT {
             return Some(frame as u32);
         }

@@ -101,7 +101,9 @@ pub trait Relief {
         let _ = (node, order, highest);
     }
 
-    /// Frees about `frames` frames that the request could use, now. Returns how many it freed.
+    /// Frees about `frames` frames that the request could use, now. Returns how many it freed. Fewer
+    /// than the block has are asked for where compaction is to form it; then room for that is
+    /// progress, and the answer one at least.
     ///
     /// Where the request [cannot start I/O](Request::may_io) or
     /// [call into file systems](Request::may_fs), nor must this.
