@@ -40,6 +40,14 @@ pub(super) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
         ("--seed", common.run.seed.is_some()),
         ("--seeds", common.run.seeds > 1),
     ])?;
+    if let Some(kernel) = args.beside.linux().and_then(|linux| linux.kernel)
+        && !kernel.is_file()
+    {
+        return Err(Failure::BadInput(format!(
+            "--linux {}: there is no such file",
+            kernel.display()
+        )));
+    }
     let sharing = match args.sharing {
         Sharing::Private => "sharing=private",
         Sharing::Shared => "sharing=shared",
@@ -76,6 +84,11 @@ pub(super) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
     };
     let mut words = vec![readers.to_owned()];
     let linux = args.beside.linux();
+    if linux.as_ref().is_some_and(|linux| linux.kernel.is_some()) {
+        return Err(Failure::bad_input(
+            "mmap-read needs modules of the kernel's package: leave --linux out",
+        ));
+    }
     if linux.is_some() {
         // The same for both: a file of holes, half as large again as the machine's memory.
         words.extend([format!("pages={}", spec.mib * 256 * 3 / 2), "store-every=0".to_owned()]);

@@ -21,7 +21,7 @@ use crate::report::{Better, Metric, Run, Unit};
 /// Below are programs.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// Groups, and how the names of their functions begin or what is in them; the first that fits. What
+/// Groups, and how the names of their functions begin or what is in them; the last that fits. What
 /// lists check and what groups of processes are charged is counted with neither: our kernel has none.
 const GROUPS: [(&str, &[&str]); 5] = [
     (CLEARING, &["clear_page"]),

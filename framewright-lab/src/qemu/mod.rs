@@ -68,7 +68,8 @@ pub struct Result {
 ///
 /// # Errors
 ///
-/// See [`QemuError`]. A check that fails is none, nor is that there is no Linux.
+/// See [`QemuError`]. A check that fails is none, nor is that there is no Linux, or that it does not
+/// come to its end.
 pub fn run(
     spec: &QemuSpec,
     work: &Work,
@@ -78,7 +79,7 @@ pub fn run(
 ) -> std::result::Result<Result, QemuError> {
     boot::look_for_qemu()?;
     let kernel = build::kernel()?;
-    let (linux, skipped) =
+    let (linux, mut skipped) =
         match beside.map(|beside| linux::Linux::prepare(beside.kernel.as_deref(), work)) {
             None => (None, None),
             Some(Ok(linux)) => (Some(linux), None),
@@ -120,7 +121,10 @@ pub fn run(
     }
     if let Some(linux) = linux {
         let mut tell = |part| tell(steps - 1, part);
-        runs.push(linux.run(spec, work, counter.as_ref(), &mut tell)?);
+        match linux.run(spec, work, counter.as_ref(), &mut tell) {
+            Ok(run) => runs.push(run),
+            Err(error) => skipped = Some(Skipped::because(&error)),
+        }
     }
     Ok(Result { runs, skipped, checks })
 }

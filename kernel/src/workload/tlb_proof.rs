@@ -278,7 +278,7 @@ impl Prover<'_> {
             other => other.ok(),
         });
         let Some(block) = block else {
-            refuse(format_args!("the frame of a page that was freed is not free"))
+            panic!("the frame of a page that was freed is not free")
         };
         let (next, _) = block.into_raw();
         count(&self.reused, next == pfn);

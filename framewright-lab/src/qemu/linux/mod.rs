@@ -33,6 +33,13 @@ use crate::report::Run;
 #[error("Linux beside it is skipped: {0}")]
 pub struct Skipped(String);
 
+impl Skipped {
+    /// It did not come to its end.
+    pub(super) fn because(error: &QemuError) -> Self {
+        Self(error.to_string().trim_end().to_owned())
+    }
+}
+
 /// What Linux is booted with, so that it does what our kernel does: no mitigations, pages cleared once
 /// and by words (`clearcpuid` hides that bytes were as fast), small pages, and nothing said but the result.
 const WORDS: &str = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0 \

@@ -27,7 +27,9 @@ impl Package {
         let unpacked = self.unpacked.as_ref().ok_or_else(|| {
             Skipped(format!("mmap-read needs the kernel's module {name}: leave --linux out"))
         })?;
-        find(unpacked, name).ok_or_else(|| Skipped(format!("its package has no module {name}")))
+        find(unpacked, name)
+            .filter(|path| path.file_name().is_some_and(|found| found == name))
+            .ok_or_else(|| Skipped(format!("its package has no module {name}, uncompressed")))
     }
 }
 
