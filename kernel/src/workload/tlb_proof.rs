@@ -277,9 +277,7 @@ impl Prover<'_> {
             }
             other => other.ok(),
         });
-        let Some(block) = block else {
-            panic!("the frame of a page that was freed is not free")
-        };
+        let Some(block) = block else { panic!("the frame of a page that was freed is not free") };
         let (next, _) = block.into_raw();
         count(&self.reused, next == pfn);
         frames::write(next, 0, contents(trial)[1]);
