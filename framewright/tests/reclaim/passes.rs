@@ -172,6 +172,11 @@ fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
     (0..1800).for_each(|id| _ = world.touch(id, FILE).unwrap());
     world.lru().drain_all();
     cool(world);
+    // No block forms by itself, which would be an end of it, too.
+    let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+    for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
+        world.pages().page(pfn).unevictable = true;
+    }
     let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);
     let reclaim = |frames| {
         let before = stat(world, NodeStat::PgstealDirect);
@@ -185,7 +190,8 @@ fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
     let free = world.memory().free();
     let made = reclaim(32);
     let room = zone.high + 2 * 64 - free;
-    assert!((room..room + 2 * 64).contains(&made), "{made} instead of {room}");
+    // Readiness is looked at between rounds, each of which aims at twice the block.
+    assert!((room..room + 3 * 64).contains(&made), "{made} instead of {room}");
     assert_eq!(reclaim(32), 0, "there is room");
     let need = Need { request, cpu: CPU, node: node() };
     assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
