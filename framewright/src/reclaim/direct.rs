@@ -117,7 +117,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             order: need.request.order(),
             priority: first,
             first,
-            target: if leaves_forming(need, frames) { forming_room(need) } else { frames },
+            target: frames,
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
