@@ -21,7 +21,7 @@ use crate::{
 };
 
 const CPUS: u16 = 4;
-const PAGES: u64 = 40;
+const PAGES: u64 = 100;
 
 /// A platform that nothing is asked of but locks, and that hears of leaks.
 #[derive(Default)]
@@ -261,6 +261,33 @@ fn lazy_batches_are_flushed_together_when_they_are_needed() {
         assert_eq!(machine.on(1).unpark_all(&mut |frames| got += frames.len()), 16);
         assert_eq!((got, machine.interrupts.get()), (16, 3));
         assert!(!machine.anyone_reaches(0, 5));
+    });
+}
+
+#[test]
+fn batches_of_a_page_are_parked_like_large_ones() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
+        for page in 0..96 {
+            assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
+        }
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (0, 96));
+        assert_eq!(reclaim(machine, 96..97, false).len(), 97, "one flush has served all");
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
+    });
+}
+
+#[test]
+fn batches_for_other_cpus_each_time_are_parked_as_well() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
+        for page in 0..96 {
+            machine.load(2, page % 2);
+            // By then there is no room for another group.
+            machine.load(3, u64::from(page < 48));
+            assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
+        }
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (0, 96));
+        assert_eq!(reclaim(machine, 96..97, false).len(), 97);
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
     });
 }
 
