@@ -62,6 +62,7 @@ struct Machine<'l, 'm> {
     lazy: [Cell<bool>; CPUS as usize],
     stores_fault: Cell<bool>,
     may_wait: Cell<bool>,
+    forgets_alone: Cell<bool>,
     interrupts: Cell<u64>,
     owed: [DeferredFlush; 2],
     file: DeferredFlush,
@@ -96,6 +97,10 @@ impl Shootdown for Machine<'_, '_> {
 
     fn may_wait(&self) -> bool {
         self.may_wait.get()
+    }
+
+    fn forgets_alone(&self) -> bool {
+        self.forgets_alone.get()
     }
 }
 
@@ -169,6 +174,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         lazy: core::array::from_fn(|_| Cell::new(false)),
         stores_fault: Cell::new(true),
         may_wait: Cell::new(true),
+        forgets_alone: Cell::new(true),
         interrupts: Cell::new(0),
         owed: [DeferredFlush::new(), DeferredFlush::new()],
         file: DeferredFlush::new(),
@@ -330,6 +336,15 @@ fn nobody_is_interrupted_who_has_flushed_since() {
         assert!(!machine.on(0).tick() && machine.on(3).tick() && !machine.on(3).tick());
         assert_eq!(machine.on(0).unpark(&mut |_| {}), 8);
         assert_eq!(machine.interrupts.get(), 0);
+    });
+}
+
+#[test]
+fn nobody_forgets_in_passing_where_that_costs_others() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        machine.forgets_alone.set(false);
+        assert_eq!(reclaim(machine, 0..8, false), []);
+        assert!((0..CPUS).all(|cpu| machine.reaches(cpu, 0, 3) && !machine.on(cpu).tick()));
     });
 }
 
