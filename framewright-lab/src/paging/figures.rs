@@ -21,7 +21,9 @@ const FIGURES: &[Figure<Outcome>] = &[
         Some(ratio(o.interrupts, o.reclaimed))
     }),
     Figure::lower("ipis_per_s", Unit::PerSecond, |o| Some(o.interrupts as f64 / o.elapsed)),
-    Figure::higher("unmaps_per_flush", Unit::Ratio, |o| Some(ratio(o.unmapped, o.flushes))),
+    Figure::higher("unmaps_per_flush", Unit::Ratio, |o| {
+        (o.flushes > 0).then(|| ratio(o.unmapped, o.flushes))
+    }),
     Figure::lower("unflushed_frames_max", Unit::Frames, |o| Some(o.unflushed as f64)),
     Figure::lower("stall_max_ns", Unit::Nanos, |o| Some(o.stall)),
     Figure::higher("last_hour_pct_of_best", Unit::Percent, last_hour),
