@@ -9,18 +9,17 @@ use framewright_lab::{
     workloads::mmap_read::Readers,
 };
 
-use super::{FRAME_BYTES, report as common, workload};
+use super::{FRAME_BYTES, report as common, several, workload};
 
 /// What it ran on and did, the table, the checks, what happened over time.
 pub(crate) fn paging(report: &Report, paging: &Paging, style: Style) -> String {
     let Paging { work, spec, frames } = paging;
     let runs = common::rounds(report);
     let mut text = format!(
-        "machine  {} (simulated): {} CPUs, {} node{}, {} MiB; {}\n",
+        "machine  {} (simulated): {}, {}, {} MiB; {}\n",
         spec.name(),
-        spec.cpus(),
-        spec.nodes(),
-        if spec.nodes() == 1 { "" } else { "s" },
+        several(spec.cpus(), "CPU"),
+        several(spec.nodes().into(), "node"),
         (frames * FRAME_BYTES) >> 20,
         if runs == 1 { "one seed".to_owned() } else { format!("medians of {runs} seeds") },
     );
