@@ -296,6 +296,31 @@ fn by_index_what_lies_on_lists_is_brought_home() {
     });
 }
 
+/// Who does not wait interrupts nobody for a frame that another CPU may reach still.
+#[test]
+fn by_index_who_does_not_wait_leaves_what_is_parked() {
+    in_house(&[("tlb.parked_max", "512")], 7, |house| {
+        fill(house);
+        (9..20).for_each(|pageblock| thin_out(house, pageblock, 400));
+        house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = true);
+        let start = BASE + 5 * 512;
+        let of_source = start..start + 512;
+        house.pages.borrow_mut().range_mut(of_source).for_each(|(_, page)| page.claimed = false);
+        thin_out(house, 5, 101);
+        let parked = start + 511;
+        house.park(parked);
+        house.memory.drain_all();
+        let form = |priority| with_compactor(house, 512, |c| c.form(HUGE, priority));
+        let (result, block) = form(CompactPriority::Async);
+        assert!(result != Compacted::Success && block.is_none(), "{result:?}");
+        assert_eq!(house.memory.tlb().parked(), 1);
+        let (result, block) = form(CompactPriority::Sync);
+        assert_eq!((result, house.memory.tlb().parked()), (Compacted::Success, 0));
+        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        unclaim(house);
+    });
+}
+
 /// Frees one page in eight, neighbours long after one another: most of them lie in the depot then.
 fn fill_depot(house: &House<'_, '_>) {
     fill(house);
