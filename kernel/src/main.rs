@@ -25,16 +25,21 @@
 //! | `paging`, `rmap` | page tables, address spaces, page faults | tables, raw frees |
 //! | `shootdown` | the library's `Shootdown` | |
 //! | `file` | pages of files, a RAM disk, the library's `PageOwner` | raw frees, words in frames |
-//! | `reclaim`, `kthread` | the library's `Relief`, kswapd | switching stacks |
+//! | `mover`, `compaction` | the library's `Mover`, what compaction works on | who lets go of frames, whose a desk is |
+//! | `reclaim`, `kthread` | the library's `Relief`, kswapd and kcompactd | switching stacks |
 //! | `workload`, `report` | what is run, and what came of it | |
 
 #![no_std]
 #![no_main]
+// What moves pages is there also where nobody does.
+#![cfg_attr(not(feature = "compaction"), allow(dead_code, unused_imports))]
 
 mod acpi;
 mod apic;
 mod boot;
 mod clock;
+#[cfg_attr(not(feature = "compaction"), path = "no_compaction.rs")]
+mod compaction;
 mod cpu;
 mod exit;
 mod file;
@@ -42,6 +47,8 @@ mod frames;
 mod interrupts;
 mod kthread;
 mod memory;
+#[cfg(feature = "compaction")]
+mod mover;
 mod paging;
 mod platform;
 mod reclaim;
@@ -94,6 +101,7 @@ extern "C" fn first_cpu(start_info: u64) -> ! {
     let nodes = acpi::Topology::new(tables);
     start_cpus(&mut early, tables, &nodes);
     kthread::prepare(&mut early, nodes.count());
+    compaction::prepare(&mut early);
 
     let plan = memory::Plan { map, nodes: &nodes, tuning: tuning(&start.command_line) };
     match memory::hand_over(&plan, early) {

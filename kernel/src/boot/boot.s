@@ -285,8 +285,9 @@ thread_begins:
 
 # probe_read(address: u64, found: *mut u64) -> bool: reads a word that may not be mapped.
 # probe_write(address: u64, value: u64) -> bool: writes one.
+# try_write(address: u64, value: u64) -> bool: writes a word, for which a page may be mapped.
 # If it is not, the page-fault handler goes on at probe_failed.
-.globl probe_read, probe_write, probe_failed
+.globl probe_read, probe_write, try_write, probe_failed
 probe_read:
     mov (%rdi), %rax
     mov %rax, (%rsi)
@@ -294,6 +295,11 @@ probe_read:
     ret
     .align 8
 probe_write:
+    mov %rsi, (%rdi)
+    mov $1, %eax
+    ret
+    .align 8
+try_write:
     mov %rsi, (%rdi)
     mov $1, %eax
     ret

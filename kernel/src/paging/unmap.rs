@@ -27,7 +27,7 @@ pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
                 page = (page + 1).next_multiple_of(512);
                 continue;
             };
-            let entry = slot.take();
+            let entry = slot.take_settled();
             if entry.is_present() {
                 frames[count] = entry.pfn();
                 count += 1;
