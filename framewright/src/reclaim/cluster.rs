@@ -17,8 +17,8 @@ use super::{
     kind::{LruList, PageKind},
     lists::End,
     node::Held,
+    page::Page,
     scan::{CLUSTER_MAX, Scan},
-    state::Page,
 };
 
 /// Pages of a cluster, a bit each.
