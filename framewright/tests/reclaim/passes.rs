@@ -79,6 +79,24 @@ fn one_flush_serves_a_batch() {
 }
 
 #[test]
+fn pages_that_nobody_maps_take_no_room_of_what_is_unflushed() {
+    for every in [1000, 2] {
+        let world = memory(2048, |tuning| tuning.tlb.batching = FlushBatching::Lazy).platform();
+        for id in 0..64 {
+            world.touch(id, FILE).unwrap();
+        }
+        cool(world);
+        for page in world.pages().resident.values_mut().filter(|page| page.id % every != 1) {
+            page.maps = 0;
+        }
+        let mapped = world.pages().resident.values().filter(|page| page.maps > 0).count() as u64;
+        assert!(world.direct(64) >= 63);
+        assert!((1..=mapped).contains(&world.memory().tlb().stats().unflushed_frames_max));
+        world.check();
+    }
+}
+
+#[test]
 fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
     let world = memory(1024, |_| ()).platform();
     for id in 0..5000 {
