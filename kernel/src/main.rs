@@ -76,16 +76,17 @@ const FIRST_MIB: Region = Region { start: 0, end: 1 << 20 };
 /// Memory that `boot.s` has mapped.
 const MAPPED: u64 = 4 << 30;
 
-/// Where the first CPU enters Rust, with the address of the loader's start info: called by `boot.s`.
+/// Where the first CPU enters Rust, with the address of the loader's start info and the word by which one
+/// kind of loader says that it is there: called by `boot.s`.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
-extern "C" fn first_cpu(start_info: u64) -> ! {
+extern "C" fn first_cpu(start_info: u64, loader: u32) -> ! {
     serial::init();
     Clock::start();
     apic::silence_pic();
     // SAFETY: `boot.s` got the address from the loader, and nothing was written since but the image.
-    let Some(start) = (unsafe { StartInfo::read(start_info) }) else {
-        refuse(format_args!("the loader left no start info of PVH"))
+    let Some(start) = (unsafe { StartInfo::read(loader, start_info) }) else {
+        refuse(format_args!("the loader left no start info of PVH or Multiboot2"))
     };
     let image = Region { start: &raw const image_start as u64, end: &raw const image_end as u64 };
     let mut map = start.memory.clone();
@@ -124,7 +125,8 @@ fn start_cpus(early: &mut EarlyMemory, tables: acpi::Tables, nodes: &acpi::Topol
     }
     let came = cpu::start_others(early, &others[..count]);
     if came < count {
-        println!("warning: {} of {count} other CPUs did not start", count - came);
+        // Figures of a machine with fewer CPUs would be taken for those of this one.
+        refuse(format_args!("{} of {} CPUs did not start", count - came, count + 1))
     }
 }
 

@@ -121,6 +121,8 @@ pub struct HighAllocResult {
 }
 
 impl HighAlloc {
+    /// Memory where nobody says how much, in frames: 1 GiB.
+    pub const DEFAULT_FRAMES: u64 = 1024 << 8;
     /// The least memory in which it means anything, in frames: 256 MiB.
     pub const LEAST_FRAMES: u64 = 256 << 8;
 
