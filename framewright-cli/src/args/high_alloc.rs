@@ -22,6 +22,9 @@ Examples:
       What one repair of 2013 is worth.
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
       Memory with both, a cell per pageblock.
+  framewright run high-alloc --from recordings/compile.before --vs compact.method=scan
+      Memory begins as that of a real machine was: as much in use by the kernel, by files and by
+      programs, and what is free in blocks as large. Shares are its, sizes this machine's.
   framewright run high-alloc --memory 4GiB --machine uniform:8
       A larger machine; a minute or more, where the others take seconds.";
 
@@ -37,6 +40,10 @@ pub(crate) struct HighAllocArgs {
     /// Memory of the machine, as in 4GiB
     #[arg(long, value_name = "SIZE", default_value = "1GiB", allow_hyphen_values = true)]
     pub(crate) memory: Memory,
+    /// Begin with memory as it was on a real machine: a file of the kernel's tables, as recordings have
+    /// beside them (NAME.before) [default: all of it is free]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
     /// Draw memory into this file, a cell per pageblock: before, after, and over time
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
