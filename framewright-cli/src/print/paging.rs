@@ -50,13 +50,18 @@ fn description(work: &Work, frames: u64) -> String {
         }
         Work::Cdn(work) => format!(
             "one mapping of {} times the memory, {} threads per CPU, {} % of requests store; {} disks; \
-             {} days of 2,500 turnovers: {} million pages read",
+             {} days of 2,500 turnovers: {} million pages read{}",
             work.times,
             work.threads,
             work.writes,
             work.disks,
             f64::from(work.centidays) / 100.0,
             work.turned_over(frames) / 1_000_000,
+            match work.huge {
+                0 => String::new(),
+                huge =>
+                    format!("; one request in {huge} is for an object of 2 MiB, in a huge page"),
+            },
         ),
     }
 }
