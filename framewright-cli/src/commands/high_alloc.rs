@@ -60,6 +60,14 @@ fn refuse(work: &HighAlloc) -> Result<(), Failure> {
             mib(HighAlloc::LEAST_FRAMES)
         )));
     }
+    if work.frames > HighAlloc::MOST_FRAMES {
+        return Err(Failure::BadInput(format!(
+            "--memory {}GiB: each GiB takes some 20 MiB of the host's memory, and some seconds; give it at \
+             most {} GiB",
+            work.frames >> 18,
+            HighAlloc::MOST_FRAMES >> 18
+        )));
+    }
     if work.spec.cpus() < 2 || work.spec.nodes() > 1 {
         return Err(Failure::BadInput(format!(
             "{}: high-alloc takes a machine of one node with at least 2 CPUs, one of which asks while \

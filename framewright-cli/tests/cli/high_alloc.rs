@@ -58,6 +58,7 @@ fn what_cannot_be_is_refused() {
     for (args, hint) in [
         (&["--machine", "host"][..], "--machine uniform:4"),
         (&["--memory", "64MiB"], "at least 256 MiB"),
+        (&["--memory", "1TiB"], "at most 256 GiB"),
         (&["--machine", "uniform:1"], "at least 2 CPUs"),
         (&["--machine", "skx-2s-112"], "one node"),
         (&["--machine", "qemu:4", "--memory", "1GiB"], "memory is a part of the machine"),

@@ -130,6 +130,8 @@ impl HighAlloc {
     pub const DEFAULT_FRAMES: u64 = 1024 << 8;
     /// The least memory in which it means anything, in frames: 256 MiB.
     pub const LEAST_FRAMES: u64 = 256 << 8;
+    /// The most, in frames: 256 GiB. Each GiB takes some 20 MiB of the host's memory, and some seconds.
+    pub const MOST_FRAMES: u64 = 256 << 18;
 
     /// Runs every side with every seed, on as many threads as the host has CPUs. `progress` hears how
     /// many of how many runs are done.

@@ -23,6 +23,10 @@ pub(super) struct Evacuated {
     pub(super) left: u64,
     /// Frames whose pages moved, or went by themselves.
     pub(super) moved: u64,
+    /// Frames that were looked at for pages to claim.
+    pub(super) asked: u64,
+    /// What lay elsewhere was brought home.
+    pub(super) brought_home: bool,
     /// Why it ended before everything was tried, if it did.
     pub(super) cut_short: Option<CutShort>,
 }
@@ -42,6 +46,8 @@ pub(super) struct Evacuation {
     pub(super) effort: Effort,
     /// Nothing moves unless all of it can be claimed, as far as the workspace has room for that.
     pub(super) all_or_none: bool,
+    /// What is free and lies elsewhere than in the zone may be brought home, if anything is left.
+    pub(super) may_bring_home: bool,
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
@@ -54,7 +60,6 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         targets: &mut dyn Targets,
     ) -> Evacuated {
         let mut job = Job { site, start, end, how, count: 0, result: Evacuated::default() };
-        let mut drained = false;
         for _ in 0..ROUNDS {
             let before = job.result.moved;
             self.round(&mut job, targets);
@@ -63,13 +68,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             if job.result.left == 0 || job.result.cut_short.is_some() {
                 break;
             }
-            if !drained && self.holds_back(site) {
+            let may = how.may_bring_home && !job.result.brought_home;
+            if may && self.holds_back(site) {
                 // What lies on the lists of CPUs, in the depot, or parked behind a flush looks
                 // allocated, and nobody claims it. While the stretch is withheld the depot takes in
                 // nothing more.
                 self.bring_home(site, how.effort.mode);
                 targets.drained();
-                drained = true;
+                job.result.brought_home = true;
                 job.result.left = used_in(site, start, end);
             } else if job.result.moved == before {
                 break;
@@ -153,6 +159,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let claimed = self.moves()[first..first + claimed].iter();
         let frames = claimed.map(|at| at.order().frames()).sum();
         job.site.hints.counters.compact_migrate_scanned.add(u64::from(reached - from));
+        job.result.asked += u64::from(reached - from);
         ClaimedRun { reached, frames }
     }
 

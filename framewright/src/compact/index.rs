@@ -52,10 +52,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         last: &mut u32,
     ) -> Outcome {
         let most = u64::from(self.memory.tuning().compact.frames);
-        let (mut moved, mut lacked_room) = (0, false);
+        let (mut spent, mut lacked_room) = (0, false);
         let mut tour = Tour::default();
+        // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
+        // tries: to fetch it takes the time of all of them.
+        let mut brought_home = false;
         loop {
-            let finished = self.finished(site, goal, moved >= most);
+            let finished = self.finished(site, goal, spent >= most);
             site.trace_judged(goal, true, finished);
             if let Some(outcome) = finished {
                 return outcome;
@@ -66,8 +69,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Source::None => return Outcome::Complete,
             };
             *last = source << PAGEBLOCK_ORDER;
-            let emptied = self.empty(site, goal, source, captured.as_deref_mut());
-            moved += emptied.moved;
+            let may_bring_home = !(goal.is_direct() && brought_home);
+            let how = Evacuation { effort: goal.effort, all_or_none: true, may_bring_home };
+            let emptied = self.empty(site, goal, source, how, captured.as_deref_mut());
+            spent += emptied.spent;
+            brought_home |= emptied.brought_home;
             match emptied.outcome {
                 // Of those that come first none is emptier: there is no more room for them either.
                 Outcome::PartialSkipped if lacked_room => return Outcome::Complete,
@@ -113,6 +119,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         site: Site<'c, 'm, P>,
         goal: &Goal,
         source: u32,
+        how: Evacuation,
         captured: Option<&mut Captured>,
     ) -> Emptied {
         let order = wanted(goal);
@@ -120,7 +127,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             (source << PAGEBLOCK_ORDER, order.max(Order::PAGEBLOCK).pageblocks());
         let end = (source + pageblocks) << PAGEBLOCK_ORDER;
         let Ok(withheld) = self.memory.withhold_undrained(site.id, first, end) else {
-            return Emptied { outcome: Outcome::Complete, moved: 0 };
+            return Emptied { outcome: Outcome::Complete, spent: 0, brought_home: false };
         };
         // Not before: from now on it only becomes emptier, so what is fuller stays so.
         let before = contents(site, source);
@@ -131,11 +138,15 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             true => Room::in_zone(site.at),
             false => Room::as_full_as(site.at, source, before.free),
         };
-        let how = Evacuation { effort: goal.effort, all_or_none: true };
         let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);
         site.looked_at_headers(room.looked_at);
         drop(room);
+        let emptied = |outcome| Emptied {
+            outcome,
+            spent: result.asked.max(result.moved),
+            brought_home: result.brought_home,
+        };
         if result.left > 0 {
             drop(withheld);
             let outcome = match result.cut_short {
@@ -143,12 +154,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Some(CutShort::Contended) if goal.is_async() => Outcome::Contended,
                 _ => Outcome::Complete,
             };
-            return Emptied { outcome, moved: result.moved };
+            return emptied(outcome);
         }
         site.hints.counters.compact_emptied.add(1);
         self.hand_over(site, goal, start, captured);
         drop(withheld);
-        Emptied { outcome: Outcome::Success, moved: result.moved }
+        emptied(Outcome::Success)
     }
 
     /// Keeps the block that has formed for who asked, if it is whole pageblocks or he asked for
@@ -186,7 +197,10 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 /// What came of a pageblock that was to be emptied.
 struct Emptied {
     outcome: Outcome,
-    moved: u64,
+    /// Frames that were looked at for pages, or moved.
+    spent: u64,
+    /// What lay elsewhere was brought home for it.
+    brought_home: bool,
 }
 
 /// The order of the block that is formed: who wants other than movable memory claims whole

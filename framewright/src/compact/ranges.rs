@@ -77,7 +77,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     fn clear(&mut self, zone: ZoneId, start: u32, end: u32) {
         let site = self.site(zone);
         let mut room = Room::anywhere(site.at, self.memory);
-        let how = Evacuation { effort: Effort::new(MigrateMode::Sync), all_or_none: false };
+        let effort = Effort::new(MigrateMode::Sync);
+        let how = Evacuation { effort, all_or_none: false, may_bring_home: true };
         self.evacuate(site, (start, end), how, &mut room);
     }
 

@@ -47,7 +47,7 @@ pub struct CompactTuning {
     pub repair: CompactRepairs,
     /// By index: headers that are looked at for one pageblock to empty.
     pub headers: u32,
-    /// By index: frames that are moved for one request before it gives up.
+    /// By index: frames that are moved, or looked at in vain, for one request before it gives up.
     pub frames: u32,
     /// Costly orders are left to reclaim where the fragmentation index is not above this.
     pub extfrag_threshold: u32,
@@ -61,7 +61,7 @@ impl Default for CompactTuning {
             method: CompactMethod::default(),
             repair: CompactRepairs::default(),
             headers: 64,
-            frames: 2048,
+            frames: 1024,
             extfrag_threshold: 500,
             proactiveness: 20,
         }

@@ -313,9 +313,10 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "compact.frames",
-        default: "2048",
+        default: "1024",
         range: "1 to 1048576 frames",
-        meaning: "with compact.method=index: frames moved for one request before it gives up",
+        meaning: "with compact.method=index: frames moved, or tried in vain, for one request before it \
+                  gives up",
         source: "Framewright; some milliseconds",
         field: |t| Field::number(&mut t.compact.frames, 1, 1 << 20),
     },

@@ -103,6 +103,21 @@ fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
     });
 }
 
+/// What was tried in vain counts like what moves.
+#[test]
+fn by_index_a_request_tries_only_so_much() {
+    in_house(&[("compact.frames", "64")], 3, |house| {
+        fill(house);
+        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
+        house.memory.drain_all();
+        house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = true);
+        let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+        assert_eq!(result, Compacted::Contended);
+        assert!(house.asked.get() < 64 + 2 * 32, "{} frames", house.asked.get());
+        unclaim(house);
+    });
+}
+
 /// After a search in vain a request looks at a piece only, until something can be emptied.
 #[test]
 fn by_index_a_search_in_vain_is_not_repeated_at_once() {
