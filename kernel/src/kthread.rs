@@ -1,5 +1,5 @@
-//! Threads of the kernel: kswapd, one for each node, on the first CPU of the node; of a node without
-//! CPUs, on the first CPU of all.
+//! Threads of the kernel: kswapd and kcompactd, one each for each node, on the first CPU of the node; of
+//! a node without CPUs, on the first CPU of all.
 //!
 //! A thread has a stack of its own and runs until it rests. It is let on wherever its CPU has nothing
 //! else in hand: when the CPU is idle, and at the end of a page fault. So it never runs while the CPU's
@@ -9,7 +9,7 @@
 
 use core::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use framewright::{
@@ -21,6 +21,7 @@ use crate::{
     apic,
     boot::early::EarlyMemory,
     clock::Clock,
+    compaction,
     cpu::{self, Stack, this_cpu},
     interrupts::Vector,
     memory::with_token,
@@ -28,8 +29,11 @@ use crate::{
     reclaim,
 };
 
-/// Threads that there can be: one for each node.
-const MOST: usize = 16;
+/// Nodes that can have threads.
+pub(crate) const NODES: usize = 16;
+/// What threads do, each for its node.
+const BODIES: [extern "C" fn(u64) -> !; 2] = [kswapd, kcompactd];
+const MOST: usize = NODES * BODIES.len();
 
 unsafe extern "C" {
     fn switch_stacks(save: *mut u64, load: u64);
@@ -56,14 +60,19 @@ static THREADS: [Thread; MOST] = [const {
     Thread { resumes: AtomicU64::new(0), own: UnsafeCell::new(0), caller: UnsafeCell::new(0) }
 }; MOST];
 
+/// How many there are: the threads of node 0, then those of node 1.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
 /// Makes the threads, each ready to begin. By the first CPU, before there is any work.
 pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
-    for (node, thread) in THREADS[..nodes.min(MOST)].iter().enumerate() {
+    COUNT.store(nodes.min(NODES) * BODIES.len(), Ordering::Relaxed);
+    for (number, thread) in threads().iter().enumerate() {
         let top = Stack::for_thread(early).top();
         // What `switch_stacks` takes off: r15, r14, r13, r12, rbp, rbx, and where to go on.
         // `thread_begins` calls what r12 has with what r13 has.
-        let (function, begin) = (kswapd as *const () as u64, &raw const thread_begins as u64);
-        let frame: [u64; 7] = [0, 0, node as u64, function, 0, 0, begin];
+        let body = BODIES[number % BODIES.len()] as *const () as u64;
+        let begin = &raw const thread_begins as u64;
+        let frame: [u64; 7] = [0, 0, node_of(number), body, 0, 0, begin];
         let at = top - size_of_val(&frame) as u64;
         // SAFETY: the stack is the thread's own, and nobody uses it yet.
         unsafe {
@@ -73,15 +82,33 @@ pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
     }
 }
 
-/// The CPU on which the thread of a node runs.
+fn threads() -> &'static [Thread] {
+    &THREADS[..COUNT.load(Ordering::Relaxed)]
+}
+
+/// The node that a thread is for.
+const fn node_of(number: usize) -> u64 {
+    (number / BODIES.len()) as u64
+}
+
+/// The CPU on which the threads of a node run.
 fn home_of(node: NodeId) -> Option<&'static cpu::Cpu> {
     cpu::all().find(|cpu| cpu.node == node).or_else(|| cpu::all().next())
 }
 
-/// Wakes the thread of a node.
+/// Wakes kswapd of a node.
 pub(crate) fn wake_kswapd(node: NodeId) {
+    wake(node, 0);
+}
+
+/// Wakes kcompactd of a node.
+pub(crate) fn wake_kcompactd(node: NodeId) {
+    wake(node, 1);
+}
+
+fn wake(node: NodeId, body: usize) {
     if let Some(home) = home_of(node) {
-        WANTED.fetch_or(1 << node.get(), Ordering::SeqCst);
+        WANTED.fetch_or(1 << (usize::from(node.get()) * BODIES.len() + body), Ordering::SeqCst);
         if home.id != this_cpu().id {
             apic::send(home.apic, Vector::Wake);
         }
@@ -99,15 +126,15 @@ pub(crate) fn are_wanted() -> bool {
 pub(crate) fn run() -> bool {
     let me = this_cpu();
     let mut ran = false;
-    for (thread, node) in THREADS.iter().zip(0..) {
+    for (number, thread) in threads().iter().enumerate() {
         let due = |at: u64| at != 0 && Clock::now() >= at;
-        let wanted = WANTED.load(Ordering::SeqCst) >> node & 1 == 1;
+        let wanted = WANTED.load(Ordering::SeqCst) >> number & 1 == 1;
         if !wanted && !due(thread.resumes.load(Ordering::Relaxed)) {
             continue;
         }
-        let home = NodeId::new(node).and_then(home_of);
+        let home = NodeId::new(node_of(number) as u8).and_then(home_of);
         if home.is_some_and(|home| home.id == me.id) {
-            WANTED.fetch_and(!(1 << node), Ordering::SeqCst);
+            WANTED.fetch_and(!(1 << number), Ordering::SeqCst);
             thread.resumes.store(0, Ordering::Relaxed);
             // SAFETY: this is the CPU of the thread, outside of interrupts, and the thread is not on:
             // it lets nobody on but who let it on.
@@ -118,23 +145,47 @@ pub(crate) fn run() -> bool {
     ran
 }
 
+impl Thread {
+    /// The thread of a node that does one thing.
+    fn of(node: u64, body: usize) -> &'static Self {
+        &THREADS[node as usize * BODIES.len() + body]
+    }
+
+    /// Lets whoever let this thread on go on. By the thread.
+    fn rest(&self) {
+        // SAFETY: who let this thread on has left his stack there.
+        unsafe { switch_stacks(self.own.get(), *self.caller.get()) };
+    }
+}
+
 /// The thread of a node, which need not be the node of its CPU: there may be no CPU on it.
 extern "C" fn kswapd(node: u64) -> ! {
-    let thread = &THREADS[node as usize];
+    let thread = Thread::of(node, 0);
     let node = NodeId::new(node as u8).unwrap_or_default();
     let mut work: Option<Kswapd<'static, 'static, Machine>> =
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {
         let rest = work.as_mut().map_or(Rest::Sleep, |work| with_token(|token| work.step(token)));
         match rest {
-            Rest::None => _ = WANTED.fetch_or(1 << node.get(), Ordering::SeqCst),
+            Rest::None => wake_kswapd(node),
             Rest::Nap => {
                 let nap = Kswapd::<'static, 'static, Machine>::NAP;
                 thread.resumes.store(Clock::now() + nap, Ordering::Relaxed);
             }
+            // There is room now to put together what somebody wants.
+            Rest::Sleep if compaction::is_wanted(node) => wake_kcompactd(node),
             Rest::Sleep => {}
         }
-        // SAFETY: who let this thread on has left his stack there.
-        unsafe { switch_stacks(thread.own.get(), *thread.caller.get()) };
+        thread.rest();
+    }
+}
+
+/// The same, which compacts.
+extern "C" fn kcompactd(node: u64) -> ! {
+    let thread = Thread::of(node, 1);
+    let node = NodeId::new(node as u8).unwrap_or_default();
+    loop {
+        thread.resumes.store(compaction::work(node), Ordering::Relaxed);
+        thread.rest();
     }
 }

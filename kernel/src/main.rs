@@ -25,16 +25,21 @@
 //! | `paging`, `rmap` | page tables, address spaces, page faults | tables, raw frees |
 //! | `shootdown` | the library's `Shootdown` | |
 //! | `file` | pages of files, a RAM disk, the library's `PageOwner` | raw frees, words in frames |
-//! | `reclaim`, `kthread` | the library's `Relief`, kswapd | switching stacks |
+//! | `mover`, `compaction` | the library's `Mover`, what compaction works on | who lets go of frames, whose a desk is |
+//! | `reclaim`, `kthread` | the library's `Relief`, kswapd and kcompactd | switching stacks |
 //! | `workload`, `report` | what is run, and what came of it | |
 
 #![no_std]
 #![no_main]
+// What moves pages is there also where nobody does.
+#![cfg_attr(not(feature = "compaction"), allow(dead_code, unused_imports))]
 
 mod acpi;
 mod apic;
 mod boot;
 mod clock;
+#[cfg_attr(not(feature = "compaction"), path = "no_compaction.rs")]
+mod compaction;
 mod cpu;
 mod exit;
 mod file;
@@ -42,6 +47,8 @@ mod frames;
 mod interrupts;
 mod kthread;
 mod memory;
+#[cfg(feature = "compaction")]
+mod mover;
 mod paging;
 mod platform;
 mod reclaim;
@@ -69,16 +76,17 @@ const FIRST_MIB: Region = Region { start: 0, end: 1 << 20 };
 /// Memory that `boot.s` has mapped.
 const MAPPED: u64 = 4 << 30;
 
-/// Where the first CPU enters Rust, with the address of the loader's start info: called by `boot.s`.
+/// Where the first CPU enters Rust, with the address of the loader's start info and the word by which one
+/// kind of loader says that it is there: called by `boot.s`.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
-extern "C" fn first_cpu(start_info: u64) -> ! {
+extern "C" fn first_cpu(start_info: u64, loader: u32) -> ! {
     serial::init();
     Clock::start();
     apic::silence_pic();
     // SAFETY: `boot.s` got the address from the loader, and nothing was written since but the image.
-    let Some(start) = (unsafe { StartInfo::read(start_info) }) else {
-        refuse(format_args!("the loader left no start info of PVH"))
+    let Some(start) = (unsafe { StartInfo::read(loader, start_info) }) else {
+        refuse(format_args!("the loader left no start info of PVH or Multiboot2"))
     };
     let image = Region { start: &raw const image_start as u64, end: &raw const image_end as u64 };
     let mut map = start.memory.clone();
@@ -94,6 +102,7 @@ extern "C" fn first_cpu(start_info: u64) -> ! {
     let nodes = acpi::Topology::new(tables);
     start_cpus(&mut early, tables, &nodes);
     kthread::prepare(&mut early, nodes.count());
+    compaction::prepare(&mut early);
 
     let plan = memory::Plan { map, nodes: &nodes, tuning: tuning(&start.command_line) };
     match memory::hand_over(&plan, early) {
@@ -116,7 +125,8 @@ fn start_cpus(early: &mut EarlyMemory, tables: acpi::Tables, nodes: &acpi::Topol
     }
     let came = cpu::start_others(early, &others[..count]);
     if came < count {
-        println!("warning: {} of {count} other CPUs did not start", count - came);
+        // Figures of a machine with fewer CPUs would be taken for those of this one.
+        refuse(format_args!("{} of {} CPUs did not start", count - came, count + 1))
     }
 }
 

@@ -1,12 +1,13 @@
-//! What the kernel does when memory runs short: the library's [`Relief`], which forwards to its reclaim.
+//! What the kernel does when memory runs short: the library's [`Relief`], which forwards to its reclaim
+//! and its compaction.
 
 use framewright::{
     NodeId, Order, ZoneId, ZoneKind,
-    platform::{Need, Relief},
+    platform::{Captured, CompactPriority, Compacted, Need, Relief},
     reclaim::Reclaim,
 };
 
-use crate::{file, kthread, memory, platform::Machine, shootdown::Hardware};
+use crate::{compaction, file, kthread, memory, platform::Machine, shootdown::Hardware};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +24,26 @@ impl Relief for Kernel {
     }
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        compaction::want(node, order);
         if reclaim().is_some_and(|reclaim| reclaim.wake(node, order, highest)) {
             kthread::wake_kswapd(node);
+        } else if order > Order::ZERO {
+            // Enough is free, in pieces.
+            kthread::wake_kcompactd(node);
         }
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         reclaim().map_or(0, |reclaim| reclaim.direct(need, frames))
+    }
+
+    fn compact(
+        &self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        compaction::for_request(need, priority, captured)
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {

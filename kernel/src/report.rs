@@ -12,6 +12,7 @@ pub(crate) enum Unit {
     Milliseconds,
     PerSecond,
     FramesPerAcquisition,
+    Percent,
 }
 
 /// Which way a figure should go.
@@ -164,6 +165,7 @@ impl Unit {
             Self::Milliseconds => "ms",
             Self::PerSecond => "1/s",
             Self::FramesPerAcquisition => "frames/acquisition",
+            Self::Percent => "%",
         }
     }
 }

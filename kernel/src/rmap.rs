@@ -23,6 +23,21 @@ impl Mapping {
         Self(space << PAGE_BITS | page as u32 & ((1 << PAGE_BITS) - 1))
     }
 
+    /// Where `pfn` is mapped, if it is a page of an address space: whoever asks looks there.
+    pub(crate) fn of(pfn: Pfn) -> Option<Self> {
+        Some(Self(memory::memory().frame_owner(pfn)?.load(Ordering::Acquire)))
+    }
+
+    /// The number of the address space.
+    pub(crate) const fn space(self) -> u32 {
+        self.0 >> PAGE_BITS
+    }
+
+    /// The page there.
+    pub(crate) const fn page(self) -> u64 {
+        (self.0 & ((1 << PAGE_BITS) - 1)) as u64
+    }
+
     /// Writes down that `pfn` is mapped there.
     #[inline(always)]
     pub(crate) fn record(self, pfn: Pfn) {

@@ -10,8 +10,9 @@ pub(crate) const EXAMPLES: &str = "\
 Builders compile while one thread asks for 95 % of memory in huge pages of 2 MiB, one every 125 ms, and \
 keeps them until the pass ends: twice under load (success1, success2), and once when builders, trees \
 and caches are gone (success3). `achievable` is what an oracle says that knows where everything is. \
-The machine is simulated: figures of time are a model's, counts are what the code did. The same \
-command gives the same bytes. The last CPU asks, and does the kernel's own work; builders have the others.
+On a simulated machine figures of time are a model's, counts are what the code did, and the same \
+command gives the same bytes. The last CPU asks, and does the kernel's own work; builders have the others. \
+On qemu a kernel does it, with real page tables: work, not time, stands between two requests.
 
 Examples:
   framewright run high-alloc --seeds 10
@@ -22,8 +23,13 @@ Examples:
       What one repair of 2013 is worth.
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
       Memory with both, a cell per pageblock.
+  framewright run high-alloc --from recordings/compile.before --vs compact.method=scan
+      Memory begins as that of a real machine was: as much in use by the kernel, by files and by
+      programs, and what is free in blocks as large. Shares are its, sizes this machine's.
   framewright run high-alloc --memory 4GiB --machine uniform:8
-      A larger machine; a minute or more, where the others take seconds.";
+      A larger machine; a minute or more, where the others take seconds.
+  framewright run high-alloc --machine qemu:4,256MiB
+      A kernel on an emulated machine: pages move under programs that use them.";
 
 /// What `run high-alloc` takes.
 #[derive(Debug, ArgGroup)]
@@ -31,12 +37,17 @@ pub(crate) struct HighAllocArgs {
     /// What a request for a huge page may do
     #[arg(long, value_enum, value_name = "FLAGS", default_value_t)]
     pub(crate) flags: Flags,
-    /// uniform:N, a name that `framewright machines` lists, or FILE.toml
+    /// uniform:N, a name that `framewright machines` lists, or FILE.toml; qemu:CPUS[,MEMORY[,NODES]] for
+    /// a kernel on an emulated machine
     #[arg(long, default_value = "uniform:4", value_parser = simulated_machine)]
     pub(crate) machine: Machine,
-    /// Memory of the machine, as in 4GiB
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", allow_hyphen_values = true)]
-    pub(crate) memory: Memory,
+    /// Simulated machines: their memory, as in 4GiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) memory: Option<Memory>,
+    /// Begin with memory as it was on a real machine: a file of the kernel's tables, as recordings have
+    /// beside them (NAME.before) [default: all of it is free]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
     /// Draw memory into this file, a cell per pageblock: before, after, and over time
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,

@@ -105,10 +105,11 @@ Examples:
 pub(crate) enum Run {
     /// Bursts of 32,768 frames up, then down, every frame touched (will-it-scale's page_fault1)
     #[command(after_help = workload::PAGE_FAULT_EXAMPLES,
-              mut_arg("machine", |machine| machine.help(workload::PAGE_FAULT_MACHINE)))]
+              mut_arg("machine", |machine| machine.help(workload::KERNEL_MACHINE)))]
     PageFault(PageFaultArgs),
     /// Compilers that fork, fault, write and exit: what exits do to the lists of a CPU
-    #[command(after_help = workload::KBUILD_EXAMPLES)]
+    #[command(after_help = workload::KBUILD_EXAMPLES,
+              mut_arg("machine", |machine| machine.help(workload::KERNEL_MACHINE)))]
     Kbuild(WorkloadArgs),
     /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
     #[command(after_help = workload::SOCKET_PAIRS_EXAMPLES)]

@@ -37,6 +37,8 @@ pub(super) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
 pub(super) const KBUILD_EXAMPLES: &str = with_examples!(
     "  framewright run kbuild --machine host:2
       Two threads make, share and tear down processes.
+  framewright run kbuild --machine qemu:4
+      A kernel on an emulated machine: address spaces that come and go, files in its page cache.
   framewright run kbuild --machine spr-2s-224 --vs pcp.high_order_drain=every-free --seeds 3
       What a rule of Linux 5.18 to 6.6 does to eight kernel builds on 224 simulated CPUs."
 );
@@ -49,7 +51,7 @@ pub(super) const SOCKET_PAIRS_EXAMPLES: &str = with_examples!(
 );
 
 /// Where it runs: here also in a kernel.
-pub(super) const PAGE_FAULT_MACHINE: &str = "\
+pub(super) const KERNEL_MACHINE: &str = "\
 host, host:N with N threads; uniform:N, a name that `framewright machines` lists, or FILE.toml; \
 uniform:A..B or uniform:A,B,... for machines of many sizes; qemu:CPUS[,MEMORY[,NODES]] for a kernel on \
 an emulated machine";

@@ -2,22 +2,27 @@
 
 use framewright_lab::{
     high_alloc::{Flags, HighAlloc},
+    replay::State,
     simulated::SimulationError,
 };
 use framewright_sim::machine::Spec;
 
-use super::report::report;
+use super::{qemu, report::report};
 use crate::args::{HighAllocArgs, HighAllocFlags, Machine};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
 /// Runs it with every side's settings and every seed.
 pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
+    if let Machine::Qemu(machine) = &args.machine {
+        return qemu::high_alloc(&machine.0, args);
+    }
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), args.machine.file())?;
     let Machine::Simulated(spec, _) = &args.machine else {
         return Err(Failure::bad_input(
-            "high-alloc moves pages of programs: give it a simulated machine, as in --machine uniform:4",
+            "high-alloc moves pages of programs: give it a simulated machine, as in --machine uniform:4, \
+             or an emulated one, as in --machine qemu:4",
         ));
     };
     let work = HighAlloc {
@@ -26,7 +31,8 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
             HighAllocFlags::Thp => Flags::Thp,
         },
         spec: Spec::clone(spec),
-        frames: args.memory.frames(),
+        frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
+        from: args.from.as_deref().map(State::open).transpose().map_err(Failure::bad_input)?,
         quick: args.run.quick,
         watched: picture.is_some(),
     };

@@ -4,7 +4,8 @@ use framewright_lab::qemu::{self, BesideLinux, Clock, QemuError, QemuSpec, Work}
 
 use super::{refuse, report::report};
 use crate::args::{
-    FileReaders, FreeOrder, JsonArgs, MmapReadArgs, PageFaultArgs, Settings, Sharing, TlbProofArgs,
+    FileReaders, FreeOrder, HighAllocArgs, HighAllocFlags, JsonArgs, MmapReadArgs, PageFaultArgs,
+    Settings, Sharing, TlbProofArgs, WorkloadArgs,
 };
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -30,16 +31,8 @@ pub(crate) fn tlb_proof(args: &TlbProofArgs) -> Result<Outcome, Failure> {
 /// `run page-fault --machine qemu:N`.
 pub(super) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcome, Failure> {
     let common = &args.common;
-    refuse::not_on_qemu(&[
-        ("--memory", common.memory.is_some()),
-        ("--lists", common.lists.is_some()),
-        ("--window", common.window.is_some()),
-        ("--warm-up", common.warm_up.is_some()),
-        ("--free-order", matches!(args.free_order, FreeOrder::Random)),
-        ("--svg", common.svg.is_some()),
-        ("--seed", common.run.seed.is_some()),
-        ("--seeds", common.run.seeds > 1),
-    ])?;
+    refuse::not_on_qemu(&[("--free-order", matches!(args.free_order, FreeOrder::Random))])?;
+    refuse_of_workloads(common)?;
     if let Some(kernel) = args.beside.linux().and_then(|linux| linux.kernel)
         && !kernel.is_file()
     {
@@ -64,6 +57,48 @@ pub(super) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
     let boots = vec![(Clock::Instructions, counted), (Clock::Time, timed)];
     let work = Work { workload: "page-fault", boots };
     on_kernel(&work, spec, &common.run.settings, args.beside.linux().as_ref(), &common.run.json)
+}
+
+/// What workloads take that means nothing to a kernel.
+fn refuse_of_workloads(args: &WorkloadArgs) -> Result<(), Failure> {
+    refuse::not_on_qemu(&[
+        ("--memory", args.memory.is_some()),
+        ("--lists", args.lists.is_some()),
+        ("--window", args.window.is_some()),
+        ("--warm-up", args.warm_up.is_some()),
+        ("--svg", args.svg.is_some()),
+        ("--seed", args.run.seed.is_some()),
+        ("--seeds", args.run.seeds > 1),
+    ])
+}
+
+/// `run kbuild --machine qemu:N`.
+pub(super) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
+    refuse_of_workloads(args)?;
+    let words = if args.run.quick { vec!["compilers=3".to_owned()] } else { Vec::new() };
+    let work = Work { workload: "kbuild", boots: vec![(Clock::Time, words)] };
+    on_kernel(&work, spec, &args.run.settings, None, &args.run.json)
+}
+
+/// `run high-alloc --machine qemu:N`.
+pub(super) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
+    refuse::not_on_qemu(&[
+        ("--memory", args.memory.is_some()),
+        ("--picture", args.picture.is_some()),
+        ("--from", args.from.is_some()),
+        ("--seed", args.run.seed.is_some()),
+        ("--seeds", args.run.seeds > 1),
+    ])?;
+    let flags = match args.flags {
+        HighAllocFlags::Default => "flags=default",
+        HighAllocFlags::Thp => "flags=thp",
+    };
+    let mut words = vec![flags.to_owned()];
+    if args.run.quick {
+        words.push("steps=4".to_owned());
+    }
+    let work = Work { workload: "high-alloc", boots: vec![(Clock::Time, words)] };
+    on_kernel(&work, spec, &args.run.settings, None, &args.run.json)
 }
 
 /// `run mmap-read --machine qemu:N`.

@@ -41,6 +41,9 @@ pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
 
 /// `run kbuild`.
 pub(crate) fn kbuild(args: &WorkloadArgs) -> Result<Outcome, Failure> {
+    if let Machines::One(Machine::Qemu(machine)) = &args.machine {
+        return qemu::kbuild(&machine.0, args);
+    }
     workload(&Workload::Kbuild(Kbuild::new(args.run.first_seed())), args)
 }
 
@@ -64,8 +67,8 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         Machines::One(Machine::Host(host)) => on_threads(work, host.cpus(), args),
         Machines::One(Machine::Simulated(spec, _)) => simulated(work, spec, args),
         Machines::One(Machine::Qemu(_)) => Err(Failure::BadInput(format!(
-            "there is no {} for the kernel: on qemu machines there are page-fault, mmap-read, \
-             tlb-proof and alloc-micro",
+            "there is no {} for the kernel: on qemu machines there are page-fault, kbuild, mmap-read, \
+             high-alloc, tlb-proof and alloc-micro",
             work.name()
         ))),
         Machines::Uniform(cpus) => scaled(work, cpus, args),

@@ -112,9 +112,9 @@ fn only_machines_that_will_do_are_named() {
     for (workload, is_there, is_not) in [
         ("mmap-read", &["host:N", "qemu:CPUS"][..], &[][..]),
         ("page-fault", &["host:N", "qemu:CPUS"], &[]),
-        ("kbuild", &["host:N"], &["qemu:"]),
+        ("kbuild", &["host:N", "qemu:CPUS"], &[]),
         ("cdn", &["uniform:N"], &["host", "qemu"]),
-        ("high-alloc", &["uniform:N"], &["host:", "qemu"]),
+        ("high-alloc", &["uniform:N", "qemu:CPUS"], &["host:"]),
     ] {
         let text = help(&["run", workload]);
         assert!(is_there.iter().all(|word| text.contains(word)), "{workload}: {text}");

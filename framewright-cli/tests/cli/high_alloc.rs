@@ -60,6 +60,8 @@ fn what_cannot_be_is_refused() {
         (&["--memory", "64MiB"], "at least 256 MiB"),
         (&["--machine", "uniform:1"], "at least 2 CPUs"),
         (&["--machine", "skx-2s-112"], "one node"),
+        (&["--machine", "qemu:4", "--memory", "1GiB"], "memory is a part of the machine"),
+        (&["--machine", "qemu:4", "--picture", "x.svg"], "--picture means nothing"),
         (&["--flags", "huge"], "default, thp"),
     ] {
         let args = [&["run", "high-alloc"], args].concat();

@@ -37,15 +37,26 @@
     .asciz "Xen"
     .quad pvh_entry
 
+# What GRUB looks for in the first 32 KiB: a header of Multiboot2, without wishes.
 .section .boot, "ax"
+    .align 8
+multiboot_header:
+    .long 0xe85250d6, 0, multiboot_header_end - multiboot_header
+    .long -(0xe85250d6 + 0 + (multiboot_header_end - multiboot_header))
+    .short 0, 0
+    .long 8
+multiboot_header_end:
+
 .code32
-# 32-bit protected mode, no paging, ebx: address of the hvm_start_info.
+# 32-bit protected mode, no paging. By PVH, ebx: address of the hvm_start_info; by Multiboot2, ebx: address
+# of its information, and eax says so.
 .globl pvh_entry
 pvh_entry:
     cli
     cld
     mov $boot_stack_end, %esp
     mov %ebx, %esi
+    mov %eax, %ebp
 
     # Identity map of the first 4 GiB, in pages of 2 MiB.
     movl $boot_pdpt + PTE_PRESENT_WRITABLE, boot_pml4
@@ -67,7 +78,7 @@ pvh_entry:
     mov $first64, %edi
     jmp enter_long_mode
 
-# edi: where to go on in 64-bit mode. Keeps esi.
+# edi: where to go on in 64-bit mode. Keeps esi and ebp.
 enter_long_mode:
     mov $(CR4_PAE | CR4_PGE | CR4_OSFXSR | CR4_OSXMMEXCPT), %eax
     mov %eax, %cr4
@@ -94,8 +105,9 @@ enter_long_mode:
 
 first64:
     mov $boot_stack_end, %rsp
-    xor %ebp, %ebp
     mov %esi, %edi
+    mov %ebp, %esi
+    xor %ebp, %ebp
     call first_cpu
     ud2
 
@@ -285,8 +297,9 @@ thread_begins:
 
 # probe_read(address: u64, found: *mut u64) -> bool: reads a word that may not be mapped.
 # probe_write(address: u64, value: u64) -> bool: writes one.
+# try_write(address: u64, value: u64) -> bool: writes a word, for which a page may be mapped.
 # If it is not, the page-fault handler goes on at probe_failed.
-.globl probe_read, probe_write, probe_failed
+.globl probe_read, probe_write, try_write, probe_failed
 probe_read:
     mov (%rdi), %rax
     mov %rax, (%rsi)
@@ -294,6 +307,11 @@ probe_read:
     ret
     .align 8
 probe_write:
+    mov %rsi, (%rdi)
+    mov $1, %eax
+    ret
+    .align 8
+try_write:
     mov %rsi, (%rdi)
     mov $1, %eax
     ret

@@ -1,7 +1,7 @@
 //! What the boot loader leaves: memory map, command line, firmware tables.
 //!
-//! The loader (QEMU's `-kernel`, or another that speaks PVH) enters `boot.s` with the address of a
-//! start info, and its pieces lie about in memory that is free as far as the memory map says. So all
+//! The loader (QEMU's `-kernel`, or another that speaks PVH; GRUB, by Multiboot2) enters `boot.s` with the
+//! address of a start info, and its pieces lie about in memory that is free as far as the memory map says. So all
 //! of it is copied before anything is taken.
 
 #![allow(unsafe_code)]
@@ -9,6 +9,7 @@
 pub(crate) mod command_line;
 pub(crate) mod early;
 mod memory_map;
+mod multiboot;
 mod start_info;
 
 pub(crate) use command_line::CommandLine;

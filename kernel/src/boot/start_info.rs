@@ -1,8 +1,8 @@
-//! The start info of PVH (`hvm_start_info`).
+//! What the loader says: by the start info of PVH (`hvm_start_info`), or by that of Multiboot2.
 
 use core::{ffi::CStr, slice};
 
-use super::{CommandLine, MemoryMap, Region};
+use super::{CommandLine, MemoryMap, Region, multiboot};
 
 /// `hvm_start_info`, version 1.
 #[repr(C)]
@@ -43,13 +43,17 @@ pub(crate) struct StartInfo {
 }
 
 impl StartInfo {
-    /// Reads what is at `address`.
+    /// Reads what is at `address`; `loader` is the word that a loader of Multiboot2 names itself with.
     ///
     /// # Safety
     ///
-    /// A loader that speaks PVH left its start info there, and nothing was written to memory since
-    /// that it calls free.
-    pub(crate) unsafe fn read(address: u64) -> Option<Self> {
+    /// A loader that speaks one of the two left its start info there, and nothing was written to memory
+    /// since that it calls free.
+    pub(crate) unsafe fn read(loader: u32, address: u64) -> Option<Self> {
+        if loader == multiboot::MAGIC {
+            // SAFETY: as the caller promises.
+            return unsafe { multiboot::read(address) };
+        }
         // SAFETY: the caller vouches for it; all of it is below 4 GiB, and mapped.
         let raw = unsafe { &*(address as *const Raw) };
         if raw.magic != MAGIC || raw.version < 1 {

@@ -9,7 +9,10 @@
 mod page_fault;
 mod table;
 
-use core::sync::atomic::{Ordering, fence};
+use core::{
+    fmt,
+    sync::atomic::{Ordering, fence},
+};
 
 use crate::{
     apic,
@@ -43,9 +46,8 @@ pub(crate) enum Vector {
 }
 
 /// What was interrupted, as `boot.s` leaves it on the stack.
-#[derive(Debug)]
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, dead_code)]
 pub(crate) struct TrapFrame {
     pub(crate) r15: u64,
     pub(crate) r14: u64,
@@ -71,6 +73,13 @@ pub(crate) struct TrapFrame {
     pub(crate) ss: u64,
 }
 
+impl fmt::Display for TrapFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rip, rsp, error, rflags, .. } = self;
+        write!(f, "at {rip:#x}, stack {rsp:#x}, error {error:#x}, flags {rflags:#x}")
+    }
+}
+
 /// Where every vector enters Rust: called by `boot.s`.
 #[unsafe(no_mangle)]
 extern "C" fn interrupt(frame: &mut TrapFrame) {
@@ -93,7 +102,7 @@ extern "C" fn interrupt(frame: &mut TrapFrame) {
         }
         WAKE => _ = counted(frame),
         SPURIOUS => return,
-        _ => panic!("exception {} on CPU {}: {frame:#x?}", frame.vector, this_cpu().id.get()),
+        _ => panic!("exception {} on CPU {}: {frame}", frame.vector, this_cpu().id.get()),
     }
     apic::end_of_interrupt();
 }

@@ -4,12 +4,16 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::Pfn;
 
+use crate::wait::{self, Event};
+
 const PRESENT: u64 = 1 << 0;
 const WRITABLE: u64 = 1 << 1;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
+/// Not the CPU's, which sees that nothing is present: the page is on its way to another frame.
+const MOVING: u64 = 1 << 9;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
 /// What an entry says.
@@ -74,6 +78,11 @@ impl Entry {
         self.0 & DIRTY != 0
     }
 
+    /// Whether the page is on its way to another frame: whoever wants it, waits.
+    pub(crate) const fn is_moving(self) -> bool {
+        self.0 & (PRESENT | MOVING) == MOVING
+    }
+
     /// The frame that it leads to.
     pub(crate) const fn pfn(self) -> Pfn {
         Pfn::new((self.0 & FRAME) >> 12)
@@ -94,7 +103,7 @@ impl Slot {
     /// Puts an entry where there is none; whether there was none.
     #[inline(always)]
     pub(crate) fn install(&self, entry: Entry) -> bool {
-        self.0.compare_exchange(0, entry.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.change(0, entry.0)
     }
 
     /// Puts an entry there, whatever there was; what there was.
@@ -118,6 +127,53 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn take(&self) -> Entry {
         self.replace(Entry::NONE)
+    }
+
+    /// Takes the entry out, when the page is not on its way any more; what it said last.
+    #[inline(always)]
+    pub(crate) fn take_settled(&self) -> Entry {
+        loop {
+            let entry = self.get();
+            if entry.is_none() {
+                return entry;
+            }
+            if entry.is_moving() {
+                self.wait_while_moving();
+            } else if self.change(entry.0, 0) {
+                return entry;
+            }
+        }
+    }
+
+    /// The page of `pfn`, if it is mapped here, is on its way from now on; what the entry said.
+    pub(crate) fn begin_move(&self, pfn: Pfn) -> Option<Entry> {
+        loop {
+            let entry = self.get();
+            if !entry.is_present() || entry.pfn() != pfn {
+                return None;
+            }
+            if self.change(entry.0, entry.0 & !PRESENT | MOVING) {
+                return Some(entry);
+            }
+        }
+    }
+
+    /// The page that is on its way from `pfn` is at `to` now, mapped as it was. Nobody else changes the
+    /// entry of such a page.
+    pub(crate) fn end_move(&self, pfn: Pfn, to: Pfn) {
+        let entry = self.get();
+        debug_assert!(entry.is_moving() && entry.pfn() == pfn, "{pfn} is on its way");
+        self.replace(Entry(entry.0 & !(FRAME | MOVING) | PRESENT | to.get() << 12));
+    }
+
+    /// Waits until the page is where it was, or elsewhere.
+    #[cold]
+    pub(crate) fn wait_while_moving(&self) {
+        wait::until(Event::SERVED, || !self.get().is_moving());
+    }
+
+    fn change(&self, from: u64, to: u64) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Forgets that the CPU has accessed the page; whether it had. What it has cached it does not look

@@ -36,7 +36,12 @@ pub(crate) fn serve(cpu: &'static Cpu, fault: Fault) -> bool {
 }
 
 fn serve_anonymous(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot) -> bool {
-    if slot.get().is_present() {
+    let found = slot.get();
+    if found.is_moving() {
+        slot.wait_while_moving();
+        return true;
+    }
+    if found.is_present() {
         // Somebody else was faster.
         return true;
     }

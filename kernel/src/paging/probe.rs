@@ -9,6 +9,7 @@ mod raw {
     unsafe extern "C" {
         pub(super) fn probe_read(address: u64, found: *mut u64) -> bool;
         pub(super) fn probe_write(address: u64, value: u64) -> bool;
+        pub(super) fn try_write(address: u64, value: u64) -> bool;
     }
 }
 
@@ -17,6 +18,14 @@ pub(crate) fn read(page: u64) -> Option<u64> {
     let mut found = 0;
     // SAFETY: a fault at that instruction is answered with `false`; reading disturbs nobody.
     unsafe { raw::probe_read(address_of(page), &raw mut found) }.then_some(found)
+}
+
+/// Writes the first word of a page of the loaded address space, as any program would; `false` if there is
+/// no memory for it.
+pub(crate) fn try_write(page: u64, value: u64) -> bool {
+    // SAFETY: the page is in an area of the address space, so what it leads to belongs to whoever runs in
+    // it; a fault that nobody serves is answered with `false`.
+    unsafe { raw::try_write(address_of(page), value) }
 }
 
 /// Writes the first word of a page; whether this CPU reaches it.

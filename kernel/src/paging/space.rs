@@ -13,7 +13,7 @@
 
 use core::{
     ops::Deref,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
 };
 
 use framewright::{
@@ -31,10 +31,11 @@ use crate::{
     frames,
     memory::with_token,
     shootdown,
+    wait::{self, Event},
 };
 
-/// Address spaces that there may be.
-const MOST: usize = 32;
+/// Address spaces that there may be: as many as the owner word of a frame can name.
+const MOST: usize = 64;
 /// Areas of one.
 const AREAS: usize = 8;
 /// A page table.
@@ -43,6 +44,11 @@ const GIB: u64 = 1 << 30;
 
 static SPACES: [AtomicPtr<AddressSpace>; MOST] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; MOST];
+
+/// The numbers that are taken, a bit each.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+/// How many use each, having found it by its number.
+static FINDERS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
 unsafe extern "C" {
     static boot_pml4: Table;
@@ -64,6 +70,26 @@ pub(crate) struct AddressSpace {
 
 /// An address space, and the right to end it.
 pub(crate) struct Space(&'static AddressSpace);
+
+/// An address space that was found by its number, and does not end meanwhile.
+pub(crate) struct Found(&'static AddressSpace);
+
+impl Deref for Found {
+    type Target = AddressSpace;
+
+    fn deref(&self) -> &AddressSpace {
+        self.0
+    }
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        let number = self.0.number as usize;
+        if FINDERS[number].fetch_sub(1, Ordering::SeqCst) == 1 {
+            wait::wake(Event::SERVED);
+        }
+    }
+}
 
 impl Deref for Space {
     type Target = AddressSpace;
@@ -93,12 +119,17 @@ fn free_table(pfn: Pfn) {
 impl AddressSpace {
     /// An address space with these areas; `None` if there is no memory, or there are too many.
     pub(crate) fn create(areas: &[Area]) -> Option<Space> {
-        let number = SPACES.iter().position(|slot| slot.load(Ordering::Acquire).is_null())?;
+        let number = take_number()?;
         let mut all = [None; AREAS];
         for (slot, area) in all.iter_mut().zip(areas) {
             *slot = Some(*area);
         }
-        let (root, home) = (new_table()?, new_table()?);
+        let tables = [new_table(), new_table()];
+        let [Some(root), Some(home)] = tables else {
+            tables.into_iter().flatten().for_each(free_table);
+            NUMBERS.fetch_and(!(1 << number), Ordering::AcqRel);
+            return None;
+        };
         // SAFETY: the boot tables are never freed.
         let kernel = unsafe { boot_pml4.0[0].get() };
         table(root).0[0].replace(kernel);
@@ -119,6 +150,22 @@ impl AddressSpace {
         };
         SPACES[number].store(core::ptr::from_ref(space).cast_mut(), Ordering::Release);
         Some(Space(space))
+    }
+
+    /// The address space with a number, if there is one: what the owner words of frames lead to.
+    pub(crate) fn by_number(number: u32) -> Option<Found> {
+        let (slot, finders) = (SPACES.get(number as usize)?, FINDERS.get(number as usize)?);
+        // Said first: who ends it takes it out, and then looks who has found it.
+        finders.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: an address space that is there does not end before its finders have gone.
+        match unsafe { slot.load(Ordering::SeqCst).as_ref() } {
+            Some(space) => Some(Found(space)),
+            None => {
+                finders.fetch_sub(1, Ordering::SeqCst);
+                wait::wake(Event::SERVED);
+                None
+            }
+        }
     }
 
     /// The address space that a CPU has loaded.
@@ -241,7 +288,9 @@ impl Space {
         let space = self.0;
         let loaded = space.cpus.load(Ordering::SeqCst);
         assert!(loaded == 0, "address space {} is loaded on CPUs {loaded:#b}", space.number);
-        SPACES[space.number as usize].store(core::ptr::null_mut(), Ordering::Release);
+        let number = space.number as usize;
+        SPACES[number].store(core::ptr::null_mut(), Ordering::SeqCst);
+        wait::until(Event::SERVED, || FINDERS[number].load(Ordering::SeqCst) == 0);
         // CPUs may have cached tables that they walked; loading others has forgotten them.
         let directory = table(space.root).0[1].take();
         if directory.is_present() {
@@ -249,6 +298,21 @@ impl Space {
         }
         free_table(space.root);
         free_table(Pfn::new(core::ptr::from_ref(space) as u64 / frames::BYTES));
+        NUMBERS.fetch_and(!(1 << number), Ordering::AcqRel);
+    }
+}
+
+/// A number that no address space has; `None` if there is none.
+fn take_number() -> Option<usize> {
+    loop {
+        let taken = NUMBERS.load(Ordering::Relaxed);
+        let number = taken.trailing_ones() as usize;
+        if number == MOST {
+            return None;
+        }
+        if NUMBERS.fetch_or(1 << number, Ordering::AcqRel) >> number & 1 == 0 {
+            return Some(number);
+        }
     }
 }
 

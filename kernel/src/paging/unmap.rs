@@ -30,7 +30,7 @@ pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
                 page = (page + 1).next_multiple_of(512);
             }
             page += slots.len() as u64;
-            for entry in slots.iter().map(Slot::take).filter(|entry| entry.is_present()) {
+            for entry in slots.iter().map(Slot::take_settled).filter(|entry| entry.is_present()) {
                 frames[count] = entry.pfn();
                 count += 1;
             }

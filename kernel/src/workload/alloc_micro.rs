@@ -83,10 +83,11 @@ fn hot(token: &mut Token) -> Counted {
 
 /// Bursts; where the frames of one are kept is memory of the library's, too.
 fn amortised(token: &mut Token, burst: u64) -> Counted {
-    let bytes = burst * size_of::<u64>() as u64;
-    let order = bytes.div_ceil(frames::BYTES).next_power_of_two().trailing_zeros() as u8;
-    let order = Order::new(order).expect("a burst is not that large");
-    let Ok(kept) = token.alloc(Request::new(order, MigrateType::Unmovable)) else {
+    let kept_in = burst.div_ceil(frames::WORDS as u64).checked_next_power_of_two();
+    let order = kept_in.and_then(|frames| Order::new(frames.trailing_zeros() as u8));
+    let block =
+        order.and_then(|order| token.alloc(Request::new(order, MigrateType::Unmovable)).ok());
+    let Some(kept) = block else {
         refuse(format_args!("there is not enough memory for bursts of {burst} frames"))
     };
     // SAFETY: the block is ours, mapped, and large enough; all bytes of it are numbers.

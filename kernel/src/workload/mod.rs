@@ -5,14 +5,21 @@
 //! | `boot` | every CPU allocates, verifies and frees some |
 //! | `alloc-micro` | counts instructions of pairs of allocation and free |
 //! | `page-fault` | every CPU touches pages, and unmaps them |
+//! | `high-alloc` | CPUs build while huge pages are asked for |
+//! | `kbuild` | every CPU runs compilers, one after the other |
 //! | `mmap-read` | every CPU reads a mapped file that is larger than memory, and stores to some of it |
 //! | `tlb-proof` | what CPUs have cached is out of reach after a flush, and not before |
 
 mod alloc_micro;
 mod boot;
+mod builder;
+mod high_alloc;
+mod kbuild;
 mod mmap_read;
 mod options;
 mod page_fault;
+mod pages;
+mod sources;
 mod tlb_proof;
 mod verdict;
 
@@ -36,6 +43,8 @@ pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
         "boot" => boot::run(&options, &mut report),
         "alloc-micro" => alloc_micro::run(&options, &mut report),
         "page-fault" => page_fault::run(&options, &mut report),
+        "high-alloc" => high_alloc::run(&options, &mut report),
+        "kbuild" => kbuild::run(&options, &mut report),
         "mmap-read" => mmap_read::run(&options, &mut report),
         "tlb-proof" => tlb_proof::run(&options, &mut report),
         other => refuse(format_args!("there is no workload '{other}'")),

@@ -5,11 +5,13 @@
 //! Each page gets a value of its own, which is still there when all are touched. Up and down are
 //! timed, or counted, apart.
 
-#![allow(unsafe_code)]
-
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Options, verdict::Before};
+use super::{
+    Options,
+    pages::{look, touch},
+    verdict::Before,
+};
 use crate::{
     clock::Clock,
     cpu::{self, Cpu, MAX_CPUS, Rendezvous, control},
@@ -81,16 +83,6 @@ impl Spaces {
 /// What a page is touched with: never the same twice.
 fn value_of(round: usize, page: u64, space: &AddressSpace) -> u64 {
     (round as u64 + 1) << 48 | u64::from(space.number()) << 32 | page
-}
-
-fn touch(page: u64, value: u64) {
-    // SAFETY: the page is in an area of the loaded address space: touching it maps it.
-    unsafe { (paging::address_of(page) as *mut u64).write_volatile(value) };
-}
-
-fn look(page: u64) -> u64 {
-    // SAFETY: as in `touch`.
-    unsafe { (paging::address_of(page) as *const u64).read_volatile() }
 }
 
 /// Runs it; whether it passed.

@@ -11,18 +11,26 @@
 //! the owner word of a frame says which page of the file it is, and the file says where it is mapped.
 //!
 //! The disk is memory: of each page it keeps the first word, which is all that workloads store.
+//!
+//! | module | job |
+//! |---|---|
+//! | `owner` | what reclaim asks of the owner of pages |
+//! | `moving` | pages of the file get other frames |
 
 #![allow(unsafe_code)]
+
+pub(crate) mod moving;
+mod owner;
 
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use framewright::{
     MigrateType, Order, Pfn, Request,
-    reclaim::{
-        Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut,
-    },
+    reclaim::{Abandoned, PageKind, Shadow},
     tlb::{DeferredFlush, FlushBatch, Scope, Translation},
 };
+
+pub(crate) use owner::Owner;
 
 use crate::{
     cpu::{self, Cpu},
@@ -42,6 +50,8 @@ const MAPPINGS: usize = crate::cpu::MAX_CPUS;
 /// Flags of a frame of a file.
 const LOCKED: u8 = 1;
 const DIRTY: u8 = 2;
+/// While it is claimed: it was on the list of what is used.
+const ACTIVE: u8 = 4;
 
 /// What the word of a page says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -170,6 +180,29 @@ impl File {
     }
 }
 
+/// Takes a page that is locked out of every page table, into a flush batch.
+fn unmap(file: &'static File, pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>) {
+    for (space, page, slot) in file.mappings_of(pfn) {
+        let entry = slot.take();
+        let cpus = space.advance();
+        if entry.is_dirty() {
+            flags(pfn).fetch_or(DIRTY, Ordering::AcqRel);
+        }
+        batch.add(
+            pfn,
+            &Translation {
+                cpus: &cpus,
+                writable: entry.is_writable(),
+                dirty: entry.is_dirty(),
+                space: space.number().into(),
+                page,
+                owed_space: space.owed(),
+                owed_file: Some(&file.owed),
+            },
+        );
+    }
+}
+
 fn free(pfn: Pfn) {
     // SAFETY: a page of a file is a block of order 0, which nobody uses any more.
     let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::ZERO) });
@@ -188,6 +221,10 @@ fn try_lock(pfn: Pfn) -> bool {
     flags(pfn).fetch_or(LOCKED, Ordering::AcqRel) & LOCKED == 0
 }
 
+fn wait_for_lock(pfn: Pfn) {
+    wait::until(Event::SERVED, || flags(pfn).load(Ordering::Acquire) & LOCKED == 0);
+}
+
 fn unlock(pfn: Pfn) {
     flags(pfn).fetch_and(!LOCKED, Ordering::AcqRel);
     wait::wake(Event::SERVED);
@@ -195,6 +232,34 @@ fn unlock(pfn: Pfn) {
 
 /// Gives who faults page `page` of the file.
 pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, write: bool) -> bool {
+    with_page(cpu, page, |file, pfn| map(file, space, pfn, slot, write))
+}
+
+/// Reads a page of the file, mapped nowhere: all of its words have the value that is returned, unless it
+/// is `None`, since there is no memory for it, or they differ.
+pub(crate) fn read_page(cpu: &Cpu, page: u64) -> Option<u64> {
+    let mut found = None;
+    with_page(cpu, page, |_, pfn| {
+        let first = frames::read(pfn, 0);
+        found = frames::words(pfn).all(|word| word == first).then_some(first);
+        if let Some(lru) = memory().lru() {
+            lru.mark_accessed(cpu.id, pfn);
+        }
+    });
+    found
+}
+
+/// Writes a word all over a page of the file; whether there was memory for it.
+pub(crate) fn write_page(cpu: &Cpu, page: u64, word: u64) -> bool {
+    with_page(cpu, page, |_, pfn| {
+        frames::fill(pfn, Order::ZERO, word);
+        flags(pfn).fetch_or(DIRTY, Ordering::AcqRel);
+    })
+}
+
+/// Does something with the frame of a page, which is locked meanwhile: it is read if it is not there.
+/// `false` if there is no memory for it, or no such page.
+fn with_page(cpu: &Cpu, page: u64, mut work: impl FnMut(&'static File, Pfn)) -> bool {
     let Some(file) = File::current() else { return false };
     let Some(cached) = file.cache.get(page as usize) else { return false };
     loop {
@@ -202,12 +267,12 @@ pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, wri
         let found = Cached::of(word);
         if let Cached::Present(pfn) = found {
             if !try_lock(pfn) {
-                wait::until(Event::SERVED, || flags(pfn).load(Ordering::Acquire) & LOCKED == 0);
+                wait_for_lock(pfn);
                 continue;
             }
             let still = cached.load(Ordering::Acquire) == word;
             if still {
-                map(file, space, pfn, slot, write);
+                work(file, pfn);
             }
             unlock(pfn);
             if still {
@@ -220,7 +285,7 @@ pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, wri
                 free(pfn);
                 continue;
             }
-            map(file, space, pfn, slot, write);
+            work(file, pfn);
             if let Some(lru) = memory().lru() {
                 match found {
                     Cached::Evicted(shadow) => {
@@ -243,7 +308,7 @@ fn read(file: &File, page: u64) -> Option<Pfn> {
     frames::fill(pfn, Order::ZERO, file.disk[page as usize].load(Ordering::Acquire));
     // Who still takes it for the page that it was may have it locked, until he has looked again.
     while !try_lock(pfn) {
-        wait::until(Event::SERVED, || flags(pfn).load(Ordering::Acquire) & LOCKED == 0);
+        wait_for_lock(pfn);
     }
     if let Some(owner) = memory().frame_owner(pfn) {
         owner.store(page as u32, Ordering::Release);
@@ -265,107 +330,6 @@ fn map(file: &File, space: &AddressSpace, pfn: Pfn, slot: &Slot, write: bool) {
         // Who was faster has mapped the same page.
         slot.install(entry);
     }
-}
-
-/// The kernel as the owner of pages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner;
-
-// SAFETY: what `release` gives away is a frame of the file, which its word named until then; it was
-// allocated as a block of order 0.
-unsafe impl PageOwner<Machine> for Owner {
-    fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
-        for (&pfn, out) in frames.iter().zip(out) {
-            *out = lock(pfn);
-        }
-    }
-
-    fn unlock(&self, frames: &[Pfn]) {
-        frames.iter().copied().for_each(unlock);
-    }
-
-    fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
-        for (&pfn, out) in frames.iter().zip(out) {
-            let mappings = File::current().into_iter().flat_map(|file| file.mappings_of(pfn));
-            let young = mappings.filter(|(_, _, slot)| slot.clear_accessed()).count() as u32;
-            *out = Reference { young, ..Reference::default() };
-        }
-    }
-
-    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Machine>, out: &mut [Unmapped]) {
-        let Some(file) = File::current() else { return };
-        for (&pfn, out) in frames.iter().zip(out) {
-            for (space, page, slot) in file.mappings_of(pfn) {
-                let entry = slot.take();
-                let cpus = space.advance();
-                if entry.is_dirty() {
-                    flags(pfn).fetch_or(DIRTY, Ordering::AcqRel);
-                }
-                batch.add(
-                    pfn,
-                    &Translation {
-                        cpus: &cpus,
-                        writable: entry.is_writable(),
-                        dirty: entry.is_dirty(),
-                        space: space.number().into(),
-                        page,
-                        owed_space: space.owed(),
-                        owed_file: Some(&file.owed),
-                    },
-                );
-            }
-            *out = Unmapped::Gone { dirty: is_dirty(pfn) };
-        }
-    }
-
-    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
-        let Some(file) = File::current() else { return };
-        for (&pfn, out) in frames.iter().zip(out) {
-            if let Some(page) = file.page_of(pfn) {
-                file.disk[page as usize].store(frames::read(pfn, 0), Ordering::Release);
-                flags(pfn).fetch_and(!DIRTY, Ordering::AcqRel);
-                WRITTEN.fetch_add(1, Ordering::Relaxed);
-                *out = WriteOut::Done;
-            }
-        }
-    }
-
-    fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
-        let Some(file) = File::current() else { return };
-        for ((&pfn, &shadow), out) in frames.iter().zip(shadows).zip(out) {
-            *out = match file.page_of(pfn) {
-                _ if file.mappings_of(pfn).next().is_some() => Released::Busy,
-                _ if is_dirty(pfn) => Released::Dirty,
-                None => Released::Busy,
-                Some(page) => {
-                    let word = Cached::Evicted(shadow).word();
-                    file.cache[page as usize].store(word, Ordering::Release);
-                    set_flags(pfn, 0);
-                    wait::wake(Event::SERVED);
-                    RECLAIMED.fetch_add(1, Ordering::Relaxed);
-                    Released::Released
-                }
-            };
-        }
-    }
-}
-
-fn is_dirty(pfn: Pfn) -> bool {
-    flags(pfn).load(Ordering::Acquire) & DIRTY != 0
-}
-
-fn lock(pfn: Pfn) -> Option<PageState> {
-    let file = File::current()?;
-    file.page_of(pfn)?;
-    if !try_lock(pfn) {
-        return None;
-    }
-    if file.page_of(pfn).is_none() {
-        unlock(pfn);
-        return None;
-    }
-    let mapped = file.mappings_of(pfn).next().is_some();
-    Some(PageState { mapped, dirty: is_dirty(pfn), ..PageState::default() })
 }
 
 /// Memory for `count` words, from the library.

@@ -1,0 +1,92 @@
+//! Pages of the file get other frames.
+//!
+//! A page that moves is locked, as for reclaim, and mapped nowhere: whoever faults it finds it locked, and
+//! afterwards elsewhere, by the file's word for it.
+
+use core::sync::atomic::Ordering;
+
+use framewright::{
+    Pfn,
+    migrate::{Locking, MigrateMode, Move},
+    reclaim::LruList,
+    tlb::FlushBatch,
+};
+
+use super::{
+    ACTIVE, Cached, DIRTY, File, LOCKED, flags, set_flags, try_lock, unlock, wait_for_lock,
+};
+use crate::{memory::memory, platform::Machine};
+
+/// Remembers of a page that is isolated now which list it was on.
+pub(crate) fn note_list(pfn: Pfn, list: LruList) {
+    if list == LruList::ActiveFile {
+        flags(pfn).fetch_or(ACTIVE, Ordering::AcqRel);
+    }
+}
+
+/// Forgets that again; whether it was that of what is used.
+pub(crate) fn forget_list(pfn: Pfn) -> bool {
+    flags(pfn).fetch_and(!ACTIVE, Ordering::AcqRel) & ACTIVE != 0
+}
+
+/// Locks a claimed page of the file with its new frame, and takes it out of every page table. `false`
+/// if it is no page of the file.
+pub(crate) fn unmap(
+    at: &mut Move,
+    (mode, locking): (MigrateMode, Locking),
+    batch: &mut FlushBatch<'_, '_, Machine>,
+) -> bool {
+    let of_file = |file: &&File| file.page_of(at.from()).is_some();
+    let Some(file) = File::current().filter(of_file) else { return false };
+    let waits = locking == Locking::Wait && mode != MigrateMode::Async;
+    let lock = |pfn: Pfn| {
+        while !try_lock(pfn) {
+            if !waits {
+                return false;
+            }
+            wait_for_lock(pfn);
+        }
+        true
+    };
+    if !lock(at.from()) {
+        at.set_busy();
+    } else if file.page_of(at.from()).is_none() {
+        unlock(at.from());
+        at.set_refused();
+    } else if !lock(at.to()) {
+        unlock(at.from());
+        at.set_busy();
+    } else {
+        super::unmap(file, at.from(), batch);
+        at.set_unmapped();
+    }
+    true
+}
+
+/// Has the file find an unmapped page in its new frame; whether it is one of the file.
+pub(crate) fn relocate(from: Pfn, to: Pfn) -> bool {
+    let Some(file) = File::current() else { return false };
+    let Some(page) = file.page_of(from) else { return false };
+    if let Some(owner) = memory().frame_owner(to) {
+        owner.store(page as u32, Ordering::Release);
+    }
+    set_flags(to, LOCKED | flags(from).load(Ordering::Acquire) & DIRTY);
+    file.cache[page as usize].store(Cached::Present(to).word(), Ordering::Release);
+    true
+}
+
+/// Unlocks a page that has moved, and leaves its old frame as any other.
+pub(crate) fn unlock_moved(from: Pfn, to: Pfn) {
+    set_flags(from, 0);
+    unlock(to);
+}
+
+/// Unlocks a page that has not moved; whether it is one of the file.
+pub(crate) fn unlock_if_of_file(from: Pfn, to: Pfn) -> bool {
+    let is = File::current().is_some_and(|file| file.page_of(from).is_some());
+    if is {
+        unlock(to);
+        unlock(from);
+    }
+    is
+}

@@ -1,0 +1,158 @@
+//! The library's [`Mover`] on hardware: pages of programs and of files get other frames.
+//!
+//! A page is claimed by being isolated from the lists of reclaim: whoever lets go of it meanwhile leaves
+//! its frame to the claim. A page of a program is on its way while its page-table entry says so: who
+//! faults it, or unmaps it, waits. A page of a file is locked, as for reclaim.
+
+#![allow(unsafe_code)]
+
+use framewright::{
+    FrameRange, Order, Pfn,
+    migrate::{self, ClaimEnd, Claims, Effort, Locking, Move},
+    reclaim::{Lru, PageKind},
+    tlb::{FlushBatch, Flushed, Translation},
+};
+
+use crate::{
+    cpu::this_cpu,
+    file::moving as file,
+    memory::memory,
+    paging::{AddressSpace, Found, Slot},
+    platform::Machine,
+    rmap::Mapping,
+    wait::{self, Event},
+};
+
+/// The kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mover;
+
+fn lists() -> Lru<'static, 'static, Machine> {
+    memory().lru().expect("the memory has lists for reclaim")
+}
+
+/// Where a page of a program is mapped, if it is one. The space stays while it is looked at.
+fn mapping_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
+    let mapping = Mapping::of(pfn)?;
+    let space = AddressSpace::by_number(mapping.space())?;
+    let slot = space.find(mapping.page())?;
+    Some((space, mapping.page(), slot))
+}
+
+/// Takes a page of a program out of its page table; whether it was there.
+fn begin(pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>) -> Option<()> {
+    let (space, page, slot) = mapping_of(pfn)?;
+    let entry = slot.begin_move(pfn)?;
+    let cpus = space.advance();
+    let translation = Translation {
+        cpus: &cpus,
+        writable: entry.is_writable(),
+        dirty: entry.is_dirty(),
+        space: space.number().into(),
+        page,
+        owed_space: space.owed(),
+        owed_file: None,
+    };
+    batch.add(pfn, &translation);
+    Some(())
+}
+
+/// Ends the way of a page of a program, mapped to `to`: the frame that it left, or another.
+fn end(pfn: Pfn, to: Pfn) {
+    let mapping = mapping_of(pfn);
+    debug_assert!(mapping.is_some(), "a space does not end while its pages move");
+    if let Some((_, _, slot)) = mapping {
+        slot.end_move(pfn, to);
+    }
+}
+
+/// Takes a page whose claim ends off the lists for good.
+fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
+    // SAFETY: the page has moved, and every translation to the frame was flushed: nobody uses it.
+    let _ = unsafe { lru.abandon(pfn) };
+    let listed = lru.put_back(pfn);
+    debug_assert!(!listed, "an abandoned page is its isolator's");
+}
+
+// SAFETY: what is on the lists was allocated as a block of order 0, and stays allocated while it is
+// isolated: who forgets such a page leaves its frame. No entry leads to what is unmapped, and who finds
+// that waits; after a move, entries and the words of files name the new frame alone.
+unsafe impl migrate::Mover<Machine> for Mover {
+    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        let lru = lists();
+        for pfn in (frames.start().get()..frames.end().get()).map(Pfn::new) {
+            if claims.is_full() {
+                break;
+            }
+            let Some(list) = lru.list_of(pfn) else { continue };
+            if lru.isolate(pfn) {
+                file::note_list(pfn, list);
+                let pushed = claims.push(pfn, Order::ZERO);
+                debug_assert!(pushed, "there is room");
+            }
+        }
+        ClaimEnd::Done
+    }
+
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        effort: &Effort,
+        locking: Locking,
+        batch: &mut FlushBatch<'_, '_, Machine>,
+    ) {
+        for at in moves {
+            if !file::unmap(at, (effort.mode, locking), batch) {
+                match begin(at.from(), batch) {
+                    Some(()) => at.set_unmapped(),
+                    None => at.set_refused(),
+                }
+            }
+        }
+    }
+
+    fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
+        let (lru, cpu) = (lists(), this_cpu().id);
+        for at in moves {
+            let (from, to) = (at.from(), at.to());
+            let active = file::forget_list(from);
+            let of_file = file::relocate(from, to);
+            leave_lists(&lru, from);
+            // Known to reclaim before anybody can let go of it.
+            if of_file {
+                lru.add(cpu, to, PageKind::File);
+                if active {
+                    lru.activate(cpu, to);
+                }
+                file::unlock_moved(from, to);
+            } else {
+                lru.add(cpu, to, PageKind::Anon);
+                if let Some(mapping) = Mapping::of(from) {
+                    mapping.record(to);
+                }
+                end(from, to);
+            }
+            at.set_moved();
+        }
+        wait::wake(Event::SERVED);
+    }
+
+    fn undo(&self, moves: &[Move]) {
+        for at in moves {
+            if !file::unlock_if_of_file(at.from(), at.to()) {
+                end(at.from(), at.from());
+            }
+        }
+        wait::wake(Event::SERVED);
+    }
+
+    fn release(&self, moves: &mut [Move]) {
+        let lru = lists();
+        for at in moves {
+            file::forget_list(at.from());
+            if !lru.put_back(at.from()) {
+                at.set_gone();
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What was counted, by the names that the workload's figures have on simulated machines.
+
+use core::sync::atomic::Ordering;
+
+use framewright::observe::NodeStat;
+
+use super::{Done, PHASES, Pass};
+use crate::{
+    cpu,
+    memory::memory,
+    report::{Better, Fixed, Report, Unit},
+};
+
+/// Figures that are counts, and whether less is better.
+const NAMES: [(&str, bool); COUNT] = [
+    ("migrate_scanned", true),
+    ("free_scanned", true),
+    ("daemon_migrate_scanned", false),
+    ("daemon_free_scanned", false),
+    ("headers_scanned", false),
+    ("isolated", false),
+    ("pages_migrated", true),
+    ("pgmigrate_fail", false),
+    ("compact_stall", false),
+    ("compact_success", false),
+    ("compact_fail", false),
+    ("allocstall", false),
+    ("pgscan_kswapd", false),
+    ("pgsteal_kswapd", false),
+    ("pgscan_direct", false),
+    ("pgsteal_direct", false),
+    ("fallback_claims", false),
+    ("fallback_steals", false),
+    ("pgfault", false),
+];
+const COUNT: usize = 19;
+const MOVED: usize = 6;
+/// Frames and headers that compaction looks at.
+const EXAMINED: [usize; 3] = [0, 1, 4];
+
+/// What the library counts, in the order of [`NAMES`].
+#[derive(Clone, Copy)]
+pub(super) struct Counts([u64; COUNT]);
+
+impl Counts {
+    /// Nothing.
+    pub(super) const NONE: Self = Self([0; COUNT]);
+
+    /// As they are now.
+    pub(super) fn now() -> Self {
+        let (compact, stats) = (memory().compact_stats(), memory().stats());
+        let node = |stat| memory().lru().map_or(0, |lru| lru.stats().get(stat));
+        Self([
+            compact.compact_migrate_scanned,
+            compact.compact_free_scanned,
+            compact.compact_daemon_migrate_scanned,
+            compact.compact_daemon_free_scanned,
+            compact.compact_headers,
+            compact.compact_isolated,
+            compact.pgmigrate_success,
+            compact.pgmigrate_fail,
+            stats.compact_stall,
+            stats.compact_success,
+            stats.compact_fail,
+            stats.allocstall,
+            node(NodeStat::PgscanKswapd),
+            node(NodeStat::PgstealKswapd),
+            node(NodeStat::PgscanDirect),
+            node(NodeStat::PgstealDirect),
+            stats.claims,
+            stats.steals,
+            cpu::all().map(|cpu| cpu.faults.load(Ordering::Relaxed)).sum(),
+        ])
+    }
+
+    /// What came since.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self(core::array::from_fn(|at| self.0[at] - before.0[at]))
+    }
+
+    /// Pages that moved.
+    pub(super) fn moved(&self) -> u64 {
+        self.0[MOVED]
+    }
+
+    fn examined(&self) -> u64 {
+        EXAMINED.iter().map(|&at| self.0[at]).sum()
+    }
+}
+
+/// Has a report show all of it.
+pub(super) fn show(
+    report: &mut Report,
+    attempts: u64,
+    passes: &[Pass; PHASES],
+    counts: &Counts,
+    done: &Done,
+) {
+    const SHARES: [[&str; 3]; PHASES] = [
+        ["success1_mean_pct", "success1_min_pct", "success1_max_pct"],
+        ["success2_mean_pct", "success2_min_pct", "success2_max_pct"],
+        ["success3_mean_pct", "success3_min_pct", "success3_max_pct"],
+    ];
+    for (names, pass) in SHARES.iter().zip(passes) {
+        let share = Fixed::ratio(100 * pass.successes, attempts);
+        names.iter().for_each(|name| report.add(name, share, Unit::Percent, Better::Higher));
+    }
+    let successes: u64 = passes.iter().map(|pass| pass.successes).sum();
+    let examined = passes.iter().map(|pass| pass.counts.examined()).sum();
+    let mut each =
+        |name, of| report.add(name, Fixed::ratio(of, successes), Unit::Ratio, Better::Lower);
+    each("examined_per_huge_page", examined);
+    each("migrated_per_huge_page", counts.moved());
+    for ((name, lower), value) in NAMES.into_iter().zip(counts.0) {
+        let better = if lower { Better::Lower } else { Better::Neither };
+        report.add(name, Fixed::whole(value), Unit::Count, better);
+    }
+    let failed = Fixed::whole(done.out_of_memory);
+    report.add("builders_out_of_memory", failed, Unit::Count, Better::Neither);
+    report.add("exits", Fixed::whole(done.exits), Unit::Count, Better::Neither);
+}

@@ -1,0 +1,286 @@
+//! `high-alloc`: how many huge pages there are while CPUs build, and when they have ended:
+//! stress-highalloc.
+//!
+//! Builders fill memory with a file's pages, inodes, programs and page tables. Meanwhile the last CPU
+//! asks for huge pages that make up 95 % of memory, one after the other, writes to each, and keeps them:
+//! twice under load, and once when builders, files and all but some inodes are gone. What stands between
+//! two requests is work, not time: so many steps of each builder. The last CPU is a builder too if it is
+//! the only one.
+//!
+//! Pages move under those who use them, so that what builders find is what they stored is the check that
+//! counts.
+
+#![allow(unsafe_code)]
+
+mod figures;
+
+use core::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+};
+
+use framewright::{MigrateType, Order, Pfn, Request};
+
+use super::{
+    Options,
+    builder::{Builder, Done, Sizes},
+    sources::Sources,
+    verdict::Before,
+};
+use figures::Counts;
+
+use crate::{
+    compaction,
+    cpu::{self, Cpu, MAX_CPUS},
+    exit::refuse,
+    frames, kthread,
+    memory::{memory, with_token},
+    report::{Check, Report},
+    serial::println,
+    wait::{self, Event},
+};
+
+/// Steps of each builder between two requests: some 300 pages.
+const STEPS: u64 = 20;
+/// Inodes that are in use for good: one in so many.
+const OUTLIVED: usize = 50;
+/// Pages that objects of each builder take.
+const OBJECTS: u64 = 64;
+/// The least memory, in frames: 128 MiB.
+const LEAST: u64 = 120 << 8;
+const PHASES: usize = 3;
+
+/// Frames that were allocated as huge pages, a list through their second words.
+struct Kept {
+    last: Option<Pfn>,
+    count: u64,
+    wrong: u64,
+}
+
+impl Kept {
+    fn mark(pfn: Pfn, frame: u64) -> u64 {
+        pfn.get() << 10 | frame
+    }
+
+    /// Asks for one.
+    fn ask(&mut self, request: Request) {
+        let Ok(block) = with_token(|token| token.alloc(request)) else { return };
+        let (pfn, order) = block.into_raw();
+        for frame in 0..order.frames() {
+            frames::write(pfn.offset(frame), 0, Self::mark(pfn, frame));
+        }
+        frames::write(pfn, 1, self.last.map_or(u64::MAX, Pfn::get));
+        self.last = Some(pfn);
+        self.count += 1;
+    }
+
+    /// Gives all back.
+    fn give_back(&mut self) {
+        while let Some(pfn) = self.last {
+            let before = frames::read(pfn, 1);
+            self.last = (before != u64::MAX).then(|| Pfn::new(before));
+            let other = |&frame: &u64| frames::read(pfn.offset(frame), 0) != Self::mark(pfn, frame);
+            self.wrong += (0..Order::PAGEBLOCK.frames()).filter(other).count() as u64;
+            // SAFETY: a block of this order of our own.
+            let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::PAGEBLOCK) });
+            assert!(freed.is_ok());
+        }
+    }
+}
+
+/// What each CPU leaves when builders have stopped: its builder, and the passes if it asked.
+struct Parts([UnsafeCell<Part>; MAX_CPUS]);
+
+struct Part {
+    builder: Option<Builder>,
+    passes: [Pass; PHASES - 1],
+}
+
+impl Part {
+    /// Nothing yet.
+    const NONE: Self = Self { builder: None, passes: [Pass::NONE; PHASES - 1] };
+}
+
+// SAFETY: each is used by its own CPU in a job, and all by the first CPU when they are its own again.
+unsafe impl Sync for Parts {}
+
+impl Parts {
+    fn of(&self, cpu: &Cpu) -> *mut Part {
+        self.0[cpu.id.index()].get()
+    }
+}
+
+/// What all CPUs know of a run.
+struct Play {
+    request: Request,
+    attempts: u64,
+    /// Steps of all builders between two requests.
+    steps: u64,
+    sizes: Sizes,
+    /// Steps that builders have done.
+    work: AtomicU64,
+    /// CPUs that have not unpacked their files yet.
+    packed: AtomicUsize,
+    stop: AtomicBool,
+}
+
+/// What came of a pass.
+#[derive(Clone, Copy)]
+struct Pass {
+    successes: u64,
+    wrong: u64,
+    counts: Counts,
+}
+
+impl Pass {
+    const NONE: Self = Self { successes: 0, wrong: 0, counts: Counts::NONE };
+}
+
+impl Play {
+    /// What one CPU does until builders stop: the last one asks.
+    fn part(&self, cpu: &'static Cpu) -> Part {
+        let (cpus, me) = (cpu::online(), cpu.id.index());
+        let asks = me + 1 == cpus;
+        if asks && cpus > 1 {
+            wait::until(Event::SERVED, || self.packed.load(Ordering::Acquire) == 0);
+            return Part { builder: None, passes: self.ask_twice(None) };
+        }
+        let Some(mut builder) = Builder::new(cpu, self.sizes) else {
+            refuse(format_args!("there is not enough memory for builders"))
+        };
+        let (builders, me) = (cpus.saturating_sub(1).max(1) as u64, me as u64);
+        (me..self.sizes.sources).step_by(builders as usize).for_each(|page| builder.unpack(page));
+        self.packed.fetch_sub(1, Ordering::AcqRel);
+        wait::wake(Event::SERVED);
+        let passes = if asks { self.ask_twice(Some(&mut builder)) } else { Part::NONE.passes };
+        while !self.stop.load(Ordering::Acquire) {
+            self.step(&mut builder);
+        }
+        builder.exit();
+        Part { builder: Some(builder), passes }
+    }
+
+    fn step(&self, builder: &mut Builder) {
+        builder.step();
+        if (self.work.fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(self.steps) {
+            wait::wake(Event::SERVED);
+        }
+    }
+
+    /// Lets builders work; `own` is that of the CPU that asks, if it has one.
+    fn wait(&self, rounds: u64, own: &mut Option<&mut Builder>) {
+        let until = self.work.load(Ordering::Acquire) / self.steps + rounds;
+        let is_over = || self.work.load(Ordering::Acquire) / self.steps >= until;
+        match own {
+            Some(builder) => {
+                while !is_over() {
+                    self.step(builder);
+                    kthread::run();
+                }
+            }
+            None => wait::until(Event::SERVED, is_over),
+        }
+    }
+
+    fn ask_twice(&self, mut own: Option<&mut Builder>) -> [Pass; PHASES - 1] {
+        let mut wait = |rounds| self.wait(rounds, &mut own);
+        wait(self.attempts);
+        let passes = core::array::from_fn(|number| {
+            let pass = self.pass(number as u64, &mut wait);
+            wait(self.attempts / 8);
+            pass
+        });
+        self.stop.store(true, Ordering::Release);
+        passes
+    }
+
+    /// Asks as often as there are huge pages to ask for, with something between two requests.
+    fn pass(&self, number: u64, wait: &mut dyn FnMut(u64)) -> Pass {
+        let before = Counts::now();
+        let mut kept = Kept { last: None, count: 0, wrong: 0 };
+        for attempt in 0..self.attempts {
+            if attempt.is_multiple_of(8) {
+                let all = PHASES as u64 * self.attempts;
+                println!("progress {} {all}", number * self.attempts + attempt);
+            }
+            kept.ask(self.request);
+            wait(1);
+        }
+        let successes = kept.count;
+        let counts = Counts::now().since(&before);
+        kept.give_back();
+        Pass { successes, wrong: kept.wrong, counts }
+    }
+}
+
+/// Runs it; whether it passed.
+pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
+    options.takes(&["flags", "steps"]);
+    if !compaction::BUILT_IN {
+        refuse(format_args!("this kernel was built without compaction"))
+    }
+    let request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+    let request = match options.choice("flags", ["default", "thp"]) {
+        "thp" => request.no_retry().without_reserves().no_wake(),
+        _ => request,
+    };
+    let managed = memory().managed();
+    if managed < LEAST {
+        refuse(format_args!("high-alloc needs 128 MiB, and the machine has {}", managed >> 8))
+    }
+    let cpus = cpu::online() as u64;
+    let builders = cpus.saturating_sub(1).max(1);
+    // With what programs have, more than memory holds: there is always something to reclaim.
+    let sources = managed;
+    let largest = (managed / 16 / builders).clamp(64, 12_288);
+    let play = Play {
+        request,
+        attempts: managed / Order::PAGEBLOCK.frames() * 95 / 100,
+        steps: options.number("steps", STEPS).max(1) * builders,
+        sizes: Sizes {
+            least: (largest / 12).max(16),
+            most: largest,
+            sources,
+            objects: OBJECTS,
+            inodes: managed / 64 / builders,
+        },
+        work: AtomicU64::new(0),
+        packed: AtomicUsize::new(builders as usize),
+        stop: AtomicBool::new(false),
+    };
+    let before = Before::now();
+    let begun = Counts::now();
+    let mut parts = Parts([const { UnsafeCell::new(Part::NONE) }; MAX_CPUS]);
+    Sources::new(sources + OBJECTS * cpus).opened(|| {
+        cpu::run_on_all(&|cpu| {
+            let part = play.part(cpu);
+            // SAFETY: this CPU's.
+            unsafe { *parts.of(cpu) = part };
+        });
+    });
+    let [first, second] = parts.0[cpu::online() - 1].get_mut().passes;
+    let mut builders = parts.0.map(|part| part.into_inner().builder);
+    builders.iter().flatten().for_each(|builder| builder.forget_files(OUTLIVED));
+    memory().drain_all();
+    let third = play.pass(PHASES as u64 - 1, &mut |_| _ = kthread::run());
+    let passes = [first, second, third];
+    let mut done = Done::default();
+    builders.iter_mut().filter_map(Option::take).for_each(|builder| done.add(&builder.end()));
+    let counts = Counts::now().since(&begun);
+    figures::show(report, play.attempts, &passes, &counts, &done);
+    let wrong = passes.iter().map(|pass| pass.wrong).sum::<u64>() + done.wrong;
+    let lists_hold = memory().lru().is_some_and(|lru| lru.check().is_ok());
+    let checks = [
+        Check {
+            name: "contents",
+            passed: wrong == 0,
+            detail: format_args!("{wrong} words were not what was stored"),
+        },
+        Check {
+            name: "compaction",
+            passed: counts.moved() > 0 && lists_hold,
+            detail: format_args!("{} pages moved; the lists hold: {lists_hold}", counts.moved()),
+        },
+    ];
+    before.conclude("high-alloc", report, &checks)
+}

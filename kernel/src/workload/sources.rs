@@ -1,0 +1,38 @@
+//! The file that builders read and write: opened before they begin, closed when they have ended.
+
+#![allow(unsafe_code)]
+
+use core::sync::atomic::AtomicU64;
+
+use super::builder::content;
+use crate::{
+    exit::refuse,
+    file::{self, File, Words},
+};
+
+/// The memory of a file that is to be opened.
+pub(super) struct Sources {
+    words: [Words; 2],
+    slices: [&'static [AtomicU64]; 2],
+}
+
+impl Sources {
+    /// Memory for a file of so many pages.
+    pub(super) fn new(pages: u64) -> Self {
+        let (Some(cache), Some(disk)) = (file::words(pages), file::words(pages)) else {
+            refuse(format_args!("there is not enough memory for the words of {pages} pages"))
+        };
+        Self { words: [cache.0, disk.0], slices: [cache.1, disk.1] }
+    }
+
+    /// Does something while there is the file.
+    pub(super) fn opened<R>(self, work: impl FnOnce() -> R) -> R {
+        let file = File::new(self.slices[0], self.slices[1], content);
+        // SAFETY: it stays until it is closed below.
+        unsafe { file.open() };
+        let result = work();
+        file.close();
+        self.words.into_iter().for_each(Words::give_back);
+        result
+    }
+}
