@@ -23,6 +23,9 @@ Examples:
       What one repair of 2013 is worth.
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
       Memory with both, a cell per pageblock.
+  framewright run high-alloc --from recordings/compile.before --vs compact.method=scan
+      Memory begins as that of a real machine was: as much in use by the kernel, by files and by
+      programs, and what is free in blocks as large. Shares are its, sizes this machine's.
   framewright run high-alloc --memory 4GiB --machine uniform:8
       A larger machine; a minute or more, where the others take seconds.
   framewright run high-alloc --machine qemu:4,256MiB
@@ -41,6 +44,10 @@ pub(crate) struct HighAllocArgs {
     /// Simulated machines: their memory, as in 4GiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
+    /// Begin with memory as it was on a real machine: a file of the kernel's tables, as recordings have
+    /// beside them (NAME.before) [default: all of it is free]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
     /// Draw memory into this file, a cell per pageblock: before, after, and over time
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,

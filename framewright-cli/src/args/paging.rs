@@ -48,7 +48,10 @@ pub(super) const CDN_EXAMPLES: &str = with_examples!(
     "The machine is simulated: figures of time are a model's, counts are what the code did. The same \
      command gives the same bytes.",
     "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
-      A cache server for a day: does it fade?"
+      A cache server for a day: does it fade?
+  framewright run cdn --huge 160 --memory 128MiB --vs compact.method=scan
+      One request in 160 is for an object of 2 MiB, a tenth of what is sent: huge pages are wanted where
+      pages of files turn over. How many are had without a stall, hour by hour?"
 );
 
 /// What `run mmap-read` takes.
@@ -94,6 +97,10 @@ pub(crate) struct CdnArgs {
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
+    /// One request in so many is for an object of 2 MiB, kept in a huge page of its own until it expires
+    /// [default: none is]
+    #[arg(long, value_name = "ONE_IN", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) huge: Option<u32>,
     #[command(flatten)]
     pub(crate) common: PagingArgs,
 }

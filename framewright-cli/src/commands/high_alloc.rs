@@ -2,6 +2,7 @@
 
 use framewright_lab::{
     high_alloc::{Flags, HighAlloc},
+    replay::State,
     simulated::SimulationError,
 };
 use framewright_sim::machine::Spec;
@@ -31,6 +32,7 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
         },
         spec: Spec::clone(spec),
         frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
+        from: args.from.as_deref().map(State::open).transpose().map_err(Failure::bad_input)?,
         quick: args.run.quick,
         watched: picture.is_some(),
     };

@@ -37,7 +37,8 @@ pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
     let centidays = args.days.hundredths;
     let centidays = if args.common.run.quick { centidays.div_ceil(5) } else { centidays };
     let (writes, times, threads) = (args.writes, args.times, args.threads);
-    run(Work::Cdn(Cdn { centidays, writes, times, threads, ..Cdn::new(0) }), &args.common)
+    let huge = args.huge.unwrap_or(0);
+    run(Work::Cdn(Cdn { centidays, writes, times, threads, huge, ..Cdn::new(0) }), &args.common)
 }
 
 fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {

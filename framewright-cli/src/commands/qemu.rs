@@ -85,6 +85,7 @@ pub(super) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcom
     refuse::not_on_qemu(&[
         ("--memory", args.memory.is_some()),
         ("--picture", args.picture.is_some()),
+        ("--from", args.from.is_some()),
         ("--seed", args.run.seed.is_some()),
         ("--seeds", args.run.seeds > 1),
     ])?;

@@ -4,8 +4,7 @@ use crate::failure::Failure;
 
 /// Refuses those of these options that were given, on a machine that does not know them.
 pub(super) fn only_simulated(options: &[(&str, bool)]) -> Result<(), Failure> {
-    let given = options.iter().filter(|(_, given)| *given).map(|(option, _)| *option);
-    let given: Vec<&str> = given.collect();
+    let given = given(options);
     let (are, them) = match given[..] {
         [] => return Ok(()),
         [_] => ("is", "it"),
@@ -29,20 +28,25 @@ pub(super) fn only_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
 
 /// Refuses those that were given and mean nothing to a kernel on an emulated machine.
 pub(super) fn not_on_qemu(options: &[(&str, bool)]) -> Result<(), Failure> {
-    let given: Vec<&str> =
-        options.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
-    if given.is_empty() {
-        return Ok(());
-    }
+    let given = given(options);
+    let (mean, them) = match given[..] {
+        [] => return Ok(()),
+        [_] => ("means", "it"),
+        _ => ("mean", "them"),
+    };
     let memory = match given.contains(&"--memory") {
         true => "; memory is a part of the machine, as in --machine qemu:4,1GiB",
         false => "",
     };
     Err(Failure::BadInput(format!(
-        "{} {} nothing to a kernel on an emulated machine{memory}",
-        given.join(", "),
-        if given.len() == 1 { "means" } else { "mean" }
+        "{} {mean} nothing to a kernel on an emulated machine: leave {them} out{memory}",
+        given.join(" and ")
     )))
+}
+
+/// Names of those that were given.
+fn given<'o>(options: &[(&'o str, bool)]) -> Vec<&'o str> {
+    options.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect()
 }
 
 #[cfg(test)]

@@ -31,9 +31,10 @@ fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = vec!["framewright".to_owned()];
     let mut args = args;
     while let Some(arg) = args.next() {
-        if ["--json", "--svg"].contains(&&*arg) {
+        if ["--json", "--svg", "--picture"].contains(&&*arg) {
             args.next();
-        } else if !["--json=", "--svg="].iter().any(|option| arg.starts_with(option)) {
+        } else if !["--json=", "--svg=", "--picture="].iter().any(|option| arg.starts_with(option))
+        {
             command.push(arg);
         }
     }
@@ -46,7 +47,9 @@ mod tests {
 
     #[test]
     fn where_the_report_goes_is_not_part_of_the_command() {
-        for line in ["replay x --json y --set a=b", "replay x --json=y --set a=b --svg z"] {
+        for line in
+            ["replay x --json y --set a=b", "replay x --json=y --set a=b --svg z --picture p"]
+        {
             let command = command(line.split(' ').map(str::to_owned));
             assert_eq!(command.join(" "), "framewright replay x --set a=b");
         }

@@ -19,7 +19,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     }
     let report = report_of(&experiments, &plan, &results);
     output::save_json(json, &report)?;
-    let text = print::reproduce(&experiments, &results, &plan, &report.verdict, output::style());
+    let text = print::reproduce(&experiments, &results, &report.verdict, output::style());
     output::print(&text)?;
     Ok(output::outcome(&report.verdict))
 }
@@ -44,7 +44,7 @@ fn report_of(experiments: &[Experiment], plan: &Plan, results: &[Results]) -> Re
     let verdict = verdict(results, plan);
     let workload = format!("reproduce {}", names.join(" "));
     let report =
-        report(&workload, machines.join(" "), plan.seeds.first().copied(), runs, verdict.checks);
+        report(&workload, machines.join(" "), plan.seeds.first().copied(), runs, Vec::new());
     let published = results.iter().flat_map(|results| results.rows.clone()).collect();
-    Report { published, ..report }
+    Report { published, verdict, ..report }
 }

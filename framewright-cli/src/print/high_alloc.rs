@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use framewright::frame::PAGEBLOCK_FRAMES;
 use framewright_lab::{
     high_alloc::{Flags, HighAlloc},
-    report::{Report, Style},
+    replay::State,
+    report::{Report, Style, decimal},
     simulated::MODEL_NOTE,
 };
 
@@ -26,8 +28,30 @@ pub(crate) fn high_alloc(report: &Report, work: &HighAlloc, seeds: usize, style:
     };
     // Writing to a string does not fail.
     let _ = writeln!(text, "flags    {}: {may}", work.flags.name());
+    if let Some(state) = &work.from {
+        let _ = writeln!(text, "state    {}", began(state, work.frames));
+    }
     let _ = writeln!(text, "model    {}", workload::basis(&work.spec));
     let _ = writeln!(text, "note     {MODEL_NOTE}");
     text.push_str(&workload::body(report, style));
     text
+}
+
+/// How memory was in the beginning.
+fn began(state: &State, frames: u64) -> String {
+    let mib = |frames: u64| (frames * FRAME_BYTES) >> 20;
+    let whole = state.pageblocks() * PAGEBLOCK_FRAMES as u64;
+    let scaled = match whole == frames {
+        true => String::new(),
+        false => format!(", {} MiB, scaled to {} MiB", mib(whole), mib(frames)),
+    };
+    let one = |percent| decimal(percent, 1);
+    format!(
+        "{}{scaled}: {} % is free, {} % of that in blocks smaller than a huge page; {} % of all pageblocks hold \
+         what does not move",
+        state.name(),
+        one(state.free_pct()),
+        one(state.scattered_pct()),
+        one(state.unmovable_pct()),
+    )
 }

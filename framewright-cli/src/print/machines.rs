@@ -5,7 +5,7 @@ use std::fmt::Write;
 use framewright_lab::report::{Style, Table};
 use framewright_sim::machine::{Figure, Spec, Topology};
 
-use super::bold;
+use super::{bold, several};
 
 /// One line per machine.
 pub(crate) fn machines(specs: &[Spec], style: Style) -> String {
@@ -59,17 +59,12 @@ fn sentence(spec: &Spec) -> String {
         each.join("+")
     };
     format!(
-        "{} CPUs: {} socket{} x {each} core{} x {threads} thread{}",
-        spec.cpus(),
-        cores.len(),
-        plural(cores.len() as u16),
-        plural(cores[0]),
-        plural(threads),
+        "{}: {} x {each} core{} x {}",
+        several(spec.cpus(), "CPU"),
+        several(cores.len() as u16, "socket"),
+        if cores[0] == 1 { "" } else { "s" },
+        several(threads, "thread"),
     )
-}
-
-fn plural(number: u16) -> &'static str {
-    if number == 1 { "" } else { "s" }
 }
 
 fn parameters<'s>(figures: impl Iterator<Item = Figure<'s>>, style: Style) -> Table {

@@ -43,6 +43,11 @@ fn bold(text: &str, style: Style) -> String {
     format!("{bold}{text}{bold:#}")
 }
 
+/// So many of a thing whose plural ends in an s, as in `1 CPU`.
+fn several(number: u16, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Characters of a line, where a result is much to read.
 const WIDTH: usize = 120;
 

@@ -9,18 +9,17 @@ use framewright_lab::{
     workloads::mmap_read::Readers,
 };
 
-use super::{FRAME_BYTES, report as common, workload};
+use super::{FRAME_BYTES, report as common, several, workload};
 
 /// What it ran on and did, the table, the checks, what happened over time.
 pub(crate) fn paging(report: &Report, paging: &Paging, style: Style) -> String {
     let Paging { work, spec, frames } = paging;
     let runs = common::rounds(report);
     let mut text = format!(
-        "machine  {} (simulated): {} CPUs, {} node{}, {} MiB; {}\n",
+        "machine  {} (simulated): {}, {}, {} MiB; {}\n",
         spec.name(),
-        spec.cpus(),
-        spec.nodes(),
-        if spec.nodes() == 1 { "" } else { "s" },
+        several(spec.cpus(), "CPU"),
+        several(spec.nodes().into(), "node"),
         (frames * FRAME_BYTES) >> 20,
         if runs == 1 { "one seed".to_owned() } else { format!("medians of {runs} seeds") },
     );
@@ -51,13 +50,18 @@ fn description(work: &Work, frames: u64) -> String {
         }
         Work::Cdn(work) => format!(
             "one mapping of {} times the memory, {} threads per CPU, {} % of requests store; {} disks; \
-             {} days of 2,500 turnovers: {} million pages read",
+             {} days of 2,500 turnovers: {} million pages read{}",
             work.times,
             work.threads,
             work.writes,
             work.disks,
             f64::from(work.centidays) / 100.0,
             work.turned_over(frames) / 1_000_000,
+            match work.huge {
+                0 => String::new(),
+                huge =>
+                    format!("; one request in {huge} is for an object of 2 MiB, in a huge page"),
+            },
         ),
     }
 }

@@ -11,7 +11,7 @@ use framewright_lab::simulated::{
 use framewright_lab::workloads::host::HostSpec;
 use framewright_sim::machine::{Basis, Spec};
 
-use super::{FRAME_BYTES, bold, report as common};
+use super::{FRAME_BYTES, bold, report as common, several};
 
 /// What it ran on, the table, the checks.
 pub(crate) fn on_threads(
@@ -39,11 +39,10 @@ pub(crate) fn simulated(report: &Report, simulation: &Simulation, style: Style) 
     let spec = &simulation.spec;
     let frames = simulation.frames.unwrap_or_else(|| spec.frames());
     let mut text = format!(
-        "machine  {} (simulated): {} CPUs, {} node{}, {} MiB; {}\n",
+        "machine  {} (simulated): {}, {}, {} MiB; {}\n",
         spec.name(),
-        spec.cpus(),
-        spec.nodes(),
-        if spec.nodes() == 1 { "" } else { "s" },
+        several(spec.cpus(), "CPU"),
+        several(spec.nodes().into(), "node"),
         (frames * FRAME_BYTES) >> 20,
         time(report, simulation.plan.warm_up, simulation.plan.window),
     );
@@ -56,11 +55,9 @@ pub(crate) fn simulated(report: &Report, simulation: &Simulation, style: Style) 
 /// The same of a kernel on an emulated machine.
 pub(crate) fn emulated(report: &Report, spec: &QemuSpec, style: Style) -> String {
     let mut text = format!(
-        "machine  {} CPU{}, {} node{}, {} MiB, emulated by QEMU: real page tables and interrupts\n",
-        spec.cpus,
-        if spec.cpus == 1 { "" } else { "s" },
-        spec.nodes,
-        if spec.nodes == 1 { "" } else { "s" },
+        "machine  {}, {}, {} MiB, emulated by QEMU: real page tables and interrupts\n",
+        several(spec.cpus, "CPU"),
+        several(spec.nodes, "node"),
         spec.mib,
     );
     text.push_str(

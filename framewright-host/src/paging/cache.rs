@@ -42,6 +42,14 @@ pub(super) struct Page {
     pub(super) shadow: AtomicU64,
 }
 
+/// For so many pages, in memory from now on. What is read before it is ever written is the kernel's
+/// page of zeros at first, and putting another in its place interrupts every processor.
+fn books(pages: u32) -> Box<[Page]> {
+    let books: Box<[Page]> = (0..pages).map(|_| Page::default()).collect();
+    books.iter().for_each(|page| page.shadow.store(0, Relaxed));
+    books
+}
+
 /// A file, and where its pages are shown.
 pub(super) struct File {
     pub(super) region: Region,
@@ -173,7 +181,7 @@ impl PageCache {
         self.files.push(File {
             region: Region::new(pages)?,
             store,
-            pages: (0..pages).map(|_| Page::default()).collect(),
+            pages: books(pages),
             readahead: readahead.max(1),
             owed: DeferredFlush::new(),
         });

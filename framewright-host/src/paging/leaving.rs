@@ -136,6 +136,11 @@ impl Shootdown for Shooter<'_, '_> {
         true
     }
 
+    /// Whatever the kernel is told to take back, it interrupts every processor for it.
+    fn forgets_alone(&self) -> bool {
+        false
+    }
+
     fn forget(&self, cpu: CpuId, scope: Scope) {
         let at = cpu.index();
         match scope {

@@ -10,6 +10,7 @@ use framewright::{
     tlb::{CpuMask, FlushBatch, Translation},
 };
 use std::{
+    any::Any,
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::Ordering::Release,
@@ -44,14 +45,23 @@ impl PageCache {
     }
 
     /// The same for the library, which cannot be unwound while it has pages locked: a store that
-    /// panics could not write, and whoever [runs](super::Pager::run) it all is told in the end.
+    /// panics could not write, and whoever [runs](super::Pager::run) it all is told in the end. Also
+    /// dropping what it fails with runs its code.
     fn write_contained(&self, id: PageId) -> Result<(), WriteError> {
-        match catch_unwind(AssertUnwindSafe(|| self.write(id, true))) {
-            Ok(result) => result.map_err(|error| write_error(&error)),
-            Err(panic) => {
-                locked(&self.panicked).get_or_insert(panic);
-                Err(WriteError::Io)
-            }
+        let write = || self.write(id, true).map_err(|error| write_error(&error));
+        catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
+            self.remember(panic);
+            Err(WriteError::Io)
+        })
+    }
+
+    /// Keeps the first panic. Others are leaked: they might panic when they are dropped.
+    fn remember(&self, panic: Box<dyn Any + Send>) {
+        let mut first = locked(&self.panicked);
+        if first.is_none() {
+            *first = Some(panic);
+        } else {
+            mem::forget(panic);
         }
     }
 }

@@ -87,6 +87,8 @@ struct Buggy {
     reads: AtomicBool,
     writes: AtomicBool,
     syncs: AtomicBool,
+    /// What it fails with in write panics when it is dropped.
+    bombs: AtomicBool,
     /// Times that it was synced.
     synced: AtomicU32,
 }
@@ -98,9 +100,13 @@ impl Store for &'static Buggy {
         Ok(())
     }
 
-    fn write(&self, _page: u32, _from: &[u8]) -> io::Result<()> {
+    fn write(&self, page: u32, _from: &[u8]) -> io::Result<()> {
         assert!(!self.writes.load(SeqCst), "a bug in write");
-        Ok(())
+        match self.bombs.load(SeqCst) {
+            true if page.is_multiple_of(2) => Err(io::Error::other(Bomb)),
+            true => std::panic::panic_any(Bomb),
+            false => Ok(()),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -108,6 +114,23 @@ impl Store for &'static Buggy {
         if self.syncs.load(SeqCst) { Err(io::Error::other("the device is gone")) } else { Ok(()) }
     }
 }
+
+#[derive(Debug)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a bug in drop");
+    }
+}
+
+impl std::fmt::Display for Bomb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("tick")
+    }
+}
+
+impl std::error::Error for Bomb {}
 
 /// Runs `body` with a file of 64 pages, 8 of which are read at once, kept by such a store; and says
 /// whether all frames were free in the end.
@@ -130,7 +153,7 @@ fn with_buggy<R>(
             let me = pager.register().unwrap();
             let mut seat = pager.seat(&me).unwrap();
             let result = body(pager, &mut seat, file);
-            for switch in [&store.reads, &store.writes, &store.syncs] {
+            for switch in [&store.reads, &store.writes, &store.syncs, &store.bombs] {
                 switch.store(false, SeqCst);
             }
             seat.clear_away().unwrap();
@@ -196,6 +219,27 @@ fn a_panic_while_reclaim_writes_is_a_failure_there_and_a_panic_in_the_end() {
     });
     let panic = result.expect_err("who runs it is told");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a bug in write"));
+    assert!(all_free);
+}
+
+#[test]
+fn what_stores_fail_with_cannot_unwind_reclaim_either() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, all_free) = with_buggy(store, |pager, seat, file| {
+        for page in [3, 4, 5, 6, 7] {
+            drop(seat.write(file, page).unwrap());
+        }
+        store.bombs.store(true, SeqCst);
+        let (reclaim, node) = (pager.reclaim(), framewright::NodeId::default());
+        reclaim.lru().drain_all();
+        for _ in 0..8 {
+            reclaim.shrink_node(framewright::CpuId::new(0), node, 64);
+        }
+        assert!(pager.cache.stats().write_failed >= 5, "all were tried");
+        assert_eq!(pager.cache.dirty(file), 5);
+    });
+    // Whoever drops it has it blow up.
+    std::mem::forget(result.expect_err("who runs it is told"));
     assert!(all_free);
 }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use framewright::{
     Block, Config, CpuId, Layout, Memory, MigrateType, Order, Planes,
+    frame::PAGEBLOCK_FRAMES,
     reclaim::{PageOwner, Reclaim},
     tlb::Shootdown,
 };
@@ -25,6 +26,7 @@ use super::{
     outcome::{Counts, Outcome},
     owner::Owner,
     pass::{self, Pace},
+    recorded::Recorded,
     slab::Slabs,
     system,
 };
@@ -63,6 +65,9 @@ pub(super) fn run(work: &HighAlloc, side: &Side, seed: u64) -> Result<Outcome, S
     let mut files = Files::default();
     let trees: Vec<Tree> = (0..builders).map(|_| Tree::new(&mut files, &mut random)).collect();
     let flush = files.create(nodes.frames() as u32);
+    let pageblocks = nodes.frames() / PAGEBLOCK_FRAMES as u64;
+    let recorded = work.from.as_ref();
+    let recorded = recorded.map(|it| Recorded::new(it, pageblocks, &mut files, &mut random));
     let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
     let program = |_| Program { process: Process::new(&mmu), pages: RefCell::default() };
     let state = State {
@@ -96,6 +101,8 @@ pub(super) fn run(work: &HighAlloc, side: &Side, seed: u64) -> Result<Outcome, S
         kernel: &kernel,
         trees: &trees,
         flush,
+        loaded: Cell::new(recorded.is_none()),
+        recorded: recorded.as_ref(),
         seed,
         stop: Cell::new(false),
         copying: Cell::new(builders),
@@ -121,6 +128,9 @@ struct Play<'p, 'k, 'm> {
     trees: &'p [Tree],
     /// The file that is as large as memory.
     flush: FileId,
+    /// The state to begin with, and whether memory is in it.
+    recorded: Option<&'p Recorded>,
+    loaded: Cell<bool>,
     seed: u64,
     /// Builders are to end.
     stop: Cell<bool>,
@@ -155,6 +165,9 @@ impl<'m> Play<'_, '_, 'm> {
         let mine = self.trees.iter().enumerate().skip(usize::from(number)).step_by(cpus);
         let mut builders: Vec<Builder<'m>> =
             mine.map(|(at, tree)| Builder::new(at as u32, tree, self.seed)).collect();
+        while !self.loaded.get() {
+            cpu.sleep_until(cpu.now() + self.kernel.cycles(SECOND / 1000));
+        }
         while !self.stop.get() {
             let mut rests = true;
             for builder in &mut builders {
@@ -183,8 +196,7 @@ impl<'m> Play<'_, '_, 'm> {
         let kernel = self.kernel;
         let node = kernel.node(cpu.id());
         let mut daemon = Daemon::new(kernel.reclaim.kswapd(node).expect("a node of its own"));
-        let boot = self.boot(token);
-        system::start(kernel, token);
+        let boot = self.begin(cpu, token);
         while self.copying.get() > 0 {
             self.wait(SECOND / 10, cpu, &mut daemon, token);
         }
@@ -222,6 +234,18 @@ impl<'m> Play<'_, '_, 'm> {
         token: &mut Token<'_, 'm>,
     ) {
         daemon.work_until(cpu.now() + self.kernel.cycles(nanos), cpu, self.kernel, token);
+    }
+
+    /// Brings memory into the state in which builders find it; what the kernel has for itself.
+    fn begin(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>) -> Vec<Block<'m>> {
+        let Some(recorded) = self.recorded else {
+            let boot = self.boot(token);
+            system::start(self.kernel, token);
+            return boot;
+        };
+        let boot = recorded.load(cpu, self.kernel, token);
+        self.loaded.set(true);
+        boot
     }
 
     /// What the kernel takes for itself when it boots.

@@ -5,11 +5,12 @@ use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 
 use super::{Flags, HighAlloc};
-use crate::workloads::Side;
+use crate::{replay::State, workloads::Side};
 
 fn work(flags: Flags) -> HighAlloc {
     let spec = Spec::uniform(2).expect("a small machine");
-    HighAlloc { flags, spec, frames: HighAlloc::LEAST_FRAMES, quick: true, watched: false }
+    let frames = HighAlloc::LEAST_FRAMES;
+    HighAlloc { flags, spec, frames, from: None, quick: true, watched: false }
 }
 
 fn side(method: CompactMethod) -> Side {
@@ -36,4 +37,18 @@ fn a_course_ends_and_every_frame_is_accounted_for() {
 fn the_same_seed_is_the_same_course() {
     let run = || work(Flags::Thp).run_once(&side(CompactMethod::Index), 7).unwrap();
     assert_eq!(run(), run());
+}
+
+#[test]
+fn a_course_can_begin_with_what_was_recorded() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/sockets.before");
+    let state = State::open(path.as_ref()).unwrap();
+    let unmovable = state.unmovable_pct();
+    let from = HighAlloc { from: Some(state), ..work(Flags::Thp) };
+    let outcome = from.run_once(&side(CompactMethod::Index), 1).unwrap();
+    let fresh = work(Flags::Thp).run_once(&side(CompactMethod::Index), 1).unwrap();
+    let idle = |outcome: &super::Outcome| outcome.phases[2].achievable_pct();
+    // What the recorded kernel had for itself cannot be had any more.
+    assert!(idle(&outcome) <= (100.0 - unmovable) / 0.95 + 1.0, "{}", idle(&outcome));
+    assert!(idle(&outcome) < idle(&fresh), "{} and {}", idle(&outcome), idle(&fresh));
 }

@@ -18,7 +18,9 @@ const FIGURES: &[Figure<Interval>] = &[
     Figure::lower("ipis_per_reclaimed_page", Unit::Ratio, |i| {
         Some(ratio(i.ipis?, i.stolen.iter().sum()))
     }),
-    Figure::higher("unmaps_per_flush", Unit::Ratio, |i| Some(ratio(i.unmapped, i.flushes))),
+    Figure::higher("unmaps_per_flush", Unit::Ratio, |i| {
+        (i.flushes > 0).then(|| ratio(i.unmapped, i.flushes))
+    }),
     Figure::lower("unflushed_frames_max", Unit::Frames, |i| Some(i.unflushed as f64)),
     Figure::lower("elapsed_s", Unit::Seconds, |i| Some(i.seconds)),
     Figure::lower("system_time_s", Unit::Seconds, |i| Some(i.system)),

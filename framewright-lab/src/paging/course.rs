@@ -19,6 +19,21 @@ pub(crate) struct Hour {
     pub(super) stall: u64,
     /// Share of free memory that could not serve a request of order 3, in thousandths, at its end.
     pub(super) unusable: u64,
+    /// Requests for huge pages in it.
+    pub(super) huge: u64,
+    /// Of these, those that got one and did nothing for it.
+    pub(super) unstalled: u64,
+}
+
+/// Requests for huge pages, all together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Huge {
+    pub(crate) requests: u64,
+    pub(crate) served: u64,
+    /// Of these, without reclaiming or compacting.
+    pub(crate) unstalled: u64,
+    /// The longest that one took, in cycles.
+    pub(crate) longest: u64,
 }
 
 /// One run's progress, which all desks see.
@@ -35,6 +50,9 @@ pub(super) struct Course<'c> {
     past: RefCell<Vec<Hour>>,
     /// The longest wait of all, in cycles.
     stall: Cell<u64>,
+    /// Pages that programs used so far.
+    used: Cell<u64>,
+    huge: Cell<Huge>,
     tell: &'c dyn Fn(u64),
 }
 
@@ -49,6 +67,8 @@ impl<'c> Course<'c> {
             current: Cell::default(),
             past: RefCell::default(),
             stall: Cell::new(0),
+            used: Cell::new(0),
+            huge: Cell::default(),
             tell,
         }
     }
@@ -61,6 +81,32 @@ impl<'c> Course<'c> {
         hour.stall = hour.stall.max(waited);
         self.current.set(hour);
         self.stall.set(self.stall.get().max(waited));
+        self.used.set(self.used.get() + 1);
+    }
+
+    /// A program asked for a huge page, and got one or not, which took so long; it had to reclaim or
+    /// compact for it or not.
+    pub(super) fn asked_for_huge(&self, served: bool, stalled: bool, took: u64) {
+        let (mut hour, mut all) = (self.current.get(), self.huge.get());
+        let unstalled = u64::from(served && !stalled);
+        hour.huge += 1;
+        hour.unstalled += unstalled;
+        all.requests += 1;
+        all.served += u64::from(served);
+        all.unstalled += unstalled;
+        all.longest = all.longest.max(took);
+        self.current.set(hour);
+        self.huge.set(all);
+    }
+
+    /// Requests for huge pages so far.
+    pub(super) fn huge(&self) -> Huge {
+        self.huge.get()
+    }
+
+    /// Pages that programs used so far.
+    pub(super) fn pages(&self) -> u64 {
+        self.used.get()
     }
 
     /// Pages that were brought into memory, at a time; what is `unusable` is looked up if an hour has
@@ -97,11 +143,6 @@ impl<'c> Course<'c> {
         if self.hours.is_some() { last } else { self.ended.get() }
     }
 
-    /// Pages that programs used.
-    pub(super) fn pages(&self) -> u64 {
-        self.past.borrow().iter().map(|hour| hour.pages).sum::<u64>() + self.current.get().pages
-    }
-
     /// The longest that a program waited for a page, in cycles.
     pub(super) fn stall(&self) -> u64 {
         self.stall.get()
@@ -127,14 +168,24 @@ mod tests {
         course.look(99, 10, || unreachable!());
         course.look(100, 20, || 7);
         course.used(1);
+        course.asked_for_huge(true, false, 3);
+        course.asked_for_huge(true, true, 7);
+        course.asked_for_huge(false, true, 5);
         course.look(199, 30, || unreachable!());
         assert!(!course.is_over());
         course.look(230, 40, || 8);
         assert!(course.is_over() && told.get() == 2);
         let hours = course.hours();
-        assert_eq!(hours[0], Hour { end: 20, pages: 2, stall: 9, unusable: 7 });
-        assert_eq!(hours[1], Hour { end: 40, pages: 1, stall: 1, unusable: 8 });
-        assert_eq!((course.end(), course.stall()), (40, 9));
+        assert_eq!(
+            hours[0],
+            Hour { end: 20, pages: 2, stall: 9, unusable: 7, huge: 0, unstalled: 0 }
+        );
+        assert_eq!(
+            hours[1],
+            Hour { end: 40, pages: 1, stall: 1, unusable: 8, huge: 3, unstalled: 1 }
+        );
+        assert_eq!((course.end(), course.stall(), course.pages()), (40, 9, 3));
+        assert_eq!(course.huge(), Huge { requests: 3, served: 2, unstalled: 1, longest: 7 });
     }
 
     #[test]

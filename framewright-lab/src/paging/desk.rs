@@ -2,13 +2,18 @@
 
 use std::cell::Cell;
 
+use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 use framewright_sim::{
     engine::Cpu,
     file::{AreaId, FileTrouble, Seat, Touched},
 };
 
 use super::course::Course;
-use crate::workloads::{access::Next, cdn::Server, mmap_read::Reader};
+use crate::workloads::{
+    access::Next,
+    cdn::{PER_PAGE, Server},
+    mmap_read::Reader,
+};
 
 /// A program that a CPU runs.
 pub(super) enum Program {
@@ -21,6 +26,14 @@ impl Program {
         match self {
             Self::Reader(reader) => reader.next(),
             Self::Server(server) => Some(server.next()),
+        }
+    }
+
+    /// Whether it has a request for a large object now.
+    fn takes_huge(&mut self) -> bool {
+        match self {
+            Self::Reader(_) => false,
+            Self::Server(server) => server.take_huge(),
         }
     }
 }
@@ -54,6 +67,27 @@ pub(super) struct Spent {
     pub(super) ended: Cell<u64>,
 }
 
+/// Large objects, each in a huge page.
+pub(super) struct Large<'m> {
+    /// Each with the number of used pages at which it expires.
+    kept: Vec<(u64, Block<'m>)>,
+    /// Used pages for which one is kept, on average.
+    kept_for: u64,
+    random: fastrand::Rng,
+}
+
+impl<'m> Large<'m> {
+    pub(super) fn new(kept_for: u64, seed: u64) -> Self {
+        Self { kept: Vec::new(), kept_for, random: fastrand::Rng::with_seed(seed) }
+    }
+
+    /// One that has expired.
+    fn expired(&mut self, used: u64) -> Option<Block<'m>> {
+        let at = self.kept.iter().position(|(expires, _)| *expires <= used)?;
+        Some(self.kept.swap_remove(at).1)
+    }
+}
+
 /// One CPU. See the module.
 pub(super) struct Desk<'d, 'k, 'm> {
     pub(super) seat: Seat<'d, 'k, 'm>,
@@ -61,6 +95,7 @@ pub(super) struct Desk<'d, 'k, 'm> {
     pub(super) areas: &'d [AreaId],
     pub(super) spent: &'d Spent,
     pub(super) threads: Vec<Thread>,
+    pub(super) large: Large<'m>,
     /// The thread whose turn it is.
     pub(super) turn: usize,
     /// Fragmentation of the memory, in thousandths.
@@ -72,7 +107,7 @@ const SLICE: u64 = 2_500_000;
 /// Cycles that a CPU without anything to do sleeps at the most: it is woken for what it waits for.
 const NAP: u64 = 25_000_000;
 
-impl Desk<'_, '_, '_> {
+impl<'m> Desk<'_, '_, 'm> {
     /// Works until all is over.
     ///
     /// # Errors
@@ -95,6 +130,7 @@ impl Desk<'_, '_, '_> {
             cpu.step();
         }
         self.spent.ended.set(cpu.now());
+        self.expire(u64::MAX);
         // Somebody may sleep that waits for the end.
         self.seat.wake_all(cpu);
         Ok(())
@@ -144,12 +180,37 @@ impl Desk<'_, '_, '_> {
                 }
             }
             self.course.used(cpu.now() - since);
+            if self.threads[thread].program.takes_huge() {
+                self.serve_large(cpu);
+            }
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
             self.course.look(self.seat.brought(), cpu.now(), self.unusable);
             if cpu.now() >= until || self.seat.is_wanted(cpu) {
                 return Ok(());
             }
+        }
+    }
+
+    /// A request for a large object, which is kept in a huge page if one can be had, and sent.
+    fn serve_large(&mut self, cpu: Cpu<'_>) {
+        const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable).zeroed();
+        let used = self.course.pages();
+        self.expire(used);
+        let asked = cpu.now();
+        let (block, stalled) = self.seat.block(cpu, HUGE);
+        self.course.asked_for_huge(block.is_some(), stalled, cpu.now() - asked);
+        let expires = used + self.large.random.u64(..=2 * self.large.kept_for);
+        self.large.kept.extend(block.map(|block: Block<'m>| (expires, block)));
+        let sent = PAGEBLOCK_FRAMES as u64 * PER_PAGE;
+        cpu.work(sent);
+        self.spent.user.set(self.spent.user.get() + sent);
+    }
+
+    /// Large objects go that were to be kept until so many pages are used.
+    fn expire(&mut self, used: u64) {
+        while let Some(block) = self.large.expired(used) {
+            self.seat.give_block(block);
         }
     }
 

@@ -21,10 +21,29 @@ const FIGURES: &[Figure<Outcome>] = &[
         Some(ratio(o.interrupts, o.reclaimed))
     }),
     Figure::lower("ipis_per_s", Unit::PerSecond, |o| Some(o.interrupts as f64 / o.elapsed)),
-    Figure::higher("unmaps_per_flush", Unit::Ratio, |o| Some(ratio(o.unmapped, o.flushes))),
+    Figure::higher("unmaps_per_flush", Unit::Ratio, |o| {
+        (o.flushes > 0).then(|| ratio(o.unmapped, o.flushes))
+    }),
     Figure::lower("unflushed_frames_max", Unit::Frames, |o| Some(o.unflushed as f64)),
     Figure::lower("stall_max_ns", Unit::Nanos, |o| Some(o.stall)),
     Figure::higher("last_hour_pct_of_best", Unit::Percent, last_hour),
+    Figure::known("huge_requests", Unit::Count, |o| of_huge(o, o.huge.requests as f64)),
+    Figure::higher("huge_without_stall_pct", Unit::Percent, |o| {
+        of_huge(o, 100.0 * ratio(o.huge.unstalled, o.huge.requests))
+    }),
+    Figure::higher("huge_without_stall_last_hour_pct", Unit::Percent, |o| {
+        of_huge(o, without_stall(o.hours.last()?))
+    }),
+    Figure::higher("huge_served_pct", Unit::Percent, |o| {
+        of_huge(o, 100.0 * ratio(o.huge.served, o.huge.requests))
+    }),
+    Figure::lower("huge_max_ns", Unit::Nanos, |o| {
+        of_huge(o, o.huge.longest as f64 * 1e9 / o.frequency)
+    }),
+    Figure::lower("compact_stall", Unit::Count, |o| of_huge(o, o.compact_stalls as f64)),
+    Figure::lower("pages_migrated", Unit::Count, |o| of_huge(o, o.moved as f64)),
+    Figure::lower("frames_scanned", Unit::Count, |o| of_huge(o, o.frames_scanned as f64)),
+    Figure::known("headers_scanned", Unit::Count, |o| of_huge(o, o.headers_scanned as f64)),
     Figure::lower("flush_and_lock_pct", Unit::Percent, |o| {
         let locks = o.zone_lock_cycles + o.lru_lock_cycles;
         Some(100.0 * ratio(o.flush_cycles + locks, o.busy_cycles))
@@ -53,6 +72,16 @@ const FIGURES: &[Figure<Outcome>] = &[
     Figure::known("pages_written", Unit::Count, |o| Some(o.written as f64)),
     Figure::known("faults", Unit::Count, |o| Some(o.faults as f64)),
 ];
+
+/// A figure that means something where huge pages were asked for.
+fn of_huge(outcome: &Outcome, figure: f64) -> Option<f64> {
+    (outcome.huge.requests > 0).then_some(figure)
+}
+
+/// Share of an hour's requests for huge pages that got one and did nothing for it, in percent.
+fn without_stall(hour: &Hour) -> f64 {
+    100.0 * ratio(hour.unstalled, hour.huge)
+}
 
 /// Throughput of the last hour, in percent of the best one's. The first, in which memory fills, does
 /// not count; and there is nothing to say of less than a day, or of what comes to an end by itself.
@@ -88,6 +117,9 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     run
 }
 
+/// The series of what became of requests for huge pages.
+pub(super) const HUGE: &str = "huge_without_stall_pct";
+
 /// What happened hour by hour.
 fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     let points = |of: &dyn Fn(usize, &Hour) -> f64| -> Vec<Point> {
@@ -102,6 +134,14 @@ fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
         ("pages_per_s", points(&|nth, _| speeds[nth])),
         ("stall_max_ns", points(&|_, hour| nanos(hour.stall))),
         ("unusable_for_order_3_pct", points(&|_, hour| hour.unusable as f64 / 10.0)),
+        (
+            HUGE,
+            if outcome.huge.requests > 0 {
+                points(&|_, hour| without_stall(hour))
+            } else {
+                Vec::new()
+            },
+        ),
     ]
     .into_iter()
     .filter(|(_, points)| !points.is_empty())

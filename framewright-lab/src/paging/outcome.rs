@@ -1,6 +1,6 @@
 //! Everything that was counted in one run.
 
-use super::course::Hour;
+use super::course::{Hour, Huge};
 
 /// One side, one seed. Times are in seconds of the machine, cycles in those of all CPUs together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,6 +47,15 @@ pub(crate) struct Outcome {
     pub(crate) zone_lock_cycles: u64,
     /// Of these, the same for the locks of LRU lists, and of parked frames.
     pub(crate) lru_lock_cycles: u64,
+    /// Requests for huge pages.
+    pub(crate) huge: Huge,
+    /// Rounds of compaction that requests waited for.
+    pub(crate) compact_stalls: u64,
+    /// Pages that compaction moved.
+    pub(crate) moved: u64,
+    /// Frames that its scanners looked at, and headers of pageblocks.
+    pub(crate) frames_scanned: u64,
+    pub(crate) headers_scanned: u64,
     /// It came to its end by itself.
     pub(crate) ends: bool,
     /// What happened when.

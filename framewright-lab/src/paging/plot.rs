@@ -1,6 +1,6 @@
 //! What happened over time, drawn.
 
-use super::{Work, course::HOURS};
+use super::{Work, course::HOURS, figures::HUGE};
 use crate::{
     plot::{Axis, Panel, Plot},
     report::Run,
@@ -20,13 +20,18 @@ pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
     let panel = |y: Axis, series: &str| {
         Panel::of_series(runs, series, axis.clone(), y).with_x_times(per_part)
     };
+    let huge = runs.iter().any(|run| run.series.contains_key(HUGE));
+    let huge = huge.then(|| panel(Axis::linear("huge pages without a stall, %"), HUGE));
     Plot {
         title: work.name().to_owned(),
         subtitle: subtitle.to_owned(),
-        panels: vec![
+        panels: [
             panel(Axis::linear("pages per second, modelled"), "pages_per_s"),
             panel(Axis::linear("longest wait for a page, ns, modelled"), "stall_max_ns"),
             panel(Axis::linear("free memory of no use for order 3, %"), "unusable_for_order_3_pct"),
-        ],
+        ]
+        .into_iter()
+        .chain(huge)
+        .collect(),
     }
 }

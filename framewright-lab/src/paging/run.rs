@@ -15,7 +15,7 @@ use framewright_sim::{
 use super::{
     Paging, Work,
     course::{Course, HOURS},
-    desk::{self, Desk, Spent, Thread},
+    desk::{self, Desk, Large, Spent, Thread},
     outcome::Outcome,
 };
 use crate::{
@@ -171,6 +171,15 @@ impl<'m> Play<'_, 'm> {
         }
     }
 
+    /// What a CPU keeps of large objects.
+    fn large(&self, cpu: u16) -> Large<'m> {
+        let kept_for = match &self.paging.work {
+            Work::MmapRead(_) => 0,
+            Work::Cdn(work) => work.kept_for(self.frames),
+        };
+        Large::new(kept_for, self.seed ^ u64::from(cpu) << 32)
+    }
+
     /// Every CPU at its desk until all is over.
     fn work(
         &self,
@@ -190,6 +199,7 @@ impl<'m> Play<'_, 'm> {
                     areas: self.areas,
                     spent,
                     threads: self.threads(number),
+                    large: self.large(number),
                     turn: 0,
                     unusable,
                 };
@@ -226,6 +236,7 @@ impl<'m> Play<'_, 'm> {
             stats.wait_cycles + stats.hold_cycles
         };
         let stats = keep.reclaim().lru().stats();
+        let compact = memory.compact_stats();
         let both = |one, other| stats.get(one) + stats.get(other);
         Outcome {
             elapsed: seconds(course.end()),
@@ -249,6 +260,11 @@ impl<'m> Play<'_, 'm> {
             flush_cycles: flushes.cycles,
             zone_lock_cycles: lock(LockClass::Zone),
             lru_lock_cycles: lock(LockClass::Lru),
+            huge: course.huge(),
+            compact_stalls: memory.stats().compact_stall,
+            moved: compact.pgmigrate_success,
+            frames_scanned: compact.compact_migrate_scanned + compact.compact_free_scanned,
+            headers_scanned: compact.compact_headers,
             ends: self.hours().is_none(),
             hours: course.hours(),
             frequency,

@@ -101,3 +101,16 @@ fn too_little_memory_is_refused_with_what_would_do() {
     assert!(error.is_bad_input());
     assert!(error.to_string().contains("give it at least 1024 MiB"), "{error}");
 }
+
+#[test]
+fn huge_pages_can_be_had_while_pages_of_files_turn_over() {
+    let work = |huge| Work::Cdn(Cdn { centidays: 8, huge, ..Cdn::new(1) });
+    let result = run(&paging(work(100), 4, 32), &[FlushBatching::Lazy], 1);
+    let of = |name: &str| median(&result.runs[0], name);
+    assert!(of("huge_requests") > 100.0, "{}", of("huge_requests"));
+    assert!(of("huge_served_pct") > 50.0, "{}", of("huge_served_pct"));
+    assert!(of("huge_without_stall_pct") <= of("huge_served_pct"));
+    assert!(of("pages_migrated") > 0.0, "pages of files move");
+    let none = run(&paging(work(0), 4, 16), &[FlushBatching::Lazy], 1);
+    assert!(!none.runs[0].metrics.contains_key("huge_requests"), "nobody asked");
+}

@@ -62,7 +62,11 @@ pub(super) fn type_of(recorded: Option<u8>) -> usize {
     of.unwrap_or(MigrateType::Movable) as usize
 }
 
-fn map_zone(plan: &ZonePlan, named: &[Vec<u64>; TYPES], census: &Census) -> Vec<PageblockMap> {
+pub(super) fn map_zone(
+    plan: &ZonePlan,
+    named: &[Vec<u64>; TYPES],
+    census: &Census,
+) -> Vec<PageblockMap> {
     let mut used: [Vec<Used>; TYPES] =
         std::array::from_fn(|of| spread(&plan.types[of], &named[of], census));
     punch_holes(plan, &mut used);
@@ -90,9 +94,10 @@ fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
 fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map>) -> bool {
     let mut wanted = [0; SMALL_ORDERS];
     let taken = |used: &Used| used.recorded.and_then(taken).unwrap_or_default();
-    for (number, used) in (0..).zip(&mut *blocks) {
+    let room = plan.used - plan.full;
+    for (number, used) in (0..room).zip(&mut *blocks) {
         for (wanted, &blocks) in wanted.iter_mut().zip(&plan.free_blocks) {
-            *wanted += share(blocks, number, plan.used);
+            *wanted += share(blocks, number, room);
         }
         used.layout.place(&mut wanted, &taken(used));
     }

@@ -45,6 +45,7 @@
 //! | `kernel`    | what the recorded kernel itself did, counted                    |
 //! | `beginning` | the state when the recording began, to compare the end with     |
 //! | `free`      | free blocks by order, ours and the kernel's                     |
+//! | `state`     | how memory was when a recording began, for another machine      |
 //! | `report`    | the result                                                      |
 
 mod beginning;
@@ -66,6 +67,7 @@ mod reserves;
 mod serial;
 mod stand_ins;
 mod start;
+mod state;
 mod survey;
 mod unit;
 
@@ -77,6 +79,8 @@ pub use report::{
     Activity, Balance, CpuReport, HeldReport, Logical, MachineReport, ReplayReport, Sample,
     ZoneReport,
 };
+pub(crate) use state::Pageblock;
+pub use state::State;
 pub use survey::Survey;
 
 use framewright::Tuning;

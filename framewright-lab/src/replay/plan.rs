@@ -60,6 +60,8 @@ pub(super) struct TypePlan {
     pub(super) singles: u64,
     /// Pairs of buddies that are free.
     pub(super) pairs: u64,
+    /// How many of the used ones have nothing free, as far as that is known.
+    pub(super) full: u64,
 }
 
 /// The lists of a CPU.
@@ -80,8 +82,49 @@ impl TypePlan {
         self.pairs.saturating_mul(2).saturating_add(self.singles)
     }
 
+    /// How many there are.
+    pub(super) fn pageblocks(&self) -> u64 {
+        self.used.saturating_add(self.free_pageblocks())
+    }
+
+    /// Frames that are free.
+    pub(super) fn free_frames(&self) -> u64 {
+        self.free_pageblocks().saturating_mul(PAGEBLOCK).saturating_add(self.small_frames())
+    }
+
+    /// How many pageblocks its small free blocks need at least, each with a frame in use beside them.
+    pub(super) fn least_used(&self) -> u64 {
+        self.small_frames().div_ceil(PAGEBLOCK - 1)
+    }
+
+    /// Those of another zone are counted with these.
+    pub(super) fn add(&mut self, other: Self) {
+        self.used += other.used;
+        self.singles += other.singles;
+        self.pairs += other.pairs;
+        self.full += other.full;
+        self.free_blocks.iter_mut().zip(other.free_blocks).for_each(|(sum, of)| *sum += of);
+    }
+
+    /// `part` in `whole` of these, rounded down; what a free block loses, smaller ones get.
+    pub(super) fn scaled(&self, part: u64, whole: u64) -> Self {
+        let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
+        let scale = |count: u64| (u128::from(count) * part / whole) as u64;
+        let mut free_blocks = [0; SMALL_ORDERS];
+        let mut rest = 0;
+        for order in (0..SMALL_ORDERS).rev() {
+            let blocks = u128::from(self.free_blocks[order]) * part + 2 * rest;
+            free_blocks[order] = (blocks / whole) as u64;
+            rest = blocks % whole;
+        }
+        let Self { used, singles, pairs, full, .. } = *self;
+        let used = scale(used);
+        let (singles, pairs) = (scale(singles), scale(pairs));
+        Self { used, free_blocks, singles, pairs, full: scale(full).min(used) }
+    }
+
     /// Frames of free blocks in pageblocks that are not wholly free.
-    fn small_frames(&self) -> u64 {
+    pub(super) fn small_frames(&self) -> u64 {
         let blocks = (0..).zip(self.free_blocks);
         blocks.fold(0, |sum, (order, blocks): (u32, u64)| {
             sum.saturating_add(blocks.saturating_mul(1 << order))
@@ -188,7 +231,7 @@ impl ZonePlan {
     }
 
     /// A zone of which only sizes are known: what is free is in as large blocks as it can be.
-    fn untyped(node: NodeId, kind: ZoneKind, managed: u64, taken: u64) -> Self {
+    pub(super) fn untyped(node: NodeId, kind: ZoneKind, managed: u64, taken: u64) -> Self {
         let pageblocks = managed.div_ceil(PAGEBLOCK);
         let holes = pageblocks.saturating_mul(PAGEBLOCK) - managed;
         let used = (taken + holes).div_ceil(PAGEBLOCK);
@@ -199,6 +242,7 @@ impl ZonePlan {
             free_blocks: std::array::from_fn(|order| rest >> order & 1),
             singles: free % 2,
             pairs: free / 2,
+            full: 0,
         };
         let mut types = [TypePlan::default(); TYPES];
         types[MigrateType::Movable as usize] = movable;
@@ -208,7 +252,12 @@ impl ZonePlan {
 
     /// A zone with what buddyinfo and pagetypeinfo say of it; none if they are missing, or
     /// contradict zoneinfo, which is the table that is needed.
-    fn typed(node: NodeId, kind: ZoneKind, zone: &Zone, pageblock_order: u8) -> Option<Self> {
+    pub(super) fn typed(
+        node: NodeId,
+        kind: ZoneKind,
+        zone: &Zone,
+        pageblock_order: u8,
+    ) -> Option<Self> {
         let mut types = planted(zone, pageblock_order)?;
         let whole = types.iter().map(TypePlan::free_pageblocks).fold(0, u64::saturating_add);
         let used: u64 = types.iter().map(|plan| plan.used).fold(0, u64::saturating_add);

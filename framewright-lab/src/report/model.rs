@@ -131,6 +131,9 @@ pub struct Verdict {
     pub passed: bool,
     /// The checks.
     pub checks: Vec<Check>,
+    /// What was judged, and how, or that nothing was; empty where the checks say it all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
 }
 
 /// One check.
@@ -209,7 +212,7 @@ impl Unit {
 impl Verdict {
     /// The verdict over `checks`: it takes all of them to pass.
     pub fn of(checks: Vec<Check>) -> Self {
-        Self { passed: checks.iter().all(|check| check.passed), checks }
+        Self { passed: checks.iter().all(|check| check.passed), checks, words: String::new() }
     }
 }
 

@@ -30,7 +30,28 @@ pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
         }
         checks.extend(results.checks.iter().cloned());
     }
-    Verdict::of(checks)
+    let verdict = Verdict::of(checks);
+    let rows: Vec<&Row> = results.iter().flat_map(|results| &results.rows).collect();
+    Verdict { words: sentence(&rows, plan, verdict.passed), ..verdict }
+}
+
+/// The verdict in words.
+fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
+    if plan.quick {
+        return "not judged: --quick is a look, not a result".into();
+    }
+    let count = |which: &[Agreement]| {
+        rows.iter().filter(|row| row.agreement.is_some_and(|it| which.contains(&it))).count()
+    };
+    let agreeing = count(&[Agreement::Agrees]);
+    let judged = agreeing + count(&[Agreement::Disagrees, Agreement::Missing]);
+    let word = if passed { "yes" } else { "NO" };
+    let reached = rows.iter().any(|row| row.against == Reference::KernelOrBetter);
+    let rule = match reached {
+        true => "same sign, within a factor of three, or better than a running kernel",
+        false => "same sign, within a factor of three",
+    };
+    format!("{word}: {agreeing} of {judged} judged rows agree ({rule}); {} seeds", plan.seeds.len())
 }
 
 /// The row as a check, if it was judged.
@@ -231,6 +252,14 @@ mod tests {
         let (agreements, verdict) = judged(vec![row(4.0, -4.0)], true);
         assert_eq!(agreements, [Agreement::NotJudged]);
         assert!(verdict.passed && verdict.checks.is_empty());
+        assert!(verdict.words.starts_with("not judged"), "{verdict:?}");
+    }
+
+    #[test]
+    fn the_verdict_is_as_plain_as_a_yes() {
+        let words = |ours: f64| judged(vec![row(4.0, ours)], false).1.words;
+        assert!(words(4.0).starts_with("yes: 1 of 1 judged rows agree"), "{}", words(4.0));
+        assert!(words(-4.0).starts_with("NO: 0 of 1 judged rows agree"), "{}", words(-4.0));
     }
 
     #[test]

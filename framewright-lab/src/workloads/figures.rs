@@ -5,7 +5,10 @@
 use indexmap::IndexMap;
 
 use super::{Counts, tally::Done};
-use crate::report::{Better, Metric, Run, Unit};
+use crate::report::{
+    Run, Unit,
+    figure::{Figure, metrics, ratio},
+};
 
 /// What happened in one round, or one window, of one side.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +32,7 @@ pub(crate) struct Waits {
 }
 
 /// What the zone locks of simulated CPUs cost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LockCycles {
     /// Cycles of all CPUs together that were not idle, as a profiler counts them.
     pub(crate) busy: u64,
@@ -45,118 +48,77 @@ pub(crate) struct LockCycles {
     pub(crate) acquisitions: u64,
 }
 
-/// A metric, and how it follows from a window.
-struct Figure {
-    name: &'static str,
-    unit: Unit,
-    better: Option<Better>,
-    source: Source,
-}
-
-enum Source {
-    /// Worked out, where it can be known.
-    Value(fn(&Window) -> Option<f64>),
-    /// Counted.
-    Count(fn(&Window) -> u64),
-}
-
 /// All figures, in the order in which they are shown. Counts are per round or window; one that
 /// lasts a given time does more work on the faster side, so only rates and ratios are judged.
-const FIGURES: &[Figure] = &[
-    higher("pages_per_s", Unit::PerSecond, |w| Some(w.done.pages as f64 / w.seconds)),
-    higher("bandwidth_bytes_per_s", Unit::BytesPerSecond, |w| {
+const FIGURES: &[Figure<Window>] = &[
+    Figure::higher("pages_per_s", Unit::PerSecond, |w| Some(w.done.pages as f64 / w.seconds)),
+    Figure::higher("bandwidth_bytes_per_s", Unit::BytesPerSecond, |w| {
         (w.done.bytes > 0).then(|| w.done.bytes as f64 / w.seconds)
     }),
-    lower("zone_lock_wait_pct", Unit::Percent, |w| {
+    Figure::lower("zone_lock_wait_pct", Unit::Percent, |w| {
         w.cycles.map(|cycles| percent(cycles.waiting, cycles.busy))
     }),
-    lower("lock_cycles_per_frame", Unit::CyclesPerFrame, |w| {
-        w.cycles.map(|cycles| ratio(cycles.holding, w.counts.lock_frames))
+    Figure::lower("lock_cycles_per_frame", Unit::CyclesPerFrame, |w| {
+        w.cycles.and_then(|cycles| share(cycles.holding, w.counts.lock_frames))
     }),
-    lower("line_wait_pct", Unit::Percent, |w| {
+    Figure::lower("line_wait_pct", Unit::Percent, |w| {
         w.cycles.map(|cycles| percent(cycles.missing, cycles.busy))
     }),
-    lower("acquisitions_per_page", Unit::Ratio, |w| {
+    Figure::lower("acquisitions_per_page", Unit::Ratio, |w| {
         Some(ratio(w.counts.acquisitions, w.done.pages))
     }),
-    higher("frames_per_lock_hold", Unit::FramesPerAcquisition, |w| {
-        Some(ratio(w.counts.lock_frames, w.counts.acquisitions))
+    Figure::higher("frames_per_lock_hold", Unit::FramesPerAcquisition, |w| {
+        share(w.counts.lock_frames, w.counts.acquisitions)
     }),
-    lower("drains_per_exit", Unit::Ratio, |w| {
-        (w.done.exits > 0).then(|| ratio(w.counts.drains_high_order, w.done.exits))
+    Figure::lower("drains_per_exit", Unit::Ratio, |w| {
+        share(w.counts.drains_high_order, w.done.exits)
     }),
-    higher("hot_reuse_pct", Unit::Percent, |w| {
+    Figure::higher("hot_reuse_pct", Unit::Percent, |w| {
         (w.done.looked_at > 0).then(|| percent(w.done.hot, w.done.looked_at))
     }),
-    higher("warm_reuse_pct", Unit::Percent, |w| {
+    Figure::higher("warm_reuse_pct", Unit::Percent, |w| {
         (w.done.looked_at > 0).then(|| percent(w.done.warm, w.done.looked_at))
     }),
-    lower("held_by_cpus_pct", Unit::Percent, |w| Some(w.held_percent)),
-    higher("list_hits_percent", Unit::Percent, |w| {
+    Figure::lower("held_by_cpus_pct", Unit::Percent, |w| Some(w.held_percent)),
+    Figure::higher("list_hits_percent", Unit::Percent, |w| {
         Some(percent(w.counts.list_hits, w.counts.requests))
     }),
-    lower("contended_percent", Unit::Percent, |w| match (w.waits, w.cycles) {
+    Figure::lower("contended_percent", Unit::Percent, |w| match (w.waits, w.cycles) {
         (Some(waits), _) => Some(percent(waits.times, w.counts.acquisitions)),
         (None, Some(cycles)) => Some(percent(cycles.contended, cycles.acquisitions)),
         (None, None) => None,
     }),
-    lower("lock_wait_ns_per_page", Unit::Nanos, |w| {
+    Figure::lower("lock_wait_ns_per_page", Unit::Nanos, |w| {
         w.waits.map(|waits| ratio(waits.nanos, w.done.pages))
     }),
-    count("pages", |w| w.done.pages),
-    known("exits", |w| (w.done.exits > 0).then_some(w.done.exits as f64)),
-    known("lock_wait_cycles", |w| w.cycles.map(|cycles| cycles.waiting as f64)),
-    known("lock_hold_cycles", |w| w.cycles.map(|cycles| cycles.holding as f64)),
-    count("zone_lock_acquisitions", |w| w.counts.acquisitions),
-    count("zone_lock_frames", |w| w.counts.lock_frames),
-    count("refills", |w| w.counts.refills),
-    count("refilled_frames", |w| w.counts.refilled_frames),
-    count("drains", |w| w.counts.drains),
-    count("drains_threshold", |w| w.counts.drains_threshold),
-    count("drains_high_order", |w| w.counts.drains_high_order),
-    count("drains_capacity", |w| w.counts.drains_capacity),
-    count("drained_frames", |w| w.counts.drained_frames),
-    count("zone_allocs", |w| w.counts.zone_allocs),
-    count("zone_frees", |w| w.counts.zone_frees),
-    count("claims", |w| w.counts.claims),
-    count("steals", |w| w.counts.steals),
-    count("slow_paths", |w| w.counts.slow_paths),
+    count("pages", |w| Some(w.done.pages as f64)),
+    count("exits", |w| (w.done.exits > 0).then_some(w.done.exits as f64)),
+    count("lock_wait_cycles", |w| w.cycles.map(|cycles| cycles.waiting as f64)),
+    count("lock_hold_cycles", |w| w.cycles.map(|cycles| cycles.holding as f64)),
+    count("zone_lock_acquisitions", |w| Some(w.counts.acquisitions as f64)),
+    count("zone_lock_frames", |w| Some(w.counts.lock_frames as f64)),
+    count("refills", |w| Some(w.counts.refills as f64)),
+    count("refilled_frames", |w| Some(w.counts.refilled_frames as f64)),
+    count("drains", |w| Some(w.counts.drains as f64)),
+    count("drains_threshold", |w| Some(w.counts.drains_threshold as f64)),
+    count("drains_high_order", |w| Some(w.counts.drains_high_order as f64)),
+    count("drains_capacity", |w| Some(w.counts.drains_capacity as f64)),
+    count("drained_frames", |w| Some(w.counts.drained_frames as f64)),
+    count("zone_allocs", |w| Some(w.counts.zone_allocs as f64)),
+    count("zone_frees", |w| Some(w.counts.zone_frees as f64)),
+    count("claims", |w| Some(w.counts.claims as f64)),
+    count("steals", |w| Some(w.counts.steals as f64)),
+    count("slow_paths", |w| Some(w.counts.slow_paths as f64)),
 ];
 
-const fn higher(name: &'static str, unit: Unit, of: fn(&Window) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: Some(Better::Higher), source: Source::Value(of) }
+/// One that is counted, and not judged.
+const fn count(name: &'static str, of: fn(&Window) -> Option<f64>) -> Figure<Window> {
+    Figure::known(name, Unit::Count, of)
 }
 
-const fn lower(name: &'static str, unit: Unit, of: fn(&Window) -> Option<f64>) -> Figure {
-    Figure { name, unit, better: Some(Better::Lower), source: Source::Value(of) }
-}
-
-const fn known(name: &'static str, of: fn(&Window) -> Option<f64>) -> Figure {
-    Figure { name, unit: Unit::Count, better: None, source: Source::Value(of) }
-}
-
-const fn count(name: &'static str, of: fn(&Window) -> u64) -> Figure {
-    Figure { name, unit: Unit::Count, better: None, source: Source::Count(of) }
-}
-
-impl Figure {
-    fn of(&self, window: &Window) -> Option<f64> {
-        match self.source {
-            Source::Value(of) => of(window),
-            Source::Count(of) => Some(of(window) as f64),
-        }
-    }
-
-    /// Over all windows; `None` if it is not known in every one of them.
-    fn metric(&self, windows: &[Window]) -> Option<Metric> {
-        let values: Option<Vec<f64>> = windows.iter().map(|window| self.of(window)).collect();
-        Metric::of_rounds(&values?, self.unit, self.better)
-    }
-}
-
-/// 0 of 0 is 0: what never happened.
-fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+/// A part of a whole, if there is one.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| ratio(part, whole))
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -165,11 +127,10 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// The figures of one side: medians over its windows.
 pub(crate) fn run_of(label: &str, settings: &IndexMap<String, String>, windows: &[Window]) -> Run {
-    let metric = |figure: &Figure| Some((figure.name.to_owned(), figure.metric(windows)?));
     Run {
         label: label.to_owned(),
         settings: settings.clone(),
-        metrics: FIGURES.iter().filter_map(metric).collect(),
+        metrics: metrics(FIGURES, windows),
         ..Run::default()
     }
 }
@@ -193,6 +154,16 @@ mod tests {
         {
             assert!(!run.metrics.contains_key(unknown), "{unknown}");
         }
+    }
+
+    #[test]
+    fn what_a_lock_that_is_never_taken_costs_is_left_out() {
+        let window = Window { cycles: Some(LockCycles::default()), ..Window::default() };
+        let run = run_of("x", &IndexMap::new(), &[window]);
+        for unknown in ["frames_per_lock_hold", "lock_cycles_per_frame"] {
+            assert!(!run.metrics.contains_key(unknown), "{unknown}");
+        }
+        assert_eq!(run.metrics["zone_lock_acquisitions"].median, 0.0);
     }
 
     #[test]

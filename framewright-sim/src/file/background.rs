@@ -1,12 +1,14 @@
-//! Background reclaim of a node, on its CPUs in turn.
+//! Background reclaim of a node, on its CPUs in turn; and compaction behind it, for who asked for more
+//! than single frames.
 
 use std::cell::Cell;
 
 use framewright::{
-    CpuId, CpuToken, NodeId,
+    CpuId, CpuToken, NodeId, Order, ZoneKind,
     reclaim::{Kswapd, Reclaim, Rest},
 };
 
+use super::Keep;
 use crate::{engine::Cpu, platform::Simulated};
 
 /// Background reclaim of a node. It wanders from one of its CPUs to the next, a step on each, as a
@@ -18,7 +20,16 @@ pub(super) struct Background<'k, 'm> {
     turn: Cell<usize>,
     /// When there is something to do for it.
     pub(super) due: Cell<u64>,
+    node: NodeId,
+    /// The largest order that was asked for since compaction looked last.
+    order: Cell<Order>,
+    highest: Cell<ZoneKind>,
+    /// When it is worth compacting again although reclaim does not sleep.
+    compacts_at: Cell<u64>,
 }
+
+/// Nanoseconds from one compaction to the next while reclaim has no rest.
+const COMPACTS_EVERY_NS: u64 = 1_000_000;
 
 impl<'k, 'm> Background<'k, 'm> {
     /// That of a node: on its CPUs, or on the machine's first if it has none.
@@ -28,8 +39,23 @@ impl<'k, 'm> Background<'k, 'm> {
         if cpus.is_empty() {
             cpus.push(CpuId::new(0));
         }
-        let kswapd = NodeId::new(node).and_then(|node| reclaim.kswapd(node));
-        Self { kswapd: Cell::new(kswapd), cpus, turn: Cell::new(0), due: Cell::new(u64::MAX) }
+        let node = NodeId::new(node).unwrap_or_default();
+        Self {
+            kswapd: Cell::new(reclaim.kswapd(node)),
+            cpus,
+            turn: Cell::new(0),
+            due: Cell::new(u64::MAX),
+            node,
+            order: Cell::new(Order::ZERO),
+            highest: Cell::default(),
+            compacts_at: Cell::new(0),
+        }
+    }
+
+    /// Somebody asks for frames of zones up to `highest`.
+    pub(super) fn asked_for(&self, order: Order, highest: ZoneKind) {
+        self.order.set(self.order.get().max(order));
+        self.highest.set(highest);
     }
 
     /// The CPU whose turn it is.
@@ -42,7 +68,12 @@ impl<'k, 'm> Background<'k, 'm> {
     }
 
     /// A step on `cpu`, whose turn it is.
-    pub(super) fn step(&self, cpu: Cpu<'_>, token: &mut CpuToken<'_, 'm, Simulated>) {
+    pub(super) fn step(
+        &self,
+        keep: &Keep<'k, 'm>,
+        cpu: Cpu<'_>,
+        token: &mut CpuToken<'_, 'm, Simulated>,
+    ) {
         let Some(mut kswapd) = self.kswapd.take() else { return };
         // Whoever wakes it from now on, wakes it for something new.
         self.due.set(u64::MAX);
@@ -55,6 +86,23 @@ impl<'k, 'm> Background<'k, 'm> {
             Rest::Sleep => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
+        let sleeps = matches!(rest, Rest::Sleep);
+        if self.order.get() > Order::ZERO && (sleeps || self.compacts_at.get() <= cpu.now()) {
+            self.compact(keep, cpu, sleeps);
+        }
         self.turn.set((self.turn.get() + 1) % self.cpus.len());
+    }
+
+    /// Compacts for who asked last; with hints from before forgotten if reclaim is at its end, as kernels do.
+    fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>, forget: bool) {
+        let order = self.order.replace(Order::ZERO);
+        keep.compacting(cpu.id(), |compactor| {
+            if forget {
+                compactor.forget_hints(self.node);
+            }
+            compactor.background(self.node, order, self.highest.get())
+        });
+        let pause = COMPACTS_EVERY_NS * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
+        self.compacts_at.set(cpu.now() + pause);
     }
 }

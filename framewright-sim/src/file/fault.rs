@@ -3,7 +3,7 @@
 use super::{
     AreaId, FileId, FileTrouble, PageCache, Supply,
     area::{Area, TABLE},
-    page::{DIRTY, LOCKED},
+    page::{DIRTY, LOCKED, MOVING},
 };
 use crate::{
     engine::Cpu,
@@ -18,6 +18,9 @@ pub enum Touched {
     /// It is being read, or too much waits to be written: not before this time, in cycles.
     Wait(u64),
 }
+
+/// Cycles after which a page that is on its way to another frame is probably there: 10 µs.
+const MOVES: u64 = 25_000;
 
 impl PageCache {
     /// A program on `cpu` loads from page `page` of an area, or stores to it, with all faults that
@@ -101,6 +104,9 @@ impl PageCache {
         if held.ready.get() > cpu.now() {
             return Ok(Some(held.ready.get()));
         }
+        if held.is(MOVING) {
+            return Ok(Some(cpu.now() + MOVES));
+        }
         held.held(|| {
             let table = if at.space.reaches(page) { None } else { supply.table(cpu) };
             let surplus = at.locked(cpu, index, || {
@@ -140,14 +146,20 @@ impl PageCache {
             let held = self.page(frame);
             let wanted = neighbour == index;
             let at_hand = wanted || held.ready.get() <= cpu.now() && !held.is(LOCKED);
-            if !at_hand || at.space.pte(cpu, page) != Pte::None {
+            if !at_hand {
                 continue;
             }
-            let mapping = Mapping { frame, writable: false, accessed: wanted, dirty: false };
-            at.space.replace_pte(cpu, page, Pte::Present(mapping));
-            held.mapped.set(held.mapped.get() + 1);
-            cpu.work(self.costs.map);
-            self.count(|stats| stats.mapped += 1);
+            // From here on it stays where it is: whoever is to take it away looks whether it is used.
+            held.held(|| {
+                if at.space.pte(cpu, page) != Pte::None {
+                    return;
+                }
+                let mapping = Mapping { frame, writable: false, accessed: wanted, dirty: false };
+                at.space.replace_pte(cpu, page, Pte::Present(mapping));
+                held.mapped.set(held.mapped.get() + 1);
+                cpu.work(self.costs.map);
+                self.count(|stats| stats.mapped += 1);
+            });
         }
     }
 

@@ -4,14 +4,16 @@ use std::cell::Cell;
 
 use framewright::{
     CpuId, Memory, NodeId, Order, ZoneId, ZoneKind,
-    platform::{Need, Relief},
+    compact::{Compactor, Workspace},
+    migrate::Move,
+    platform::{Captured, CompactPriority, Compacted, Need, Relief},
     reclaim::{PageOwner, Reclaim},
-    tlb::{Flusher, Shootdown},
+    tlb::{BatchSlot, Flusher, Shootdown},
 };
 
 use super::{
-    FlushCosts, PageCache, Seat, background::Background, hands::Hands, owner::Owner,
-    shootdown::Counted,
+    FlushCosts, PageCache, Seat, background::Background, hands::Hands, mover::PageMoves,
+    owner::Owner, shootdown::Counted,
 };
 use crate::{
     engine::{Cpu, Machine, WaitQueue},
@@ -25,6 +27,7 @@ pub struct Keep<'k, 'm> {
     pub(super) cache: &'k PageCache,
     pub(super) shootdown: &'k Counted<'k, 'm>,
     pub(super) reclaim: Reclaim<'k, 'm, Simulated>,
+    moves: PageMoves<'k, 'm>,
     /// CPUs that have nothing to do, by number.
     pub(super) idle: Vec<WaitQueue>,
     /// By node.
@@ -66,6 +69,7 @@ impl<'p, 'm> Parts<'p, 'm> {
             cache: self.cache,
             shootdown: &shootdown,
             reclaim,
+            moves: PageMoves::new(self.cache, reclaim.lru(), self.machine),
             idle: nodes.iter().map(|_| WaitQueue::default()).collect(),
             backgrounds: (0..=last).map(|node| Background::new(reclaim, nodes, node)).collect(),
             stalls: Cell::new(0),
@@ -106,6 +110,21 @@ impl<'k, 'm> Keep<'k, 'm> {
         self.stalls.get()
     }
 
+    /// Compacts on behalf of a CPU.
+    pub(super) fn compacting<R>(
+        &self,
+        cpu: CpuId,
+        body: impl FnOnce(&mut Compactor<'_, 'm, Simulated>) -> R,
+    ) -> R {
+        /// Pages that move at once, at the most.
+        const BATCH: usize = 512;
+        let (mut moves, mut slots) = ([Move::default(); BATCH], [BatchSlot::default(); BATCH]);
+        let work = Workspace { moves: &mut moves, slots: &mut slots };
+        // What CPUs have not put on lists yet could not be claimed.
+        self.reclaim.lru().drain_all();
+        body(&mut self.memory.compactor(cpu, &self.moves, self.shootdown, work))
+    }
+
     pub(super) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Simulated> {
         self.memory.flusher(cpu, self.shootdown)
     }
@@ -122,6 +141,7 @@ impl Relief for Keep<'_, '_> {
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         let Some(background) = self.backgrounds.get(node.index()) else { return };
+        background.asked_for(order, highest);
         if self.reclaim.wake(node, order, highest) {
             let cpu = self.current();
             background.due.set(cpu.now());
@@ -136,5 +156,14 @@ impl Relief for Keep<'_, '_> {
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         Some(self.reclaim.reclaimable(zone))
+    }
+
+    fn compact(
+        &self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
     }
 }

@@ -30,6 +30,7 @@
 //! | `release`   | taking pages out of the cache, and what must not be              |
 //! | `shootdown` | flushing, as the library wants it done                           |
 //! | `owner`     | the cache as the owner of pages that the library reclaims        |
+//! | `mover`     | the same of pages that compaction moves                          |
 //! | `keep`      | the library with a cache: what CPUs share                        |
 //! | `background` | background reclaim of a node, on its CPUs in turn              |
 //! | `hands`     | what a CPU serves faults with                                    |
@@ -48,6 +49,7 @@ mod costs;
 mod fault;
 mod hands;
 mod keep;
+mod mover;
 mod owner;
 mod page;
 mod readahead;

@@ -12,6 +12,10 @@ pub(super) const WRITEBACK: u8 = 2;
 pub(super) const LOCKED: u8 = 4;
 /// The last attempt to write it failed.
 pub(super) const ERROR: u8 = 8;
+/// It is on its way to another frame.
+pub(super) const MOVING: u8 = 32;
+/// Reclaim took it for one in use when it was claimed to be moved.
+pub(super) const ACTIVE: u8 = 64;
 /// It is a page of a file.
 const CACHED: u8 = 16;
 

@@ -1,6 +1,8 @@
 //! What one CPU does for the programs that it runs, and for the kernel.
 
-use framewright::{CpuId, Pfn, reclaim::WriteError, tlb::BatchSlot};
+use framewright::{
+    Block, CpuId, FrameRange, MigrateType, Pfn, Request, reclaim::WriteError, tlb::BatchSlot,
+};
 
 use super::{
     AreaId, FileTrouble, Keep, StoreError, Supply, Touched, Written, background::Background,
@@ -60,6 +62,26 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         cache.touch(cpu, area, page, access, &mut self.hands)
     }
 
+    /// A block for the program that the CPU runs, other than for pages of files; and whether it had to
+    /// reclaim or compact itself.
+    pub fn block(&mut self, cpu: Cpu<'_>, request: Request) -> (Option<Block<'m>>, bool) {
+        let Keep { memory, reclaim, .. } = self.hands.keep;
+        reclaim.catch_up(cpu.id());
+        let stalls = || {
+            let stats = memory.cpu_stats(cpu.id()).unwrap_or_default();
+            stats.allocstall + stats.compact_stall
+        };
+        let before = stalls();
+        let block = self.hands.token.alloc(request).ok();
+        (block, stalls() > before)
+    }
+
+    /// Gives a block back.
+    pub fn give_block(&mut self, block: Block<'m>) {
+        let freed = self.hands.token.free(block);
+        debug_assert!(freed.is_ok(), "it is this memory's");
+    }
+
     /// Does what the kernel has to do on this CPU now, a little of it; whether there was anything.
     pub fn tend(&mut self, cpu: Cpu<'_>) -> bool {
         self.hear_of_writes(cpu);
@@ -69,7 +91,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
             self.rest(cpu);
         }
         if reclaims && let Some(background) = self.background {
-            background.step(cpu, &mut self.hands.token);
+            background.step(self.hands.keep, cpu, &mut self.hands.token);
             // The CPU whose turn it is now may have nothing else to do.
             self.hands.keep.idle[background.turn().index()].wake_all(cpu);
         }
@@ -107,6 +129,17 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         self.rest(cpu);
         let keep = self.hands.keep;
         keep.reclaim.shrink_node(cpu.id(), keep.memory.node_of(cpu.id()), frames)
+    }
+
+    /// Moves what can be moved out of these frames, and takes them for a moment; whether that worked.
+    pub fn empty(&mut self, cpu: Cpu<'_>, frames: FrameRange) -> bool {
+        self.rest(cpu);
+        let keep = self.hands.keep;
+        let taken = keep.compacting(cpu.id(), |compactor| {
+            compactor.alloc_range(frames, MigrateType::Movable, &mut |_| {})
+        });
+        let freed = taken.map(|extent| keep.memory.free_extent(extent).is_ok());
+        freed.unwrap_or(false)
     }
 
     /// Wakes all CPUs that do nothing.

@@ -8,7 +8,7 @@
 
 use super::{
     FileId, PageCache, StoreError,
-    page::{DIRTY, ERROR, WRITEBACK},
+    page::{DIRTY, ERROR, MOVING, WRITEBACK},
     rmap::{Entry, Unmapped},
 };
 use crate::{
@@ -47,7 +47,7 @@ impl PageCache {
     /// now on makes it dirty again.
     fn begin(&self, frame: u32) -> bool {
         let page = self.page(frame);
-        let begins = page.is(DIRTY) && !page.is(WRITEBACK);
+        let begins = page.is(DIRTY) && !page.is(WRITEBACK | MOVING);
         if begins {
             page.unmark(DIRTY);
             page.mark(WRITEBACK);
@@ -103,7 +103,7 @@ impl PageCache {
             if self.begin(frame) {
                 picked.push(frame);
             } else if self.page(frame).is(DIRTY) {
-                // On its way, and dirty again.
+                // On its way, and dirty again; or it gets another frame just now.
                 self.dirty.borrow_mut().push_back(frame);
             }
         }

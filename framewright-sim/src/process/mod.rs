@@ -24,6 +24,7 @@
 //! | `flush`   | flushing, here and elsewhere                                    |
 //! | `shootdown` | the same for the library's flush batches                      |
 //! | `switch`  | loading an address space; being lazy                            |
+//! | `contents` | frames as the library copies them                              |
 //! | `mover`   | moving pages for the library's compaction                       |
 //! | `oracle`  | lives and contents of frames, last stores, what is wrong        |
 //! | `life`    | a process: mapping, faults, unmapping, exit, in the right order |
@@ -36,6 +37,7 @@
 //! A flush forgets all of an address space, though it costs what a finer one would.
 
 mod access;
+mod contents;
 mod costs;
 mod flush;
 mod frames;
@@ -50,6 +52,7 @@ mod switch;
 mod tlb;
 
 pub use access::{Access, Fault};
+pub use contents::Contents;
 pub use costs::Costs;
 pub use frames::{FrameSource, Purpose};
 pub use life::{Process, Trouble};

@@ -40,6 +40,7 @@ pub struct PageMover {
     /// Which question is answered so, counted from 0.
     mishap: Option<(u32, Mishap)>,
     copies_early: bool,
+    frees_claimed: bool,
 }
 
 /// A page that is claimed.
@@ -49,6 +50,8 @@ struct Claim {
     frame: u32,
     /// What mapped it, while nothing does.
     was: Option<Mapping>,
+    /// Its program has unmapped it: the claim's end gives the frame back.
+    gone: bool,
 }
 
 impl PageMover {
@@ -63,6 +66,7 @@ impl PageMover {
             asked: Cell::new(0),
             mishap: None,
             copies_early: false,
+            frees_claimed: false,
         }
     }
 
@@ -76,6 +80,71 @@ impl PageMover {
     #[must_use]
     pub(crate) fn copying_early(self, early: bool) -> Self {
         Self { copies_early: early, ..self }
+    }
+
+    /// A mistake: who unmaps a page that is claimed frees its frame, and so does the claim.
+    #[must_use]
+    pub(crate) fn freeing_claimed(self, frees: bool) -> Self {
+        Self { frees_claimed: frees, ..self }
+    }
+
+    /// A program unmaps a page of its own, and waits for it if it is on the move. `free` gets its frame;
+    /// or whoever has claimed the page gives that back.
+    pub fn unmap_page(
+        &self,
+        cpu: Cpu<'_>,
+        process: &Process,
+        page: u32,
+        free: &mut dyn FnMut(Pfn),
+    ) {
+        let space = process.space();
+        process.disown(cpu, page..page + 1);
+        let taken = loop {
+            let taken = space.locked(cpu, || match space.pte(cpu, page) {
+                Pte::Migrating(_) => None,
+                _ => Some(space.take_pte(cpu, page).present()),
+            });
+            match taken {
+                Some(mapping) => break mapping,
+                None => cpu.relax(),
+            }
+        };
+        if taken.is_some() {
+            space.flush(cpu, 1);
+        }
+        process.unreachable(page..page + 1);
+        let Some(Mapping { frame, .. }) = taken else { return };
+        if !self.let_go(frame) || self.frees_claimed {
+            self.freed(frame);
+            free(Pfn::new(frame.into()));
+        }
+    }
+
+    /// Leaves a frame to its claim, if there is one.
+    fn let_go(&self, frame: u32) -> bool {
+        let mut claims = self.claims.borrow_mut();
+        let claim = claims.iter_mut().find(|claim| claim.frame == frame);
+        claim.map(|claim| claim.gone = true).is_some()
+    }
+
+    /// A frame is about to be given back. When a run has failed nobody looks.
+    fn freed(&self, frame: u32) {
+        let oracle = self.processes[0].space().mmu().oracle();
+        if let (Some(oracle), Some(cpu)) = (oracle, self.machine.current()) {
+            oracle.freed(cpu, frame);
+        }
+    }
+
+    /// Whether the program has unmapped a claimed page meanwhile: then its claim has ended.
+    fn is_gone(&self, at: &mut Move) -> bool {
+        let nth = self.position(at);
+        if !self.claims.borrow()[nth].gone {
+            return false;
+        }
+        let Claim { frame, .. } = self.claims.borrow_mut().remove(nth);
+        at.set_gone();
+        self.freed(frame);
+        true
     }
 
     /// A program's access, which waits for pages on the move.
@@ -140,7 +209,7 @@ impl PageMover {
                     continue;
                 };
                 if frames.contains(Pfn::new(frame.into())) {
-                    found.push(Claim { process: nth, page, frame, was: None });
+                    found.push(Claim { process: nth, page, frame, was: None, gone: false });
                 }
             }
         }
@@ -198,7 +267,7 @@ unsafe impl Mover<Simulated> for PageMover {
     ) {
         let cpu = self.cpu();
         for at in moves {
-            if self.goes_wrong(at) {
+            if self.is_gone(at) || self.goes_wrong(at) {
                 continue;
             }
             let nth = self.position(at);
@@ -241,7 +310,8 @@ unsafe impl Mover<Simulated> for PageMover {
     }
 
     fn undo(&self, moves: &[Move]) {
-        let cpu = self.cpu();
+        // When a run has failed there is nothing to put back.
+        let Some(cpu) = self.machine.current() else { return };
         for at in moves {
             let nth = self.position(at);
             let mapping = self.claims.borrow_mut()[nth].was.take().expect("it was unmapped");
@@ -253,8 +323,10 @@ unsafe impl Mover<Simulated> for PageMover {
 
     fn release(&self, moves: &mut [Move]) {
         for at in moves {
-            let nth = self.position(at);
-            self.claims.borrow_mut().remove(nth);
+            if !self.is_gone(at) {
+                let nth = self.position(at);
+                self.claims.borrow_mut().remove(nth);
+            }
         }
     }
 }

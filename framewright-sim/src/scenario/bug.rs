@@ -24,6 +24,8 @@ pub enum Bug {
     WriteOutBeforeFlush,
     /// A page is copied to another frame while somebody may still store to the old one.
     CopyBeforeFlush,
+    /// Who unmaps a page that migration has claimed frees its frame, and so does the end of the claim.
+    FreedByBoth,
     /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
     /// cleared it has put off (Linux until 2017).
     SkippedFlush,
@@ -46,7 +48,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::FreeBeforeFlush,
         Self::EarlyMask,
         Self::ForgottenTarget,
@@ -54,6 +56,7 @@ impl Bug {
         Self::LazyStaysBehind,
         Self::WriteOutBeforeFlush,
         Self::CopyBeforeFlush,
+        Self::FreedByBoth,
         Self::SkippedFlush,
         Self::UnsettledWrite,
         Self::UnsettledTruncate,
@@ -75,6 +78,7 @@ impl Bug {
             Self::LazyStaysBehind => "lazy-stays-behind",
             Self::WriteOutBeforeFlush => "write-out-before-flush",
             Self::CopyBeforeFlush => "copy-before-flush",
+            Self::FreedByBoth => "freed-by-both",
             Self::SkippedFlush => "skipped-flush",
             Self::UnsettledWrite => "unsettled-write",
             Self::UnsettledTruncate => "unsettled-truncate",
@@ -97,6 +101,7 @@ impl Bug {
             Self::LazyStaysBehind => "a CPU that was lazy does not look at what changed meanwhile",
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
             Self::CopyBeforeFlush => "a page is copied while the old frame may still be stored to",
+            Self::FreedByBoth => "a claimed page that is unmapped is freed by both sides",
             Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
             Self::UnsettledWrite => "a page becomes writable while its old frame can be read",
             Self::UnsettledTruncate => "truncation returns while a parked page can be reached",
@@ -112,7 +117,8 @@ impl Bug {
     #[must_use]
     pub const fn symptoms(self) -> &'static [Symptom] {
         use Symptom::{
-            LostWrite, SharedSection, StaleAccess, TakenTwice, UnmappedAccess, WrongContents,
+            FreedTwice, LostWrite, SharedSection, StaleAccess, TakenTwice, UnmappedAccess,
+            WrongContents,
         };
         match self {
             Self::FreeBeforeFlush => &[StaleAccess],
@@ -121,6 +127,7 @@ impl Bug {
             }
             Self::WriteOutBeforeFlush => &[LostWrite, WrongContents],
             Self::CopyBeforeFlush => &[LostWrite, WrongContents],
+            Self::FreedByBoth => &[FreedTwice, TakenTwice],
             Self::SkippedFlush | Self::UnsettledTruncate => &[UnmappedAccess],
             Self::UnsettledReuse => &[UnmappedAccess, WrongContents],
             Self::UnsettledWrite => &[WrongContents],

@@ -1,9 +1,11 @@
-//! Migration: the library's compaction moves pages while programs store to them.
+//! Migration: the library's compaction moves pages while programs store to them, or unmap them.
+
+#![allow(unsafe_code)]
 
 use std::rc::Rc;
 
 use framewright::{
-    Config, Extent, FrameRange, Layout, Memory, MemoryRange, MigrateType, Pfn,
+    Config, Extent, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn,
     compact::{Compactor, Workspace},
     migrate::Move,
     tlb::{BatchSlot, Shootdown},
@@ -34,11 +36,31 @@ const ROOM: u64 = FRAMES - 8;
 /// CPUs 0 and 1 run threads, CPU 2 compacts the memory that they use, and then takes the range that
 /// their pages have moved to.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run_with(machine, bug, None).0
+    run_with(machine, bug, None, Threads::Store).0
+}
+
+/// The same, but CPU 1 unmaps its page, and its frame is free: on the lists of its CPU, or by the end of
+/// the claim that compaction has on it.
+pub(super) fn unmap(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    run_with(machine, bug, None, Threads::Unmap).0
+}
+
+/// What threads do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Threads {
+    /// Both store to their pages.
+    Store,
+    /// One of them unmaps its page.
+    Unmap,
 }
 
 /// The same, with something that goes wrong once; and how many questions were asked.
-fn run_with(machine: &Machine, bug: Option<Bug>, mishap: Option<(u32, Mishap)>) -> (Verdict, u32) {
+fn run_with(
+    machine: &Machine,
+    bug: Option<Bug>,
+    mishap: Option<(u32, Mishap)>,
+    threads: Threads,
+) -> (Verdict, u32) {
     let map = [MemoryRange::from(range(0, FRAMES))];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
@@ -46,14 +68,15 @@ fn run_with(machine: &Machine, bug: Option<Bug>, mishap: Option<(u32, Mishap)>) 
     let mmu = Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32));
     let process = Process::with_memory(&mmu, 0..PAGES);
     let mover = PageMover::new(machine, std::slice::from_ref(&process), 0..PAGES)
-        .copying_early(bug == Some(Bug::CopyBeforeFlush));
+        .copying_early(bug == Some(Bug::CopyBeforeFlush))
+        .freeing_claimed(bug == Some(Bug::FreedByBoth));
     let mover = Rc::new(match mishap {
         Some((nth, mishap)) => mover.with_mishap(nth, mishap),
         None => mover,
     });
     let platform = Simulated::new(machine, Settings::default()).with_frames(mover.clone());
     let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
-    let scene = Scene { memory: &memory, mmu: &mmu, process: &process, mover: &mover };
+    let scene = Scene { memory: &memory, mmu: &mmu, process: &process, mover: &mover, threads };
     (scene.play(machine), mover.asked())
 }
 
@@ -67,6 +90,7 @@ struct Scene<'s, 'm> {
     mmu: &'s Mmu,
     process: &'s Process,
     mover: &'s PageMover,
+    threads: Threads,
 }
 
 impl<'m> Scene<'_, 'm> {
@@ -82,6 +106,10 @@ impl<'m> Scene<'_, 'm> {
         let shooter = &Shooter::new(self.mmu, self.memory);
         let thread = |cpu: Cpu<'_>, page: u32| {
             shooter.run_on(cpu, self.process);
+            if page == 1 && self.threads == Threads::Unmap {
+                let _ = self.mover.touch(cpu, self.process, page, Store, &mut Nothing);
+                self.unmap(cpu, page);
+            }
             for (page, access) in
                 [(page, Store), (page, Store), (PAGES - 1 - page, Load), (page, Store)]
             {
@@ -107,6 +135,18 @@ impl<'m> Scene<'_, 'm> {
             Ok(()) => self.look_around(),
             Err(failure) => failed(self.mmu.oracle().expect("scenarios are checked"), failure),
         }
+    }
+
+    /// Unmaps a page; its frame goes to the lists of the CPU, unless somebody has claimed it.
+    fn unmap(&self, cpu: Cpu<'_>, page: u32) {
+        let mut token = self.memory.cpu(cpu.id()).expect("a CPU of its own");
+        self.mover.unmap_page(cpu, self.process, page, &mut |frame| {
+            // SAFETY: the frame is the process's, as a block of order 0, and nobody reaches it any more.
+            let freed = unsafe { token.free_raw(frame, Order::ZERO) };
+            if let Err(error) = freed {
+                cpu.fail(error.to_string());
+            }
+        });
     }
 
     fn compacting(
@@ -139,11 +179,19 @@ impl<'m> Scene<'_, 'm> {
         if let Err(violation) = self.memory.check() {
             return seen(Symptom::Books, &violation.to_string());
         }
-        let (used, expected) = (FRAMES - self.memory.free(), ROOM - TABLE + u64::from(PAGES));
+        let (used, expected) = (FRAMES - self.memory.free(), self.in_use());
         if used != expected {
             return seen(Symptom::Leaked, &format!("{used} frames in use instead of {expected}"));
         }
         Verdict::Clean
+    }
+}
+
+impl Scene<'_, '_> {
+    /// Frames that have to be in use in the end.
+    fn in_use(&self) -> u64 {
+        let unmapped = u64::from(self.threads == Threads::Unmap);
+        ROOM - TABLE + u64::from(PAGES) - unmapped
     }
 }
 
@@ -172,7 +220,7 @@ mod tests {
     fn pages_move_there_and_back() {
         let mut most = 0;
         for seed in 0..50 {
-            let (verdict, asked) = run_with(&machine(seed), None, None);
+            let (verdict, asked) = run_with(&machine(seed), None, None, Threads::Store);
             assert_eq!(verdict, Verdict::Clean, "seed {seed}");
             most = most.max(asked);
         }
@@ -182,11 +230,14 @@ mod tests {
 
     #[test]
     fn whatever_goes_wrong_at_whatever_step_nothing_is_lost_or_left_behind() {
-        for mishap in [Mishap::Busy, Mishap::Refused] {
-            for nth in 0..16 {
-                for seed in 0..20 {
-                    let (verdict, _) = run_with(&machine(seed), None, Some((nth, mishap)));
-                    assert_eq!(verdict, Verdict::Clean, "{mishap:?} at {nth}, seed {seed}");
+        for threads in [Threads::Store, Threads::Unmap] {
+            for mishap in [Mishap::Busy, Mishap::Refused] {
+                for nth in 0..16 {
+                    for seed in 0..20 {
+                        let mishap = Some((nth, mishap));
+                        let (verdict, _) = run_with(&machine(seed), None, mishap, threads);
+                        assert_eq!(verdict, Verdict::Clean, "{threads:?}, {mishap:?}, seed {seed}");
+                    }
                 }
             }
         }

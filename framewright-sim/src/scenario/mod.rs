@@ -73,7 +73,7 @@ pub struct Scenario {
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 19] = [
+pub static SCENARIOS: [Scenario; 20] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -118,6 +118,15 @@ pub static SCENARIOS: [Scenario; 19] = [
         affordable_bound: 1,
         force: &[],
         run: migrate::run,
+    },
+    Scenario {
+        name: "migrate-unmap",
+        about: "a thread unmaps a page while the library moves it",
+        cpus: 3,
+        bugs: &[Bug::FreedByBoth],
+        affordable_bound: 1,
+        force: &[],
+        run: migrate::unmap,
     },
     Scenario {
         name: "munmap-race",

@@ -5,7 +5,7 @@ use super::{Compactor, compactor::Site};
 use crate::{
     buddy::{Contents, WORDS},
     frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
-    migrate::{ClaimEnd, Claims, Effort, Targets},
+    migrate::{ClaimEnd, Claims, Effort, MigrateMode, Targets},
     platform::Platform,
     zone::{clip, pageblocks},
 };
@@ -67,7 +67,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 // What lies on the lists of CPUs, in the depot, or parked behind a flush looks
                 // allocated, and nobody claims it. While the stretch is withheld the depot takes in
                 // nothing more.
-                self.bring_home(site);
+                self.bring_home(site, how.effort.mode);
                 targets.drained();
                 drained = true;
                 job.result.left = used_in(site, start, end);
@@ -87,9 +87,15 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0 || memory.tlb().parked() > 0
     }
 
-    fn bring_home(&self, site: Site<'c, 'm, P>) {
-        let memory = self.memory;
-        self.flusher().unpark_all(&mut |frames| memory.free_frames_to_zones(self.cpu, frames));
+    /// Has it given back to the zone. Who does not wait interrupts no CPU for it, which would be
+    /// one flush of everybody for each pageblock that cannot be emptied.
+    fn bring_home(&self, site: Site<'c, 'm, P>, mode: MigrateMode) {
+        let (memory, flusher) = (self.memory, self.flusher());
+        let free = &mut |frames: &[Pfn]| memory.free_frames_to_zones(self.cpu, frames);
+        match mode {
+            MigrateMode::Async => flusher.unpark(free),
+            _ => flusher.unpark_all(free),
+        };
         memory.drain_every_cpu(site.id);
     }
 

@@ -2,9 +2,8 @@
 //! is kept for who asked.
 //!
 //! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
-//! of a zone are never spread again. The search looks at a bounded number of headers and goes on
-//! where the last one was cut short ([`quest`](super::quest)). What could not be emptied is marked,
-//! and passed over until nothing else is left.
+//! of a zone are never spread again. What is emptied next is found by a search through the headers
+//! ([`search`](super::search)).
 
 use super::{
     Caller, Compactor, Goal, Outcome,
@@ -12,16 +11,14 @@ use super::{
     daemon::is_good_enough,
     evacuate::{CutShort, Evacuation, contents, within},
     room::Room,
+    search::{Source, Tour, larger},
 };
 use crate::{
     alloc::MigrateType,
-    buddy::{Search, Searched, Sources, WORDS},
+    buddy::WORDS,
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
-
-/// Pieces of the search for one pageblock to empty on behalf of a request.
-const PIECES: u32 = 16;
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Compacts a zone by index.
@@ -37,6 +34,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if goal.is_exhaustive() {
             site.hints.skip.clear_all();
             site.hints.quest.begin_anew();
+            site.hints.runs.begin_anew();
         }
         site.trace_run(&goal, (first, end), None);
         let mut last = first;
@@ -55,13 +53,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) -> Outcome {
         let most = u64::from(self.memory.tuning().compact.frames);
         let (mut moved, mut lacked_room) = (0, false);
+        let mut tour = Tour::default();
         loop {
             let finished = self.finished(site, goal, moved >= most);
             site.trace_judged(goal, true, finished);
             if let Some(outcome) = finished {
                 return outcome;
             }
-            let source = match self.find_source(site, goal) {
+            let source = match self.find_source(site, goal, &mut tour) {
                 Source::Found(source) => source,
                 Source::Later => return Outcome::Contended,
                 Source::None => return Outcome::Complete,
@@ -74,7 +73,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Outcome::PartialSkipped if lacked_room => return Outcome::Complete,
                 Outcome::PartialSkipped => {
                     lacked_room = true;
-                    site.hints.quest.begin_anew();
+                    if larger(goal).is_none() {
+                        site.hints.quest.begin_anew();
+                    }
                 }
                 Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
@@ -83,6 +84,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                         return Outcome::Success;
                     }
                 }
+                // A mark is on a pageblock: it says nothing of a run that begins there.
+                _ if larger(goal).is_some() => {}
                 _ => _ = site.hints.skip.set(source),
             }
         }
@@ -102,72 +105,6 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let (zone, platform) = (site.at.zone, site.at.platform);
         goal.order
             .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
-    }
-
-    /// A pageblock, or the first of several, that is cheap to empty.
-    fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Source {
-        let quest = &site.hints.quest;
-        if let Some(kept) = self.kept_source(site, goal) {
-            return Source::Found(kept);
-        }
-        let mut progress = quest.progress();
-        let barren = progress.barren && !goal.is_exhaustive();
-        for piece in 0.. {
-            if goal.is_direct() && piece == PIECES {
-                return Source::Later;
-            }
-            let doubtful = progress.doubtful;
-            let headers = self.memory.tuning().compact.headers;
-            let mut found = Sources::default();
-            let seen = self.search(site, goal, progress.piece(headers), &mut found);
-            site.looked_at_headers(seen.headers);
-            let first = found.iter().next();
-            let in_vain = progress.advance(seen.resume, first.is_some());
-            quest.set_progress(progress);
-            if let Some(first) = first {
-                quest.keep(&found, doubtful);
-                return Source::Found(first);
-            }
-            if in_vain && quest.forgives() {
-                site.hints.skip.clear_all();
-            }
-            if in_vain || barren {
-                return Source::None;
-            }
-        }
-        Source::None
-    }
-
-    /// The best that an earlier search has seen and that is one to empty still.
-    fn kept_source(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Option<u32> {
-        let (zone, platform) = (site.at.zone, site.at.platform);
-        if goal.order.is_some_and(|order| order > Order::PAGEBLOCK) {
-            // Those are single pageblocks.
-            return None;
-        }
-        while let Some((index, doubtful)) = site.hints.quest.take() {
-            site.looked_at_headers(1);
-            let pages = zone.with(platform, |buddy| buddy.pages_of_source(index, doubtful));
-            if pages.is_some() && !site.hints.skip.is_set(index) {
-                return Some(index);
-            }
-        }
-        None
-    }
-
-    fn search(
-        &self,
-        site: Site<'c, 'm, P>,
-        goal: &Goal,
-        search: Search,
-        found: &mut Sources,
-    ) -> Searched {
-        let passes = |index| !site.hints.skip.is_set(index);
-        let larger = goal.order.filter(|&order| order > Order::PAGEBLOCK);
-        site.at.zone.with(site.at.platform, |buddy| match larger {
-            None => buddy.find_sources(search, passes, found),
-            Some(order) => buddy.find_source_runs(order, search, passes, found),
-        })
     }
 
     /// Empties what a block of the goal's order takes.
@@ -244,16 +181,6 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             site.at.free_to_zone(start, order);
         }
     }
-}
-
-/// What a search came to.
-enum Source {
-    /// A pageblock to empty.
-    Found(u32),
-    /// There is more to look at, some other time.
-    Later,
-    /// There is nothing.
-    None,
 }
 
 /// What came of a pageblock that was to be emptied.

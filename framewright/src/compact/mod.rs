@@ -42,7 +42,7 @@
 //! | `room` | frames to move to, and frames that were left |
 //! | `evacuate` | moves what is in a stretch of a zone elsewhere |
 //! | `index` | by index |
-//! | `quest` | how far its search has come |
+//! | `search`, `quest` | what it empties next, and how far it has come with looking |
 //! | `scan` | by two scanners |
 //! | `state`, `deferral`, `skip` | what a zone remembers |
 //! | `trace`, `view` | what is told of it, and what people see |
@@ -58,6 +58,7 @@ mod quest;
 mod ranges;
 mod room;
 mod scan;
+mod search;
 
 mod skip;
 mod state;
@@ -128,6 +129,11 @@ impl Goal {
     /// Whether everything is to be looked at, whatever came of it lately.
     fn is_exhaustive(&self) -> bool {
         matches!(self.caller, Caller::Request { thorough: true } | Caller::Node)
+    }
+
+    /// Whether little is to be looked at where nothing was found lately.
+    fn is_in_haste(&self) -> bool {
+        self.is_direct() && !self.is_exhaustive()
     }
 
     /// Whether hints to skip pageblocks do not count, and the run is over the whole zone.

@@ -4,8 +4,9 @@
 //! The search goes round and round: along the lists for pageblocks that certainly can be emptied,
 //! then once more for doubtful ones, and from the beginning again. Each call goes on where the last
 //! one stopped, and takes first what that one has seen and not used. After a whole round in which
-//! nothing was found, memory holds nothing to empty as far as anybody knows: from then on a call looks
-//! at one piece only, until something is found.
+//! nothing was found, memory holds nothing to empty as far as anybody knows: from then on a request
+//! looks at one piece only, by turns where the search goes on and at the heads of the lists, where
+//! new empty ones come, until something is found. Who has time goes all the way round.
 //!
 //! What could not be emptied is marked and passed over. After a round in vain the marks are taken
 //! away, but each time in a row that nothing comes of it, twice as many rounds later.
@@ -14,7 +15,7 @@ use super::deferral::Deferral;
 use crate::{
     buddy::{Search, Sources},
     frame::Order,
-    sync::{AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 /// No pageblock.
@@ -30,6 +31,8 @@ pub(super) struct Quest {
     kept: [AtomicU32; Sources::MOST],
     /// How often marks stay where they are after a round in vain.
     marks: Deferral,
+    /// Where nothing was found, the heads of the lists are looked at next.
+    heads_turn: AtomicBool,
 }
 
 /// How far the search has come.
@@ -46,7 +49,9 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    const START: Self = Self { resume: None, doubtful: false, fruitful: false, barren: false };
+    /// At the beginning of the lists.
+    pub(super) const START: Self =
+        Self { resume: None, doubtful: false, fruitful: false, barren: false };
 
     fn to_bits(self) -> u64 {
         let flags = [self.doubtful, self.fruitful, self.barren];
@@ -63,6 +68,11 @@ impl Progress {
     /// The next piece, of so many headers.
     pub(super) fn piece(&self, headers: u32) -> Search {
         Search { headers, resume: self.resume, doubtful: self.doubtful }
+    }
+
+    /// The same after something was found elsewhere than where the search goes on.
+    pub(super) fn found(self) -> Self {
+        Self { fruitful: true, barren: false, ..self }
     }
 
     /// A piece has ended at `resume`, and has found something or not. Whether with it a round ended
@@ -90,6 +100,7 @@ impl Quest {
             at: AtomicU64::new(Progress::START.to_bits()),
             kept: core::array::from_fn(|_| AtomicU32::new(NONE)),
             marks: Deferral::new(),
+            heads_turn: AtomicBool::new(true),
         }
     }
 
@@ -121,6 +132,13 @@ impl Quest {
         let full = |word: &&AtomicU32| word.load(Ordering::Relaxed) != NONE;
         let taken = self.kept.iter().find(full)?.swap(NONE, Ordering::Relaxed);
         (taken != NONE).then_some((taken & !DOUBTFUL, taken & DOUBTFUL != 0))
+    }
+
+    /// Whether it is the turn of the heads of the lists; then it is not the next time.
+    pub(super) fn is_heads_turn(&self) -> bool {
+        let turn = self.heads_turn.load(Ordering::Relaxed);
+        self.heads_turn.store(!turn, Ordering::Relaxed);
+        turn
     }
 
     /// After a round in vain: whether marks are to be taken away.

@@ -16,6 +16,8 @@ pub(crate) struct ZoneCompaction<'m> {
     pub(super) flush_hints: AtomicBool,
     /// How far the index has come in its search.
     pub(super) quest: Quest,
+    /// The same on the way to runs of pageblocks.
+    pub(super) runs: Quest,
     pub(crate) counters: CompactCounters,
 }
 
@@ -40,6 +42,7 @@ impl<'m> ZoneCompaction<'m> {
             positions: Positions::new(frames),
             flush_hints: AtomicBool::new(false),
             quest: Quest::new(),
+            runs: Quest::new(),
             counters: CompactCounters::new(),
         }
     }

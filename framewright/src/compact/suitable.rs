@@ -3,10 +3,8 @@
 
 use super::{Goal, Outcome, compactor::Site};
 use crate::{
-    buddy::fragmentation_index,
-    frame::Order,
     platform::Platform,
-    tuning::{CompactMethod, Tuning},
+    tuning::Tuning,
     zone::{Access, Watermark, ZoneKind},
 };
 
@@ -45,17 +43,8 @@ fn judge<P: Platform>(
     if !zone.could_compact(order, Access::above(mark, highest), 0) {
         return Some(Outcome::Skipped);
     }
-    // The index needs no such guess: it finds nothing to empty where nothing is scattered.
-    let guesses = tuning.compact.method == CompactMethod::Scan && costly;
-    if guesses && is_short(site, order, tuning.compact.extfrag_threshold) {
+    if costly && zone.is_short(site.at.platform, order, &tuning.compact) {
         return Some(Outcome::Skipped);
     }
     None
-}
-
-/// Whether a request for `order` would fail for want of memory rather than of large blocks.
-fn is_short<P: Platform>(site: Site<'_, '_, P>, order: Order, threshold: u32) -> bool {
-    let blocks = site.at.zone.with(site.at.platform, |buddy| buddy.counts()).by_order();
-    let index = fragmentation_index(&blocks, usize::from(order.get()));
-    (0..=i64::from(threshold)).contains(&index)
 }

@@ -12,6 +12,7 @@ use crate::{
     frame::{Order, Pfn},
     platform::Platform,
     sync::{AtomicU8, AtomicU32},
+    zone::{Slots, Zone, ZoneId},
 };
 
 /// Which planes a memory has.
@@ -47,8 +48,35 @@ impl<P: Platform> Memory<'_, P> {
         self.planes.owners.get(self.frame_index(pfn)?)
     }
 
+    #[inline(always)]
     fn frame_index(&self, pfn: Pfn) -> Option<usize> {
+        self.find_slot(pfn).map(|(_, slot)| slot as usize)
+    }
+}
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// The zone of a frame, and its entry in all planes; `None` if the memory has no such frame. This is
+    /// asked for every page: a look at one pageblock answers it nearly always. The last zone has most of
+    /// the memory of a machine with one node.
+    #[inline(always)]
+    pub(crate) fn find_slot(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
+        let last = self.zones.last()?;
+        match last.slots().of(pfn) {
+            Some(slot) => Some((last, slot)),
+            None => self.find_slot_elsewhere(pfn),
+        }
+    }
+
+    #[inline(never)]
+    fn find_slot_elsewhere(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
         let (zone, frame) = self.find(pfn, Order::ZERO)?;
-        Some(self.zones[zone.index()].planes_at() + frame as usize)
+        let zone = &self.zones[zone.index()];
+        Some((zone, zone.planes_at() as u32 + frame))
+    }
+
+    /// What finds frames of a zone in the planes.
+    #[inline(always)]
+    pub(crate) fn slots_of(&self, zone: ZoneId) -> Slots<'m> {
+        self.zones[zone.index()].slots()
     }
 }

@@ -145,6 +145,8 @@ impl<P: Platform> Job<'_, '_, '_, P> {
             if ready == 0 {
                 break;
             }
+            // Once for all of them, as far as it goes: what finds no room is flushed at once.
+            batch.reserve(ready as u64);
             mover.unmap(&mut unmapped.moves[..ready], &self.effort, locking, &mut batch);
             take_refusals(&mut unmapped.moves[..ready], self.targets);
         }

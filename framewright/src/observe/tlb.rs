@@ -39,8 +39,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct TlbStats {
             $($(#[$doc])* pub $name: u64,)*
-            /// Most frames that were unmapped and not flushed at once: parked, and in the batches of
-            /// all CPUs. Of the whole memory.
+            /// Most frames that were unmapped and not flushed at once: parked, and those that the batches
+            /// of all CPUs had or were about to unmap. Of the whole memory.
             pub unflushed_frames_max: u64,
         }
 

@@ -7,6 +7,7 @@ use super::kept::Kept;
 use crate::{
     platform::{CpuId, Platform, Section},
     sync::SpinLock,
+    zone::ZoneId,
 };
 
 /// What is to be done with a page.
@@ -29,6 +30,8 @@ pub(super) const CAPACITY: usize = 255;
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) slot: u32,
+    /// The page's zone, which is known when it is put here.
+    pub(super) zone: ZoneId,
     pub(super) to: Move,
 }
 
@@ -39,21 +42,35 @@ pub(super) struct Batch {
     len: u8,
 }
 
+/// What became of a move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pushed {
+    /// It waits.
+    Waits,
+    /// It is the last that waits: all have to be taken out.
+    Due,
+    /// It found no room: all have to be taken out before it comes again.
+    NoRoom,
+}
+
 impl Batch {
     fn new() -> Self {
-        Self { entries: [Entry { slot: 0, to: Move::Add }; CAPACITY], len: 0 }
+        let none = Entry { slot: 0, zone: ZoneId::default(), to: Move::Add };
+        Self { entries: [none; CAPACITY], len: 0 }
     }
 
-    /// Adds a move; says whether there are `limit` of them now, or no room is left: then all have to be
-    /// taken out.
-    pub(super) fn push(&mut self, entry: Entry, limit: usize) -> bool {
-        self.entries[usize::from(self.len)] = entry;
+    /// Adds a move; `limit` of them are enough.
+    #[inline(always)]
+    fn push(&mut self, entry: Entry, limit: usize) -> Pushed {
+        let at = usize::from(self.len);
+        let Some(place) = self.entries.get_mut(at) else { return Pushed::NoRoom };
+        *place = entry;
         self.len += 1;
-        usize::from(self.len) >= limit.min(CAPACITY)
+        if at + 1 < limit { Pushed::Waits } else { Pushed::Due }
     }
 
     /// Takes all out.
-    pub(super) fn take(&mut self) -> Self {
+    fn take(&mut self) -> Self {
         let all = *self;
         self.len = 0;
         all
@@ -81,16 +98,10 @@ impl<P: Platform> CpuBatch<P> {
         ))
     }
 
-    /// Adds a move; if there are `limit` of them now, or no room is left, all are taken out.
-    pub(super) fn push(&self, platform: &P, entry: Entry, limit: usize) -> Option<Batch> {
-        // Written to when they are taken out and not before: two kilobytes for each page are many.
-        let mut full = None;
-        self.0.with(platform, |waiting| {
-            if waiting.moves.push(entry, limit) {
-                full = Some(waiting.moves.take());
-            }
-        });
-        full
+    /// Adds a move; `limit` of them are enough.
+    #[inline(always)]
+    pub(super) fn push(&self, platform: &P, entry: Entry, limit: usize) -> Pushed {
+        self.0.with(platform, |waiting| waiting.moves.push(entry, limit))
     }
 
     /// Takes all out.

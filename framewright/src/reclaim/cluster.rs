@@ -17,12 +17,22 @@ use super::{
     kind::{LruList, PageKind},
     lists::End,
     node::Held,
+    page::Page,
     scan::{CLUSTER_MAX, Scan},
-    state::Page,
 };
 
 /// Pages of a cluster, a bit each.
 pub(super) type Pages = u64;
+
+/// How many these are.
+pub(super) fn count(pages: Pages) -> usize {
+    pages.count_ones() as usize
+}
+
+/// The first `count` of some pages.
+pub(super) fn part(pages: Pages, count: usize) -> Pages {
+    bits(pages).take(count).fold(0, |part, at| part | 1 << at)
+}
 
 /// Pages that were isolated together. All are of one node and came from one list.
 pub(super) struct Cluster {

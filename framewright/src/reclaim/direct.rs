@@ -99,7 +99,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         reclaimed
     }
 
-    /// All nodes that help, at one priority after the other.
+    /// All nodes that help, at one priority after the other. While a sweep finds what it aims at,
+    /// looking deeper would only find what is dear: the next one goes on at the same priority.
     fn deepen(
         &self,
         need: &Need,
@@ -124,8 +125,15 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         };
         let mut progress = Progress::default();
         loop {
+            let before = progress.reclaimed;
             self.sweep_nodes(need, &mut scan, &mut progress, retire);
-            if self.is_enough(need, frames, progress.reclaimed) || scan.priority == 0 {
+            if self.is_enough(need, frames, progress.reclaimed) {
+                break;
+            }
+            if progress.reclaimed - before >= scan.target {
+                continue;
+            }
+            if scan.priority == 0 {
                 break;
             }
             if scan.priority == 1 && progress.reclaimed == 0 {
@@ -145,13 +153,17 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         reclaimed >= forming_room(need) || self.compaction_is_ready(need, frames)
     }
 
-    /// Whether compaction has all the room that it takes to form the block for the request.
+    /// Whether compaction has all the room that it takes to form the block for the request, and would
+    /// begin.
     fn compaction_is_ready(&self, need: &Need, frames: u64) -> bool {
         let order = need.request.order();
         let access = Access::above(Watermark::High, need.request.highest());
+        let compaction = &self.memory.tuning().compact;
         leaves_forming(need, frames)
-            && (self.memory.candidates(need.cpu, need.request))
-                .any(|(_, at)| at.zone.could_compact(order, access, 0))
+            && (self.memory.candidates(need.cpu, need.request)).any(|(_, at)| {
+                at.zone.could_compact(order, access, 0)
+                    && !at.zone.is_short(at.platform, order, compaction)
+            })
     }
 
     /// Each node that has a zone which helps, once, nearest first. To begin with only the nearest:
@@ -165,7 +177,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         retire: &mut Retire<'_, '_, '_, 'm, P>,
     ) {
         let mut done = NodeMask::NONE;
-        let alone = scan.priority == scan.first;
+        let (alone, before) = (scan.priority == scan.first, progress.reclaimed);
         let access = Access::above(Watermark::High, scan.highest);
         for (_, at) in self.memory.candidates(need.cpu, need.request) {
             let node = at.zone.node();
@@ -177,7 +189,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             done = done.with(node);
             scan.node = node;
             self.sweep(scan, progress, retire);
-            if alone || progress.reclaimed >= scan.target {
+            let reclaimed = progress.reclaimed;
+            let is_enough = || self.is_enough(need, scan.target, reclaimed);
+            if alone || reclaimed - before >= scan.target || is_enough() {
                 return;
             }
         }

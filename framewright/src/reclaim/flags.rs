@@ -34,17 +34,17 @@ const PLACE: u8 = 3;
 pub(crate) struct Flags(AtomicU8);
 
 impl Flags {
-    /// It belongs on an active list.
-    pub(super) const ACTIVE: u8 = 1 << 2;
+    /// It is locked into memory. Such a page is never active; so together the two mean something
+    /// else, see [`Flags::condemn`].
+    pub(super) const UNEVICTABLE: u8 = 1 << 2;
     /// It was used once since it became inactive.
     pub(super) const REFERENCED: u8 = 1 << 3;
     /// It has been active: it belongs to what is worked with.
     pub(super) const WORKINGSET: u8 = 1 << 4;
     /// It is to be reclaimed as soon as it has been written.
     pub(super) const RECLAIM: u8 = 1 << 5;
-    /// It is locked into memory. Such a page is never active; so together the two mean something
-    /// else, see [`Flags::condemn`].
-    pub(super) const UNEVICTABLE: u8 = 1 << 6;
+    /// It belongs on an active list. This and the next are the number of that list.
+    pub(super) const ACTIVE: u8 = 1 << 6;
     /// There is a file behind it.
     pub(super) const FILE: u8 = 1 << 7;
 
@@ -54,17 +54,14 @@ impl Flags {
         Self(AtomicU8::new(0))
     }
 
-    fn get(&self) -> u8 {
-        self.0.load(Ordering::Acquire)
+    /// What they are now.
+    #[inline(always)]
+    pub(super) fn get(&self) -> Snapshot {
+        Snapshot(self.0.load(Ordering::Acquire))
     }
 
     pub(super) fn place(&self) -> Place {
-        match self.get() & PLACE {
-            0 => Place::Off,
-            1 => Place::Pending,
-            2 => Place::Listed,
-            _ => Place::Isolated,
-        }
+        self.get().place()
     }
 
     /// Moves the page if it is at `from`; of several who try, one succeeds.
@@ -72,13 +69,42 @@ impl Flags {
         self.update(|flags| (flags & PLACE == from as u8).then_some(flags & !PLACE | to as u8))
     }
 
+    #[inline(always)]
     fn update(&self, change: impl FnMut(u8) -> Option<u8>) -> bool {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
     /// Begins the life of a page that is unknown; `false` if it is known.
+    #[inline(always)]
     pub(super) fn begin(&self, flags: u8) -> bool {
         self.update(|old| (old & PLACE == Place::Off as u8).then_some(flags | Place::Pending as u8))
+    }
+
+    /// Ends the waiting of a page: it is on a list from now on. For who holds the LRU lock of its node, and
+    /// has seen it wait: nobody else ends that.
+    #[inline(always)]
+    pub(super) fn become_listed(&self) {
+        self.0.fetch_xor(Place::Pending as u8 ^ Place::Listed as u8, Ordering::AcqRel);
+    }
+
+    /// [`Flags::become_listed`], if the page waits for the same list as another, of which this was seen.
+    #[inline(always)]
+    pub(super) fn become_listed_like(&self, other: Snapshot) -> bool {
+        let is_like = self.get().is_like(other);
+        if is_like {
+            self.become_listed();
+        }
+        is_like
+    }
+
+    /// [`Flags::forget`], if the page is on the same list as another, of which this was seen.
+    #[inline(always)]
+    pub(super) fn forget_like(&self, other: Snapshot) -> bool {
+        let is_like = self.get().is_like(other);
+        if is_like {
+            self.forget();
+        }
+        is_like
     }
 
     /// Says of an isolated page that it has no owner any more: who has isolated it is to free it.
@@ -131,12 +157,13 @@ impl Flags {
     }
 
     /// Forgets the page. For who has claimed it and frees it.
+    #[inline(always)]
     pub(super) fn forget(&self) {
         self.0.store(0, Ordering::Release);
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {
-        self.get() & flag != 0
+        self.get().has(flag)
     }
 
     /// Sets hints.
@@ -156,14 +183,41 @@ impl Flags {
 
     /// The list it belongs on.
     pub(super) fn list(&self) -> LruList {
-        let flags = self.get();
-        let kind = if flags & Self::FILE != 0 { PageKind::File } else { PageKind::Anon };
-        if flags & Self::UNEVICTABLE != 0 {
-            LruList::Unevictable
-        } else if flags & Self::ACTIVE != 0 {
-            kind.active()
-        } else {
-            kind.inactive()
+        self.get().list()
+    }
+}
+
+/// Flags as they were when somebody looked.
+#[derive(Clone, Copy)]
+pub(super) struct Snapshot(u8);
+
+impl Snapshot {
+    #[inline(always)]
+    pub(super) fn place(self) -> Place {
+        match self.0 & PLACE {
+            0 => Place::Off,
+            1 => Place::Pending,
+            2 => Place::Listed,
+            _ => Place::Isolated,
         }
+    }
+
+    fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+
+    /// Whether both are of pages at the same place that belong on the same list.
+    #[inline(always)]
+    fn is_like(self, other: Self) -> bool {
+        (self.0 ^ other.0) & (PLACE | Flags::UNEVICTABLE | Flags::ACTIVE | Flags::FILE) == 0
+    }
+
+    /// The list that the page belongs on.
+    #[inline(always)]
+    pub(super) fn list(self) -> LruList {
+        if self.0 & Flags::UNEVICTABLE != 0 {
+            return LruList::Unevictable;
+        }
+        LruList::EVICTABLE[usize::from(self.0 >> 6)]
     }
 }

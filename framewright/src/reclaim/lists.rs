@@ -119,20 +119,49 @@ impl<'m> Lists<'m> {
         ends.length += 1;
     }
 
-    /// Takes a page off the list that it is on.
-    pub(super) fn remove(&mut self, list: LruList, slot: u32) {
-        let ends = &mut self.ends[list as usize];
-        let link = &self.links[slot as usize];
-        let (newer, older) = (link.newer(), link.older());
-        match self.links.get(newer as usize) {
-            Some(newer) => newer.older.store(older, Ordering::Relaxed),
-            None => ends.head = older,
+    /// Adds pages that are on no list at the head, one after the other. How many. Inlined with what says
+    /// which, as it is most of what is done for new pages.
+    #[inline(always)]
+    pub(super) fn insert_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
+        let (links, ends) = (self.links, &mut self.ends[list as usize]);
+        let (mut head, mut count) = (ends.head, 0);
+        for slot in slots {
+            links[slot as usize].older.store(head, Ordering::Relaxed);
+            match links.get(head as usize) {
+                Some(older) => older.newer.store(slot, Ordering::Relaxed),
+                None => ends.tail = slot,
+            }
+            head = slot;
+            count += 1;
         }
-        match self.links.get(older as usize) {
-            Some(older) => older.newer.store(newer, Ordering::Relaxed),
-            None => ends.tail = newer,
+        if let Some(newest) = links.get(head as usize) {
+            newest.newer.store(NONE, Ordering::Relaxed);
         }
-        ends.length -= 1;
+        ends.head = head;
+        ends.length += count as u32;
+        count
+    }
+
+    /// Takes pages off the list that they are on. How many. Inlined, as [`Lists::insert_all`].
+    #[inline(always)]
+    pub(super) fn remove_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
+        let (links, ends) = (self.links, &mut self.ends[list as usize]);
+        let mut count = 0;
+        for slot in slots {
+            let link = &links[slot as usize];
+            let (newer, older) = (link.newer(), link.older());
+            match links.get(newer as usize) {
+                Some(newer) => newer.older.store(older, Ordering::Relaxed),
+                None => ends.head = older,
+            }
+            match links.get(older as usize) {
+                Some(older) => older.newer.store(newer, Ordering::Relaxed),
+                None => ends.tail = newer,
+            }
+            count += 1;
+        }
+        ends.length -= count as u32;
+        count
     }
 
     /// The pages of a list, those that are taken first first. At most as many as it is long:
@@ -177,8 +206,19 @@ mod tests {
                 oracle[place].drain(..count);
                 lists.cut(list, count as u32, oracle[place].front().copied());
             } else if let Some(place) = place {
-                lists.remove(LruList::ALL[place], slot);
-                oracle[place].retain(|&other| other != slot);
+                // And its neighbour there, as pages of a program are.
+                let with =
+                    |&other: &u32| other == slot || random >> 59 & 1 == 0 && other == slot + 1;
+                let some = || (slot..slot + 2).filter(with).filter(|at| oracle[place].contains(at));
+                let count = some().count();
+                assert_eq!(lists.remove_all(LruList::ALL[place], some()), count);
+                oracle[place].retain(|other| !with(other));
+            } else if random >> 58 & 1 == 0 {
+                let place = (random >> 50) as usize % LruList::COUNT;
+                let is_new = |slot: &u32| !oracle.iter().any(|list| list.contains(slot));
+                let some: Vec<u32> = (slot..64.min(slot + 3)).filter(is_new).collect();
+                assert_eq!(lists.insert_all(LruList::ALL[place], some.iter().copied()), some.len());
+                oracle[place].extend(some);
             } else {
                 let place = (random >> 50) as usize % LruList::COUNT;
                 let at = if random >> 20 & 1 == 0 { End::Head } else { End::Tail };

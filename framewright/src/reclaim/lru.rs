@@ -3,18 +3,18 @@
 use crate::{
     frame::Pfn,
     memory::Memory,
-    observe::NodeStat,
     platform::{CpuId, Platform},
 };
 
 use super::{
     PageKind, Refault,
-    batch::{Batch, Entry, Move},
-    flags::{Flags, Place},
+    batch::{Entry, Move},
+    flags::{Flags, Place, Snapshot},
     kind::LruList,
     lists::End,
-    node::Held,
-    state::{LruState, Page},
+    node::{Held, ZoneShare},
+    page::Page,
+    state::LruState,
 };
 
 /// The pages of a memory that can be reclaimed, by when they were used.
@@ -57,24 +57,26 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// once the batch of the CPU is full. `false` if the memory has no such frame or CPU, or the
     /// page is known already.
     pub fn add(&self, cpu: CpuId, pfn: Pfn, kind: PageKind) -> bool {
-        self.add_as(cpu, pfn, kind, Refault::default())
+        self.add_with(cpu, pfn, kind_flags(kind))
     }
 
     /// As [`Lru::add`], of a page that comes again: see [`Lru::refault`].
     pub fn add_as(&self, cpu: CpuId, pfn: Pfn, kind: PageKind, refault: Refault) -> bool {
-        let Some(page) = self.state.page(self.memory, pfn) else { return false };
-        if cpu.index() >= self.state.batches.len() {
-            return false;
+        let mut flags = kind_flags(kind);
+        flags |= if refault.activate { Flags::ACTIVE } else { 0 };
+        flags |= if refault.restored { Flags::WORKINGSET } else { 0 };
+        self.add_with(cpu, pfn, flags)
+    }
+
+    /// Adds a page with these flags.
+    fn add_with(&self, cpu: CpuId, pfn: Pfn, flags: u8) -> bool {
+        let Some((zone, slot)) = self.memory.find_slot(pfn) else { return false };
+        let Some(batch) = self.batch_of(cpu) else { return false };
+        let is_new = self.state.flags_at(slot).begin(flags);
+        if is_new {
+            self.push(batch, Entry { slot, zone: zone.id(), to: Move::Add });
         }
-        let mut flags = 0;
-        for (flag, set) in [
-            (Flags::FILE, kind == PageKind::File),
-            (Flags::ACTIVE, refault.activate),
-            (Flags::WORKINGSET, refault.restored),
-        ] {
-            flags |= if set { flag } else { 0 };
-        }
-        page.flags.begin(flags) && self.push(cpu, page.slot, Move::Add)
+        is_new
     }
 
     /// Takes a page off the lists, before its frame is freed or used otherwise. `false` if it is
@@ -121,27 +123,69 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// As for [`Lru::abandon`], of every page.
     #[allow(unsafe_code)]
     pub unsafe fn abandon_many(&self, frames: &[Pfn], who: &mut [Abandoned]) {
+        let count = frames.len().min(who.len());
+        let (mut frames, mut who) = (&frames[..count], &mut who[..count]);
+        while let Some(&first) = frames.first() {
+            let done = match self.state.page(self.memory, first) {
+                Some(page) => self.abandon_near(&page, frames, who),
+                None => {
+                    who[0] = Abandoned::Yours;
+                    1
+                }
+            };
+            (frames, who) = (&frames[done..], &mut who[done..]);
+        }
+    }
+
+    /// Abandons a page, which is in the first of some frames, and those after it on the same node, with
+    /// one hold of its LRU lock. Returns how many.
+    fn abandon_near(
+        &self,
+        first: &Page<'a, 'm, P>,
+        frames: &[Pfn],
+        who: &mut [Abandoned],
+    ) -> usize {
         /// Pages of one hold: interrupts are masked meanwhile.
         const HOLD: usize = 32;
-        let mut left = frames.iter().zip(who).peekable();
-        while let Some(pfn) = left.peek().map(|(pfn, _)| **pfn) {
-            let Some(first) = self.state.page(self.memory, pfn) else {
-                left.next().into_iter().for_each(|(_, who)| *who = Abandoned::Yours);
-                continue;
-            };
-            let node = first.node;
-            node.with_lists(self.platform(), |lists| {
-                for _ in 0..HOLD {
-                    let page = left.peek().and_then(|(pfn, _)| self.state.page(self.memory, **pfn));
-                    match page.filter(|page| core::ptr::eq(page.node, node)) {
-                        Some(page) => {
-                            left.next().into_iter().for_each(|(_, who)| *who = page.abandon(lists));
-                        }
-                        None => break,
-                    }
+        let frames = &frames[..frames.len().min(HOLD)];
+        let node = first.node;
+        node.with_lists(self.platform(), |lists| {
+            let (mut page, mut done) = (*first, 0);
+            loop {
+                let now = page.flags.get();
+                who[done] = page.abandon(lists);
+                done += 1;
+                if now.place() == Place::Listed {
+                    let (frames, who) = (&frames[done..], &mut who[done..]);
+                    done += self.abandon_like(now, page.zone, frames, who, lists);
                 }
-            });
-        }
+                let next = frames.get(done).and_then(|&pfn| self.state.page(self.memory, pfn));
+                match next.filter(|next| core::ptr::eq(next.node, node)) {
+                    Some(next) => page = next,
+                    None => return done,
+                }
+            }
+        })
+    }
+
+    /// Abandons pages as long as they are of one zone, and on the same list as another, of which `now` was
+    /// seen. Returns how many. Under the LRU lock of its node.
+    #[inline(always)]
+    fn abandon_like(
+        &self,
+        now: Snapshot,
+        zone: &ZoneShare,
+        frames: &[Pfn],
+        who: &mut [Abandoned],
+        lists: &mut Held<'_, 'm, P>,
+    ) -> usize {
+        let (slots, flags) = (self.memory.slots_of(zone.id), self.state.flags);
+        let of_zone = frames.iter().map_while(|&pfn| slots.of(pfn));
+        let alike = of_zone.take_while(|&slot| flags[slot as usize].forget_like(now));
+        let abandoned = lists.remove_all(now.list(), alike);
+        zone.count(now.list(), -(abandoned as i32));
+        who[..abandoned].fill(Abandoned::Yours);
+        abandoned
     }
 
     /// Takes a page off its list for a while, to do something with it that reclaim would be in the
@@ -181,7 +225,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         if page.flags.has(Flags::ACTIVE) || !page.flags.has(Flags::REFERENCED) {
             page.flags.set(Flags::REFERENCED);
         } else {
-            self.push(cpu, page.slot, Move::Activate);
+            self.push_page(cpu, pfn, Move::Activate);
         }
     }
 
@@ -212,8 +256,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
 
     /// Brings what waits in the batch of a CPU to the lists.
     pub fn drain(&self, cpu: CpuId) {
-        if let Some(batch) = self.state.batches.get(cpu.index()) {
-            self.apply(&batch.take(self.platform()));
+        if let Some(batch) = self.batch_of(cpu) {
+            self.empty(batch);
         }
     }
 
@@ -227,123 +271,14 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     fn push_page(&self, cpu: CpuId, pfn: Pfn, to: Move) {
-        if let Some(page) = self.state.page(self.memory, pfn) {
-            self.push(cpu, page.slot, to);
+        let Some(page) = self.state.page(self.memory, pfn) else { return };
+        if let Some(batch) = self.batch_of(cpu) {
+            self.push(batch, Entry { slot: page.slot, zone: page.zone.id, to });
         }
-    }
-
-    /// Puts a move into the batch of a CPU. `false` if there is no such CPU.
-    fn push(&self, cpu: CpuId, slot: u32, to: Move) -> bool {
-        let Some(batch) = self.state.batches.get(cpu.index()) else { return false };
-        let limit = self.memory.tuning().reclaim.add_batch as usize;
-        if let Some(full) = batch.push(self.platform(), Entry { slot, to }, limit) {
-            self.apply(&full);
-        }
-        true
-    }
-
-    /// Has the pages of a frame reclaimed next, now that it has been written.
-    pub(super) fn rotate(&self, page: &Page<'_, 'm, P>) {
-        let entry = Entry { slot: page.slot, to: Move::Rotate };
-        page.node.with_lists(self.platform(), |lists| self.apply_one(lists, entry));
-    }
-
-    /// Carries out moves, with one hold of the LRU lock of every node concerned.
-    fn apply(&self, batch: &Batch) {
-        let node_of = |entry: &Entry| self.state.zone_at(entry.slot).node;
-        let mut left = batch.entries().iter().fold(0u64, |nodes, e| nodes | 1 << node_of(e).get());
-        let all_of_one = left.is_power_of_two();
-        while left != 0 {
-            let number = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let node = &self.state.nodes[number];
-            let is_here = |e: &&Entry| all_of_one || node_of(e).index() == number;
-            let here = || batch.entries().iter().filter(is_here);
-            node.bring(self.platform(), here().map(|entry| entry.slot));
-            node.with_lists(self.platform(), |lists| {
-                here().for_each(|&entry| self.apply_one(lists, entry));
-            });
-        }
-    }
-
-    /// Under the LRU lock of the page's node.
-    fn apply_one(&self, lists: &mut Held<'_, 'm, P>, Entry { slot, to }: Entry) {
-        let page = self.state.page_at(slot);
-        match page.flags.place() {
-            Place::Listed if to != Move::Add => page.unlink(lists),
-            Place::Pending => _ = page.flags.shift(Place::Pending, Place::Listed),
-            // A stale entry, or somebody else has the page.
-            _ => return,
-        }
-        let evictable_inactive =
-            matches!(page.flags.list(), LruList::InactiveAnon | LruList::InactiveFile);
-        let end = match to {
-            Move::Activate if page.flags.activate() => {
-                page.node.count(NodeStat::Pgactivate, 1);
-                page.node.advance_clock(1);
-                End::Head
-            }
-            Move::Deactivate if page.flags.deactivate() => {
-                page.node.count(NodeStat::Pgdeactivate, 1);
-                End::Head
-            }
-            Move::Rotate if evictable_inactive => {
-                page.node.count(NodeStat::Pgrotated, 1);
-                End::Tail
-            }
-            _ => End::Head,
-        };
-        page.link(lists, end);
     }
 }
 
-impl<P: Platform> Page<'_, '_, P> {
-    /// Puts the page on the list that its flags say. Under the LRU lock of its node.
-    pub(super) fn link(&self, lists: &mut Held<'_, '_, P>, end: End) {
-        let list = self.flags.list();
-        lists.insert(list, self.slot, end);
-        self.zone.count(list, 1);
-    }
-
-    /// Takes the page off its list. Under the LRU lock of its node.
-    pub(super) fn unlink(&self, lists: &mut Held<'_, '_, P>) {
-        let list = self.flags.list();
-        lists.remove(list, self.slot);
-        self.zone.count(list, -1);
-    }
-
-    /// Isolates the page if it is on a list or on its way there. Under the LRU lock of its node. The
-    /// caller counts it as isolated, many at once: others read that count all the time.
-    pub(super) fn isolate(&self, lists: &mut Held<'_, '_, P>) -> bool {
-        let is_listed = self.flags.place() == Place::Listed;
-        if is_listed {
-            self.unlink(lists);
-            self.flags.shift(Place::Listed, Place::Isolated);
-        } else if !self.flags.shift(Place::Pending, Place::Isolated) {
-            return false;
-        }
-        true
-    }
-
-    /// Forgets the page, or has whoever has isolated it do so: says who frees the frame. Under the LRU
-    /// lock of its node.
-    fn abandon(&self, lists: &mut Held<'_, '_, P>) -> Abandoned {
-        match self.flags.place() {
-            Place::Isolated if self.flags.condemn() => return Abandoned::Theirs,
-            Place::Listed => self.unlink(lists),
-            _ => {}
-        }
-        self.flags.forget();
-        Abandoned::Yours
-    }
-
-    /// Ends the isolation of the page: on its list again; or `false` if it was condemned. Under the
-    /// LRU lock of its node. The caller counts.
-    pub(super) fn put_back(&self, lists: &mut Held<'_, '_, P>, end: End) -> bool {
-        let stays = self.flags.end_isolation();
-        if stays {
-            self.link(lists, end);
-        }
-        stays
-    }
+/// The flags of pages of a kind.
+fn kind_flags(kind: PageKind) -> u8 {
+    if kind == PageKind::File { Flags::FILE } else { 0 }
 }

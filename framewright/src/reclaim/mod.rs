@@ -27,8 +27,8 @@
 //!
 //! | module | job | who changes it |
 //! |---|---|---|
-//! | `flags`, `lists`, `node` | the lists, and the claims on pages | holders of the LRU lock of the node |
-//! | `batch` | moves that wait for that lock | their CPU, and who drains it |
+//! | `flags`, `lists`, `node`, `page` | the lists, and the claims on pages | holders of the LRU lock of the node |
+//! | `batch`, `moves` | moves that wait for that lock | their CPU, and who drains it |
 //! | `lru`, `info` | the lists as the embedder sees them | |
 //! | `owner` | the questions to the embedder | never asked under a lock of the library |
 //! | `scan`, `balance`, `sweep` | how far which list is looked through | the pass itself |
@@ -53,8 +53,10 @@ mod kind;
 mod kswapd;
 mod lists;
 mod lru;
+mod moves;
 mod node;
 mod owner;
+mod page;
 mod retire;
 mod scan;
 mod shrink;

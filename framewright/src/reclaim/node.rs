@@ -5,7 +5,7 @@ use crate::{
     observe::{NodeStat, NodeStats},
     platform::{Access, Cost, Line, Miss, Platform, Section},
     sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
-    zone::{NodeId, Zone, ZoneKind},
+    zone::{NodeId, Zone, ZoneId, ZoneKind},
 };
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
 
 /// A zone as the lists see it.
 pub(crate) struct ZoneShare {
+    pub(super) id: ZoneId,
     pub(super) node: NodeId,
     pub(super) kind: ZoneKind,
     /// Its first frame, and where its entries start in the planes.
@@ -29,6 +30,7 @@ impl ZoneShare {
     pub(crate) fn new<P: Platform>(zone: &Zone<'_, P>) -> Self {
         let start = zone.planes_at() as u32;
         Self {
+            id: zone.id(),
             node: zone.node(),
             kind: zone.kind(),
             base: zone.base(),
@@ -43,6 +45,7 @@ impl ZoneShare {
     }
 
     /// Under the LRU lock of the node.
+    #[inline(always)]
     pub(super) fn count(&self, list: LruList, difference: i32) {
         let pages = &self.pages[list as usize];
         let count = pages.load(Ordering::Relaxed).wrapping_add_signed(difference);
@@ -65,8 +68,16 @@ impl<'m, P: Platform> Held<'_, 'm, P> {
 
     /// Adds a page that is on no list.
     pub(super) fn insert(&mut self, list: LruList, slot: u32, at: End) {
-        self.tell(slot, Miss::Independent);
+        tell(self.platform, self.node, slot, Miss::Independent);
         self.lists.insert(list, slot, at);
+    }
+
+    /// See [`Lists::insert_all`].
+    #[inline(always)]
+    pub(super) fn insert_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
+        let Self { lists, platform, node } = self;
+        let told = slots.inspect(|&slot| tell(*platform, *node, slot, Miss::Independent));
+        lists.insert_all(list, told)
     }
 
     /// Takes the last `count` pages off a list: see [`Lists::cut`].
@@ -83,19 +94,21 @@ impl<'m, P: Platform> Held<'_, 'm, P> {
 
     /// Takes a page off the list that it is on.
     pub(super) fn remove(&mut self, list: LruList, slot: u32) {
+        self.remove_all(list, core::iter::once(slot));
+    }
+
+    /// See [`Lists::remove_all`].
+    #[inline(always)]
+    pub(super) fn remove_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
+        let Self { lists, platform, node } = self;
         // What comes next on the list is read from it.
-        self.tell(slot, Miss::Dependent);
-        self.lists.remove(list, slot);
+        let told = slots.inspect(|&slot| tell(*platform, *node, slot, Miss::Dependent));
+        lists.remove_all(list, told)
     }
 
     /// A page of another zone than is wanted was looked at.
     pub(super) fn tell_of_skip(&self) {
         self.platform.cost(Cost::LruSkips, 1);
-    }
-
-    fn tell(&self, slot: u32, miss: Miss) {
-        self.platform.cost(Cost::LruMoves, 1);
-        touch(self.platform, self.node, slot, Access::Write, miss);
     }
 }
 
@@ -104,6 +117,11 @@ const LINKS_PER_LINE: u32 = 8;
 
 fn touch<P: Platform>(platform: &P, node: NodeId, slot: u32, access: Access, miss: Miss) {
     platform.touch(Line::LruLinks(node, slot / LINKS_PER_LINE), access, miss);
+}
+
+fn tell<P: Platform>(platform: &P, node: NodeId, slot: u32, miss: Miss) {
+    platform.cost(Cost::LruMoves, 1);
+    touch(platform, node, slot, Access::Write, miss);
 }
 
 /// What reclaim keeps of a node.
@@ -189,11 +207,13 @@ impl<'m, P: Platform> Node<'m, P> {
     }
 
     /// Brings the links of pages here that are about to be put on lists, ahead of the lock.
+    #[inline(always)]
     pub(super) fn bring(&self, platform: &P, slots: impl Iterator<Item = u32>) {
-        let mut last = None;
+        let mut last = NONE;
         for slot in slots {
             let line = slot / LINKS_PER_LINE;
-            if last.replace(line) != Some(line) {
+            if line != last {
+                last = line;
                 touch(platform, self.id, slot, Access::Write, Miss::Independent);
                 self.links[slot as usize].claim_line();
             }

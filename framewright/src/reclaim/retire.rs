@@ -59,22 +59,24 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         Self { batch, used: 0, room, taker, freed: 0 }
     }
 
-    /// Sees to it that pages can be unmapped and retired with one flush: up to `pages`, if the batch is
-    /// large enough for them, and so many more may be unflushed. How many; perhaps none.
-    pub(super) fn reserve(&mut self, pages: usize) -> usize {
-        let pages = pages.min(self.room);
-        if self.used + pages > self.room {
+    /// Sees to it that pages can be retired with one flush, of those that are mapped as many as may be
+    /// unflushed now, perhaps none: how many of the ones and of the others. Up to as many as are asked
+    /// for, if the batch is large enough; the others come first.
+    pub(super) fn reserve(&mut self, mapped: usize, others: usize) -> (usize, usize) {
+        let others = others.min(self.room);
+        let mapped = mapped.min(self.room - others);
+        if self.used + mapped + others > self.room {
             self.finish();
         }
-        let mut reserved = self.batch.reserve(pages as u64);
-        if reserved < pages as u64 {
+        let mut reserved = self.batch.reserve(mapped as u64);
+        if reserved < mapped as u64 {
             // What was unmapped last may wait elsewhere, and what waits there longest makes room.
             self.finish();
             self.make_room();
-            reserved = self.batch.reserve(pages as u64);
+            reserved = self.batch.reserve(mapped as u64);
         }
-        self.used += reserved as usize;
-        reserved as usize
+        self.used += reserved as usize + others;
+        (reserved as usize, others)
     }
 
     /// Parks what may wait, where others could lack the room that it takes while this CPU looks for more:

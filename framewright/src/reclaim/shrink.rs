@@ -26,7 +26,7 @@ use crate::{
 
 use super::{
     PageState, Reclaim, Released, Unmapped, WriteOut,
-    cluster::{Cluster, Pages},
+    cluster::{Cluster, Pages, count, part},
     flags::Flags,
     kind::PageKind,
     retire::Retire,
@@ -88,13 +88,18 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.judge_references(&mut pass);
         let mut chosen = pass.left;
         while chosen != 0 {
-            let room = retire.reserve(chosen.count_ones() as usize);
-            if room == 0 && pass.released != 0 {
+            // Nobody has to forget what is not mapped.
+            let (mapped, others) = (chosen & pass.mapped, chosen & !pass.mapped);
+            let room = retire.reserve(count(mapped), count(others));
+            if room == (0, 0) && pass.released != 0 {
                 // Others are about to make room: these are as good another time.
                 break;
             }
-            // One at least, which is flushed at once.
-            pass.left = part(chosen, room.max(1));
+            pass.left = match room {
+                // One at least, which is flushed at once.
+                (0, 0) => part(chosen, 1),
+                (of_mapped, of_others) => part(mapped, of_mapped) | part(others, of_others),
+            };
             chosen &= !pass.left;
             self.unmap(&mut pass, retire);
             self.skip_pinned(&mut pass);
@@ -333,11 +338,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         pass.seen
     }
-}
-
-/// The first `count` of some pages.
-fn part(pages: Pages, count: usize) -> Pages {
-    bits(pages).take(count).fold(0, |part, at| part | 1 << at)
 }
 
 impl Pass<'_> {

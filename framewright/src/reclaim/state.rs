@@ -2,16 +2,18 @@
 //! ([`Planes::lru`](crate::Planes::lru)).
 
 use crate::{
-    frame::{Order, Pfn},
+    frame::Pfn,
     memory::Memory,
     platform::Platform,
     sync::{AtomicBool, Ordering},
+    zone::ZoneId,
 };
 
 use super::{
     batch::CpuBatch,
     flags::Flags,
     node::{Node, ZoneShare},
+    page::Page,
 };
 
 /// See the module.
@@ -27,15 +29,6 @@ pub(crate) struct LruState<'m, P: Platform> {
     pub(crate) swap: AtomicBool,
 }
 
-/// A page, found by its frame.
-#[derive(Clone, Copy)]
-pub(super) struct Page<'s, 'm, P: Platform> {
-    pub(super) slot: u32,
-    pub(super) flags: &'s Flags,
-    pub(super) zone: &'s ZoneShare,
-    pub(super) node: &'s Node<'m, P>,
-}
-
 impl<'m, P: Platform> LruState<'m, P> {
     /// Whether anonymous pages can be reclaimed, as was known last.
     pub(super) fn can_swap(&self) -> bool {
@@ -48,14 +41,18 @@ impl<'m, P: Platform> LruState<'m, P> {
 
     /// The page in a frame; `None` if the memory has no such frame.
     pub(super) fn page(&self, memory: &Memory<'m, P>, pfn: Pfn) -> Option<Page<'_, 'm, P>> {
-        let (zone, frame) = memory.find(pfn, Order::ZERO)?;
-        let zone = self.zones.get(zone.index())?;
-        Some(self.page_of(zone, zone.slots.start + frame))
+        let (zone, slot) = memory.find_slot(pfn)?;
+        Some(self.page_of(zone.id(), slot))
     }
 
     /// The page in a slot of the planes.
     pub(super) fn page_at(&self, slot: u32) -> Page<'_, 'm, P> {
-        self.page_of(self.zone_at(slot), slot)
+        self.page_of(self.zone_at(slot).id, slot)
+    }
+
+    #[inline(always)]
+    pub(super) fn zone(&self, zone: ZoneId) -> &'m ZoneShare {
+        &self.zones[zone.index()]
     }
 
     /// The zone of a slot of the planes.
@@ -67,11 +64,15 @@ impl<'m, P: Platform> LruState<'m, P> {
     }
 
     /// What is known of the page in a slot of the planes, for who need not know where it is.
+    #[inline(always)]
     pub(super) fn flags_at(&self, slot: u32) -> &Flags {
         &self.flags[slot as usize]
     }
 
-    fn page_of<'s>(&'s self, zone: &'s ZoneShare, slot: u32) -> Page<'s, 'm, P> {
+    /// The page in a slot of the planes, which is of this zone.
+    #[inline(always)]
+    pub(super) fn page_of(&self, zone: ZoneId, slot: u32) -> Page<'_, 'm, P> {
+        let zone = self.zone(zone);
         let node = &self.nodes[zone.node.index()];
         Page { slot, flags: self.flags_at(slot), zone, node }
     }
@@ -79,11 +80,5 @@ impl<'m, P: Platform> LruState<'m, P> {
     /// The frame of a slot of the planes.
     pub(super) fn pfn_of(&self, slot: u32) -> Pfn {
         self.page_at(slot).pfn()
-    }
-}
-
-impl<P: Platform> Page<'_, '_, P> {
-    pub(super) fn pfn(&self) -> Pfn {
-        self.zone.base.offset(u64::from(self.slot - self.zone.slots.start))
     }
 }

@@ -102,10 +102,14 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// Forgets everything on this CPU if a quarter of what may be parked is, and may be waiting for it.
     /// To be called wherever this CPU is in the kernel anyway, at a page fault or when the timer
     /// ticks: then CPUs that never rest need not be interrupted for parked frames either. Costs a
-    /// few loads where there is nothing to do. Whether it did.
+    /// few loads where there is nothing to do. Whether it did; never where forgetting is not the
+    /// CPU's own affair ([`Shootdown::forgets_alone`]).
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
-        if tuning.batching != FlushBatching::Lazy || self.tlb.parked() * 4 < self.tlb.parked_max() {
+        if tuning.batching != FlushBatching::Lazy
+            || self.tlb.parked() * 4 < self.tlb.parked_max()
+            || !self.shootdown.forgets_alone()
+        {
             return false;
         }
         // Not only those that are next: what comes after them waits for this CPU, too.

@@ -2,7 +2,10 @@
 //!
 //! Groups of frames, each with the CPUs that may have cached translations to them and the epoch
 //! since which these have to have forgotten everything; oldest first. Epochs are assigned under the
-//! lock, so that they ascend.
+//! lock, so that they ascend. What is parked for the same CPUs joins the youngest group, and has the
+//! rest of it wait as long as itself: a batch may be of a page or two, and a group for each would fill
+//! its ring long before that of frames. So a group is kept to a share of all, and only if there is no
+//! room for another do frames join one of other CPUs.
 //!
 //! When three quarters of what may be parked are, one CPU flushes for the older half, and interrupts
 //! only those that have not flushed since; while it does, others go on to park. So every CPU has
@@ -45,7 +48,8 @@ impl Published {
 /// Frames that are handed over at a time: with one hold of the lock here, and of a zone there.
 pub(super) const CHUNK: usize = 64;
 
-/// Groups that one flush looks at.
+/// Groups that one flush looks at: two that follow each other have more than one such share of all
+/// frames, so that these have half.
 const AT_ONCE: usize = 16;
 
 /// See the module. Two rings, in metadata.
@@ -63,7 +67,8 @@ pub(crate) struct Parked<'m> {
 }
 
 impl<'m> Parked<'m> {
-    /// Groups that suffice for `frames` frames, if most come in batches.
+    /// Groups that suffice for `frames` frames, also if each is for other CPUs than the one before and
+    /// most come in batches.
     pub(crate) const fn groups_for(frames: usize) -> usize {
         frames.div_ceil(16)
     }
@@ -81,7 +86,7 @@ impl<'m> Parked<'m> {
         }
     }
 
-    /// Adds a group, unless there would be more than `most` frames; whether it did.
+    /// Adds frames, unless there would be more than `most`; whether it did.
     pub(super) fn push(
         &mut self,
         cpus: CpuMask,
@@ -91,7 +96,7 @@ impl<'m> Parked<'m> {
     ) -> bool {
         let count = frames.clone().count();
         let most = self.frames.len().min(usize::try_from(most).unwrap_or(usize::MAX));
-        if self.frame_count + count > most || self.group_count == self.groups.len() {
+        if self.frame_count + count > most {
             return false;
         }
         for pfn in frames {
@@ -99,10 +104,31 @@ impl<'m> Parked<'m> {
             self.frames[at] = (pfn.get() - self.base.get()) as u32;
             self.frame_count += 1;
         }
-        let at = (self.first_group + self.group_count) % self.groups.len();
-        self.groups[at] = Group { cpus, epoch, frames: count as u32 };
-        self.group_count += 1;
+        let group = Group { cpus, epoch, frames: count as u32 };
+        if !self.join(&group) {
+            let at = (self.first_group + self.group_count) % self.groups.len();
+            self.groups[at] = group;
+            self.group_count += 1;
+        }
         true
+    }
+
+    /// Adds `group` to the youngest, if they go together or there is no room for another; whether it
+    /// did.
+    fn join(&mut self, group: &Group) -> bool {
+        let Some(last) = self.group_count.checked_sub(1) else { return false };
+        let is_full = self.group_count == self.groups.len();
+        let share = self.frames.len().div_ceil(AT_ONCE) as u32;
+        let last = &mut self.groups[(self.first_group + last) % self.groups.len()];
+        let goes_with = last.cpus == group.cpus
+            && last.epoch > self.settled
+            && last.frames + group.frames <= share;
+        if goes_with || is_full {
+            last.cpus.extend(&group.cpus);
+            last.frames += group.frames;
+            last.epoch = group.epoch;
+        }
+        goes_with || is_full
     }
 
     /// Its oldest group, and whether that was flushed for.

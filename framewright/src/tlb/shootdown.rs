@@ -94,6 +94,13 @@ pub trait Shootdown {
         false
     }
 
+    /// Whether a CPU that forgets on its own account costs no other CPU anything, as with a flush
+    /// instruction. Where it takes a call that interrupts all the others, no CPU does in passing what
+    /// one flush would do for all ([`Flusher::tick`](super::Flusher::tick)). A constant of the machine.
+    fn forgets_alone(&self) -> bool {
+        true
+    }
+
     /// Whether a batch that is dropped unflushed may be flushed then and there. Where it is `false`
     /// its frames are leaked, and reported.
     fn may_wait(&self) -> bool {

@@ -23,15 +23,22 @@ pub struct Tlb<'m, P: Platform> {
     pub(super) published: Published,
     /// Somebody flushes for parked frames because they are many.
     pub(super) settling: AtomicBool,
-    /// Frames that batches under way have unmapped and not flushed, or have room for.
-    in_hand: AtomicU64,
+    in_hand: InHand,
     /// Frames that may be unmapped and not flushed: those that are parked, and those of batches.
     unflushed_bound: u64,
-    unflushed_max: AtomicU64,
     /// Frames that are flushed at once.
     pub(super) batch: u32,
     /// Frames that may be parked.
     pub(crate) parked_max: u32,
+}
+
+/// What every batch writes, of all CPUs: on a cache line of its own, as all that is beside it is read
+/// far more often.
+#[repr(align(64))]
+struct InHand {
+    /// Frames that batches under way have unmapped and not flushed, or have room for.
+    frames: AtomicU64,
+    unflushed_max: AtomicU64,
 }
 
 impl<'m, P: Platform> Tlb<'m, P> {
@@ -50,9 +57,8 @@ impl<'m, P: Platform> Tlb<'m, P> {
             parked: SpinLock::new(Section::Parked, parked),
             published: Published::new(),
             settling: AtomicBool::new(false),
-            in_hand: AtomicU64::new(0),
+            in_hand: InHand { frames: AtomicU64::new(0), unflushed_max: AtomicU64::new(0) },
             unflushed_bound: unflushed_bound(&tuning, managed, cpus.len()),
-            unflushed_max: AtomicU64::new(0),
         }
     }
 
@@ -82,7 +88,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
         for cpu in self.cpus {
             sum += cpu.counters.read();
         }
-        sum.unflushed_frames_max = self.unflushed_max.load(Ordering::Relaxed);
+        sum.unflushed_frames_max = self.in_hand.unflushed_max.load(Ordering::Relaxed);
         sum
     }
 
@@ -115,7 +121,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
     /// Gives a batch room for up to `frames` frames that it is about to unmap, as far as the bound lets
     /// it; for how many.
     pub(super) fn take_in_hand(&self, frames: u64) -> u64 {
-        let others = self.in_hand.fetch_add(frames, Ordering::AcqRel);
+        let others = self.in_hand.frames.fetch_add(frames, Ordering::AcqRel);
         // Who parks first says so, and then gives its room back: nothing is missed between the two.
         let parked = self.published.frames.load(Ordering::Acquire);
         let all = others.saturating_add(parked).saturating_add(frames);
@@ -123,15 +129,16 @@ impl<'m, P: Platform> Tlb<'m, P> {
         if over > 0 {
             self.give_back_in_hand(over);
         }
-        if over < frames {
-            self.unflushed_max.fetch_max(all - over, Ordering::Relaxed);
+        let max = &self.in_hand.unflushed_max;
+        if over < frames && max.load(Ordering::Relaxed) < all - over {
+            max.fetch_max(all - over, Ordering::Relaxed);
         }
         frames - over
     }
 
     /// What a batch had room for is flushed, or parked.
     pub(super) fn give_back_in_hand(&self, frames: u64) {
-        self.in_hand.fetch_sub(frames, Ordering::Release);
+        self.in_hand.frames.fetch_sub(frames, Ordering::Release);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 const CPUS: u16 = 4;
-const PAGES: u64 = 40;
+const PAGES: u64 = 100;
 
 /// A platform that nothing is asked of but locks, and that hears of leaks.
 #[derive(Default)]
@@ -62,6 +62,7 @@ struct Machine<'l, 'm> {
     lazy: [Cell<bool>; CPUS as usize],
     stores_fault: Cell<bool>,
     may_wait: Cell<bool>,
+    forgets_alone: Cell<bool>,
     interrupts: Cell<u64>,
     owed: [DeferredFlush; 2],
     file: DeferredFlush,
@@ -96,6 +97,10 @@ impl Shootdown for Machine<'_, '_> {
 
     fn may_wait(&self) -> bool {
         self.may_wait.get()
+    }
+
+    fn forgets_alone(&self) -> bool {
+        self.forgets_alone.get()
     }
 }
 
@@ -169,6 +174,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         lazy: core::array::from_fn(|_| Cell::new(false)),
         stores_fault: Cell::new(true),
         may_wait: Cell::new(true),
+        forgets_alone: Cell::new(true),
         interrupts: Cell::new(0),
         owed: [DeferredFlush::new(), DeferredFlush::new()],
         file: DeferredFlush::new(),
@@ -265,6 +271,33 @@ fn lazy_batches_are_flushed_together_when_they_are_needed() {
 }
 
 #[test]
+fn batches_of_a_page_are_parked_like_large_ones() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
+        for page in 0..96 {
+            assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
+        }
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (0, 96));
+        assert_eq!(reclaim(machine, 96..97, false).len(), 97, "one flush has served all");
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
+    });
+}
+
+#[test]
+fn batches_for_other_cpus_each_time_are_parked_as_well() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
+        for page in 0..96 {
+            machine.load(2, page % 2);
+            // By then there is no room for another group.
+            machine.load(3, u64::from(page < 48));
+            assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
+        }
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (0, 96));
+        assert_eq!(reclaim(machine, 96..97, false).len(), 97);
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
+    });
+}
+
+#[test]
 fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_that_wait() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..10, false), []);
@@ -303,6 +336,15 @@ fn nobody_is_interrupted_who_has_flushed_since() {
         assert!(!machine.on(0).tick() && machine.on(3).tick() && !machine.on(3).tick());
         assert_eq!(machine.on(0).unpark(&mut |_| {}), 8);
         assert_eq!(machine.interrupts.get(), 0);
+    });
+}
+
+#[test]
+fn nobody_forgets_in_passing_where_that_costs_others() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        machine.forgets_alone.set(false);
+        assert_eq!(reclaim(machine, 0..8, false), []);
+        assert!((0..CPUS).all(|cpu| machine.reaches(cpu, 0, 3) && !machine.on(cpu).tick()));
     });
 }
 

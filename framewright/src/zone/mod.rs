@@ -12,6 +12,7 @@ mod exchange;
 mod hooks;
 mod loose;
 mod pressure;
+mod slots;
 mod topology;
 mod watermark;
 mod zonelist;
@@ -34,6 +35,7 @@ pub(crate) use depot::{Chunk, Depot, Homebound, depot_frames};
 pub(crate) use exchange::Fallbacks;
 pub(crate) use loose::{ByOrder, Kind, Loose};
 pub(crate) use pressure::Mixed;
+pub(crate) use slots::Slots;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
@@ -224,6 +226,12 @@ impl<'m, P: Platform> Zone<'m, P> {
             return Some(frame as u32);
         }
         self.locate_block(frame, order)
+    }
+
+    /// What finds its frames in the planes.
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> Slots<'m> {
+        Slots { base: self.place.base, types: self.types, start: self.place.planes_at as u32 }
     }
 
     #[inline(never)]

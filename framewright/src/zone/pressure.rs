@@ -6,10 +6,11 @@
 
 use super::{Access, Refused, Zone};
 use crate::{
-    buddy::{Buddy, Classes, Fallback, MigrateType, Reserve},
+    buddy::{Buddy, Classes, Fallback, MigrateType, Reserve, fragmentation_index},
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::Platform,
     sync::Ordering,
+    tuning::{CompactMethod, CompactTuning},
 };
 
 /// The high-atomic reserve holds at most one frame in so many, rounded up to a pageblock; zones
@@ -58,6 +59,18 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// block of `order`, if `more` frames were free as well: twice the block, above the mark.
     pub(crate) fn could_compact(&self, order: Order, access: Access, more: u64) -> bool {
         self.lockless_allowance(access, more) > 2 * order.frames() as i64
+    }
+
+    /// Whether compaction by scanners leaves a request for `order` alone, because it guesses that memory
+    /// is short rather than that large blocks are. By index it needs no such guess: it finds nothing to
+    /// empty where nothing is scattered.
+    pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
+        if tuning.method == CompactMethod::Index {
+            return false;
+        }
+        let blocks = self.with(platform, |buddy| buddy.counts()).by_order();
+        let index = fragmentation_index(&blocks, usize::from(order.get()));
+        (0..=i64::from(tuning.extfrag_threshold)).contains(&index)
     }
 
     /// Frames that `access` seems to allow to take if `more` were free; negative below the mark.

@@ -1,11 +1,13 @@
 //! Rules that other parts of the library rely on.
 
 use framewright::{
-    CpuId, MigrateType, Order, Request,
+    CpuId, MigrateType, NodeId, Order, Request, ZoneKind,
     platform::{CompactPriority, Compacted},
 };
 
-use crate::{BASE, PAGEBLOCKS, house::House, house_with_relief, in_house, with_compactor};
+use crate::{
+    BASE, PAGEBLOCKS, house::House, house_with_relief, in_house, in_house_of, with_compactor,
+};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
@@ -134,6 +136,110 @@ fn by_index_a_search_in_vain_is_not_repeated_at_once() {
     });
 }
 
+/// Asks for a huge page without waiting until a search in vain is cut short.
+fn search_in_vain(house: &House<'_, '_>) {
+    let mut short = 0;
+    for _ in 0..2000 {
+        let before = house.memory.compact_stats().compact_headers;
+        let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+        assert_ne!(result, Compacted::Success);
+        let headers = house.memory.compact_stats().compact_headers - before;
+        short = if headers <= 8 { short + 1 } else { 0 };
+        if short == 5 {
+            return;
+        }
+    }
+    panic!("it never gives up");
+}
+
+/// All pages but those of the last pageblocks of memory are claimed, and leave room in theirs.
+fn claim_all_but(house: &House<'_, '_>, pageblocks: u64, last: u64) {
+    fill(house);
+    (0..pageblocks - last).for_each(|pageblock| thin_out(house, pageblock, 380));
+    house.memory.drain_all();
+    let end = BASE + (pageblocks - last) * 512;
+    house.pages.borrow_mut().range_mut(..end).for_each(|(_, page)| page.claimed = true);
+}
+
+/// Frees pages here and there in a pageblock, which is the last one then that is looked at: it holds
+/// no free block of several frames.
+fn scatter_last(house: &House<'_, '_>, pageblock: u64) {
+    let start = BASE + pageblock * 512;
+    (0..140).for_each(|nth| house.free(start + 3 * nth));
+    house.memory.drain_all();
+}
+
+fn unclaim(house: &House<'_, '_>) {
+    house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = false);
+    house.check();
+}
+
+/// However large memory is, and wherever the search goes on.
+#[test]
+fn by_index_a_pageblock_that_has_become_empty_is_seen_at_once_after_a_search_in_vain() {
+    const MANY: u64 = 128;
+    in_house_of(MANY, &[("compact.headers", "8")], 4, |house| {
+        claim_all_but(house, MANY, 1);
+        search_in_vain(house);
+        thin_out(house, MANY - 1, 10);
+        house.memory.drain_all();
+        let formed = [(); 2].map(|()| {
+            let (result, block) =
+                with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+            block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+            result
+        });
+        assert!(formed.contains(&Compacted::Success), "{formed:?}");
+        unclaim(house);
+    });
+}
+
+#[test]
+fn by_index_the_background_looks_at_everything_after_a_search_in_vain() {
+    const MANY: u64 = 128;
+    let set = [("compact.headers", "8"), ("compact.proactiveness", "100")];
+    for proactive in [false, true] {
+        in_house_of(MANY, &set, 4, |house| {
+            claim_all_but(house, MANY, 1);
+            search_in_vain(house);
+            scatter_last(house, MANY - 1);
+            let node = NodeId::new(0).unwrap();
+            with_compactor(house, 512, |c| match proactive {
+                true => _ = c.proactive(node),
+                false => _ = c.background(node, Order::PAGEBLOCK, ZoneKind::Movable),
+            });
+            let stats = house.memory.compact_stats();
+            assert_eq!(stats.compact_emptied, 1, "proactive: {proactive}");
+            unclaim(house);
+        });
+    }
+}
+
+/// A search for a larger block in vain says nothing of single pageblocks.
+#[test]
+fn by_index_searches_for_runs_and_for_single_pageblocks_do_not_meddle() {
+    for searches in 1..20 {
+        in_house(&[("compact.headers", "4")], 4, |house| {
+            fill(house);
+            // Of each two pageblocks one is full: whoever looks for one does not meet it.
+            (0..PAGEBLOCKS).step_by(2).for_each(|pageblock| thin_out(house, pageblock, 380));
+            scatter_last(house, PAGEBLOCKS - 1);
+            let last = BASE + (PAGEBLOCKS - 1) * 512;
+            house.pages.borrow_mut().range_mut(..last).for_each(|(_, page)| page.claimed = true);
+            let pair = Request::new(Order::new(10).unwrap(), MigrateType::Movable);
+            let form =
+                |request| with_compactor(house, 512, |c| c.form(request, CompactPriority::Async));
+            for _ in 0..searches {
+                assert_ne!(form(pair).0, Compacted::Success);
+            }
+            let (result, block) = form(HUGE);
+            assert_eq!(result, Compacted::Success, "after {searches} searches");
+            house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+            unclaim(house);
+        });
+    }
+}
+
 /// Each pageblock is as full as any other.
 #[test]
 fn by_index_memory_that_is_evenly_scattered_is_compacted() {
@@ -187,6 +293,31 @@ fn by_index_what_lies_on_lists_is_brought_home() {
         assert_eq!(result, Compacted::Success);
         house.memory.free_unlisted(block.expect("it was captured")).unwrap();
         house.check();
+    });
+}
+
+/// Who does not wait interrupts nobody for a frame that another CPU may reach still.
+#[test]
+fn by_index_who_does_not_wait_leaves_what_is_parked() {
+    in_house(&[("tlb.parked_max", "512")], 7, |house| {
+        fill(house);
+        (9..20).for_each(|pageblock| thin_out(house, pageblock, 400));
+        house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = true);
+        let start = BASE + 5 * 512;
+        let of_source = start..start + 512;
+        house.pages.borrow_mut().range_mut(of_source).for_each(|(_, page)| page.claimed = false);
+        thin_out(house, 5, 101);
+        let parked = start + 511;
+        house.park(parked);
+        house.memory.drain_all();
+        let form = |priority| with_compactor(house, 512, |c| c.form(HUGE, priority));
+        let (result, block) = form(CompactPriority::Async);
+        assert!(result != Compacted::Success && block.is_none(), "{result:?}");
+        assert_eq!(house.memory.tlb().parked(), 1);
+        let (result, block) = form(CompactPriority::Sync);
+        assert_eq!((result, house.memory.tlb().parked()), (Compacted::Success, 0));
+        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        unclaim(house);
     });
 }
 

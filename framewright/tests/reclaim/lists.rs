@@ -1,12 +1,12 @@
 //! The lists as an embedder uses them.
 
 use framewright::{
-    CpuId, Order, Pfn,
+    CpuId, MemoryRange, NodeId, Order, Pfn, ZoneKind,
     observe::NodeStat,
     reclaim::{Abandoned, LruList, PageKind},
 };
 
-use crate::world::{CPU, OTHER, filled, memory, node, stat};
+use crate::world::{CPU, OTHER, filled, memory, memory_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
@@ -71,6 +71,45 @@ fn many_pages_are_abandoned_at_once() {
         unsafe { world.token().free_raw(pfn, Order::ZERO).unwrap() };
     }
     world.check();
+}
+
+#[test]
+fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
+    // The first two zones share a pageblock, and the last has another node.
+    let near = [range(0, 700, ZoneKind::Dma32), range(700, 1348, ZoneKind::Normal)];
+    let far = MemoryRange { node: NodeId::new(1).unwrap(), ..range(4096, 1024, ZoneKind::Normal) };
+    let world = memory_of(&[near[0], near[1], far], true, |_| ()).platform();
+    let lru = world.lru();
+    let numbers = (400..1100).chain(4096..4400).chain(0..100).chain(4400..4500);
+    let frames: Vec<Pfn> = numbers.map(Pfn::new).collect();
+    for (at, &pfn) in frames.iter().enumerate() {
+        assert!(lru.add(CPU, pfn, if at % 50 < 25 { FILE } else { PageKind::Anon }));
+        if at % 7 == 0 {
+            lru.activate(CPU, pfn);
+        }
+    }
+    let there = |node| LruList::ALL.iter().map(|&list| lru.pages(node, list)).sum::<u64>();
+    assert!(there(node()) > 700 && there(far.node) > 300, "the rest waits");
+    lru.check().unwrap();
+    let mut who = vec![Abandoned::Theirs; frames.len()];
+    // SAFETY: nobody uses the pages, which were never mapped.
+    unsafe { lru.abandon_many(&frames, &mut who) };
+    assert!(who.iter().all(|who| *who == Abandoned::Yours));
+    assert_eq!((there(node()), there(far.node)), (0, 0));
+    lru.drain_all();
+    assert_eq!((there(node()), there(far.node)), (0, 0), "what waited is gone, too");
+    lru.check().unwrap();
+}
+
+#[test]
+fn a_batch_takes_as_much_as_it_has_room_for() {
+    let world = memory(2048, |tuning| tuning.reclaim.add_batch = 255).platform();
+    for number in 0..600 {
+        assert!(world.lru().add(CPU, Pfn::new(number), FILE));
+    }
+    world.lru().drain(CPU);
+    assert_eq!(world.lru().pages(node(), LruList::InactiveFile), 600);
+    world.lru().check().unwrap();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use framewright::{
     observe::NodeStat,
     platform::Need,
     reclaim::{LruList, PageKind},
-    tuning::{Auto, FlushBatching},
+    tuning::{Auto, CompactMethod, FlushBatching},
 };
 
 use crate::world::{CPU, cool, filled, memory, memory_of, node, range, stat};
@@ -76,6 +76,24 @@ fn one_flush_serves_a_batch() {
     assert!(interrupts <= freed / 30, "{interrupts} for {freed}");
     let (freed, interrupts) = run(FlushBatching::Lazy);
     assert!(interrupts <= 1, "{interrupts} for {freed}");
+}
+
+#[test]
+fn pages_that_nobody_maps_take_no_room_of_what_is_unflushed() {
+    for every in [1000, 2] {
+        let world = memory(2048, |tuning| tuning.tlb.batching = FlushBatching::Lazy).platform();
+        for id in 0..64 {
+            world.touch(id, FILE).unwrap();
+        }
+        cool(world);
+        for page in world.pages().resident.values_mut().filter(|page| page.id % every != 1) {
+            page.maps = 0;
+        }
+        let mapped = world.pages().resident.values().filter(|page| page.maps > 0).count() as u64;
+        assert!(world.direct(64) >= 63);
+        assert!((1..=mapped).contains(&world.memory().tlb().stats().unflushed_frames_max));
+        world.check();
+    }
 }
 
 #[test]
@@ -194,6 +212,59 @@ fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
     assert_eq!(reclaim(32), 0, "there is room");
     let need = Need { request, cpu: CPU, node: node() };
     assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
+}
+
+/// Who guesses that memory is short rather than scattered does not compact: then there is no room yet.
+#[test]
+fn where_compaction_would_not_begin_there_is_no_room() {
+    for (method, ready) in [(CompactMethod::Index, true), (CompactMethod::Scan, false)] {
+        let world = memory(2048, |tuning| {
+            tuning.tlb.batching = FlushBatching::Off;
+            tuning.compact.method = method;
+            // Whatever is scattered is taken for short.
+            tuning.compact.extfrag_threshold = 1000;
+        });
+        let world = world.platform();
+        // No block is left, and none forms.
+        (0..4000).for_each(|id| _ = world.touch(id, FILE).unwrap());
+        world.lru().drain_all();
+        cool(world);
+        let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+        for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
+            world.pages().page(pfn).unevictable = true;
+        }
+        let room = world.memory().zones().next().unwrap().high + 2 * 128 + 64;
+        world.direct(room);
+        assert!(world.memory().free() > room);
+        let before = stat(world, NodeStat::PgstealDirect);
+        world.reclaim().direct(&Need { request: block_of(7), cpu: CPU, node: node() }, 32);
+        assert_eq!(stat(world, NodeStat::PgstealDirect) == before, ready, "{method:?}");
+    }
+}
+
+/// While it finds what it aims at it does not look deeper, where every kind of page goes.
+#[test]
+fn room_for_compaction_does_not_take_what_is_dear() {
+    let world = memory(4096, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
+    world.pages().swap = true;
+    (0..600).for_each(|id| _ = world.touch(id, PageKind::Anon).unwrap());
+    (1000..4300).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    world.lru().drain_all();
+    cool(world);
+    let request = block_of(9);
+    while let Ok(block) = world.memory().alloc_unlisted(block_of(0).no_wait()) {
+        let _ = block.into_raw();
+    }
+    let anon = |world| stat(world, NodeStat::PgscanAnon);
+    let (before, free) = (anon(world), world.memory().free());
+    world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, 32);
+    assert!(world.memory().free() > free + 500, "room was made");
+    assert_eq!(anon(world), before);
+}
+
+/// A movable block.
+fn block_of(order: u8) -> Request {
+    Request::new(Order::new(order).unwrap(), MigrateType::Movable)
 }
 
 #[test]

@@ -200,12 +200,19 @@ impl AddressSpace {
 
     /// The entry of a page, if there is a table for it.
     pub(crate) fn find(&self, page: u64) -> Option<&'static Slot> {
-        let mut at = &table(self.root).0[1];
-        for level in [18, 9, 0] {
-            at = &table(Some(at.get()).filter(|entry| entry.is_present())?.pfn()).0
-                [(page >> level) as usize % 512];
+        self.find_many(page).first()
+    }
+
+    /// The entries of a page and of those after it in the same table; none if there is no table.
+    pub(crate) fn find_many(&self, page: u64) -> &'static [Slot] {
+        let mut at = table(self.root).0[1].get();
+        for level in [18, 9] {
+            if !at.is_present() {
+                return &[];
+            }
+            at = table(at.pfn()).0[(page >> level) as usize % 512].get();
         }
-        Some(at)
+        if at.is_present() { &table(at.pfn()).0[page as usize % 512..] } else { &[] }
     }
 
     /// The entry of a page, with tables made where there are none; `None` if there is no memory.

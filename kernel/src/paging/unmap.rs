@@ -4,7 +4,7 @@
 
 use framewright::{Order, Pfn, reclaim::Abandoned, tlb::Scope};
 
-use super::AddressSpace;
+use super::{AddressSpace, Slot};
 use crate::{
     memory::{memory, with_token},
     shootdown,
@@ -22,17 +22,18 @@ pub(crate) fn unmap(space: &AddressSpace, first: u64, pages: u64) {
         let start = page;
         let mut count = 0;
         while page < end && count < GATHER {
-            let Some(slot) = space.find(page) else {
+            let most = (GATHER - count).min((end - page) as usize);
+            let slots = space.find_many(page);
+            let slots = &slots[..slots.len().min(most)];
+            if slots.is_empty() {
                 // There is no table: nothing of it is mapped.
                 page = (page + 1).next_multiple_of(512);
-                continue;
-            };
-            let entry = slot.take_settled();
-            if entry.is_present() {
+            }
+            page += slots.len() as u64;
+            for entry in slots.iter().map(Slot::take_settled).filter(|entry| entry.is_present()) {
                 frames[count] = entry.pfn();
                 count += 1;
             }
-            page += 1;
         }
         flush_and_free(space, start, page.min(end) - start, &frames[..count]);
     }

@@ -28,6 +28,14 @@ impl QueuedLock {
 
     fn acquire(&self) {
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        if self.served.load(Ordering::Acquire) != ticket {
+            self.wait_for(ticket);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for(&self, ticket: u32) {
         let mut spins = 0u32;
         while self.served.load(Ordering::Acquire) != ticket {
             wait::once(self.event(ticket), spins);
@@ -41,8 +49,14 @@ impl QueuedLock {
         let served = self.served.load(Ordering::Relaxed).wrapping_add(1);
         self.served.swap(served, Ordering::AcqRel);
         if self.next.load(Ordering::Relaxed) != served {
-            wait::wake(self.event(served));
+            self.wake(served);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self, ticket: u32) {
+        wait::wake(self.event(ticket));
     }
 }
 

@@ -4,8 +4,8 @@ mod table;
 
 use std::fmt::Write;
 
-use framewright_lab::report::{Agreement, Reference, Role, Row, Style, Verdict};
-use framewright_lab::reproduce::{Experiment, Plan, Results};
+use framewright_lab::report::{Role, Row, Style, Verdict};
+use framewright_lab::reproduce::{Experiment, Results};
 use indexmap::{IndexMap, IndexSet};
 
 use super::{bold, paragraph};
@@ -14,7 +14,6 @@ use super::{bold, paragraph};
 pub(crate) fn reproduce(
     experiments: &[Experiment],
     results: &[Results],
-    plan: &Plan,
     verdict: &Verdict,
     style: Style,
 ) -> String {
@@ -37,27 +36,8 @@ pub(crate) fn reproduce(
         }
         text.push('\n');
     }
-    let rows: Vec<&Row> = results.iter().flat_map(|results| &results.rows).collect();
-    let _ = writeln!(text, "{}  {}", bold("verdict", style), sentence(&rows, plan, verdict));
+    let _ = writeln!(text, "{}  {}", bold("verdict", style), verdict.words);
     text
-}
-
-fn sentence(rows: &[&Row], plan: &Plan, verdict: &Verdict) -> String {
-    if plan.quick {
-        return "not judged: --quick is a look, not a result".into();
-    }
-    let count = |which: &[Agreement]| {
-        rows.iter().filter(|row| row.agreement.is_some_and(|it| which.contains(&it))).count()
-    };
-    let agreeing = count(&[Agreement::Agrees]);
-    let judged = agreeing + count(&[Agreement::Disagrees, Agreement::Missing]);
-    let word = if verdict.passed { "yes" } else { "NO" };
-    let reached = rows.iter().any(|row| row.against == Reference::KernelOrBetter);
-    let rule = match reached {
-        true => "same sign, within a factor of three, or better than a running kernel",
-        false => "same sign, within a factor of three",
-    };
-    format!("{word}: {agreeing} of {judged} judged rows agree ({rule}); {} seeds", plan.seeds.len())
 }
 
 /// Where figures come from, and why rows are not judged, each once.
@@ -122,19 +102,5 @@ mod tests {
             "shown: a, b: alone",
         ];
         assert_eq!(notes, expected);
-    }
-
-    #[test]
-    fn the_verdict_is_as_plain_as_a_yes() {
-        let sentence = |agreement, passed, quick| {
-            let row = Row { agreement: Some(agreement), ..row() };
-            let verdict = Verdict { passed, checks: Vec::new() };
-            sentence(&[&row], &Plan::new(3, quick), &verdict)
-        };
-        let yes = sentence(Agreement::Agrees, true, false);
-        assert!(yes.starts_with("yes: 1 of 1 judged rows agree"), "{yes}");
-        let no = sentence(Agreement::Disagrees, false, false);
-        assert!(no.starts_with("NO: 0 of 1 judged rows agree"), "{no}");
-        assert!(sentence(Agreement::NotJudged, true, true).starts_with("not judged"));
     }
 }

@@ -3,7 +3,6 @@
 use super::{
     BANDS,
     trials::{ALL, INDEX, Outcome, UNREPAIRED},
-    workload,
 };
 use crate::{
     high_alloc::Flags,
@@ -20,7 +19,7 @@ const LEAST: [(Flags, [f64; 3]); 2] =
 
 pub(super) fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     let check = |what: &str, passed: bool, detail: String| Check {
-        name: format!("{}: {what}", workload(flags)),
+        name: format!("{}: {what}", outcome.workload),
         passed,
         detail,
     };
@@ -79,8 +78,23 @@ pub(super) fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     checks
 }
 
+/// What has to hold from a recorded state.
+pub(super) fn goals_from_state(outcome: &Outcome) -> Check {
+    let gains = SUCCESS.map(|metric| outcome.mean(INDEX, metric) - outcome.mean(ALL, metric));
+    let achieved = ACHIEVED.map(|metric| decimal(outcome.mean(INDEX, metric), 1));
+    Check {
+        name: format!("{}: index gets no less than all in any phase", outcome.workload),
+        passed: gains.iter().all(|&gain| gain >= 0.0),
+        detail: format!(
+            "{} points more; {} % of what is achievable",
+            gains.map(|gain| decimal(gain, 1)).join(", "),
+            achieved.join(", ")
+        ),
+    }
+}
+
 /// What each repair is worth.
-pub(super) fn findings(flags: Flags, outcome: &Outcome) -> Vec<String> {
+pub(super) fn findings(outcome: &Outcome) -> Vec<String> {
     const NAMES: [&str; 4] =
         ["reset before read", "detect meeting", "unmarked types", "reset on meeting"];
     let share = |(nth, name): (usize, &&str)| {
@@ -93,7 +107,7 @@ pub(super) fn findings(flags: Flags, outcome: &Outcome) -> Vec<String> {
     let shares: Vec<String> = NAMES.iter().enumerate().map(share).collect();
     vec![format!(
         "{}: each repair's own share, in points of success in the three passes: {}",
-        workload(flags),
+        outcome.workload,
         shares.join("; ")
     )]
 }

@@ -14,9 +14,10 @@ use super::pairs::Steps;
 use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};
 use crate::{
     high_alloc::Flags,
+    replay::State,
     report::{Better, Published, Quantity, Reference, Role, Row, Unit},
 };
-use trials::{ALL, MACHINE, PAIRS, SETTINGS, UNREPAIRED};
+use trials::{ALL, FROM_STATES, MACHINE, Outcome, PAIRS, SETTINGS, UNREPAIRED};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "compaction",
@@ -32,9 +33,11 @@ high-alloc: 95 % of memory is asked for in huge pages, one every 125 ms, while b
   + types            pageblocks that are left alone for their type are not marked to be skipped
   all                positions are reset as soon as the scanners have met
   index              by index, which is the default
+Then the same without the steps in between from two recorded states of a real machine (recordings/): as
+much of memory is the kernel's, of files and of programs, and what is free in blocks as large.
 What was published had 4 GiB, and no background compaction; running kernels had 1 GiB and 4 emulated
 CPUs, each a thirteenth as fast as the machine below: uniform:4/13 is uniform:4 with such a clock.
-Builders take 12,500 faults per second each, as there. A seed takes half a minute or more.",
+Builders take 12,500 faults per second each, as there. A seed takes a minute or more.",
     run,
 };
 
@@ -64,35 +67,63 @@ const FIGURES: [&str; 10] = [
 const MODELLED: [&str; 1] = ["alloc_max_ns"];
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
-    let mut steps = Steps::new(2 * SETTINGS * plan.seeds.len(), tell);
+    let states = states()?;
+    let each = SETTINGS + states.len() * FROM_STATES.len();
+    let mut steps = Steps::new(2 * each * plan.seeds.len(), tell);
     let mut results = Results { rows: rows(), ..Results::default() };
+    let every: [usize; SETTINGS] = std::array::from_fn(|setting| setting);
     for flags in [Flags::Default, Flags::Thp] {
-        let outcome = trials::run(flags, plan, &mut steps)?;
-        let workload = workload(flags);
-        for (subject, before, after) in PAIRS {
-            for metric in FIGURES {
-                let key = Key { workload, machine: MACHINE, subject, metric };
-                let sides = outcome.sides(before, after, metric);
-                if MODELLED.contains(&metric) {
-                    results.modelled(key, sides, None);
-                } else {
-                    results.measured(key, sides);
-                }
-            }
-        }
+        let outcome = trials::run(flags, None, &every, plan, &mut steps)?;
+        compare(&mut results, &outcome);
         for metric in &FIGURES[..3] {
+            let workload = &outcome.workload;
             let key = Key { workload, machine: MACHINE, subject: LEVEL, metric };
             results.measured(key, outcome.sides(UNREPAIRED, ALL, metric));
         }
         if !plan.quick {
             results.checks.extend(goals::goals(flags, &outcome));
         }
-        results.findings.extend(goals::findings(flags, &outcome));
+        results.findings.extend(goals::findings(&outcome));
+        results.runs.extend(outcome.runs());
+    }
+    for (state, flags) in states.iter().flat_map(|it| [(it, Flags::Default), (it, Flags::Thp)]) {
+        let outcome = trials::run(flags, Some(state), &FROM_STATES, plan, &mut steps)?;
+        compare(&mut results, &outcome);
+        if !plan.quick {
+            results.checks.push(goals::goals_from_state(&outcome));
+        }
         results.runs.extend(outcome.runs());
     }
     results.findings.extend(FOUND.map(str::to_owned));
     results.rows.sort_by_key(place);
     Ok(results)
+}
+
+/// The rows of all pairs of settings that were run.
+fn compare(results: &mut Results, outcome: &Outcome) {
+    let workload = &outcome.workload;
+    for (subject, before, after) in PAIRS {
+        for metric in FIGURES {
+            let key = Key { workload, machine: MACHINE, subject, metric };
+            let Some(sides) = outcome.sides(before, after, metric) else { continue };
+            if MODELLED.contains(&metric) {
+                results.modelled(key, Some(sides), None);
+            } else {
+                results.measured(key, Some(sides));
+            }
+        }
+    }
+}
+
+/// How memory was on a real machine, at two moments.
+fn states() -> Result<Vec<State>, ReproduceError> {
+    const STATES: [(&str, &[u8]); 2] = [
+        ("compile", include_bytes!("../../../../recordings/compile.before")),
+        ("sockets", include_bytes!("../../../../recordings/sockets.before")),
+    ];
+    let read = |(name, bytes)| State::parse(name, bytes);
+    let states: Result<_, _> = STATES.into_iter().map(read).collect();
+    states.map_err(|error| ReproduceError::Failed(error.to_string()))
 }
 
 /// What else was found on the way, and does not show in the figures.
@@ -106,21 +137,20 @@ const FOUND: [&str; 2] = [
 ];
 
 /// What rows call the workload.
-fn workload(flags: Flags) -> &'static str {
-    match flags {
-        Flags::Default => "high-alloc-default",
-        Flags::Thp => "high-alloc-thp",
-    }
+fn workload(flags: Flags, state: Option<&str>) -> String {
+    let from = state.map_or_else(String::new, |state| format!(", from {state}"));
+    format!("high-alloc-{}{from}", flags.name())
 }
 
 /// The subject of rows whose figures, not their change, are judged.
 const LEVEL: &str = "unrepaired, all: level";
 
-fn place(row: &Row) -> (bool, usize, usize) {
+fn place(row: &Row) -> (bool, String, usize, usize) {
     let subjects: Vec<&str> = [LEVEL].into_iter().chain(PAIRS.map(|(name, _, _)| name)).collect();
     let at = |names: &[&str], name: &str| names.iter().position(|&it| it == name);
     (
-        row.workload == workload(Flags::Thp),
+        row.workload.contains(", from "),
+        row.workload.clone(),
         at(&subjects, &row.subject).unwrap_or(usize::MAX),
         at(&FIGURES, &row.metric).unwrap_or(usize::MAX),
     )
@@ -142,8 +172,9 @@ fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let (_, meeting, all) = (PAIRS[0].0, PAIRS[1].0, PAIRS[2].0);
     for (flags, [before, second, last]) in PUBLISHED {
+        let workload = &workload(flags, None);
         let row = |subject, metric, unit, better, before, after| {
-            Key { workload: workload(flags), machine: MACHINE, subject, metric }
+            Key { workload, machine: MACHINE, subject, metric }
                 .row(EXPERIMENT.name, unit, Some(better))
                 .published(Published::sides(before, after, THEIRS, SOURCE))
         };
@@ -161,8 +192,9 @@ fn rows() -> Vec<Row> {
         }
     }
     for (flags, bands) in BANDS {
+        let workload = &workload(flags, None);
         for (metric, (least, most)) in FIGURES.into_iter().zip(bands) {
-            let key = Key { workload: workload(flags), machine: MACHINE, subject: LEVEL, metric };
+            let key = Key { workload, machine: MACHINE, subject: LEVEL, metric };
             rows.push(
                 key.row(EXPERIMENT.name, Unit::Percent, Some(Better::Higher))
                     .kernel(None, f64::midpoint(least, most), KERNEL)

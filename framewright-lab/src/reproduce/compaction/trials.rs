@@ -4,8 +4,10 @@ use framewright::{Tuning, tuning::CompactMethod};
 use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 
+use super::workload;
 use crate::{
     high_alloc::{Flags, HighAlloc},
+    replay::State,
     report::{Metric, Run, Sides},
     reproduce::{Plan, ReproduceError, pairs},
     workloads::Side,
@@ -29,6 +31,9 @@ pub(super) const INDEX: usize = 5;
 
 const LABELS: [&str; SETTINGS] =
     ["unrepaired", "+ reset before", "+ meeting", "+ types", "all", "index"];
+
+/// What is run from recorded states.
+pub(super) const FROM_STATES: [usize; 3] = [UNREPAIRED, ALL, INDEX];
 
 /// What rows compare: a name, and the settings before and after.
 pub(super) const PAIRS: [(&str, usize, usize); 6] = [
@@ -70,12 +75,15 @@ fn side(setting: usize) -> Side {
 /// What came of all settings, one run per seed.
 pub(super) struct Outcome {
     runs: Vec<Vec<Run>>,
-    flags: Flags,
+    /// What rows call the workload.
+    pub(super) workload: String,
 }
 
-/// Runs all settings with every seed.
+/// Runs `settings` with every seed, from a state if there is one.
 pub(super) fn run(
     flags: Flags,
+    from: Option<&State>,
+    settings: &[usize],
     plan: &Plan,
     steps: &mut pairs::Steps<'_, '_>,
 ) -> Result<Outcome, ReproduceError> {
@@ -83,18 +91,20 @@ pub(super) fn run(
         flags,
         spec: Spec::uniform(CPUS)?.scaled("clock.frequency", 1.0 / SLOWER)?,
         frames: FRAMES,
+        from: from.cloned(),
         quick: plan.quick,
         watched: false,
     };
-    let sides: Vec<Side> = (0..SETTINGS).map(side).collect();
+    let sides: Vec<Side> = settings.iter().copied().map(side).collect();
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); SETTINGS];
     for &seed in &plan.seeds {
-        for (of, run) in runs.iter_mut().zip(work.run_each(&sides, seed)?) {
-            of.push(run);
+        for (&of, run) in settings.iter().zip(work.run_each(&sides, seed)?) {
+            runs[of].push(run);
             steps.step();
         }
     }
-    Ok(Outcome { runs, flags })
+    let workload = workload(flags, from.map(State::name));
+    Ok(Outcome { runs, workload })
 }
 
 impl Outcome {
@@ -123,10 +133,10 @@ impl Outcome {
 
     /// One run per setting: medians over the seeds.
     pub(super) fn runs(self) -> impl Iterator<Item = Run> {
-        let flags = self.flags;
+        let workload = self.workload;
         self.runs.into_iter().filter_map(move |runs| {
             let run = pairs::over_seeds(&runs)?;
-            let label = format!("{}, {}", flags.name(), run.label);
+            let label = format!("{}, {}", workload.trim_start_matches("high-alloc-"), run.label);
             Some(Run { label, ..run })
         })
     }

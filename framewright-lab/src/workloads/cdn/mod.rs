@@ -6,8 +6,15 @@
 //! to the disks in the background. So memory turns over again and again, in pages that every CPU may have
 //! mapped: every page that is reclaimed has to be flushed nearly everywhere.
 //!
+//! A few requests may be for large objects, each of which is kept in a huge page of its own, outside the
+//! file, until it expires: on average an eighth of memory is. Such a request is like a fault in memory that
+//! a program has asked huge pages for: if there is none, it reclaims and compacts, and whoever does that in
+//! the background is woken. Without a huge page the object goes without a place.
+//!
 //! A *day* is 2,500 turnovers: as many times as the memory of that server was read anew in 24 hours at its
 //! 60 Gbit/s, roughly.
+
+use framewright::frame::PAGEBLOCK_FRAMES;
 
 use super::access::{Access, Next};
 
@@ -29,20 +36,22 @@ pub struct Cdn {
     pub centidays: u32,
     /// Solid-state disks behind it.
     pub disks: u32,
+    /// One request in so many is for an object of the size of a huge page; 0: none is.
+    pub huge: u32,
     /// Seed of what is asked for.
     pub seed: u64,
 }
 
 /// Cycles that a thread takes to send a page to its client, or to receive one. A guess; only times hang
 /// on it.
-const PER_PAGE: u64 = 4_000;
+pub(crate) const PER_PAGE: u64 = 4_000;
 
 impl Cdn {
     /// One day of a server with 24 disks, a file of four times its memory, eight threads per CPU, and one
     /// request in twenty that stores.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { times: 4, threads: 8, writes: 5, centidays: 100, disks: 24, seed }
+        Self { times: 4, threads: 8, writes: 5, centidays: 100, disks: 24, huge: 0, seed }
     }
 
     /// Pages of its file on a machine of `frames` frames: whole objects.
@@ -50,6 +59,15 @@ impl Cdn {
     pub fn pages(&self, frames: u64) -> u32 {
         let pages = frames * u64::from(self.times);
         u32::try_from(pages).unwrap_or(u32::MAX) / OBJECT * OBJECT
+    }
+
+    /// Pages that are used while a large object is kept, on average, on a machine of `frames` frames: so
+    /// that they are an eighth of it together.
+    #[must_use]
+    pub fn kept_for(&self, frames: u64) -> u64 {
+        const SHARE: u64 = 8;
+        let objects = frames / SHARE / PAGEBLOCK_FRAMES as u64;
+        objects * u64::from(self.huge) * u64::from(OBJECT)
     }
 
     /// Pages that are to be read or stored anew, on a machine of `frames` frames.
@@ -69,6 +87,10 @@ pub(crate) struct Server {
     object: u32,
     page: u32,
     access: Access,
+    /// One request in so many is for a large object; 0: none is.
+    huge: u32,
+    /// Such a request has come.
+    asked_for_huge: bool,
 }
 
 impl Server {
@@ -84,7 +106,14 @@ impl Server {
             object: 0,
             page: OBJECT,
             access: Access::Load,
+            huge: work.huge,
+            asked_for_huge: false,
         }
+    }
+
+    /// Whether a request for a large object has come since this was asked last.
+    pub(crate) fn take_huge(&mut self) -> bool {
+        std::mem::take(&mut self.asked_for_huge)
     }
 
     /// The page that it touches next.
@@ -100,6 +129,7 @@ impl Server {
     /// Another request. What is new replaces any object; what is read is one of the popular ones
     /// mostly: half of the requests are for an eighth of the objects.
     fn accept(&mut self) {
+        self.asked_for_huge |= self.huge > 0 && self.random.u32(..self.huge) == 0;
         let stores = self.random.u8(..100) < self.writes;
         self.access = if stores { Access::Store } else { Access::Load };
         let objects = u64::from(self.objects);
@@ -148,6 +178,21 @@ mod tests {
         let popular: u32 = read.iter().rev().take(objects as usize / 8).sum();
         let share = f64::from(popular) / f64::from(read.iter().sum::<u32>());
         assert!((0.45..0.6).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn some_requests_are_for_large_objects_if_that_is_wanted() {
+        let asked = |huge| {
+            let work = Cdn { huge, ..Cdn::new(7) };
+            let mut server = Server::new(&work, 0, 0, work.pages(100_000));
+            let requests = 10_000 * OBJECT;
+            (0..requests).filter(|_| (server.next(), server.take_huge()).1).count()
+        };
+        assert_eq!(asked(0), 0);
+        assert!((150..250).contains(&asked(50)), "{}", asked(50));
+        // One request is 32 pages; eight pageblocks are an eighth of 64.
+        let work = Cdn { huge: 100, ..Cdn::new(7) };
+        assert_eq!(work.kept_for(64 << 9), 8 * 100 * u64::from(OBJECT));
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! The library reclaims what programs use, in schedules of all kinds; the oracle looks.
 //!
 //! Two CPUs run threads of one process and a process besides, all with the same file; a third reclaims
-//! and writes back. Frames are reused at once, so that whoever still reaches one is seen.
+//! and writes back, and moves pages to other frames besides. Frames are reused at once, so that whoever still reaches one is seen.
+
+use std::rc::Rc;
 
 use framewright::{
     Config, CpuId, FrameRange, Layout, Memory, MemoryRange, NodeId, Pfn, Planes, Tuning, ZoneKind,
+    frame::PAGEBLOCK_FRAMES,
     tuning::{Auto, FlushBatching},
 };
 
@@ -15,10 +18,10 @@ use crate::{
         StoreSpec, Touched,
     },
     platform::{Books, LentRelief, Settings, Simulated},
-    process::{Access, AddressSpace, Mmu, Oracle},
+    process::{Access, AddressSpace, Contents, Mmu, Oracle},
 };
 
-const FRAMES: u64 = 1024;
+const FRAMES: u64 = 2048;
 const PAGES: u32 = 3;
 
 /// What the programs of two CPUs touch: by mapping, page, and how.
@@ -45,6 +48,8 @@ struct Hunt {
     parked_max: u32,
     /// One write in so many fails.
     every: u64,
+    /// Pages are moved besides.
+    moves: bool,
 }
 
 /// Touches a page, whatever that takes; pages that cannot be read do not matter.
@@ -58,7 +63,7 @@ fn touch(seat: &mut Seat<'_, '_, '_>, cpu: Cpu<'_>, area: AreaId, page: u32, acc
     }
 }
 
-fn programs<'p>(keep: &'p Keep<'_, '_>, areas: &'p [AreaId; 2]) -> Vec<Program<'p>> {
+fn programs<'p>(keep: &'p Keep<'_, '_>, areas: &'p [AreaId; 2], moves: bool) -> Vec<Program<'p>> {
     let script = |number: u16, script: &'static [(usize, u32, Access)]| -> Program<'p> {
         Box::new(move |cpu| {
             let mut seat = keep.seat(CpuId::new(number));
@@ -71,12 +76,26 @@ fn programs<'p>(keep: &'p Keep<'_, '_>, areas: &'p [AreaId; 2]) -> Vec<Program<'
         let mut seat = keep.seat(CpuId::new(2));
         for _ in 0..2 {
             seat.shrink(cpu, u64::from(PAGES));
+            if moves {
+                empty_all(&mut seat, cpu);
+            }
             seat.write_back(cpu);
+            if moves {
+                empty_all(&mut seat, cpu);
+            }
             seat.hear_of_writes(cpu);
             seat.shrink(cpu, u64::from(PAGES));
         }
     };
     vec![script(0, ONE), script(1, OTHER), Box::new(reclaims)]
+}
+
+/// Moves whatever moves, pageblock by pageblock: so pages move twice at least.
+fn empty_all(seat: &mut Seat<'_, '_, '_>, cpu: Cpu<'_>) {
+    for first in (0..FRAMES).step_by(PAGEBLOCK_FRAMES) {
+        let end = Pfn::new(first + PAGEBLOCK_FRAMES as u64);
+        seat.empty(cpu, FrameRange::new(Pfn::new(first), end).unwrap());
+    }
 }
 
 fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
@@ -92,9 +111,11 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     let config = Config { planes, tuning, ..Config::new(&map, 3) };
     let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
     let relief = LentRelief::default();
-    let platform = Simulated::new(&machine, Settings::default()).with_relief(&relief);
-    let memory = Memory::new(platform, &config, books.as_mut()).unwrap();
     let mmu = Mmu::checking(3, Oracle::new(FRAMES as u32));
+    let platform = Simulated::new(&machine, Settings::default())
+        .with_relief(&relief)
+        .with_frames(Rc::new(Contents::new(&machine, &mmu)));
+    let memory = Memory::new(platform, &config, books.as_mut()).unwrap();
     let (free, store) = (Model::free(3), StoreSpec::INSTANT);
     let mut cache = PageCache::new(&mmu, &free, FRAMES as u32, store, FileCosts::FREE);
     cache.fail(Failures { every: hunt.every, ..Failures::default() });
@@ -102,26 +123,31 @@ fn run(hunt: Hunt, schedule: Schedule) -> Result<u64, String> {
     let spaces = [AddressSpace::new(&mmu), AddressSpace::new(&mmu)];
     let areas = [0, 1].map(|nth: usize| cache.map(&spaces[nth], 0, file, true));
     let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
-    let ran = parts.together(|keep| machine.run(programs(keep, &areas)));
+    let ran = parts.together(|keep| machine.run(programs(keep, &areas, hunt.moves)));
     ran.map_err(|failure| failure.to_string())?;
     cache.check_contents().map_err(|lost| format!("{lost:?}"))?;
     assert_eq!(memory.lru().unwrap().check(), Ok(()), "nothing is left isolated");
-    Ok(cache.stats().released)
+    let moved = memory.compact_stats().pgmigrate_success;
+    Ok(if hunt.moves { moved } else { cache.stats().released })
 }
 
 fn hunt(batching: FlushBatching, parked_max: u32, every: u64) {
-    const SCHEDULES: u64 = 150;
-    let hunt = Hunt { batching, parked_max, every };
-    let mut released = 0;
-    for seed in 0..SCHEDULES {
+    hunt_for(Hunt { batching, parked_max, every, moves: false });
+}
+
+fn hunt_for(hunt: Hunt) {
+    // Emptying pageblocks takes many steps.
+    let schedules = if hunt.moves { 30 } else { 150 };
+    let mut found = 0;
+    for seed in 0..schedules {
         for schedule in [Schedule::Random(seed), Schedule::Pct { seed, depth: 4, steps: 400 }] {
             match run(hunt, schedule) {
-                Ok(pages) => released += pages,
-                Err(seen) => panic!("{batching:?}, seed {seed}: {seen}"),
+                Ok(pages) => found += pages,
+                Err(seen) => panic!("{:?}, seed {seed}: {seen}", hunt.batching),
             }
         }
     }
-    assert!(released > SCHEDULES, "reclaim found hardly anything: {released}");
+    assert!(found > schedules, "hardly anything was reclaimed, or moved: {found}");
 }
 
 #[test]
@@ -148,4 +174,16 @@ fn lazily() {
 #[test]
 fn with_a_store_that_fails() {
     hunt(FlushBatching::Lazy, 64, 2);
+}
+
+#[test]
+fn while_pages_move() {
+    for batching in [FlushBatching::All, FlushBatching::Lazy] {
+        hunt_for(Hunt { batching, parked_max: 64, every: 0, moves: true });
+    }
+}
+
+#[test]
+fn while_pages_move_above_a_store_that_fails() {
+    hunt_for(Hunt { batching: FlushBatching::Lazy, parked_max: 64, every: 2, moves: true });
 }

@@ -1,0 +1,148 @@
+//! A recorded state to begin with: what frames hold before anybody builds.
+//!
+//! Pageblocks that were not movable hold the recorded kernel's own memory, which stays; movable ones
+//! pages of files, which reclaim may drop, and of programs that ran besides, in the proportion that
+//! was recorded. Files are in memory in runs, as they were read.
+
+use framewright::{Block, MigrateType, Order, Pfn, frame::PAGEBLOCK_ORDER, reclaim::PageKind};
+use framewright_sim::engine::Cpu;
+
+use super::{
+    files::{FileId, Files},
+    frames::Holds,
+    kernel::{Kernel, Token, pfn},
+};
+use crate::replay::{Pageblock, State};
+
+/// Pages of a file that lie together: what is read ahead at once.
+const READ_AT_ONCE: u32 = 32;
+/// The largest blocks of the kernel: those of its slabs.
+const SLAB: u32 = 8;
+
+/// A state, and the names of its files.
+pub(super) struct Recorded {
+    pageblocks: Vec<Pageblock>,
+    /// What movable frames hold, run by run.
+    movable: Vec<Run>,
+}
+
+/// Neighbouring movable frames.
+struct Run {
+    first: u32,
+    frames: u32,
+    /// The file that they are pages of; or else they are a program's.
+    file: Option<FileId>,
+}
+
+impl Recorded {
+    /// Draws where everything lies on a machine of so many pageblocks.
+    pub(super) fn new(
+        state: &State,
+        pageblocks: u64,
+        files: &mut Files,
+        random: &mut fastrand::Rng,
+    ) -> Self {
+        let pageblocks = state.on(pageblocks, random);
+        let mut movable = Vec::new();
+        for (at, block) in (0..).zip(&pageblocks) {
+            if block.of != MigrateType::Movable {
+                continue;
+            }
+            for (first, frames) in aligned(&block.used, READ_AT_ONCE) {
+                let of_file = random.f64() < state.file_share();
+                let file = of_file.then(|| files.create(frames));
+                movable.push(Run { first: first_of(at) + first, frames, file });
+            }
+        }
+        Self { pageblocks, movable }
+    }
+
+    /// Takes all that memory, which is free so far; the kernel's blocks.
+    pub(super) fn load<'m>(
+        &self,
+        cpu: Cpu<'_>,
+        kernel: &Kernel<'_, 'm>,
+        token: &mut Token<'_, 'm>,
+    ) -> Vec<Block<'m>> {
+        let mut blocks = Vec::new();
+        for (at, block) in (0..).zip(&self.pageblocks) {
+            if block.of == MigrateType::Movable {
+                continue;
+            }
+            let typed = kernel.memory.set_pageblock_type(pfn(first_of(at)), block.of);
+            debug_assert!(typed, "it is this memory's");
+            for (first, frames) in aligned(&block.used, SLAB) {
+                let order = Order::new(frames.ilog2() as u8).unwrap_or(Order::ZERO);
+                let first = first_of(at) + first;
+                let taken = token.alloc_at(pfn(first), order, block.of);
+                debug_assert!(taken.is_some(), "frame {first} is free");
+                if taken.is_some() {
+                    kernel.state.frames.set_block(first, order, Holds::Kernel);
+                }
+                blocks.extend(taken);
+            }
+        }
+        self.movable.iter().for_each(|run| run.load(cpu, kernel, token));
+        blocks
+    }
+}
+
+impl Run {
+    fn load(&self, cpu: Cpu<'_>, kernel: &Kernel<'_, '_>, token: &mut Token<'_, '_>) {
+        let builder = kernel.state.system();
+        for at in 0..self.frames {
+            let page: Pfn = pfn(self.first + at);
+            let Some(block) = token.alloc_at(page, Order::ZERO, MigrateType::Movable) else {
+                debug_assert!(false, "frame {page:?} is free");
+                continue;
+            };
+            let frame = block.into_raw().0.get() as u32;
+            match self.file {
+                Some(file) => {
+                    let holds = Holds::Cached { file: file.0, index: at };
+                    kernel.state.frames.at(frame).set(holds, 0);
+                    kernel.state.files.insert(file, at, frame);
+                    kernel.reclaim.lru().add(cpu.id(), pfn(frame), PageKind::File);
+                }
+                None => {
+                    let mut pages = kernel.state.system_pages();
+                    let index = pages.len() as u32;
+                    kernel.state.frames.at(frame).set(Holds::Anonymous { builder, index }, 0);
+                    pages.push(frame);
+                }
+            }
+        }
+    }
+}
+
+/// The first frame of a pageblock.
+fn first_of(pageblock: u32) -> u32 {
+    pageblock << PAGEBLOCK_ORDER
+}
+
+/// Runs as aligned blocks of at most `most` frames, a power of two.
+fn aligned(runs: &[(u32, u32)], most: u32) -> impl Iterator<Item = (u32, u32)> {
+    runs.iter().flat_map(move |&(first, frames)| {
+        let (mut at, end) = (first, first + frames);
+        std::iter::from_fn(move || {
+            let largest = 1 << (end - at).checked_ilog2()?;
+            let alignment = if at == 0 { most } else { 1 << at.trailing_zeros() };
+            let block = (at, most.min(largest).min(alignment));
+            at += block.1;
+            Some(block)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_cut_into_aligned_blocks() {
+        let blocks = |runs: &[_], most| aligned(runs, most).collect::<Vec<_>>();
+        assert_eq!(blocks(&[(0, 12)], 8), [(0, 8), (8, 4)]);
+        assert_eq!(blocks(&[(3, 6), (16, 1)], 8), [(3, 1), (4, 4), (8, 1), (16, 1)]);
+        assert_eq!(blocks(&[(0, 512)], 256), [(0, 256), (256, 256)]);
+    }
+}

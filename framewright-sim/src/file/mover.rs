@@ -1,0 +1,190 @@
+//! The cache as the owner of pages that compaction moves.
+//!
+//! A page is claimed by isolating it from the lists of reclaim, which one alone can do. While it is on
+//! the move it is locked and marked: who faults on it comes back later, and nobody begins to write it.
+//! It is not mapped again in its new frame; the next fault does that.
+
+#![allow(unsafe_code)]
+
+use framewright::{
+    FrameRange, Order, Pfn,
+    migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
+    reclaim::{Lru, LruList, PageKind},
+    tlb::{FlushBatch, Flushed},
+};
+
+use super::{
+    PageCache,
+    cache::Slot,
+    owner,
+    page::{ACTIVE, DIRTY, ERROR, MOVING, WRITEBACK},
+};
+use crate::{
+    engine::{Cpu, Machine},
+    platform::Simulated,
+};
+
+/// A cache on a machine, and the lists that its pages are on.
+pub(super) struct PageMoves<'c, 'm> {
+    cache: &'c PageCache,
+    lru: Lru<'c, 'm, Simulated>,
+    machine: &'c Machine,
+}
+
+impl<'c, 'm> PageMoves<'c, 'm> {
+    pub(super) fn new(
+        cache: &'c PageCache,
+        lru: Lru<'c, 'm, Simulated>,
+        machine: &'c Machine,
+    ) -> Self {
+        Self { cache, lru, machine }
+    }
+
+    fn cpu(&self) -> Cpu<'c> {
+        self.machine.current().expect("pages move on a CPU")
+    }
+
+    /// Takes a page off the lists if it could move as it is.
+    fn claim_one(&self, cpu: Cpu<'_>, pfn: Pfn, effort: &Effort) -> bool {
+        let page = self.cache.page(number(pfn));
+        let written = page.is(WRITEBACK) && effort.mode != MigrateMode::Sync;
+        let may = page.holds().is_some() && page.ready.get() <= cpu.now() && !written;
+        let active = self.lru.list_of(pfn) == Some(LruList::ActiveFile);
+        let claimed = may && self.lru.isolate(pfn);
+        if claimed && active {
+            page.mark(ACTIVE);
+        }
+        claimed
+    }
+
+    /// Locks a page and takes it out of all page tables, if nobody else has anything to do with it.
+    fn unmap_one(
+        &self,
+        cpu: Cpu<'_>,
+        at: &mut Move,
+        effort: &Effort,
+        batch: &mut FlushBatch<'_, '_, Simulated>,
+    ) {
+        let frame = number(at.from());
+        let page = self.cache.page(frame);
+        if page.is(WRITEBACK) && effort.mode != MigrateMode::Sync {
+            return at.set_refused();
+        }
+        if page.is(WRITEBACK) || page.users.get() > 0 || !self.cache.try_lock(cpu, frame) {
+            return at.set_busy();
+        }
+        self.cache.unmap(cpu, &[frame], &mut |gone| owner::note(cpu, batch, &gone));
+        // Somebody may have come in between.
+        let alone = page.mapped.get() == 0 && page.users.get() == 0 && !page.is(WRITEBACK);
+        if alone {
+            page.mark(MOVING);
+            at.set_unmapped();
+        } else {
+            self.cache.unlock(frame);
+            at.set_busy();
+        }
+    }
+
+    /// The page is in its new frame from now on.
+    fn remap_one(&self, cpu: Cpu<'_>, at: &mut Move) {
+        let (from, to) = (number(at.from()), number(at.to()));
+        let active = self.cache.page(from).is(ACTIVE);
+        if !self.cache.relocate(cpu, from, to) {
+            return at.set_refused();
+        }
+        // SAFETY: the page is isolated on behalf of its claim, and nobody uses its old frame any more.
+        let _ = unsafe { self.lru.abandon(at.from()) };
+        let theirs = self.lru.put_back(at.from());
+        debug_assert!(!theirs, "an abandoned page is its isolator's");
+        self.lru.add(cpu.id(), at.to(), PageKind::File);
+        if active {
+            self.lru.activate(cpu.id(), at.to());
+        }
+        at.set_moved();
+    }
+}
+
+impl PageCache {
+    /// What `from` holds is in `to` too, and is found there from now on.
+    fn relocate(&self, cpu: Cpu<'_>, from: u32, to: u32) -> bool {
+        let (old, new) = (self.page(from), self.page(to));
+        let Some((file, index)) = old.holds() else { return false };
+        let of = self.file(file);
+        of.locked(cpu, || {
+            cpu.work(self.costs.release);
+            self.taken(cpu, to);
+            new.set(file, index, 0);
+            if old.is(ERROR) {
+                new.mark(ERROR);
+            }
+            if old.is(DIRTY) {
+                new.mark(DIRTY);
+                self.dirty.borrow_mut().push_back(to);
+            }
+            of.slots[index as usize].set(Slot::Frame(to));
+            old.clear();
+            if let Some(oracle) = self.mmu.oracle() {
+                oracle.freed(cpu, from);
+            }
+        });
+        true
+    }
+}
+
+/// The number of a frame, as the cache counts them.
+fn number(pfn: Pfn) -> u32 {
+    pfn.get() as u32
+}
+
+// SAFETY: what is claimed is a page of the cache, which was allocated as a block of order 0; it is
+// isolated, so that reclaim does not free it, and nobody else does. While it is unmapped faults turn
+// away, and once its place in the file names another frame nobody finds the old one.
+unsafe impl Mover<Simulated> for PageMoves<'_, '_> {
+    fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        let cpu = self.cpu();
+        cpu.step();
+        for at in frames.start().get()..frames.end().get() {
+            if claims.is_full() {
+                break;
+            }
+            cpu.work(self.cache.costs.look);
+            if self.claim_one(cpu, Pfn::new(at), effort) {
+                let pushed = claims.push(Pfn::new(at), Order::ZERO);
+                debug_assert!(pushed, "there is room");
+            }
+        }
+        ClaimEnd::Done
+    }
+
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        effort: &Effort,
+        _: Locking,
+        batch: &mut FlushBatch<'_, '_, Simulated>,
+    ) {
+        let cpu = self.cpu();
+        moves.iter_mut().for_each(|at| self.unmap_one(cpu, at, effort, batch));
+    }
+
+    fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
+        let cpu = self.cpu();
+        moves.iter_mut().for_each(|at| self.remap_one(cpu, at));
+    }
+
+    fn undo(&self, moves: &[Move]) {
+        for at in moves {
+            let frame = number(at.from());
+            self.cache.page(frame).unmark(MOVING);
+            self.cache.unlock(frame);
+        }
+    }
+
+    fn release(&self, moves: &mut [Move]) {
+        for at in moves {
+            self.cache.page(number(at.from())).unmark(ACTIVE);
+            let mine = self.lru.put_back(at.from());
+            debug_assert!(mine, "nobody abandons a page of the cache");
+        }
+    }
+}

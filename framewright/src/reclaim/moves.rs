@@ -1,0 +1,134 @@
+//! Carrying out what waited in the batch of a CPU: one hold of the LRU lock of every node concerned.
+
+use crate::{
+    observe::NodeStat,
+    platform::{CpuId, Platform},
+};
+
+use super::{
+    batch::{Batch, CpuBatch, Entry, Move, Pushed},
+    flags::Place,
+    kind::LruList,
+    lists::End,
+    lru::Lru,
+    node::Held,
+    page::Page,
+};
+
+impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
+    /// The batch of a CPU; `None` if there is no such CPU.
+    #[inline(always)]
+    pub(super) fn batch_of(&self, cpu: CpuId) -> Option<&'a CpuBatch<P>> {
+        self.state.batches.get(cpu.index())
+    }
+
+    /// Puts a move into a batch, and carries out all of it when that is full.
+    #[inline(always)]
+    pub(super) fn push(&self, batch: &CpuBatch<P>, entry: Entry) {
+        let limit = self.memory.tuning().reclaim.add_batch as usize;
+        loop {
+            let pushed = batch.push(self.platform(), entry, limit);
+            if pushed == Pushed::Waits {
+                return;
+            }
+            self.empty(batch);
+            if pushed == Pushed::Due {
+                return;
+            }
+        }
+    }
+
+    /// Carries out all moves that wait in a batch.
+    #[inline(never)]
+    pub(super) fn empty(&self, batch: &CpuBatch<P>) {
+        self.apply(&batch.take(self.platform()));
+    }
+
+    /// Has a page reclaimed next, now that it has been written.
+    pub(super) fn rotate(&self, page: &Page<'_, 'm, P>) {
+        let entry = Entry { slot: page.slot, zone: page.zone.id, to: Move::Rotate };
+        page.node.with_lists(self.platform(), |lists| self.move_page(lists, entry));
+    }
+
+    /// Carries out all moves of a batch.
+    fn apply(&self, batch: &Batch) {
+        let node_of = |moves: &[Entry]| self.state.zone(moves[0].zone).node.index();
+        let of_zones = || batch.entries().chunk_by(|one, next| one.zone == next.zone);
+        let mut left = 0u64;
+        for moves in of_zones() {
+            left |= 1 << node_of(moves);
+            let slots = moves.iter().map(|entry| entry.slot);
+            self.state.nodes[node_of(moves)].bring(self.platform(), slots);
+        }
+        while left != 0 {
+            let number = left.trailing_zeros() as usize;
+            left &= left - 1;
+            self.state.nodes[number].with_lists(self.platform(), |lists| {
+                let here = of_zones().filter(|moves| node_of(moves) == number);
+                here.for_each(|moves| self.carry_out(lists, moves));
+            });
+        }
+    }
+
+    /// Carries out moves of pages of one zone. Under the LRU lock of its node.
+    #[inline(always)]
+    fn carry_out(&self, lists: &mut Held<'_, 'm, P>, mut moves: &[Entry]) {
+        while let Some(&first) = moves.first() {
+            let done = match first.to {
+                Move::Add => self.list_new(lists, first, moves),
+                _ => {
+                    self.move_page(lists, first);
+                    1
+                }
+            };
+            moves = &moves[done..];
+        }
+    }
+
+    /// Nearly all moves are of this kind: pages that wait come to the head of their list, the first and
+    /// those after it that come to the same. Returns how many moves that were.
+    #[inline(always)]
+    fn list_new(&self, lists: &mut Held<'_, 'm, P>, first: Entry, moves: &[Entry]) -> usize {
+        let flags = self.state.flags;
+        let now = self.state.flags_at(first.slot).get();
+        if now.place() != Place::Pending {
+            // It was taken away meanwhile, or brought to its list by another move.
+            return 1;
+        }
+        let new = moves.iter().take_while(|entry| entry.to == Move::Add).map(|entry| entry.slot);
+        let alike = new.take_while(|&slot| flags[slot as usize].become_listed_like(now));
+        let listed = lists.insert_all(now.list(), alike);
+        self.state.zone(first.zone).count(now.list(), listed as i32);
+        listed
+    }
+
+    #[inline(never)]
+    fn move_page(&self, lists: &mut Held<'_, 'm, P>, Entry { slot, zone, to }: Entry) {
+        let page = self.state.page_of(zone, slot);
+        match page.flags.place() {
+            Place::Listed => page.unlink(lists),
+            Place::Pending => page.flags.become_listed(),
+            // A stale entry, or somebody else has the page.
+            _ => return,
+        }
+        let evictable_inactive =
+            matches!(page.flags.list(), LruList::InactiveAnon | LruList::InactiveFile);
+        let end = match to {
+            Move::Activate if page.flags.activate() => {
+                page.node.count(NodeStat::Pgactivate, 1);
+                page.node.advance_clock(1);
+                End::Head
+            }
+            Move::Deactivate if page.flags.deactivate() => {
+                page.node.count(NodeStat::Pgdeactivate, 1);
+                End::Head
+            }
+            Move::Rotate if evictable_inactive => {
+                page.node.count(NodeStat::Pgrotated, 1);
+                End::Tail
+            }
+            _ => End::Head,
+        };
+        page.link(lists, end);
+    }
+}
