@@ -151,9 +151,9 @@ fn on_kernel(
     let mut tell = |done, total| progress.update(done, total);
     let result = qemu::run(spec, work, &settings.sides(), linux, &mut tell).map_err(failure)?;
     drop(progress);
-    let report = report(work.workload, spec.to_string(), None, result.runs, result.checks);
-    let notes: Vec<String> = result.skipped.iter().map(ToString::to_string).collect();
-    let text = print::emulated(&report, spec, &notes, output::style());
+    let mut report = report(work.workload, spec.to_string(), None, result.runs, result.checks);
+    report.notes = result.notes;
+    let text = print::emulated(&report, spec, output::style());
     output::save_json(json, &report)?;
     output::print(&text)?;
     Ok(output::outcome(&report.verdict))

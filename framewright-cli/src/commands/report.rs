@@ -21,6 +21,7 @@ pub(super) fn report(
         runs,
         published: Vec::new(),
         verdict: Verdict::of(checks),
+        notes: Vec::new(),
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn simulated(report: &Report, simulation: &Simulation, style: Style) 
 }
 
 /// The same of a kernel on an emulated machine.
-pub(crate) fn emulated(report: &Report, spec: &QemuSpec, notes: &[String], style: Style) -> String {
+pub(crate) fn emulated(report: &Report, spec: &QemuSpec, style: Style) -> String {
     let mut text = format!(
         "machine  {}, {}, {} MiB, emulated by QEMU: real page tables and interrupts\n",
         several(spec.cpus, "CPU"),
@@ -63,7 +63,7 @@ pub(crate) fn emulated(report: &Report, spec: &QemuSpec, notes: &[String], style
     text.push_str(
         "note     counts are what the code did; times under emulation say nothing of hardware\n",
     );
-    for note in notes {
+    for note in &report.notes {
         // Writing to a string does not fail.
         let _ = writeln!(text, "note     {note}");
     }

@@ -14,7 +14,7 @@ use std::{
 use super::{QemuError, QemuSpec};
 use crate::report::Report;
 
-const QEMU: &str = "qemu-system-x86_64";
+pub(super) const QEMU: &str = "qemu-system-x86_64";
 /// More than any workload takes on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Lines that are told when something went wrong.

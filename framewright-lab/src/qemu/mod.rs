@@ -33,7 +33,7 @@ use groups::{Counter, Names};
 
 pub use boot::Clock;
 pub use error::QemuError;
-pub use linux::Skipped;
+use linux::Skipped;
 pub use spec::QemuSpec;
 
 /// What the kernel is to run.
@@ -57,8 +57,8 @@ pub struct BesideLinux {
 pub struct Result {
     /// A run for each side, and that of Linux.
     pub runs: Vec<Run>,
-    /// Why there is none of Linux.
-    pub skipped: Option<Skipped>,
+    /// What there is not, and why: no Linux, no instructions by group.
+    pub notes: Vec<String>,
     /// What the kernel checked; of a boot that failed something, that.
     pub checks: Vec<Check>,
 }
@@ -79,14 +79,17 @@ pub fn run(
 ) -> std::result::Result<Result, QemuError> {
     boot::look_for_qemu()?;
     let kernel = build::kernel()?;
-    let (linux, mut skipped) =
-        match beside.map(|beside| linux::Linux::prepare(beside.kernel.as_deref(), work)) {
-            None => (None, None),
-            Some(Ok(linux)) => (Some(linux), None),
-            Some(Err(skipped)) => (None, Some(skipped)),
-        };
-    // Groups are of interest beside another's. Without a plugin there are none.
-    let counter = linux.as_ref().and_then(|_| Counter::build().ok());
+    let mut notes = Vec::new();
+    let linux = beside.and_then(|beside| {
+        let linux = linux::Linux::prepare(beside.kernel.as_deref(), work);
+        linux.map_err(|skipped| notes.push(skipped.to_string())).ok()
+    });
+    // Groups are of interest beside another's.
+    let counts = work.boots.iter().any(|(clock, _)| *clock == Clock::Instructions);
+    let counter = linux.as_ref().filter(|_| counts).and_then(|_| {
+        let counter = Counter::build();
+        counter.map_err(|why| notes.push(format!("no instructions by group: {why}"))).ok()
+    });
     let steps = work.boots.len() * sides.len() + usize::from(linux.is_some());
     let mut tell = |step: usize, part: f64| {
         tell(((step as f64 + part) * 1000.0) as u64, steps as u64 * 1000);
@@ -123,10 +126,10 @@ pub fn run(
         let mut tell = |part| tell(steps - 1, part);
         match linux.run(spec, work, counter.as_ref(), &mut tell) {
             Ok(run) => runs.push(run),
-            Err(error) => skipped = Some(Skipped::because(&error)),
+            Err(error) => notes.push(Skipped::because(&error).to_string()),
         }
     }
-    Ok(Result { runs, skipped, checks })
+    Ok(Result { runs, notes, checks })
 }
 
 /// Of two lists of checks the one in which something failed, or else the first that there was.

@@ -126,6 +126,7 @@ mod tests {
             runs: Vec::new(),
             published: Vec::new(),
             verdict: Verdict::of(Vec::new()),
+            notes: Vec::new(),
         }
     }
 

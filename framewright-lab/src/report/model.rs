@@ -24,6 +24,9 @@ pub struct Report {
     pub published: Vec<Row>,
     /// What was checked.
     pub verdict: Verdict,
+    /// What there should be and is not, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// The figures of one side of a comparison.
@@ -259,6 +262,7 @@ mod tests {
             runs: vec![run],
             published: Vec::new(),
             verdict: Verdict::of(Vec::new()),
+            notes: Vec::new(),
         };
         let text = serde_json::to_string(&report).unwrap();
         assert_eq!(

@@ -29,6 +29,11 @@ use words::Words;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() {
+    // Others wait for whoever fails, for ever: so that ends the machine at once.
+    std::panic::set_hook(Box::new(|info| {
+        println!("error: {info}");
+        machine::end(false)
+    }));
     let done = machine::set_up().and_then(|()| run());
     match done {
         Ok(()) => machine::end(true),

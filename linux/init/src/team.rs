@@ -2,7 +2,7 @@
 
 use std::{io, ptr};
 
-use crate::Failure;
+use crate::{Failure, machine};
 
 /// Whether tasks share an address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +67,9 @@ pub(crate) fn run<R>(
             task(0, &meeting)
         })),
         Tasks::Processes => {
+            let handler = child_ended as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            // SAFETY: the handler is there for ever, and does what handlers may.
+            unsafe { libc::signal(libc::SIGCHLD, handler) };
             for cpu in 1..cpus() {
                 // SAFETY: this process has one thread, so that the child may do what it likes.
                 match unsafe { libc::fork() } {
@@ -82,6 +85,23 @@ pub(crate) fn run<R>(
             }
             stay_on(0);
             Ok(task(0, &meeting))
+        }
+    }
+}
+
+/// A task has ended: if not by itself (the kernel may have killed it for its memory), the machine ends, for
+/// the others would wait for it.
+extern "C" fn child_ended(_: libc::c_int) {
+    let mut status = 0;
+    // SAFETY: system calls that a handler may make, with a word of ours.
+    unsafe {
+        while libc::waitpid(-1, &raw mut status, libc::WNOHANG) > 0 {
+            if status != 0 {
+                let said =
+                    b"error: the kernel ended a task before its end: is there enough memory?\n";
+                libc::write(1, said.as_ptr().cast(), said.len());
+                machine::end(false);
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::report::Run;
 /// Why there is no Linux beside.
 #[derive(Debug, Error)]
 #[error("Linux beside it is skipped: {0}")]
-pub struct Skipped(String);
+pub(super) struct Skipped(String);
 
 impl Skipped {
     /// It did not come to its end.
