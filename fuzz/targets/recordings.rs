@@ -1,6 +1,7 @@
-//! Any bytes, read as a recording and as a snapshot, give events or an error.
+//! Any bytes, read as a recording, as a snapshot and as a state to begin with, give that or an error.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     framewright_lab::trace::fuzz::read_everything(bytes);
+    let _ = framewright_lab::replay::State::parse("fuzz", bytes);
 });

@@ -49,9 +49,9 @@ pub(super) const CDN_EXAMPLES: &str = with_examples!(
      command gives the same bytes.",
     "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
       A cache server for a day: does it fade?
-  framewright run cdn --huge 160 --memory 128MiB --vs compact.method=scan
+  framewright run cdn --huge 160 --days 0.1 --memory 128MiB --vs zone.watermark_scale=1000
       One request in 160 is for an object of 2 MiB, a tenth of what is sent: huge pages are wanted where
-      pages of files turn over. How many are had without a stall, hour by hour?"
+      pages of files turn over. How many are had without a stall, and what does it take to keep room?"
 );
 
 /// What `run mmap-read` takes.

@@ -98,7 +98,7 @@ fn every_example_is_understood() {
 #[test]
 fn files_in_examples_are_there() {
     let tree = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    for command in [&["replay"][..], &[]] {
+    for command in [&["replay"][..], &["run", "high-alloc"], &[]] {
         let text = help(command);
         let words = text.split_whitespace();
         let files: Vec<&str> = words.filter(|word| word.starts_with("recordings/")).collect();

@@ -54,6 +54,31 @@ fn memory_is_drawn() {
 }
 
 #[test]
+fn memory_can_begin_as_a_real_machines_was() {
+    let state = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/compile.before");
+    let (text, report, _) = report_of(&["--from", state]);
+    let expected = "compile.before, 11776 MiB, scaled to 256 MiB: 64.7 % is free";
+    assert!(text.contains(expected), "{text}");
+    assert_eq!(report["verdict"]["passed"], true);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.before");
+    let tables = fs::read_to_string(state).unwrap();
+    let (before, _) = tables.split_once("# pagetypeinfo").unwrap();
+    for (tables, hint) in [
+        ("junk", "bad.before:1: snapshot `junk`"),
+        (&tables.replacen("managed  3840", "managed  many", 1), "managed `many`"),
+        (before, "pagetypeinfo says nothing of zone DMA"),
+    ] {
+        fs::write(&path, tables).unwrap();
+        framewright(&["run", "high-alloc", "--from", path.to_str().unwrap()])
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(predicate::str::contains(hint));
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     for (args, hint) in [
         (&["--machine", "host"][..], "--machine uniform:4"),
