@@ -156,7 +156,7 @@ pub(crate) fn memory() -> &'static Memory {
 /// Claims the token of the CPU that this runs on, for good.
 pub(crate) fn claim_token() {
     let me = this_cpu().id;
-    let token = memory().cpu(me).expect("nobody else is this CPU");
+    let Ok(token) = memory().cpu(me) else { panic!("somebody else is CPU {}", me.get()) };
     // SAFETY: the slot is this CPU's, and empty.
     unsafe { *TOKENS.0[me.index()].get() = Some(token) };
 }

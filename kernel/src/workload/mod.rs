@@ -26,6 +26,7 @@ mod verdict;
 use crate::{
     boot::CommandLine,
     clock::MILLISECOND,
+    compaction,
     exit::refuse,
     report::{Better, Fixed, Report, Unit},
 };
@@ -40,6 +41,10 @@ pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
         report.add("boot_ms", milliseconds, Unit::Milliseconds, Better::Lower);
     }
     match command_line.value("workload").unwrap_or("boot") {
+        // Programs that come and go are left out with what they are there to see.
+        name @ ("high-alloc" | "kbuild") if !compaction::BUILT_IN => {
+            refuse(format_args!("this kernel was built without compaction, and without {name}"))
+        }
         "boot" => boot::run(&options, &mut report),
         "alloc-micro" => alloc_micro::run(&options, &mut report),
         "page-fault" => page_fault::run(&options, &mut report),

@@ -9,7 +9,8 @@
 //! is, the reader finds out.
 //!
 //! QEMU must run all CPUs on one thread (`-accel tcg,thread=single`, or `-icount`): the counters are plain
-//! words. Declared here is the part of QEMU's `qemu-plugin.h`, version 1, that is used.
+//! words. Declared here is the part of QEMU's `qemu-plugin.h`, version 1, that is used; whoever passes on what
+//! is loaded into QEMU minds that QEMU is under the GPL.
 //!
 //! Usage: `-plugin file=THIS.so,out=FILE`.
 

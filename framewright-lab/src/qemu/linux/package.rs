@@ -67,6 +67,8 @@ fn unpack(name: &str) -> Result<Package, Skipped> {
         let package = package.to_string_lossy();
         // Whoever is ended in the middle leaves no half of it behind.
         tool("dpkg-deb", &["-x", &package, "unpacking"], &folder)?;
+        // One that has lost its kernel is in the way.
+        let _ = fs::remove_dir_all(&unpacked);
         fs::rename(folder.join("unpacking"), &unpacked).map_err(failed)?;
     }
     let kernel = find(&unpacked, "vmlinuz");

@@ -30,7 +30,6 @@ use super::{
 use figures::Counts;
 
 use crate::{
-    compaction,
     cpu::{self, Cpu, MAX_CPUS},
     exit::refuse,
     frames, kthread,
@@ -216,9 +215,6 @@ impl Play {
 /// Runs it; whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["flags", "steps"]);
-    if !compaction::BUILT_IN {
-        refuse(format_args!("this kernel was built without compaction"))
-    }
     let request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     let request = match options.choice("flags", ["default", "thp"]) {
         "thp" => request.no_retry().without_reserves().no_wake(),
