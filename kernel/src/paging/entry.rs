@@ -129,18 +129,20 @@ impl Slot {
         self.replace(Entry::NONE)
     }
 
-    /// Takes the entry out, when the page is not on its way any more; what it said last.
+    /// Takes the entry out, when the page is not on its way any more; what it said last. What is not present is
+    /// nothing, or on its way.
     #[inline(always)]
     pub(crate) fn take_settled(&self) -> Entry {
         loop {
             let entry = self.get();
-            if entry.is_none() {
-                return entry;
-            }
-            if entry.is_moving() {
+            if entry.is_present() {
+                if self.change(entry.0, 0) {
+                    return entry;
+                }
+            } else if entry.is_none() {
+                return Entry::NONE;
+            } else {
                 self.wait_while_moving();
-            } else if self.change(entry.0, 0) {
-                return entry;
             }
         }
     }

@@ -36,13 +36,9 @@ pub(crate) fn serve(cpu: &'static Cpu, fault: Fault) -> bool {
 }
 
 fn serve_anonymous(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot) -> bool {
-    let found = slot.get();
-    if found.is_moving() {
+    if !slot.get().is_none() {
+        // Somebody else was faster, or moves it.
         slot.wait_while_moving();
-        return true;
-    }
-    if found.is_present() {
-        // Somebody else was faster.
         return true;
     }
     let Ok(block) = with_token(|token| token.alloc(PAGE)) else { return false };

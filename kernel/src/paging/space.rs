@@ -200,19 +200,25 @@ impl AddressSpace {
 
     /// The entry of a page, if there is a table for it.
     pub(crate) fn find(&self, page: u64) -> Option<&'static Slot> {
-        self.find_many(page).first()
+        Some(&self.table_of(page)?.0[page as usize % 512])
     }
 
     /// The entries of a page and of those after it in the same table; none if there is no table.
     pub(crate) fn find_many(&self, page: u64) -> &'static [Slot] {
+        self.table_of(page).map_or(&[], |table| &table.0[page as usize % 512..])
+    }
+
+    /// The table with the entry of a page.
+    #[inline(always)]
+    fn table_of(&self, page: u64) -> Option<&'static Table> {
         let mut at = table(self.root).0[1].get();
         for level in [18, 9] {
             if !at.is_present() {
-                return &[];
+                return None;
             }
             at = table(at.pfn()).0[(page >> level) as usize % 512].get();
         }
-        if at.is_present() { &table(at.pfn()).0[page as usize % 512..] } else { &[] }
+        at.is_present().then(|| table(at.pfn()))
     }
 
     /// The entry of a page, with tables made where there are none; `None` if there is no memory.
