@@ -104,24 +104,16 @@ fn too_little_memory_is_refused_with_what_would_do() {
 
 #[test]
 fn huge_pages_can_be_had_while_pages_of_files_turn_over() {
-    let work = |huge| Work::Cdn(Cdn { centidays: 8, huge, ..Cdn::new(1) });
-    let roomy = || {
-        let mut side = side(FlushBatching::Lazy);
-        side.tuning.zone.watermark_scale = 1000;
-        side
-    };
-    let paging = paging(work(100), 4, 32);
-    let result = paging.run(&[side(FlushBatching::Lazy), roomy()], &[1], &mut |_, _| {}).unwrap();
-    let [little, much] = &result.runs[..] else { panic!() };
-    for run in [little, much] {
-        assert!(median(run, "huge_requests") > 100.0, "{}", median(run, "huge_requests"));
-        assert!(median(run, "huge_without_stall_pct") <= median(run, "huge_served_pct"));
-        assert!(median(run, "pages_migrated") > 0.0, "pages of files move");
-        assert_eq!(run.series["huge_without_stall_pct"].len(), 2);
-    }
-    let served = |run| median(run, "huge_served_pct");
-    assert!(served(much) > served(little), "{} and {}", served(much), served(little));
-    let none = Paging { work: work(0), ..paging };
+    let work = |huge| Work::Cdn(Cdn { centidays: 8, huge, ..Cdn::new(0) });
+    let asked = paging(work(100), 4, 32);
+    let result = run(&asked, &[FlushBatching::Lazy], 1);
+    let of = |name: &str| median(&result.runs[0], name);
+    assert!(of("huge_requests") > 100.0, "{}", of("huge_requests"));
+    assert!(of("huge_served_pct") > 10.0, "{}", of("huge_served_pct"));
+    assert!(of("huge_without_stall_pct") <= of("huge_served_pct"));
+    assert!(of("pages_migrated") > 0.0, "pages of files move");
+    assert_eq!(result.runs[0].series["huge_without_stall_pct"].len(), 2);
+    let none = Paging { work: work(0), frames: 16 * MIB, ..asked };
     let none = run(&none, &[FlushBatching::Lazy], 1);
     assert!(!none.runs[0].metrics.contains_key("huge_requests"), "nobody asked");
 }

@@ -24,12 +24,7 @@ pub(super) struct Background<'k, 'm> {
     /// The largest order that was asked for since compaction looked last.
     order: Cell<Order>,
     highest: Cell<ZoneKind>,
-    /// When it is worth compacting again although reclaim does not sleep.
-    compacts_at: Cell<u64>,
 }
-
-/// Nanoseconds from one compaction to the next while reclaim has no rest.
-const COMPACTS_EVERY_NS: u64 = 1_000_000;
 
 impl<'k, 'm> Background<'k, 'm> {
     /// That of a node: on its CPUs, or on the machine's first if it has none.
@@ -48,7 +43,6 @@ impl<'k, 'm> Background<'k, 'm> {
             node,
             order: Cell::new(Order::ZERO),
             highest: Cell::default(),
-            compacts_at: Cell::new(0),
         }
     }
 
@@ -86,23 +80,18 @@ impl<'k, 'm> Background<'k, 'm> {
             Rest::Sleep => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        let sleeps = matches!(rest, Rest::Sleep);
-        if self.order.get() > Order::ZERO && (sleeps || self.compacts_at.get() <= cpu.now()) {
-            self.compact(keep, cpu, sleeps);
+        if matches!(rest, Rest::Sleep) && self.order.get() > Order::ZERO {
+            self.compact(keep, cpu);
         }
         self.turn.set((self.turn.get() + 1) % self.cpus.len());
     }
 
-    /// Compacts for who asked last; with hints from before forgotten if reclaim is at its end, as kernels do.
-    fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>, forget: bool) {
+    /// Compacts for who asked, with hints from before forgotten.
+    fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
         let order = self.order.replace(Order::ZERO);
         keep.compacting(cpu.id(), |compactor| {
-            if forget {
-                compactor.forget_hints(self.node);
-            }
+            compactor.forget_hints(self.node);
             compactor.background(self.node, order, self.highest.get())
         });
-        let pause = COMPACTS_EVERY_NS * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
-        self.compacts_at.set(cpu.now() + pause);
     }
 }
