@@ -179,5 +179,12 @@ fn with_a_store_that_fails() {
 
 #[test]
 fn while_pages_move() {
-    hunt_for(Hunt { batching: FlushBatching::All, parked_max: 0, every: 0, moves: true });
+    for batching in [FlushBatching::All, FlushBatching::Lazy] {
+        hunt_for(Hunt { batching, parked_max: 64, every: 0, moves: true });
+    }
+}
+
+#[test]
+fn while_pages_move_above_a_store_that_fails() {
+    hunt_for(Hunt { batching: FlushBatching::Lazy, parked_max: 64, every: 2, moves: true });
 }
