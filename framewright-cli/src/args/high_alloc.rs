@@ -44,11 +44,11 @@ pub(crate) struct HighAllocArgs {
     /// Simulated machines: their memory, as in 4GiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
-    /// Begin with memory as it was on a real machine: a file of the kernel's tables, as recordings have
+    /// Simulated machines: begin with memory as it was on a real machine: a file of the kernel's tables, as recordings have
     /// beside them (NAME.before) [default: all of it is free]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Draw memory into this file, a cell per pageblock: before, after, and over time
+    /// Simulated machines: draw memory into this file, a cell per pageblock: before, after, and over time
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
