@@ -84,7 +84,9 @@ unsafe impl migrate::Mover<Machine> for Mover {
             if claims.is_full() {
                 break;
             }
-            let Some(list) = lru.list_of(pfn) else { continue };
+            let Some(list) = lru.list_of(pfn).filter(|&list| file::may_claim(list)) else {
+                continue;
+            };
             if lru.isolate(pfn) {
                 file::note_list(pfn, list);
                 let pushed = claims.push(pfn, Order::ZERO);

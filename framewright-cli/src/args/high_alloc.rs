@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ArgGroup, ValueEnum};
 
-use super::{Machine, Memory, RunArgs, machine::simulated_machine};
+use super::{Machine, Memory, RunArgs, machine::simulated_machine_or_qemu};
 
 pub(crate) const EXAMPLES: &str = "\
 Builders compile while one thread asks for 95 % of memory in huge pages of 2 MiB, one every 125 ms, and \
@@ -39,7 +39,7 @@ pub(crate) struct HighAllocArgs {
     pub(crate) flags: Flags,
     /// uniform:N, a name that `framewright machines` lists, or FILE.toml; qemu:CPUS[,MEMORY[,NODES]] for
     /// a kernel on an emulated machine
-    #[arg(long, default_value = "uniform:4", value_parser = simulated_machine)]
+    #[arg(long, default_value = "uniform:4", value_parser = simulated_machine_or_qemu)]
     pub(crate) machine: Machine,
     /// Simulated machines: their memory, as in 4GiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]

@@ -19,6 +19,8 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
     }
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), args.machine.file())?;
+    let from = args.from.as_deref();
+    [json, picture].into_iter().try_for_each(|out| output::check_json(out, from.as_slice()))?;
     let Machine::Simulated(spec, _) = &args.machine else {
         return Err(Failure::bad_input(
             "high-alloc moves pages of programs: give it a simulated machine, as in --machine uniform:4, \
@@ -32,7 +34,7 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
         },
         spec: Spec::clone(spec),
         frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
-        from: args.from.as_deref().map(State::open).transpose().map_err(Failure::bad_input)?,
+        from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
         quick: args.run.quick,
         watched: picture.is_some(),
     };

@@ -47,8 +47,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let Machine::Simulated(spec, _) = &args.machine else {
         let name = work.name();
         return Err(Failure::BadInput(format!(
-            "{name} needs page tables that can be looked into: give it a simulated machine, as in \
-             --machine uniform:4"
+            "{name} runs on simulated machines alone: give it one, as in --machine uniform:4"
         )));
     };
     let frames = args.memory.map_or_else(|| default_frames(spec), |memory| memory.frames());

@@ -48,8 +48,8 @@ impl Published {
 /// Frames that are handed over at a time: with one hold of the lock here, and of a zone there.
 pub(super) const CHUNK: usize = 64;
 
-/// Groups that one flush looks at: two that follow each other have more than one such share of all
-/// frames, so that these have half.
+/// Groups that one flush looks at: two for the same CPUs that follow each other have more than one such
+/// share of all frames, so that these have half.
 const AT_ONCE: usize = 16;
 
 /// See the module. Two rings, in metadata.

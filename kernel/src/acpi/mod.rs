@@ -36,12 +36,15 @@ impl Tables {
         if address == 0 {
             return none;
         }
-        // SAFETY: a root pointer has 36 bytes, or 20 in revision 0.
-        let pointer = unsafe { slice::from_raw_parts(address as *const u8, 36) };
-        let (root, entry) = match (pointer.starts_with(b"RSD PTR "), pointer[15]) {
-            (false, _) => return none,
-            (true, 0) => (u64::from(word(pointer, 16)), 4),
-            (true, _) => (long(pointer, 24), 8),
+        // SAFETY: a root pointer has 20 bytes at least.
+        let pointer = unsafe { slice::from_raw_parts(address as *const u8, 20) };
+        if !pointer.starts_with(b"RSD PTR ") {
+            return none;
+        }
+        let (root, entry) = match pointer[15] {
+            0 => (u64::from(word(pointer, 16)), 4),
+            // SAFETY: from revision 2 on it has 36.
+            _ => (long(unsafe { slice::from_raw_parts(address as *const u8, 36) }, 24), 8),
         };
         // SAFETY: the root pointer names the root table.
         let root = unsafe { table_at(root) };

@@ -18,7 +18,8 @@ const HEADER: usize = 8;
 /// The kind of memory that is free to use.
 const RAM: u32 = 1;
 
-/// Reads what is at `address`.
+/// Reads what is at `address`. The firmware's root pointer stays there, in memory that the map calls free:
+/// its tables are to be found before any is used.
 ///
 /// # Safety
 ///
@@ -56,7 +57,7 @@ fn add(memory: &mut MemoryMap, map: &[u8]) -> Option<()> {
     for region in map.get(8..)?.chunks_exact(bytes.max(24)) {
         let (start, length) = (long(region, 0)?, long(region, 8)?);
         if word(region, 16)? == RAM {
-            memory.add(Region { start, end: start + length });
+            memory.add(Region { start, end: start.saturating_add(length) });
         }
     }
     Some(())

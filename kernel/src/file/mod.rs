@@ -81,6 +81,8 @@ impl Cached {
 
 /// The file there is: one at a time.
 static FILE: AtomicPtr<File> = AtomicPtr::new(core::ptr::null_mut());
+/// The same for whoever moves pages of it, until the last of these has arrived.
+static MOVING: AtomicPtr<File> = AtomicPtr::new(core::ptr::null_mut());
 /// Pages that reclaim released since the start.
 pub(crate) static RECLAIMED: AtomicU64 = AtomicU64::new(0);
 /// Pages that were written to the disk.
@@ -124,7 +126,9 @@ impl File {
     ///
     /// It stays where it is until [`File::close`].
     pub(crate) unsafe fn open(&self) {
-        FILE.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
+        let file = core::ptr::from_ref(self).cast_mut();
+        MOVING.store(file, Ordering::Release);
+        FILE.store(file, Ordering::Release);
     }
 
     fn current() -> Option<&'static Self> {
@@ -136,8 +140,10 @@ impl File {
     /// first CPU, outside of any job.
     pub(crate) fn close(&self) {
         FILE.store(core::ptr::null_mut(), Ordering::Release);
-        // CPUs take up a job between two steps of their threads: behind it none reclaims from this file.
+        // CPUs take up a job between two steps of their threads: behind it none reclaims from this file,
+        // and what was about to move has moved.
         cpu::run_on_all(&|_| ());
+        MOVING.store(core::ptr::null_mut(), Ordering::Release);
         for space in self.mappings.iter().flatten() {
             let slots = (0..self.cache.len() as u64).filter_map(|page| space.find(page));
             slots.for_each(|slot| _ = slot.take());
@@ -235,18 +241,17 @@ pub(crate) fn serve(cpu: &Cpu, space: &AddressSpace, page: u64, slot: &Slot, wri
     with_page(cpu, page, |file, pfn| map(file, space, pfn, slot, write))
 }
 
-/// Reads a page of the file, mapped nowhere: all of its words have the value that is returned, unless it
-/// is `None`, since there is no memory for it, or they differ.
-pub(crate) fn read_page(cpu: &Cpu, page: u64) -> Option<u64> {
-    let mut found = None;
-    with_page(cpu, page, |_, pfn| {
-        let first = frames::read(pfn, 0);
-        found = frames::words(pfn).all(|word| word == first).then_some(first);
+/// Reads a page of the file, mapped nowhere: whether all of its words are `word`. `None` if there is no
+/// memory for it.
+pub(crate) fn read_page(cpu: &Cpu, page: u64, word: u64) -> Option<bool> {
+    let mut holds = false;
+    let was_read = with_page(cpu, page, |_, pfn| {
+        holds = frames::words(pfn).all(|found| found == word);
         if let Some(lru) = memory().lru() {
             lru.mark_accessed(cpu.id, pfn);
         }
     });
-    found
+    was_read.then_some(holds)
 }
 
 /// Writes a word all over a page of the file; whether there was memory for it.

@@ -2,6 +2,11 @@
 //!
 //! A page that moves is locked, as for reclaim, and mapped nowhere: whoever faults it finds it locked, and
 //! afterwards elsewhere, by the file's word for it.
+//!
+//! A file that closes is found no more by who claims pages, and still by who has claimed some: it waits
+//! for these before it ends.
+
+#![allow(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 
@@ -13,9 +18,21 @@ use framewright::{
 };
 
 use super::{
-    ACTIVE, Cached, DIRTY, File, LOCKED, flags, set_flags, try_lock, unlock, wait_for_lock,
+    ACTIVE, Cached, DIRTY, File, LOCKED, MOVING, flags, set_flags, try_lock, unlock, wait_for_lock,
 };
 use crate::{memory::memory, platform::Machine};
+
+/// The file whose pages may be on their way.
+fn moving() -> Option<&'static File> {
+    // SAFETY: null, or a file that is there until what moves has arrived.
+    unsafe { MOVING.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether pages on that list may be claimed: those of a file that closes may not.
+pub(crate) fn may_claim(list: LruList) -> bool {
+    let of_file = matches!(list, LruList::ActiveFile | LruList::InactiveFile);
+    !of_file || File::current().is_some()
+}
 
 /// Remembers of a page that is isolated now which list it was on.
 pub(crate) fn note_list(pfn: Pfn, list: LruList) {
@@ -37,7 +54,7 @@ pub(crate) fn unmap(
     batch: &mut FlushBatch<'_, '_, Machine>,
 ) -> bool {
     let of_file = |file: &&File| file.page_of(at.from()).is_some();
-    let Some(file) = File::current().filter(of_file) else { return false };
+    let Some(file) = moving().filter(of_file) else { return false };
     let waits = locking == Locking::Wait && mode != MigrateMode::Async;
     let lock = |pfn: Pfn| {
         while !try_lock(pfn) {
@@ -65,7 +82,7 @@ pub(crate) fn unmap(
 
 /// Has the file find an unmapped page in its new frame; whether it is one of the file.
 pub(crate) fn relocate(from: Pfn, to: Pfn) -> bool {
-    let Some(file) = File::current() else { return false };
+    let Some(file) = moving() else { return false };
     let Some(page) = file.page_of(from) else { return false };
     if let Some(owner) = memory().frame_owner(to) {
         owner.store(page as u32, Ordering::Release);
@@ -83,7 +100,7 @@ pub(crate) fn unlock_moved(from: Pfn, to: Pfn) {
 
 /// Unlocks a page that has not moved; whether it is one of the file.
 pub(crate) fn unlock_if_of_file(from: Pfn, to: Pfn) -> bool {
-    let is = File::current().is_some_and(|file| file.page_of(from).is_some());
+    let is = moving().is_some_and(|file| file.page_of(from).is_some());
     if is {
         unlock(to);
         unlock(from);

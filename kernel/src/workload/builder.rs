@@ -2,7 +2,8 @@
 //! page cache, uses memory of its own, writes an object, and ends, whereupon its pages are unmapped and
 //! freed, and then its page tables.
 //!
-//! What it stores it finds again: in its own pages when it ends, and in the files whenever it reads them.
+//! What it stores it finds again in its own pages, when it ends; what the disk has, in each source that it
+//! reads. Objects are written over and over, as compilers do, and read by nobody.
 //! It does a bit at a time, so that it can run beside others on one CPU, and where there is no memory it
 //! ends early, as programs do.
 
@@ -194,8 +195,8 @@ impl Builder {
     }
 
     fn read(&mut self, page: u64) -> Option<()> {
-        let found = file::read_page(self.cpu, page)?;
-        self.done.wrong += u64::from(found != content(page));
+        let holds = file::read_page(self.cpu, page, content(page))?;
+        self.done.wrong += u64::from(!holds);
         self.done.pages += 1;
         Some(())
     }

@@ -146,7 +146,8 @@ impl Snapshot {
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, TraceError> {
         let unusable = |reason: String| TraceError::Unusable { file: file.to_owned(), reason };
         if memchr::memchr(0, bytes).is_some() {
-            return Err(unusable("binary data: not a snapshot".into()));
+            return Err(unusable("binary data: expected the kernel's tables as text, as in NAME.before beside a recording"
+                    .into()));
         }
         let mut parser = Parser::default();
         for (line, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {

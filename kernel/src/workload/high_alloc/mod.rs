@@ -232,7 +232,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let play = Play {
         request,
         attempts: managed / Order::PAGEBLOCK.frames() * 95 / 100,
-        steps: options.number("steps", STEPS).max(1) * builders,
+        steps: options.number("steps", STEPS).max(1).saturating_mul(builders),
         sizes: Sizes {
             least: (largest / 12).max(16),
             most: largest,
