@@ -173,16 +173,10 @@ unsafe impl Mover<Simulated> for Moves<'_, '_> {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let cpu = self.cpu();
         cpu.step();
-        for at in frames.start().get()..frames.end().get() {
+        claims.take_pages(frames, |pfn| {
             cpu.work(self.state.costs.look);
-            if claims.is_full() {
-                break;
-            }
-            if self.claim_one(Pfn::new(at)) {
-                let pushed = claims.push(Pfn::new(at), framewright::Order::ZERO);
-                debug_assert!(pushed, "there is room");
-            }
-        }
+            self.claim_one(pfn)
+        });
         ClaimEnd::Done
     }
 
