@@ -1,14 +1,16 @@
 //! What a pass does, one rule at a time.
 
+use std::sync::atomic::Ordering;
+
 use framewright::{
-    MigrateType, Order, Pfn, Request, ZoneKind,
+    CpuId, MigrateType, Order, Pfn, Request, ZoneKind,
     observe::NodeStat,
     platform::Need,
     reclaim::{LruList, PageKind},
     tuning::{Auto, CompactMethod, FlushBatching},
 };
 
-use crate::world::{CPU, cool, filled, memory, memory_of, node, range, stat};
+use crate::world::{CPU, OTHER, World, cool, filled, memory, memory_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
@@ -76,6 +78,27 @@ fn one_flush_serves_a_batch() {
     assert!(interrupts <= freed / 30, "{interrupts} for {freed}");
     let (freed, interrupts) = run(FlushBatching::Lazy);
     assert!(interrupts <= 1, "{interrupts} for {freed}");
+}
+
+#[test]
+fn who_finds_no_room_while_another_makes_it_helps() {
+    let world = memory(2048, |tuning| {
+        tuning.tlb.batching = FlushBatching::Lazy;
+        tuning.tlb.parked_max = Auto::Fixed(512);
+    });
+    let world = world.platform();
+    (0..1600).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    cool(world);
+    world.forgets_alone.store(false, Ordering::Relaxed);
+    // While one CPU waits for the other to flush, that one reclaims until no more may be unflushed.
+    let other = |world: &'static World| assert!(world.direct_on(CpuId::new(OTHER), 512) > 0);
+    *world.meanwhile.lock().unwrap() = Some(other);
+    assert!(world.direct(512) > 0);
+    assert!(world.meanwhile.lock().unwrap().is_none());
+    let stats = world.memory().tlb().stats();
+    assert_eq!(stats.nr_tlb_local_flush_one, 0, "pages are flushed one by one");
+    assert!(stats.nr_tlb_local_flush_all <= 8, "{stats:?}");
+    world.check();
 }
 
 #[test]
