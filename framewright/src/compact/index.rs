@@ -86,7 +86,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
                     site.hints.quest.succeed();
-                    if goal.order.is_some() {
+                    if goal.order.is_some() && !goal.restocks {
                         return Outcome::Success;
                     }
                 }
@@ -109,6 +109,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     fn has_formed(&self, site: Site<'c, 'm, P>, goal: &Goal) -> bool {
         let (zone, platform) = (site.at.zone, site.at.platform);
+        if goal.restocks {
+            return !zone.can_restock(platform);
+        }
         goal.order
             .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
     }

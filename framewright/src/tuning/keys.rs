@@ -138,6 +138,16 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.zone.watermark_boost, 0, 100_000),
     },
     Key {
+        path: "zone.huge_stock",
+        default: "1000",
+        range: "0 to 5000",
+        meaning: "how much of a zone small requests may have to leave for huge ones, after some \
+                  found nothing, in 1/10000 of the zone; 0: nothing",
+        source: "Framewright; khugepaged raises Linux's min_free_kbytes by up to 5 %, whether \
+                 huge pages are asked for or not",
+        field: |t| Field::number(&mut t.zone.huge_stock, 0, 5_000),
+    },
+    Key {
         path: "zone.reserve_ratio.dma",
         default: "256",
         range: "0 to 1000000",

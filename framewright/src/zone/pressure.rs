@@ -56,8 +56,10 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Whether `access` could leave room for compaction to move frames into while it forms a
-    /// block of `order`, if `more` frames were free as well: twice the block, above the mark.
+    /// block of `order`, if `more` frames were free as well: twice the block, above the mark. What is
+    /// kept ready for such requests counts as room.
     pub(crate) fn could_compact(&self, order: Order, access: Access, more: u64) -> bool {
+        let more = more.saturating_add(self.marks.stock());
         self.lockless_allowance(access, more) > 2 * order.frames() as i64
     }
 

@@ -48,6 +48,8 @@ pub(super) const PAIRS: [(&str, usize, usize); 6] = [
 /// The settings of one side.
 fn side(setting: usize) -> Side {
     let mut tuning = Tuning::default();
+    // What was published was without, and the question is what compaction does by itself.
+    tuning.zone.huge_stock = 0;
     let mut settings = IndexMap::new();
     let repair = &mut tuning.compact.repair;
     repair.reset_before_read = setting >= 1;
