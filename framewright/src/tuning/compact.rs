@@ -1,5 +1,7 @@
 //! Compaction.
 
+use crate::frame::Order;
+
 /// How compaction finds what to move, and where to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CompactMethod {
@@ -53,6 +55,18 @@ pub struct CompactTuning {
     pub extfrag_threshold: u32,
     /// How much is done before anybody asks: 0 nothing, 100 the most.
     pub proactiveness: u32,
+}
+
+impl CompactTuning {
+    /// Frames that are free where a block of `order` is worth forming: as many as it has. By index
+    /// that is all it takes, since what moves out of a pageblock has its place in what is free in
+    /// others. Scanners take frames to move to before they know what forms: twice as many.
+    pub(crate) fn room(&self, order: Order) -> u64 {
+        match self.method {
+            CompactMethod::Index => order.frames(),
+            CompactMethod::Scan => 2 * order.frames(),
+        }
+    }
 }
 
 impl Default for CompactTuning {

@@ -206,35 +206,41 @@ fn what_is_parked_is_freed_for_who_needs_it() {
     world.check();
 }
 
+/// By index a block takes as many frames as it has, by scanners twice as many.
 #[test]
 fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
-    // Nothing waits for a flush, which would be room, too.
-    let world = memory(2048, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
-    (0..1800).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    world.lru().drain_all();
-    cool(world);
-    // No block forms by itself, which would be an end of it, too.
-    let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
-    for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
-        world.pages().page(pfn).unevictable = true;
+    for (method, blocks) in [(CompactMethod::Index, 1), (CompactMethod::Scan, 2)] {
+        // Nothing waits for a flush, which would be room, too.
+        let world = memory(2048, |tuning| {
+            tuning.tlb.batching = FlushBatching::Off;
+            tuning.compact.method = method;
+        });
+        let world = world.platform();
+        (0..1800).for_each(|id| _ = world.touch(id, FILE).unwrap());
+        world.lru().drain_all();
+        cool(world);
+        // No block forms by itself, which would be an end of it, too.
+        let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+        for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
+            world.pages().page(pfn).unevictable = true;
+        }
+        let request = block_of(6);
+        let reclaim = |frames| {
+            let before = stat(world, NodeStat::PgstealDirect);
+            world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames);
+            stat(world, NodeStat::PgstealDirect) - before
+        };
+        let zone = world.memory().zones().next().unwrap();
+        while world.memory().free() > zone.high {
+            let _ = world.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
+        }
+        let room = zone.high + blocks * 64 - world.memory().free();
+        let made = reclaim(32);
+        assert!((room..room + 64).contains(&made), "{method:?}: {made} instead of {room}");
+        assert_eq!(reclaim(32), 0, "there is room");
+        let need = Need { request, cpu: CPU, node: node() };
+        assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
     }
-    let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);
-    let reclaim = |frames| {
-        let before = stat(world, NodeStat::PgstealDirect);
-        world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames);
-        stat(world, NodeStat::PgstealDirect) - before
-    };
-    let zone = world.memory().zones().next().unwrap();
-    while world.memory().free() > zone.high {
-        let _ = world.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
-    }
-    let free = world.memory().free();
-    let made = reclaim(32);
-    let room = zone.high + 2 * 64 - free;
-    assert!((room..room + 64).contains(&made), "{made} instead of {room}");
-    assert_eq!(reclaim(32), 0, "there is room");
-    let need = Need { request, cpu: CPU, node: node() };
-    assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
 }
 
 /// Who guesses that memory is short rather than scattered does not compact: then there is no room yet.
