@@ -10,8 +10,9 @@
 //! after they were killed, their trees deleted, and the cache was flushed ([`Phase::Idle`]).
 //!
 //! Here is the kernel around the library, as far as that matters: what each frame holds, a page cache,
-//! slabs, programs. It owns pages for reclaim and moves them for compaction, on simulated CPUs that the
-//! library runs on. What is achievable an oracle says, which asks the library nothing.
+//! slabs, programs. It owns pages for reclaim and moves them for compaction. It is written once, for a
+//! *world*: the simulated CPUs that the library runs on, or threads over real memory. What is achievable
+//! an oracle says, which asks the library nothing.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
@@ -29,7 +30,10 @@
 //! | `daemon`  | background reclaim, background compaction, writing back         |
 //! | `pass`    | asking for huge pages                                           |
 //! | `oracle`  | what is achievable                                              |
-//! | `run`     | one side, one seed: a machine and everything on it              |
+//! | `play`    | the course of a run: what CPUs do                               |
+//! | `world`   | what the kernel runs on                                         |
+//! | `simulated`, `run` | simulated CPUs as a world; one side, one seed on them  |
+//! | `host`    | threads over real memory as a world; runs on them               |
 //! | `picture` | memory, a cell per pageblock                                     |
 //! | `outcome`, `figures` | what was counted, and what follows from it           |
 
@@ -38,6 +42,7 @@ mod daemon;
 mod figures;
 mod files;
 mod frames;
+mod host;
 mod io;
 mod kernel;
 mod mover;
@@ -46,13 +51,16 @@ mod outcome;
 mod owner;
 mod pass;
 mod picture;
+mod play;
 mod recorded;
 mod relief;
 mod run;
+mod simulated;
 mod slab;
 mod system;
 #[cfg(test)]
 mod tests;
+mod world;
 
 use std::sync::{
     Mutex,
@@ -67,6 +75,7 @@ use crate::{
     simulated::SimulationError,
     workloads::Side,
 };
+pub use host::{HostHighAlloc, HostHighAllocError};
 use outcome::Outcome;
 pub use outcome::Phase;
 
