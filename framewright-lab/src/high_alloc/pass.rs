@@ -40,7 +40,8 @@ pub(super) fn request(flags: Flags) -> Request {
     }
 }
 
-/// Asks as often as `pace` says, gives everything back, and says what came of it.
+/// Asks as often as `pace` says, gives everything back, and says what came of it. `reach` hears how
+/// many of how many requests there were.
 pub(super) fn pass<'m, W: World>(
     cpu: W::Cpu,
     kernel: &Kernel<'_, 'm, W>,
@@ -48,6 +49,7 @@ pub(super) fn pass<'m, W: World>(
     daemon: &mut Background<'_, 'm, W>,
     Pace { attempts, every, flags, watched }: Pace,
     seen: &mut Vec<Snapshot>,
+    reach: &dyn Fn(u64, u64),
 ) -> Pass {
     let before = Counts::of(kernel);
     let begun = kernel.world.watch();
@@ -55,6 +57,7 @@ pub(super) fn pass<'m, W: World>(
     let mut latencies = Vec::new();
     let moments = attempts.div_ceil(MOMENTS);
     for attempt in 0..attempts {
+        reach(attempt, attempts);
         if attempt.is_multiple_of(moments) {
             seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempt)));
         }

@@ -13,6 +13,7 @@ use super::{
     outcome::{Counts, Outcome},
     pass::{self, Pace},
     recorded::Recorded,
+    share::Share,
     system,
     world::{OnCpu, World},
 };
@@ -63,6 +64,7 @@ impl Disk {
 /// What CPUs do.
 pub(super) struct Play<'p, 'k, 'm, W: World> {
     pub(super) course: Course,
+    share: Share<'p>,
     pub(super) kernel: &'p Kernel<'k, 'm, W>,
     trees: &'p [Tree],
     /// The file that is as large as memory.
@@ -89,9 +91,11 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         trees: &'p [Tree],
         flush: FileId,
         recorded: Option<&'p Recorded>,
+        share: Share<'p>,
     ) -> Self {
         Self {
             course,
+            share,
             kernel,
             trees,
             flush,
@@ -161,7 +165,9 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
     ) {
         let kernel = self.kernel;
         let boot = self.begin(cpu, token);
+        let trees = self.trees.len() as u64;
         while self.copying.get() > 0 {
+            self.share.reach(0, trees - u64::from(self.copying.get()), trees);
             self.wait(SECOND / 10, cpu, &mut daemon, token);
         }
         let slower = if self.course.quick { 5 } else { 1 };
@@ -173,8 +179,10 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             watched: self.course.watched.then_some(pass),
         };
         let mut seen = Vec::new();
+        let reach = |nth: u8| move |done, all| self.share.reach(nth.into(), done, all);
         for (nth, seconds) in [(1, 5), (2, 25)] {
-            let pass = pass::pass(cpu, kernel, token, &mut daemon, pace(nth), &mut seen);
+            let (pace, reach) = (pace(nth), reach(nth));
+            let pass = pass::pass(cpu, kernel, token, &mut daemon, pace, &mut seen, &reach);
             self.outcome.borrow_mut().phases.push(pass);
             self.wait(seconds * SECOND / slower, cpu, &mut daemon, token);
         }
@@ -183,11 +191,13 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             self.wait(SECOND / 100, cpu, &mut daemon, token);
         }
         self.clean_up(cpu, &mut daemon, token);
-        let pass = pass::pass(cpu, kernel, token, &mut daemon, pace(3), &mut seen);
+        let (pace, reach) = (pace(3), reach(3));
+        let pass = pass::pass(cpu, kernel, token, &mut daemon, pace, &mut seen, &reach);
         self.outcome.borrow_mut().phases.push(pass);
         self.outcome.borrow_mut().counts = Counts::of(kernel);
         self.outcome.borrow_mut().seen = seen;
         boot.into_iter().for_each(|block| kernel.free_block(block));
+        self.share.end();
         self.over.set(true);
     }
 

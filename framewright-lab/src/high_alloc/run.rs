@@ -18,6 +18,7 @@ use super::{
     owner::Owner,
     play::{Course, Disk, Play},
     recorded::Recorded,
+    share::Share,
     simulated::SimulatedWorld,
     world::{Inside, World},
 };
@@ -27,7 +28,13 @@ use crate::{
 };
 
 /// Runs one side with one seed.
-pub(super) fn run(work: &HighAlloc, side: &Side, seed: u64) -> Result<Outcome, SimulationError> {
+/// `tell` hears of the parts of it that are done.
+pub(super) fn run(
+    work: &HighAlloc,
+    side: &Side,
+    seed: u64,
+    tell: &(dyn Fn(u64) + Sync),
+) -> Result<Outcome, SimulationError> {
     let spec = &work.spec;
     let name = || spec.name().to_owned();
     let refused = |reason: &dyn ToString| SimulationError::Memory {
@@ -67,7 +74,7 @@ pub(super) fn run(work: &HighAlloc, side: &Side, seed: u64) -> Result<Outcome, S
         builders: spec.cpus() - 1,
         seed,
     };
-    let play = Play::new(course, &kernel, &trees, flush, recorded.as_ref());
+    let play = Play::new(course, &kernel, &trees, flush, recorded.as_ref(), Share::new(tell));
     let ended = relief.lend(&Inside::new(&kernel), || machine.run(on_cpus(&play, spec.cpus())));
     ended.map_err(|failure| SimulationError::Failed {
         contender: side.label.clone(),

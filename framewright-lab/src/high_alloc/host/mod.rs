@@ -15,7 +15,10 @@ mod contents;
 mod lock;
 mod threads;
 
-use std::{sync::atomic::Ordering::Relaxed, thread};
+use std::{
+    sync::{Mutex, atomic::Ordering::Relaxed},
+    thread,
+};
 
 use framewright::{Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim};
 use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
@@ -31,6 +34,7 @@ use super::{
     outcome::Outcome,
     owner::Owner,
     play::{Course, Disk, Play},
+    share::{self, Share},
     world::{Inside, World},
 };
 use crate::{
@@ -95,8 +99,8 @@ impl HostHighAlloc {
     /// Memory where nobody says how much, in frames: 512 MiB.
     pub const DEFAULT_FRAMES: u64 = 512 << 8;
 
-    /// Runs every side with every seed, one after the other, sides in turn. `progress` hears how many of
-    /// how many runs are done.
+    /// Runs every side with every seed, one after the other, sides in turn. `progress` hears how much of
+    /// how much is done.
     ///
     /// # Errors
     ///
@@ -105,18 +109,22 @@ impl HostHighAlloc {
         &self,
         sides: &[Side],
         seeds: &[u64],
-        progress: &mut dyn FnMut(u64, u64),
+        progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<HighAllocResult, HostHighAllocError> {
         self.hold_against(available_memory())?;
-        let total = (sides.len() * seeds.len()) as u64;
+        let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
         let mut ended: Vec<Vec<Ended>> = sides.iter().map(|_| Vec::new()).collect();
-        let mut done = 0;
         progress(0, total);
+        let progress = Mutex::new((0, progress));
+        let tell = |parts| {
+            let mut progress = progress.lock().expect("no other thread panicked");
+            progress.0 += parts;
+            let done = progress.0;
+            (progress.1)(done, total);
+        };
         for &seed in seeds {
             for (side, ended) in sides.iter().zip(&mut ended) {
-                ended.push(self.run_once(side, seed)?);
-                done += 1;
-                progress(done, total);
+                ended.push(self.run_once(side, seed, &tell)?);
             }
         }
         let checks = checks(&ended.iter().flatten().collect::<Vec<_>>(), self.quick);
@@ -144,7 +152,12 @@ impl HostHighAlloc {
     }
 
     /// One side, one seed.
-    fn run_once(&self, side: &Side, seed: u64) -> Result<Ended, HostHighAllocError> {
+    fn run_once(
+        &self,
+        side: &Side,
+        seed: u64,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<Ended, HostHighAllocError> {
         let cpus = self.threads.saturating_add(2);
         let init = |reason| HostHighAllocError::Init { frames: self.frames, reason };
         // All memory is there before it begins: what the system takes to find it is not the library's.
@@ -170,7 +183,7 @@ impl HostHighAlloc {
         let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
         let Self { flags, quick, threads: builders, .. } = *self;
         let course = Course { flags, quick, watched: false, builders, seed };
-        let play = Play::new(course, &kernel, &trees, flush, None);
+        let play = Play::new(course, &kernel, &trees, flush, None, Share::new(tell));
         memory.platform().with_relief(&Inside::new(&kernel), || run_all(&play, &world));
         let contents = &shared.contents;
         Ok(Ended {
