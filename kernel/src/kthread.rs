@@ -122,7 +122,6 @@ pub(crate) fn are_wanted() -> bool {
 }
 
 /// Lets on the threads of this CPU that have something to do; whether there was any.
-#[inline]
 pub(crate) fn run() -> bool {
     let me = this_cpu();
     let mut ran = false;

@@ -8,8 +8,8 @@ use core::{
 };
 
 use framewright::{
-    Config, CpuToken, FrameRange, InitError, Layout, MemoryRange, NodeId, Pfn, Planes, Tuning,
-    ZoneKind,
+    Config, CpuToken, FrameRange, InitError, Layout, MemoryRange, NodeId, Order, Pfn, Planes,
+    Request, Tuning, ZoneKind,
 };
 
 use crate::{
@@ -148,7 +148,6 @@ pub(crate) fn get() -> Option<&'static Memory> {
 /// # Panics
 ///
 /// Before it was handed over.
-#[inline(always)]
 pub(crate) fn memory() -> &'static Memory {
     get().expect("memory was handed over")
 }
@@ -172,4 +171,22 @@ pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
     let result = f(token.as_mut().expect("the CPU has claimed its token"));
     cpu.token_in_use.set(false);
     result
+}
+
+/// Allocates a block on the CPU that this runs on. Where every instruction counts, [`with_token`] has the
+/// allocation inlined.
+pub(crate) fn alloc(request: Request) -> Option<Pfn> {
+    let block = with_token(|token| token.alloc(request)).ok()?;
+    Some(block.into_raw().0)
+}
+
+/// Frees a block on the CPU that this runs on.
+///
+/// # Safety
+///
+/// The caller owns the frames as a block of this order, and no longer uses them.
+pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
+    // SAFETY: as the caller promises.
+    let freed = with_token(|token| unsafe { token.free_raw(pfn, order) });
+    assert!(freed.is_ok(), "frame {pfn} is not a block of order {}", order.get());
 }

@@ -142,7 +142,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         // SAFETY: the owner is inside until `leave`. A limit never exceeds the size of a ring,
         // so `len` is an entry.
         unsafe {
-            self.lists.with_mut(|lists| *lists.ring(list).get_unchecked_mut(len) = frame);
+            self.lists.with_mut(move |lists| *lists.ring(list).get_unchecked_mut(len) = frame);
         }
         self.set_len(list, len + 1);
         self.count_free(list);

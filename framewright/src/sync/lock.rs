@@ -74,7 +74,7 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
     /// `f` must not panic, wait, call back into the embedder, or take another lock: the zone
     /// lock is the innermost one. (A panic leaves the lock held for ever, which stops the
     /// machine but corrupts nothing.)
-    #[inline]
+    #[inline(always)]
     pub fn with<R>(&self, platform: &P, f: impl FnOnce(&mut T) -> R) -> R {
         let irq = platform.irq_save();
         self.raw.lock(platform);

@@ -35,7 +35,7 @@ pub(crate) use owner::Owner;
 use crate::{
     cpu::{self, Cpu},
     frames,
-    memory::{memory, with_token},
+    memory::{self, memory},
     paging::{AddressSpace, Entry, Slot},
     platform::Machine,
     shootdown,
@@ -211,8 +211,7 @@ fn unmap(file: &'static File, pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>)
 
 fn free(pfn: Pfn) {
     // SAFETY: a page of a file is a block of order 0, which nobody uses any more.
-    let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::ZERO) });
-    assert!(freed.is_ok());
+    unsafe { memory::free(pfn, Order::ZERO) };
 }
 
 fn flags(pfn: Pfn) -> &'static AtomicU8 {
@@ -309,7 +308,7 @@ fn with_page(cpu: &Cpu, page: u64, mut work: impl FnMut(&'static File, Pfn)) -> 
 
 /// A frame, locked, with what the disk has of a page.
 fn read(file: &File, page: u64) -> Option<Pfn> {
-    let (pfn, _) = with_token(|token| token.alloc(PAGE)).ok()?.into_raw();
+    let pfn = memory::alloc(PAGE)?;
     frames::fill(pfn, Order::ZERO, file.disk[page as usize].load(Ordering::Acquire));
     // Who still takes it for the page that it was may have it locked, until he has looked again.
     while !try_lock(pfn) {
@@ -342,7 +341,7 @@ pub(crate) fn words(count: u64) -> Option<(Words, &'static [AtomicU64])> {
     let frames = (count * 8).div_ceil(frames::BYTES).next_power_of_two();
     let order = Order::new(frames.trailing_zeros() as u8)?;
     let request = Request::new(order, MigrateType::Unmovable).zeroed();
-    let (pfn, order) = with_token(|token| token.alloc(request)).ok()?.into_raw();
+    let pfn = memory::alloc(request)?;
     // SAFETY: the block is ours until `Words` is given back, mapped, zeroed and large enough.
     let slice = unsafe {
         core::slice::from_raw_parts(frames::address(pfn) as *const AtomicU64, count as usize)
@@ -357,7 +356,6 @@ impl Words {
     /// Gives it back. Nobody uses the words any more.
     pub(crate) fn give_back(self) {
         // SAFETY: taken as a block by `words`, and used by nobody.
-        let freed = with_token(|token| unsafe { token.free_raw(self.0, self.1) });
-        assert!(freed.is_ok());
+        unsafe { memory::free(self.0, self.1) };
     }
 }

@@ -28,9 +28,7 @@ use super::{
 use crate::{
     boot::MemoryMap,
     cpu::{Cpu, control, this_cpu},
-    frames,
-    memory::with_token,
-    shootdown,
+    frames, memory, shootdown,
     wait::{self, Event},
 };
 
@@ -106,14 +104,19 @@ fn table(pfn: Pfn) -> &'static Table {
     unsafe { &*(frames::address(pfn) as *const Table) }
 }
 
+/// The table that an entry leads to.
+#[inline(always)]
+fn next_table(entry: Entry) -> Option<&'static Table> {
+    entry.is_present().then(|| table(entry.pfn()))
+}
+
 fn new_table() -> Option<Pfn> {
-    with_token(|token| token.alloc(TABLE)).ok().map(|block| block.into_raw().0)
+    memory::alloc(TABLE)
 }
 
 fn free_table(pfn: Pfn) {
     // SAFETY: the frame is a table that nobody else uses any more, and was a block of order 0.
-    let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::ZERO) });
-    assert!(freed.is_ok(), "page table {pfn} is not a block");
+    unsafe { memory::free(pfn, Order::ZERO) };
 }
 
 impl AddressSpace {
@@ -199,6 +202,7 @@ impl AddressSpace {
     }
 
     /// The entry of a page, if there is a table for it.
+    #[inline]
     pub(crate) fn find(&self, page: u64) -> Option<&'static Slot> {
         Some(&self.table_of(page)?.0[page as usize % 512])
     }
@@ -211,14 +215,10 @@ impl AddressSpace {
     /// The table with the entry of a page.
     #[inline(always)]
     fn table_of(&self, page: u64) -> Option<&'static Table> {
-        let mut at = table(self.root).0[1].get();
-        for level in [18, 9] {
-            if !at.is_present() {
-                return None;
-            }
-            at = table(at.pfn()).0[(page >> level) as usize % 512].get();
-        }
-        at.is_present().then(|| table(at.pfn()))
+        let top = table(self.root).0[1].get();
+        let upper = next_table(top)?.0[(page >> 18) as usize % 512].get();
+        let lower = next_table(upper)?.0[(page >> 9) as usize % 512].get();
+        next_table(lower)
     }
 
     /// The entry of a page, with tables made where there are none; `None` if there is no memory.

@@ -66,12 +66,10 @@ unsafe impl RawLock<Machine> for QueuedLock {
         Self::open()
     }
 
-    #[inline]
     fn lock(&self, _: &Machine) {
         self.acquire();
     }
 
-    #[inline]
     unsafe fn unlock(&self, _: &Machine) {
         self.release();
     }

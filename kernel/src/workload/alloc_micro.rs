@@ -63,20 +63,31 @@ fn count(work: impl FnOnce()) -> u64 {
     control::timestamp() - start
 }
 
+/// Instructions of so many pairs, in a loop that is two of them, whatever is in it: with the test below.
+#[inline(always)]
+fn repeated(mut pair: impl FnMut()) -> u64 {
+    count(|| {
+        let mut left = PAIRS;
+        loop {
+            pair();
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+    })
+}
+
 fn hot(token: &mut Token) -> Counted {
     let pairs = |token: &mut Token| {
-        count(|| {
-            for _ in 0..PAIRS {
-                let freed = token.alloc(PAGE).map(|block| token.free(block).is_ok());
-                assert!(freed == Ok(true));
-            }
+        repeated(|| {
+            let freed = token.alloc(PAGE).map(|block| token.free(block).is_ok());
+            assert!(freed == Ok(true));
         })
     };
     pairs(token);
-    let empty_loop = count(|| {
-        for _ in 0..PAIRS {
-            any_number();
-        }
+    let empty_loop = repeated(|| {
+        any_number();
     });
     Counted { pairs: PAIRS, with_loop: pairs(token), empty_loop }
 }

@@ -17,7 +17,7 @@ use super::pages::{look, try_touch};
 use crate::{
     cpu::Cpu,
     file::{self, Words},
-    memory::with_token,
+    memory,
     paging::{self, AddressSpace, Area, Space},
 };
 
@@ -183,7 +183,7 @@ impl Builder {
         let doublings = u64::from((most / least.max(1)).max(1).ilog2());
         let base = least << self.random.below(doublings.max(1));
         let size = (base + self.random.below(base)).min(most);
-        let body = with_token(|token| token.alloc(PROCESS)).ok()?.into_raw().0;
+        let body = memory::alloc(PROCESS)?;
         let Some(space) = AddressSpace::create(&[Area::anonymous(0, size)]) else {
             free(body, ORDER_1);
             return None;
@@ -215,7 +215,7 @@ impl Builder {
 
     /// Another frame of inodes is used; some other is not, if there are as many as there may be.
     fn keep_inode(&mut self) -> Option<()> {
-        let frame = with_token(|token| token.alloc(INODE)).ok()?.into_raw().0;
+        let frame = memory::alloc(INODE)?;
         let at = self.random.below(self.inodes.len() as u64);
         free_inode(self.inodes[at as usize].swap(frame.get(), Ordering::Relaxed));
         Some(())
@@ -260,6 +260,5 @@ fn value_of(number: u64, space: &AddressSpace) -> u64 {
 
 fn free(pfn: Pfn, order: Order) {
     // SAFETY: a block of the builder's own, which nobody else knows.
-    let freed = with_token(|token| unsafe { token.free_raw(pfn, order) });
-    assert!(freed.is_ok());
+    unsafe { memory::free(pfn, order) };
 }

@@ -29,7 +29,7 @@ use crate::{
     cpu::{self, Cpu, control},
     exit::refuse,
     frames,
-    memory::{Token, memory, with_token},
+    memory::{self, Token, memory, with_token},
     paging::{self, AddressSpace, Area, Entry, probe},
     report::{Better, Check, Fixed, Report, Unit},
     serial::println,
@@ -209,10 +209,9 @@ impl Prover<'_> {
 
     /// Maps a new frame, which the CPU has not accessed.
     fn map(&self, page: u64, value: u64) -> Pfn {
-        let Ok(block) = with_token(|token| token.alloc(PAGE)) else {
+        let Some(pfn) = memory::alloc(PAGE) else {
             refuse(format_args!("there is not enough memory for a page"))
         };
-        let (pfn, _) = block.into_raw();
         frames::write(pfn, 0, value);
         let installed =
             self.space.find_or_make(page).map(|slot| slot.install(Entry::page(pfn).writable()));
@@ -287,8 +286,7 @@ impl Prover<'_> {
 
 fn free(pfn: Pfn) {
     // SAFETY: allocated as a block of order 0 by `map` or `reuse`, and freed once.
-    let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::ZERO) });
-    assert!(freed.is_ok());
+    unsafe { memory::free(pfn, Order::ZERO) };
 }
 
 /// Runs it; whether it passed.

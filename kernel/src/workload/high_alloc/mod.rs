@@ -33,7 +33,7 @@ use crate::{
     cpu::{self, Cpu, MAX_CPUS},
     exit::refuse,
     frames, kthread,
-    memory::{memory, with_token},
+    memory::{self, memory},
     report::{Check, Report},
     serial::println,
     wait::{self, Event},
@@ -63,9 +63,8 @@ impl Kept {
 
     /// Asks for one.
     fn ask(&mut self, request: Request) {
-        let Ok(block) = with_token(|token| token.alloc(request)) else { return };
-        let (pfn, order) = block.into_raw();
-        for frame in 0..order.frames() {
+        let Some(pfn) = memory::alloc(request) else { return };
+        for frame in 0..request.order().frames() {
             frames::write(pfn.offset(frame), 0, Self::mark(pfn, frame));
         }
         frames::write(pfn, 1, self.last.map_or(u64::MAX, Pfn::get));
@@ -81,8 +80,7 @@ impl Kept {
             let other = |&frame: &u64| frames::read(pfn.offset(frame), 0) != Self::mark(pfn, frame);
             self.wrong += (0..Order::PAGEBLOCK.frames()).filter(other).count() as u64;
             // SAFETY: a block of this order of our own.
-            let freed = with_token(|token| unsafe { token.free_raw(pfn, Order::PAGEBLOCK) });
-            assert!(freed.is_ok());
+            unsafe { memory::free(pfn, Order::PAGEBLOCK) };
         }
     }
 }
