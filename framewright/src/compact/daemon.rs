@@ -37,6 +37,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// `highest` and could not wait, or when who reclaims in the background goes to sleep. Returns
     /// whether there is a block of the order now.
     pub fn background(&mut self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+        if self.is_off() {
+            return false;
+        }
         let memory = self.memory;
         let goal = Goal::of_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
         let mut formed = false;
@@ -108,6 +111,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
         let memory = self.memory;
         let tuning = memory.tuning().compact;
+        if self.is_off() {
+            return None;
+        }
         let before = memory.fragmentation_score(node);
         if tuning.proactiveness == 0 || before <= start_score(&tuning) {
             return None;

@@ -307,9 +307,9 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "compact.method",
         default: "index",
-        range: "index, scan",
+        range: "index, scan, off",
         meaning: "how compaction finds what to move where: by the headers of pageblocks, or by two \
-                  scanners that look at frames",
+                  scanners that look at frames; off: nothing is compacted",
         source: "Framewright; scan is what Linux does",
         field: |t| Field::CompactMethod(&mut t.compact.method),
     },
@@ -345,6 +345,15 @@ pub const KEYS: &[Key] = &[
         meaning: "how much is compacted before anybody asks; 0: nothing",
         source: "Linux 5.9: vm.compaction_proactiveness",
         field: |t| Field::number(&mut t.compact.proactiveness, 0, 100),
+    },
+    Key {
+        path: "compact.shortcuts",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: scanners begin with a short look at the lists of free \
+                  blocks, and the block that forms is kept for who waits for it",
+        source: "Linux 5.1",
+        field: |t| Field::Switch(&mut t.compact.shortcuts),
     },
     Key {
         path: "compact.repair.reset_before_read",

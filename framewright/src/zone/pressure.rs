@@ -73,7 +73,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// is short rather than that large blocks are. By index it needs no such guess: it finds nothing to
     /// empty where nothing is scattered.
     pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
-        if tuning.method == CompactMethod::Index {
+        if tuning.method != CompactMethod::Scan {
             return false;
         }
         let blocks = self.with(platform, |buddy| buddy.counts()).by_order();

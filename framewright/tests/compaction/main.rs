@@ -3,6 +3,7 @@
 
 mod form;
 mod house;
+mod off;
 mod ranges;
 mod relief;
 mod repairs;
