@@ -73,7 +73,7 @@ pub(crate) struct Marks {
     stock: AtomicU64,
     /// Both together: what all marks are higher by for most requests.
     raised: AtomicU64,
-    /// How high that may get; 0: never.
+    /// How high the boost may get; 0: never.
     boost_limit: AtomicU64,
     /// What is kept back from requests that could use a higher zone, by the highest they can.
     protection: [AtomicU64; ZoneKind::COUNT],
