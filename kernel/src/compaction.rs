@@ -23,7 +23,7 @@ use crate::{
     clock::{Clock, MILLISECOND},
     cpu::{self, MAX_CPUS, this_cpu},
     kthread,
-    memory::memory,
+    memory::{self, memory},
     mover::Mover,
     platform::Machine,
     shootdown::Hardware,
@@ -102,8 +102,17 @@ pub(crate) fn is_wanted(node: NodeId) -> bool {
     WANTED[usize::from(node.get())].load(Ordering::Relaxed) > 0
 }
 
+/// When kcompactd of a node looks for the first time, unless it is woken before.
+pub(crate) fn first_look() -> u64 {
+    Clock::now() + LOOKS
+}
+
 /// What kcompactd of a node does when it is woken; when it wants to be woken again, if nobody does.
 pub(crate) fn work(node: NodeId) -> u64 {
+    // The clock may be faster than a machine that boots.
+    if memory::get().is_none() {
+        return first_look();
+    }
     let at = usize::from(node.get());
     let wanted = Order::new(WANTED[at].swap(0, Ordering::Relaxed)).unwrap_or(Order::ZERO);
     if wanted > Order::ZERO {

@@ -27,12 +27,15 @@ use crate::{
     memory::with_token,
     platform::Machine,
     reclaim,
+    wait::{self, Event},
 };
 
 /// Nodes that can have threads.
 pub(crate) const NODES: usize = 16;
 /// What threads do, each for its node.
 const BODIES: [extern "C" fn(u64) -> !; 2] = [kswapd, kcompactd];
+const KSWAPD: usize = 0;
+const KCOMPACTD: usize = 1;
 const MOST: usize = NODES * BODIES.len();
 
 unsafe extern "C" {
@@ -63,7 +66,8 @@ static THREADS: [Thread; MOST] = [const {
 /// How many there are: the threads of node 0, then those of node 1.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the threads, each ready to begin. By the first CPU, before there is any work.
+/// Makes the threads, each ready to begin; kcompactd does so by itself, after a while. By the first CPU, before
+/// there is any work.
 pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
     COUNT.store(nodes.min(NODES) * BODIES.len(), Ordering::Relaxed);
     for (number, thread) in threads().iter().enumerate() {
@@ -78,6 +82,9 @@ pub(crate) fn prepare(early: &mut EarlyMemory, nodes: usize) {
         unsafe {
             (at as *mut [u64; 7]).write(frame);
             *thread.own.get() = at;
+        }
+        if number % BODIES.len() == KCOMPACTD {
+            thread.resumes.store(compaction::first_look(), Ordering::Relaxed);
         }
     }
 }
@@ -98,12 +105,12 @@ fn home_of(node: NodeId) -> Option<&'static cpu::Cpu> {
 
 /// Wakes kswapd of a node.
 pub(crate) fn wake_kswapd(node: NodeId) {
-    wake(node, 0);
+    wake(node, KSWAPD);
 }
 
 /// Wakes kcompactd of a node.
 pub(crate) fn wake_kcompactd(node: NodeId) {
-    wake(node, 1);
+    wake(node, KCOMPACTD);
 }
 
 fn wake(node: NodeId, body: usize) {
@@ -144,6 +151,12 @@ pub(crate) fn run() -> bool {
     ran
 }
 
+/// Waits until a condition holds, which somebody says by an event, as an idle CPU does: its threads have their
+/// turns meanwhile. By who does not use the CPU's token.
+pub(crate) fn run_until(event: Event, condition: impl Fn() -> bool) {
+    wait::until(event, || !run() && condition());
+}
+
 impl Thread {
     /// The thread of a node that does one thing.
     fn of(node: u64, body: usize) -> &'static Self {
@@ -159,7 +172,7 @@ impl Thread {
 
 /// The thread of a node, which need not be the node of its CPU: there may be no CPU on it.
 extern "C" fn kswapd(node: u64) -> ! {
-    let thread = Thread::of(node, 0);
+    let thread = Thread::of(node, KSWAPD);
     let node = NodeId::new(node as u8).unwrap_or_default();
     let mut work: Option<Kswapd<'static, 'static, Machine>> =
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
@@ -181,7 +194,7 @@ extern "C" fn kswapd(node: u64) -> ! {
 
 /// The same, which compacts.
 extern "C" fn kcompactd(node: u64) -> ! {
-    let thread = Thread::of(node, 1);
+    let thread = Thread::of(node, KCOMPACTD);
     let node = NodeId::new(node as u8).unwrap_or_default();
     loop {
         thread.resumes.store(compaction::work(node), Ordering::Relaxed);

@@ -27,6 +27,11 @@ pub(crate) fn is_wanted(_: NodeId) -> bool {
 }
 
 /// kcompactd sleeps for ever.
+pub(crate) fn first_look() -> u64 {
+    0
+}
+
+/// It has nothing to do.
 pub(crate) fn work(_: NodeId) -> u64 {
     0
 }

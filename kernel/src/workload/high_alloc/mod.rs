@@ -139,7 +139,7 @@ impl Play {
         let (cpus, me) = (cpu::online(), cpu.id.index());
         let asks = me + 1 == cpus;
         if asks && cpus > 1 {
-            wait::until(Event::SERVED, || self.packed.load(Ordering::Acquire) == 0);
+            kthread::run_until(Event::SERVED, || self.packed.load(Ordering::Acquire) == 0);
             return Part { builder: None, passes: self.ask_twice(None) };
         }
         let Some(mut builder) = Builder::new(cpu, self.sizes) else {
@@ -175,7 +175,7 @@ impl Play {
                     kthread::run();
                 }
             }
-            None => wait::until(Event::SERVED, is_over),
+            None => kthread::run_until(Event::SERVED, is_over),
         }
     }
 
