@@ -115,6 +115,15 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.zones.iter().filter(move |zone| zone.node() == node)
     }
 
+    /// The same with their numbers.
+    pub(crate) fn numbered_zones_of(
+        &self,
+        node: NodeId,
+    ) -> impl Iterator<Item = (ZoneId, &'m Zone<'m, P>)> {
+        let all = self.zones.iter().enumerate();
+        all.filter(move |(_, zone)| zone.node() == node).map(|(i, zone)| (ZoneId::new(i), zone))
+    }
+
     /// All zones with a CPU's lists for them.
     pub(crate) fn contexts(&self, cpu: CpuId) -> impl Iterator<Item = Cpu<'_, 'm, P>> {
         (0..self.zones.len()).map(move |zone| self.context(ZoneId::new(zone), cpu))
@@ -160,7 +169,8 @@ impl<'m, P: Platform> Memory<'m, P> {
             }
             let levels = rules.levels(zone.kind(), zone.managed());
             let limit = rules.boost_limit(zone.managed(), levels);
-            zone.marks().set(levels, limit, rules.protection(zone.kind(), managed));
+            let protection = rules.protection(zone.kind(), managed);
+            zone.with(&self.platform, |_| zone.marks().set(levels, limit, protection));
             zone.limit_stock(&self.platform, rules.stock_limit(zone.managed()));
         }
     }

@@ -212,11 +212,10 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     fn end(&mut self, round: &Round) -> Rest {
         let Scan { order, highest, .. } = round.scan;
         let words = self.words();
-        let balanced = self.reclaim.is_balanced_unboosted(self.node, order, highest);
-        if round.progress.reclaimed == 0 && !balanced {
-            words.set_failures(words.failures().saturating_add(1));
-        }
         self.lower_boosts(round.boosts);
+        if round.progress.reclaimed == 0 && !self.reclaim.is_balanced(self.node, order, highest) {
+            self.after_a_round_in_vain(order, highest);
+        }
         if !self.reclaim.is_balanced(self.node, order, highest)
             && !self.reclaim.is_hopeless(self.node)
         {
@@ -229,6 +228,18 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         words.awake.store(false, Ordering::Release);
         self.phase = Phase::Napping { order, highest };
         Rest::Nap
+    }
+
+    /// Nothing was reclaimed: then nothing is kept ready for huge pages any more. If what zones keep in any
+    /// case is not there either, that is one failure more.
+    fn after_a_round_in_vain(&self, order: Order, highest: ZoneKind) {
+        let (words, memory) = (self.words(), self.reclaim.memory);
+        if !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
+            words.set_failures(words.failures().saturating_add(1));
+        }
+        for zone in memory.zones_of(self.node) {
+            zone.give_up_stock(memory.platform());
+        }
     }
 
     fn wake_up(&mut self, cpu: CpuId, order: Order, highest: ZoneKind) -> Rest {

@@ -176,12 +176,29 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
                     self.take_heart();
                 }
                 Err(Stop::Failed) => {
+                    if let Some(pfn) = self.take_of_stock() {
+                        return Ok(pfn);
+                    }
                     self.preferred.pages.counters.failures.add(1);
                     return Err(self.final_error());
                 }
             }
             self.pause();
         }
+    }
+
+    /// Nobody who tries more than once fails for what is kept ready for huge pages.
+    fn take_of_stock(&mut self) -> Option<Pfn> {
+        let request = self.need.request;
+        let mut zones = self.memory.candidates(self.need.cpu, request);
+        if request.tries_once() || !zones.any(|(_, at)| at.zone.stock() > 0) {
+            return None;
+        }
+        let error = self.error;
+        let rights = self.access.rights.with(Rights::STOCK);
+        let served = self.walk(Access { rights, ..self.access });
+        self.error = error;
+        served
     }
 
     /// Steps 2 to 6. Neither a frame nor an error asks for another round.
@@ -235,9 +252,12 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     fn tell_of_lack(&self) {
         let request = self.need.request;
         let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
-        // Nobody else would make room, or take the stock down again.
-        if asks && self.relief.reclaims_in_background() {
-            self.preferred.zone.lacks_huge(self.preferred.platform);
+        // Nobody else would make room, or take the stock down again. Where there is room, and nothing forms
+        // of it, more of it is no use.
+        let zone = self.preferred.zone;
+        let in_vain = || zone.has_room_for_stock() && self.memory.restocks_in_vain(self.zone);
+        if asks && self.relief.reclaims_in_background() && !in_vain() {
+            zone.lacks_huge(self.preferred.platform);
         }
     }
 
