@@ -178,10 +178,12 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Takes up to `by` frames off the boost of a zone's watermarks; nothing if there is no such
     /// zone. For whoever reclaims in the background, once the frames that the boost asked for
     /// ([`ZoneInfo::boost`](super::ZoneInfo::boost) when the work began) have been freed, or
-    /// cannot be.
+    /// cannot be. What the zone keeps ready for huge pages is less from then on, too, if nobody has asked for
+    /// any in the last ten seconds.
     pub fn lower_boost(&self, zone: ZoneId, by: u64) {
         if let Some(zone) = self.zones.get(zone.index()) {
             zone.lower_boost(&self.platform, by);
+            zone.age_stock(&self.platform);
         }
     }
 }

@@ -12,6 +12,9 @@
 //! is above *high*; so it has some distance to run before it is needed again. A node on which it
 //! has failed for a number of rounds in a row is *hopeless*: waking it would only burn a CPU, until
 //! somebody frees something.
+//!
+//! What zones keep ready for huge pages raises their watermarks. It gets less when nobody has asked for
+//! long, which is looked at when a round begins, and goes after a round that found nothing.
 
 use crate::{
     alloc::CpuToken,

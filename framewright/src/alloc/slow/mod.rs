@@ -4,6 +4,7 @@
 //!    here.
 //! 2. Background reclaim is woken, once per node, and the zones are walked above the min
 //!    watermark, or as deep as urgency entitles to ([`Request::urgent`], [`Request::atomic`]).
+//!    Who finds no huge page has some kept ready (`zone/stock.rs`) from now on.
 //! 3. Requests that reclaim rarely helps (costly orders, and higher orders that cannot be moved
 //!    about) begin with a short round of compaction.
 //! 4. Who has a right to more of the reserve uses it: who frees memory, who was told to end.
@@ -12,7 +13,8 @@
 //!    is given up; then, or the first time, everything that all CPUs hold comes home. Then
 //!    compaction. After each the zones are walked.
 //! 6. [`retry`] decides whether another round from 2 on has a point. If not, what is left of the
-//!    [reserve](highatomic) makes one; else the embedder [judges](verdict).
+//!    [reserve](highatomic) makes one; else the embedder [judges](verdict), once nothing is kept ready for
+//!    huge pages any more. Who fails without that looks there, too, unless he tries once only.
 //! 7. A request that never fails may use half of the reserve; then it waits through the wait
 //!    hook, and goes on with 2.
 //!
