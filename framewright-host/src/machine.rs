@@ -111,6 +111,13 @@ impl HostMachine {
         self.frames.words(block.pfn(), block.order())
     }
 
+    /// The contents of a frame: words that any thread may load and store. Empty if there is no memory
+    /// behind the frames, or it is not one of this machine.
+    #[must_use]
+    pub fn frame(&self, pfn: Pfn) -> &[AtomicU64] {
+        self.frames.words(pfn, Order::ZERO)
+    }
+
     /// Where the 2^order frames from `pfn` lie in this process; `None` if there is no memory
     /// behind them, or they are not all of this machine.
     ///

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use framewright::{
-    FrameRange, Order, Pfn,
+    FrameRange, Pfn,
     migrate::{self, ClaimEnd, Claims, Effort, Locking, Move},
     reclaim::{Lru, PageKind},
     tlb::{FlushBatch, Flushed, Translation},
@@ -80,19 +80,13 @@ fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
 unsafe impl migrate::Mover<Machine> for Mover {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let lru = lists();
-        for pfn in (frames.start().get()..frames.end().get()).map(Pfn::new) {
-            if claims.is_full() {
-                break;
-            }
-            let Some(list) = lru.list_of(pfn).filter(|&list| file::may_claim(list)) else {
-                continue;
-            };
-            if lru.isolate(pfn) {
+        claims.take_pages(frames, |pfn| match lru.list_of(pfn) {
+            Some(list) if file::may_claim(list) && lru.isolate(pfn) => {
                 file::note_list(pfn, list);
-                let pushed = claims.push(pfn, Order::ZERO);
-                debug_assert!(pushed, "there is room");
+                true
             }
-        }
+            _ => false,
+        });
         ClaimEnd::Done
     }
 

@@ -128,18 +128,9 @@ impl fmt::Display for Machine {
 /// A machine for what runs on simulated ones alone: of others it is said why they will not do, and they
 /// are not proposed.
 pub(crate) fn simulated_machine(text: &str) -> Result<Machine, String> {
-    simulated_machine_or(text, &[])
-}
-
-/// The same for what runs in a kernel on an emulated machine, too.
-pub(crate) fn simulated_machine_or_qemu(text: &str) -> Result<Machine, String> {
-    simulated_machine_or(text, &["qemu:N"])
-}
-
-fn simulated_machine_or(text: &str, others: &'static [&'static str]) -> Result<Machine, String> {
     let other = text == "host" || ["host:", "qemu:"].iter().any(|kind| text.starts_with(kind));
     if !other {
-        simulated_or(text, others)?;
+        simulated_or(text, &[])?;
     }
     text.parse()
 }
@@ -259,7 +250,6 @@ mod tests {
     fn who_needs_a_simulated_machine_is_proposed_no_other() {
         let error = simulated_machine("hos").unwrap_err();
         assert!(error.contains("There are uniform:N") && !error.contains("'host"), "{error}");
-        assert!(simulated_machine_or_qemu("quemu:4").unwrap_err().contains("qemu:N"));
         assert!(matches!(simulated_machine("uniform:2"), Ok(Machine::Simulated(..))));
         assert!(
             matches!(simulated_machine("host:2"), Ok(Machine::Host(_))),

@@ -126,7 +126,8 @@ pub(crate) enum Run {
     /// Huge pages asked of a machine that compiles, and of the same when it is idle (mmtests'
     /// stress-highalloc)
     #[command(after_help = high_alloc::EXAMPLES,
-              mut_arg("seeds", |seeds| seeds.help("Simulated machines: as many seeds, from that one on")),
+              mut_arg("seed", |seed| seed.help(high_alloc::SEED)),
+              mut_arg("seeds", |seeds| seeds.help(high_alloc::SEEDS)),
               mut_arg("quick", |quick| quick.help(high_alloc::QUICK)))]
     HighAlloc(HighAllocArgs),
     /// On a kernel: what CPUs have cached is reached before a flush, and never after

@@ -1,37 +1,74 @@
 //! `framewright run high-alloc`.
 
 use framewright_lab::{
-    high_alloc::{Flags, HighAlloc},
+    high_alloc::{Flags, HighAlloc, HostHighAlloc},
     replay::State,
     simulated::SimulationError,
 };
 use framewright_sim::machine::Spec;
 
-use super::{qemu, report::report};
-use crate::args::{HighAllocArgs, HighAllocFlags, Machine};
+use super::{qemu, refuse, report::report};
+use crate::args::{HighAllocArgs, HighAllocFlags, Host, Machine};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
 
 /// Runs it with every side's settings and every seed.
 pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
-    if let Machine::Qemu(machine) = &args.machine {
-        return qemu::high_alloc(&machine.0, args);
+    match &args.machine {
+        Machine::Host(host) => on_threads(*host, args),
+        Machine::Simulated(spec, _) => simulated(spec, args),
+        Machine::Qemu(machine) => qemu::high_alloc(&machine.0, args),
     }
+}
+
+fn flags(args: &HighAllocArgs) -> Flags {
+    match args.flags {
+        HighAllocFlags::Default => Flags::Default,
+        HighAllocFlags::Thp => Flags::Thp,
+    }
+}
+
+/// On threads over real memory.
+fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
+    let json = args.run.json.path.as_deref();
+    refuse::only_simulated(&[
+        ("--from", args.from.is_some()),
+        ("--picture", args.picture.is_some()),
+    ])?;
+    output::check_json(json, &[])?;
+    let default = || match args.run.quick {
+        true => HighAlloc::LEAST_FRAMES,
+        false => HostHighAlloc::DEFAULT_FRAMES,
+    };
+    let work = HostHighAlloc {
+        flags: flags(args),
+        threads: host.cpus(),
+        frames: args.memory.map_or_else(default, |memory| memory.frames()),
+        quick: args.run.quick,
+    };
+    refuse_little(work.frames)?;
+    let seeds = args.run.all_seeds();
+    let mut progress = Progress::new("high-alloc");
+    let mut tell = |done, total| progress.update(done, total);
+    let result = work.run(&args.run.settings.sides(), &seeds, &mut tell);
+    let result = result.map_err(Failure::bad_input)?;
+    drop(progress);
+    let machine = format!("host:{}", host.cpus());
+    let report =
+        report("high-alloc", machine, Some(args.run.first_seed()), result.runs, result.checks);
+    output::save_json(json, &report)?;
+    output::print(&print::high_alloc_on_threads(&report, &work, seeds.len(), output::style()))?;
+    Ok(output::outcome(&report.verdict))
+}
+
+/// On a simulated machine.
+fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), args.machine.file())?;
     let from = args.from.as_deref();
     [json, picture].into_iter().try_for_each(|out| output::check_json(out, from.as_slice()))?;
-    let Machine::Simulated(spec, _) = &args.machine else {
-        return Err(Failure::bad_input(
-            "high-alloc moves pages of programs: give it a simulated machine, as in --machine uniform:4, \
-             or an emulated one, as in --machine qemu:4",
-        ));
-    };
     let work = HighAlloc {
-        flags: match args.flags {
-            HighAllocFlags::Default => Flags::Default,
-            HighAllocFlags::Thp => Flags::Thp,
-        },
+        flags: flags(args),
         spec: Spec::clone(spec),
         frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
         from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
@@ -53,15 +90,20 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
     Ok(output::outcome(&report.verdict))
 }
 
-fn refuse(work: &HighAlloc) -> Result<(), Failure> {
+fn refuse_little(frames: u64) -> Result<(), Failure> {
     let mib = |frames: u64| frames >> 8;
-    if work.frames < HighAlloc::LEAST_FRAMES {
+    if frames < HighAlloc::LEAST_FRAMES {
         return Err(Failure::BadInput(format!(
             "--memory {}MiB: builders alone need some 150 MiB; give it at least {} MiB",
-            mib(work.frames),
+            mib(frames),
             mib(HighAlloc::LEAST_FRAMES)
         )));
     }
+    Ok(())
+}
+
+fn refuse(work: &HighAlloc) -> Result<(), Failure> {
+    refuse_little(work.frames)?;
     if work.frames > HighAlloc::MOST_FRAMES {
         return Err(Failure::BadInput(format!(
             "--memory {}GiB: each GiB takes some 20 MiB of the host's memory, and some seconds; give it at \

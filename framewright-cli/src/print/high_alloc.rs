@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use framewright_lab::{
-    high_alloc::{Flags, HighAlloc},
+    high_alloc::{Flags, HighAlloc, HostHighAlloc},
     replay::State,
     report::{Report, Style, decimal},
     simulated::MODEL_NOTE,
@@ -14,20 +14,14 @@ use super::{FRAME_BYTES, workload};
 
 /// What it ran on and did, the table, the checks.
 pub(crate) fn high_alloc(report: &Report, work: &HighAlloc, seeds: usize, style: Style) -> String {
-    let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("{seeds} seeds") };
-    let quick = if work.quick { "; --quick: a fifth of the load between requests" } else { "" };
     let mut text = format!(
-        "machine  {} (simulated): {} CPUs, {} MiB; {seeds}{quick}\n",
+        "machine  {} (simulated): {} CPUs, {} MiB; {}\n",
         work.spec.name(),
         work.spec.cpus(),
         (work.frames * FRAME_BYTES) >> 20,
+        times(seeds, work.quick),
     );
-    let may = match work.flags {
-        Flags::Default => "a request reclaims, compacts, and wakes who does it in the background",
-        Flags::Thp => "a request reclaims and compacts once, and wakes nobody",
-    };
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "flags    {}: {may}", work.flags.name());
+    text.push_str(&flags(work.flags));
     if let Some(state) = &work.from {
         let _ = writeln!(text, "state    {}", began(state, work.frames));
     }
@@ -35,6 +29,47 @@ pub(crate) fn high_alloc(report: &Report, work: &HighAlloc, seeds: usize, style:
     let _ = writeln!(text, "note     {MODEL_NOTE}");
     text.push_str(&workload::body(report, style));
     text
+}
+
+/// The same of threads.
+pub(crate) fn high_alloc_on_threads(
+    report: &Report,
+    work: &HostHighAlloc,
+    seeds: usize,
+    style: Style,
+) -> String {
+    let builders = match work.threads {
+        1 => "one thread that builds".to_owned(),
+        threads => format!("{threads} threads that build"),
+    };
+    let mut text = format!(
+        "machine  {}: {builders}, one that asks, one for the background; {} MiB of real memory; {}\n",
+        report.machine,
+        (work.frames * FRAME_BYTES) >> 20,
+        times(seeds, work.quick),
+    );
+    text.push_str(&flags(work.flags));
+    text.push_str(
+        "note     times are this machine's, others' work on it included; counts differ from run to run\n",
+    );
+    text.push_str(&workload::body(report, style));
+    text
+}
+
+/// How often, and how thoroughly.
+fn times(seeds: usize, quick: bool) -> String {
+    let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("{seeds} seeds") };
+    let quick = if quick { "; --quick: a fifth of the load between requests" } else { "" };
+    format!("{seeds}{quick}")
+}
+
+/// What a request may do.
+fn flags(flags: Flags) -> String {
+    let may = match flags {
+        Flags::Default => "a request reclaims, compacts, and wakes who does it in the background",
+        Flags::Thp => "a request reclaims and compacts once, and wakes nobody",
+    };
+    format!("flags    {}: {may}\n", flags.name())
 }
 
 /// How memory was in the beginning.

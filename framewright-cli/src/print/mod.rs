@@ -18,7 +18,7 @@ mod workload;
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
-pub(crate) use high_alloc::high_alloc;
+pub(crate) use high_alloc::{high_alloc, high_alloc_on_threads};
 pub(crate) use host_paging::host_paging;
 pub(crate) use hunt::{hunt, hunt_list};
 pub(crate) use large_memory::large_memory;

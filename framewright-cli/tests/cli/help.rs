@@ -114,7 +114,7 @@ fn only_machines_that_will_do_are_named() {
         ("page-fault", &["host:N", "qemu:CPUS"], &[]),
         ("kbuild", &["host:N", "qemu:CPUS"], &[]),
         ("cdn", &["uniform:N"], &["host", "qemu"]),
-        ("high-alloc", &["uniform:N", "qemu:CPUS"], &["host:"]),
+        ("high-alloc", &["uniform:N", "host:N", "qemu:CPUS"], &[]),
     ] {
         let text = help(&["run", workload]);
         assert!(is_there.iter().all(|word| text.contains(word)), "{workload}: {text}");

@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 
 use framewright::{Block, MigrateType, Order, Request};
-use framewright_sim::engine::Cpu;
 
 use super::{
     files::{FileId, Files},
@@ -17,6 +16,7 @@ use super::{
     kernel::{Kernel, Token, pfn},
     slab::Kind,
     system,
+    world::{OnCpu, World},
 };
 
 /// Files of a tree for 400 MiB of memory, 12 KiB each on average: 300 MiB. The port to real kernels
@@ -130,25 +130,25 @@ impl<'m> Builder<'m> {
     }
 
     /// Does a little.
-    pub(super) fn step(
+    pub(super) fn step<W: World>(
         &mut self,
-        cpu: Cpu<'_>,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
     ) {
         // Who finds no memory is killed, and the next one begins.
         if self.try_step(cpu, kernel, token).is_err() {
             self.end(cpu, kernel, token);
             self.task = if self.builds() { Task::Fork } else { self.task };
-            self.ready = cpu.now() + kernel.cycles(10_000_000);
+            self.ready = cpu.now() + kernel.ticks(10_000_000);
         }
     }
 
-    fn try_step(
+    fn try_step<W: World>(
         &mut self,
-        cpu: Cpu<'_>,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
     ) -> Result<(), OutOfMemory> {
         match self.task {
             Task::Copy(next) => self.copy(cpu, kernel, token, next)?,
@@ -198,11 +198,11 @@ impl<'m> Builder<'m> {
         }
     }
 
-    fn copy(
+    fn copy<W: World>(
         &mut self,
-        cpu: Cpu<'_>,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
         next: u32,
     ) -> Result<(), OutOfMemory> {
         let until = self.tree.len().min((next + AT_ONCE) as usize);
@@ -217,10 +217,10 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    fn fork(
+    fn fork<W: World>(
         &mut self,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
     ) -> Result<(), OutOfMemory> {
         system::renew(kernel, token);
         let stack = Order::new(2).unwrap_or(Order::ZERO);
@@ -234,10 +234,10 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    fn table(
+    fn table<W: World>(
         &mut self,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
     ) -> Result<(), OutOfMemory> {
         let table = kernel.block(token, Order::ZERO, MigrateType::Unmovable).ok_or(OutOfMemory)?;
         self.blocks.push(table);
@@ -245,20 +245,20 @@ impl<'m> Builder<'m> {
     }
 
     /// Pages of the program are used for the first time.
-    fn fault(
+    fn fault<W: World>(
         &mut self,
-        cpu: Cpu<'_>,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
         pages: u32,
     ) -> Result<(), OutOfMemory> {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
         let program = &kernel.state.programs[self.number as usize];
-        kernel.shooter.run_on(cpu, &program.process);
+        kernel.world.enter(cpu, &program.space);
         for _ in 0..pages {
-            cpu.work(kernel.cycles(FAULT_NS).max(kernel.state.costs.fault));
+            cpu.work(kernel.ticks(FAULT_NS).max(kernel.state.costs.fault));
             kernel.faults.update(|faults| faults + 1);
-            let Ok(block) = token.alloc(PAGE) else {
+            let Ok(block) = kernel.world.outside(|| token.alloc(PAGE)) else {
                 kernel.out_of_memory.update(|times| times + 1);
                 return Err(OutOfMemory);
             };
@@ -266,6 +266,7 @@ impl<'m> Builder<'m> {
             let index = program.pages.borrow().len() as u32;
             let holds = Holds::Anonymous { builder: self.number, index };
             kernel.state.frames.at(frame).set(holds, 0);
+            kernel.world.store(frame);
             program.pages.borrow_mut().push(frame);
             if index.is_multiple_of(512) {
                 self.table(kernel, token)?;
@@ -275,11 +276,17 @@ impl<'m> Builder<'m> {
     }
 
     /// The program ends: everything that it had is free.
-    pub(super) fn end(&mut self, cpu: Cpu<'_>, kernel: &Kernel<'_, 'm>, token: &mut Token<'_, 'm>) {
+    pub(super) fn end<W: World>(
+        &mut self,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+    ) {
         let mut pages = kernel.state.programs[self.number as usize].pages.take();
         // All at once, before anybody else goes on: nobody shall claim what is about to be freed.
         pages.retain(|&frame| {
             let held = kernel.state.frames.at(frame);
+            kernel.world.look(frame);
             let claimed = held.is(CLAIMED);
             if claimed {
                 held.mark(GONE);
@@ -304,11 +311,11 @@ impl<'m> Builder<'m> {
     }
 
     /// Everything, also what stayed behind.
-    pub(super) fn end_for_good(
+    pub(super) fn end_for_good<W: World>(
         &mut self,
-        cpu: Cpu<'_>,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
     ) {
         self.end(cpu, kernel, token);
         self.stayed.drain(..).for_each(|slab| kernel.free_object(slab));

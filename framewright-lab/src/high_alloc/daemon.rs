@@ -1,13 +1,15 @@
-//! What the kernel does by itself, on the CPU that asks for huge pages, between two requests:
-//! background reclaim, background compaction after it, writing back.
+//! What the kernel does by itself, on the CPU that asks for huge pages, between two requests, or on
+//! one of its own: background reclaim, background compaction after it, writing back.
 
 use framewright::{
     Order,
     reclaim::{Kswapd, Rest},
 };
-use framewright_sim::{engine::Cpu, platform::Simulated};
 
-use super::kernel::{Kernel, Token, Woken};
+use super::{
+    kernel::{Kernel, Token, Woken},
+    world::{OnCpu, World},
+};
 
 /// Dirty pages that wait to become more.
 const FEW_DIRTY: u64 = 2_048;
@@ -15,14 +17,38 @@ const FEW_DIRTY: u64 = 2_048;
 const LOOKS_NS: u64 = 500_000_000;
 const RESTS_NS: u64 = 32_000_000_000;
 
+/// Who does it.
+pub(super) enum Background<'k, 'm, W: World> {
+    /// Whoever waits between two requests.
+    Here(Box<Daemon<'k, 'm, W>>),
+    /// Another CPU.
+    Elsewhere,
+}
+
+impl<'m, W: World> Background<'_, 'm, W> {
+    /// Waits until `time`, and does meanwhile what is not done elsewhere.
+    pub(super) fn work_until(
+        &mut self,
+        time: u64,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+    ) {
+        match self {
+            Self::Here(daemon) => daemon.work_until(time, cpu, kernel, token),
+            Self::Elsewhere => cpu.sleep_until(time),
+        }
+    }
+}
+
 /// See the module.
-pub(super) struct Daemon<'k, 'm> {
-    kswapd: Kswapd<'k, 'm, Simulated>,
+pub(super) struct Daemon<'k, 'm, W: World> {
+    kswapd: Kswapd<'k, 'm, W::Platform>,
     looks_at: u64,
 }
 
-impl<'k, 'm> Daemon<'k, 'm> {
-    pub(super) fn new(kswapd: Kswapd<'k, 'm, Simulated>) -> Self {
+impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
+    pub(super) fn new(kswapd: Kswapd<'k, 'm, W::Platform>) -> Self {
         Self { kswapd, looks_at: 0 }
     }
 
@@ -30,9 +56,9 @@ impl<'k, 'm> Daemon<'k, 'm> {
     pub(super) fn work_until(
         &mut self,
         time: u64,
-        cpu: Cpu<'_>,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
     ) {
         while cpu.now() < time {
             kernel.hear_of_writes(cpu);
@@ -48,24 +74,24 @@ impl<'k, 'm> Daemon<'k, 'm> {
             } else if !writes {
                 let written = files.writes.borrow().front().map_or(u64::MAX, |write| write.ends);
                 let due = kernel.woken.get().due.min(self.looks_at).min(written).min(time);
-                cpu.wait_on_until(&kernel.idle, due);
+                kernel.world.wait_for_work(cpu, due);
             }
         }
     }
 
     /// A step of background reclaim; when there is no more to do, compaction for who asked.
-    fn reclaim(&mut self, cpu: Cpu<'_>, kernel: &Kernel<'_, 'm>, token: &mut Token<'_, 'm>) {
+    fn reclaim(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
         // Whoever wakes it from now on, wakes it for something new.
         kernel.woken.set(Woken { due: u64::MAX, ..kernel.woken.get() });
         let before = kernel.reclaimed_in_background();
-        let rest = self.kswapd.step(token);
+        let rest = kernel.world.outside(|| self.kswapd.step(token));
         let freed = kernel.reclaimed_in_background() - before;
         if freed > 0 {
             kernel.shrink_objects(freed);
         }
         let due = match rest {
             Rest::None => cpu.now(),
-            Rest::Nap => cpu.now() + kernel.cycles(Kswapd::<Simulated>::NAP),
+            Rest::Nap => cpu.now() + kernel.ticks(Kswapd::<W::Platform>::NAP),
             Rest::Sleep => u64::MAX,
         };
         let woken = kernel.woken.get();
@@ -75,23 +101,26 @@ impl<'k, 'm> Daemon<'k, 'm> {
         }
     }
 
-    fn compact(&self, cpu: Cpu<'_>, kernel: &Kernel<'_, 'm>) {
+    fn compact(&self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>) {
         let Woken { order, highest, .. } = kernel.woken.get();
         kernel.woken.set(Woken { order: Order::ZERO, ..kernel.woken.get() });
         let node = kernel.node(cpu.id());
-        kernel.compacting(cpu.id(), |compactor| {
-            compactor.forget_hints(node);
-            if order > Order::ZERO {
-                compactor.background(node, order, highest);
-            }
+        kernel.world.outside(|| {
+            kernel.compacting(cpu.id(), |compactor| {
+                compactor.forget_hints(node);
+                if order > Order::ZERO {
+                    compactor.background(node, order, highest);
+                }
+            });
         });
     }
 
     /// Compacts before anybody asks, if memory is fragmented.
-    fn look(&mut self, cpu: Cpu<'_>, kernel: &Kernel<'_, 'm>) {
+    fn look(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>) {
         let node = kernel.node(cpu.id());
-        let better = kernel.compacting(cpu.id(), |compactor| compactor.proactive(node));
+        let look = || kernel.compacting(cpu.id(), |compactor| compactor.proactive(node));
+        let better = kernel.world.outside(look);
         let pause = if better == Some(0) { RESTS_NS } else { LOOKS_NS };
-        self.looks_at = cpu.now() + kernel.cycles(pause);
+        self.looks_at = cpu.now() + kernel.ticks(pause);
     }
 }

@@ -6,13 +6,13 @@ use framewright::{
     MigrateType, Order, Request,
     reclaim::{Abandoned, PageKind},
 };
-use framewright_sim::engine::Cpu;
 
 use super::{
     files::{FileId, NONE, Write},
     frames::{CLAIMED, DIRTY, GONE, Holds, WRITEBACK},
     kernel::{Kernel, Token, pfn},
     slab::Kind,
+    world::{OnCpu, World},
 };
 
 /// What a page costs that is copied to or from a program, in cycles.
@@ -28,12 +28,12 @@ const SENT_AT_ONCE: usize = 256;
 /// There is no memory, whatever was tried.
 pub(super) struct OutOfMemory;
 
-impl<'m> Kernel<'_, 'm> {
+impl<'m, W: World> Kernel<'_, 'm, W> {
     /// Reads a file; until when that takes, if something had to be fetched from the store.
     pub(super) fn read(
         &self,
-        cpu: Cpu<'_>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        token: &mut Token<'_, 'm, W>,
         file: FileId,
     ) -> Result<Option<u64>, OutOfMemory> {
         self.know(token, file)?;
@@ -41,22 +41,25 @@ impl<'m> Kernel<'_, 'm> {
         for index in 0..self.state.files.at(file).pages {
             cpu.work(COPY);
             match self.state.files.frame(file, index) {
-                Some(frame) => self.reclaim.lru().mark_accessed(cpu.id(), pfn(frame)),
+                Some(frame) => {
+                    self.world.look(frame);
+                    self.reclaim.lru().mark_accessed(cpu.id(), pfn(frame));
+                }
                 None => {
                     self.add_page(cpu, token, file, index, 0)?;
                     fetched += 1;
                 }
             }
         }
-        let ready = cpu.now() + self.cycles(LATENCY_NS + fetched * PAGE_NS);
+        let ready = cpu.now() + self.ticks(LATENCY_NS + fetched * PAGE_NS);
         Ok((fetched > 0).then_some(ready))
     }
 
     /// Writes `pages` pages of a file; until when who does must wait, if too much is dirty.
     pub(super) fn write(
         &self,
-        cpu: Cpu<'_>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        token: &mut Token<'_, 'm, W>,
         file: FileId,
         pages: std::ops::Range<u32>,
     ) -> Result<Option<u64>, OutOfMemory> {
@@ -72,13 +75,13 @@ impl<'m> Kernel<'_, 'm> {
         let unwritten = files.dirty_pages.get() + files.writes.borrow().len() as u64;
         let too_many = unwritten > self.memory.managed() / DIRTY_SHARE;
         if too_many {
-            self.idle.wake_all(cpu);
+            self.world.wake_worker(cpu);
         }
-        Ok(too_many.then(|| cpu.now() + self.cycles(1_000_000)))
+        Ok(too_many.then(|| cpu.now() + self.ticks(1_000_000)))
     }
 
     /// Deletes a file: its pages, and what is known of it.
-    pub(super) fn delete(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, file: FileId) {
+    pub(super) fn delete(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>, file: FileId) {
         self.truncate(cpu, token, file);
         let of = self.state.files.at(file);
         if of.outlived.get() {
@@ -92,7 +95,7 @@ impl<'m> Kernel<'_, 'm> {
     }
 
     /// Gives up all pages of a file.
-    pub(super) fn truncate(&self, cpu: Cpu<'_>, token: &mut Token<'_, 'm>, file: FileId) {
+    pub(super) fn truncate(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>, file: FileId) {
         for index in 0..self.state.files.at(file).pages {
             if let Some(frame) = self.state.files.frame(file, index) {
                 cpu.work(self.state.costs.release);
@@ -102,7 +105,7 @@ impl<'m> Kernel<'_, 'm> {
         self.free_unneeded();
     }
 
-    fn drop_page(&self, token: &mut Token<'_, 'm>, file: FileId, index: u32, frame: u32) {
+    fn drop_page(&self, token: &mut Token<'_, 'm, W>, file: FileId, index: u32, frame: u32) {
         let held = self.state.frames.at(frame);
         if held.is(DIRTY) {
             self.state.files.dirty_pages.update(|pages| pages - 1);
@@ -125,7 +128,7 @@ impl<'m> Kernel<'_, 'm> {
     }
 
     /// Sees to it that a file is known: that it has an inode, and an entry in its directory.
-    fn know(&self, token: &mut Token<'_, 'm>, file: FileId) -> Result<(), OutOfMemory> {
+    fn know(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
         let of = self.state.files.at(file);
         of.used.set(true);
         if of.inode.get() == NONE {
@@ -140,7 +143,7 @@ impl<'m> Kernel<'_, 'm> {
     }
 
     /// Sees to it that pages of a file can be found.
-    fn lead_to(&self, token: &mut Token<'_, 'm>, file: FileId) -> Result<(), OutOfMemory> {
+    fn lead_to(&self, token: &mut Token<'_, 'm, W>, file: FileId) -> Result<(), OutOfMemory> {
         let of = self.state.files.at(file);
         // A single page is found without.
         if of.node.get() == NONE && of.pages > 1 {
@@ -152,21 +155,22 @@ impl<'m> Kernel<'_, 'm> {
 
     fn add_page(
         &self,
-        cpu: Cpu<'_>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        token: &mut Token<'_, 'm, W>,
         file: FileId,
         index: u32,
         flags: u8,
     ) -> Result<(), OutOfMemory> {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
         self.lead_to(token, file)?;
-        let Ok(block) = token.alloc(PAGE) else {
+        let Ok(block) = self.world.outside(|| token.alloc(PAGE)) else {
             self.out_of_memory.update(|times| times + 1);
             return Err(OutOfMemory);
         };
         let frame = block.into_raw().0.get() as u32;
         cpu.work(self.state.costs.read);
         self.state.frames.at(frame).set(Holds::Cached { file: file.0, index }, 0);
+        self.world.store(frame);
         self.state.files.insert(file, index, frame);
         if flags & DIRTY != 0 {
             self.set_dirty(file, index, frame);
@@ -185,7 +189,7 @@ impl<'m> Kernel<'_, 'm> {
     }
 
     /// Sends pages to the store that became dirty first; whether there were any.
-    pub(super) fn write_back(&self, cpu: Cpu<'_>) -> bool {
+    pub(super) fn write_back(&self, cpu: W::Cpu) -> bool {
         let files = &self.state.files;
         let begins = files.writes.borrow().back().map_or(0, |write| write.ends).max(cpu.now());
         let mut sent = 0;
@@ -205,14 +209,14 @@ impl<'m> Kernel<'_, 'm> {
             held.mark(WRITEBACK);
             files.dirty_pages.update(|pages| pages - 1);
             sent += 1;
-            let ends = begins + self.cycles(LATENCY_NS + sent as u64 * PAGE_NS);
+            let ends = begins + self.ticks(LATENCY_NS + sent as u64 * PAGE_NS);
             files.writes.borrow_mut().push_back(Write { ends, file, index });
         }
         sent > 0
     }
 
     /// Hears of pages that are written by now.
-    pub(super) fn hear_of_writes(&self, cpu: Cpu<'_>) {
+    pub(super) fn hear_of_writes(&self, cpu: W::Cpu) {
         loop {
             let write =
                 self.state.files.writes.borrow_mut().pop_front_if(|it| it.ends <= cpu.now());

@@ -5,23 +5,18 @@ use std::cell::{Cell, RefCell, RefMut};
 use framewright::{
     Block, CpuId, Memory, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
     compact::{Compactor, Workspace},
-    migrate::Move,
+    migrate::{Move, Mover},
     observe::NodeStat,
     reclaim::Reclaim,
-    tlb::{BatchSlot, Shootdown},
+    tlb::BatchSlot,
 };
-use framewright_sim::{
-    engine::{Cpu, Machine, WaitQueue},
-    file::FileCosts,
-    platform::Simulated,
-    process::{Process, Shooter},
-};
+use framewright_sim::file::FileCosts;
 
 use super::{
     files::Files,
     frames::{Frames, Holds},
-    mover::Moves,
     slab::{Kind, Slabs},
+    world::World,
 };
 
 /// Pages that move at once, at the most.
@@ -29,23 +24,41 @@ const BATCH: usize = 512;
 
 /// What frames hold, and whose it is. Borrows of what is inside never last longer than a call of the
 /// library: others run meanwhile.
-pub(super) struct State<'m> {
+pub(super) struct State<'m, W: World> {
     pub(super) frames: Frames,
     pub(super) files: Files,
     pub(super) slabs: Slabs<'m>,
-    pub(super) programs: Vec<Program>,
+    pub(super) programs: Vec<Program<W>>,
     pub(super) costs: FileCosts,
     pub(super) random: RefCell<fastrand::Rng>,
 }
 
 /// A builder's program: the compiler that runs.
-pub(super) struct Program {
-    pub(super) process: Process,
+pub(super) struct Program<W: World> {
+    pub(super) space: W::Space,
     /// The frame of each of its pages.
     pub(super) pages: RefCell<Vec<u32>>,
 }
 
-impl State<'_> {
+impl<W: World> State<'_, W> {
+    /// Nothing is in memory yet.
+    pub(super) fn new(
+        frames: u64,
+        files: Files,
+        programs: Vec<Program<W>>,
+        costs: FileCosts,
+        random: fastrand::Rng,
+    ) -> Self {
+        Self {
+            frames: Frames::new(frames),
+            files,
+            slabs: Slabs::default(),
+            programs,
+            costs,
+            random: RefCell::new(random),
+        }
+    }
+
     /// The number of what runs besides the builders, behind theirs.
     pub(super) fn system(&self) -> u32 {
         self.programs.len() as u32 - 1
@@ -61,16 +74,20 @@ impl State<'_> {
     }
 }
 
+impl<W: World> Program<W> {
+    /// One that has no page yet.
+    pub(super) fn new(space: W::Space) -> Self {
+        Self { space, pages: RefCell::default() }
+    }
+}
+
 /// See the module.
-pub(super) struct Kernel<'k, 'm> {
-    pub(super) machine: &'k Machine,
-    pub(super) memory: &'k Memory<'m, Simulated>,
-    pub(super) state: &'k State<'m>,
-    pub(super) shooter: &'k Shooter<'k, 'm>,
-    pub(super) reclaim: Reclaim<'k, 'm, Simulated>,
-    pub(super) moves: &'k Moves<'k, 'm>,
-    /// Who does the kernel's own work, while it has nothing to do.
-    pub(super) idle: WaitQueue,
+pub(super) struct Kernel<'k, 'm, W: World> {
+    pub(super) world: &'k W,
+    pub(super) memory: &'k Memory<'m, W::Platform>,
+    pub(super) state: &'k State<'m, W>,
+    pub(super) reclaim: Reclaim<'k, 'm, W::Platform>,
+    pub(super) moves: &'k dyn Mover<W::Platform>,
     pub(super) woken: Cell<Woken>,
     /// What is left of objects to look at, in thousandths.
     pub(super) shrink_debt: Cell<u64>,
@@ -90,39 +107,55 @@ pub(super) struct Woken {
     pub(super) highest: ZoneKind,
 }
 
-impl<'k, 'm> Kernel<'k, 'm> {
+impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
+    /// Nobody has anything to do yet.
+    pub(super) fn new(
+        world: &'k W,
+        memory: &'k Memory<'m, W::Platform>,
+        state: &'k State<'m, W>,
+        reclaim: Reclaim<'k, 'm, W::Platform>,
+        moves: &'k dyn Mover<W::Platform>,
+    ) -> Self {
+        let woken = Woken { due: u64::MAX, order: Order::ZERO, highest: ZoneKind::default() };
+        Self {
+            world,
+            memory,
+            state,
+            reclaim,
+            moves,
+            woken: Cell::new(woken),
+            shrink_debt: Cell::new(0),
+            out_of_memory: Cell::new(0),
+            faults: Cell::new(0),
+        }
+    }
+
     /// The CPU that runs.
-    pub(super) fn current(&self) -> Cpu<'k> {
-        self.machine.current().expect("on a CPU")
+    pub(super) fn current(&self) -> W::Cpu {
+        self.world.current().expect("on a CPU")
     }
 
-    /// Nanoseconds in cycles.
-    pub(super) fn cycles(&self, nanos: u64) -> u64 {
-        nanos * 1000 / self.machine.model().nanos_per_1000_cycles.max(1)
+    /// Nanoseconds in the world's ticks.
+    pub(super) fn ticks(&self, nanos: u64) -> u64 {
+        self.world.ticks(nanos)
     }
 
-    /// Cycles in nanoseconds.
-    pub(super) fn nanos(&self, cycles: u64) -> u64 {
-        (u128::from(cycles) * u128::from(self.machine.model().nanos_per_1000_cycles) / 1000) as u64
-    }
-
-    /// Compacts on behalf of a CPU.
+    /// Compacts on behalf of a CPU. Not inside: pages are asked for.
     pub(super) fn compacting<R>(
         &self,
         cpu: CpuId,
-        body: impl FnOnce(&mut Compactor<'_, 'm, Simulated>) -> R,
+        body: impl FnOnce(&mut Compactor<'_, 'm, W::Platform>) -> R,
     ) -> R {
         let mut moves = [Move::default(); BATCH];
         let mut slots = [BatchSlot::default(); BATCH];
         let work = Workspace { moves: &mut moves, slots: &mut slots };
-        let shootdown: &dyn Shootdown = self.shooter;
         // What CPUs have not put on lists yet could not be claimed.
         self.reclaim.lru().drain_all();
-        body(&mut self.memory.compactor(cpu, self.moves, shootdown, work))
+        body(&mut self.memory.compactor(cpu, self.moves, self.world.shootdown(), work))
     }
 
     /// An object of a kind; none if there is no memory for it.
-    pub(super) fn new_object(&self, token: &mut Token<'_, 'm>, kind: Kind) -> Option<u32> {
+    pub(super) fn new_object(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<u32> {
         if let Some(slab) = self.state.slabs.take(kind) {
             return Some(slab);
         }
@@ -133,11 +166,11 @@ impl<'k, 'm> Kernel<'k, 'm> {
     /// A block for the kernel's own use.
     pub(super) fn block(
         &self,
-        token: &mut Token<'_, 'm>,
+        token: &mut Token<'_, 'm, W>,
         order: Order,
         of: MigrateType,
     ) -> Option<Block<'m>> {
-        let block = token.alloc(Request::new(order, of)).ok();
+        let block = self.world.outside(|| token.alloc(Request::new(order, of))).ok();
         match &block {
             Some(block) => {
                 let first = block.pfn().get() as u32;
@@ -175,7 +208,7 @@ impl<'k, 'm> Kernel<'k, 'm> {
 }
 
 /// The token of a CPU.
-pub(super) type Token<'t, 'm> = framewright::CpuToken<'t, 'm, Simulated>;
+pub(super) type Token<'t, 'm, W> = framewright::CpuToken<'t, 'm, <W as World>::Platform>;
 
 /// The frame of a number.
 pub(super) fn pfn(frame: u32) -> Pfn {

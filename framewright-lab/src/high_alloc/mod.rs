@@ -10,8 +10,9 @@
 //! after they were killed, their trees deleted, and the cache was flushed ([`Phase::Idle`]).
 //!
 //! Here is the kernel around the library, as far as that matters: what each frame holds, a page cache,
-//! slabs, programs. It owns pages for reclaim and moves them for compaction, on simulated CPUs that the
-//! library runs on. What is achievable an oracle says, which asks the library nothing.
+//! slabs, programs. It owns pages for reclaim and moves them for compaction. It is written once, for a
+//! *world*: the simulated CPUs that the library runs on, or threads over real memory. What is achievable
+//! an oracle says, which asks the library nothing.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
@@ -29,7 +30,11 @@
 //! | `daemon`  | background reclaim, background compaction, writing back         |
 //! | `pass`    | asking for huge pages                                           |
 //! | `oracle`  | what is achievable                                              |
-//! | `run`     | one side, one seed: a machine and everything on it              |
+//! | `play`    | the course of a run: what CPUs do                               |
+//! | `share`   | how far it is                                                   |
+//! | `world`   | what the kernel runs on                                         |
+//! | `simulated`, `run` | simulated CPUs as a world; one side, one seed on them  |
+//! | `host`    | threads over real memory as a world; runs on them               |
 //! | `picture` | memory, a cell per pageblock                                     |
 //! | `outcome`, `figures` | what was counted, and what follows from it           |
 
@@ -38,6 +43,7 @@ mod daemon;
 mod figures;
 mod files;
 mod frames;
+mod host;
 mod io;
 mod kernel;
 mod mover;
@@ -46,13 +52,17 @@ mod outcome;
 mod owner;
 mod pass;
 mod picture;
+mod play;
 mod recorded;
 mod relief;
 mod run;
+mod share;
+mod simulated;
 mod slab;
 mod system;
 #[cfg(test)]
 mod tests;
+mod world;
 
 use std::sync::{
     Mutex,
@@ -67,6 +77,7 @@ use crate::{
     simulated::SimulationError,
     workloads::Side,
 };
+pub use host::{HostHighAlloc, HostHighAllocError};
 use outcome::Outcome;
 pub use outcome::Phase;
 
@@ -130,11 +141,11 @@ impl HighAlloc {
     pub const DEFAULT_FRAMES: u64 = 1024 << 8;
     /// The least memory in which it means anything, in frames: 256 MiB.
     pub const LEAST_FRAMES: u64 = 256 << 8;
-    /// The most, in frames: 256 GiB. Each GiB takes some 20 MiB of the host's memory, and some seconds.
+    /// The most, in frames: 256 GiB. Each GiB takes some 20 MiB of the host's memory, and four seconds.
     pub const MOST_FRAMES: u64 = 256 << 18;
 
     /// Runs every side with every seed, on as many threads as the host has CPUs. `progress` hears how
-    /// many of how many runs are done.
+    /// much of how much is done.
     ///
     /// # Errors
     ///
@@ -211,9 +222,13 @@ impl HighAlloc {
     ) -> Result<Vec<Outcome>, SimulationError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
         let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
-        let total = jobs.len() as u64;
+        let total = jobs.len() as u64 * share::PARTS;
         progress(0, total);
         let progress = Mutex::new(progress);
+        let tell = |parts| {
+            let done = done.fetch_add(parts, Ordering::Relaxed) + parts;
+            (*progress.lock().expect("no other thread panicked"))(done, total);
+        };
         let outcomes: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
         std::thread::scope(|scope| {
             for _ in 0..threads {
@@ -222,10 +237,8 @@ impl HighAlloc {
                         jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
                     {
                         let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
-                        let outcome = run::run(self, &sides[side], seed);
+                        let outcome = run::run(self, &sides[side], seed, &tell);
                         *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
-                        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                        (*progress.lock().expect("no other thread panicked"))(done, total);
                     }
                 });
             }
@@ -237,6 +250,6 @@ impl HighAlloc {
     /// One side, one seed.
     #[cfg(test)]
     fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, SimulationError> {
-        run::run(self, side, seed)
+        run::run(self, side, seed, &|_| ())
     }
 }

@@ -10,17 +10,14 @@ use framewright::{
     FrameRange, Pfn,
     migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
     reclaim::{Lru, LruList, PageKind},
-    tlb::{CpuMask, FlushBatch, Flushed, Translation},
-};
-use framewright_sim::{
-    engine::{Cpu, Machine},
-    platform::Simulated,
+    tlb::{FlushBatch, Flushed},
 };
 
 use super::{
     files::FileId,
     frames::{ACTIVE, CLAIMED, Frame, GONE, Holds, LOCKED, WRITEBACK},
     kernel::{State, pfn},
+    world::{OnCpu, World},
 };
 
 /// One page in so many is busy for a moment when it is to move: kernels fail to move 1.2 % of what they
@@ -28,27 +25,37 @@ use super::{
 const BUSY: u32 = 80;
 
 /// See the module.
-pub(super) struct Moves<'o, 'm> {
-    state: &'o State<'m>,
-    lru: Lru<'o, 'm, Simulated>,
-    machine: &'o Machine,
+pub(super) struct Moves<'o, 'm, W: World> {
+    state: &'o State<'m, W>,
+    lru: Lru<'o, 'm, W::Platform>,
+    world: &'o W,
 }
 
-impl<'o, 'm> Moves<'o, 'm> {
+impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     pub(super) fn new(
-        state: &'o State<'m>,
-        lru: Lru<'o, 'm, Simulated>,
-        machine: &'o Machine,
+        state: &'o State<'m, W>,
+        lru: Lru<'o, 'm, W::Platform>,
+        world: &'o W,
     ) -> Self {
-        Self { state, lru, machine }
+        Self { state, lru, world }
     }
 
     fn frame(&self, pfn: Pfn) -> &'o Frame {
         self.state.frames.at(pfn.get() as u32)
     }
 
-    fn cpu(&self) -> Cpu<'o> {
-        self.machine.current().expect("pages move on a CPU")
+    fn cpu(&self) -> W::Cpu {
+        self.world.current().expect("pages move on a CPU")
+    }
+
+    /// Claims what can be of some frames.
+    fn claim_each(&self, frames: FrameRange, claims: &mut Claims<'_>) {
+        let cpu = self.cpu();
+        cpu.step();
+        claims.take_pages(frames, |pfn| {
+            cpu.work(self.state.costs.look);
+            self.claim_one(pfn)
+        });
     }
 
     /// Whether a page is claimed now.
@@ -104,7 +111,12 @@ impl<'o, 'm> Moves<'o, 'm> {
         at.set_gone();
     }
 
-    fn unmap_one(&self, at: &mut Move, effort: &Effort, batch: &mut FlushBatch<'_, '_, Simulated>) {
+    fn unmap_one(
+        &self,
+        at: &mut Move,
+        effort: &Effort,
+        batch: &mut FlushBatch<'_, '_, W::Platform>,
+    ) {
         let (cpu, frame) = (self.cpu(), self.frame(at.from()));
         cpu.work(self.state.costs.unmap);
         if frame.is(GONE) {
@@ -117,22 +129,24 @@ impl<'o, 'm> Moves<'o, 'm> {
             return at.set_busy();
         }
         if let Holds::Anonymous { builder, index } = frame.holds.get() {
-            let space = self.state.programs[builder as usize].process.space();
-            space.advance_generation(cpu);
-            let cpus = CpuMask::from_words(space.cpus(cpu).words());
-            let translation = Translation {
-                cpus: &cpus,
-                writable: true,
-                dirty: true,
-                space: space.id().number(),
-                page: index.into(),
-                owed_space: space.owed(),
-                owed_file: None,
-            };
-            batch.add(at.from(), &translation);
+            let space = &self.state.programs[builder as usize].space;
+            self.world.unmap(cpu, space, index, at.from(), batch);
         }
         frame.mark(LOCKED);
         at.set_unmapped();
+    }
+
+    fn release_one(&self, at: &mut Move) {
+        let frame = self.frame(at.from());
+        if frame.is(GONE) {
+            return self.bury(at, frame);
+        }
+        frame.unmark(CLAIMED | ACTIVE);
+        if matches!(frame.holds.get(), Holds::Cached { .. }) && !self.lru.put_back(at.from()) {
+            // Abandoned while it was claimed, which nobody does here.
+            frame.clear();
+            at.set_gone();
+        }
     }
 
     fn remap_one(&self, at: &mut Move) {
@@ -159,9 +173,10 @@ impl<'o, 'm> Moves<'o, 'm> {
                     self.lru.activate(cpu.id(), pfn(to));
                 }
             }
-            _ => cpu.fail("a page that moves is a program's or a file's"),
+            _ => unreachable!("a page that moves is a program's or a file's"),
         }
         frame.clear();
+        self.world.has_moved(from.get() as u32, to);
         at.set_moved();
     }
 }
@@ -169,20 +184,9 @@ impl<'o, 'm> Moves<'o, 'm> {
 // SAFETY: what is claimed is a page that was allocated as a block of order 0; a flag of its frame says
 // that it is, and whoever lets go of such a page leaves its frame to the end of the claim. Programs
 // reach their pages through the frames' numbers, which change here.
-unsafe impl Mover<Simulated> for Moves<'_, '_> {
+unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        let cpu = self.cpu();
-        cpu.step();
-        for at in frames.start().get()..frames.end().get() {
-            cpu.work(self.state.costs.look);
-            if claims.is_full() {
-                break;
-            }
-            if self.claim_one(Pfn::new(at)) {
-                let pushed = claims.push(Pfn::new(at), framewright::Order::ZERO);
-                debug_assert!(pushed, "there is room");
-            }
-        }
+        self.world.inside(|| self.claim_each(frames, claims));
         ClaimEnd::Done
     }
 
@@ -191,34 +195,20 @@ unsafe impl Mover<Simulated> for Moves<'_, '_> {
         moves: &mut [Move],
         effort: &Effort,
         _: Locking,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut FlushBatch<'_, '_, W::Platform>,
     ) {
-        moves.iter_mut().for_each(|at| self.unmap_one(at, effort, batch));
+        self.world.inside(|| moves.iter_mut().for_each(|at| self.unmap_one(at, effort, batch)));
     }
 
     fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
-        moves.iter_mut().for_each(|at| self.remap_one(at));
+        self.world.inside(|| moves.iter_mut().for_each(|at| self.remap_one(at)));
     }
 
     fn undo(&self, moves: &[Move]) {
-        for at in moves {
-            self.frame(at.from()).unmark(LOCKED);
-        }
+        self.world.inside(|| moves.iter().for_each(|at| self.frame(at.from()).unmark(LOCKED)));
     }
 
     fn release(&self, moves: &mut [Move]) {
-        for at in moves {
-            let frame = self.frame(at.from());
-            if frame.is(GONE) {
-                self.bury(at, frame);
-                continue;
-            }
-            frame.unmark(CLAIMED | ACTIVE);
-            if matches!(frame.holds.get(), Holds::Cached { .. }) && !self.lru.put_back(at.from()) {
-                // Abandoned while it was claimed, which nobody does here.
-                frame.clear();
-                at.set_gone();
-            }
-        }
+        self.world.inside(|| moves.iter_mut().for_each(|at| self.release_one(at)));
     }
 }

@@ -8,10 +8,10 @@
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 
-use super::{frames::Holds, kernel::Kernel};
+use super::{frames::Holds, kernel::Kernel, world::World};
 
 /// Huge pages that there are or could be.
-pub(super) fn formable(kernel: &Kernel<'_, '_>) -> u64 {
+pub(super) fn formable<W: World>(kernel: &Kernel<'_, '_, W>) -> u64 {
     let frames = &kernel.state.frames;
     let min: u64 = kernel.memory.zones().map(|zone| zone.min).sum();
     let own = |block: &[super::frames::Frame]| {

@@ -2,7 +2,7 @@
 
 use framewright::observe::NodeStat;
 
-use super::{kernel::Kernel, picture::Snapshot};
+use super::{kernel::Kernel, picture::Snapshot, world::World};
 
 /// One of the three passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ counts! {
 
 impl Counts {
     /// As they are now.
-    pub(super) fn of(kernel: &Kernel<'_, '_>) -> Self {
+    pub(super) fn of<W: World>(kernel: &Kernel<'_, '_, W>) -> Self {
         let (compact, stats) = (kernel.memory.compact_stats(), kernel.memory.stats());
         let lru = kernel.reclaim.lru().stats();
         Self {

@@ -7,32 +7,42 @@ use framewright::{
     reclaim::{PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped, WriteOut},
     tlb::FlushBatch,
 };
-use framewright_sim::{engine::Machine, one_thread::OneThread, platform::Simulated};
 
 use super::{
     files::FileId,
     frames::{CLAIMED, DIRTY, Frame, Holds, LOCKED, WRITEBACK},
     kernel::State,
+    world::{Inside, OnCpu, World},
 };
 
 /// The owner of all pages.
-pub(super) struct Owner<'o, 'm>(OneThread<(&'o State<'m>, &'o Machine)>);
+pub(super) struct Owner<'o, 'm, W: World>(Inside<(&'o State<'m, W>, &'o W)>);
 
-impl<'o, 'm> Owner<'o, 'm> {
-    pub(super) fn new(state: &'o State<'m>, machine: &'o Machine) -> Self {
-        Self(OneThread::new((state, machine)))
+impl<'o, 'm, W: World> Owner<'o, 'm, W> {
+    pub(super) fn new(state: &'o State<'m, W>, world: &'o W) -> Self {
+        Self(Inside::new((state, world)))
     }
 
-    fn state(&self) -> &'o State<'m> {
-        self.0.get().0
+    fn world(&self) -> &'o W {
+        self.0.1
+    }
+
+    fn state(&self) -> &'o State<'m, W> {
+        self.0.0
     }
 
     fn frame(&self, pfn: Pfn) -> &'o Frame {
         self.state().frames.at(pfn.get() as u32)
     }
 
+    /// Answers for each frame.
+    fn each<A>(&self, frames: &[Pfn], out: &mut [A], answer: impl Fn(Pfn) -> A) {
+        let answers = frames.iter().zip(out);
+        self.world().inside(|| answers.for_each(|(&pfn, out)| *out = answer(pfn)));
+    }
+
     fn work(&self, cycles: u64) {
-        if let Some(cpu) = self.0.get().1.current() {
+        if let Some(cpu) = self.world().current() {
             cpu.work(cycles);
         }
     }
@@ -40,24 +50,25 @@ impl<'o, 'm> Owner<'o, 'm> {
 
 // SAFETY: pages of files are added to the lists as frames that were allocated as blocks of order 0 and
 // taken apart; what is released is in no file any more, and nobody uses its frame until it is allocated.
-unsafe impl PageOwner<Simulated> for Owner<'_, '_> {
+unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
-        for (&pfn, out) in frames.iter().zip(out) {
+        self.each(frames, out, |pfn| {
             let frame = self.frame(pfn);
             let cached = matches!(frame.holds.get(), Holds::Cached { .. });
-            *out = (cached && !frame.is(LOCKED | CLAIMED)).then(|| {
+            (cached && !frame.is(LOCKED | CLAIMED)).then(|| {
                 frame.mark(LOCKED);
                 PageState {
                     dirty: frame.is(DIRTY),
                     writeback: frame.is(WRITEBACK),
                     ..PageState::default()
                 }
-            });
-        }
+            })
+        });
     }
 
     fn unlock(&self, frames: &[Pfn]) {
-        frames.iter().for_each(|&pfn| self.frame(pfn).unmark(LOCKED));
+        let unlock = |&pfn: &Pfn| self.frame(pfn).unmark(LOCKED);
+        self.world().inside(|| frames.iter().for_each(unlock));
     }
 
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
@@ -65,23 +76,21 @@ unsafe impl PageOwner<Simulated> for Owner<'_, '_> {
         out.fill(Reference::default());
     }
 
-    fn unmap(&self, frames: &[Pfn], _: &mut FlushBatch<'_, '_, Simulated>, out: &mut [Unmapped]) {
-        for (&pfn, out) in frames.iter().zip(out) {
-            *out = Unmapped::Gone { dirty: self.frame(pfn).is(DIRTY) };
-        }
+    fn unmap(&self, frames: &[Pfn], _: &mut FlushBatch<'_, '_, W::Platform>, out: &mut [Unmapped]) {
+        self.each(frames, out, |pfn| Unmapped::Gone { dirty: self.frame(pfn).is(DIRTY) });
     }
 
     fn write_out(&self, _: &[Pfn], out: &mut [WriteOut]) {
         // The daemon writes, many pages at a time.
-        self.state().files.writers_wanted.set(true);
+        self.wake_writers();
         out.fill(WriteOut::Refused);
     }
 
     fn release(&self, frames: &[Pfn], _: &[Shadow], out: &mut [Released]) {
-        for (&pfn, out) in frames.iter().zip(out) {
+        self.each(frames, out, |pfn| {
             self.work(self.state().costs.release);
             let frame = self.frame(pfn);
-            *out = match frame.holds.get() {
+            match frame.holds.get() {
                 Holds::Cached { .. } if frame.is(DIRTY | WRITEBACK) => Released::Dirty,
                 Holds::Cached { file, index } => {
                     self.state().files.remove(FileId(file), index);
@@ -89,8 +98,8 @@ unsafe impl PageOwner<Simulated> for Owner<'_, '_> {
                     Released::Released
                 }
                 _ => Released::Busy,
-            };
-        }
+            }
+        });
     }
 
     fn has_writers(&self) -> bool {
@@ -98,13 +107,13 @@ unsafe impl PageOwner<Simulated> for Owner<'_, '_> {
     }
 
     fn wake_writers(&self) {
-        self.state().files.writers_wanted.set(true);
+        self.world().inside(|| self.state().files.writers_wanted.set(true));
     }
 
     /// A tenth of what would be the longest: what is waited for here, the store, is not that slow.
     fn pause(&self, why: Throttle) {
-        let Some(cpu) = self.0.get().1.current() else { return };
+        let Some(cpu) = self.world().current() else { return };
         let nanos = why.at_most() / 10;
-        cpu.sleep_until(cpu.now() + nanos * 1000 / cpu.model().nanos_per_1000_cycles.max(1));
+        cpu.sleep_until(cpu.now() + self.world().ticks(nanos));
     }
 }

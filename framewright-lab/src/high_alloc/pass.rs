@@ -1,16 +1,16 @@
 //! Asking for huge pages: one after the other, each kept until the pass ends.
 
 use framewright::{Block, MigrateType, Order, Request};
-use framewright_sim::engine::Cpu;
 
 use super::{
     Flags,
-    daemon::Daemon,
+    daemon::Background,
     frames::Holds,
     kernel::{Kernel, Token},
     oracle,
     outcome::{Counts, Pass},
     picture::Snapshot,
+    world::{OnCpu, World},
 };
 
 /// A huge page every 125 ms: 16 MB/s.
@@ -40,32 +40,37 @@ pub(super) fn request(flags: Flags) -> Request {
     }
 }
 
-/// Asks as often as `pace` says, gives everything back, and says what came of it.
-pub(super) fn pass<'m>(
-    cpu: Cpu<'_>,
-    kernel: &Kernel<'_, 'm>,
-    token: &mut Token<'_, 'm>,
-    daemon: &mut Daemon<'_, 'm>,
+/// Asks as often as `pace` says, gives everything back, and says what came of it. `reach` hears how
+/// many of how many requests there were.
+pub(super) fn pass<'m, W: World>(
+    cpu: W::Cpu,
+    kernel: &Kernel<'_, 'm, W>,
+    token: &mut Token<'_, 'm, W>,
+    daemon: &mut Background<'_, 'm, W>,
     Pace { attempts, every, flags, watched }: Pace,
     seen: &mut Vec<Snapshot>,
+    reach: &dyn Fn(u64, u64),
 ) -> Pass {
     let before = Counts::of(kernel);
-    let begun = cpu.now();
+    let begun = kernel.world.watch();
     let mut kept: Vec<Block<'m>> = Vec::new();
     let mut latencies = Vec::new();
     let moments = attempts.div_ceil(MOMENTS);
     for attempt in 0..attempts {
+        reach(attempt, attempts);
         if attempt.is_multiple_of(moments) {
             seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempt)));
         }
-        let asked = cpu.now();
-        if let Ok(block) = token.alloc(request(flags)) {
+        let (asked, watch) = (cpu.now(), kernel.world.watch());
+        let block = kernel.world.outside(|| token.alloc(request(flags)));
+        latencies.push(kernel.world.elapsed(watch));
+        if let Ok(block) = block {
             let first = block.pfn().get() as u32;
             kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Huge);
+            frames_of(&block).for_each(|frame| kernel.world.store(frame));
             kept.push(block);
         }
-        latencies.push(kernel.nanos(cpu.now() - asked));
-        daemon.work_until(asked + kernel.cycles(every), cpu, kernel, token);
+        daemon.work_until(asked + kernel.ticks(every), cpu, kernel, token);
     }
     seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempts)));
     let formable = oracle::formable(kernel);
@@ -74,14 +79,21 @@ pub(super) fn pass<'m>(
         successes: kept.len() as u64,
         formable,
         latencies,
-        nanos: kernel.nanos(cpu.now() - begun),
+        nanos: kernel.world.elapsed(begun),
         counts: Counts::of(kernel) - before,
     };
     for block in kept {
         let first = block.pfn().get() as u32;
         kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Nothing);
+        frames_of(&block).for_each(|frame| kernel.world.look(frame));
         let freed = token.free(block);
         debug_assert!(freed.is_ok(), "it is this memory's");
     }
     pass
+}
+
+/// The numbers of a block's frames.
+fn frames_of(block: &Block<'_>) -> std::ops::Range<u32> {
+    let first = block.pfn().get() as u32;
+    first..first + block.order().frames() as u32
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use framewright::{MigrateType, frame::PAGEBLOCK_FRAMES, tuning::CompactMethod};
 
-use super::{frames::Holds, kernel::Kernel};
+use super::{frames::Holds, kernel::Kernel, world::World};
 
 /// What a pageblock is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// Memory as it is now.
-    pub(super) fn of(kernel: &Kernel<'_, '_>, pass: u8, attempt: u64) -> Self {
+    pub(super) fn of<W: World>(kernel: &Kernel<'_, '_, W>, pass: u8, attempt: u64) -> Self {
         let mut taken = Self { pass, attempt, cells: Vec::new(), scanners: None };
         for zone in kernel.memory.zones() {
             for block in kernel.memory.pageblocks(zone.id) {

@@ -5,12 +5,12 @@
 //! was recorded. Files are in memory in runs, as they were read.
 
 use framewright::{Block, MigrateType, Order, Pfn, frame::PAGEBLOCK_ORDER, reclaim::PageKind};
-use framewright_sim::engine::Cpu;
 
 use super::{
     files::{FileId, Files},
     frames::Holds,
     kernel::{Kernel, Token, pfn},
+    world::{OnCpu, World},
 };
 use crate::replay::{Pageblock, State};
 
@@ -58,11 +58,11 @@ impl Recorded {
     }
 
     /// Takes all that memory, which is free so far; the kernel's blocks.
-    pub(super) fn load<'m>(
+    pub(super) fn load<'m, W: World>(
         &self,
-        cpu: Cpu<'_>,
-        kernel: &Kernel<'_, 'm>,
-        token: &mut Token<'_, 'm>,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
     ) -> Vec<Block<'m>> {
         let mut blocks = Vec::new();
         for (at, block) in (0..).zip(&self.pageblocks) {
@@ -88,7 +88,12 @@ impl Recorded {
 }
 
 impl Run {
-    fn load(&self, cpu: Cpu<'_>, kernel: &Kernel<'_, '_>, token: &mut Token<'_, '_>) {
+    fn load<W: World>(
+        &self,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, '_, W>,
+        token: &mut Token<'_, '_, W>,
+    ) {
         let builder = kernel.state.system();
         for at in 0..self.frames {
             let page: Pfn = pfn(self.first + at);
@@ -101,6 +106,7 @@ impl Run {
                 Some(file) => {
                     let holds = Holds::Cached { file: file.0, index: at };
                     kernel.state.frames.at(frame).set(holds, 0);
+                    kernel.world.store(frame);
                     kernel.state.files.insert(file, at, frame);
                     kernel.reclaim.lru().add(cpu.id(), pfn(frame), PageKind::File);
                 }
@@ -108,6 +114,7 @@ impl Run {
                     let mut pages = kernel.state.system_pages();
                     let index = pages.len() as u32;
                     kernel.state.frames.at(frame).set(Holds::Anonymous { builder, index }, 0);
+                    kernel.world.store(frame);
                     pages.push(frame);
                 }
             }

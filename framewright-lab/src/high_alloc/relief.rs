@@ -9,26 +9,29 @@ use framewright::{
 use super::{
     files::NONE,
     kernel::{Kernel, Woken},
+    world::{Inside, OnCpu, World},
 };
 
-impl Relief for Kernel<'_, '_> {
+impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
     fn reclaims_in_background(&self) -> bool {
         true
     }
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        let woken = self.woken.get();
-        self.woken.set(Woken { order: woken.order.max(order), highest, ..woken });
-        if self.reclaim.wake(node, order, highest) {
-            let cpu = self.current();
-            self.woken.set(Woken { due: cpu.now(), ..self.woken.get() });
-            self.idle.wake_all(cpu);
-        }
+        self.world.inside(|| {
+            let woken = self.woken.get();
+            self.woken.set(Woken { order: woken.order.max(order), highest, ..woken });
+            if self.reclaim.wake(node, order, highest) {
+                let cpu = self.current();
+                self.woken.set(Woken { due: cpu.now(), ..self.woken.get() });
+                self.world.wake_worker(cpu);
+            }
+        });
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         let freed = self.reclaim.direct(need, frames);
-        self.shrink_objects(freed.max(frames));
+        self.world.inside(|| self.shrink_objects(freed.max(frames)));
         freed
     }
 
@@ -46,7 +49,7 @@ impl Relief for Kernel<'_, '_> {
     }
 }
 
-impl Kernel<'_, '_> {
+impl<W: World> Kernel<'_, '_, W> {
     /// As many of the known files are looked at as pages of the cache were reclaimed, in proportion; those
     /// that were not used since, and have no page in the cache, are forgotten.
     pub(super) fn shrink_objects(&self, reclaimed: u64) {
@@ -100,6 +103,6 @@ impl Kernel<'_, '_> {
     pub(super) fn drop_pages(&self, cpu: CpuId) {
         let node = self.node(cpu);
         self.reclaim.lru().drain_all();
-        while self.reclaim.shrink_node(cpu, node, 1024) > 0 {}
+        while self.world.outside(|| self.reclaim.shrink_node(cpu, node, 1024)) > 0 {}
     }
 }

@@ -1,5 +1,5 @@
-//! Background reclaim of a node, on its CPUs in turn; and compaction behind it, for who asked for more
-//! than single frames.
+//! Background reclaim of a node, on its CPUs in turn; and compaction behind it: for who asked for more
+//! than single frames, when it rests; and for what zones keep ready for huge pages, also while it works.
 
 use std::cell::Cell;
 
@@ -80,7 +80,8 @@ impl<'k, 'm> Background<'k, 'm> {
             Rest::Sleep => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        if matches!(rest, Rest::Sleep) && self.order.get() > Order::ZERO {
+        let asked = !matches!(rest, Rest::None) && self.order.get() > Order::ZERO;
+        if asked || keep.memory.can_restock(self.node) {
             self.compact(keep, cpu);
         }
         self.turn.set((self.turn.get() + 1) % self.cpus.len());

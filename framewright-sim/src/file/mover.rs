@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use framewright::{
-    FrameRange, Order, Pfn,
+    FrameRange, Pfn,
     migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
     reclaim::{Lru, LruList, PageKind},
     tlb::{FlushBatch, Flushed},
@@ -143,16 +143,10 @@ unsafe impl Mover<Simulated> for PageMoves<'_, '_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let cpu = self.cpu();
         cpu.step();
-        for at in frames.start().get()..frames.end().get() {
-            if claims.is_full() {
-                break;
-            }
+        claims.take_pages(frames, |pfn| {
             cpu.work(self.cache.costs.look);
-            if self.claim_one(cpu, Pfn::new(at), effort) {
-                let pushed = claims.push(Pfn::new(at), Order::ZERO);
-                debug_assert!(pushed, "there is room");
-            }
-        }
+            self.claim_one(cpu, pfn, effort)
+        });
         ClaimEnd::Done
     }
 

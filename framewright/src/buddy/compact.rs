@@ -131,6 +131,11 @@ impl Buddy<'_> {
         has(of) || of.fallbacks().iter().any(claims)
     }
 
+    /// Pageblocks that are free as a whole; no more than about `enough` are counted.
+    pub(crate) fn free_pageblocks(&self, enough: u64) -> u64 {
+        self.lists.gigablocks.count_free(enough)
+    }
+
     /// A movable pageblock within `from..to` that `passes` lets through and that has a free block
     /// of an order from `least` to below `order`: the best found among the first `entries` of the
     /// lists, by `better`. Says how many entries it looked at.

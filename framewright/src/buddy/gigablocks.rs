@@ -232,6 +232,18 @@ impl<'m> Gigablocks<'m> {
         })
     }
 
+    /// Pageblocks that are free as a whole; it stops to count at `enough`.
+    pub(super) fn count_free(&self, enough: u64) -> u64 {
+        let mut count = 0;
+        for leaf in self.blocks.iter().flat_map(|gigablock| &gigablock.leaves) {
+            count += u64::from(leaf.free.count_ones());
+            if count >= enough {
+                break;
+            }
+        }
+        count
+    }
+
     // ---- allocated blocks ---------------------------------------------------------------------
 
     /// Whether pageblock `index` is allocated as one block or as a part of one.

@@ -92,6 +92,26 @@ impl Buddy<'_> {
         Searched { headers, resume: None }
     }
 
+    /// Whether movable pageblocks with fewer than `below` free frames have room for `frames` together,
+    /// and how many headers it took to tell: the emptiest come first. Where `most` headers do not
+    /// tell, there may be.
+    pub(crate) fn may_have_room(&self, frames: u32, below: u16, most: u32) -> (bool, u32) {
+        let (mut headers, mut free) = (0, 0);
+        for rank in 0..(PAGEBLOCK_ORDER * QUARTILES) {
+            let mut at = self.lists.head_of(MigrateType::Movable, class_of(rank));
+            while at != NIL {
+                if free >= frames || headers == most {
+                    return (true, headers);
+                }
+                headers += 1;
+                let block = &self.blocks[at as usize];
+                free += if block.free < below { u32::from(block.free) } else { 0 };
+                at = block.next;
+            }
+        }
+        (free >= frames, headers)
+    }
+
     /// How many pages would have to move out of a pageblock, if it is one to empty.
     pub(crate) fn pages_of_source(&self, index: u32, doubtful: bool) -> Option<u16> {
         self.listed_class(index)?;

@@ -121,6 +121,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let outcome = match self.memory.tuning().compact.method {
             CompactMethod::Index => self.run_by_index(site, goal, captured),
             CompactMethod::Scan => self.run_by_scanners(site, goal, captured),
+            CompactMethod::Off => Outcome::Skipped,
         };
         if matches!(goal.caller, Caller::Daemon | Caller::Proactive) {
             let after = counters.read();
@@ -130,6 +131,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             counters.compact_daemon_free_scanned.add(scanned);
         }
         outcome
+    }
+
+    /// Whether nothing is compacted.
+    pub(super) fn is_off(&self) -> bool {
+        self.memory.tuning().compact.method == CompactMethod::Off
     }
 
     /// The embedder's side.

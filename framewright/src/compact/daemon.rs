@@ -13,6 +13,14 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
+    /// Whether a zone of the node has fewer pageblocks ready for huge pages than requests lately took,
+    /// and room to form some: [`Compactor::background`] does that, also for order 0. To be asked between
+    /// steps of who reclaims in the background.
+    #[must_use]
+    pub fn can_restock(&self, node: NodeId) -> bool {
+        self.zones_of(node).any(|zone| zone.can_restock(self.platform()))
+    }
+
     /// How fragmented a node is, in hundredths: the share of its free memory that is in pieces smaller
     /// than a pageblock, zone by zone weighted with their size. Walks all pageblocks.
     #[must_use]
@@ -24,11 +32,14 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 }
 
-impl<'m, P: Platform> Compactor<'_, 'm, P> {
+impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// The body of a background thread, when somebody has asked a node for `order` in zones up to
     /// `highest` and could not wait, or when who reclaims in the background goes to sleep. Returns
     /// whether there is a block of the order now.
     pub fn background(&mut self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+        if self.is_off() {
+            return false;
+        }
         let memory = self.memory;
         let goal = Goal::of_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
         let mut formed = false;
@@ -36,7 +47,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let zones = memory.zones().filter(|zone| zone.node == node && zone.managed > 0);
         for zone in zones.filter(|zone| zone.kind <= highest) {
             let site = self.site(zone.id);
-            if site.is_deferred(order) {
+            formed |= self.restock(site);
+            if order == Order::ZERO || site.is_deferred(order) {
                 continue;
             }
             let outcome = match suitable::refuse(site, &goal, highest, memory.tuning()) {
@@ -62,6 +74,22 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         formed
     }
 
+    /// Forms the pageblocks that a zone is to keep ready for huge pages, as far as there is room.
+    fn restock(&mut self, site: Site<'c, 'm, P>) -> bool {
+        let rest = &site.hints.restocking;
+        if !site.at.zone.can_restock(site.at.platform) || rest.refuses(Order::PAGEBLOCK) {
+            return false;
+        }
+        site.hints.counters.compact_daemon_wake.add(1);
+        let formed = self.run(site, Goal::of_stock(), None) == Outcome::Success;
+        if formed {
+            rest.reset(Order::PAGEBLOCK, true);
+        } else {
+            rest.defer(Order::PAGEBLOCK);
+        }
+        formed
+    }
+
     fn trace(&self, event: CompactEvent) {
         if P::TRACING {
             self.memory.platform().trace(self.cpu, &Event::Compaction(event));
@@ -83,6 +111,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
         let memory = self.memory;
         let tuning = memory.tuning().compact;
+        if self.is_off() {
+            return None;
+        }
         let before = memory.fragmentation_score(node);
         if tuning.proactiveness == 0 || before <= start_score(&tuning) {
             return None;

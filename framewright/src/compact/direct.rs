@@ -26,6 +26,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         priority: CompactPriority,
         captured: &mut Captured,
     ) -> Compacted {
+        if self.is_off() {
+            return Compacted::Unavailable;
+        }
         let mode = match priority {
             CompactPriority::Async => MigrateMode::Async,
             // Thorough is not the same as waiting for everything.

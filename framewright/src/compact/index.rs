@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     alloc::MigrateType,
-    buddy::WORDS,
+    buddy::{Buddy, WORDS},
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
@@ -86,7 +86,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
                     site.hints.quest.succeed();
-                    if goal.order.is_some() {
+                    if goal.order.is_some() && !goal.restocks {
                         return Outcome::Success;
                     }
                 }
@@ -109,6 +109,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     fn has_formed(&self, site: Site<'c, 'm, P>, goal: &Goal) -> bool {
         let (zone, platform) = (site.at.zone, site.at.platform);
+        if goal.restocks {
+            return !zone.can_restock(platform);
+        }
         goal.order
             .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
     }
@@ -127,7 +130,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             (source << PAGEBLOCK_ORDER, order.max(Order::PAGEBLOCK).pageblocks());
         let end = (source + pageblocks) << PAGEBLOCK_ORDER;
         let Ok(withheld) = self.memory.withhold_undrained(site.id, first, end) else {
-            return Emptied { outcome: Outcome::Complete, spent: 0, brought_home: false };
+            return Emptied::untried(Outcome::Complete);
         };
         // Not before: from now on it only becomes emptier, so what is fuller stays so.
         let before = contents(site, source);
@@ -136,7 +139,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let stop = start + order.frames() as u32;
         let mut room = match order > Order::PAGEBLOCK {
             true => Room::in_zone(site.at),
-            false => Room::as_full_as(site.at, source, before.free),
+            false => {
+                let used = within(&before.used, start, stop);
+                if !self.may_have_room(site, count(&used), before.free) {
+                    return Emptied::untried(Outcome::PartialSkipped);
+                }
+                Room::as_full_as(site.at, source, before.free)
+            }
         };
         let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);
@@ -162,6 +171,16 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         emptied(Outcome::Success)
     }
 
+    /// Whether pageblocks that are as full as one with `free` free frames, or fuller, may take in
+    /// `frames` more. Claiming pages that have nowhere to go is dearer than to look.
+    fn may_have_room(&self, site: Site<'c, 'm, P>, frames: u32, free: u16) -> bool {
+        let most = self.memory.tuning().compact.headers;
+        let look = |buddy: &mut Buddy<'_>| buddy.may_have_room(frames, free + 1, most);
+        let (may, headers) = site.at.zone.with(site.at.platform, look);
+        site.looked_at_headers(headers);
+        may
+    }
+
     /// Keeps the block that has formed for who asked, if it is whole pageblocks or he asked for
     /// movable memory.
     fn hand_over(
@@ -181,7 +200,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
         if order == Order::PAGEBLOCK {
             let block = start >> PAGEBLOCK_ORDER;
-            let retype = |buddy: &mut crate::buddy::Buddy<'_>| {
+            let retype = |buddy: &mut Buddy<'_>| {
                 buddy.set_type_after_isolation(block, goal.of);
             };
             site.at.zone.with(site.at.platform, retype);
@@ -203,6 +222,13 @@ struct Emptied {
     brought_home: bool,
 }
 
+impl Emptied {
+    /// No page was looked at.
+    const fn untried(outcome: Outcome) -> Self {
+        Self { outcome, spent: 0, brought_home: false }
+    }
+}
+
 /// The order of the block that is formed: who wants other than movable memory claims whole
 /// pageblocks, so that nothing is mixed.
 fn wanted(goal: &Goal) -> Order {
@@ -212,12 +238,14 @@ fn wanted(goal: &Goal) -> Order {
     }
 }
 
+fn count(map: &[u64; WORDS]) -> u32 {
+    map.iter().map(|word| word.count_ones()).sum()
+}
+
 /// Where in a pageblock the block of `order` is that has the most free frames.
 fn cheapest(map: &[u64; WORDS], order: Order) -> u32 {
     let size = order.frames() as u32;
-    let free = |start: u32| -> u32 {
-        within(map, start, start + size).iter().map(|word| word.count_ones()).sum()
-    };
+    let free = |start: u32| -> u32 { count(&within(map, start, start + size)) };
     // The lowest of equals.
     let starts = (0..PAGEBLOCK_FRAMES as u32).step_by(size as usize);
     starts.rev().max_by_key(|&start| free(start)).unwrap_or(0)

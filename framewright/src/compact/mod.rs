@@ -87,6 +87,8 @@ struct Goal {
     of: MigrateType,
     effort: Effort,
     caller: Caller,
+    /// It is one more for the stock of the zone, whether there are others or not.
+    restocks: bool,
 }
 
 /// On whose behalf a run is.
@@ -110,12 +112,26 @@ impl Goal {
     fn of_request(request: Request, mode: MigrateMode, thorough: bool) -> Self {
         let effort = Effort { mode, may_io: request.may_io(), may_fs: request.may_fs() };
         let caller = Caller::Request { thorough };
-        Self { order: Some(request.order()), of: request.migratetype(), effort, caller }
+        Self {
+            order: Some(request.order()),
+            of: request.migratetype(),
+            effort,
+            caller,
+            restocks: false,
+        }
     }
 
     /// In the background, for whoever may come.
     fn of_movable(order: Option<Order>, mode: MigrateMode, caller: Caller) -> Self {
-        Self { order, of: MigrateType::Movable, effort: Effort::new(mode), caller }
+        let effort = Effort::new(mode);
+        Self { order, of: MigrateType::Movable, effort, caller, restocks: false }
+    }
+
+    /// In the background, for the stock of a zone.
+    fn of_stock() -> Self {
+        let order = Some(Order::PAGEBLOCK);
+        let goal = Self::of_movable(order, MigrateMode::SyncLight, Caller::Daemon);
+        Self { restocks: true, ..goal }
     }
 
     fn is_direct(&self) -> bool {

@@ -11,6 +11,8 @@ pub(crate) struct ZoneCompaction<'m> {
     /// Which pageblocks are not worth looking at for now.
     pub(super) skip: SkipHints<'m>,
     pub(super) deferral: Deferral,
+    /// The same of what is kept ready for huge pages: a request still tries what that did not achieve.
+    pub(super) restocking: Deferral,
     pub(super) positions: Positions,
     /// Scanners met on behalf of a request: hints are to be dropped when there is time.
     pub(super) flush_hints: AtomicBool,
@@ -39,6 +41,7 @@ impl<'m> ZoneCompaction<'m> {
         Self {
             skip: SkipHints::new(skip),
             deferral: Deferral::new(),
+            restocking: Deferral::new(),
             positions: Positions::new(frames),
             flush_hints: AtomicBool::new(false),
             quest: Quest::new(),

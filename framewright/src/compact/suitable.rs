@@ -40,7 +40,7 @@ fn judge<P: Platform>(
         return Some(Outcome::Success);
     }
     let mark = if costly { Watermark::Low } else { Watermark::Min };
-    if !zone.could_compact(order, Access::above(mark, highest), 0) {
+    if !zone.could_compact(order, Access::above(mark, highest), 0, &tuning.compact) {
         return Some(Outcome::Skipped);
     }
     if costly && zone.is_short(site.at.platform, order, &tuning.compact) {

@@ -33,7 +33,9 @@ pub struct ZoneInfo {
     pub in_depot: u64,
     /// What the watermarks are raised by for now: see [`Memory::lower_boost`].
     pub boost: u64,
-    /// The min watermark. This and the others are as in force, with the boost.
+    /// What they are raised by for most requests, because pageblocks are kept ready for huge pages.
+    pub stock: u64,
+    /// The min watermark. This and the others are as in force for most requests, with both.
     pub min: u64,
     /// The low watermark.
     pub low: u64,
@@ -74,6 +76,8 @@ impl<P: Platform> Memory<'_, P> {
     pub fn zone(&self, id: ZoneId) -> Option<ZoneInfo> {
         let zone = self.zones.get(id.index())?;
         let (levels, boost) = (zone.marks().levels(), zone.marks().boost());
+        let stock = zone.marks().stock();
+        let raised = boost + stock;
         Some(ZoneInfo {
             id,
             node: zone.node(),
@@ -85,10 +89,11 @@ impl<P: Platform> Memory<'_, P> {
             held_by_cpus: self.held_of(id),
             in_depot: zone.in_depot(),
             boost,
-            min: levels.min + boost,
-            low: levels.low + boost,
-            high: levels.high + boost,
-            promo: levels.promo + boost,
+            stock,
+            min: levels.min + raised,
+            low: levels.low + raised,
+            high: levels.high + raised,
+            promo: levels.promo + raised,
             protection: zone.marks().protection(),
         })
     }

@@ -151,6 +151,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             lowmem,
             ratios: self.tuning.zone.reserve_ratios,
             boost: if boosts { self.tuning.zone.watermark_boost } else { 0 },
+            stock: self.tuning.zone.huge_stock,
         };
         for zone in self.zones {
             let mut managed = [0; ZoneKind::COUNT];
@@ -160,6 +161,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             let levels = rules.levels(zone.kind(), zone.managed());
             let limit = rules.boost_limit(zone.managed(), levels);
             zone.marks().set(levels, limit, rules.protection(zone.kind(), managed));
+            zone.limit_stock(&self.platform, rules.stock_limit(zone.managed()));
         }
     }
 

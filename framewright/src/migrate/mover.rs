@@ -71,6 +71,20 @@ impl<'w> Claims<'w> {
         true
     }
 
+    /// Adds those pages of one frame in `frames`, ascending, that `claim` claims, as long as there is
+    /// room: what most owners do, whose pages all are of order 0.
+    pub fn take_pages(&mut self, frames: FrameRange, mut claim: impl FnMut(Pfn) -> bool) {
+        for pfn in (frames.start().get()..frames.end().get()).map(Pfn::new) {
+            if self.is_full() {
+                return;
+            }
+            if claim(pfn) {
+                let pushed = self.push(pfn, Order::ZERO);
+                debug_assert!(pushed, "there is room");
+            }
+        }
+    }
+
     /// Whether there is no more room.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -140,4 +154,25 @@ pub unsafe trait Mover<P: Platform> {
     /// These, which did not move, are no longer claimed; or [gone](Move::set_gone), if their owners
     /// have let go of them meanwhile.
     fn release(&self, moves: &mut [Move]);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn pages_are_taken_until_there_is_no_room() {
+        let mut moves = [0; 2].map(|at| Move::claimed(Pfn::new(at), Order::ZERO));
+        let mut claims = Claims::new(&mut moves);
+        let mut asked = Vec::new();
+        let frames = FrameRange::new(Pfn::new(10), Pfn::new(20)).unwrap();
+        claims.take_pages(frames, |pfn| {
+            asked.push(pfn.get());
+            pfn.get() % 2 == 1
+        });
+        assert_eq!(asked, [10, 11, 12, 13], "nobody is claimed for whom there is no room");
+        assert_eq!((claims.len(), claims.last_end()), (2, Some(Pfn::new(14))));
+    }
 }

@@ -195,6 +195,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         access: Access,
     ) {
         self.count_lock(taken.frames() + loose.map_or(0, Loose::frames));
+        if want.order == Order::PAGEBLOCK {
+            self.zone.serves_huge(self.platform);
+        }
         if P::TRACING {
             let percpu_refill = want.blocks > 1;
             let loose = loose.into_iter().flat_map(|loose| self.loose_blocks(loose));

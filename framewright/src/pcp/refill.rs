@@ -115,7 +115,9 @@ impl<P: Platform> Cpu<'_, '_, P> {
         taken: &mut Bundles,
         mut loosely: Option<(ByOrder, &mut Loose)>,
     ) -> Result<(), Refused> {
-        let visits = self.tuning.zone.refill_pageblocks;
+        // Where huge pages are kept ready, no short cut through one of them.
+        let keeps = self.zone.stock() > 0;
+        let visits = if keeps { u32::MAX } else { self.tuning.zone.refill_pageblocks };
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
         let unmixed = access.rights.has(Rights::UNMIXED);

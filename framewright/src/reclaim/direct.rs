@@ -23,11 +23,6 @@ fn leaves_forming(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
 
-/// Frames that compaction wants free to form the block.
-fn forming_room(need: &Need) -> u64 {
-    2 * need.request.order().frames()
-}
-
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Frees about `frames` frames that the request could use, now, on its CPU, whose lists it
     /// leaves alone: they go to the zones. Returns how many. What
@@ -150,7 +145,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         if !leaves_forming(need, frames) {
             return reclaimed >= frames;
         }
-        reclaimed >= forming_room(need) || self.compaction_is_ready(need, frames)
+        reclaimed >= self.memory.tuning().compact.room(need.request.order())
+            || self.compaction_is_ready(need, frames)
     }
 
     /// Whether compaction has all the room that it takes to form the block for the request, and would
@@ -161,7 +157,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let compaction = &self.memory.tuning().compact;
         leaves_forming(need, frames)
             && (self.memory.candidates(need.cpu, need.request)).any(|(_, at)| {
-                at.zone.could_compact(order, access, 0)
+                at.zone.could_compact(order, access, 0, compaction)
                     && !at.zone.is_short(at.platform, order, compaction)
             })
     }

@@ -112,6 +112,9 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             return self.sleep(cpu);
         };
         let reclaim = &self.reclaim;
+        for zone in reclaim.memory.zones_of(self.node) {
+            zone.age_stock(reclaim.memory.platform());
+        }
         reclaim.trace(cpu, || VmscanEvent::KswapdWake { node: self.node, order });
         reclaim.state.node(self.node).count(NodeStat::Pageoutrun, 1);
         let boosts = reclaim.boosts(self.node, highest);
@@ -259,7 +262,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// Pages that one sweep aims for.
     fn target(&self, highest: ZoneKind) -> u64 {
         let zones = self.reclaim.memory.zones_of(self.node).filter(|zone| zone.serves(highest));
-        zones.map(|zone| zone.marks().get(Watermark::High).max(32)).sum()
+        zones.map(|zone| zone.marks().past_stock(Watermark::High).max(32)).sum()
     }
 
     fn lower_boosts(&self, boosts: [u64; ZoneKind::COUNT]) {

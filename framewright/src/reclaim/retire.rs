@@ -79,6 +79,15 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         (reserved as usize, others)
     }
 
+    /// The same for pages that are mapped while somebody else makes room, and has not come far: helps,
+    /// as a page by itself would take a flush, too, and serve nobody else.
+    pub(super) fn reserve_at_once(&mut self, mapped: usize) -> usize {
+        self.unpark_some();
+        let reserved = self.batch.reserve(mapped.min(self.room) as u64) as usize;
+        self.used += reserved;
+        reserved
+    }
+
     /// Parks what may wait, where others could lack the room that it takes while this CPU looks for more:
     /// lazily. Other batches rather become full.
     pub(super) fn make_way(&mut self) {

@@ -90,10 +90,13 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         while chosen != 0 {
             // Nobody has to forget what is not mapped.
             let (mapped, others) = (chosen & pass.mapped, chosen & !pass.mapped);
-            let room = retire.reserve(count(mapped), count(others));
-            if room == (0, 0) && pass.released != 0 {
-                // Others are about to make room: these are as good another time.
-                break;
+            let mut room = retire.reserve(count(mapped), count(others));
+            if room == (0, 0) {
+                if pass.released != 0 {
+                    // Others are about to make room: these are as good another time.
+                    break;
+                }
+                room.0 = retire.reserve_at_once(count(mapped));
             }
             pass.left = match room {
                 // One at least, which is flushed at once.

@@ -41,8 +41,9 @@
 //! beyond their batch.
 //!
 //! How much may wait is bounded, over what is parked and what batches under way have unmapped: a batch
-//! takes room before it unmaps. If there is none, somebody flushes for what has waited longest, reclaim
-//! is content with less, and what is unmapped all the same is flushed at once.
+//! takes room before it unmaps. If there is none, somebody flushes for what has waited longest. Meanwhile
+//! reclaim elsewhere is content with less, or flushes for that, too, if it has gained nothing yet; what
+//! is unmapped all the same is flushed at once.
 //!
 //! Who flushes by itself, and not through a batch, keeps its reference to the frame until it has: else
 //! reclaim, which finds the page unmapped and owed nothing, gives it up meanwhile.

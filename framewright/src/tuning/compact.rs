@@ -1,5 +1,7 @@
 //! Compaction.
 
+use crate::frame::Order;
+
 /// How compaction finds what to move, and where to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CompactMethod {
@@ -10,6 +12,8 @@ pub enum CompactMethod {
     /// By two scanners that look at frames, one upward for pages to move, one downward for free
     /// frames: what Linux does.
     Scan,
+    /// Not at all, for comparison. Given ranges are emptied all the same.
+    Off,
 }
 
 /// Rules of the scanners that were wrong until "mm, compaction: fix" and what followed (Babka, 2013);
@@ -45,6 +49,9 @@ pub struct CompactTuning {
     pub method: CompactMethod,
     /// Rules of the scanners.
     pub repair: CompactRepairs,
+    /// The scanners begin with a short look at the lists of free blocks, and the block that forms is
+    /// kept for who waits for it.
+    pub shortcuts: bool,
     /// By index: headers that are looked at for one pageblock to empty.
     pub headers: u32,
     /// By index: frames that are moved, or looked at in vain, for one request before it gives up.
@@ -55,11 +62,24 @@ pub struct CompactTuning {
     pub proactiveness: u32,
 }
 
+impl CompactTuning {
+    /// Frames that are free where a block of `order` is worth forming: as many as it has. By index
+    /// that is all it takes, since what moves out of a pageblock has its place in what is free in
+    /// others. Scanners take frames to move to before they know what forms: twice as many.
+    pub(crate) fn room(&self, order: Order) -> u64 {
+        match self.method {
+            CompactMethod::Index | CompactMethod::Off => order.frames(),
+            CompactMethod::Scan => 2 * order.frames(),
+        }
+    }
+}
+
 impl Default for CompactTuning {
     fn default() -> Self {
         Self {
             method: CompactMethod::default(),
             repair: CompactRepairs::default(),
+            shortcuts: true,
             headers: 64,
             frames: 1024,
             extfrag_threshold: 500,

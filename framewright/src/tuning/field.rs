@@ -65,8 +65,8 @@ const FLUSH_BATCHING: [(&str, FlushBatching); 4] = [
     ("all", FlushBatching::All),
     ("lazy", FlushBatching::Lazy),
 ];
-const COMPACT_METHOD: [(&str, CompactMethod); 2] =
-    [("index", CompactMethod::Index), ("scan", CompactMethod::Scan)];
+const COMPACT_METHOD: [(&str, CompactMethod); 3] =
+    [("index", CompactMethod::Index), ("scan", CompactMethod::Scan), ("off", CompactMethod::Off)];
 const HARDENING: [(&str, Hardening); 3] =
     [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];

@@ -138,6 +138,16 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.zone.watermark_boost, 0, 100_000),
     },
     Key {
+        path: "zone.huge_stock",
+        default: "1000",
+        range: "0 to 5000",
+        meaning: "how much of a zone small requests may have to leave for huge ones, after some \
+                  found nothing, in 1/10000 of the zone; 0: nothing",
+        source: "Framewright; khugepaged raises Linux's min_free_kbytes by up to 5 %, whether \
+                 huge pages are asked for or not",
+        field: |t| Field::number(&mut t.zone.huge_stock, 0, 5_000),
+    },
+    Key {
         path: "zone.reserve_ratio.dma",
         default: "256",
         range: "0 to 1000000",
@@ -297,9 +307,9 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "compact.method",
         default: "index",
-        range: "index, scan",
+        range: "index, scan, off",
         meaning: "how compaction finds what to move where: by the headers of pageblocks, or by two \
-                  scanners that look at frames",
+                  scanners that look at frames; off: nothing is compacted",
         source: "Framewright; scan is what Linux does",
         field: |t| Field::CompactMethod(&mut t.compact.method),
     },
@@ -335,6 +345,15 @@ pub const KEYS: &[Key] = &[
         meaning: "how much is compacted before anybody asks; 0: nothing",
         source: "Linux 5.9: vm.compaction_proactiveness",
         field: |t| Field::number(&mut t.compact.proactiveness, 0, 100),
+    },
+    Key {
+        path: "compact.shortcuts",
+        default: "on",
+        range: "on, off",
+        meaning: "with compact.method=scan: scanners begin with a short look at the lists of free \
+                  blocks, and the block that forms is kept for who waits for it",
+        source: "Linux 5.1",
+        field: |t| Field::Switch(&mut t.compact.shortcuts),
     },
     Key {
         path: "compact.repair.reset_before_read",

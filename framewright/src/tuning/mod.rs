@@ -150,6 +150,9 @@ pub struct ZoneTuning {
     /// How far the watermarks rise after types were mixed in a pageblock, in 1/10000 of the high
     /// one; 0: not at all.
     pub watermark_boost: u32,
+    /// How much of a zone small requests may have to leave for huge ones, after some found nothing, in
+    /// 1/10000 of the zone; 0: nothing.
+    pub huge_stock: u32,
     /// Of a zone of each kind, one frame for every so many of the higher zones of its node is
     /// kept back from requests that could use those; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
@@ -167,6 +170,7 @@ impl Default for ZoneTuning {
             min_free: Auto::Auto,
             watermark_scale: 10,
             watermark_boost: 15_000,
+            huge_stock: 1_000,
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 4,
             bulk_take: BulkTake::default(),

@@ -6,7 +6,7 @@ use crate::buddy::Reserve;
 /// What entitles a request to go below a mark, or to go about it otherwise: a set of flags, as
 /// the field has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rights(u8);
+pub(crate) struct Rights(u16);
 
 impl Rights {
     /// None.
@@ -31,8 +31,11 @@ impl Rights {
     /// To nothing in pageblocks of other types, unless they are free as a whole: a restriction.
     pub(crate) const UNMIXED: Rights = Rights(1 << 7);
 
+    /// To what is kept ready for huge pages, as all have that go below a mark for any reason.
+    pub(crate) const STOCK: Rights = Rights(1 << 8);
+
     /// Those that change how deep it may go.
-    pub(super) const DEEPER: Rights = Rights(0b1_1111);
+    pub(super) const DEEPER: Rights = Rights(0b1_0001_1111);
     /// Those that are tested against all that is free, the high-atomic reserve included.
     const WITH_RESERVE: Rights = Rights(0b100_1111);
     /// Those that may use the high-atomic reserve when there is nothing else.

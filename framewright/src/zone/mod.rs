@@ -13,6 +13,7 @@ mod hooks;
 mod loose;
 mod pressure;
 mod slots;
+mod stock;
 mod topology;
 mod watermark;
 mod zonelist;
@@ -36,6 +37,7 @@ pub(crate) use exchange::Fallbacks;
 pub(crate) use loose::{ByOrder, Kind, Loose};
 pub(crate) use pressure::Mixed;
 pub(crate) use slots::Slots;
+use stock::Stock;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
@@ -74,6 +76,7 @@ pub(crate) struct Zone<'m, P: Platform> {
     pageblocks: Address<Pageblock>,
     managed: AtomicU64,
     marks: Marks,
+    stock: Stock,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
     /// Published under the lock: how much of that is in the high-atomic reserve.
@@ -115,6 +118,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             place,
             managed: AtomicU64::new(free),
             marks: Marks::new(),
+            stock: Stock::new(),
         }
     }
 

@@ -55,17 +55,25 @@ impl<'m, P: Platform> Zone<'m, P> {
                 || access.reserve() != Reserve::None && classes.offer_reserved(order))
     }
 
-    /// Whether `access` could leave room for compaction to move frames into while it forms a
-    /// block of `order`, if `more` frames were free as well: twice the block, above the mark.
-    pub(crate) fn could_compact(&self, order: Order, access: Access, more: u64) -> bool {
-        self.lockless_allowance(access, more) > 2 * order.frames() as i64
+    /// Whether `access` could leave the [room](CompactTuning::room) that compaction takes to form a
+    /// block of `order`, if `more` frames were free as well. What is kept ready for such requests
+    /// counts as room.
+    pub(crate) fn could_compact(
+        &self,
+        order: Order,
+        access: Access,
+        more: u64,
+        tuning: &CompactTuning,
+    ) -> bool {
+        let more = more.saturating_add(self.marks.stock());
+        self.lockless_allowance(access, more) > tuning.room(order) as i64
     }
 
     /// Whether compaction by scanners leaves a request for `order` alone, because it guesses that memory
     /// is short rather than that large blocks are. By index it needs no such guess: it finds nothing to
     /// empty where nothing is scattered.
     pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
-        if tuning.method == CompactMethod::Index {
+        if tuning.method != CompactMethod::Scan {
             return false;
         }
         let blocks = self.with(platform, |buddy| buddy.counts()).by_order();

@@ -10,7 +10,8 @@
 //! usual, so that the next such request finds a pageblock of its own. It is raised under the zone
 //! lock, read without, and taken down by who reclaims in the background; where nobody does
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background)) there
-//! is none.
+//! is none. **The stock** raises them, too, for everybody who does not ask for huge pages or has such
+//! rights ([`stock`](super::stock)).
 
 use core::fmt;
 
@@ -68,7 +69,11 @@ pub(crate) struct Marks {
     promo: AtomicU64,
     /// What all of them are raised by for a while. Written under the zone lock only.
     boost: AtomicU64,
-    /// How high that may get; 0: never.
+    /// What is kept ready for huge pages: see [`stock`](super::stock).
+    stock: AtomicU64,
+    /// Both together: what all marks are higher by for most requests.
+    raised: AtomicU64,
+    /// How high the boost may get; 0: never.
     boost_limit: AtomicU64,
     /// What is kept back from requests that could use a higher zone, by the highest they can.
     protection: [AtomicU64; ZoneKind::COUNT],
@@ -83,6 +88,8 @@ impl Marks {
             high: zero(),
             promo: zero(),
             boost: zero(),
+            stock: zero(),
+            raised: zero(),
             boost_limit: zero(),
             protection: core::array::from_fn(|_| zero()),
         }
@@ -100,6 +107,7 @@ impl Marks {
         ] {
             mark.store(to, Ordering::Relaxed);
         }
+        self.raise();
         for (mark, to) in self.protection.iter().zip(protection) {
             mark.store(to, Ordering::Relaxed);
         }
@@ -126,12 +134,29 @@ impl Marks {
         let limit = self.boost_limit.load(Ordering::Relaxed);
         let boost = (self.boost() + PAGEBLOCK_FRAMES as u64).min(limit);
         self.boost.store(boost, Ordering::Relaxed);
+        self.raise();
         boost > 0
     }
 
     /// Takes up to `by` frames off the boost. Under the zone lock.
     pub(crate) fn lower_boost(&self, by: u64) {
         self.boost.store(self.boost().saturating_sub(by), Ordering::Relaxed);
+        self.raise();
+    }
+
+    /// What is kept ready for huge pages, in frames.
+    pub(crate) fn stock(&self) -> u64 {
+        self.stock.load(Ordering::Relaxed)
+    }
+
+    /// Keeps so much ready. Under the zone lock.
+    pub(super) fn set_stock(&self, frames: u64) {
+        self.stock.store(frames, Ordering::Relaxed);
+        self.raise();
+    }
+
+    fn raise(&self) {
+        self.raised.store(self.boost() + self.stock(), Ordering::Relaxed);
     }
 
     /// What is kept back from requests by the highest zone they can use.
@@ -139,12 +164,17 @@ impl Marks {
         core::array::from_fn(|kind| self.protection[kind].load(Ordering::Relaxed))
     }
 
-    /// A mark as it is in force: with the boost.
+    /// A mark as it is in force for most requests: with the boost and the stock.
     pub(crate) fn get(&self, mark: Watermark) -> u64 {
-        self.unboosted(mark) + self.boost()
+        self.plain(mark) + self.raised.load(Ordering::Relaxed)
     }
 
-    fn unboosted(&self, mark: Watermark) -> u64 {
+    /// A mark as it is in force for those that may use the stock.
+    pub(crate) fn past_stock(&self, mark: Watermark) -> u64 {
+        self.plain(mark) + self.boost()
+    }
+
+    fn plain(&self, mark: Watermark) -> u64 {
         let mark = match mark {
             Watermark::Min => &self.min,
             Watermark::Low => &self.low,
@@ -170,7 +200,7 @@ impl Marks {
             return 0;
         }
         let boosted = !rights.has(Rights::PAST_BOOST);
-        let mut left = if boosted { self.get(mark) } else { self.unboosted(mark) } as i64;
+        let mut left = if boosted { self.past_stock(mark) } else { self.plain(mark) } as i64;
         if rights.has(Rights::RESERVE) {
             left -= left / 2;
             if rights.has(Rights::NO_WAIT) {
@@ -212,6 +242,8 @@ pub(crate) struct MarkRules {
     /// How far the marks of a zone may be boosted, in 1/10000 of its high watermark; 0: not at
     /// all.
     pub(crate) boost: u32,
+    /// How much of a zone may be kept ready for huge pages, in 1/10000; 0: nothing.
+    pub(crate) stock: u32,
 }
 
 /// Zones of fewer pageblocks are not boosted: a single step would take too much of them.
@@ -237,6 +269,11 @@ impl MarkRules {
         let pageblock = PAGEBLOCK_FRAMES as u64;
         let too_small = managed < BOOST_PAGEBLOCKS * pageblock;
         if limit == 0 || too_small { 0 } else { limit.max(pageblock) }
+    }
+
+    /// Pageblocks that may be kept ready for huge pages.
+    pub(crate) fn stock_limit(&self, managed: u64) -> u64 {
+        managed * u64::from(self.stock) / 10_000 / PAGEBLOCK_FRAMES as u64
     }
 
     /// What a zone keeps back; `managed` are the sizes of the kinds of its node.
@@ -332,7 +369,8 @@ mod tests {
     #[test]
     fn small_zones_are_not_boosted() {
         let limit = |managed, boost| {
-            let rules = MarkRules { min_free: 0, scale: 0, lowmem: 0, ratios: [0; 4], boost };
+            let rules =
+                MarkRules { min_free: 0, scale: 0, lowmem: 0, ratios: [0; 4], boost, stock: 0 };
             let levels = Levels { min: 1000, low: 1250, high: 1500, promo: 1750 };
             rules.boost_limit(managed, levels)
         };
@@ -363,7 +401,8 @@ mod tests {
     #[test]
     fn lower_zones_keep_a_share_of_the_higher_ones() {
         let ratios = [256, 256, 32, 0];
-        let rules = MarkRules { min_free: 1000, scale: 10, lowmem: 1_000_000, ratios, boost: 0 };
+        let rules =
+            MarkRules { min_free: 1000, scale: 10, lowmem: 1_000_000, ratios, boost: 0, stock: 0 };
         // A recorded machine: 772,915 frames of DMA32 are 3019 for DMA.
         let managed = [3840, 772_915, 0, 0];
         assert_eq!(rules.protection(ZoneKind::Dma, managed), [0, 3019, 3019, 3019]);
@@ -373,7 +412,8 @@ mod tests {
     #[test]
     fn zones_share_the_reserve_by_size() {
         let ratios = [0; 4];
-        let rules = MarkRules { min_free: 1000, scale: 1, lowmem: 100_000, ratios, boost: 0 };
+        let rules =
+            MarkRules { min_free: 1000, scale: 1, lowmem: 100_000, ratios, boost: 0, stock: 0 };
         assert_eq!(rules.levels(ZoneKind::Normal, 75_000).min, 750);
         assert_eq!(rules.levels(ZoneKind::Movable, 1 << 20).min, 128);
     }

@@ -3,6 +3,7 @@
 
 mod form;
 mod house;
+mod off;
 mod ranges;
 mod relief;
 mod repairs;
@@ -61,15 +62,20 @@ fn tuning(set: &[(&str, &str)]) -> Tuning {
 
 /// A house that stays, and that requests in its memory turn to when they are short of it.
 pub fn house_with_relief(set: &[(&str, &str)], seed: u64) -> &'static House<'static, 'static> {
+    let house = house_that_stays(set, seed);
+    relief::install(house);
+    house
+}
+
+/// A house that stays.
+pub fn house_that_stays(set: &[(&str, &str)], seed: u64) -> &'static House<'static, 'static> {
     let map = [frames(0, PAGEBLOCKS * 512).into()];
     let config = Config { tuning: tuning(set), ..Config::new(&map, 2) };
     let metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let metadata = Box::leak(Box::new(metadata)).as_mut();
     let memory = Memory::new(Machine::default(), &config, metadata).unwrap();
     let memory: &'static _ = Box::leak(Box::new(memory));
-    let house = Box::leak(Box::new(House::new(memory, seed)));
-    relief::install(house);
-    house
+    Box::leak(Box::new(House::new(memory, seed)))
 }
 
 /// Lets a compactor with a workspace of `room` pages work.

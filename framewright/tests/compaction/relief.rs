@@ -1,11 +1,11 @@
 //! Requests that are short of a block turn to compaction by themselves.
 
 use framewright::{
-    CpuId, MigrateType, Order, Request,
+    CpuId, MigrateType, NodeId, Order, Request, ZoneKind,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
-use crate::{house::House, house_with_relief, scatter, with_compactor};
+use crate::{house::House, house_that_stays, house_with_relief, scatter, with_compactor};
 
 /// Forwards to a compactor.
 struct Resident(&'static House<'static, 'static>);
@@ -30,6 +30,15 @@ pub(crate) fn install(house: &'static House<'static, 'static>) {
     assert!(house.memory.platform().relief.set(relief).is_ok());
 }
 
+/// Reclaims in the background, they say, and never compacts for a request.
+struct Background;
+
+impl Relief for Background {
+    fn reclaims_in_background(&self) -> bool {
+        true
+    }
+}
+
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 #[test]
@@ -51,6 +60,29 @@ fn a_request_for_a_huge_page_is_served_by_compaction() {
         blocks.into_iter().for_each(|block| token.free(block).unwrap());
         drop(token);
         house.memory.drain_all();
+        house.check();
+    }
+}
+
+#[test]
+fn the_background_forms_a_part_of_what_requests_missed_and_no_more() {
+    for method in ["index", "scan"] {
+        let house = house_that_stays(&[("compact.method", method), ("zone.huge_stock", "5000")], 1);
+        assert!(house.memory.platform().relief.set(&Background).is_ok());
+        scatter(house, 3);
+        house.memory.drain_all();
+        let zone = || house.memory.zones().next().unwrap();
+        let node = NodeId::default();
+        assert!(!house.memory.can_restock(node), "nobody has asked");
+        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        (0..5).for_each(|_| assert!(token.alloc(HUGE.no_retry()).is_err()));
+        assert_eq!(zone().stock, 5 * 512);
+        assert!(house.memory.can_restock(node));
+        with_compactor(house, 512, |c| c.background(node, Order::ZERO, ZoneKind::Movable));
+        let blocks = house.memory.block_counts(zone().id).by_order();
+        assert_eq!(blocks[9] + 2 * blocks[10], 2, "{method}: a quarter, rounded up");
+        assert!(!house.memory.can_restock(node));
+        drop(token);
         house.check();
     }
 }

@@ -83,6 +83,30 @@ fn by_index_the_room_of_emptier_pageblocks_is_left_alone() {
     });
 }
 
+/// What has nowhere to go is not claimed in vain.
+#[test]
+fn by_index_pages_are_asked_for_where_there_is_room_for_all_of_them() {
+    in_house(&[], 1, |house| {
+        fill(house);
+        thin_out(house, 3, 50);
+        thin_out(house, 20, 200);
+        house.memory.drain_all();
+        {
+            let mut pages = house.pages.borrow_mut();
+            let (_, first) = pages.range_mut(BASE + 3 * 512..).next().unwrap();
+            first.pinned = true;
+        }
+        let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+        assert_eq!(result, Compacted::Complete);
+        assert_eq!(
+            house.asked.get(),
+            32,
+            "the beginning of the first, which has room in the other"
+        );
+        house.check();
+    });
+}
+
 /// Pageblocks that cannot be emptied are found out by their first page that stays.
 #[test]
 fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {

@@ -41,6 +41,40 @@ fn background_reclaim_works_from_low_to_high() {
 }
 
 #[test]
+fn background_reclaim_makes_room_for_huge_pages_once_one_was_missing() {
+    let world = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
+    let zone = || world.memory().zones().next().unwrap();
+    let mut id = 0;
+    let mut touch_until_woken = || {
+        let before = world.woken.load(Ordering::Relaxed);
+        while world.woken.load(Ordering::Relaxed) == before {
+            world.touch(id, FILE).unwrap();
+            id += 1;
+        }
+    };
+    touch_until_woken();
+    cool(world);
+    let plain = zone();
+    let huge =
+        framewright::Request::new(framewright::Order::PAGEBLOCK, framewright::MigrateType::Movable);
+    let served = world.token().alloc(huge);
+    assert_eq!(zone().high, plain.high + 512, "it was not there at once");
+    if let Ok(block) = served {
+        world.token().free(block).unwrap();
+    }
+    world.token().drain();
+    touch_until_woken();
+    cool(world);
+    let free = zone().free;
+    assert!(free > plain.low && free < plain.low + 512 + 64, "woken at {free}");
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    while kswapd.step(&mut world.token()) == Rest::None {}
+    world.token().drain();
+    assert!(zone().free > plain.high + 512, "it stopped at {} of {}", zone().free, zone().high);
+    world.check();
+}
+
+#[test]
 fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     let world = memory(1024, |_| ()).platform();
     let mut kswapd = world.reclaim().kswapd(node()).unwrap();

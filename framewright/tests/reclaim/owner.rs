@@ -1,5 +1,7 @@
 //! The mock as the owner of pages, and as the machine whose CPUs forget translations.
 
+use std::sync::atomic::Ordering;
+
 use framewright::{
     CpuId, Pfn,
     reclaim::{
@@ -205,6 +207,10 @@ impl Shootdown for World {
         true
     }
 
+    fn forgets_alone(&self) -> bool {
+        self.forgets_alone.load(Ordering::Relaxed)
+    }
+
     fn forget(&self, _: CpuId, scope: Scope) {
         let mut pages = self.pages();
         let hit = |pfn: &Pfn| match scope {
@@ -219,6 +225,8 @@ impl Shootdown for World {
 
     fn interrupt(&self, _: CpuId, targets: &CpuMask) {
         self.note("interrupt");
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        meanwhile.into_iter().for_each(|act| act(self.forever()));
         for cpu in targets.iter() {
             self.memory().flusher(cpu, self).serve();
         }

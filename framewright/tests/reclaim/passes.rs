@@ -1,14 +1,16 @@
 //! What a pass does, one rule at a time.
 
+use std::sync::atomic::Ordering;
+
 use framewright::{
-    MigrateType, Order, Pfn, Request, ZoneKind,
+    CpuId, MigrateType, Order, Pfn, Request, ZoneKind,
     observe::NodeStat,
     platform::Need,
     reclaim::{LruList, PageKind},
     tuning::{Auto, CompactMethod, FlushBatching},
 };
 
-use crate::world::{CPU, cool, filled, memory, memory_of, node, range, stat};
+use crate::world::{CPU, OTHER, World, cool, filled, memory, memory_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
@@ -76,6 +78,27 @@ fn one_flush_serves_a_batch() {
     assert!(interrupts <= freed / 30, "{interrupts} for {freed}");
     let (freed, interrupts) = run(FlushBatching::Lazy);
     assert!(interrupts <= 1, "{interrupts} for {freed}");
+}
+
+#[test]
+fn who_finds_no_room_while_another_makes_it_helps() {
+    let world = memory(2048, |tuning| {
+        tuning.tlb.batching = FlushBatching::Lazy;
+        tuning.tlb.parked_max = Auto::Fixed(512);
+    });
+    let world = world.platform();
+    (0..1600).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    cool(world);
+    world.forgets_alone.store(false, Ordering::Relaxed);
+    // While one CPU waits for the other to flush, that one reclaims until no more may be unflushed.
+    let other = |world: &'static World| assert!(world.direct_on(CpuId::new(OTHER), 512) > 0);
+    *world.meanwhile.lock().unwrap() = Some(other);
+    assert!(world.direct(512) > 0);
+    assert!(world.meanwhile.lock().unwrap().is_none());
+    let stats = world.memory().tlb().stats();
+    assert_eq!(stats.nr_tlb_local_flush_one, 0, "pages are flushed one by one");
+    assert!(stats.nr_tlb_local_flush_all <= 8, "{stats:?}");
+    world.check();
 }
 
 #[test]
@@ -183,35 +206,41 @@ fn what_is_parked_is_freed_for_who_needs_it() {
     world.check();
 }
 
+/// By index a block takes as many frames as it has, by scanners twice as many.
 #[test]
 fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
-    // Nothing waits for a flush, which would be room, too.
-    let world = memory(2048, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
-    (0..1800).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    world.lru().drain_all();
-    cool(world);
-    // No block forms by itself, which would be an end of it, too.
-    let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
-    for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
-        world.pages().page(pfn).unevictable = true;
+    for (method, blocks) in [(CompactMethod::Index, 1), (CompactMethod::Scan, 2)] {
+        // Nothing waits for a flush, which would be room, too.
+        let world = memory(2048, |tuning| {
+            tuning.tlb.batching = FlushBatching::Off;
+            tuning.compact.method = method;
+        });
+        let world = world.platform();
+        (0..1800).for_each(|id| _ = world.touch(id, FILE).unwrap());
+        world.lru().drain_all();
+        cool(world);
+        // No block forms by itself, which would be an end of it, too.
+        let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+        for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
+            world.pages().page(pfn).unevictable = true;
+        }
+        let request = block_of(6);
+        let reclaim = |frames| {
+            let before = stat(world, NodeStat::PgstealDirect);
+            world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames);
+            stat(world, NodeStat::PgstealDirect) - before
+        };
+        let zone = world.memory().zones().next().unwrap();
+        while world.memory().free() > zone.high {
+            let _ = world.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
+        }
+        let room = zone.high + blocks * 64 - world.memory().free();
+        let made = reclaim(32);
+        assert!((room..room + 64).contains(&made), "{method:?}: {made} instead of {room}");
+        assert_eq!(reclaim(32), 0, "there is room");
+        let need = Need { request, cpu: CPU, node: node() };
+        assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
     }
-    let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);
-    let reclaim = |frames| {
-        let before = stat(world, NodeStat::PgstealDirect);
-        world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames);
-        stat(world, NodeStat::PgstealDirect) - before
-    };
-    let zone = world.memory().zones().next().unwrap();
-    while world.memory().free() > zone.high {
-        let _ = world.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
-    }
-    let free = world.memory().free();
-    let made = reclaim(32);
-    let room = zone.high + 2 * 64 - free;
-    assert!((room..room + 64).contains(&made), "{made} instead of {room}");
-    assert_eq!(reclaim(32), 0, "there is room");
-    let need = Need { request, cpu: CPU, node: node() };
-    assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
 }
 
 /// Who guesses that memory is short rather than scattered does not compact: then there is no room yet.

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Mutex, MutexGuard, OnceLock,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use framewright::{
@@ -37,6 +37,10 @@ pub(crate) struct World {
     /// Whether background reclaim was woken.
     pub(crate) woken: AtomicU32,
     background: bool,
+    /// Whether a CPU may forget what it likes.
+    pub(crate) forgets_alone: AtomicBool,
+    /// What the other CPU does while it is interrupted, once.
+    pub(crate) meanwhile: Mutex<Option<fn(&'static World)>>,
 }
 
 /// A memory of `frames` frames with 64 in reserve, in one zone.
@@ -67,6 +71,8 @@ pub(crate) fn memory_of(
         clock: AtomicU64::new(0),
         woken: AtomicU32::new(0),
         background,
+        forgets_alone: AtomicBool::new(true),
+        meanwhile: Mutex::default(),
     };
     let memory = leaked(world, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
@@ -212,8 +218,13 @@ impl World {
 
     /// Who needs memory reclaims.
     pub(crate) fn direct(&'static self, frames: u64) -> u64 {
+        self.direct_on(CPU, frames)
+    }
+
+    /// The same on that CPU.
+    pub(crate) fn direct_on(&'static self, cpu: CpuId, frames: u64) -> u64 {
         let request = Request::new(Order::ZERO, MigrateType::Movable);
-        self.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames)
+        self.reclaim().direct(&Need { request, cpu, node: node() }, frames)
     }
 
     pub(crate) fn set_mood(&self, mood: Mood) {
@@ -296,7 +307,7 @@ unsafe impl Platform for World {
 
 impl World {
     /// The world for ever: it is in a memory that is leaked.
-    fn forever(&self) -> &'static World {
+    pub(crate) fn forever(&self) -> &'static World {
         self.memory().platform()
     }
 }

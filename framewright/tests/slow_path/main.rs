@@ -8,6 +8,7 @@ mod exits;
 mod high_atomic;
 mod reserves;
 mod script;
+mod stock;
 #[path = "../support/toy.rs"]
 mod toy;
 mod verdict;

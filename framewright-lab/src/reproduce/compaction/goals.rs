@@ -78,6 +78,21 @@ pub(super) fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
     checks
 }
 
+/// What repaired scanners do more of: what was published of it is their price.
+pub(super) fn scanning_rises(outcome: &Outcome) -> Check {
+    let rise = |metric| outcome.mean(ALL, metric) / outcome.mean(UNREPAIRED, metric).max(1.0);
+    let [pages, room] = ["migrate_scanned", "free_scanned"].map(rise);
+    Check {
+        name: format!("{}: scanning rises with the repairs", outcome.workload),
+        passed: pages > 1.0 && room > 1.0,
+        detail: format!(
+            "{} times as much for pages, {} times for room",
+            decimal(pages, 2),
+            decimal(room, 2)
+        ),
+    }
+}
+
 /// What has to hold from a recorded state.
 pub(super) fn goals_from_state(outcome: &Outcome) -> Check {
     let gains = SUCCESS.map(|metric| outcome.mean(INDEX, metric) - outcome.mean(ALL, metric));

@@ -24,39 +24,73 @@ const SLOWER: f64 = 13.0;
 const FRAMES: u64 = 1 << 18;
 
 /// Settings, in this order.
-pub(super) const SETTINGS: usize = 6;
+pub(super) const SETTINGS: usize = 7;
 pub(super) const UNREPAIRED: usize = 0;
 pub(super) const ALL: usize = 4;
 pub(super) const INDEX: usize = 5;
+pub(super) const NONE: usize = 6;
 
 const LABELS: [&str; SETTINGS] =
-    ["unrepaired", "+ reset before", "+ meeting", "+ types", "all", "index"];
+    ["unrepaired", "+ reset before", "+ meeting", "+ types", "all", "index", "none"];
+
+/// What is run as today.
+pub(super) const TODAY: [usize; SETTINGS] = [UNREPAIRED, 1, 2, 3, ALL, INDEX, NONE];
+
+/// What is run as in 2013.
+pub(super) const IN_2013: [usize; 5] = [UNREPAIRED, 1, 2, 3, ALL];
 
 /// What is run from recorded states.
 pub(super) const FROM_STATES: [usize; 3] = [UNREPAIRED, ALL, INDEX];
 
 /// What rows compare: a name, and the settings before and after.
-pub(super) const PAIRS: [(&str, usize, usize); 6] = [
+pub(super) const PAIRS: [(&str, usize, usize); 8] = [
     ("unrepaired, + reset before", UNREPAIRED, 1),
     ("unrepaired, + meeting", UNREPAIRED, 2),
     ("unrepaired, all", UNREPAIRED, ALL),
     ("+ meeting, + types", 2, 3),
     ("+ types, all", 3, ALL),
     ("all, index", ALL, INDEX),
+    ("none, all", NONE, ALL),
+    ("none, index", NONE, INDEX),
 ];
 
+/// What compaction by scanners is like besides the repairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Era {
+    Today,
+    /// Without what came later and makes up for what scanners do wrong: short looks at the lists and
+    /// keeping the block that forms (2019), compaction before anybody asks (2020).
+    In2013,
+}
+
+impl Era {
+    fn put(self, tuning: &mut Tuning, settings: &mut IndexMap<String, String>) {
+        if self == Self::In2013 {
+            (tuning.compact.shortcuts, tuning.compact.proactiveness) = (false, 0);
+            settings.insert("compact.shortcuts".to_owned(), "off".to_owned());
+            settings.insert("compact.proactiveness".to_owned(), "0".to_owned());
+        }
+    }
+}
+
 /// The settings of one side.
-fn side(setting: usize) -> Side {
+fn side(setting: usize, era: Era) -> Side {
     let mut tuning = Tuning::default();
+    // What was published was without, and the question is what compaction does by itself.
+    tuning.zone.huge_stock = 0;
     let mut settings = IndexMap::new();
     let repair = &mut tuning.compact.repair;
     repair.reset_before_read = setting >= 1;
     repair.detect_meeting = setting >= 2;
     repair.unmarked_types = setting >= 3;
     repair.reset_on_meeting = setting >= 4;
-    tuning.compact.method = CompactMethod::Index;
-    if setting != INDEX {
-        tuning.compact.method = CompactMethod::Scan;
+    let (name, method) = match setting {
+        INDEX => ("index", CompactMethod::Index),
+        NONE => ("off", CompactMethod::Off),
+        _ => ("scan", CompactMethod::Scan),
+    };
+    tuning.compact.method = method;
+    if method == CompactMethod::Scan {
         let on = |on| if on { "on" } else { "off" };
         for (name, at) in [
             ("reset_before_read", 1),
@@ -67,8 +101,8 @@ fn side(setting: usize) -> Side {
             settings.insert(format!("compact.repair.{name}"), on(setting >= at).to_owned());
         }
     }
-    let method = if setting == INDEX { "index" } else { "scan" };
-    settings.insert("compact.method".to_owned(), method.to_owned());
+    settings.insert("compact.method".to_owned(), name.to_owned());
+    era.put(&mut tuning, &mut settings);
     Side { label: LABELS[setting].to_owned(), tuning, settings }
 }
 
@@ -82,7 +116,7 @@ pub(super) struct Outcome {
 /// Runs `settings` with every seed, from a state if there is one.
 pub(super) fn run(
     flags: Flags,
-    from: Option<&State>,
+    (from, era): (Option<&State>, Era),
     settings: &[usize],
     plan: &Plan,
     steps: &mut pairs::Steps<'_, '_>,
@@ -95,7 +129,7 @@ pub(super) fn run(
         quick: plan.quick,
         watched: false,
     };
-    let sides: Vec<Side> = settings.iter().copied().map(side).collect();
+    let sides: Vec<Side> = settings.iter().map(|&setting| side(setting, era)).collect();
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); SETTINGS];
     for &seed in &plan.seeds {
         for (&of, run) in settings.iter().zip(work.run_each(&sides, seed)?) {
@@ -103,7 +137,7 @@ pub(super) fn run(
             steps.step();
         }
     }
-    let workload = workload(flags, from.map(State::name));
+    let workload = workload(flags, from.map(State::name), era);
     Ok(Outcome { runs, workload })
 }
 
@@ -149,7 +183,7 @@ mod tests {
     #[test]
     fn repairs_come_one_after_the_other() {
         let repaired = |setting: usize| {
-            let repair = side(setting).tuning.compact.repair;
+            let repair = side(setting, Era::Today).tuning.compact.repair;
             [
                 repair.reset_before_read,
                 repair.detect_meeting,
@@ -161,6 +195,6 @@ mod tests {
             .count()
         };
         assert_eq!([0, 1, 2, 3, 4].map(repaired), [0, 1, 2, 3, 4]);
-        assert_eq!(side(INDEX).tuning.compact, Tuning::default().compact);
+        assert_eq!(side(INDEX, Era::Today).tuning.compact, Tuning::default().compact);
     }
 }

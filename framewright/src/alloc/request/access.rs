@@ -3,7 +3,10 @@
 use super::{
     IGNORING_WATERMARKS, INSIDE_RELIEF, NO_WAIT, Request, URGENT, VICTIM, WITHOUT_RESERVES,
 };
-use crate::zone::{Access, Rights, Watermark};
+use crate::{
+    frame::Order,
+    zone::{Access, Rights, Watermark},
+};
 
 impl Request {
     /// What it may take at first.
@@ -23,6 +26,11 @@ impl Request {
             .with_if(self.has(NO_WAIT), Rights::NO_WAIT)
             .with_if(self.is_high_atomic(), Rights::HIGH_ATOMIC);
         self.access(Watermark::Min, rights)
+    }
+
+    /// Whether it is what pageblocks are kept ready for.
+    pub(in crate::alloc) const fn is_huge(self) -> bool {
+        self.order().get() >= Order::PAGEBLOCK.get()
     }
 
     /// Whether it is what the high-atomic reserve is for.
@@ -53,7 +61,8 @@ impl Request {
     }
 
     const fn access(self, mark: Watermark, rights: Rights) -> Access {
-        let rights = rights.with_if(self.may_wake(), Rights::WAKE);
+        let rights =
+            rights.with_if(self.may_wake(), Rights::WAKE).with_if(self.is_huge(), Rights::STOCK);
         Access { mark, rights, highest: self.highest() }
     }
 }

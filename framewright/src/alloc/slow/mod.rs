@@ -219,6 +219,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             if let Some(pfn) = self.walk(self.access) {
                 return Ok(Some(pfn));
             }
+            self.tell_of_lack();
             if let Some(pfn) = self.compact_early()? {
                 return Ok(Some(pfn));
             }
@@ -228,6 +229,16 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         }
         self.access = last;
         Ok(self.walk(last))
+    }
+
+    /// Has huge pages kept ready from now on, if that is what is missing.
+    fn tell_of_lack(&self) {
+        let request = self.need.request;
+        let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
+        // Nobody else would make room, or take the stock down again.
+        if asks && self.relief.reclaims_in_background() {
+            self.preferred.zone.lacks_huge(self.preferred.platform);
+        }
     }
 
     /// Step 3.

@@ -88,7 +88,7 @@ impl<P: Platform> Slow<'_, '_, P> {
         let mut zones = self.memory.candidates(self.need.cpu, request);
         zones.any(|(id, at)| {
             let frames = self.relief.reclaimable(id).unwrap_or(0) >> order.get();
-            at.zone.could_compact(order, access, frames)
+            at.zone.could_compact(order, access, frames, &self.memory.tuning().compact)
         })
     }
 

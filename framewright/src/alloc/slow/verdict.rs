@@ -44,6 +44,11 @@ impl<P: Platform> Slow<'_, '_, P> {
         // Who judged before may have freed plenty. Only that counts: whoever is killed should
         // not be killed for a frame more or less.
         let error = self.error;
+        // Nobody is killed for what is kept ready for others.
+        if !request.is_huge() {
+            let zones = memory.candidates(self.need.cpu, request);
+            zones.for_each(|(_, at)| at.zone.give_up_stock(at.platform));
+        }
         if let Some(pfn) = self.walk(Access::above(Watermark::High, request.highest())) {
             return Ok(Some(pfn));
         }

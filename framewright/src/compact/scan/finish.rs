@@ -31,6 +31,9 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
         let of = self.goal.of;
         let (zone, platform) = (self.site.at.zone, self.site.at.platform);
+        if self.goal.restocks {
+            return (!zone.can_restock(platform)).then_some(Outcome::Success);
+        }
         if zone.with(platform, |buddy| buddy.has_formed(order, of)) {
             return Some(Outcome::Success);
         }

@@ -13,7 +13,7 @@ use crate::{
     migrate::Targets,
     observe::{CompactEvent, Scanner},
     platform::Platform,
-    tuning::CompactRepairs,
+    tuning::{CompactRepairs, CompactTuning},
     zone::Watermark,
 };
 
@@ -28,6 +28,7 @@ pub(super) struct FreeScanner<'s, 'm, P: Platform> {
     site: Site<'s, 'm, P>,
     goal: Goal,
     repair: CompactRepairs,
+    shortcuts: bool,
     /// It looks at pageblocks below this next.
     below: u32,
     /// Where the migrate scanner is: it does not go there.
@@ -44,14 +45,16 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     pub(super) fn new(
         site: Site<'s, 'm, P>,
         goal: Goal,
-        repair: CompactRepairs,
+        tuning: &CompactTuning,
         below: u32,
         keeps: bool,
     ) -> Self {
+        let CompactTuning { repair, shortcuts, .. } = *tuning;
         Self {
             site,
             goal,
             repair,
+            shortcuts,
             below,
             migrate: 0,
             wanted: 0,
@@ -113,9 +116,9 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     fn search(&mut self) {
         let Some(order) = self.goal.order else { return };
         let gap = self.below.saturating_sub(self.migrate);
-        let min = self.site.at.zone.marks().get(Watermark::Min);
+        let min = self.site.at.zone.marks().past_stock(Watermark::Min);
         let enough = self.site.at.zone.free() > min + order.frames();
-        if self.goal.is_thorough() || gap < 4 || !enough {
+        if !self.shortcuts || self.goal.is_thorough() || gap < 4 || !enough {
             return;
         }
         let least = self.below - gap / 2;

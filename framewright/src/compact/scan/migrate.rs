@@ -90,7 +90,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         let movable = !self.goal.is_direct() || self.goal.of == MigrateType::Movable;
         let block = self.migrate >> PAGEBLOCK_ORDER;
         let at_start = self.migrate.is_multiple_of(FRAMES);
-        if order <= SEARCHED_ORDER
+        if !self.shortcuts
+            || order <= SEARCHED_ORDER
             || self.goal.is_thorough()
             || self.finishing
             || !at_start

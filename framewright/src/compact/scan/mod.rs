@@ -14,6 +14,10 @@
 //! **Finishing a pageblock**: where some page did not move, the rest of its pageblock is done at once:
 //! a block will not form there, and later runs shall see the mark.
 //!
+//! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)), the short look at the lists
+//! and the keeping of the block that forms, came in 2019. Scanners that have lost their way are put
+//! back on it by the short look: what they once did wrong shows fully without.
+//!
 //! **What was once wrong** and can be switched back: see
 //! [`CompactRepairs`](crate::tuning::CompactRepairs).
 
@@ -29,7 +33,7 @@ use crate::{
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     migrate::MigrateMode,
     platform::{Captured, Platform},
-    tuning::CompactRepairs,
+    tuning::{CompactRepairs, CompactTuning},
 };
 use free::FreeScanner;
 
@@ -47,7 +51,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         captured: Option<&mut Captured>,
     ) -> Outcome {
         let tag = self.memory.tag();
-        let keeps = captured.as_ref().is_some_and(|captured| !captured.is_kept());
+        let shortcuts = self.memory.tuning().compact.shortcuts;
+        let keeps = shortcuts && captured.as_ref().is_some_and(|captured| !captured.is_kept());
         let mut run = Run::begin(self, site, goal, keeps);
         site.trace_run(&goal, run.positions(), None);
         let outcome = run.go();
@@ -72,6 +77,7 @@ struct Run<'r, 'c, 'm, P: Platform> {
     site: Site<'c, 'm, P>,
     goal: Goal,
     repair: CompactRepairs,
+    shortcuts: bool,
     /// The frame that the migrate scanner looks at next.
     migrate: u32,
     free: FreeScanner<'c, 'm, P>,
@@ -104,7 +110,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         goal: Goal,
         keeps: bool,
     ) -> Self {
-        let repair = compactor.memory.tuning().compact.repair;
+        let tuning = compactor.memory.tuning().compact;
+        let CompactTuning { repair, shortcuts, .. } = tuning;
         let positions = &site.hints.positions;
         let is_restarting = goal.order.is_some_and(|at| site.hints.deferral.is_restarting(at));
         if is_restarting && repair.reset_before_read {
@@ -126,12 +133,13 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             reset_hints(site);
         }
         let modes_agree = positions.migrate(true) == positions.migrate(false);
-        let free = FreeScanner::new(site, goal, repair, free >> PAGEBLOCK_ORDER, keeps);
+        let free = FreeScanner::new(site, goal, &tuning, free >> PAGEBLOCK_ORDER, keeps);
         Self {
             compactor,
             site,
             goal,
             repair,
+            shortcuts,
             migrate,
             free,
             is_whole,

@@ -1,0 +1,107 @@
+//! The lock of the kernel: who has it is inside.
+//!
+//! There is one for the process, as there is one kernel for a machine: runs at the same time take
+//! turns. It is not held while the library is called where that may take long or call back.
+
+use std::{
+    cell::RefCell,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+static KERNEL: Mutex<()> = Mutex::new(());
+/// There is work for who does it in the background.
+static WORK: Condvar = Condvar::new();
+
+thread_local! {
+    /// What this thread has while it is inside.
+    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+/// Goes inside, if it is not there already, for as long as `body` takes.
+pub(super) fn inside<R>(body: impl FnOnce() -> R) -> R {
+    if HELD.with_borrow(Option::is_some) {
+        return body();
+    }
+    let _left = Left;
+    enter();
+    body()
+}
+
+/// Goes outside for as long as `body` takes, if it is inside.
+pub(super) fn outside<R>(body: impl FnOnce() -> R) -> R {
+    let held = HELD.take();
+    if held.is_none() {
+        return body();
+    }
+    drop(held);
+    let _back = Back;
+    body()
+}
+
+/// Waits outside until there is work, but not for longer than that.
+pub(super) fn wait_for_work(most: Duration) {
+    if let Some(held) = HELD.take() {
+        let (held, _) = WORK.wait_timeout(held, most).unwrap_or_else(PoisonError::into_inner);
+        HELD.set(Some(held));
+    }
+}
+
+/// There is some.
+pub(super) fn wake_worker() {
+    WORK.notify_one();
+}
+
+fn enter() {
+    // A thread that panics has told of it: see `Threads`.
+    HELD.set(Some(KERNEL.lock().unwrap_or_else(PoisonError::into_inner)));
+}
+
+/// Leaves when it is dropped.
+struct Left;
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        drop(HELD.take());
+    }
+}
+
+/// Is inside again when it is dropped.
+struct Back;
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        enter();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::Barrier, thread};
+
+    #[test]
+    fn one_is_inside_and_lets_others_in_while_it_is_outside() {
+        let (met, done) = (Barrier::new(2), Barrier::new(2));
+        let mut steps = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                met.wait();
+                inside(|| inside(|| ()));
+                done.wait();
+            });
+            inside(|| {
+                steps.push("inside");
+                // Would wait for ever if nobody else could be inside now.
+                outside(|| {
+                    met.wait();
+                    done.wait();
+                });
+                steps.push("back");
+                assert!(HELD.with_borrow(Option::is_some));
+            });
+        });
+        assert!(HELD.with_borrow(Option::is_none));
+        assert_eq!(steps, ["inside", "back"]);
+    }
+}

@@ -1,0 +1,258 @@
+//! The same on threads of this process, over real memory.
+//!
+//! Builders have so many threads, whoever asks has one, and the kernel's own work another: background
+//! reclaim, background compaction and writing back. The load is that of the simulated machine, its code
+//! too; what is real here are the threads, the memory, what pages hold, and how long requests take. Every
+//! word of a page is looked at when it has moved, when it is read, and when its program ends.
+//!
+//! | module     | job                                            |
+//! |------------|------------------------------------------------|
+//! | `threads`  | threads as the world of the kernel             |
+//! | `lock`     | who is inside the kernel                       |
+//! | `contents` | what pages hold                                |
+
+mod contents;
+mod lock;
+mod threads;
+
+use std::{
+    sync::{Mutex, atomic::Ordering::Relaxed},
+    thread,
+};
+
+use framewright::{Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim};
+use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
+use framewright_sim::file::FileCosts;
+use thiserror::Error;
+
+use super::{
+    Flags, HighAllocResult,
+    daemon::Background,
+    figures,
+    kernel::{Kernel, Program, State},
+    mover::Moves,
+    outcome::Outcome,
+    owner::Owner,
+    play::{Course, Disk, Play},
+    share::{self, Share},
+    world::{Inside, World},
+};
+use crate::{
+    report::{Check, each_run},
+    workloads::Side,
+};
+use threads::{Shared, Threads};
+
+/// The workload on threads.
+#[derive(Clone, Debug)]
+pub struct HostHighAlloc {
+    /// What requests may do.
+    pub flags: Flags,
+    /// Threads that build.
+    pub threads: u16,
+    /// Frames of memory.
+    pub frames: u64,
+    /// A look: a fifth of the waiting.
+    pub quick: bool,
+}
+
+/// Why it could not run.
+#[derive(Debug, Error)]
+pub enum HostHighAllocError {
+    /// The machine could not be had.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The library does not take the memory.
+    #[error("cannot set up a memory of {frames} frames: {reason}")]
+    Init {
+        /// Frames asked for.
+        frames: u64,
+        /// What the library said.
+        reason: InitError,
+    },
+    /// The system has less memory than that.
+    #[error(
+        "{} MiB and what is known of them need {} MiB, and the system has {} MiB available; give it a \
+         smaller --memory",
+        frames >> 8, needed >> 20, available >> 20
+    )]
+    TooLittleAvailable {
+        /// Frames asked for.
+        frames: u64,
+        /// Bytes for all of it.
+        needed: u64,
+        /// What the system says, in bytes.
+        available: u64,
+    },
+}
+
+/// What one run left: what came of it, and what is wrong, if anything is.
+struct Ended {
+    outcome: Outcome,
+    looked: u64,
+    moved: u64,
+    wrong_words: u64,
+    wrong: Option<String>,
+}
+
+impl HostHighAlloc {
+    /// Memory where nobody says how much, in frames: 512 MiB.
+    pub const DEFAULT_FRAMES: u64 = 512 << 8;
+
+    /// Runs every side with every seed, one after the other, sides in turn. `progress` hears how much of
+    /// how much is done.
+    ///
+    /// # Errors
+    ///
+    /// [`HostHighAllocError`].
+    pub fn run(
+        &self,
+        sides: &[Side],
+        seeds: &[u64],
+        progress: &mut (dyn FnMut(u64, u64) + Send),
+    ) -> Result<HighAllocResult, HostHighAllocError> {
+        self.hold_against(available_memory())?;
+        let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
+        let mut ended: Vec<Vec<Ended>> = sides.iter().map(|_| Vec::new()).collect();
+        progress(0, total);
+        let progress = Mutex::new((0, progress));
+        let tell = |parts| {
+            let mut progress = progress.lock().expect("no other thread panicked");
+            progress.0 += parts;
+            let done = progress.0;
+            (progress.1)(done, total);
+        };
+        for &seed in seeds {
+            for (side, ended) in sides.iter().zip(&mut ended) {
+                ended.push(self.run_once(side, seed, &tell)?);
+            }
+        }
+        let checks = checks(&ended.iter().flatten().collect::<Vec<_>>(), self.quick);
+        let runs = sides.iter().zip(ended).map(|(side, ended)| {
+            let outcomes: Vec<Outcome> = ended.into_iter().map(|ended| ended.outcome).collect();
+            figures::run_of(side, &outcomes)
+        });
+        Ok(HighAllocResult { runs: runs.collect(), checks, picture: None })
+    }
+
+    /// Refuses what would push other programs out.
+    fn hold_against(&self, available: Option<u64>) -> Result<(), HostHighAllocError> {
+        const FRAME: u64 = 4096;
+        /// What holds it, its value, and a page of the file that is as large.
+        const BOOKS: u64 = 64;
+        let needed = self.frames.saturating_mul(FRAME + BOOKS);
+        match available {
+            Some(available) if needed > available => Err(HostHighAllocError::TooLittleAvailable {
+                frames: self.frames,
+                needed,
+                available,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// One side, one seed.
+    fn run_once(
+        &self,
+        side: &Side,
+        seed: u64,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<Ended, HostHighAllocError> {
+        let cpus = self.threads.saturating_add(2);
+        let init = |reason| HostHighAllocError::Init { frames: self.frames, reason };
+        // All memory is there before it begins: what the system takes to find it is not the library's.
+        let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
+        let machine = machine.page_size(PageSize::Transparent).build()?;
+        let map = [machine.frames().into()];
+        let planes = Planes { lru: true, ..Planes::default() };
+        let config = Config { planes, tuning: side.tuning, ..Config::new(&map, cpus) };
+        let layout = Layout::new::<HostMachine>(&config).map_err(init)?;
+        let mut books = Metadata::for_layout(&layout)?;
+        let memory = Memory::new(machine, &config, books.as_mut()).map_err(init)?;
+
+        let disk = Disk::new(self.frames, seed);
+        let programs = (0..=disk.builders()).map(|_| Program::new(()));
+        let programs = programs.collect();
+        let Disk { files, trees, flush, random } = disk;
+        let state = State::new(self.frames, files, programs, FileCosts::FREE, random);
+        let shared = Shared::new(memory.platform());
+        let world = Threads::new(&shared);
+        let owner = Owner::new(&state, &world);
+        let reclaim = Reclaim::new(&memory, &owner, world.shootdown()).expect("LRU lists");
+        let moves = Moves::new(&state, reclaim.lru(), &world);
+        let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
+        let Self { flags, quick, threads: builders, .. } = *self;
+        let course = Course { flags, quick, watched: false, builders, seed };
+        let play = Play::new(course, &kernel, &trees, flush, None, Share::new(tell));
+        memory.platform().with_relief(&Inside::new(&kernel), || run_all(&play, &world));
+        let contents = &shared.contents;
+        Ok(Ended {
+            wrong: lock::inside(|| play.wrong()),
+            outcome: play.outcome.take(),
+            looked: contents.looked.load(Relaxed),
+            moved: contents.moved.load(Relaxed),
+            wrong_words: contents.wrong.load(Relaxed),
+        })
+    }
+}
+
+/// Builders on the first threads, then who asks, then who does the kernel's own work.
+fn run_all<'t>(play: &Play<'_, '_, '_, Threads<'t>>, world: &Threads<'t>) {
+    let builders = play.course.builders;
+    let play = Inside::new(play);
+    let play = &play;
+    thread::scope(|scope| {
+        for number in 0..builders + 2 {
+            scope.spawn(move || {
+                let memory = play.kernel.memory;
+                let id = CpuId::new(number);
+                let _me = memory.platform().register_as(id).expect("nobody else is this CPU");
+                let mut token = memory.cpu(id).expect("nobody else is this CPU");
+                world.run(number, |cpu| match number.checked_sub(builders) {
+                    None => play.build(cpu, &mut token),
+                    Some(0) => play.ask(cpu, &mut token, Background::Elsewhere),
+                    Some(_) => play.serve(cpu, &mut token),
+                });
+            });
+        }
+    });
+}
+
+fn checks(ended: &[&Ended], quick: bool) -> Vec<Check> {
+    let sum = |of: fn(&Ended) -> u64| ended.iter().map(|ended| of(ended)).sum::<u64>();
+    let (looked, moved, words) =
+        (sum(|it| it.looked), sum(|it| it.moved), sum(|it| it.wrong_words));
+    let wrong = ended.iter().find_map(|ended| ended.wrong.clone());
+    let phases = ended.iter().flat_map(|ended| &ended.outcome.phases);
+    let least = phases.map(|phase| phase.achievable_pct()).fold(100.0, f64::min);
+    let all = each_run(ended.len() as u64);
+    vec![
+        Check {
+            name: "contents".to_owned(),
+            passed: words == 0 && moved > 0,
+            detail: match (words, moved) {
+                (0, 0) => "nothing has moved, so nothing is proved".to_owned(),
+                (0, _) => format!(
+                    "every word was what it should be of {looked} pages that were looked at, {moved} of \
+                     them because they had moved"
+                ),
+                (words, _) => format!("{words} words of {looked} pages were not what was stored"),
+            },
+        },
+        Check {
+            name: "invariants".to_owned(),
+            passed: wrong.is_none(),
+            detail: wrong.unwrap_or_else(|| {
+                format!(
+                    "after {all} nothing is claimed or isolated, and all frames are where the kernel around \
+                     the library thinks they are"
+                )
+            }),
+        },
+        Check {
+            name: "achievable".to_owned(),
+            passed: quick || least >= 70.0,
+            detail: format!("at least {least:.1} % of the huge pages, by the oracle; 70 at least"),
+        },
+    ]
+}

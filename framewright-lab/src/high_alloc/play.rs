@@ -1,0 +1,288 @@
+//! The course of a run, whatever world it is in: what builders do, and who asks for huge pages.
+
+use std::cell::{Cell, RefCell};
+
+use framewright::{Block, MigrateType, Order};
+
+use super::{
+    Flags,
+    builder::{Builder, Tree},
+    daemon::{Background, Daemon},
+    files::{FileId, Files},
+    kernel::{Kernel, Token},
+    outcome::{Counts, Outcome},
+    pass::{self, Pace},
+    recorded::Recorded,
+    share::Share,
+    system,
+    world::{OnCpu, World},
+};
+
+/// A builder for so many frames, and one more: 400 MiB each.
+const BUILDER_FRAMES: u64 = 400 << 8;
+/// What the kernel has taken for itself when it has booted, one frame in so many: some 32 MiB of 1 GiB.
+const BOOTED: u64 = 32;
+const SECOND: u64 = 1_000_000_000;
+
+/// What is asked for, and by what pace.
+#[derive(Clone, Copy)]
+pub(super) struct Course {
+    pub(super) flags: Flags,
+    pub(super) quick: bool,
+    pub(super) watched: bool,
+    /// CPUs that builders have.
+    pub(super) builders: u16,
+    pub(super) seed: u64,
+}
+
+/// Files, and for whom.
+pub(super) struct Disk {
+    pub(super) files: Files,
+    /// A tree for each builder.
+    pub(super) trees: Vec<Tree>,
+    /// The file that is as large as memory.
+    pub(super) flush: FileId,
+    pub(super) random: fastrand::Rng,
+}
+
+impl Disk {
+    /// For a machine of so much memory.
+    pub(super) fn new(frames: u64, seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let builders = frames / BUILDER_FRAMES + 1;
+        let mut files = Files::default();
+        let trees = (0..builders).map(|_| Tree::new(&mut files, &mut random)).collect();
+        let flush = files.create(frames as u32);
+        Self { files, trees, flush, random }
+    }
+
+    pub(super) fn builders(&self) -> u32 {
+        self.trees.len() as u32
+    }
+}
+
+/// What CPUs do.
+pub(super) struct Play<'p, 'k, 'm, W: World> {
+    pub(super) course: Course,
+    share: Share<'p>,
+    pub(super) kernel: &'p Kernel<'k, 'm, W>,
+    trees: &'p [Tree],
+    /// The file that is as large as memory.
+    pub(super) flush: FileId,
+    /// The state to begin with, and whether memory is in it.
+    pub(super) recorded: Option<&'p Recorded>,
+    pub(super) loaded: Cell<bool>,
+    /// Builders are to end.
+    pub(super) stop: Cell<bool>,
+    /// Builders that copy their trees still.
+    pub(super) copying: Cell<u32>,
+    /// CPUs on which builders run still.
+    pub(super) building: Cell<u32>,
+    /// So is whoever does the kernel's own work.
+    pub(super) over: Cell<bool>,
+    pub(super) outcome: RefCell<Outcome>,
+}
+
+impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
+    /// Nothing has happened yet.
+    pub(super) fn new(
+        course: Course,
+        kernel: &'p Kernel<'k, 'm, W>,
+        trees: &'p [Tree],
+        flush: FileId,
+        recorded: Option<&'p Recorded>,
+        share: Share<'p>,
+    ) -> Self {
+        Self {
+            course,
+            share,
+            kernel,
+            trees,
+            flush,
+            loaded: Cell::new(recorded.is_none()),
+            recorded,
+            stop: Cell::new(false),
+            copying: Cell::new(trees.len() as u32),
+            building: Cell::new(course.builders.into()),
+            over: Cell::new(false),
+            outcome: RefCell::default(),
+        }
+    }
+
+    /// The builders of a CPU, in turn.
+    pub(super) fn build(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+        let mine = self.trees.iter().enumerate();
+        let mine = mine.skip(cpu.id().index()).step_by(self.course.builders.into());
+        let mut builders: Vec<Builder<'m>> =
+            mine.map(|(at, tree)| Builder::new(at as u32, tree, self.course.seed)).collect();
+        while !self.loaded.get() {
+            cpu.sleep_until(cpu.now() + self.kernel.ticks(SECOND / 1000));
+        }
+        while !self.stop.get() {
+            let mut rests = true;
+            for builder in &mut builders {
+                if builder.ready > cpu.now() {
+                    continue;
+                }
+                rests = false;
+                let copied = builder.builds();
+                builder.step(cpu, self.kernel, token);
+                if builder.builds() && !copied {
+                    self.copying.update(|copying| copying - 1);
+                }
+                cpu.keep_pace();
+            }
+            if rests {
+                let nap = cpu.now() + self.kernel.ticks(SECOND / 10);
+                let ready = builders.iter().map(|builder| builder.ready).min();
+                cpu.sleep_until(ready.unwrap_or(nap).min(nap));
+            }
+        }
+        builders.iter_mut().for_each(|builder| builder.end_for_good(cpu, self.kernel, token));
+        self.building.update(|building| building - 1);
+    }
+
+    /// The kernel's own work, until all is over.
+    pub(super) fn serve(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+        let mut daemon = self.daemon(cpu);
+        while !self.over.get() {
+            daemon.work_until(cpu.now() + self.kernel.ticks(SECOND / 10), cpu, self.kernel, token);
+        }
+    }
+
+    /// What does the kernel's own work.
+    pub(super) fn daemon(&self, cpu: W::Cpu) -> Daemon<'k, 'm, W> {
+        let Kernel { reclaim, .. } = self.kernel;
+        Daemon::new(reclaim.kswapd(self.kernel.node(cpu.id())).expect("a node of its own"))
+    }
+
+    /// The whole course, from the CPU that asks for huge pages.
+    pub(super) fn ask(
+        &self,
+        cpu: W::Cpu,
+        token: &mut Token<'_, 'm, W>,
+        mut daemon: Background<'_, 'm, W>,
+    ) {
+        let kernel = self.kernel;
+        let boot = self.begin(cpu, token);
+        let trees = self.trees.len() as u64;
+        while self.copying.get() > 0 {
+            self.share.reach(0, trees - u64::from(self.copying.get()), trees);
+            self.wait(SECOND / 10, cpu, &mut daemon, token);
+        }
+        let slower = if self.course.quick { 5 } else { 1 };
+        self.wait(90 * SECOND / slower, cpu, &mut daemon, token);
+        let pace = |pass| Pace {
+            attempts: kernel.state.frames.pageblocks().count() as u64 * 95 / 100,
+            every: pass::EVERY_NS / slower,
+            flags: self.course.flags,
+            watched: self.course.watched.then_some(pass),
+        };
+        let mut seen = Vec::new();
+        let reach = |nth: u8| move |done, all| self.share.reach(nth.into(), done, all);
+        for (nth, seconds) in [(1, 5), (2, 25)] {
+            let (pace, reach) = (pace(nth), reach(nth));
+            let pass = pass::pass(cpu, kernel, token, &mut daemon, pace, &mut seen, &reach);
+            self.outcome.borrow_mut().phases.push(pass);
+            self.wait(seconds * SECOND / slower, cpu, &mut daemon, token);
+        }
+        self.stop.set(true);
+        while self.building.get() > 0 {
+            self.wait(SECOND / 100, cpu, &mut daemon, token);
+        }
+        self.clean_up(cpu, &mut daemon, token);
+        let (pace, reach) = (pace(3), reach(3));
+        let pass = pass::pass(cpu, kernel, token, &mut daemon, pace, &mut seen, &reach);
+        self.outcome.borrow_mut().phases.push(pass);
+        self.outcome.borrow_mut().counts = Counts::of(kernel);
+        self.outcome.borrow_mut().seen = seen;
+        boot.into_iter().for_each(|block| kernel.free_block(block));
+        self.share.end();
+        self.over.set(true);
+    }
+
+    fn wait(
+        &self,
+        nanos: u64,
+        cpu: W::Cpu,
+        daemon: &mut Background<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+    ) {
+        daemon.work_until(cpu.now() + self.kernel.ticks(nanos), cpu, self.kernel, token);
+    }
+
+    /// Brings memory into the state in which builders find it; what the kernel has for itself.
+    fn begin(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
+        let Some(recorded) = self.recorded else {
+            let boot = self.boot(token);
+            system::start(self.kernel, token);
+            return boot;
+        };
+        let boot = recorded.load(cpu, self.kernel, token);
+        self.loaded.set(true);
+        boot
+    }
+
+    /// What the kernel takes for itself when it boots.
+    fn boot(&self, token: &mut Token<'_, 'm, W>) -> Vec<Block<'m>> {
+        let mut left = self.kernel.memory.managed() / BOOTED;
+        let mut blocks = Vec::new();
+        while left > 0 {
+            let order = Order::new(self.kernel.state.random.borrow_mut().u8(0..=3));
+            let order = order.unwrap_or(Order::ZERO);
+            let Some(block) = self.kernel.block(token, order, MigrateType::Unmovable) else {
+                break;
+            };
+            left = left.saturating_sub(order.frames());
+            blocks.push(block);
+        }
+        blocks
+    }
+
+    /// Trees are deleted; a file as large as memory is written, read and deleted; what is left in the
+    /// cache is dropped.
+    fn clean_up(
+        &self,
+        cpu: W::Cpu,
+        daemon: &mut Background<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+    ) {
+        /// Pages that are written before the daemon has its turn.
+        const AT_ONCE: u32 = 64;
+        let kernel = self.kernel;
+        for file in self.trees.iter().flat_map(Tree::files) {
+            kernel.delete(cpu, token, file);
+        }
+        let pages = kernel.state.files.at(self.flush).pages;
+        for first in (0..pages).step_by(AT_ONCE as usize) {
+            let run = first..pages.min(first + AT_ONCE);
+            let until = match kernel.write(cpu, token, self.flush, run) {
+                Ok(until) => until.unwrap_or(cpu.now() + 1),
+                Err(_) => cpu.now() + kernel.ticks(SECOND / 100),
+            };
+            daemon.work_until(until, cpu, kernel, token);
+        }
+        kernel.delete(cpu, token, self.flush);
+        kernel.drop_pages(cpu.id());
+        kernel.drop_objects();
+        self.wait(SECOND, cpu, daemon, token);
+    }
+
+    /// What is wrong in the end, if anything is.
+    pub(super) fn wrong(&self) -> Option<String> {
+        let Kernel { memory, state, reclaim, .. } = self.kernel;
+        state.slabs.dissolve().into_iter().for_each(|block| self.kernel.free_block(block));
+        if let Some(frame) = state.frames.left_behind() {
+            return Some(format!("frame {frame} is claimed or locked still"));
+        }
+        if let Err(violation) = memory.check().and_then(|()| reclaim.lru().check()) {
+            return Some(violation.to_string());
+        }
+        let parked = memory.tlb().parked();
+        let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + parked;
+        let used = state.frames.count(|holds| holds != super::frames::Holds::Nothing);
+        (idle + used != memory.managed()).then(|| {
+            format!("{} frames, of which {idle} are free and {used} in use", memory.managed())
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Without compaction.
+
+use framewright::{
+    Contiguous, MigrateType, NodeId, Order, Request, ZoneKind,
+    observe::CompactStats,
+    platform::{CompactPriority, Compacted},
+};
+
+use crate::{in_house, with_compactor};
+
+const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+
+#[test]
+fn nothing_is_compacted_but_given_ranges_are_emptied() {
+    in_house(&[("compact.method", "off")], 1, |house| {
+        while house.alloc(0, MigrateType::Movable, false).is_some() {}
+        let pages: Vec<u64> = house.pages.borrow().keys().copied().collect();
+        pages.into_iter().filter(|at| at % 2 == 0).for_each(|at| house.free(at));
+        house.memory.drain_all();
+        for priority in [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync]
+        {
+            let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, priority));
+            assert!(result == Compacted::Unavailable && block.is_none());
+        }
+        let node = NodeId::new(0).unwrap();
+        with_compactor(house, 512, |compactor| {
+            assert!(!compactor.background(node, Order::PAGEBLOCK, ZoneKind::Normal));
+            assert_eq!(compactor.proactive(node), None);
+            assert_eq!(compactor.compact_node(node), 0);
+        });
+        assert_eq!(house.memory.compact_stats(), CompactStats::default());
+        let wanted = Contiguous::new(512, MigrateType::Movable);
+        let extent = with_compactor(house, 512, |c| c.alloc_contiguous(&wanted));
+        house.memory.free_extent(extent.expect("half of all is free")).unwrap();
+        house.check();
+    });
+}
