@@ -80,19 +80,20 @@ impl<'k, 'm> Background<'k, 'm> {
             Rest::Sleep => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        let asked = !matches!(rest, Rest::None) && self.order.get() > Order::ZERO;
-        if asked || keep.memory.can_restock(self.node) {
-            self.compact(keep, cpu);
+        if !matches!(rest, Rest::None) && self.order.get() > Order::ZERO {
+            self.compact(keep, cpu, self.order.replace(Order::ZERO), self.highest.get());
+        } else if keep.memory.can_restock(self.node) {
+            // Who asked comes when there is room for him.
+            self.compact(keep, cpu, Order::ZERO, ZoneKind::Movable);
         }
         self.turn.set((self.turn.get() + 1) % self.cpus.len());
     }
 
-    /// Compacts for who asked, with hints from before forgotten.
-    fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
-        let order = self.order.replace(Order::ZERO);
+    /// Compacts for who asked, with hints from before forgotten, and for what is kept ready.
+    fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
         keep.compacting(cpu.id(), |compactor| {
             compactor.forget_hints(self.node);
-            compactor.background(self.node, order, self.highest.get())
+            compactor.background(self.node, order, highest)
         });
     }
 }

@@ -131,9 +131,9 @@ impl Buddy<'_> {
         has(of) || of.fallbacks().iter().any(claims)
     }
 
-    /// Pageblocks that are free as a whole; no more than about `enough` are counted.
-    pub(crate) fn free_pageblocks(&self, enough: u64) -> u64 {
-        self.lists.gigablocks.count_free(enough)
+    /// How many pageblocks are free as a whole, of types that mix.
+    pub(crate) fn free_pageblocks(&self) -> u64 {
+        self.lists.gigablocks.count_free()
     }
 
     /// A movable pageblock within `from..to` that `passes` lets through and that has a free block

@@ -28,6 +28,8 @@ pub(super) struct Gigablocks<'m> {
     skew: u32,
     /// By migratetype: the places of the pageblocks that are free as a whole.
     free: [NumberSet<'m>; MigrateType::LISTED],
+    /// How many of them are of types that mix.
+    whole: u64,
     /// By order from 10 on: the gigablocks whose largest free block has it.
     by_order: [NumberSet<'m>; LARGE_ORDERS],
     /// Bit k: the set of order 10 + k is not empty.
@@ -61,6 +63,7 @@ impl<'m> Gigablocks<'m> {
             blocks,
             skew: skew(base),
             free: core::array::from_fn(|_| set(count * PAGEBLOCKS as usize)),
+            whole: 0,
             by_order: core::array::from_fn(|_| set(count)),
             orders: 0,
         }
@@ -119,7 +122,10 @@ impl<'m> Gigablocks<'m> {
         let Some(list) = of.listed() else { return };
         self.free[list].insert_word(leaf, mask);
         if of.mixes() {
-            self.leaf_mut(leaf).free |= mask;
+            let bits = &mut self.leaf_mut(leaf).free;
+            let added = mask & !*bits;
+            *bits |= mask;
+            self.whole += u64::from(added.count_ones());
             self.refresh(leaf);
         }
     }
@@ -131,8 +137,10 @@ impl<'m> Gigablocks<'m> {
         self.free[list].remove_word(leaf, mask);
         if of.mixes() {
             let leaf_bits = self.leaf_mut(leaf);
+            let removed = mask & leaf_bits.free;
             leaf_bits.free &= !mask;
             leaf_bits.reported &= !mask;
+            self.whole -= u64::from(removed.count_ones());
             self.refresh(leaf);
         }
     }
@@ -232,16 +240,9 @@ impl<'m> Gigablocks<'m> {
         })
     }
 
-    /// Pageblocks that are free as a whole; it stops to count at `enough`.
-    pub(super) fn count_free(&self, enough: u64) -> u64 {
-        let mut count = 0;
-        for leaf in self.blocks.iter().flat_map(|gigablock| &gigablock.leaves) {
-            count += u64::from(leaf.free.count_ones());
-            if count >= enough {
-                break;
-            }
-        }
-        count
+    /// How many pageblocks are free as a whole.
+    pub(super) fn count_free(&self) -> u64 {
+        self.whole
     }
 
     // ---- allocated blocks ---------------------------------------------------------------------

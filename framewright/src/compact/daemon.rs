@@ -8,17 +8,27 @@ use crate::{
     migrate::MigrateMode,
     observe::{CompactEvent, Event},
     platform::Platform,
-    tuning::CompactTuning,
-    zone::{NodeId, ZoneKind},
+    tuning::{CompactMethod, CompactTuning},
+    zone::{NodeId, ZoneId, ZoneKind},
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Whether a zone of the node has fewer pageblocks ready for huge pages than requests lately took,
-    /// and room to form some: [`Compactor::background`] does that, also for order 0. To be asked between
-    /// steps of who reclaims in the background.
+    /// Whether a zone of the node has fewer pageblocks ready for huge pages than shall be there, and room
+    /// to form some: [`Compactor::background`] does that, also for order 0. To be asked between steps of
+    /// who reclaims in the background; after attempts in vain the answer is no for a while.
     #[must_use]
     pub fn can_restock(&self, node: NodeId) -> bool {
-        self.zones_of(node).any(|zone| zone.can_restock(self.platform()))
+        let is_off = self.tuning().compact.method == CompactMethod::Off;
+        !is_off
+            && self.numbered_zones_of(node).any(|(id, zone)| {
+                let rest = &self.compaction()[id.index()].restocking;
+                zone.can_restock(self.platform()) && !rest.refuses(Order::PAGEBLOCK)
+            })
+    }
+
+    /// Whether attempts to form pageblocks ahead were in vain lately.
+    pub(crate) fn restocks_in_vain(&self, id: ZoneId) -> bool {
+        self.compaction()[id.index()].restocking.is_resting(Order::PAGEBLOCK)
     }
 
     /// How fragmented a node is, in hundredths: the share of its free memory that is in pieces smaller
@@ -35,7 +45,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// The body of a background thread, when somebody has asked a node for `order` in zones up to
     /// `highest` and could not wait, or when who reclaims in the background goes to sleep. Returns
-    /// whether there is a block of the order now.
+    /// whether there is a block of the order now, or what is to be ready for huge pages.
     pub fn background(&mut self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         if self.is_off() {
             return false;
@@ -77,11 +87,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Forms the pageblocks that a zone is to keep ready for huge pages, as far as there is room.
     fn restock(&mut self, site: Site<'c, 'm, P>) -> bool {
         let rest = &site.hints.restocking;
-        if !site.at.zone.can_restock(site.at.platform) || rest.refuses(Order::PAGEBLOCK) {
+        let (zone, platform) = (site.at.zone, site.at.platform);
+        if rest.is_resting(Order::PAGEBLOCK) || !zone.can_restock(platform) {
             return false;
         }
         site.hints.counters.compact_daemon_wake.add(1);
-        let formed = self.run(site, Goal::of_stock(), None) == Outcome::Success;
+        self.run(site, Goal::of_stock(), None);
+        let formed = zone.is_stocked(platform);
         if formed {
             rest.reset(Order::PAGEBLOCK, true);
         } else {

@@ -49,6 +49,12 @@ impl Deferral {
         considered < most
     }
 
+    /// Whether an attempt for `order` would be refused, without counting it.
+    pub(crate) fn is_resting(&self, order: Order) -> bool {
+        u32::from(order.get()) >= self.failed()
+            && self.considered.load(Ordering::Relaxed) < 1 << self.shift()
+    }
+
     /// It formed a block of `order`; `proven`: and the request has got it.
     pub(crate) fn reset(&self, order: Order, proven: bool) {
         if proven {
@@ -97,10 +103,12 @@ mod tests {
         assert!(!deferral.refuses(order));
         for rest in [1, 3, 7, 15, 31, 63, 63, 63] {
             deferral.defer(order);
+            assert!(deferral.is_resting(order));
             assert!(!deferral.is_restarting(order));
             assert_eq!(refused_in_a_row(&deferral, order), rest);
             assert_eq!(deferral.is_restarting(order), rest == 63);
             assert!(!deferral.refuses(order), "from then on it goes");
+            assert!(!deferral.is_resting(order));
         }
     }
 

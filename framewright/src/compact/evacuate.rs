@@ -88,7 +88,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     /// Whether frames that are free lie elsewhere than in the zone.
-    fn holds_back(&self, site: Site<'c, 'm, P>) -> bool {
+    pub(super) fn holds_back(&self, site: Site<'c, 'm, P>) -> bool {
         let memory = self.memory;
         memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0 || memory.tlb().parked() > 0
     }

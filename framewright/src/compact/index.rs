@@ -141,7 +141,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             true => Room::in_zone(site.at),
             false => {
                 let used = within(&before.used, start, stop);
-                if !self.may_have_room(site, count(&used), before.free) {
+                // What lies elsewhere looks used, and is room once it is brought home.
+                let exact = !(how.may_bring_home && self.holds_back(site));
+                if exact && !self.may_have_room(site, count(&used), before.free) {
                     return Emptied::untried(Outcome::PartialSkipped);
                 }
                 Room::as_full_as(site.at, source, before.free)

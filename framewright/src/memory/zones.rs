@@ -115,6 +115,15 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.zones.iter().filter(move |zone| zone.node() == node)
     }
 
+    /// The same with their numbers.
+    pub(crate) fn numbered_zones_of(
+        &self,
+        node: NodeId,
+    ) -> impl Iterator<Item = (ZoneId, &'m Zone<'m, P>)> {
+        let all = self.zones.iter().enumerate();
+        all.filter(move |(_, zone)| zone.node() == node).map(|(i, zone)| (ZoneId::new(i), zone))
+    }
+
     /// All zones with a CPU's lists for them.
     pub(crate) fn contexts(&self, cpu: CpuId) -> impl Iterator<Item = Cpu<'_, 'm, P>> {
         (0..self.zones.len()).map(move |zone| self.context(ZoneId::new(zone), cpu))
@@ -160,7 +169,8 @@ impl<'m, P: Platform> Memory<'m, P> {
             }
             let levels = rules.levels(zone.kind(), zone.managed());
             let limit = rules.boost_limit(zone.managed(), levels);
-            zone.marks().set(levels, limit, rules.protection(zone.kind(), managed));
+            let protection = rules.protection(zone.kind(), managed);
+            zone.with(&self.platform, |_| zone.marks().set(levels, limit, protection));
             zone.limit_stock(&self.platform, rules.stock_limit(zone.managed()));
         }
     }
@@ -168,10 +178,12 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Takes up to `by` frames off the boost of a zone's watermarks; nothing if there is no such
     /// zone. For whoever reclaims in the background, once the frames that the boost asked for
     /// ([`ZoneInfo::boost`](super::ZoneInfo::boost) when the work began) have been freed, or
-    /// cannot be.
+    /// cannot be. What the zone keeps ready for huge pages is less from then on, too, if nobody has asked for
+    /// any in the last ten seconds.
     pub fn lower_boost(&self, zone: ZoneId, by: u64) {
         if let Some(zone) = self.zones.get(zone.index()) {
             zone.lower_boost(&self.platform, by);
+            zone.age_stock(&self.platform);
         }
     }
 }

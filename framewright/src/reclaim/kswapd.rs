@@ -12,6 +12,9 @@
 //! is above *high*; so it has some distance to run before it is needed again. A node on which it
 //! has failed for a number of rounds in a row is *hopeless*: waking it would only burn a CPU, until
 //! somebody frees something.
+//!
+//! What zones keep ready for huge pages raises their watermarks. It gets less when nobody has asked for
+//! long, which is looked at when a round begins, and goes after a round that found nothing.
 
 use crate::{
     alloc::CpuToken,
@@ -212,11 +215,10 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     fn end(&mut self, round: &Round) -> Rest {
         let Scan { order, highest, .. } = round.scan;
         let words = self.words();
-        let balanced = self.reclaim.is_balanced_unboosted(self.node, order, highest);
-        if round.progress.reclaimed == 0 && !balanced {
-            words.set_failures(words.failures().saturating_add(1));
-        }
         self.lower_boosts(round.boosts);
+        if round.progress.reclaimed == 0 && !self.reclaim.is_balanced(self.node, order, highest) {
+            self.after_a_round_in_vain(order, highest);
+        }
         if !self.reclaim.is_balanced(self.node, order, highest)
             && !self.reclaim.is_hopeless(self.node)
         {
@@ -229,6 +231,18 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         words.awake.store(false, Ordering::Release);
         self.phase = Phase::Napping { order, highest };
         Rest::Nap
+    }
+
+    /// Nothing was reclaimed: then nothing is kept ready for huge pages any more. If what zones keep in any
+    /// case is not there either, that is one failure more.
+    fn after_a_round_in_vain(&self, order: Order, highest: ZoneKind) {
+        let (words, memory) = (self.words(), self.reclaim.memory);
+        if !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
+            words.set_failures(words.failures().saturating_add(1));
+        }
+        for zone in memory.zones_of(self.node) {
+            zone.give_up_stock(memory.platform());
+        }
     }
 
     fn wake_up(&mut self, cpu: CpuId, order: Order, highest: ZoneKind) -> Rest {

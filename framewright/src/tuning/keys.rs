@@ -182,7 +182,8 @@ pub const KEYS: &[Key] = &[
         path: "zone.refill_pageblocks",
         default: "4",
         range: "1 to 64",
-        meaning: "pageblocks that one refill touches while the zone has roomier ones",
+        meaning: "pageblocks that one refill touches while the zone has roomier ones; without bound \
+                  where it keeps some ready for huge pages",
         source: "Framewright",
         field: |t| Field::number(&mut t.zone.refill_pageblocks, 1, 64),
     },

@@ -56,7 +56,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Whether `access` could leave the [room](CompactTuning::room) that compaction takes to form a
-    /// block of `order`, if `more` frames were free as well. What is kept ready for such requests
+    /// block of `order`, if `more` frames were free as well. For a huge page, what is kept ready for such
     /// counts as room.
     pub(crate) fn could_compact(
         &self,
@@ -65,8 +65,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         more: u64,
         tuning: &CompactTuning,
     ) -> bool {
-        let more = more.saturating_add(self.marks.stock());
-        self.lockless_allowance(access, more) > tuning.room(order) as i64
+        let stock = if order >= Order::PAGEBLOCK { self.marks.stock() } else { 0 };
+        self.lockless_allowance(access, more.saturating_add(stock)) > tuning.room(order) as i64
     }
 
     /// Whether compaction by scanners leaves a request for `order` alone, because it guesses that memory

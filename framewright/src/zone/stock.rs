@@ -5,12 +5,13 @@
 //! has happened keeps a *stock*: for small requests all its watermarks are higher by so much. They
 //! reclaim, themselves or in the background, before they use it, whole pageblocks and pieces alike; huge
 //! requests, those that cannot wait, and those that may go below a mark for another reason find it
-//! there. Nobody is killed for it.
+//! there. Nobody is killed for it, and nobody who tries more than once fails for it.
 //!
 //! **How much** is learnt. Each request that finds no huge page adds a pageblock, up to a share of
 //! the zone (`zone.huge_stock`); each [`SERVED`] in a row that find one take one off, and time in
 //! which nobody asks takes half. So rates of requests, speeds of reclaim and numbers of CPUs need no
-//! setting, and where nobody asks for huge pages there is none.
+//! setting, and where nobody asks for huge pages there is none. Background reclaim that finds nothing to
+//! reclaim gives it up, rather than look for ever.
 //!
 //! **In which shape** is for compaction in the background: it forms pageblocks when fewer are there
 //! than a part of the stock ([`FORMED`]), and only up to that. The rest is room: huge pages that
@@ -21,7 +22,7 @@
 //! Linux raises `min_free_kbytes` by a few pageblocks as soon as khugepaged is on, and `defrag_mode`
 //! (Weiner, 2025) has kswapd and kcompactd count whole pageblocks: both whether anybody asks or not.
 
-use super::Zone;
+use super::{Watermark, Zone};
 use crate::{
     frame::PAGEBLOCK_FRAMES,
     platform::Platform,
@@ -43,8 +44,8 @@ const SILENCE: u64 = 10_000_000_000;
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 
 /// What a zone knows of requests for huge pages. How much is kept for them stands with the
-/// [marks](super::Marks), which it raises. Here are words that are written now and then, in no order:
-/// whoever races with another loses a pageblock or gains one.
+/// [marks](super::Marks), which it raises, and changes under the zone lock. Here are words that are written
+/// now and then, in no order: whoever races with another is not counted, or counted twice.
 pub(super) struct Stock {
     /// Pageblocks that there may be; 0: none.
     limit: AtomicU64,
@@ -54,34 +55,30 @@ pub(super) struct Stock {
     asked: AtomicU64,
 }
 
-/// Each takes how many pageblocks are kept, and says how many shall be from now on.
 impl Stock {
     pub(super) fn new() -> Self {
         Self { limit: AtomicU64::new(0), served: AtomicU32::new(0), asked: AtomicU64::new(0) }
     }
 
-    /// A request found no huge page.
-    fn after_lack(&self, kept: u64, now: u64) -> u64 {
-        self.hear(0, now);
-        (kept + 1).min(self.limit.load(Ordering::Relaxed))
+    fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
     }
 
-    /// A request found one.
-    fn after_service(&self, kept: u64, now: u64) -> u64 {
+    /// A request found one. Says whether that is one in a row too many for all that is kept.
+    fn hear_of_service(&self, now: u64) -> bool {
         let served = self.served.load(Ordering::Relaxed) + 1;
         self.hear(served % SERVED, now);
-        if served >= SERVED { kept - 1 } else { kept }
+        served >= SERVED
     }
 
-    /// Time has passed, perhaps in silence.
-    fn after_a_while(&self, kept: u64, now: u64) -> u64 {
+    /// How often what is kept is to be halved for silence, which begins anew.
+    fn halves(&self, now: u64) -> u32 {
         let silent = now.saturating_sub(self.asked.load(Ordering::Relaxed));
         let halves = u32::try_from(silent / SILENCE).unwrap_or(u32::MAX);
-        if halves == 0 {
-            return kept;
+        if halves > 0 {
+            self.hear(0, now);
         }
-        self.hear(0, now);
-        kept.checked_shr(halves).unwrap_or(0)
+        halves
     }
 
     fn hear(&self, served: u32, now: u64) {
@@ -100,35 +97,58 @@ impl<P: Platform> Zone<'_, P> {
     /// From now on there are up to `limit`.
     pub(crate) fn limit_stock(&self, platform: &P, limit: u64) {
         self.stock.limit.store(limit, Ordering::Relaxed);
-        self.keep(platform, self.stock().min(limit));
+        if self.stock() > limit {
+            self.keep(platform, |kept| kept.min(limit));
+        }
     }
 
     /// A request found no huge page.
     #[cold]
     pub(crate) fn lacks_huge(&self, platform: &P) {
-        self.keep(platform, self.stock.after_lack(self.stock(), platform.now()));
+        let limit = self.stock.limit();
+        self.stock.hear(0, platform.now());
+        if self.stock() < limit {
+            self.keep(platform, |kept| (kept + 1).min(limit));
+        }
     }
 
     /// A request found one.
     #[cold]
     pub(crate) fn serves_huge(&self, platform: &P) {
-        let kept = self.stock();
-        if kept > 0 {
-            self.keep(platform, self.stock.after_service(kept, platform.now()));
+        if self.stock() > 0 && self.stock.hear_of_service(platform.now()) {
+            self.keep(platform, |kept| kept.saturating_sub(1));
         }
     }
 
     /// Has the stock go if nobody has asked for long.
     pub(crate) fn age_stock(&self, platform: &P) {
-        let kept = self.stock();
-        if kept > 0 {
-            self.keep(platform, self.stock.after_a_while(kept, platform.now()));
+        if self.stock() == 0 {
+            return;
+        }
+        let halves = self.stock.halves(platform.now());
+        if halves > 0 {
+            self.keep(platform, |kept| kept.checked_shr(halves).unwrap_or(0));
         }
     }
 
-    /// Has it go at once.
-    pub(crate) fn give_up_stock(&self, platform: &P) {
-        self.keep(platform, 0);
+    /// Has it go at once; whether there was any.
+    pub(crate) fn give_up_stock(&self, platform: &P) -> bool {
+        let any = self.stock() > 0;
+        if any {
+            self.keep(platform, |_| 0);
+        }
+        any
+    }
+
+    /// Whether as many pageblocks are formed as shall be ahead.
+    pub(crate) fn is_stocked(&self, platform: &P) -> bool {
+        let wanted = self.stock().div_ceil(FORMED);
+        self.with(platform, |buddy| buddy.free_pageblocks()) >= wanted
+    }
+
+    /// Whether all that is kept is free, and room for a pageblock more.
+    pub(crate) fn has_room_for_stock(&self) -> bool {
+        self.free() > self.marks.get(Watermark::Low) + PAGEBLOCK
     }
 
     /// Whether compaction in the background is to form pageblocks: fewer are there than shall be, and
@@ -140,16 +160,15 @@ impl<P: Platform> Zone<'_, P> {
         }
         let min = self.marks.levels().min;
         self.with(platform, |buddy| {
-            let whole = buddy.free_pageblocks(kept);
+            let whole = buddy.free_pageblocks();
             let pieces = buddy.free_frames() - whole * PAGEBLOCK;
             whole < kept.div_ceil(FORMED) && pieces > PAGEBLOCK + min
         })
     }
 
-    fn keep(&self, platform: &P, pageblocks: u64) {
-        if pageblocks != self.stock() {
-            self.with(platform, |_| self.marks.set_stock(pageblocks * PAGEBLOCK));
-        }
+    /// Changes how many pageblocks are kept.
+    fn keep(&self, platform: &P, change: impl FnOnce(u64) -> u64) {
+        self.with(platform, |_| self.marks.set_stock(change(self.stock()) * PAGEBLOCK));
     }
 }
 
@@ -157,43 +176,24 @@ impl<P: Platform> Zone<'_, P> {
 mod tests {
     use super::*;
 
-    fn stock(limit: u64) -> Stock {
+    #[test]
+    fn each_so_many_that_are_served_in_a_row_are_told() {
         let stock = Stock::new();
-        stock.limit.store(limit, Ordering::Relaxed);
-        stock
-    }
-
-    #[test]
-    fn each_request_in_vain_adds_a_pageblock_up_to_the_limit() {
-        let stock = stock(3);
-        let kept = (0..5).scan(0, |kept, now| {
-            *kept = stock.after_lack(*kept, now);
-            Some(*kept)
-        });
-        assert_eq!(kept.collect::<std::vec::Vec<_>>(), [1, 2, 3, 3, 3]);
-        assert_eq!(self::stock(0).after_lack(0, 0), 0, "switched off");
-    }
-
-    #[test]
-    fn requests_that_are_served_in_a_row_take_one_off() {
-        let stock = stock(9);
-        let served =
-            |times: u32| (0..times).fold(9, |kept, now| stock.after_service(kept, now.into()));
-        assert_eq!(served(SERVED - 1), 9);
-        assert_eq!(stock.after_lack(8, 0), 9);
-        assert_eq!(served(SERVED - 1), 9, "not in a row");
-        assert_eq!(served(1), 8);
-        assert_eq!(served(2 * SERVED), 7);
+        let told = |times: u32| (0..times).filter(|_| stock.hear_of_service(0)).count();
+        assert_eq!(told(SERVED - 1), 0);
+        stock.hear(0, 0);
+        assert_eq!(told(SERVED - 1), 0, "not in a row");
+        assert_eq!((told(1), told(2 * SERVED)), (1, 2));
     }
 
     #[test]
     fn silence_halves_it() {
-        let stock = stock(9);
-        stock.after_lack(8, 1);
-        assert_eq!(stock.after_a_while(9, SILENCE), 9);
-        assert_eq!(stock.after_a_while(9, SILENCE + 1), 4);
-        assert_eq!(stock.after_a_while(4, SILENCE + 2), 4, "it waits as long again");
-        assert_eq!(stock.after_a_while(4, 3 * SILENCE + 1), 1);
-        assert_eq!(stock.after_a_while(9, u64::MAX), 0);
+        let stock = Stock::new();
+        stock.hear(0, 1);
+        assert_eq!(stock.halves(SILENCE), 0);
+        assert_eq!(stock.halves(SILENCE + 1), 1);
+        assert_eq!(stock.halves(SILENCE + 2), 0, "it waits as long again");
+        assert_eq!(stock.halves(3 * SILENCE + 1), 2);
+        assert!(stock.halves(u64::MAX) > u64::BITS, "nothing is left");
     }
 }

@@ -69,9 +69,9 @@ pub(crate) struct Marks {
     promo: AtomicU64,
     /// What all of them are raised by for a while. Written under the zone lock only.
     boost: AtomicU64,
-    /// What is kept ready for huge pages: see [`stock`](super::stock).
+    /// What is kept ready for huge pages: see [`stock`](super::stock). Written under the lock, too.
     stock: AtomicU64,
-    /// Both together: what all marks are higher by for most requests.
+    /// Both together: what all marks are higher by for most requests. Written under the lock, too.
     raised: AtomicU64,
     /// How high the boost may get; 0: never.
     boost_limit: AtomicU64,
@@ -113,7 +113,7 @@ impl Marks {
         }
     }
 
-    /// All of them, without the boost.
+    /// All of them, without boost and stock.
     pub(crate) fn levels(&self) -> Levels {
         let read = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
         Levels {
@@ -124,7 +124,7 @@ impl Marks {
         }
     }
 
-    /// What they are raised by.
+    /// What they are raised by after types were mixed.
     pub(crate) fn boost(&self) -> u64 {
         self.boost.load(Ordering::Relaxed)
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use framewright::{
-    ZoneKind,
+    MigrateType, Order, Request, ZoneKind,
     observe::NodeStat,
     reclaim::{PageKind, Rest},
 };
@@ -55,8 +55,7 @@ fn background_reclaim_makes_room_for_huge_pages_once_one_was_missing() {
     touch_until_woken();
     cool(world);
     let plain = zone();
-    let huge =
-        framewright::Request::new(framewright::Order::PAGEBLOCK, framewright::MigrateType::Movable);
+    let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     let served = world.token().alloc(huge);
     assert_eq!(zone().high, plain.high + 512, "it was not there at once");
     if let Ok(block) = served {
@@ -121,5 +120,33 @@ fn a_boost_is_reclaimed_for_and_taken_down() {
     }
     odd.into_iter().for_each(|block| token.free(block).unwrap());
     drop(token);
+    world.check();
+}
+
+/// Nobody looks for ever for what cannot be had.
+#[test]
+fn background_reclaim_gives_the_stock_up_where_nothing_can_be_reclaimed() {
+    let world = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
+    let zone = || world.memory().zones().next().unwrap();
+    let page = || Request::new(Order::ZERO, MigrateType::Movable).no_retry();
+    let plain = zone();
+    let mut blocks: Vec<_> = core::iter::from_fn(|| world.token().alloc(page()).ok()).collect();
+    let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+    assert!(world.token().alloc(huge).is_err());
+    assert_eq!(zone().stock, 512);
+    while zone().free < plain.high + 100 {
+        world.token().free(blocks.pop().unwrap()).unwrap();
+        world.token().drain();
+    }
+    blocks.push(world.token().alloc(page().no_wait()).unwrap());
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    let mut steps = 0;
+    while kswapd.step(&mut world.token()) != Rest::Sleep {
+        steps += 1;
+        assert!(steps < 100, "works for ever");
+    }
+    assert!(steps > 0, "it was woken");
+    assert_eq!(zone().stock, 0);
+    blocks.into_iter().for_each(|block| world.token().free(block).unwrap());
     world.check();
 }

@@ -1,9 +1,9 @@
 //! How often what is asked again.
 
 use framewright::{
-    Request,
+    Request, ZoneKind,
     platform::{CompactPriority as Priority, Compacted},
-    tuning::Auto,
+    tuning::{Auto, CompactMethod},
 };
 
 use crate::script::{
@@ -130,18 +130,27 @@ fn compaction_that_lacks_room_is_asked_again_if_reclaim_can_make_it() {
         ..HELPLESS
     };
     assert_eq!(compactions(fragmented(SKIPS), movable(2)), [0, 6, 0], "there is room as it is");
-    // Twice the block above min, which is all there is: less than 9 frames more do not help.
-    let full_with = |reclaimable| full(Answers { reclaimable, ..SKIPS });
-    assert_eq!(compactions(full_with(|_, _| Some(0)), movable(2)), [0, 1, 0]);
-    // A frame in four of what is left counts.
-    let seen = |reclaimable| {
-        let memory = full_with(reclaimable);
+    assert_eq!(
+        compactions(full(Answers { reclaimable: |_, _| Some(0), ..SKIPS }), movable(2)),
+        [0, 1, 0]
+    );
+    // Of what is left, a frame in four counts. By index it has to be more than the block above min, which is
+    // all there is, by scanners more than twice as much.
+    let seen = |method, reclaimable| {
+        let zone = [range(0, 4096, 0, ZoneKind::Normal)];
+        let memory = memory_of(&zone, Answers { reclaimable, ..SKIPS }, |tuning| {
+            tuning.zone.min_free = Auto::Fixed(MIN as u32);
+            tuning.compact.method = method;
+        });
         // No block at all above order 0, so that reclaim by itself has no hope.
         memory.platform().hoard(page().inside_relief());
         memory.platform().release_where(|pfn| pfn.get() % 2 == 0 && pfn.get() < 2 * MIN);
         assert_eq!(memory.free(), MIN);
+        memory.platform().take_all_calls();
         compactions(memory, movable(2))
     };
-    assert_eq!(seen(|_, _| Some(35)), [0, 1, 0]);
-    assert_eq!(seen(|_, _| Some(36)), [0, 6, 0]);
+    assert_eq!(seen(CompactMethod::Index, |_, _| Some(19)), [0, 1, 0]);
+    assert_eq!(seen(CompactMethod::Index, |_, _| Some(20)), [0, 6, 0]);
+    assert_eq!(seen(CompactMethod::Scan, |_, _| Some(35)), [0, 1, 0]);
+    assert_eq!(seen(CompactMethod::Scan, |_, _| Some(36)), [0, 6, 0]);
 }

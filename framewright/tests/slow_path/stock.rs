@@ -93,3 +93,25 @@ fn nobody_is_killed_for_it() {
     assert_eq!(stock(memory), 0);
     assert!(!calls.iter().any(|call| matches!(call, Call::Judge(_))), "{calls:?}");
 }
+
+/// What is left between min and high serves as it would without a stock.
+#[test]
+fn nobody_is_killed_for_what_a_huge_page_has_left_of_it() {
+    let memory = stocked();
+    memory.platform().hoard(page().no_wait());
+    memory.platform().release_where(|pfn| pfn.get() < 8);
+    memory.platform().take_all_calls();
+    assert_eq!((memory.free(), stock(memory)), (MIN + 8, 1));
+    let (served, calls) = ask(memory, page());
+    let _stays = served.unwrap().into_raw();
+    assert!(!calls.iter().any(|call| matches!(call, Call::Judge(_))), "{calls:?}");
+}
+
+#[test]
+fn costly_requests_use_it_before_they_fail_unless_they_try_once() {
+    let memory = stocked();
+    assert!(ask(memory, movable(5).no_retry()).0.is_err());
+    let _stays = ask(memory, movable(5)).0.unwrap().into_raw();
+    let _stays = ask(memory, movable(4).no_wait().without_reserves()).0.unwrap().into_raw();
+    assert_eq!(stock(memory), 1);
+}

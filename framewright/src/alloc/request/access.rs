@@ -17,7 +17,8 @@ impl Request {
     /// What it may take when the low watermark stood in its way.
     pub(in crate::alloc) const fn slow_access(self) -> Access {
         if self.has(WITHOUT_RESERVES) {
-            return self.access(Watermark::Min, Rights::NONE);
+            let rights = Rights::NONE.with_if(self.has(NO_WAIT), Rights::STOCK);
+            return self.access(Watermark::Min, rights);
         }
         let single = self.order().get() == 0;
         let rights = Rights::NONE

@@ -4,6 +4,7 @@
 //!    here.
 //! 2. Background reclaim is woken, once per node, and the zones are walked above the min
 //!    watermark, or as deep as urgency entitles to ([`Request::urgent`], [`Request::atomic`]).
+//!    Who finds no huge page has some kept ready (`zone/stock.rs`) from now on.
 //! 3. Requests that reclaim rarely helps (costly orders, and higher orders that cannot be moved
 //!    about) begin with a short round of compaction.
 //! 4. Who has a right to more of the reserve uses it: who frees memory, who was told to end.
@@ -12,7 +13,8 @@
 //!    is given up; then, or the first time, everything that all CPUs hold comes home. Then
 //!    compaction. After each the zones are walked.
 //! 6. [`retry`] decides whether another round from 2 on has a point. If not, what is left of the
-//!    [reserve](highatomic) makes one; else the embedder [judges](verdict).
+//!    [reserve](highatomic) makes one; else the embedder [judges](verdict), once nothing is kept ready for
+//!    huge pages any more. Who fails without that looks there, too, unless he tries once only.
 //! 7. A request that never fails may use half of the reserve; then it waits through the wait
 //!    hook, and goes on with 2.
 //!
@@ -176,12 +178,29 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
                     self.take_heart();
                 }
                 Err(Stop::Failed) => {
+                    if let Some(pfn) = self.take_of_stock() {
+                        return Ok(pfn);
+                    }
                     self.preferred.pages.counters.failures.add(1);
                     return Err(self.final_error());
                 }
             }
             self.pause();
         }
+    }
+
+    /// Nobody who tries more than once fails for what is kept ready for huge pages.
+    fn take_of_stock(&mut self) -> Option<Pfn> {
+        let request = self.need.request;
+        let mut zones = self.memory.candidates(self.need.cpu, request);
+        if request.tries_once() || !zones.any(|(_, at)| at.zone.stock() > 0) {
+            return None;
+        }
+        let error = self.error;
+        let rights = self.access.rights.with(Rights::STOCK);
+        let served = self.walk(Access { rights, ..self.access });
+        self.error = error;
+        served
     }
 
     /// Steps 2 to 6. Neither a frame nor an error asks for another round.
@@ -235,9 +254,12 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     fn tell_of_lack(&self) {
         let request = self.need.request;
         let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
-        // Nobody else would make room, or take the stock down again.
-        if asks && self.relief.reclaims_in_background() {
-            self.preferred.zone.lacks_huge(self.preferred.platform);
+        // Nobody else would make room, or take the stock down again. Where there is room, and nothing forms
+        // of it, more of it is no use.
+        let zone = self.preferred.zone;
+        let in_vain = || zone.has_room_for_stock() && self.memory.restocks_in_vain(self.zone);
+        if asks && self.relief.reclaims_in_background() && !in_vain() {
+            zone.lacks_huge(self.preferred.platform);
         }
     }
 

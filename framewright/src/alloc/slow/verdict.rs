@@ -6,7 +6,7 @@ use crate::{
     frame::Pfn,
     platform::{OutOfMemory, Platform, Spare, Verdict},
     sync::{AtomicBool, Ordering},
-    zone::{Access, Watermark, ZoneKind},
+    zone::{Access, Rights, Watermark, ZoneKind},
 };
 
 /// Who may judge: one request at a time. Others trust that it frees something, and wait.
@@ -44,12 +44,15 @@ impl<P: Platform> Slow<'_, '_, P> {
         // Who judged before may have freed plenty. Only that counts: whoever is killed should
         // not be killed for a frame more or less.
         let error = self.error;
-        // Nobody is killed for what is kept ready for others.
-        if !request.is_huge() {
-            let zones = memory.candidates(self.need.cpu, request);
-            zones.for_each(|(_, at)| at.zone.give_up_stock(at.platform));
+        if !request.is_huge()
+            && self.give_up_stocks()
+            && let Some(pfn) = self.walk(self.access)
+        {
+            return Ok(Some(pfn));
         }
-        if let Some(pfn) = self.walk(Access::above(Watermark::High, request.highest())) {
+        let rights = Rights::NONE.with_if(request.is_huge(), Rights::STOCK);
+        let plenty = Access { rights, ..Access::above(Watermark::High, request.highest()) };
+        if let Some(pfn) = self.walk(plenty) {
             return Ok(Some(pfn));
         }
         self.error = error;
@@ -61,6 +64,12 @@ impl<P: Platform> Slow<'_, '_, P> {
         }
         self.take_heart();
         Ok(None)
+    }
+
+    /// Nobody is killed for what is kept ready for others. Whether there was any.
+    fn give_up_stocks(&self) -> bool {
+        let zones = self.memory.candidates(self.need.cpu, self.need.request);
+        zones.fold(false, |any, (_, at)| at.zone.give_up_stock(at.platform) | any)
     }
 
     fn report(&self) -> OutOfMemory {

@@ -88,8 +88,10 @@ pub enum Compacted {
 /// Reclaim and compaction as the allocator sees them.
 pub trait Relief {
     /// Whether somebody reclaims in the background when woken, and takes down the boost of
-    /// watermarks ([`Memory::lower_boost`](crate::Memory::lower_boost)). Asked whenever
-    /// watermarks are worked out; where the answer is no, they are never boosted.
+    /// watermarks and what is kept ready for huge pages
+    /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) does both by
+    /// itself). Asked whenever watermarks are worked out, and when a huge page was missing; where the answer
+    /// is no, there is neither.
     fn reclaims_in_background(&self) -> bool {
         false
     }
