@@ -154,7 +154,13 @@ pub(crate) fn run() -> bool {
 /// Waits until a condition holds, which somebody says by an event, as an idle CPU does: its threads have their
 /// turns meanwhile. By who does not use the CPU's token.
 pub(crate) fn run_until(event: Event, condition: impl Fn() -> bool) {
-    wait::until(event, || !run() && condition());
+    wait::until(event, || {
+        while run() {
+            // A thread waits in its own way, and what it does may take long: look again before halting.
+            wait::stay_awake();
+        }
+        condition()
+    });
 }
 
 impl Thread {
@@ -178,6 +184,9 @@ extern "C" fn kswapd(node: u64) -> ! {
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {
         let rest = work.as_mut().map_or(Rest::Sleep, |work| with_token(|token| work.step(token)));
+        if compaction::can_restock(node) {
+            wake_kcompactd(node);
+        }
         match rest {
             Rest::None => wake_kswapd(node),
             Rest::Nap => {

@@ -69,6 +69,12 @@ pub(crate) fn once(event: Event, spins: u32) {
     }
 }
 
+/// Has this CPU, if it is about to halt, look once more for what it waits for. Where something was done since it
+/// looked, and in handlers.
+pub(crate) fn stay_awake() {
+    AWAITED[this_cpu().id.index()].store(Event::NONE.0, Ordering::Relaxed);
+}
+
 /// Waits until a condition holds, which somebody says by an event.
 pub(crate) fn until(event: Event, condition: impl Fn() -> bool) {
     let mut spins = 0u32;

@@ -100,7 +100,10 @@ extern "C" fn interrupt(frame: &mut TrapFrame) {
             execute_barrier(counted(frame));
             wait::wake(Event::SERVED);
         }
-        WAKE => _ = counted(frame),
+        WAKE => {
+            counted(frame);
+            wait::stay_awake();
+        }
         SPURIOUS => return,
         _ => panic!("exception {} on CPU {}: {frame}", frame.vector, this_cpu().id.get()),
     }
