@@ -8,16 +8,19 @@
 //! | module     | job                                            |
 //! |------------|------------------------------------------------|
 //! | `threads`  | threads as the world of the kernel             |
+//! | `crew`     | that all of them begin, and end                |
 //! | `lock`     | who is inside the kernel                       |
 //! | `contents` | what pages hold                                |
 
 mod contents;
+mod crew;
 mod lock;
 mod threads;
 
 use std::{
+    io,
     sync::{Mutex, atomic::Ordering::Relaxed},
-    thread,
+    thread::Builder,
 };
 
 use framewright::{Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim};
@@ -41,6 +44,7 @@ use crate::{
     report::{Check, each_run},
     workloads::Side,
 };
+use crew::Crew;
 use threads::{Shared, Threads};
 
 /// The workload on threads.
@@ -69,6 +73,18 @@ pub enum HostHighAllocError {
         frames: u64,
         /// What the library said.
         reason: InitError,
+    },
+    /// The system does not give as many threads.
+    #[error(
+        "cannot have {threads} threads, {} that build and two besides: {reason}; give it fewer, as in \
+         --machine host:2",
+        threads - 2
+    )]
+    Threads {
+        /// All that were asked for.
+        threads: u16,
+        /// What the system said.
+        reason: io::Error,
     },
     /// The system has less memory than that.
     #[error(
@@ -184,7 +200,9 @@ impl HostHighAlloc {
         let Self { flags, quick, threads: builders, .. } = *self;
         let course = Course { flags, quick, watched: false, builders, seed };
         let play = Play::new(course, &kernel, &trees, flush, None, Share::new(tell));
-        memory.platform().with_relief(&Inside::new(&kernel), || run_all(&play, &world));
+        let run = || run_all(&play, &world, &shared.crew);
+        let ran = memory.platform().with_relief(&Inside::new(&kernel), run);
+        ran.map_err(|reason| HostHighAllocError::Threads { threads: cpus, reason })?;
         let contents = &shared.contents;
         Ok(Ended {
             wrong: lock::inside(|| play.wrong()),
@@ -197,25 +215,25 @@ impl HostHighAlloc {
 }
 
 /// Builders on the first threads, then who asks, then who does the kernel's own work.
-fn run_all<'t>(play: &Play<'_, '_, '_, Threads<'t>>, world: &Threads<'t>) {
+fn run_all<'t>(
+    play: &Play<'_, '_, '_, Threads<'t>>,
+    world: &Threads<'t>,
+    crew: &Crew,
+) -> io::Result<()> {
     let builders = play.course.builders;
     let play = Inside::new(play);
-    let play = &play;
-    thread::scope(|scope| {
-        for number in 0..builders + 2 {
-            scope.spawn(move || {
-                let memory = play.kernel.memory;
-                let id = CpuId::new(number);
-                let _me = memory.platform().register_as(id).expect("nobody else is this CPU");
-                let mut token = memory.cpu(id).expect("nobody else is this CPU");
-                world.run(number, |cpu| match number.checked_sub(builders) {
-                    None => play.build(cpu, &mut token),
-                    Some(0) => play.ask(cpu, &mut token, Background::Elsewhere),
-                    Some(_) => play.serve(cpu, &mut token),
-                });
-            });
-        }
-    });
+    let run = |number| {
+        let memory = play.kernel.memory;
+        let id = CpuId::new(number);
+        let _me = memory.platform().register_as(id).expect("nobody else is this CPU");
+        let mut token = memory.cpu(id).expect("nobody else is this CPU");
+        world.run(number, |cpu| match number.checked_sub(builders) {
+            None => play.build(cpu, &mut token),
+            Some(0) => play.ask(cpu, &mut token, Background::Elsewhere),
+            Some(_) => play.serve(cpu, &mut token),
+        });
+    };
+    crew.run(builders + 2, |_| Builder::new(), run)
 }
 
 fn checks(ended: &[&Ended], quick: bool) -> Vec<Check> {
