@@ -23,7 +23,9 @@ use std::{
     thread::Builder,
 };
 
-use framewright::{Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim};
+use framewright::{
+    Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim, tlb::MAX_CPUS,
+};
 use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
 use framewright_sim::file::FileCosts;
 use thiserror::Error;
@@ -74,6 +76,12 @@ pub enum HostHighAllocError {
         /// What the library said.
         reason: InitError,
     },
+    /// The library does not take as many CPUs.
+    #[error("host:{threads}: high-alloc takes at most {most} threads", most = HostHighAlloc::MOST_THREADS)]
+    TooManyThreads {
+        /// That build.
+        threads: u16,
+    },
     /// The system does not give as many threads.
     #[error(
         "cannot have {threads} threads, {} that build and two besides: {reason}; give it fewer, as in \
@@ -114,6 +122,8 @@ struct Ended {
 impl HostHighAlloc {
     /// Memory where nobody says how much, in frames: 512 MiB.
     pub const DEFAULT_FRAMES: u64 = 512 << 8;
+    /// The most threads that build: one more asks, and one does the kernel's own work.
+    pub const MOST_THREADS: u16 = MAX_CPUS as u16 - 2;
 
     /// Runs every side with every seed, one after the other, sides in turn. `progress` hears how much of
     /// how much is done.
@@ -127,6 +137,9 @@ impl HostHighAlloc {
         seeds: &[u64],
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<HighAllocResult, HostHighAllocError> {
+        if self.threads > Self::MOST_THREADS {
+            return Err(HostHighAllocError::TooManyThreads { threads: self.threads });
+        }
         self.hold_against(available_memory())?;
         let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
         let mut ended: Vec<Vec<Ended>> = sides.iter().map(|_| Vec::new()).collect();
@@ -174,7 +187,7 @@ impl HostHighAlloc {
         seed: u64,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<Ended, HostHighAllocError> {
-        let cpus = self.threads.saturating_add(2);
+        let cpus = self.threads + 2;
         let init = |reason| HostHighAllocError::Init { frames: self.frames, reason };
         // All memory is there before it begins: what the system takes to find it is not the library's.
         let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
