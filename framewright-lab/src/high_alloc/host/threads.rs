@@ -95,6 +95,10 @@ impl<'t> World for Threads<'t> {
         self.watch() - since
     }
 
+    fn waited(&self) -> u64 {
+        lock::waited()
+    }
+
     fn shootdown(&self) -> &dyn Shootdown {
         &NoShootdown
     }
