@@ -107,6 +107,7 @@ fn what_cannot_be_is_refused() {
         (&["--memory", "64MiB"][..], "at least 256 MiB"),
         (&["--machine", "host:2", "--memory", "64MiB"], "at least 256 MiB"),
         (&["--machine", "host:2", "--memory", "100TiB"], "smaller --memory"),
+        (&["--machine", "host:4096"], "host:4096: high-alloc takes at most 1022 threads"),
         (&["--machine", "host:2", "--picture", "x.svg"], "--picture is for simulated machines"),
         (&["--machine", "hos"], "'host'"),
         (&["--memory", "1TiB"], "at most 256 GiB"),

@@ -61,10 +61,10 @@ pub(super) fn pass<'m, W: World>(
         if attempt.is_multiple_of(moments) {
             seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempt)));
         }
-        let (asked, watch) = (cpu.now(), kernel.world.watch());
-        let block = kernel.world.outside(|| token.alloc(request(flags)));
-        latencies.push(kernel.world.elapsed(watch));
-        if let Ok(block) = block {
+        let asked = cpu.now();
+        let (block, latency) = alloc(kernel.world, token, flags);
+        latencies.push(latency);
+        if let Some(block) = block {
             let first = block.pfn().get() as u32;
             kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Huge);
             frames_of(&block).for_each(|frame| kernel.world.store(frame));
@@ -90,6 +90,20 @@ pub(super) fn pass<'m, W: World>(
         debug_assert!(freed.is_ok(), "it is this memory's");
     }
     pass
+}
+
+/// A huge page, if there is one, and what it took in nanoseconds: all that the library did and had done,
+/// and no wait for others who run the kernel, since the lock of theirs is none of the library's.
+fn alloc<'m, W: World>(
+    world: &W,
+    token: &mut Token<'_, 'm, W>,
+    flags: Flags,
+) -> (Option<Block<'m>>, u64) {
+    world.outside(|| {
+        let (watch, waited) = (world.watch(), world.waited());
+        let block = token.alloc(request(flags)).ok();
+        (block, world.elapsed(watch).saturating_sub(world.waited() - waited))
+    })
 }
 
 /// The numbers of a block's frames.

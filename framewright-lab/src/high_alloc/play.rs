@@ -147,6 +147,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         let mut daemon = self.daemon(cpu);
         while !self.over.get() {
             daemon.work_until(cpu.now() + self.kernel.ticks(SECOND / 10), cpu, self.kernel, token);
+            cpu.keep_pace();
         }
     }
 

@@ -36,6 +36,11 @@ pub(super) trait World: Sized {
     /// How long ago that was, in nanoseconds: on threads of time itself, not of the clock.
     fn elapsed(&self, since: u64) -> u64;
 
+    /// Nanoseconds that this CPU has waited so far until it was inside.
+    fn waited(&self) -> u64 {
+        0
+    }
+
     /// What flushes.
     fn shootdown(&self) -> &dyn Shootdown;
 

@@ -4,9 +4,9 @@
 //! turns. It is not held while the library is called where that may take long or call back.
 
 use std::{
-    cell::RefCell,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    cell::{Cell, RefCell},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError},
+    time::{Duration, Instant},
 };
 
 static KERNEL: Mutex<()> = Mutex::new(());
@@ -16,6 +16,8 @@ static WORK: Condvar = Condvar::new();
 thread_local! {
     /// What this thread has while it is inside.
     static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+    /// Nanoseconds that it has waited so far to get it.
+    static WAITED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Goes inside, if it is not there already, for as long as `body` takes.
@@ -52,9 +54,26 @@ pub(super) fn wake_worker() {
     WORK.notify_one();
 }
 
+/// Nanoseconds that this thread has waited so far until it was inside.
+pub(super) fn waited() -> u64 {
+    WAITED.get()
+}
+
 fn enter() {
-    // A thread that panics has told of it: see `Threads`.
-    HELD.set(Some(KERNEL.lock().unwrap_or_else(PoisonError::into_inner)));
+    // A thread that panics has told of it: see `Crew`.
+    let held = match KERNEL.try_lock() {
+        Ok(held) => held,
+        Err(TryLockError::Poisoned(held)) => held.into_inner(),
+        Err(TryLockError::WouldBlock) => wait(),
+    };
+    HELD.set(Some(held));
+}
+
+fn wait() -> MutexGuard<'static, ()> {
+    let since = Instant::now();
+    let held = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    WAITED.set(WAITED.get() + since.elapsed().as_nanos() as u64);
+    held
 }
 
 /// Leaves when it is dropped.
@@ -103,5 +122,25 @@ mod tests {
         });
         assert!(HELD.with_borrow(Option::is_none));
         assert_eq!(steps, ["inside", "back"]);
+    }
+
+    #[test]
+    fn waiting_is_counted_and_being_inside_is_not() {
+        const LONG: Duration = Duration::from_millis(20);
+        let met = Barrier::new(2);
+        thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                met.wait();
+                inside(waited)
+            });
+            let mine = inside(|| {
+                let before = waited();
+                met.wait();
+                thread::sleep(LONG);
+                waited() - before
+            });
+            assert_eq!(mine, 0);
+            assert!(other.join().unwrap() > 0);
+        });
     }
 }

@@ -8,19 +8,24 @@
 //! | module     | job                                            |
 //! |------------|------------------------------------------------|
 //! | `threads`  | threads as the world of the kernel             |
+//! | `crew`     | that all of them begin, and end                |
 //! | `lock`     | who is inside the kernel                       |
 //! | `contents` | what pages hold                                |
 
 mod contents;
+mod crew;
 mod lock;
 mod threads;
 
 use std::{
+    io,
     sync::{Mutex, atomic::Ordering::Relaxed},
-    thread,
+    thread::Builder,
 };
 
-use framewright::{Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim};
+use framewright::{
+    Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim, tlb::MAX_CPUS,
+};
 use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
 use framewright_sim::file::FileCosts;
 use thiserror::Error;
@@ -41,6 +46,7 @@ use crate::{
     report::{Check, each_run},
     workloads::Side,
 };
+use crew::Crew;
 use threads::{Shared, Threads};
 
 /// The workload on threads.
@@ -70,6 +76,24 @@ pub enum HostHighAllocError {
         /// What the library said.
         reason: InitError,
     },
+    /// The library does not take as many CPUs.
+    #[error("host:{threads}: high-alloc takes at most {most} threads", most = HostHighAlloc::MOST_THREADS)]
+    TooManyThreads {
+        /// That build.
+        threads: u16,
+    },
+    /// The system does not give as many threads.
+    #[error(
+        "cannot have {threads} threads, {} that build and two besides: {reason}; give it fewer, as in \
+         --machine host:2",
+        threads - 2
+    )]
+    Threads {
+        /// All that were asked for.
+        threads: u16,
+        /// What the system said.
+        reason: io::Error,
+    },
     /// The system has less memory than that.
     #[error(
         "{} MiB and what is known of them need {} MiB, and the system has {} MiB available; give it a \
@@ -98,6 +122,8 @@ struct Ended {
 impl HostHighAlloc {
     /// Memory where nobody says how much, in frames: 512 MiB.
     pub const DEFAULT_FRAMES: u64 = 512 << 8;
+    /// The most threads that build: one more asks, and one does the kernel's own work.
+    pub const MOST_THREADS: u16 = MAX_CPUS as u16 - 2;
 
     /// Runs every side with every seed, one after the other, sides in turn. `progress` hears how much of
     /// how much is done.
@@ -111,6 +137,9 @@ impl HostHighAlloc {
         seeds: &[u64],
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<HighAllocResult, HostHighAllocError> {
+        if self.threads > Self::MOST_THREADS {
+            return Err(HostHighAllocError::TooManyThreads { threads: self.threads });
+        }
         self.hold_against(available_memory())?;
         let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
         let mut ended: Vec<Vec<Ended>> = sides.iter().map(|_| Vec::new()).collect();
@@ -158,7 +187,7 @@ impl HostHighAlloc {
         seed: u64,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<Ended, HostHighAllocError> {
-        let cpus = self.threads.saturating_add(2);
+        let cpus = self.threads + 2;
         let init = |reason| HostHighAllocError::Init { frames: self.frames, reason };
         // All memory is there before it begins: what the system takes to find it is not the library's.
         let machine = HostMachine::builder().frames(self.frames).cpus(cpus).populate(true);
@@ -184,7 +213,9 @@ impl HostHighAlloc {
         let Self { flags, quick, threads: builders, .. } = *self;
         let course = Course { flags, quick, watched: false, builders, seed };
         let play = Play::new(course, &kernel, &trees, flush, None, Share::new(tell));
-        memory.platform().with_relief(&Inside::new(&kernel), || run_all(&play, &world));
+        let run = || run_all(&play, &world, &shared.crew);
+        let ran = memory.platform().with_relief(&Inside::new(&kernel), run);
+        ran.map_err(|reason| HostHighAllocError::Threads { threads: cpus, reason })?;
         let contents = &shared.contents;
         Ok(Ended {
             wrong: lock::inside(|| play.wrong()),
@@ -197,25 +228,25 @@ impl HostHighAlloc {
 }
 
 /// Builders on the first threads, then who asks, then who does the kernel's own work.
-fn run_all<'t>(play: &Play<'_, '_, '_, Threads<'t>>, world: &Threads<'t>) {
+fn run_all<'t>(
+    play: &Play<'_, '_, '_, Threads<'t>>,
+    world: &Threads<'t>,
+    crew: &Crew,
+) -> io::Result<()> {
     let builders = play.course.builders;
     let play = Inside::new(play);
-    let play = &play;
-    thread::scope(|scope| {
-        for number in 0..builders + 2 {
-            scope.spawn(move || {
-                let memory = play.kernel.memory;
-                let id = CpuId::new(number);
-                let _me = memory.platform().register_as(id).expect("nobody else is this CPU");
-                let mut token = memory.cpu(id).expect("nobody else is this CPU");
-                world.run(number, |cpu| match number.checked_sub(builders) {
-                    None => play.build(cpu, &mut token),
-                    Some(0) => play.ask(cpu, &mut token, Background::Elsewhere),
-                    Some(_) => play.serve(cpu, &mut token),
-                });
-            });
-        }
-    });
+    let run = |number| {
+        let memory = play.kernel.memory;
+        let id = CpuId::new(number);
+        let _me = memory.platform().register_as(id).expect("nobody else is this CPU");
+        let mut token = memory.cpu(id).expect("nobody else is this CPU");
+        world.run(number, |cpu| match number.checked_sub(builders) {
+            None => play.build(cpu, &mut token),
+            Some(0) => play.ask(cpu, &mut token, Background::Elsewhere),
+            Some(_) => play.serve(cpu, &mut token),
+        });
+    };
+    crew.run(builders + 2, |_| Builder::new(), run)
 }
 
 fn checks(ended: &[&Ended], quick: bool) -> Vec<Check> {

@@ -6,7 +6,7 @@
 
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -17,7 +17,7 @@ use framewright::{
 };
 use framewright_host::HostMachine;
 
-use super::{contents::Contents, lock};
+use super::{contents::Contents, crew::Crew, lock};
 use crate::high_alloc::world::{OnCpu, World};
 
 /// How many times as fast as time the clock runs.
@@ -40,8 +40,8 @@ pub(super) struct Shared<'t> {
     begun: Instant,
     /// Until when each CPU has worked.
     worked: Box<[AtomicU64]>,
-    /// A thread has panicked: the others shall not wait for it.
-    broken: AtomicBool,
+    /// Its threads.
+    pub(super) crew: Crew,
 }
 
 impl<'t> Shared<'t> {
@@ -51,7 +51,7 @@ impl<'t> Shared<'t> {
             contents: Contents::new(machine.frames().frames()),
             begun: Instant::now(),
             worked: (0..machine.cpus()).map(|_| AtomicU64::new(0)).collect(),
-            broken: AtomicBool::new(false),
+            crew: Crew::default(),
         }
     }
 
@@ -67,19 +67,9 @@ impl<'t> Threads<'t> {
 
     /// This thread is that CPU while it is inside the kernel in `body`.
     pub(super) fn run(&self, number: u16, body: impl FnOnce(Thread<'t>)) {
-        let _broken = Broken(&self.0.broken);
         NUMBER.set(Some(number));
         lock::inside(|| body(Thread { shared: self.0, number }));
         NUMBER.set(None);
-    }
-}
-
-/// Says so if it is dropped by a panic.
-struct Broken<'b>(&'b AtomicBool);
-
-impl Drop for Broken<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_or(thread::panicking(), Relaxed);
     }
 }
 
@@ -105,6 +95,10 @@ impl<'t> World for Threads<'t> {
         self.watch() - since
     }
 
+    fn waited(&self) -> u64 {
+        lock::waited()
+    }
+
     fn shootdown(&self) -> &dyn Shootdown {
         &NoShootdown
     }
@@ -124,6 +118,7 @@ impl<'t> World for Threads<'t> {
 
     fn wait_for_work(&self, _: Thread<'t>, time: u64) {
         lock::wait_for_work(Duration::from_nanos(time.saturating_sub(self.0.clock()) / FASTER));
+        self.0.crew.go_on();
     }
 
     fn wake_worker(&self, _: Thread<'t>) {
@@ -180,15 +175,46 @@ impl OnCpu for Thread<'_> {
     fn step(&self) {}
 
     fn sleep_until(&self, time: u64) {
-        assert!(!self.shared.broken.load(Relaxed), "another thread has panicked");
+        self.shared.crew.go_on();
         let rest = time.saturating_sub(self.shared.clock());
         lock::outside(|| thread::sleep(Duration::from_nanos(rest / FASTER)));
     }
 
     fn keep_pace(&self) {
+        self.shared.crew.go_on();
         let worked = self.worked().load(Relaxed);
         if worked > self.shared.clock() + AHEAD {
             self.sleep_until(worked);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_thread_that_panics_ends_the_world() {
+        let machine = HostMachine::builder().frames(4).cpus(4).build().unwrap();
+        let shared = Shared::new(&machine);
+        let world = Threads::new(&shared);
+        let soon = |cpu: Thread<'_>| cpu.now() + FASTER * 100_000;
+        let work = |number| {
+            assert_ne!(number, 3, "on purpose, before it is a CPU");
+            world.run(number, |cpu| {
+                loop {
+                    match number {
+                        0 => cpu.keep_pace(),
+                        1 => cpu.sleep_until(soon(cpu)),
+                        _ => world.wait_for_work(cpu, soon(cpu)),
+                    }
+                    // Others have their turn: who keeps pace and is not ahead does not rest.
+                    lock::outside(thread::yield_now);
+                }
+            });
+        };
+        let run = || shared.crew.run(4, |_| thread::Builder::new(), work);
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
     }
 }
