@@ -155,8 +155,8 @@ pub(crate) fn run() -> bool {
 /// turns meanwhile. By who does not use the CPU's token.
 pub(crate) fn run_until(event: Event, condition: impl Fn() -> bool) {
     wait::until(event, || {
-        while run() {
-            // A thread waits in its own way, and what it does may take long: look again before halting.
+        if run() {
+            // A thread waits in its own way, and may want to go on: look again before halting.
             wait::stay_awake();
         }
         condition()
