@@ -102,11 +102,6 @@ pub(crate) fn is_wanted(node: NodeId) -> bool {
     WANTED[usize::from(node.get())].load(Ordering::Relaxed) > 0
 }
 
-/// Whether kcompactd of a node could put together more of the huge pages that are asked for.
-pub(crate) fn can_restock(node: NodeId) -> bool {
-    memory().can_restock(node)
-}
-
 /// When kcompactd of a node looks for the first time, unless it is woken before.
 pub(crate) fn first_look() -> u64 {
     Clock::now() + LOOKS
@@ -120,11 +115,9 @@ pub(crate) fn work(node: NodeId) -> u64 {
     }
     let at = usize::from(node.get());
     let wanted = Order::new(WANTED[at].swap(0, Ordering::Relaxed)).unwrap_or(Order::ZERO);
-    if wanted > Order::ZERO || can_restock(node) {
+    if wanted > Order::ZERO {
         compacting(|compactor| {
-            if wanted > Order::ZERO {
-                compactor.forget_hints(node);
-            }
+            compactor.forget_hints(node);
             compactor.background(node, wanted, ZoneKind::Movable)
         });
     }

@@ -184,9 +184,6 @@ extern "C" fn kswapd(node: u64) -> ! {
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {
         let rest = work.as_mut().map_or(Rest::Sleep, |work| with_token(|token| work.step(token)));
-        if compaction::can_restock(node) {
-            wake_kcompactd(node);
-        }
         match rest {
             Rest::None => wake_kswapd(node),
             Rest::Nap => {

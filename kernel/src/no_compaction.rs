@@ -26,11 +26,6 @@ pub(crate) fn is_wanted(_: NodeId) -> bool {
     false
 }
 
-/// No huge pages are put together.
-pub(crate) fn can_restock(_: NodeId) -> bool {
-    false
-}
-
 /// kcompactd sleeps for ever.
 pub(crate) fn first_look() -> u64 {
     0
