@@ -25,6 +25,7 @@ use std::{
 
 use framewright::{
     Config, CpuId, InitError, Layout, Memory, Planes, reclaim::Reclaim, tlb::MAX_CPUS,
+    tuning::CompactMethod,
 };
 use framewright_host::{HostError, HostMachine, Metadata, PageSize, available_memory};
 use framewright_sim::file::FileCosts;
@@ -156,7 +157,7 @@ impl HostHighAlloc {
                 ended.push(self.run_once(side, seed, &tell)?);
             }
         }
-        let checks = checks(&ended.iter().flatten().collect::<Vec<_>>(), self.quick);
+        let checks = checks(sides, &ended, self.quick);
         let runs = sides.iter().zip(ended).map(|(side, ended)| {
             let outcomes: Vec<Outcome> = ended.into_iter().map(|ended| ended.outcome).collect();
             figures::run_of(side, &outcomes)
@@ -249,27 +250,15 @@ fn run_all<'t>(
     crew.run(builders + 2, |_| Builder::new(), run)
 }
 
-fn checks(ended: &[&Ended], quick: bool) -> Vec<Check> {
-    let sum = |of: fn(&Ended) -> u64| ended.iter().map(|ended| of(ended)).sum::<u64>();
-    let (looked, moved, words) =
-        (sum(|it| it.looked), sum(|it| it.moved), sum(|it| it.wrong_words));
+/// What the runs of each side have shown.
+fn checks(sides: &[Side], of_sides: &[Vec<Ended>], quick: bool) -> Vec<Check> {
+    let ended: Vec<&Ended> = of_sides.iter().flatten().collect();
     let wrong = ended.iter().find_map(|ended| ended.wrong.clone());
     let phases = ended.iter().flat_map(|ended| &ended.outcome.phases);
     let least = phases.map(|phase| phase.achievable_pct()).fold(100.0, f64::min);
     let all = each_run(ended.len() as u64);
     vec![
-        Check {
-            name: "contents".to_owned(),
-            passed: words == 0 && moved > 0,
-            detail: match (words, moved) {
-                (0, 0) => "nothing has moved, so nothing is proved".to_owned(),
-                (0, _) => format!(
-                    "every word was what it should be of {looked} pages that were looked at, {moved} of \
-                     them because they had moved"
-                ),
-                (words, _) => format!("{words} words of {looked} pages were not what was stored"),
-            },
-        },
+        contents(sides, of_sides),
         Check {
             name: "invariants".to_owned(),
             passed: wrong.is_none(),
@@ -286,4 +275,63 @@ fn checks(ended: &[&Ended], quick: bool) -> Vec<Check> {
             detail: format!("at least {least:.1} % of the huge pages, by the oracle; 70 at least"),
         },
     ]
+}
+
+/// Whether pages held what was stored; something has to have moved with every side that moves pages.
+fn contents(sides: &[Side], ended: &[Vec<Ended>]) -> Check {
+    let moved = |ended: &[Ended]| ended.iter().map(|it| it.moved).sum::<u64>();
+    let all = || ended.iter().flatten();
+    let words: u64 = all().map(|it| it.wrong_words).sum();
+    let looked: u64 = all().map(|it| it.looked).sum();
+    let moves = |side: &Side| side.tuning.compact.method != CompactMethod::Off;
+    let mut unproved = sides.iter().zip(ended).filter(|(side, of)| moves(side) && moved(of) == 0);
+    let unproved = unproved.next().map(|(side, _)| &side.label);
+    let detail = match (words, unproved) {
+        (0, Some(side)) => format!("with `{side}` nothing has moved, so nothing is proved"),
+        (0, None) if sides.iter().any(moves) => format!(
+            "every word was what it should be of {looked} pages that were looked at, {} of them because \
+             they had moved",
+            ended.iter().map(|of| moved(of)).sum::<u64>()
+        ),
+        (0, None) => format!(
+            "every word was what it should be of {looked} pages that were looked at; without compaction \
+             none moves"
+        ),
+        (words, _) => format!("{words} words of {looked} pages were not what was stored"),
+    };
+    Check { name: "contents".to_owned(), passed: words == 0 && unproved.is_none(), detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framewright::Tuning;
+
+    #[test]
+    fn pages_have_to_move_with_every_side_that_moves_any() {
+        let side = |method| {
+            let mut tuning = Tuning::default();
+            tuning.compact.method = method;
+            Side { label: format!("{method:?}"), tuning, settings: Default::default() }
+        };
+        let ended = |moved, wrong_words| {
+            let outcome = Outcome::default();
+            vec![Ended { outcome, looked: 9, moved, wrong_words, wrong: None }]
+        };
+        let sides = [CompactMethod::Off, CompactMethod::Scan, CompactMethod::Index].map(side);
+        for (passed, moved, wrong_words, detail) in [
+            (true, [0, 1, 2], 0, "of 27 pages that were looked at, 3 of them"),
+            (false, [0, 0, 2], 0, "with `Scan` nothing has moved"),
+            (false, [1, 1, 0], 0, "with `Index` nothing has moved"),
+            (false, [0, 1, 2], 1, "3 words of 27 pages were not"),
+        ] {
+            let check = contents(&sides, &moved.map(|moved| ended(moved, wrong_words)));
+            assert!(check.passed == passed && check.detail.contains(detail), "{check:?}");
+        }
+        let check = contents(&sides[..1], &[ended(0, 0)]);
+        assert!(
+            check.passed && check.detail.contains("without compaction none moves"),
+            "{check:?}"
+        );
+    }
 }
