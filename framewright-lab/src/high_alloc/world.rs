@@ -109,7 +109,7 @@ pub(super) trait OnCpu: Copy {
 pub(super) struct Inside<T>(T);
 
 impl<T> Inside<T> {
-    /// Whoever uses it is inside: runs the kernel, or has been called back and says so first.
+    /// Whoever touches a cell in it is inside: runs the kernel, or has been called back and says so first.
     pub(super) fn new(value: T) -> Self {
         Self(value)
     }
@@ -124,8 +124,10 @@ impl<T> Deref for Inside<T> {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: it is used by one thread at a time: on threads by who has the kernel's lock, which orders
-// whatever one does before what the next one does; on a simulated machine there is one thread.
+// SAFETY: its cells are touched by one thread at a time: on threads by who has the kernel's lock, which
+// orders whatever one does before what the next one does; on a simulated machine there is one thread. What
+// the library's calls back read of it before they take the lock (the memory, its lists, costs) is `Sync` by
+// itself, or does not change.
 unsafe impl<T> Send for Inside<T> {}
 #[allow(unsafe_code)]
 // SAFETY: as above.
