@@ -4,7 +4,7 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args as ArgGroup, ValueEnum};
 
-use super::{BesideArgs, Machine, Memory, RunArgs};
+use super::{BesideArgs, Machine, Memory, RunArgs, number::whole};
 
 /// What stands before the examples of each.
 macro_rules! with_examples {
@@ -100,7 +100,7 @@ pub(crate) struct CdnArgs {
     pub(crate) threads: u16,
     /// One request in so many is for an object of 2 MiB, kept in a huge page of its own until it expires
     /// [default: none is]
-    #[arg(long, value_name = "ONE_IN", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "ONE_IN", value_parser = one_in)]
     pub(crate) huge: Option<u32>,
     #[command(flatten)]
     pub(crate) common: PagingArgs,
@@ -130,6 +130,14 @@ fn memory(text: &str) -> Result<Memory, String> {
         return Err(format!("the most there can be is {MOST_MEMORY}: {reason}"));
     }
     Ok(memory)
+}
+
+/// One request in so many.
+fn one_in(text: &str) -> Result<u32, String> {
+    match whole(text) {
+        Some(one_in @ 1..=1_000_000) => Ok(one_in),
+        _ => Err("it takes 1 to 1000000, as in 160".to_owned()),
+    }
 }
 
 /// 64 GiB: minutes of a run, and 1.5 GiB of what a simulation knows of pages.
@@ -175,6 +183,14 @@ mod tests {
         assert_eq!(memory(MOST_MEMORY).map(Memory::frames), Ok(MOST_FRAMES));
         for (text, hint) in [("8TiB", "the most there can be is 64GiB"), ("1", "the least")] {
             assert!(memory(text).unwrap_err().contains(hint), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_request_in_many_has_bounds() {
+        assert_eq!([one_in("1"), one_in("1000000")], [Ok(1), Ok(1_000_000)]);
+        for text in ["", "0", "1000001", "-1", "zzz", "1.5"] {
+            assert!(one_in(text).unwrap_err().contains("1 to 1000000, as in 160"), "{text}");
         }
     }
 

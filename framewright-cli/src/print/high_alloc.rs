@@ -38,9 +38,12 @@ pub(crate) fn high_alloc_on_threads(
     seeds: usize,
     style: Style,
 ) -> String {
-    let builders = match work.threads {
-        1 => "one thread that builds".to_owned(),
-        threads => format!("{threads} threads that build"),
+    let builders = match (work.threads, work.building()) {
+        (1, _) => "one thread that builds".to_owned(),
+        (threads, building) if building < threads => {
+            format!("{threads} threads, {building} of which build (a builder for each 400 MiB, and one)")
+        }
+        (threads, _) => format!("{threads} threads that build"),
     };
     let mut text = format!(
         "machine  {}: {builders}, one that asks, one for the background; {} MiB of real memory; {}\n",

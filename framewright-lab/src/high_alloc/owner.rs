@@ -20,7 +20,8 @@ pub(super) struct Owner<'o, 'm, W: World>(Inside<(&'o State<'m, W>, &'o W)>);
 
 impl<'o, 'm, W: World> Owner<'o, 'm, W> {
     pub(super) fn new(state: &'o State<'m, W>, world: &'o W) -> Self {
-        Self(Inside::new((state, world)))
+        // SAFETY: every answer begins with `World::inside`.
+        Self(unsafe { Inside::new((state, world)) })
     }
 
     fn world(&self) -> &'o W {

@@ -24,6 +24,11 @@ const BUILDER_FRAMES: u64 = 400 << 8;
 const BOOTED: u64 = 32;
 const SECOND: u64 = 1_000_000_000;
 
+/// How many build on so much memory.
+pub(super) const fn builders_for(frames: u64) -> u64 {
+    frames / BUILDER_FRAMES + 1
+}
+
 /// What is asked for, and by what pace.
 #[derive(Clone, Copy)]
 pub(super) struct Course {
@@ -49,7 +54,7 @@ impl Disk {
     /// For a machine of so much memory.
     pub(super) fn new(frames: u64, seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        let builders = frames / BUILDER_FRAMES + 1;
+        let builders = builders_for(frames);
         let mut files = Files::default();
         let trees = (0..builders).map(|_| Tree::new(&mut files, &mut random)).collect();
         let flush = files.create(frames as u32);

@@ -109,8 +109,14 @@ pub(super) trait OnCpu: Copy {
 pub(super) struct Inside<T>(T);
 
 impl<T> Inside<T> {
-    /// Whoever touches a cell in it is inside: runs the kernel, or has been called back and says so first.
-    pub(super) fn new(value: T) -> Self {
+    /// To be used by several threads.
+    ///
+    /// # Safety
+    ///
+    /// Whoever touches a cell in it is inside: runs the kernel, or has been called back and says so first
+    /// ([`World::inside`]).
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn new(value: T) -> Self {
         Self(value)
     }
 }
@@ -124,7 +130,7 @@ impl<T> Deref for Inside<T> {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: its cells are touched by one thread at a time: on threads by who has the kernel's lock, which
+// SAFETY: its cells are touched by one thread at a time, as who made it has promised: on threads by who has the kernel's lock, which
 // orders whatever one does before what the next one does; on a simulated machine there is one thread. What
 // the library's calls back read of it before they take the lock (the memory, its lists, costs) is `Sync` by
 // itself, or does not change.

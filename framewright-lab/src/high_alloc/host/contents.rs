@@ -50,12 +50,14 @@ impl Contents {
         self.wrong.fetch_add(wrong, Relaxed);
     }
 
-    /// The page of one frame is in another.
+    /// The page of one frame is in another. The old one is wiped, or a page that moves back there could
+    /// pass for copied when it was not.
     pub(super) fn has_moved(&self, machine: &HostMachine, from: u32, to: u32) {
         let value = self.values[from as usize].load(Relaxed);
         self.values[to as usize].store(value, Relaxed);
         self.moved.fetch_add(1, Relaxed);
         self.look(machine, to);
+        machine.frame(pfn(from)).iter().for_each(|word| word.store(0, Relaxed));
     }
 }
 
@@ -77,9 +79,14 @@ mod tests {
         machine.copy(pfn(2), pfn(0));
         contents.has_moved(&machine, 0, 2);
         assert_eq!(contents.wrong.load(Relaxed), 0);
+        // Nor does it pass that what is to be copied back was there before.
+        contents.has_moved(&machine, 2, 0);
+        assert_eq!(contents.wrong.swap(0, Relaxed), 512);
+        contents.store(&machine, 2);
         // All of another page, and a word of one that was copied otherwise.
         contents.has_moved(&machine, 2, 1);
         assert_eq!(contents.wrong.load(Relaxed), 512);
+        contents.store(&machine, 2);
         machine.frame(pfn(2))[511].store(0, Relaxed);
         contents.look(&machine, 2);
         assert_eq!(contents.wrong.load(Relaxed), 513);

@@ -39,7 +39,7 @@ use super::{
     mover::Moves,
     outcome::Outcome,
     owner::Owner,
-    play::{Course, Disk, Play},
+    play::{Course, Disk, Play, builders_for},
     share::{self, Share},
     world::{Inside, World},
 };
@@ -55,7 +55,7 @@ use threads::{Shared, Threads};
 pub struct HostHighAlloc {
     /// What requests may do.
     pub flags: Flags,
-    /// Threads that build.
+    /// Threads for builders.
     pub threads: u16,
     /// Frames of memory.
     pub frames: u64,
@@ -125,6 +125,11 @@ impl HostHighAlloc {
     pub const DEFAULT_FRAMES: u64 = 512 << 8;
     /// The most threads that build: one more asks, and one does the kernel's own work.
     pub const MOST_THREADS: u16 = MAX_CPUS as u16 - 2;
+
+    /// Threads that have something to build: there is a builder for each 400 MiB, and one more.
+    pub fn building(&self) -> u16 {
+        builders_for(self.frames).min(self.threads.into()) as u16
+    }
 
     /// Runs every side with every seed, one after the other, sides in turn. `progress` hears how much of
     /// how much is done.
@@ -215,7 +220,9 @@ impl HostHighAlloc {
         let course = Course { flags, quick, watched: false, builders, seed };
         let play = Play::new(course, &kernel, &trees, flush, None, Share::new(tell));
         let run = || run_all(&play, &world, &shared.crew);
-        let ran = memory.platform().with_relief(&Inside::new(&kernel), run);
+        // SAFETY: relief goes inside before it touches a cell of the kernel.
+        let relief = unsafe { Inside::new(&kernel) };
+        let ran = memory.platform().with_relief(&relief, run);
         ran.map_err(|reason| HostHighAllocError::Threads { threads: cpus, reason })?;
         let contents = &shared.contents;
         Ok(Ended {
@@ -235,7 +242,8 @@ fn run_all<'t>(
     crew: &Crew,
 ) -> io::Result<()> {
     let builders = play.course.builders;
-    let play = Inside::new(play);
+    // SAFETY: what CPUs do is begun inside, by `Threads::run`.
+    let play = unsafe { Inside::new(play) };
     let run = |number| {
         let memory = play.kernel.memory;
         let id = CpuId::new(number);
