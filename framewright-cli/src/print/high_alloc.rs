@@ -41,9 +41,9 @@ pub(crate) fn high_alloc_on_threads(
     let builders = match (work.threads, work.building()) {
         (1, _) => "one thread that builds".to_owned(),
         (threads, building) if building < threads => {
-            format!(
-                "{threads} threads, {building} of which build (a builder for each 400 MiB, and one)"
-            )
+            let builders =
+                if building == 1 { "one builder" } else { &format!("{building} builders") };
+            format!("{threads} threads for {builders} (one for each 400 MiB, and one more)")
         }
         (threads, _) => format!("{threads} threads that build"),
     };

@@ -3,7 +3,7 @@
 
 use framewright::tuning::CompactMethod;
 
-use super::Ended;
+use super::{super::leaves_enough, Ended};
 use crate::{
     report::{Check, each_run},
     workloads::Side,
@@ -28,11 +28,7 @@ pub(super) fn checks(sides: &[Side], of_sides: &[Vec<Ended>], quick: bool) -> Ve
                 )
             }),
         },
-        Check {
-            name: "achievable".to_owned(),
-            passed: quick || least >= 70.0,
-            detail: format!("at least {least:.1} % of the huge pages, by the oracle; 70 at least"),
-        },
+        leaves_enough(least, quick, false),
     ]
 }
 
