@@ -151,15 +151,13 @@ impl<'m, P: Platform> Memory<'m, P> {
     pub(super) fn set_watermarks(&self) {
         let lowmem = self.zones.iter().filter(|zone| zone.kind().is_lowmem());
         let lowmem: u64 = lowmem.map(Zone::managed).sum();
-        // Nobody else would ever take a boost down again.
-        let boosts = self.platform.relief().reclaims_in_background();
         let default = || u32::try_from(default_min_free(lowmem)).unwrap_or(u32::MAX);
         let rules = MarkRules {
             min_free: u64::from(self.tuning.zone.min_free.or(default)),
             scale: self.tuning.zone.watermark_scale,
             lowmem,
             ratios: self.tuning.zone.reserve_ratios,
-            boost: if boosts { self.tuning.zone.watermark_boost } else { 0 },
+            boost: self.tuning.zone.watermark_boost,
             stock: self.tuning.zone.huge_stock,
         };
         for zone in self.zones {

@@ -2,12 +2,12 @@
 
 use super::{CpuPages, pages::Here};
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, MigrateType, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
     observe::{Corruption, Event, Finding},
     platform::{self, Cost, CpuId, Platform},
     tuning::Tuning,
-    zone::{Access, Loose, Mixed, Rights, Watermark, Zone},
+    zone::{Access, Loose, Rights, Watermark, Zone},
 };
 
 /// Everything an operation on the lists of one CPU for one zone needs.
@@ -191,7 +191,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         &self,
         want: &Want,
         (taken, loose): (&Bundles, Option<&Loose>),
-        mixed: Option<Mixed>,
+        fallback: Option<Fallback>,
         access: Access,
     ) {
         self.count_lock(taken.frames() + loose.map_or(0, Loose::frames));
@@ -207,7 +207,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
                 self.platform.trace(self.id, &event);
             }
         }
-        let Some(Mixed { fallback, boosted }) = mixed else { return };
+        let Some(fallback) = fallback else { return };
+        let boosted = self.zone.boost_after(self.platform, fallback);
         if boosted && access.rights.has(Rights::WAKE) {
             self.platform.relief().wake(self.zone.node(), Order::ZERO, access.highest);
         }

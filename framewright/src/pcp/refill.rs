@@ -161,9 +161,9 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let how = (access, fallbacks);
         let from_depot = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
         match self.zone.take(self.platform, want, how, taken, from_depot) {
-            Ok(mixed) => {
+            Ok(fallback) => {
                 let loose = loosely.as_ref().map(|(_, loose)| &**loose);
-                self.account_take(&want, (taken, loose), mixed, access);
+                self.account_take(&want, (taken, loose), fallback, access);
                 Ok(())
             }
             Err(error) => {

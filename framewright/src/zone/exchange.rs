@@ -1,9 +1,9 @@
 //! What crosses the zone lock: batches on their way from the lists of a CPU and to them, through
 //! the buddy or through the [`Depot`].
 
-use super::{Access, ByOrder, Depot, Homebound, Kind, Loose, Mixed, Refused, Zone};
+use super::{Access, ByOrder, Depot, Homebound, Kind, Loose, Refused, Zone};
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Refusals, Want},
+    buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
     frame::Order,
     platform::{Cost, Platform, Site},
     sync::Ordering,
@@ -45,13 +45,13 @@ impl<'m, P: Platform> Zone<'m, P> {
         (access, fallbacks): (Access, Fallbacks),
         out: &mut Bundles,
         loosely: Option<(ByOrder, &mut Loose)>,
-    ) -> Result<Option<Mixed>, Refused> {
+    ) -> Result<Option<Fallback>, Refused> {
         platform.point(Site::Refill);
         if platform.force(Site::Refill) {
             return Err(Refused::NoBlockOfOrder);
         }
         let mut from_depot = 0;
-        let mixed = self.with_depot(platform, |buddy, depot| {
+        let fallback = self.with_depot(platform, |buddy, depot| {
             let allowed = self.allowance(buddy, access) >> want.order.get();
             if allowed < 1 {
                 return Err(Refused::BelowWatermark);
@@ -77,9 +77,9 @@ impl<'m, P: Platform> Zone<'m, P> {
             want.blocks = want.blocks.min(want.at_most);
             let fallback = buddy.take_bundles(want, out, self.hooks(platform));
             self.tell_of_bundles(platform, TAKE, out.as_slice());
-            Ok(fallback.map(|fallback| self.mixed(fallback)))
+            Ok(fallback)
         })?;
-        if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(mixed) }
+        if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(fallback) }
     }
 
     /// Takes blocks of the wanted type out of the depot, if there are any of the wanted order;

@@ -35,7 +35,6 @@ pub(crate) use access::{Access, Refused, Rights};
 pub(crate) use depot::{Chunk, Depot, Homebound, depot_frames};
 pub(crate) use exchange::Fallbacks;
 pub(crate) use loose::{ByOrder, Kind, Loose};
-pub(crate) use pressure::Mixed;
 pub(crate) use slots::Slots;
 use stock::Stock;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};

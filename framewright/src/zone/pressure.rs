@@ -17,14 +17,6 @@ use crate::{
 /// of which that would not be a pageblock have none.
 const RESERVED_SHARE: u64 = 100;
 
-/// A request was served from a pageblock of another type.
-#[derive(Clone, Copy)]
-pub(crate) struct Mixed {
-    pub(crate) fallback: Fallback,
-    /// The watermarks are boosted for it: background reclaim is to be woken.
-    pub(crate) boosted: bool,
-}
-
 impl<'m, P: Platform> Zone<'m, P> {
     /// Whether a request may take 2^order frames now: enough stays free, and a block of the
     /// order seems to be there. Lockless.
@@ -105,11 +97,17 @@ impl<'m, P: Platform> Zone<'m, P> {
     // ---- boost --------------------------------------------------------------------------------
 
     /// What a fallback does to the watermarks: when less than a pageblock was found, types were
-    /// mixed, and the zone shall have more free from now on. Under the lock.
+    /// mixed, and the zone shall have more free from now on. Says whether it is boosted, so that
+    /// background reclaim is to be woken. Without the lock: the embedder is asked whether there is
+    /// anybody to wake, at this moment, for relief may be lent to a memory that is in use.
     #[cold]
-    pub(super) fn mixed(&self, fallback: Fallback) -> Mixed {
+    pub(crate) fn boost_after(&self, platform: &P, fallback: Fallback) -> bool {
         let mixes = fallback.found_order < Order::PAGEBLOCK;
-        Mixed { fallback, boosted: mixes && self.marks.raise_boost() }
+        if !mixes || !self.marks.may_boost() || !platform.relief().reclaims_in_background() {
+            return false;
+        }
+        self.with(platform, |_| self.marks.raise_boost());
+        true
     }
 
     /// Takes up to `by` frames off the boost of the watermarks.

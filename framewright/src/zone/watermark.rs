@@ -10,7 +10,7 @@
 //! usual, so that the next such request finds a pageblock of its own. It is raised under the zone
 //! lock, read without, and taken down by who reclaims in the background; where nobody does
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background)) there
-//! is none. **The stock** raises them, too, for everybody who does not ask for huge pages or has such
+//! is none; that is asked each time. **The stock** raises them, too, for everybody who does not ask for huge pages or has such
 //! rights ([`stock`](super::stock)).
 
 use core::fmt;
@@ -129,13 +129,17 @@ impl Marks {
         self.boost.load(Ordering::Relaxed)
     }
 
-    /// Raises the boost by a pageblock. Says whether there is a boost now. Under the zone lock.
-    pub(crate) fn raise_boost(&self) -> bool {
+    /// Whether there may be a boost.
+    pub(crate) fn may_boost(&self) -> bool {
+        self.boost_limit.load(Ordering::Relaxed) > 0
+    }
+
+    /// Raises the boost by a pageblock. Under the zone lock.
+    pub(crate) fn raise_boost(&self) {
         let limit = self.boost_limit.load(Ordering::Relaxed);
         let boost = (self.boost() + PAGEBLOCK_FRAMES as u64).min(limit);
         self.boost.store(boost, Ordering::Relaxed);
         self.raise();
-        boost > 0
     }
 
     /// Takes up to `by` frames off the boost. Under the zone lock.
@@ -353,9 +357,10 @@ mod tests {
     #[test]
     fn a_boost_raises_every_mark_up_to_its_limit() {
         let marks = marks();
-        assert!(marks.raise_boost());
+        assert!(marks.may_boost());
+        marks.raise_boost();
         assert_eq!((marks.boost(), marks.get(Watermark::Low)), (512, 1762));
-        assert!(marks.raise_boost());
+        marks.raise_boost();
         assert_eq!(marks.boost(), 600);
         assert_eq!(reserve(&marks, Rights::NONE), 1600);
         assert_eq!(reserve(&marks, Rights::RESERVE), 800);

@@ -89,6 +89,20 @@ fn there_is_no_boost_where_it_is_off_or_nobody_would_take_it_down_or_the_zone_is
 }
 
 #[test]
+fn there_is_a_boost_while_somebody_reclaims_in_the_background_whenever_he_came() {
+    let memory = mixable(HELPLESS, 15_000, 32);
+    let mix = || _ = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+    mix();
+    assert_eq!(zone(memory).boost, 0, "nobody would take it down");
+    memory.platform().reclaims_in_background_from_now_on(true);
+    mix();
+    assert_eq!(zone(memory).boost, 512);
+    memory.platform().reclaims_in_background_from_now_on(false);
+    mix();
+    assert_eq!((memory.stats().steals, zone(memory).boost), (3, 512));
+}
+
+#[test]
 fn requests_leave_the_boost_too_but_for_urgent_single_frames() {
     let memory = mixable(BACKGROUND, 15_000, 32);
     let _stays = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();

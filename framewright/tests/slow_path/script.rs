@@ -9,7 +9,10 @@ use framewright::{
     },
     tuning::{Auto, Tuning},
 };
-use std::sync::{Mutex, OnceLock};
+use std::sync::{
+    Mutex, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use crate::toy::{leaked, mostly_nothing};
 
@@ -49,6 +52,8 @@ pub(crate) const HELPLESS: Answers = Answers {
 /// The machine. One thread plays all CPUs.
 pub(crate) struct Script {
     answers: Answers,
+    /// Whether somebody reclaims in the background now.
+    background: AtomicBool,
     memory: OnceLock<&'static Scripted>,
     calls: Mutex<Vec<Call>>,
     reports: Mutex<Vec<OutOfMemory>>,
@@ -58,6 +63,11 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn memory(&self) -> &'static Scripted {
         self.memory.get().expect("set right after construction")
+    }
+
+    /// Somebody reclaims in the background from now on, or nobody does.
+    pub(crate) fn reclaims_in_background_from_now_on(&self, does: bool) {
+        self.background.store(does, Ordering::Relaxed);
     }
 
     /// Notes a call and returns how many of its kind there were before.
@@ -137,7 +147,7 @@ unsafe impl Platform for Script {
 
 impl Relief for Script {
     fn reclaims_in_background(&self) -> bool {
-        self.answers.background
+        self.background.load(Ordering::Relaxed)
     }
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
@@ -176,6 +186,7 @@ pub(crate) fn memory_of(
     tune(&mut config.tuning);
     let script = Script {
         answers,
+        background: AtomicBool::new(answers.background),
         memory: OnceLock::new(),
         calls: Mutex::default(),
         reports: Mutex::default(),

@@ -90,8 +90,8 @@ pub trait Relief {
     /// Whether somebody reclaims in the background when woken, and takes down the boost of
     /// watermarks and what is kept ready for huge pages
     /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) does both by
-    /// itself). Asked whenever watermarks are worked out, and when a huge page was missing; where the answer
-    /// is no, there is neither.
+    /// itself). Asked whenever types were mixed, and when a huge page was missing; while the answer is no,
+    /// neither grows. Who stops takes down what is left.
     fn reclaims_in_background(&self) -> bool {
         false
     }
