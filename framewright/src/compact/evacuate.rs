@@ -95,7 +95,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     /// Has it given back to the zone. Who does not wait interrupts no CPU for it, which would be
     /// one flush of everybody for each pageblock that cannot be emptied.
-    fn bring_home(&self, site: Site<'c, 'm, P>, mode: MigrateMode) {
+    pub(super) fn bring_home(&self, site: Site<'c, 'm, P>, mode: MigrateMode) {
         let (memory, flusher) = (self.memory, self.flusher());
         let free = &mut |frames: &[Pfn]| memory.free_frames_to_zones(self.cpu, frames);
         match mode {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     alloc::MigrateType,
-    buddy::{Buddy, WORDS},
+    buddy::{Buddy, Contents, WORDS},
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
@@ -75,13 +75,15 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             spent += emptied.spent;
             brought_home |= emptied.brought_home;
             match emptied.outcome {
-                // Of those that come first none is emptier: there is no more room for them either.
-                Outcome::PartialSkipped if lacked_room => return Outcome::Complete,
                 Outcome::PartialSkipped => {
-                    lacked_room = true;
                     if larger(goal).is_none() {
                         site.hints.quest.begin_anew();
                     }
+                    // Of those that come first none is emptier: there is no more room for them either.
+                    if lacked_room || tour.from_heads && !emptied.brought_home {
+                        return Outcome::Complete;
+                    }
+                    lacked_room = true;
                 }
                 Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
@@ -122,7 +124,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         site: Site<'c, 'm, P>,
         goal: &Goal,
         source: u32,
-        how: Evacuation,
+        mut how: Evacuation,
         captured: Option<&mut Captured>,
     ) -> Emptied {
         let order = wanted(goal);
@@ -130,25 +132,25 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             (source << PAGEBLOCK_ORDER, order.max(Order::PAGEBLOCK).pageblocks());
         let end = (source + pageblocks) << PAGEBLOCK_ORDER;
         let Ok(withheld) = self.memory.withhold_undrained(site.id, first, end) else {
-            return Emptied::untried(Outcome::Complete);
+            return Emptied::untried(Outcome::Complete, false);
         };
         // Not before: from now on it only becomes emptier, so what is fuller stays so.
-        let before = contents(site, source);
+        let mut before = contents(site, source);
         let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
         let start = first + block;
         let stop = start + order.frames() as u32;
+        let could_fetch = how.may_bring_home;
         let mut room = match order > Order::PAGEBLOCK {
             true => Room::in_zone(site.at),
             false => {
-                let used = within(&before.used, start, stop);
-                // What lies elsewhere looks used, and is room once it is brought home.
-                let exact = !(how.may_bring_home && self.holds_back(site));
-                if exact && !self.may_have_room(site, count(&used), before.free) {
-                    return Emptied::untried(Outcome::PartialSkipped);
+                if !self.finds_room(site, source, (start, stop), &mut before, &mut how) {
+                    let fetched = could_fetch && !how.may_bring_home;
+                    return Emptied::untried(Outcome::PartialSkipped, fetched);
                 }
                 Room::as_full_as(site.at, source, before.free)
             }
         };
+        let fetched = could_fetch && !how.may_bring_home;
         let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);
         site.looked_at_headers(room.looked_at);
@@ -156,7 +158,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let emptied = |outcome| Emptied {
             outcome,
             spent: result.asked.max(result.moved),
-            brought_home: result.brought_home,
+            brought_home: fetched || result.brought_home,
         };
         if result.left > 0 {
             drop(withheld);
@@ -171,6 +173,33 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         self.hand_over(site, goal, start, captured);
         drop(withheld);
         emptied(Outcome::Success)
+    }
+
+    /// Whether there may be room for what is in frames `start` to `stop` of a pageblock, which holds
+    /// `held`. What lies elsewhere looks used, and is room once it is home: it is fetched, once, where
+    /// there is too little without it.
+    fn finds_room(
+        &self,
+        site: Site<'c, 'm, P>,
+        source: u32,
+        (start, stop): (u32, u32),
+        held: &mut Contents,
+        how: &mut Evacuation,
+    ) -> bool {
+        let may_take_in = |held: &Contents| {
+            let used = within(&held.used, start, stop);
+            self.may_have_room(site, count(&used), held.free)
+        };
+        if may_take_in(held) {
+            return true;
+        }
+        if !how.may_bring_home || !self.holds_back(site) {
+            return false;
+        }
+        self.bring_home(site, how.effort.mode);
+        how.may_bring_home = false;
+        *held = contents(site, source);
+        may_take_in(held)
     }
 
     /// Whether pageblocks that are as full as one with `free` free frames, or fuller, may take in
@@ -226,8 +255,8 @@ struct Emptied {
 
 impl Emptied {
     /// No page was looked at.
-    const fn untried(outcome: Outcome) -> Self {
-        Self { outcome, spent: 0, brought_home: false }
+    const fn untried(outcome: Outcome, brought_home: bool) -> Self {
+        Self { outcome, spent: 0, brought_home }
     }
 }
 

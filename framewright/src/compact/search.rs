@@ -30,6 +30,8 @@ pub(super) enum Source {
 pub(super) struct Tour {
     /// The end of memory, on the way to a run of pageblocks: a call gets there once.
     ended: bool,
+    /// The heads of the lists, where the emptiest pageblocks are.
+    pub(super) from_heads: bool,
 }
 
 /// The order of the goal, if its blocks are runs of pageblocks.
@@ -46,12 +48,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         tour: &mut Tour,
     ) -> Source {
         match larger(goal) {
-            None => self.find_pageblock(site, goal),
+            None => self.find_pageblock(site, goal, tour),
             Some(order) => self.find_run(site, goal, order, tour),
         }
     }
 
-    fn find_pageblock(&self, site: Site<'c, 'm, P>, goal: &Goal) -> Source {
+    fn find_pageblock(&self, site: Site<'c, 'm, P>, goal: &Goal, tour: &mut Tour) -> Source {
         let quest = &site.hints.quest;
         if let Some(kept) = self.kept_pageblock(site) {
             return Source::Found(kept);
@@ -59,6 +61,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let mut progress = quest.progress();
         let barren = progress.barren && goal.is_in_haste();
         if barren && quest.is_heads_turn() {
+            tour.from_heads = true;
             return self.look_at_heads(site);
         }
         for piece in 0.. {
@@ -66,6 +69,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 return Source::Later;
             }
             let doubtful = progress.doubtful;
+            tour.from_heads |= progress.resume.is_none();
             let mut found = Sources::default();
             let seen = self.search_lists(site, self.piece(progress), &mut found);
             let first = found.iter().next();

@@ -7,6 +7,7 @@ mod off;
 mod ranges;
 mod relief;
 mod repairs;
+mod room;
 mod rules;
 #[path = "../support/mod.rs"]
 mod support;

@@ -9,18 +9,18 @@ use crate::{
     BASE, PAGEBLOCKS, house::House, house_with_relief, in_house, in_house_of, with_compactor,
 };
 
-const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+pub(crate) const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 /// Lists that hold next to nothing, before a depot of an eighth of the zone.
 const DEPOT: [(&str, &str); 3] =
     [("zone.depot_divisor", "8"), ("pcp.batch", "7"), ("pcp.high_fraction", "1000")];
 
-fn fill(house: &House<'_, '_>) {
+pub(crate) fn fill(house: &House<'_, '_>) {
     while house.alloc(0, MigrateType::Movable, false).is_some() {}
 }
 
 /// Frees pages of a pageblock until so many are left.
-fn thin_out(house: &House<'_, '_>, pageblock: u64, left: usize) {
+pub(crate) fn thin_out(house: &House<'_, '_>, pageblock: u64, left: usize) {
     let start = BASE + pageblock * 512;
     let pages: Vec<_> = house.pages.borrow().range(start..start + 512).map(|(&at, _)| at).collect();
     let gone = pages.len().saturating_sub(left);
@@ -68,11 +68,7 @@ fn by_index_the_room_of_emptier_pageblocks_is_left_alone() {
             thin_out(house, pageblock, left);
         }
         house.memory.drain_all();
-        for pageblock in [3, 7] {
-            let mut pages = house.pages.borrow_mut();
-            let (_, first) = pages.range_mut(BASE + pageblock * 512..).next().unwrap();
-            first.pinned = true;
-        }
+        [3, 7].into_iter().for_each(|pageblock| pin_first(house, pageblock));
         house.fuller_only.set(true);
         for _ in 0..4 {
             let results = form_at_all_priorities(house);
@@ -91,11 +87,7 @@ fn by_index_pages_are_asked_for_where_there_is_room_for_all_of_them() {
         thin_out(house, 3, 50);
         thin_out(house, 20, 200);
         house.memory.drain_all();
-        {
-            let mut pages = house.pages.borrow_mut();
-            let (_, first) = pages.range_mut(BASE + 3 * 512..).next().unwrap();
-            first.pinned = true;
-        }
+        pin_first(house, 3);
         let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
         assert_eq!(result, Compacted::Complete);
         assert_eq!(
@@ -105,6 +97,13 @@ fn by_index_pages_are_asked_for_where_there_is_room_for_all_of_them() {
         );
         house.check();
     });
+}
+
+/// A page at the beginning of a pageblock that never moves.
+fn pin_first(house: &House<'_, '_>, pageblock: u64) {
+    let mut pages = house.pages.borrow_mut();
+    let (_, first) = pages.range_mut(BASE + pageblock * 512..).next().unwrap();
+    first.pinned = true;
 }
 
 /// Pageblocks that cannot be emptied are found out by their first page that stays.
