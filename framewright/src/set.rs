@@ -54,12 +54,17 @@ impl<'m> NumberSet<'m> {
     /// Inserts the numbers 64 x `leaf` + i for every bit i of `mask`, which is not zero.
     #[inline(always)]
     pub(crate) fn insert_word(&mut self, leaf: u32, mask: u64) {
-        let mut at = leaf as usize;
+        let at = leaf as usize;
         let before = self.words[at];
         self.words[at] |= mask;
-        if before != 0 {
-            return;
+        if before == 0 {
+            self.insert_above(at);
         }
+    }
+
+    /// Says in the levels above that word `at` of the leaves is not zero any more.
+    #[inline(never)]
+    fn insert_above(&mut self, mut at: usize) {
         for &start in &self.starts[1..self.levels] {
             let word = &mut self.words[start + at / 64];
             let before = *word;
@@ -79,11 +84,16 @@ impl<'m> NumberSet<'m> {
     /// Removes the numbers 64 x `leaf` + i for every bit i of `mask`.
     #[inline(always)]
     pub(crate) fn remove_word(&mut self, leaf: u32, mask: u64) {
-        let mut at = leaf as usize;
+        let at = leaf as usize;
         self.words[at] &= !mask;
-        if self.words[at] != 0 {
-            return;
+        if self.words[at] == 0 {
+            self.remove_above(at);
         }
+    }
+
+    /// Says in the levels above that word `at` of the leaves is zero now.
+    #[inline(never)]
+    fn remove_above(&mut self, mut at: usize) {
         for &start in &self.starts[1..self.levels] {
             let word = &mut self.words[start + at / 64];
             *word &= !(1 << (at % 64));

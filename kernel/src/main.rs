@@ -22,6 +22,7 @@
 //! | `frames` | contents of frames | reading and writing them |
 //! | `platform` | the library's `Platform` | its promises |
 //! | `memory` | the memory, tokens of CPUs | who uses a token |
+//! | `own` | frames that the kernel has for itself | raw frees |
 //! | `paging`, `rmap` | page tables, address spaces, page faults | tables, raw frees |
 //! | `shootdown` | the library's `Shootdown` | |
 //! | `file` | pages of files, a RAM disk, the library's `PageOwner` | raw frees, words in frames |
@@ -49,6 +50,7 @@ mod kthread;
 mod memory;
 #[cfg(feature = "compaction")]
 mod mover;
+mod own;
 mod paging;
 mod platform;
 mod reclaim;

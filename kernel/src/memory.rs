@@ -4,6 +4,7 @@
 
 use core::{
     cell::UnsafeCell,
+    ops::Range,
     sync::atomic::{AtomicPtr, Ordering},
 };
 
@@ -18,6 +19,7 @@ use crate::{
     cpu::{self, MAX_CPUS, this_cpu},
     frames,
     platform::Machine,
+    rmap,
 };
 
 /// The memory of this machine.
@@ -133,7 +135,26 @@ pub(crate) fn hand_over(
         &*home
     };
     MEMORY.store(core::ptr::from_ref(memory).cast_mut(), Ordering::Release);
+    mark_holes(ranges.get());
     Ok(memory)
+}
+
+/// Writes down that nobody can have the frames that pageblocks lack: before, between and behind ranges.
+fn mark_holes(ranges: &[MemoryRange]) {
+    let mut end = ranges.first().map_or(0, |first| whole(first.frames.start()).start);
+    let behind = ranges.last().map_or(0, |last| whole(last.frames.end()).end);
+    let starts = ranges.iter().map(|range| range.frames.start().get()).chain([behind]);
+    let ends = ranges.iter().map(|range| range.frames.end().get()).chain([behind]);
+    for (start, next) in starts.zip(ends) {
+        (end..start).for_each(|frame| rmap::set_word(Pfn::new(frame), rmap::OWN));
+        end = next;
+    }
+}
+
+/// The frames of the pageblock that a frame is in; none if it is the first of one.
+fn whole(pfn: Pfn) -> Range<u64> {
+    let size = Order::PAGEBLOCK.frames();
+    pfn.get() / size * size..pfn.get().next_multiple_of(size)
 }
 
 /// The memory, once it was handed over.

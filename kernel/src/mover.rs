@@ -17,9 +17,8 @@ use crate::{
     cpu::this_cpu,
     file::moving as file,
     memory::memory,
-    paging::{AddressSpace, Found, Slot},
     platform::Machine,
-    rmap::Mapping,
+    rmap::{self, Mapping},
     wait::{self, Event},
 };
 
@@ -31,17 +30,9 @@ fn lists() -> Lru<'static, 'static, Machine> {
     memory().lru().expect("the memory has lists for reclaim")
 }
 
-/// Where a page of a program is mapped, if it is one. The space stays while it is looked at.
-fn mapping_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
-    let mapping = Mapping::of(pfn)?;
-    let space = AddressSpace::by_number(mapping.space())?;
-    let slot = space.find(mapping.page())?;
-    Some((space, mapping.page(), slot))
-}
-
 /// Takes a page of a program out of its page table; whether it was there.
 fn begin(pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>) -> Option<()> {
-    let (space, page, slot) = mapping_of(pfn)?;
+    let (space, page, slot) = rmap::place_of(pfn)?;
     let entry = slot.begin_move(pfn)?;
     let cpus = space.advance();
     let translation = Translation {
@@ -59,7 +50,7 @@ fn begin(pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>) -> Option<()> {
 
 /// Ends the way of a page of a program, mapped to `to`: the frame that it left, or another.
 fn end(pfn: Pfn, to: Pfn) {
-    let mapping = mapping_of(pfn);
+    let mapping = rmap::place_of(pfn);
     debug_assert!(mapping.is_some(), "a space does not end while its pages move");
     if let Some((_, _, slot)) = mapping {
         slot.end_move(pfn, to);

@@ -43,6 +43,7 @@ const ONE: u64 = 1_000_000;
 
 impl Fixed {
     /// A quotient; 0 if there is nothing to divide by.
+    #[inline(never)]
     pub(crate) fn ratio(value: u64, by: u64) -> Self {
         Self(u128::from(value).saturating_mul(ONE.into()).checked_div(by.into()).unwrap_or(0) as u64)
     }

@@ -7,7 +7,15 @@ use core::sync::atomic::Ordering;
 
 use framewright::Pfn;
 
-use crate::memory;
+use crate::{
+    memory,
+    paging::{AddressSpace, Found, Slot},
+};
+
+/// The word of a frame that is the kernel's own, or is not there: no page of any program or file has it.
+pub(crate) const OWN: u32 = u32::MAX;
+/// The word of a frame that nobody has used yet.
+pub(crate) const NOTHING: u32 = 0;
 
 /// Bits of a page number.
 const PAGE_BITS: u32 = 26;
@@ -41,8 +49,33 @@ impl Mapping {
     /// Writes down that `pfn` is mapped there.
     #[inline(always)]
     pub(crate) fn record(self, pfn: Pfn) {
-        if let Some(owner) = memory::memory().frame_owner(pfn) {
-            owner.store(self.0, Ordering::Release);
-        }
+        set_word(pfn, self.0);
     }
+}
+
+/// Writes down whose `pfn` is, in one word.
+#[inline(always)]
+pub(crate) fn set_word(pfn: Pfn, word: u32) {
+    if let Some(owner) = memory::memory().frame_owner(pfn) {
+        owner.store(word, Ordering::Release);
+    }
+}
+
+/// Where a page is mapped if it is one of a program, and else somewhere that has another. The space stays while
+/// it is looked at.
+pub(crate) fn place_of(pfn: Pfn) -> Option<(Found, u64, &'static Slot)> {
+    let mapping = Mapping::of(pfn)?;
+    let space = AddressSpace::by_number(mapping.space())?;
+    let slot = space.find(mapping.page())?;
+    Some((space, mapping.page(), slot))
+}
+
+/// Whether `pfn` is a page of a program, or about to leave for another frame.
+pub(crate) fn is_of_program(pfn: Pfn) -> bool {
+    place_of(pfn).is_some_and(|(_, _, slot)| slot.get().pfn() == pfn)
+}
+
+/// Whether `pfn` is the kernel's own, or not there.
+pub(crate) fn is_own(pfn: Pfn) -> bool {
+    Mapping::of(pfn).is_none_or(|mapping| mapping.0 == OWN)
 }

@@ -88,7 +88,6 @@ impl Bundles {
     }
 
     /// Adds a bundle; `false` if there is no room.
-    #[inline(always)]
     pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
         let Some(slot) = self.items.get_mut(self.len) else { return false };
         slot.write(bundle);

@@ -38,7 +38,6 @@ impl Buddy<'_> {
     }
 
     /// Takes pageblocks that are free as a whole and of type `of`, as one block each.
-    #[inline(always)]
     pub(super) fn fold(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.remove_free(leaf, mask, of);
         self.lists.gigablocks.fold(leaf, mask);
@@ -46,7 +45,6 @@ impl Buddy<'_> {
     }
 
     /// Makes folded pageblocks of type `of` free.
-    #[inline(always)]
     pub(super) fn give_pageblocks(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.gigablocks.unfold(leaf, mask);
         self.lists.insert_free(leaf, mask, of);

@@ -51,7 +51,6 @@ impl Gigablock {
     }
 
     /// Brings the levels up to date after the free pageblocks of leaf `i` changed.
-    #[inline(always)]
     pub(super) fn refresh(&mut self, i: usize) {
         self.levels.set(i, self.leaves[i].free);
     }

@@ -70,13 +70,11 @@ impl<'m> Gigablocks<'m> {
     }
 
     /// The place of pageblock `index` of the zone.
-    #[inline(always)]
     pub(super) fn place(&self, index: u32) -> u32 {
         self.skew + index
     }
 
     /// The pageblock of the zone at `place`.
-    #[inline(always)]
     pub(super) fn index(&self, place: u32) -> u32 {
         place - self.skew
     }
@@ -87,12 +85,10 @@ impl<'m> Gigablocks<'m> {
         (self.place(index) & !(order.pageblocks() - 1)).checked_sub(self.skew)
     }
 
-    #[inline(always)]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
         &self.blocks[leaf as usize / WORDS].leaves[leaf as usize % WORDS]
     }
 
-    #[inline(always)]
     fn leaf_mut(&mut self, leaf: u32) -> &mut Leaf {
         &mut self.blocks[leaf as usize / WORDS].leaves[leaf as usize % WORDS]
     }
@@ -100,13 +96,11 @@ impl<'m> Gigablocks<'m> {
     // ---- free pageblocks ----------------------------------------------------------------------
 
     /// The lowest pageblock of a type that is free as a whole.
-    #[inline(always)]
     pub(super) fn first_free(&self, list: usize) -> Option<u32> {
         self.free[list].first().map(|place| self.index(place))
     }
 
     /// Whether a type has no pageblock that is free as a whole.
-    #[inline(always)]
     pub(super) fn has_none_free(&self, list: usize) -> bool {
         self.free[list].is_empty()
     }
@@ -117,7 +111,6 @@ impl<'m> Gigablocks<'m> {
     }
 
     /// Adds places that are free as a whole: bits of `mask` in `leaf`.
-    #[inline(always)]
     pub(super) fn insert(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         let Some(list) = of.listed() else { return };
         self.free[list].insert_word(leaf, mask);
@@ -131,7 +124,6 @@ impl<'m> Gigablocks<'m> {
     }
 
     /// Removes places that are free as a whole.
-    #[inline(always)]
     pub(super) fn remove(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         let Some(list) = of.listed() else { return };
         self.free[list].remove_word(leaf, mask);
@@ -146,7 +138,6 @@ impl<'m> Gigablocks<'m> {
     }
 
     /// Up to `count` of a type's lowest free places that share a leaf.
-    #[inline(always)]
     pub(super) fn lowest_free(&self, list: usize, count: u32) -> Option<(u32, u64)> {
         self.free[list].lowest_word(count)
     }
@@ -157,7 +148,6 @@ impl<'m> Gigablocks<'m> {
     }
 
     /// Puts right what depends on the free pageblocks of a leaf.
-    #[inline(always)]
     fn refresh(&mut self, leaf: u32) {
         let gigablock = &mut self.blocks[leaf as usize / WORDS];
         let before = gigablock.level();
@@ -184,7 +174,6 @@ impl<'m> Gigablocks<'m> {
     // ---- large blocks -------------------------------------------------------------------------
 
     /// Bit k: a free block of order 10 + k, but none larger in the same gigablock, exists.
-    #[inline(always)]
     pub(super) fn orders(&self) -> u64 {
         self.orders
     }
@@ -248,7 +237,6 @@ impl<'m> Gigablocks<'m> {
     // ---- allocated blocks ---------------------------------------------------------------------
 
     /// Whether pageblock `index` is allocated as one block or as a part of one.
-    #[inline(always)]
     pub(super) fn is_folded(&self, index: u32) -> bool {
         let place = self.place(index);
         let gigablock = self.blocks.get((place / PAGEBLOCKS) as usize);
@@ -270,14 +258,12 @@ impl<'m> Gigablocks<'m> {
 
     /// The places of a leaf that are allocated as one block of order 9 each. A larger block is
     /// aligned, so its second place is in the leaf of its first.
-    #[inline(always)]
     pub(super) fn folded_alone(&self, leaf: u32) -> u64 {
         let leaf = self.leaf(leaf);
         leaf.folded & !(leaf.tails | leaf.tails >> 1)
     }
 
     /// Marks places as allocated, each as one block.
-    #[inline(always)]
     pub(super) fn fold(&mut self, leaf: u32, mask: u64) {
         self.leaf_mut(leaf).folded |= mask;
     }
@@ -298,7 +284,6 @@ impl<'m> Gigablocks<'m> {
     }
 
     /// Marks places as no longer allocated in blocks of order 9 and up.
-    #[inline(always)]
     pub(super) fn unfold(&mut self, leaf: u32, mask: u64) {
         let leaf = self.leaf_mut(leaf);
         leaf.folded &= !mask;

@@ -33,13 +33,11 @@ impl Levels {
     }
 
     /// The level of the whole map.
-    #[inline(always)]
     pub(super) fn whole(&self) -> u8 {
         self.whole
     }
 
     /// Word `i` of the map is `word` now.
-    #[inline(always)]
     pub(super) fn set(&mut self, i: usize, word: u64) {
         let level = word::level(word);
         if self.words[i] != level {
@@ -65,7 +63,6 @@ impl Levels {
     }
 
     /// The first word at or behind `from` with a free block of `order` (at most 6).
-    #[inline(always)]
     pub(super) fn next_word(&self, from: usize, order: u8) -> Option<usize> {
         (from..WORDS).find(|&i| self.words[i] > order)
     }
@@ -99,7 +96,6 @@ impl Levels {
 }
 
 /// Bit i: word i is free from end to end.
-#[inline(always)]
 fn full_words(levels: &[u8; WORDS]) -> u8 {
     let mut full = 0;
     for (i, &level) in levels.iter().enumerate() {
@@ -109,7 +105,6 @@ fn full_words(levels: &[u8; WORDS]) -> u8 {
 }
 
 /// The level of a map whose words have these levels.
-#[inline(always)]
 fn whole(levels: &[u8; WORDS]) -> u8 {
     let largest = levels.iter().copied().max().unwrap_or(0);
     if largest <= WORD_ORDER {

@@ -45,7 +45,6 @@ const RESERVE: usize = CLASSES + LARGE_ORDERS;
 
 impl Classes {
     /// Whether there is a free block of at least `order` outside of the high-atomic reserve.
-    #[inline(always)]
     pub(crate) const fn offer(self, order: Order) -> bool {
         let first = if order.get() <= PAGEBLOCK_ORDER {
             order.get() as usize * QUARTILES as usize
@@ -91,7 +90,6 @@ impl<'m> Lists<'m> {
 
     /// First pageblock of `migratetype` that holds a free block of `order`, from the smallest
     /// sufficient largest order and the fullest quartile.
-    #[cfg_attr(not(feature = "outlined"), inline(always))]
     #[cfg_attr(feature = "outlined", inline(never))]
     pub(super) fn first(&self, migratetype: MigrateType, order: u8, room: Room) -> Option<u32> {
         let list = migratetype.listed()?;
@@ -106,7 +104,6 @@ impl<'m> Lists<'m> {
     }
 
     /// A pageblock of a class that is not empty.
-    #[inline(always)]
     fn head(&self, list: usize, class: u8) -> Option<u32> {
         if class == FREE {
             self.gigablocks.first_free(list)
@@ -117,7 +114,6 @@ impl<'m> Lists<'m> {
 
     /// Puts pageblocks that are free as a whole on the lists, without touching them: those at
     /// the places of `mask` in `leaf`.
-    #[inline(always)]
     pub(super) fn insert_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.insert(leaf, mask, of);
@@ -126,7 +122,6 @@ impl<'m> Lists<'m> {
     }
 
     /// Takes pageblocks that are free as a whole off the lists, without touching them.
-    #[inline(always)]
     pub(super) fn remove_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.remove(leaf, mask, of);
@@ -150,7 +145,6 @@ impl<'m> Lists<'m> {
     }
 
     /// What there is of all types together.
-    #[inline(always)]
     pub(super) fn classes(&self) -> Classes {
         let [unmovable, movable, reclaimable, reserved] = self.nonempty;
         let reserve = reserved.checked_ilog2().map_or(0, |class| class / u32::from(QUARTILES) + 1);

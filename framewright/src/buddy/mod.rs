@@ -185,7 +185,6 @@ impl<'m> Buddy<'m> {
 
     /// The type of a pageblock, read under the lock. Those that are not there count as isolated:
     /// nothing is taken from them.
-    #[inline(always)]
     fn type_of(&self, index: u32) -> MigrateType {
         let number = self.types[index as usize].load(Ordering::Relaxed) & !PARTIAL;
         MigrateType::from_number(number).unwrap_or(MigrateType::Isolate)
@@ -237,7 +236,6 @@ impl<'m> Buddy<'m> {
     }
 
     /// Puts a pageblock whose map has changed on the list it now belongs on.
-    #[inline(always)]
     fn settle(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {

@@ -88,7 +88,6 @@ impl Pageblock {
     }
 
     /// Replaces word `i` of the map.
-    #[inline(always)]
     pub(super) fn set_word(&mut self, i: usize, word: u64) {
         self.map[i] = word;
         self.levels.set(i, word);

@@ -48,7 +48,6 @@ impl Buddy<'_> {
     ///
     /// A batch that found anything of its own type does not fall back: a short refill mixes
     /// less than a full one.
-    #[inline]
     pub(crate) fn take_bundles(
         &mut self,
         want: Want,
@@ -161,7 +160,6 @@ impl Buddy<'_> {
     }
 
     /// Asks for the pageblock that is likely to be next, while this one is worked on.
-    #[inline(always)]
     fn prefetch_next(&self, index: u32, watch: impl Watch) {
         let next = self.blocks[index as usize].next;
         if next != NIL {
@@ -171,7 +169,6 @@ impl Buddy<'_> {
     }
 
     /// Tells that a batch takes from a pageblock, which the head of its list has named.
-    #[inline(always)]
     fn tell_of_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
         if !watch.listens() {
             return;
@@ -184,7 +181,6 @@ impl Buddy<'_> {
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
     /// towards the end of the visits one that can serve the rest by itself.
-    #[cfg_attr(not(feature = "outlined"), inline(always))]
     #[cfg_attr(feature = "outlined", inline(never))]
     fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
         let order = want.order.get();
@@ -240,7 +236,6 @@ impl Buddy<'_> {
 }
 
 /// Takes blocks from one pageblock that has at least one of the order.
-#[cfg_attr(not(feature = "outlined"), inline(always))]
 #[cfg_attr(feature = "outlined", inline(never))]
 pub(super) fn take_from(
     block: &mut Pageblock,
@@ -273,7 +268,6 @@ pub(super) fn take_from(
 }
 
 /// The heads to take from a word: at least one, at most `limit`, about `missing`.
-#[cfg_attr(not(feature = "outlined"), inline(always))]
 #[cfg_attr(feature = "outlined", inline(never))]
 fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     if missing == 1 && order > 0 {
@@ -287,7 +281,6 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
 }
 
 /// Books what was taken from a word and appends it.
-#[cfg_attr(not(feature = "outlined"), inline(always))]
 #[cfg_attr(feature = "outlined", inline(never))]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
 fn finish(

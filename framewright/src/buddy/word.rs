@@ -19,7 +19,6 @@ const STARTS: [u64; 7] = [
 ];
 
 /// The starts of all aligned free runs of 2^order frames.
-#[inline(always)]
 pub(super) fn runs(word: u64, order: u8) -> u64 {
     let mut starts = word;
     for k in 0..order.min(WORD_ORDER) {
@@ -30,7 +29,6 @@ pub(super) fn runs(word: u64, order: u8) -> u64 {
 }
 
 /// 0 for an empty word, otherwise 1 + the order of its largest free block.
-#[inline(always)]
 pub(super) fn level(word: u64) -> u8 {
     if word == !0 {
         return WORD_ORDER + 1;
@@ -45,7 +43,6 @@ pub(super) fn level(word: u64) -> u8 {
 }
 
 /// The frames of the blocks of `order` that start at `heads`.
-#[inline(always)]
 pub(super) fn spread(heads: u64, order: u8) -> u64 {
     match order {
         0 => heads,
@@ -78,7 +75,6 @@ pub(super) fn best_run(word: u64, order: u8) -> Option<u32> {
 ///
 /// Only heads that could start a larger block can lie about their order, and for those the next
 /// frame is in the same word.
-#[inline(always)]
 pub(super) fn overrun(heads: u64, order: u8, free_or_head: u64) -> u64 {
     if order >= WORD_ORDER {
         return 0;

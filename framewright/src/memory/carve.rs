@@ -30,16 +30,9 @@ impl<'m> Carver<'m> {
         count: usize,
         values: impl Iterator<Item = T>,
     ) -> Option<&'m mut [T]> {
-        let padding = self.rest.as_ptr().align_offset(align_of::<T>());
         let bytes = count.checked_mul(size_of::<T>())?;
-        let end = padding.checked_add(bytes)?;
-        if end > self.rest.len() {
-            return None;
-        }
-        let (front, rest) = core::mem::take(&mut self.rest).split_at_mut(end);
-        self.rest = rest;
-        let start = front[padding..].as_mut_ptr().cast::<MaybeUninit<T>>();
-        // SAFETY: `start` is aligned for `T` and `front` holds `count` of them behind it; the
+        let start = self.cut(bytes, align_of::<T>())?.as_mut_ptr().cast::<MaybeUninit<T>>();
+        // SAFETY: `start` is aligned for `T`, and there is room for `count` of them behind it; the
         // bytes are exclusively ours for 'm, and `MaybeUninit<T>` may hold any bytes.
         let array = unsafe { core::slice::from_raw_parts_mut(start, count) };
         let mut written = 0;
@@ -52,6 +45,16 @@ impl<'m> Carver<'m> {
         }
         // SAFETY: every element was written just now.
         Some(unsafe { array.assume_init_mut() })
+    }
+
+    /// Cuts off so many bytes, aligned: one body of code for arrays of all types.
+    #[inline(never)]
+    fn cut(&mut self, bytes: usize, align: usize) -> Option<&'m mut [MaybeUninit<u8>]> {
+        let padding = self.rest.as_ptr().align_offset(align);
+        let end = padding.checked_add(bytes)?;
+        let (front, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(end)?;
+        self.rest = rest;
+        front.get_mut(padding..)
     }
 }
 

@@ -142,10 +142,23 @@ impl<'c> Config<'c> {
 
     /// The zones, by node and kind.
     pub(super) fn zones(&self) -> impl Iterator<Item = ZoneSpec> {
-        (0..self.nodes()).flat_map(move |node| {
-            let node = NodeId::new(node as u8).unwrap_or_default();
-            ZoneKind::ALL.into_iter().filter_map(move |kind| self.zone(node, kind))
-        })
+        let mut place = 0;
+        core::iter::from_fn(move || self.zone_from(&mut place))
+    }
+
+    /// The first zone at a place or behind it, which moves on. Places count the kinds of zones of all nodes.
+    #[inline(never)]
+    fn zone_from(&self, place: &mut usize) -> Option<ZoneSpec> {
+        let kinds = ZoneKind::ALL.len();
+        while *place < self.nodes() * kinds {
+            let (node, kind) = (*place / kinds, ZoneKind::ALL[*place % kinds]);
+            *place += 1;
+            let zone = self.zone(NodeId::new(node as u8).unwrap_or_default(), kind);
+            if zone.is_some() {
+                return zone;
+            }
+        }
+        None
     }
 
     fn zone(&self, node: NodeId, kind: ZoneKind) -> Option<ZoneSpec> {

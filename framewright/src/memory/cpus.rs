@@ -121,7 +121,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Gives everything on the lists of all CPUs, and in the depots between them, back to the maps
     /// of the zones. One remote barrier serves 64 lists; those that hold nothing are not disturbed.
     pub fn drain_all(&self) {
-        self.drain_where(|_, pages| pages.held() > 0);
+        self.drain_where(&|_, pages| pages.held() > 0);
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
     }
 
@@ -129,7 +129,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// once, whether it holds anything or not: what was published before is seen by all who
     /// enter later.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
-        self.drain_where(|zone, _| zone == of);
+        self.drain_where(&|zone, _| zone == of);
         self.empty_depot(of);
     }
 
@@ -138,7 +138,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.context(zone, CpuId::default()).empty_depot();
     }
 
-    fn drain_where(&self, disturb: impl Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
+    fn drain_where(&self, disturb: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
         if P::TRACING {
             // Events are due while no CPU waits for us: one list after the other.
             for i in (0..self.lists.len()).filter(|&i| disturb(self.owner_of(i).0, &self.lists[i]))

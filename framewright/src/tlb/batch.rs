@@ -269,8 +269,13 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     fn park_up_to(&self, most: u64) -> bool {
-        let waiting = self.used().iter().filter(|slot| slot.pending).map(|slot| slot.pfn);
-        self.flusher.park(&self.cpus, most, waiting)
+        self.park_those(|slot| slot.pending, most)
+    }
+
+    /// Parks what some slots hold, if there is room for all of it; whether there was.
+    fn park_those(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
+        let frames = self.used().iter().filter(|slot| which(slot)).map(|slot| slot.pfn);
+        self.flusher.park(&self.cpus, most, frames)
     }
 
     fn hand_out(&mut self, free: &mut dyn FnMut(&[Pfn])) {
@@ -371,8 +376,8 @@ impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
             self.flush();
         }
         let Flusher { platform, .. } = self.flusher;
-        let retired = || self.used().iter().filter(|slot| slot.retired).map(|slot| slot.pfn);
-        if retired().next().is_some() && self.flusher.park(&self.cpus, u64::MAX, retired()) {
+        let any = self.used().iter().any(|slot| slot.retired);
+        if any && self.park_those(|slot| slot.retired, u64::MAX) {
             self.keep(|slot| !slot.retired);
         }
         if let Some(first) = self.used().first() {

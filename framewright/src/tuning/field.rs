@@ -164,9 +164,15 @@ impl Bounds {
 }
 
 fn choose<T: Copy>(choices: &[(&'static str, T)], value: &str) -> Result<T, Shown> {
-    choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        Shown::Word(nearest(value, choices.iter().map(|(word, _)| *word)).unwrap_or("auto"))
-    })
+    Ok(choices[find(value, choices.len(), &|at| choices[at].0)?].1)
+}
+
+/// Which of `count` words `value` is: one body of code for choices of all types.
+fn find(value: &str, count: usize, word: &dyn Fn(usize) -> &'static str) -> Result<usize, Shown> {
+    let mut words = (0..count).map(word);
+    words
+        .position(|word| word == value)
+        .ok_or_else(|| Shown::Word(nearest(value, (0..count).map(word)).unwrap_or("auto")))
 }
 
 fn word<T: Copy + PartialEq>(choices: &[(&'static str, T)], value: T) -> Shown {

@@ -75,7 +75,11 @@ impl<'m, P: Platform> Zone<'m, P> {
             }
             want.at_most = want.at_most.min(u32::try_from(allowed).unwrap_or(u32::MAX));
             want.blocks = want.blocks.min(want.at_most);
-            let fallback = buddy.take_bundles(want, out, self.hooks(platform));
+            let fallback = if P::LISTENING {
+                buddy.take_bundles(want, out, self.hooks(platform))
+            } else {
+                buddy.take_bundles(want, out, ())
+            };
             self.tell_of_bundles(platform, TAKE, out.as_slice());
             Ok(fallback)
         })?;
@@ -149,7 +153,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     #[inline(always)]
     fn give_under_lock(&self, platform: &P, buddy: &mut Buddy<'m>, bundles: &[Bundle]) -> Refusals {
         self.tell_of_bundles(platform, GIVE, bundles);
-        buddy.give_bundles(bundles, self.hooks(platform))
+        // Where nobody listens this is the code that everything else gives by, once.
+        if P::LISTENING {
+            buddy.give_bundles(bundles, self.hooks(platform))
+        } else {
+            buddy.give_bundles(bundles, ())
+        }
     }
 
     /// Asks for the metadata of bundles that are about to be given, before the lock is taken.

@@ -227,11 +227,45 @@ impl Loose {
     /// Puts blocks that are neighbours in memory next to each other.
     pub(crate) fn sort(&mut self) {
         for i in 0..self.used().len() {
-            self.blocks_mut(self.runs[i]).sort_unstable();
+            sort(self.blocks_mut(self.runs[i]));
         }
     }
 
     pub(crate) fn clear(&mut self) {
         self.used = 0;
+    }
+}
+
+/// Shell's sort, with the gaps that Ciura found to be good: for a few hundred numbers it is as fast as what
+/// `core` has, and a tenth of the code.
+fn sort(numbers: &mut [u32]) {
+    for gap in [132, 57, 23, 10, 4, 1] {
+        for end in gap..numbers.len() {
+            let number = numbers[end];
+            let mut at = end;
+            while at >= gap && numbers[at - gap] > number {
+                numbers[at] = numbers[at - gap];
+                at -= gap;
+            }
+            numbers[at] = number;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_sorted_however_many_there_are() {
+        for count in 0..=Loose::CAPACITY {
+            let numbers = (0..count as u32).map(|i| i.wrapping_mul(0x9e37_79b1) >> 20);
+            let mut sorted: [u32; Loose::CAPACITY] = [0; Loose::CAPACITY];
+            sorted.iter_mut().zip(numbers).for_each(|(slot, number)| *slot = number);
+            let mut expected = sorted;
+            expected[..count].sort_unstable();
+            sort(&mut sorted[..count]);
+            assert_eq!(sorted, expected);
+        }
     }
 }

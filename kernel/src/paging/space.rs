@@ -28,7 +28,7 @@ use super::{
 use crate::{
     boot::MemoryMap,
     cpu::{Cpu, control, this_cpu},
-    frames, memory, shootdown,
+    frames, own, shootdown,
     wait::{self, Event},
 };
 
@@ -111,12 +111,12 @@ fn next_table(entry: Entry) -> Option<&'static Table> {
 }
 
 fn new_table() -> Option<Pfn> {
-    memory::alloc(TABLE)
+    own::alloc(TABLE)
 }
 
 fn free_table(pfn: Pfn) {
     // SAFETY: the frame is a table that nobody else uses any more, and was a block of order 0.
-    unsafe { memory::free(pfn, Order::ZERO) };
+    unsafe { own::free(pfn, Order::ZERO) };
 }
 
 impl AddressSpace {

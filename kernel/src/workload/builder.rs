@@ -17,7 +17,7 @@ use super::pages::{look, try_touch};
 use crate::{
     cpu::Cpu,
     file::{self, Words},
-    memory,
+    own,
     paging::{self, AddressSpace, Area, Space},
 };
 
@@ -183,7 +183,7 @@ impl Builder {
         let doublings = u64::from((most / least.max(1)).max(1).ilog2());
         let base = least << self.random.below(doublings.max(1));
         let size = (base + self.random.below(base)).min(most);
-        let body = memory::alloc(PROCESS)?;
+        let body = own::alloc(PROCESS)?;
         let Some(space) = AddressSpace::create(&[Area::anonymous(0, size)]) else {
             free(body, ORDER_1);
             return None;
@@ -215,7 +215,7 @@ impl Builder {
 
     /// Another frame of inodes is used; some other is not, if there are as many as there may be.
     fn keep_inode(&mut self) -> Option<()> {
-        let frame = memory::alloc(INODE)?;
+        let frame = own::alloc(INODE)?;
         let at = self.random.below(self.inodes.len() as u64);
         free_inode(self.inodes[at as usize].swap(frame.get(), Ordering::Relaxed));
         Some(())
@@ -260,5 +260,5 @@ fn value_of(number: u64, space: &AddressSpace) -> u64 {
 
 fn free(pfn: Pfn, order: Order) {
     // SAFETY: a block of the builder's own, which nobody else knows.
-    unsafe { memory::free(pfn, order) };
+    unsafe { own::free(pfn, order) };
 }

@@ -88,22 +88,34 @@ impl Counts {
     }
 }
 
-/// Has a report show all of it.
+/// Has a report show all of it; which share of huge pages was achievable at least, in percent.
 pub(super) fn show(
     report: &mut Report,
     attempts: u64,
     passes: &[Pass; PHASES],
     counts: &Counts,
     done: &Done,
-) {
+) -> Fixed {
     const SHARES: [[&str; 3]; PHASES] = [
         ["success1_mean_pct", "success1_min_pct", "success1_max_pct"],
         ["success2_mean_pct", "success2_min_pct", "success2_max_pct"],
         ["success3_mean_pct", "success3_min_pct", "success3_max_pct"],
     ];
+    const ACHIEVED: [&str; PHASES] = [
+        "achieved1_of_achievable_pct",
+        "achieved2_of_achievable_pct",
+        "achieved3_of_achievable_pct",
+    ];
     for (names, pass) in SHARES.iter().zip(passes) {
         let share = Fixed::ratio(100 * pass.successes, attempts);
         names.iter().for_each(|name| report.add(name, share, Unit::Percent, Better::Higher));
+    }
+    let formable = passes.iter().map(|pass| pass.formable).min().unwrap_or(0);
+    let achievable = Fixed::ratio(100 * formable, attempts);
+    report.add("achievable_pct", achievable, Unit::Percent, Better::Neither);
+    for (name, pass) in ACHIEVED.iter().zip(passes) {
+        let share = Fixed::ratio(100 * pass.successes, pass.formable.max(1));
+        report.add(name, share, Unit::Percent, Better::Higher);
     }
     let successes: u64 = passes.iter().map(|pass| pass.successes).sum();
     let examined = passes.iter().map(|pass| pass.counts.examined()).sum();
@@ -118,4 +130,5 @@ pub(super) fn show(
     let failed = Fixed::whole(done.out_of_memory);
     report.add("builders_out_of_memory", failed, Unit::Count, Better::Neither);
     report.add("exits", Fixed::whole(done.exits), Unit::Count, Better::Neither);
+    achievable
 }

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 mod figures;
+mod oracle;
 
 use core::{
     cell::UnsafeCell,
@@ -34,7 +35,7 @@ use crate::{
     exit::refuse,
     frames, kthread,
     memory::{self, memory},
-    report::{Check, Report},
+    report::{Check, Fixed, Report},
     serial::println,
     wait::{self, Event},
 };
@@ -125,12 +126,14 @@ struct Play {
 #[derive(Clone, Copy)]
 struct Pass {
     successes: u64,
+    /// Huge pages that there were or could have been at its end, of those that were asked for.
+    formable: u64,
     wrong: u64,
     counts: Counts,
 }
 
 impl Pass {
-    const NONE: Self = Self { successes: 0, wrong: 0, counts: Counts::NONE };
+    const NONE: Self = Self { successes: 0, formable: 0, wrong: 0, counts: Counts::NONE };
 }
 
 impl Play {
@@ -205,8 +208,9 @@ impl Play {
         }
         let successes = kept.count;
         let counts = Counts::now().since(&before);
+        let formable = oracle::formable().min(self.attempts);
         kept.give_back();
-        Pass { successes, wrong: kept.wrong, counts }
+        Pass { successes, formable, wrong: kept.wrong, counts }
     }
 }
 
@@ -261,7 +265,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let mut done = Done::default();
     builders.iter_mut().filter_map(Option::take).for_each(|builder| done.add(&builder.end()));
     let counts = Counts::now().since(&begun);
-    figures::show(report, play.attempts, &passes, &counts, &done);
+    let achievable = figures::show(report, play.attempts, &passes, &counts, &done);
     let wrong = passes.iter().map(|pass| pass.wrong).sum::<u64>() + done.wrong;
     let lists_hold = memory().lru().is_some_and(|lru| lru.check().is_ok());
     let checks = [
@@ -269,6 +273,11 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             name: "contents",
             passed: wrong == 0,
             detail: format_args!("{wrong} words were not what was stored"),
+        },
+        Check {
+            name: "achievable",
+            passed: achievable >= Fixed::whole(70),
+            detail: format_args!("at least {achievable} % of the huge pages; 70 at least"),
         },
         Check {
             name: "compaction",
