@@ -13,7 +13,8 @@ use super::{frames::Holds, kernel::Kernel, world::World};
 /// Huge pages that there are or could be.
 pub(super) fn formable<W: World>(kernel: &Kernel<'_, '_, W>) -> u64 {
     let frames = &kernel.state.frames;
-    let min: u64 = kernel.memory.zones().map(|zone| zone.min).sum();
+    // The mark itself: what raises it for a while, huge pages may have.
+    let min: u64 = kernel.memory.free_and_min().map(|(_, _, min)| min).sum();
     let own = |block: &[super::frames::Frame]| {
         block.iter().filter(|frame| frame.holds.get() == Holds::Kernel).count() as u64
     };

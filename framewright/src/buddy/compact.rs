@@ -66,21 +66,33 @@ impl Buddy<'_> {
     }
 
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
-    /// with fewer than `below` free frames, fullest first.
-    pub(crate) fn take_room(&mut self, order: Order, blocks: u32, below: u16, out: &mut Bundles) {
+    /// with fewer than `below` free frames, fullest first. Looks at `most` headers at most, and says at
+    /// how many: emptier pageblocks, which stay where nothing moves out of them, are passed over.
+    pub(crate) fn take_room(
+        &mut self,
+        (order, blocks): (Order, u32),
+        below: u16,
+        most: u32,
+        out: &mut Bundles,
+    ) -> u32 {
         let wanted = out.blocks() + blocks;
+        let mut headers = 0;
         for quartile in 0..QUARTILES {
             for free in order.get()..PAGEBLOCK_ORDER {
-                while out.blocks() < wanted && !out.is_full() {
-                    let class = free * QUARTILES + quartile;
-                    let at = self.lists.head_of(MigrateType::Movable, class);
-                    if at == NIL || self.blocks[at as usize].free >= below {
-                        break;
+                let class = free * QUARTILES + quartile;
+                let mut at = self.lists.head_of(MigrateType::Movable, class);
+                while at != NIL && headers < most && out.blocks() < wanted && !out.is_full() {
+                    headers += 1;
+                    let block = &self.blocks[at as usize];
+                    let (next, is_fuller) = (block.next, block.free < below);
+                    if is_fuller {
+                        self.take_in_pageblock(at, order, wanted - out.blocks(), out);
                     }
-                    self.take_in_pageblock(at, order, wanted - out.blocks(), out);
+                    at = next;
                 }
             }
         }
+        headers
     }
 
     /// Takes up to `blocks` free blocks of `order` from one movable pageblock; says how many.

@@ -79,14 +79,17 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                     if larger(goal).is_none() {
                         site.hints.quest.begin_anew();
                     }
-                    // Of those that come first none is emptier: there is no more room for them either.
-                    if lacked_room || tour.from_heads && !emptied.brought_home {
+                    // None is emptier, so there is no room for any other either. But what was emptied in
+                    // part is emptier now, and so may others be of which frames were brought home.
+                    let untouched = emptied.spent == 0 && !emptied.brought_home;
+                    if lacked_room || tour.from_heads && untouched {
                         return Outcome::Complete;
                     }
                     lacked_room = true;
                 }
                 Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
+                    lacked_room = false;
                     site.hints.quest.succeed();
                     if goal.order.is_some() && !goal.restocks {
                         return Outcome::Success;

@@ -16,6 +16,9 @@ use crate::{
 /// Frames that are taken at once.
 const BATCH: u32 = 64;
 
+/// Headers that are looked at for them, at most.
+const HEADERS: u32 = 64;
+
 /// Room in the movable pageblocks of a zone, fullest first.
 pub(super) struct Room<'r, 'm, P: Platform> {
     at: Cpu<'r, 'm, P>,
@@ -29,7 +32,7 @@ pub(super) struct Room<'r, 'm, P: Platform> {
     left: Bundles,
     /// Frames that were taken.
     pub(super) taken: u64,
-    /// Headers that were looked at for them, one for each bundle at the least.
+    /// Headers that were looked at for them.
     pub(super) looked_at: u32,
 }
 
@@ -77,19 +80,22 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
             if self.stash.is_empty() {
                 let blocks = self.allowed().min(BATCH.into()) as u32;
                 self.stash.clear();
+                let mut looked_at = 0;
                 self.at.take_blocks(&mut self.stash, |buddy, out| {
-                    buddy.take_room(order, blocks, below, out);
+                    looked_at = buddy.take_room((order, blocks), below, HEADERS, out);
                 });
-                self.looked_at += self.stash.as_slice().len() as u32;
+                self.looked_at += looked_at;
             }
             return self.stash.pop_lowest().map(|frame| self.at.pfn(frame));
         }
         if self.allowed() < order.frames() {
             return None;
         }
-        self.looked_at += 1;
-        let mut one = Bundles::new();
-        self.at.take_blocks(&mut one, |buddy, out| buddy.take_room(order, 1, below, out));
+        let (mut one, mut looked_at) = (Bundles::new(), 0);
+        self.at.take_blocks(&mut one, |buddy, out| {
+            looked_at = buddy.take_room((order, 1), below, HEADERS, out);
+        });
+        self.looked_at += looked_at;
         one.pop_lowest().map(|frame| self.at.pfn(frame))
     }
 

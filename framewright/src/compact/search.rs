@@ -30,7 +30,7 @@ pub(super) enum Source {
 pub(super) struct Tour {
     /// The end of memory, on the way to a run of pageblocks: a call gets there once.
     ended: bool,
-    /// The heads of the lists, where the emptiest pageblocks are.
+    /// What was found last is among the emptiest: it is the first at the heads of the lists.
     pub(super) from_heads: bool,
 }
 
@@ -55,7 +55,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     fn find_pageblock(&self, site: Site<'c, 'm, P>, goal: &Goal, tour: &mut Tour) -> Source {
         let quest = &site.hints.quest;
+        tour.from_heads = false;
         if let Some(kept) = self.kept_pageblock(site) {
+            // It may have become fuller.
             return Source::Found(kept);
         }
         let mut progress = quest.progress();
@@ -69,7 +71,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 return Source::Later;
             }
             let doubtful = progress.doubtful;
-            tour.from_heads |= progress.resume.is_none();
+            tour.from_heads = progress.resume.is_none();
             let mut found = Sources::default();
             let seen = self.search_lists(site, self.piece(progress), &mut found);
             let first = found.iter().next();

@@ -208,7 +208,10 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             }
         }
         let Some(fallback) = fallback else { return };
-        let boosted = self.zone.boost_after(self.platform, fallback);
+        let boosted = self.zone.is_boosted_for(self.platform, fallback);
+        if boosted && self.zone.raise_boost(self.platform) {
+            self.count_lock(0);
+        }
         if boosted && access.rights.has(Rights::WAKE) {
             self.platform.relief().wake(self.zone.node(), Order::ZERO, access.highest);
         }

@@ -101,13 +101,19 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// background reclaim is to be woken. Without the lock: the embedder is asked whether there is
     /// anybody to wake, at this moment, for relief may be lent to a memory that is in use.
     #[cold]
-    pub(crate) fn boost_after(&self, platform: &P, fallback: Fallback) -> bool {
+    pub(crate) fn is_boosted_for(&self, platform: &P, fallback: Fallback) -> bool {
         let mixes = fallback.found_order < Order::PAGEBLOCK;
-        if !mixes || !self.marks.may_boost() || !platform.relief().reclaims_in_background() {
-            return false;
+        mixes && self.marks.may_boost() && platform.relief().reclaims_in_background()
+    }
+
+    /// Boosts the watermarks by a pageblock, if they may be boosted further; whether that took the lock.
+    #[cold]
+    pub(crate) fn raise_boost(&self, platform: &P) -> bool {
+        let rises = !self.marks.is_boosted_fully();
+        if rises {
+            self.with(platform, |_| self.marks.raise_boost());
         }
-        self.with(platform, |_| self.marks.raise_boost());
-        true
+        rises
     }
 
     /// Takes up to `by` frames off the boost of the watermarks.

@@ -134,6 +134,11 @@ impl Marks {
         self.boost_limit.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether the boost is as high as it may get.
+    pub(crate) fn is_boosted_fully(&self) -> bool {
+        self.boost() >= self.boost_limit.load(Ordering::Relaxed)
+    }
+
     /// Raises the boost by a pageblock. Under the zone lock.
     pub(crate) fn raise_boost(&self) {
         let limit = self.boost_limit.load(Ordering::Relaxed);

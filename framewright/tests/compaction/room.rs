@@ -1,12 +1,15 @@
 //! By index, room is looked for before pages are asked for.
 
-use framewright::{MigrateType, Order, platform::CompactPriority, platform::Compacted};
+use framewright::{
+    MigrateType, NodeId, Order,
+    platform::{CompactPriority, Compacted},
+};
 
 use crate::{
     PAGEBLOCKS,
     house::House,
-    in_house,
-    rules::{HUGE, fill, thin_out},
+    in_house, in_house_of,
+    rules::{HUGE, fill, pin_first, thin_out},
     with_compactor,
 };
 
@@ -56,4 +59,24 @@ fn make_unmovable(house: &House<'_, '_>, pageblock: u64) {
     thin_out(house, pageblock, 0);
     house.memory.drain_all();
     assert!(house.alloc(0, MigrateType::Unmovable, true).is_some());
+}
+
+/// Where something fuller has nowhere to go, what is emptier and was not tried is not forgotten.
+#[test]
+fn by_index_a_fuller_pageblock_tells_nothing_of_emptier_ones() {
+    const PINNED: u64 = 16;
+    const MOVABLE: u64 = 48;
+    in_house_of(PINNED + MOVABLE + 16, &[], 1, |house| {
+        fill(house);
+        for pageblock in 0..PINNED + MOVABLE {
+            thin_out(house, pageblock, if pageblock < PINNED { 50 } else { 60 });
+        }
+        (PINNED + MOVABLE..PINNED + MOVABLE + 16).for_each(|at| thin_out(house, at, 500));
+        house.memory.drain_all();
+        (0..PINNED).for_each(|pageblock| pin_first(house, pageblock));
+        with_compactor(house, 512, |c| c.compact_node(NodeId::default()));
+        let emptied = house.memory.compact_stats().compact_emptied;
+        assert!(emptied > MOVABLE / 2, "{emptied} of {MOVABLE}");
+        house.check();
+    });
 }

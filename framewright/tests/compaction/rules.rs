@@ -100,7 +100,7 @@ fn by_index_pages_are_asked_for_where_there_is_room_for_all_of_them() {
 }
 
 /// A page at the beginning of a pageblock that never moves.
-fn pin_first(house: &House<'_, '_>, pageblock: u64) {
+pub(crate) fn pin_first(house: &House<'_, '_>, pageblock: u64) {
     let mut pages = house.pages.borrow_mut();
     let (_, first) = pages.range_mut(BASE + pageblock * 512..).next().unwrap();
     first.pinned = true;
