@@ -93,6 +93,9 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     put("alloc_max_ns".into(), medians(&longest, Unit::Nanos, Some(Better::Lower)));
     let seconds = |outcome: &Outcome| Some(outcome.phases.first()?.nanos as f64 / 1e9);
     put("pass1_s".into(), medians(&seconds, Unit::Seconds, None));
+    let rate =
+        |outcome: &Outcome| Some(faults_per_second(outcome.phases.first()?, outcome.builders));
+    put("pass1_builder_faults_per_s".into(), medians(&rate, Unit::PerSecond, None));
     for (name, better, of) in COUNTS {
         let value = |outcome: &Outcome| Some(of(&outcome.counts) as f64);
         put((*name).into(), medians(&value, Unit::Count, *better));
@@ -102,6 +105,11 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
         put((*name).into(), medians(&value, Unit::Count, *better));
     }
     run
+}
+
+/// What a builder took in a pass: the rate of the load, which says whose success can be compared.
+fn faults_per_second(pass: &Pass, builders: u64) -> f64 {
+    pass.counts.faults as f64 * 1e9 / (pass.nanos * builders).max(1) as f64
 }
 
 /// Frames and headers that were looked at in the three passes, for each huge page.

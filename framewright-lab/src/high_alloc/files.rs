@@ -47,6 +47,8 @@ pub(super) struct Files {
     files: Vec<File>,
     /// The frame of each page.
     slots: Vec<Cell<u32>>,
+    /// The slab of each page's buffer head: of those that were written since they came.
+    heads: Vec<Cell<u32>>,
     /// Pages that became dirty, those that did so first in front; some are clean again, or gone.
     pub(super) dirty: RefCell<VecDeque<(FileId, u32)>>,
     pub(super) dirty_pages: Cell<u64>,
@@ -64,7 +66,9 @@ impl Files {
     /// A file of up to `pages` pages, of which nothing is known.
     pub(super) fn create(&mut self, pages: u32) -> FileId {
         let first = self.slots.len() as u32;
-        self.slots.extend((0..pages).map(|_| Cell::new(NONE)));
+        for of in [&mut self.slots, &mut self.heads] {
+            of.extend((0..pages).map(|_| Cell::new(NONE)));
+        }
         self.files.push(File {
             first,
             pages,
@@ -104,6 +108,7 @@ impl Files {
     /// A page is in no frame any more.
     pub(super) fn remove(&self, file: FileId, index: u32) {
         self.slot(file, index).set(NONE);
+        self.forget_head(file, index);
         let of = self.at(file);
         of.cached.set(of.cached.get() - 1);
         if of.cached.get() == 0 && of.node.get() != NONE {
@@ -112,7 +117,41 @@ impl Files {
         self.cached_pages.set(self.cached_pages.get() - 1);
     }
 
+    /// The slab of a page's buffer head, or [`NONE`].
+    pub(super) fn head(&self, file: FileId, index: u32) -> &Cell<u32> {
+        &self.heads[(self.at(file).first + index) as usize]
+    }
+
+    /// A page needs no buffer head any more.
+    pub(super) fn forget_head(&self, file: FileId, index: u32) {
+        let head = self.head(file, index).replace(NONE);
+        if head != NONE {
+            self.unneeded.borrow_mut().push(head);
+        }
+    }
+
     fn slot(&self, file: FileId, index: u32) -> &Cell<u32> {
         &self.slots[(self.at(file).first + index) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_leaves_the_cache_leaves_its_buffer_head_and_the_last_one_the_node() {
+        let mut files = Files::default();
+        let file = files.create(2);
+        files.at(file).node.set(7);
+        for page in 0..2 {
+            files.insert(file, page, page);
+            files.head(file, page).set(40 + page);
+        }
+        files.remove(file, 0);
+        assert_eq!(files.unneeded.take(), [40]);
+        files.remove(file, 1);
+        assert_eq!(files.unneeded.take(), [41, 7]);
+        assert_eq!(files.head(file, 1).get(), NONE);
     }
 }

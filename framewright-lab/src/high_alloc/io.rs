@@ -66,9 +66,12 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         self.know(token, file)?;
         for index in pages {
             cpu.work(COPY);
+            self.lead_to_store(token, file, index)?;
             match self.state.files.frame(file, index) {
                 Some(frame) => self.set_dirty(file, index, frame),
-                None => self.add_page(cpu, token, file, index, DIRTY)?,
+                None => self
+                    .add_page(cpu, token, file, index, DIRTY)
+                    .inspect_err(|_| self.state.files.forget_head(file, index))?,
             }
         }
         let files = &self.state.files;
@@ -149,6 +152,20 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         if of.node.get() == NONE && of.pages > 1 {
             let node = self.new_object(token, Kind::Node).ok_or(OutOfMemory)?;
             of.node.set(node);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that a page that is written has a buffer head.
+    fn lead_to_store(
+        &self,
+        token: &mut Token<'_, 'm, W>,
+        file: FileId,
+        index: u32,
+    ) -> Result<(), OutOfMemory> {
+        let head = || self.state.files.head(file, index);
+        if head().get() == NONE {
+            head().set(self.new_object(token, Kind::Head).ok_or(OutOfMemory)?);
         }
         Ok(())
     }

@@ -159,8 +159,19 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         if let Some(slab) = self.state.slabs.take(kind) {
             return Some(slab);
         }
-        let block = self.block(token, kind.order(), kind.migratetype())?;
+        let block = self.slab(token, kind)?;
         Some(self.state.slabs.grow(kind, block))
+    }
+
+    /// A block for a slab: a large one if nobody has to wait for that, or else a single frame, as SLUB has
+    /// it (`order_fallback` counts those).
+    fn slab(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<Block<'m>> {
+        let large = || {
+            let request = Request::new(kind.order(), kind.migratetype()).no_wait();
+            Some(self.own(self.world.outside(|| token.alloc(request)).ok()?))
+        };
+        let large = (kind.order() > Order::ZERO).then(large).flatten();
+        large.or_else(|| self.block(token, Order::ZERO, kind.migratetype()))
     }
 
     /// A block for the kernel's own use.
@@ -171,13 +182,16 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         of: MigrateType,
     ) -> Option<Block<'m>> {
         let block = self.world.outside(|| token.alloc(Request::new(order, of))).ok();
-        match &block {
-            Some(block) => {
-                let first = block.pfn().get() as u32;
-                self.state.frames.set_block(first, order, Holds::Kernel);
-            }
-            None => self.out_of_memory.set(self.out_of_memory.get() + 1),
+        if block.is_none() {
+            self.out_of_memory.set(self.out_of_memory.get() + 1);
         }
+        block.map(|block| self.own(block))
+    }
+
+    /// A block is the kernel's from now on.
+    fn own(&self, block: Block<'m>) -> Block<'m> {
+        let first = block.pfn().get() as u32;
+        self.state.frames.set_block(first, block.order(), Holds::Kernel);
         block
     }
 

@@ -4,8 +4,8 @@
 //!
 //! Builders compile: each copies a tree of small files into the page cache, and then runs one compiler
 //! after the other, which reads sources and headers, uses anonymous memory, writes an object, and
-//! ends. So memory holds what movable pages cannot be had without: inodes and directory entries, page
-//! tables, stacks. A single thread asks for as many huge pages as make up 95 % of memory, one every
+//! ends. So memory holds what movable pages cannot be had without: inodes and directory entries,
+//! buffer heads, page tables, stacks. A single thread asks for as many huge pages as make up 95 % of memory, one every
 //! 125 ms, and keeps them: twice while builders build ([`Phase::First`], [`Phase::Second`]), and once
 //! after they were killed, their trees deleted, and the cache was flushed ([`Phase::Idle`]).
 //!

@@ -138,6 +138,8 @@ impl Pass {
 pub(crate) struct Outcome {
     /// In the order of [`Phase::ALL`].
     pub(crate) phases: Vec<Pass>,
+    /// Those who build in the first two.
+    pub(crate) builders: u64,
     /// From the start of the machine on.
     pub(crate) counts: Counts,
     /// Memory at some moments, if it was watched.

@@ -14,27 +14,45 @@ pub(super) enum Kind {
     Entry,
     /// Nodes of the tree in which the cache finds the pages of a file, 576 bytes.
     Node,
+    /// What says of a page of a file that was written where the store has it: a buffer head, 104 bytes.
+    Head,
     /// Whatever else a process needs, half a kilobyte.
     Other,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Inode, Self::Entry, Self::Node, Self::Other];
+    const ALL: [Self; 5] = [Self::Inode, Self::Entry, Self::Node, Self::Head, Self::Other];
 
     /// The order of a slab, and how many objects it holds: as ext4_inode_cache, dentry,
-    /// radix_tree_node and kmalloc-512 have them.
-    pub(super) const fn shape(self) -> (u8, u16) {
+    /// radix_tree_node, buffer_head and kmalloc-512 have them.
+    const fn shape(self) -> (u8, u16) {
         match self {
             Self::Inode => (3, 27),
             Self::Entry => (0, 21),
             Self::Node => (2, 28),
+            Self::Head => (0, 39),
             Self::Other => (2, 32),
         }
     }
 
+    /// How many objects a single frame holds, which is a slab where there is no larger block.
+    const fn per_frame(self) -> u16 {
+        match self {
+            Self::Inode => 3,
+            Self::Node => 7,
+            Self::Other => 8,
+            Self::Entry | Self::Head => self.shape().1,
+        }
+    }
+
+    /// How many objects a slab of this order holds.
+    fn room(self, order: Order) -> u16 {
+        if order == self.order() { self.shape().1 } else { self.per_frame() }
+    }
+
     pub(super) const fn migratetype(self) -> MigrateType {
         match self {
-            Self::Inode | Self::Entry | Self::Node => MigrateType::Reclaimable,
+            Self::Inode | Self::Entry | Self::Node | Self::Head => MigrateType::Reclaimable,
             Self::Other => MigrateType::Unmovable,
         }
     }
@@ -47,6 +65,8 @@ impl Kind {
 struct Slab<'m> {
     block: Option<Block<'m>>,
     kind: Kind,
+    /// Objects that it holds at the most, and now.
+    room: u16,
     used: u16,
     /// On the list of those with room.
     listed: bool,
@@ -68,12 +88,11 @@ impl<'m> Slabs<'m> {
         let mut slabs = self.slabs.borrow_mut();
         while let Some(&at) = partial.last() {
             let slab = &mut slabs[at as usize];
-            let (_, per) = kind.shape();
-            let fits = slab.block.is_some() && slab.kind == kind && slab.used < per;
+            let fits = slab.block.is_some() && slab.kind == kind && slab.used < slab.room;
             if fits {
                 slab.used += 1;
             }
-            if !fits || slab.used == per {
+            if !fits || slab.used == slab.room {
                 slab.listed = false;
                 partial.pop();
             }
@@ -90,7 +109,8 @@ impl<'m> Slabs<'m> {
     /// A new slab in `block`, from which an object is taken.
     pub(super) fn grow(&self, kind: Kind, block: Block<'m>) -> u32 {
         let mut slabs = self.slabs.borrow_mut();
-        let slab = Slab { block: Some(block), kind, used: 1, listed: true };
+        let room = kind.room(block.order());
+        let slab = Slab { block: Some(block), kind, room, used: 1, listed: true };
         let at = match self.unused.borrow_mut().pop() {
             Some(at) => {
                 slabs[at as usize] = slab;
@@ -127,5 +147,20 @@ impl<'m> Slabs<'m> {
     /// Everything, when all is over.
     pub(super) fn dissolve(&self) -> Vec<Block<'m>> {
         self.slabs.borrow_mut().iter_mut().filter_map(|slab| slab.block.take()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_frame_holds_as_many_objects_as_fit() {
+        for (kind, bytes) in
+            [(Kind::Inode, 1_100), (Kind::Node, 576), (Kind::Other, 512), (Kind::Head, 104)]
+        {
+            assert_eq!(kind.room(Order::ZERO), 4096 / bytes, "{kind:?}");
+            assert!(kind.room(kind.order()) >= kind.room(Order::ZERO), "{kind:?}");
+        }
     }
 }
