@@ -112,6 +112,11 @@ fn run(row: &Row) -> Run {
     count("exhausted", u64::from(row.is_exhausted()), None);
     count("other_failures", row.strays(), Some(Better::Lower));
     count("longest_steps", row.bags.iter().map(|bag| bag.steps).max().unwrap_or_default(), None);
+    for (point, times) in row.scenario.points.iter().zip(row.reached()) {
+        if point.never.is_none() {
+            count(&format!("reached_{}", point.name), times, None);
+        }
+    }
     let taken: Vec<_> = row.finds().map(|at| at as f64).collect();
     if let Some(taken) = Metric::of_rounds(&taken, Unit::Count, Some(Better::Lower)) {
         run.metrics.insert("schedules_to_find".to_owned(), taken);

@@ -196,6 +196,20 @@ impl Machine {
         hunted.unwrap_or(self.0.switches.get())
     }
 
+    /// Something of which it is counted how often a run came to it.
+    pub(crate) fn reach(&self, point: usize) {
+        let mut reached = self.0.reached.borrow_mut();
+        if reached.len() <= point {
+            reached.resize(point + 1, 0);
+        }
+        reached[point] += 1;
+    }
+
+    /// How often the run came to each of them.
+    pub(crate) fn reached(&self) -> Vec<u64> {
+        self.0.reached.borrow().clone()
+    }
+
     /// A number that everything that happened went into: two runs that agree in it were the same.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
@@ -324,6 +338,8 @@ pub(crate) struct Engine {
     /// Decides what is forced by the clock.
     random: RefCell<fastrand::Rng>,
     fingerprint: Cell<u64>,
+    /// Points that the run has come to.
+    reached: RefCell<Vec<u64>>,
     stacks: Stacks,
 }
 
@@ -355,6 +371,7 @@ impl Engine {
             switches: Cell::default(),
             random: RefCell::new(fastrand::Rng::with_seed(options.seed)),
             fingerprint: Cell::new(run::BEGINNING),
+            reached: RefCell::default(),
             stacks: Stacks::default(),
             model,
             options,

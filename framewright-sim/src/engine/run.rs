@@ -197,6 +197,7 @@ impl Engine {
         self.switches.set(0);
         *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
         self.fingerprint.set(run::BEGINNING);
+        self.reached.borrow_mut().clear();
         self.cpus.iter().for_each(|cpu| cpu.rewind());
         self.reset();
     }

@@ -174,6 +174,11 @@ impl PageMover {
         self.claims.borrow().len()
     }
 
+    /// Whether the page in a frame is claimed.
+    pub(crate) fn has_claimed(&self, frame: u32) -> bool {
+        self.claims.borrow().iter().any(|claim| claim.frame == frame)
+    }
+
     /// Questions that were answered so far.
     #[must_use]
     pub fn asked(&self) -> u32 {

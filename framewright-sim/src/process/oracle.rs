@@ -147,6 +147,12 @@ impl Oracle {
         self.frames.iter().filter(|frame| frame.taken.get()).count() as u64
     }
 
+    /// Whether it is the same page's still that it was in that life.
+    pub(crate) fn lives(&self, frame: u32, life: u32) -> bool {
+        let state = &self.frames[frame as usize];
+        state.taken.get() && state.life.get() == life
+    }
+
     /// What a frame holds.
     #[must_use]
     pub fn contents(&self, frame: u32) -> Token {
@@ -158,7 +164,8 @@ impl Oracle {
         self.frames[frame as usize].contents.set(contents);
     }
 
-    pub(super) fn life(&self, frame: u32) -> u32 {
+    /// How often it was given back.
+    pub(crate) fn life(&self, frame: u32) -> u32 {
         self.frames[frame as usize].life.get()
     }
 

@@ -26,6 +26,14 @@ pub enum Bug {
     CopyBeforeFlush,
     /// Who unmaps a page that migration has claimed frees its frame, and so does the end of the claim.
     FreedByBoth,
+    /// The owner of a page refuses to let it move when its entry names the new frame already.
+    RefusedHalfWay,
+    /// A page is moved although somebody has it pinned.
+    PinIgnored,
+    /// The claim on a page whose writing has failed is not ended.
+    FailedStaysClaimed,
+    /// Who frees a frame frees the one beside it, too, that a page is about to move to.
+    TargetFreed,
     /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
     /// cleared it has put off (Linux until 2017).
     SkippedFlush,
@@ -48,7 +56,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::FreeBeforeFlush,
         Self::EarlyMask,
         Self::ForgottenTarget,
@@ -57,6 +65,10 @@ impl Bug {
         Self::WriteOutBeforeFlush,
         Self::CopyBeforeFlush,
         Self::FreedByBoth,
+        Self::RefusedHalfWay,
+        Self::PinIgnored,
+        Self::FailedStaysClaimed,
+        Self::TargetFreed,
         Self::SkippedFlush,
         Self::UnsettledWrite,
         Self::UnsettledTruncate,
@@ -79,6 +91,10 @@ impl Bug {
             Self::WriteOutBeforeFlush => "write-out-before-flush",
             Self::CopyBeforeFlush => "copy-before-flush",
             Self::FreedByBoth => "freed-by-both",
+            Self::RefusedHalfWay => "refused-half-way",
+            Self::PinIgnored => "pin-ignored",
+            Self::FailedStaysClaimed => "failed-stays-claimed",
+            Self::TargetFreed => "target-freed",
             Self::SkippedFlush => "skipped-flush",
             Self::UnsettledWrite => "unsettled-write",
             Self::UnsettledTruncate => "unsettled-truncate",
@@ -102,6 +118,12 @@ impl Bug {
             Self::WriteOutBeforeFlush => "a page is written out while it may still be stored to",
             Self::CopyBeforeFlush => "a page is copied while the old frame may still be stored to",
             Self::FreedByBoth => "a claimed page that is unmapped is freed by both sides",
+            Self::RefusedHalfWay => {
+                "a page that its owner refuses to move is mapped in its new frame"
+            }
+            Self::PinIgnored => "a page is moved although somebody has it pinned",
+            Self::FailedStaysClaimed => "a page whose writing has failed stays claimed",
+            Self::TargetFreed => "a frame is freed that a page is about to move to",
             Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
             Self::UnsettledWrite => "a page becomes writable while its old frame can be read",
             Self::UnsettledTruncate => "truncation returns while a parked page can be reached",
@@ -117,7 +139,7 @@ impl Bug {
     #[must_use]
     pub const fn symptoms(self) -> &'static [Symptom] {
         use Symptom::{
-            FreedTwice, LostWrite, SharedSection, StaleAccess, TakenTwice, UnmappedAccess,
+            Books, FreedTwice, LostWrite, SharedSection, StaleAccess, TakenTwice, UnmappedAccess,
             WrongContents,
         };
         match self {
@@ -128,6 +150,10 @@ impl Bug {
             Self::WriteOutBeforeFlush => &[LostWrite, WrongContents],
             Self::CopyBeforeFlush => &[LostWrite, WrongContents],
             Self::FreedByBoth => &[FreedTwice, TakenTwice],
+            Self::RefusedHalfWay => &[StaleAccess, LostWrite, WrongContents],
+            Self::PinIgnored => &[StaleAccess],
+            Self::FailedStaysClaimed => &[Books],
+            Self::TargetFreed => &[FreedTwice, TakenTwice],
             Self::SkippedFlush | Self::UnsettledTruncate => &[UnmappedAccess],
             Self::UnsettledReuse => &[UnmappedAccess, WrongContents],
             Self::UnsettledWrite => &[WrongContents],

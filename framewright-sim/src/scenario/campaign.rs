@@ -121,6 +121,13 @@ impl Row {
         self.bags.iter().map(|bag| bag.strays).sum()
     }
 
+    /// How often runs came to each point of the scenario.
+    #[must_use]
+    pub fn reached(&self) -> Vec<u64> {
+        let sum = |at| self.bags.iter().filter_map(|bag| bag.reached.get(at)).sum();
+        (0..self.scenario.points.len()).map(sum).collect()
+    }
+
     /// Whether no schedule is left untried.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {

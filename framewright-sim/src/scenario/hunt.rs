@@ -122,6 +122,8 @@ pub struct Bag {
     pub misfit: Option<Misfit>,
     /// Steps of the longest run.
     pub steps: u64,
+    /// How often runs came to each point of the scenario.
+    pub reached: Vec<u64>,
 }
 
 impl Hunt {
@@ -130,7 +132,7 @@ impl Hunt {
     pub fn run(&self, progress: &dyn Fn(u64)) -> Bag {
         let machine = self.scenario.machine();
         let mut source = self.source(&machine);
-        let mut bag = Bag::default();
+        let mut bag = Bag { reached: vec![0; self.scenario.points.len()], ..Bag::default() };
         while bag.tried < self.schedules && bag.found.is_none() {
             let Some(schedule) = source.next(self.seed.wrapping_add(bag.tried)) else {
                 bag.exhausted = true;
@@ -141,6 +143,8 @@ impl Hunt {
             bag.tried += 1;
             bag.misfit = machine.misfit();
             bag.steps = bag.steps.max(machine.steps());
+            let reached = machine.reached();
+            bag.reached.iter_mut().zip(reached).for_each(|(sum, times)| *sum += times);
             if verdict != Verdict::Clean {
                 self.judge(&machine, verdict, &mut bag);
             }

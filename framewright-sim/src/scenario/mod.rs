@@ -13,7 +13,8 @@
 //! | module     | job                                                                    |
 //! |------------|------------------------------------------------------------------------|
 //! | `bug`      | what can be put in, and by which symptoms it is known                   |
-//! | `unmap`, `switch`, `rest`, `reclaim`, `migrate`, `munmap_race`, `take` | stores against page-table changes |
+//! | `unmap`, `switch`, `rest`, `reclaim`, `munmap_race`, `take` | stores against page-table changes |
+//! | `migrate`  | pages that move, and what may happen to them at each step               |
 //! | `parked`   | what must not happen to pages that wait for a flush                     |
 //! | `library`  | the library's allocator under threads, drains, hotplug, isolation, want |
 //! | `stand_in` | small versions of what is around it                                    |
@@ -66,14 +67,25 @@ pub struct Scenario {
     pub affordable_bound: u32,
     /// Rare outcomes that are forced now and then, and once in how many times.
     pub force: &'static [(Site, u32)],
+    /// Of which it is counted how often runs come to them.
+    pub points: &'static [Point],
     run: fn(&Machine, Option<Bug>) -> Verdict,
+}
+
+/// A moment at which something may happen in a scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Its name.
+    pub name: &'static str,
+    /// Why no run comes to it, if so.
+    pub never: Option<&'static str>,
 }
 
 /// Rare outcomes in scenarios of the library.
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 20] = [
+pub static SCENARIOS: [Scenario; 24] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -81,6 +93,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::FreeBeforeFlush, Bug::EarlyMask, Bug::ForgottenTarget],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: unmap::run,
     },
     Scenario {
@@ -90,6 +103,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::EarlyLook],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: switch::run,
     },
     Scenario {
@@ -99,6 +113,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::LazyStaysBehind],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: rest::run,
     },
     Scenario {
@@ -108,6 +123,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::WriteOutBeforeFlush],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: reclaim::run,
     },
     Scenario {
@@ -117,16 +133,58 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::CopyBeforeFlush],
         affordable_bound: 1,
         force: &[],
+        points: &[],
         run: migrate::run,
     },
     Scenario {
+        name: "migrate-refused",
+        about: "the owner of pages that the library moves refuses half-way",
+        cpus: 3,
+        bugs: &[Bug::RefusedHalfWay],
+        affordable_bound: 1,
+        force: &[],
+        points: migrate::WHERE_ASKED,
+        run: migrate::refused,
+    },
+    Scenario {
+        name: "migrate-pinned",
+        about: "somebody pins pages that the library moves",
+        cpus: 3,
+        bugs: &[Bug::PinIgnored],
+        affordable_bound: 1,
+        force: &[],
+        points: migrate::ANYWHERE,
+        run: migrate::pinned,
+    },
+    Scenario {
+        name: "migrate-write-fails",
+        about: "writing pages fails that the library moves",
+        cpus: 3,
+        bugs: &[Bug::FailedStaysClaimed],
+        affordable_bound: 1,
+        force: &[],
+        points: migrate::ANYWHERE,
+        run: migrate::write_fails,
+    },
+    Scenario {
         name: "migrate-unmap",
-        about: "a thread unmaps a page while the library moves it",
+        about: "a thread unmaps pages that the library moves",
         cpus: 3,
         bugs: &[Bug::FreedByBoth],
         affordable_bound: 1,
         force: &[],
+        points: migrate::ANYWHERE,
         run: migrate::unmap,
+    },
+    Scenario {
+        name: "migrate-beside",
+        about: "frames are freed beside those that the library moves pages to",
+        cpus: 3,
+        bugs: &[Bug::TargetFreed],
+        affordable_bound: 1,
+        force: &[],
+        points: migrate::WITH_TARGET,
+        run: migrate::beside,
     },
     Scenario {
         name: "munmap-race",
@@ -135,6 +193,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::SkippedFlush],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: munmap_race::run,
     },
     Scenario {
@@ -149,6 +208,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         ],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: parked::write,
     },
     Scenario {
@@ -158,6 +218,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::UnsettledTruncate],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: parked::truncate,
     },
     Scenario {
@@ -167,6 +228,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::UnsettledReuse],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: parked::reuse,
     },
     Scenario {
@@ -176,6 +238,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::WriteOutBeforeFlush],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: parked::meet,
     },
     Scenario {
@@ -185,6 +248,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::LateEpoch],
         affordable_bound: 2,
         force: &[],
+        points: &[],
         run: parked::switch,
     },
     Scenario {
@@ -194,6 +258,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::UnlockedTake],
         affordable_bound: 3,
         force: &[],
+        points: &[],
         run: take::run,
     },
     Scenario {
@@ -203,6 +268,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::MissingBarrier],
         affordable_bound: 1,
         force: FORCE,
+        points: &[],
         run: library::drain,
     },
     Scenario {
@@ -212,6 +278,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[Bug::FreeBeforeFlush],
         affordable_bound: 1,
         force: FORCE,
+        points: &[],
         run: library::life,
     },
     Scenario {
@@ -221,6 +288,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
+        points: &[],
         run: library::hotplug,
     },
     Scenario {
@@ -230,6 +298,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
+        points: &[],
         run: library::isolate,
     },
     Scenario {
@@ -239,6 +308,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
+        points: &[],
         run: library::contiguous,
     },
     Scenario {
@@ -248,6 +318,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
+        points: &[],
         run: library::depot,
     },
     Scenario {
@@ -257,6 +328,7 @@ pub static SCENARIOS: [Scenario; 20] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
+        points: &[],
         run: library::reserve,
     },
 ];

@@ -1,0 +1,118 @@
+//! What CPU 1 does to pages while they move.
+
+#![allow(unsafe_code)]
+
+use framewright::{CpuToken, Order, Pfn};
+
+use super::{BESIDE, PAGES, Scene, step::Event};
+use crate::{
+    engine::Cpu,
+    platform::Simulated,
+    process::{Mapping, Pte},
+    scenario::Bug,
+};
+
+/// How often something happens that does so more than once.
+const TIMES: u32 = 6;
+/// Steps for which the owner refuses.
+const WHILE: u32 = 4;
+
+/// How long a page stays pinned, and so on: less than any step of its way takes, or as much as all of it.
+const fn a_while(nth: u32) -> u32 {
+    4 << (2 * (nth / PAGES))
+}
+
+impl<'m> Scene<'_, 'm> {
+    /// Lets it happen while pages are claimed, as often as it can.
+    pub(super) fn happen(&self, cpu: Cpu<'_>, event: Event) {
+        match event {
+            Event::Refused => (0..TIMES).for_each(|nth| self.refuse(cpu, nth)),
+            Event::Pinned => (0..TIMES).for_each(|nth| self.pin(cpu, nth)),
+            Event::WriteFails => (0..TIMES).for_each(|nth| self.fail_to_write(cpu, nth)),
+            Event::Unmapped => (0..PAGES).for_each(|nth| self.unmap(cpu, nth)),
+            Event::Beside => BESIDE.into_iter().for_each(|frame| self.free_beside(cpu, frame)),
+        }
+    }
+
+    /// Waits until something is claimed, or all is over.
+    fn wait_for_claims(&self, cpu: Cpu<'_>) {
+        while self.owner.mover.claimed() == 0 && !self.ended.get() {
+            cpu.relax();
+        }
+        cpu.step();
+    }
+
+    fn refuse(&self, cpu: Cpu<'_>, nth: u32) {
+        // Or before anything is claimed.
+        if nth % 2 == 1 {
+            self.wait_for_claims(cpu);
+        }
+        self.owner.refuses.set(true);
+        (0..WHILE).for_each(|_| cpu.step());
+        self.owner.refuses.set(false);
+        (0..WHILE).for_each(|_| cpu.step());
+    }
+
+    fn pin(&self, cpu: Cpu<'_>, nth: u32) {
+        self.wait_for_claims(cpu);
+        let arrives = |frame| self.owner.happens_to(frame);
+        let Some(pin) = self.owner.pin(cpu, nth % PAGES, arrives) else { return };
+        (0..a_while(nth)).for_each(|_| cpu.step());
+        self.owner.unpin(cpu, pin);
+    }
+
+    /// What is being written is pinned. Whoever writes it does not look whether it is claimed.
+    fn fail_to_write(&self, cpu: Cpu<'_>, nth: u32) {
+        self.wait_for_claims(cpu);
+        let Some(pin) = self.owner.pin(cpu, nth % PAGES, |_| {}) else { return };
+        (0..a_while(nth)).for_each(|_| cpu.step());
+        self.owner.happens_to(pin.frame);
+        self.owner.fail(&pin);
+        self.owner.unpin(cpu, pin);
+    }
+
+    /// Unmaps a page; its frame goes to the lists of the CPU, unless somebody has claimed it.
+    fn unmap(&self, cpu: Cpu<'_>, nth: u32) {
+        let page = PAGES - 1 - nth;
+        self.wait_for_claims(cpu);
+        (0..a_while(PAGES * (1 + nth))).for_each(|_| cpu.step());
+        let mut token = self.token(cpu);
+        if let Pte::Present(Mapping { frame, .. }) | Pte::Migrating(frame) =
+            self.process.space().entry(page)
+        {
+            self.owner.happens_to(frame);
+        }
+        let free = &mut |frame| free(cpu, &mut token, frame);
+        self.owner.mover.unmap_page(cpu, self.process, page, free);
+    }
+
+    /// Frees the frame behind one that a page may be about to move to.
+    fn free_beside(&self, cpu: Cpu<'_>, frame: u64) {
+        self.wait_for_claims(cpu);
+        let target = frame as u32 - 1;
+        let step = self.owner.step_towards(target);
+        if let Some(step) = step {
+            self.owner.reaches(step);
+        }
+        self.oracle().freed(cpu, frame as u32);
+        if step.is_some() && self.bug == Some(Bug::TargetFreed) {
+            self.oracle().freed(cpu, target);
+        }
+        let mut token = self.token(cpu);
+        free(cpu, &mut token, Pfn::new(frame));
+        // Where it meets its neighbours.
+        token.drain();
+    }
+
+    fn token(&self, cpu: Cpu<'_>) -> CpuToken<'_, 'm, Simulated> {
+        self.memory.cpu(cpu.id()).expect("a CPU of its own")
+    }
+}
+
+/// Frees a frame that nobody uses any more.
+fn free(cpu: Cpu<'_>, token: &mut CpuToken<'_, '_, Simulated>, frame: Pfn) {
+    // SAFETY: the frame is the caller's, as a block of order 0, and nobody reaches it any more.
+    if let Err(error) = unsafe { token.free_raw(frame, Order::ZERO) } {
+        cpu.fail(error.to_string());
+    }
+}

@@ -1,0 +1,276 @@
+//! The owner of pages that move, as others see it: it knows how far each page is, who has it pinned,
+//! and when it has to refuse. The moving itself is [`PageMover`]'s.
+
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use framewright::{
+    FrameRange, Order, Pfn,
+    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage},
+    tlb::{FlushBatch, Flushed},
+};
+
+use super::step::Step;
+use crate::{
+    engine::{Cpu, Machine},
+    platform::{Frames, Simulated},
+    process::{Mapping, Oracle, PageMover, Process, Pte, Symptom},
+    scenario::Bug,
+};
+
+/// See the module.
+pub(super) struct Owner {
+    pub(super) mover: PageMover,
+    process: Process,
+    machine: Machine,
+    bug: Option<Bug>,
+    /// How far pages are that are claimed, by frame, and where they go.
+    steps: RefCell<BTreeMap<u32, (Step, Option<u32>)>>,
+    /// Frames that somebody has pinned, as often as that is so.
+    pins: RefCell<Vec<u32>>,
+    /// Frames of pages whose writing has failed.
+    failed: RefCell<Vec<u32>>,
+    /// Whatever is asked, the answer is no.
+    pub(super) refuses: Cell<bool>,
+    /// So many pages are refused when all is ready for them in their new frames.
+    late_refusals: Cell<u32>,
+}
+
+/// A page that somebody has pinned.
+pub(super) struct Pin {
+    pub(super) frame: u32,
+    life: u32,
+}
+
+impl Owner {
+    pub(super) fn new(
+        machine: &Machine,
+        mover: PageMover,
+        process: &Process,
+        bug: Option<Bug>,
+        late_refusals: u32,
+    ) -> Self {
+        Self {
+            mover,
+            process: process.clone(),
+            machine: machine.clone(),
+            bug,
+            steps: RefCell::default(),
+            pins: RefCell::default(),
+            failed: RefCell::default(),
+            refuses: Cell::new(false),
+            late_refusals: Cell::new(late_refusals),
+        }
+    }
+
+    fn cpu(&self) -> Cpu<'_> {
+        self.machine.current().expect("pages move on a CPU")
+    }
+
+    fn oracle(&self) -> &Oracle {
+        self.process.space().mmu().oracle().expect("scenarios are checked")
+    }
+
+    /// How far the page in a frame is, if it is claimed.
+    pub(super) fn step_of(&self, frame: u32) -> Option<Step> {
+        let known = self.steps.borrow().get(&frame).map(|&(step, _)| step);
+        self.mover.has_claimed(frame).then(|| known.unwrap_or(Step::Claim))
+    }
+
+    /// A page that moves to the frame, and how far it is.
+    pub(super) fn step_towards(&self, to: u32) -> Option<Step> {
+        let steps = self.steps.borrow();
+        let found = steps.iter().find(|(_, (_, target))| *target == Some(to));
+        found.map(|(_, &(step, _))| step)
+    }
+
+    /// Something happens to the page in a frame, which counts for the step that it is at.
+    pub(super) fn happens_to(&self, frame: u32) {
+        self.step_of(frame).into_iter().for_each(|step| self.reaches(step));
+    }
+
+    /// Something happens at a step.
+    pub(super) fn reaches(&self, step: Step) {
+        self.machine.reach(step as usize);
+    }
+
+    fn is_at(&self, at: &Move, step: Step) {
+        let has_target = !matches!(at.stage(), Stage::Claimed | Stage::Gone);
+        let to = has_target.then(|| number(at.to()));
+        self.steps.borrow_mut().insert(number(at.from()), (step, to));
+    }
+
+    /// Pins a page, where it is; waits while it is on the move.
+    pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, arrives: impl Fn(u32)) -> Option<Pin> {
+        let space = self.process.space();
+        let mut first = true;
+        loop {
+            let pin = space.locked(cpu, || {
+                let pte = space.pte(cpu, page);
+                if let (true, Pte::Present(Mapping { frame, .. }) | Pte::Migrating(frame)) =
+                    (first, pte)
+                {
+                    arrives(frame);
+                }
+                let frame = pte.present().map(|mapping| mapping.frame);
+                frame.inspect(|&frame| self.pins.borrow_mut().push(frame));
+                (frame.map(|frame| Pin { frame, life: self.oracle().life(frame) }), pte)
+            });
+            first = false;
+            match pin {
+                (None, Pte::Migrating(_)) => cpu.relax(),
+                (pin, _) => return pin,
+            }
+        }
+    }
+
+    /// Reads what is pinned, as a device does, and lets it go.
+    pub(super) fn unpin(&self, cpu: Cpu<'_>, Pin { frame, life }: Pin) {
+        cpu.step();
+        if !self.oracle().lives(frame, life) {
+            self.oracle().see(cpu, Symptom::StaleAccess, &format!("frame {frame} is pinned"));
+        }
+        let mut pins = self.pins.borrow_mut();
+        let at = pins.iter().position(|&pinned| pinned == frame).expect("it is pinned");
+        pins.swap_remove(at);
+    }
+
+    fn is_pinned(&self, at: &Move) -> bool {
+        let pinned = self.pins.borrow().contains(&number(at.from()));
+        pinned && self.bug != Some(Bug::PinIgnored)
+    }
+
+    /// What was pinned to be written could not be.
+    pub(super) fn fail(&self, pin: &Pin) {
+        self.failed.borrow_mut().push(pin.frame);
+    }
+
+    /// Whether the page gets no further now: it is told.
+    fn is_stopped(&self, at: &mut Move) -> bool {
+        if self.refuses.get() {
+            self.happens_to(number(at.from()));
+            at.set_refused();
+            return true;
+        }
+        let busy = self.is_pinned(at);
+        if busy {
+            at.set_busy();
+        }
+        busy
+    }
+
+    /// Whether it is one of those that are refused late.
+    fn is_refused_late(&self, at: &mut Move) -> bool {
+        let Some(left) = self.late_refusals.get().checked_sub(1) else { return false };
+        self.late_refusals.set(left);
+        at.set_refused();
+        true
+    }
+
+    /// A mistake: maps a page in its new frame that does not move.
+    fn map_half_way(&self, at: &Move) {
+        let (cpu, space) = (self.cpu(), self.process.space());
+        let is_it = |page: &u32| space.entry(*page) == Pte::Migrating(number(at.from()));
+        let Some(page) = (0..super::PAGES).find(is_it) else { return };
+        let frame = number(at.to());
+        let mapping = Mapping { frame, writable: true, accessed: false, dirty: false };
+        space.locked(cpu, || space.replace_pte(cpu, page, Pte::Present(mapping)));
+    }
+}
+
+fn number(pfn: Pfn) -> u32 {
+    pfn.get() as u32
+}
+
+// SAFETY: what it says of pages is what its mover says, or that they stay where they are.
+unsafe impl Mover<Simulated> for Owner {
+    fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        if self.refuses.get() {
+            self.reaches(Step::Claim);
+            return ClaimEnd::TooMany;
+        }
+        self.mover.claim(frames, effort, claims)
+    }
+
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        effort: &Effort,
+        locking: Locking,
+        batch: &mut FlushBatch<'_, '_, Simulated>,
+    ) {
+        for at in moves {
+            self.is_at(at, Step::Unmap);
+            self.cpu().step();
+            if !self.is_stopped(at) {
+                // Whoever pins it now is seen when it is to be remapped.
+                self.cpu().step();
+                self.mover.unmap(std::slice::from_mut(at), effort, locking, batch);
+            }
+            let is_out = at.stage() == Stage::Unmapped;
+            self.is_at(at, if is_out { Step::Flush } else { Step::Claim });
+        }
+    }
+
+    fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
+        for at in moves {
+            self.is_at(at, Step::Remap);
+            self.cpu().step();
+            if self.is_stopped(at) || self.is_refused_late(at) {
+                if self.bug == Some(Bug::RefusedHalfWay) {
+                    self.map_half_way(at);
+                }
+                continue;
+            }
+            self.mover.remap(std::slice::from_mut(at), effort, flushed);
+            self.steps.borrow_mut().remove(&number(at.from()));
+        }
+    }
+
+    fn undo(&self, moves: &[Move]) {
+        for at in moves {
+            self.is_at(at, Step::Undo);
+            self.machine.current().inspect(Cpu::step);
+            self.mover.undo(std::slice::from_ref(at));
+            self.is_at(at, Step::Claim);
+        }
+    }
+
+    fn release(&self, moves: &mut [Move]) {
+        for at in moves {
+            self.is_at(at, Step::Release);
+            // It goes back to some list, which takes a lock.
+            (0..4).for_each(|_| self.cpu().step());
+            let forgotten = self.bug == Some(Bug::FailedStaysClaimed)
+                && self.failed.borrow().contains(&number(at.from()));
+            if !forgotten {
+                self.mover.release(std::slice::from_mut(at));
+            }
+            self.steps.borrow_mut().remove(&number(at.from()));
+        }
+    }
+}
+
+impl Frames for Owner {
+    fn clear(&self, pfn: Pfn, order: Order) {
+        self.mover.clear(pfn, order);
+    }
+
+    fn copy(&self, to: Pfn, from: Pfn) {
+        let known = self.steps.borrow().contains_key(&number(from));
+        if known {
+            self.steps.borrow_mut().insert(number(from), (Step::Copy, Some(number(to))));
+        }
+        self.mover.copy(to, from);
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        self.mover.poison(pfn, order);
+    }
+
+    fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
+        self.mover.verify_poison(pfn)
+    }
+}

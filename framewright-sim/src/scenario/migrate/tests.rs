@@ -1,0 +1,71 @@
+//! Nothing is lost or left behind, whatever happens; and what is put in wrong is found.
+
+use super::*;
+use crate::{
+    engine::{Options, Schedule},
+    scenario::{Bag, Hunt, Kind, SCENARIOS, Scenario},
+};
+
+fn machine(seed: u64) -> Machine {
+    let schedule = Schedule::Random(seed);
+    Machine::new(3, Options { schedule, ..Options::default() })
+}
+
+#[test]
+fn pages_move_there_and_back() {
+    let mut most = 0;
+    for seed in 0..50 {
+        let (verdict, asked) = run_with(&machine(seed), None, None, None);
+        assert_eq!(verdict, Verdict::Clean, "seed {seed}");
+        most = most.max(asked);
+    }
+    // Two pages, both ways: claiming, unmapping, remapping.
+    assert!(most >= 8, "{most} questions");
+}
+
+#[test]
+fn whatever_goes_wrong_at_whatever_step_nothing_is_lost_or_left_behind() {
+    for event in [None, Some(Event::Unmapped)] {
+        for mishap in [Mishap::Busy, Mishap::Refused] {
+            for nth in 0..16 {
+                for seed in 0..20 {
+                    let mishap = Some((nth, mishap));
+                    let (verdict, _) = run_with(&machine(seed), None, mishap, event);
+                    assert_eq!(verdict, Verdict::Clean, "{event:?}, {mishap:?}, seed {seed}");
+                }
+            }
+        }
+    }
+}
+
+fn family() -> impl Iterator<Item = &'static Scenario> {
+    SCENARIOS.iter().filter(|scenario| !scenario.points.is_empty())
+}
+
+fn hunt(scenario: &'static Scenario, bug: Option<Bug>, seed: u64, schedules: u64) -> Bag {
+    Hunt { scenario, bug, kind: Kind::Random, seed, schedules }.run(&|_| {})
+}
+
+#[test]
+fn everything_happens_at_every_step_at_which_it_can() {
+    assert_eq!(family().count(), 5);
+    for scenario in family() {
+        let bag = hunt(scenario, None, 0, 2_000);
+        assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
+        for (point, times) in scenario.points.iter().zip(bag.reached) {
+            let (name, step) = (scenario.name, point.name);
+            assert_eq!(times > 0, point.never.is_none(), "{name} at {step}: {times} times");
+        }
+    }
+}
+
+#[test]
+fn twenty_hunts_of_twenty_find_each_bug() {
+    for (scenario, bug) in family().flat_map(|it| it.bugs.iter().map(move |bug| (it, *bug))) {
+        for nth in 0..20 {
+            let bag = hunt(scenario, Some(bug), nth << 32, 5_000);
+            assert!(bag.found.is_some(), "{} with {bug}, hunt {nth}", scenario.name);
+            assert_eq!(bag.stray, None, "{} with {bug}, hunt {nth}", scenario.name);
+        }
+    }
+}
