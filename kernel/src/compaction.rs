@@ -11,7 +11,7 @@ use core::{
 };
 
 use framewright::{
-    NodeId, Order, ZoneKind,
+    CpuId, NodeId, Order, ZoneKind,
     compact::{Compactor, Workspace},
     migrate::Move,
     platform::{Captured, CompactPriority, Compacted, Need},
@@ -79,17 +79,23 @@ pub(crate) fn for_request(
 /// Compacts on the CPU that this runs on.
 fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -> R {
     let me = this_cpu().id;
-    let desk = DESKS[me.index()].swap(core::ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: taken out of its place, so nobody else has it; made when the machine booted, never freed.
-    let work_on = unsafe { desk.as_mut() }.expect("a CPU compacts one thing at a time");
+    let desk = take_desk(me);
+    let space = Workspace { moves: &mut desk.moves, slots: &mut desk.slots };
+    let result = work(&mut memory().compactor(me, &Mover, &Hardware, space));
+    DESKS[me.index()].store(desk, Ordering::Release);
+    result
+}
+
+/// The desk of the CPU that this runs on, out of its place.
+#[inline(never)]
+fn take_desk(me: CpuId) -> &'static mut Desk {
     // What waits to come onto the lists of reclaim could not be claimed.
     if let Some(lru) = memory().lru() {
         lru.drain_all();
     }
-    let space = Workspace { moves: &mut work_on.moves, slots: &mut work_on.slots };
-    let result = work(&mut memory().compactor(me, &Mover, &Hardware, space));
-    DESKS[me.index()].store(desk, Ordering::Release);
-    result
+    let desk = DESKS[me.index()].swap(core::ptr::null_mut(), Ordering::Acquire);
+    // SAFETY: taken out of its place, so nobody else has it; made when the machine booted, never freed.
+    unsafe { desk.as_mut() }.expect("a CPU compacts one thing at a time")
 }
 
 /// Remembers that somebody wants a block of a node, for when kcompactd is woken.

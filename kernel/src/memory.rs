@@ -176,7 +176,7 @@ pub(crate) fn memory() -> &'static Memory {
 /// Claims the token of the CPU that this runs on, for good.
 pub(crate) fn claim_token() {
     let me = this_cpu().id;
-    let Ok(token) = memory().cpu(me) else { panic!("somebody else is CPU {}", me.get()) };
+    let Ok(token) = memory().cpu(me) else { panic!("somebody else is CPU {}", me.index()) };
     // SAFETY: the slot is this CPU's, and empty.
     unsafe { *TOKENS.0[me.index()].get() = Some(token) };
 }
@@ -209,5 +209,5 @@ pub(crate) fn alloc(request: Request) -> Option<Pfn> {
 pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
     // SAFETY: as the caller promises.
     let freed = with_token(|token| unsafe { token.free_raw(pfn, order) });
-    assert!(freed.is_ok(), "frame {pfn} is not a block of order {}", order.get());
+    assert!(freed.is_ok(), "frame {pfn} is not a block of order {order}");
 }

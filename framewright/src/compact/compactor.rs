@@ -53,7 +53,11 @@ impl<'m, P: Platform> Memory<'m, P> {
         shootdown: &'c dyn Shootdown,
         work: Workspace<'c>,
     ) -> Compactor<'c, 'm, P> {
-        assert!(cpu.index() < usize::from(self.cpu_count()), "the memory has no CPU {}", cpu.get());
+        assert!(
+            cpu.index() < usize::from(self.cpu_count()),
+            "the memory has no CPU {}",
+            cpu.index()
+        );
         Compactor { memory: self, cpu, mover, shootdown, work }
     }
 

@@ -65,7 +65,7 @@ impl fmt::Debug for Order {
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        u32::from(self.0).fmt(f)
     }
 }
 

@@ -19,32 +19,37 @@ impl<'m> Carver<'m> {
     pub(super) fn array<T>(
         &mut self,
         count: usize,
-        make: impl FnMut(usize) -> T,
+        mut make: impl FnMut(usize) -> T,
     ) -> Option<&'m mut [T]> {
-        self.collect(count, (0..count).map(make))
+        let array = self.room(count)?;
+        for (at, slot) in array.iter_mut().enumerate() {
+            slot.write(make(at));
+        }
+        // SAFETY: every element was written just now.
+        Some(unsafe { array.assume_init_mut() })
     }
 
     /// As [`Carver::array`], of `count` values from an iterator. `None` also if it has fewer.
     pub(super) fn collect<T>(
         &mut self,
         count: usize,
-        values: impl Iterator<Item = T>,
+        mut values: impl Iterator<Item = T>,
     ) -> Option<&'m mut [T]> {
+        let array = self.room(count)?;
+        for slot in array.iter_mut() {
+            slot.write(values.next()?);
+        }
+        // SAFETY: every element was written just now.
+        Some(unsafe { array.assume_init_mut() })
+    }
+
+    /// Cuts off room for `count` values.
+    fn room<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let bytes = count.checked_mul(size_of::<T>())?;
         let start = self.cut(bytes, align_of::<T>())?.as_mut_ptr().cast::<MaybeUninit<T>>();
         // SAFETY: `start` is aligned for `T`, and there is room for `count` of them behind it; the
         // bytes are exclusively ours for 'm, and `MaybeUninit<T>` may hold any bytes.
-        let array = unsafe { core::slice::from_raw_parts_mut(start, count) };
-        let mut written = 0;
-        for (slot, value) in array.iter_mut().zip(values) {
-            slot.write(value);
-            written += 1;
-        }
-        if written < count {
-            return None;
-        }
-        // SAFETY: every element was written just now.
-        Some(unsafe { array.assume_init_mut() })
+        Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
     }
 
     /// Cuts off so many bytes, aligned: one body of code for arrays of all types.

@@ -27,7 +27,6 @@ pub(super) struct Leaving {
 
 impl Leaving {
     /// Nothing, and it is not parted.
-    #[inline(always)]
     pub(super) const fn new() -> Self {
         Self { bundles: Bundles::new(), loose: Loose::new(), few: 0, room: 0 }
     }
@@ -121,7 +120,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     /// Gives loose blocks to the maps.
-    #[inline]
     pub(super) fn give_loose(&self, loose: &mut Loose) {
         if !loose.is_empty() {
             self.sort_and_give(loose);
@@ -180,7 +178,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// Gives a part of what nobody has needed in the depot for long back to the maps. For whoever has
     /// been to the zone.
-    #[inline]
     pub(super) fn tidy_depot(&self) {
         if self.zone.ends_depot_interval(self.platform) {
             self.zone.end_depot_interval(self.platform);

@@ -81,14 +81,12 @@ impl Stack {
     const EMPTY: Self = Self { top: NIL, bottom: NIL, blocks: 0, least: 0 };
 
     /// Some blocks have left.
-    #[inline(always)]
     fn lose(&mut self, blocks: u32) {
         self.blocks -= blocks;
         self.least = self.least.min(self.blocks);
     }
 
     /// Blocks in the top chunk; 0 if there is none.
-    #[inline(always)]
     fn in_top(self) -> usize {
         match self.blocks as usize % CHUNK_BLOCKS {
             0 if self.blocks > 0 => CHUNK_BLOCKS,
@@ -97,7 +95,6 @@ impl Stack {
     }
 
     /// Whether the top chunk has no room, or there is none.
-    #[inline(always)]
     fn is_full(self) -> bool {
         (self.blocks as usize).is_multiple_of(CHUNK_BLOCKS)
     }
@@ -140,7 +137,6 @@ impl<'m> Depot<'m> {
     }
 
     /// Frames in it.
-    #[inline(always)]
     pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
@@ -172,7 +168,6 @@ impl<'m> Depot<'m> {
     }
 
     /// Whether anything is surplus, or was when somebody last looked.
-    #[inline(always)]
     pub(crate) fn has_surplus(&self) -> bool {
         self.has_surplus
     }
@@ -219,7 +214,6 @@ impl<'m> Depot<'m> {
     }
 
     /// Takes in all of some blocks; `false` if there is no room for them.
-    #[inline(always)]
     pub(crate) fn give(&mut self, loose: &Loose, watch: impl Watch) -> bool {
         let frames = loose.frames();
         let fits = self.frames + frames <= self.limit;
@@ -230,7 +224,6 @@ impl<'m> Depot<'m> {
         fits
     }
 
-    #[inline(always)]
     fn push(&mut self, kind: Kind, blocks: &[u32], watch: impl Watch) {
         tell_of_stack(watch, kind);
         let mut rest = blocks;
@@ -250,7 +243,6 @@ impl<'m> Depot<'m> {
     }
 
     /// Moves up to `most` blocks of a kind to `out`, those that came last; returns how many.
-    #[inline(always)]
     pub(crate) fn take(
         &mut self,
         kind: Kind,
@@ -321,7 +313,6 @@ pub(crate) enum Homebound {
 const HEAD_LINES: u32 = (Kind::COUNT * size_of::<Stack>()).div_ceil(64) as u32;
 
 /// Tells that a stack is used.
-#[inline(always)]
 fn tell_of_stack(watch: impl Watch, kind: Kind) {
     let head = (kind.get() * size_of::<Stack>() / 64) as u32;
     watch.cost(Cost::DepotStacks, 1);
@@ -329,7 +320,6 @@ fn tell_of_stack(watch: impl Watch, kind: Kind) {
 }
 
 /// Tells of so many blocks of a chunk that were copied, and of the lines that they take.
-#[inline(always)]
 fn tell_of_blocks(watch: impl Watch, chunk: u32, blocks: Range<usize>) {
     const CHUNK_LINES: u32 = (size_of::<Chunk>() / 64) as u32;
     const LINE_BLOCKS: usize = 64 / size_of::<u32>();

@@ -155,25 +155,21 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// First frame of the zone's first pageblock: what zone-relative frame numbers count from.
-    #[inline(always)]
     pub(crate) fn base(&self) -> Pfn {
         self.place.base
     }
 
     /// Types of the zone's pageblocks: exact under the lock, a hint without it.
-    #[inline(always)]
     pub(crate) fn types(&self) -> &'m [AtomicU8] {
         self.types
     }
 
     /// The number of the type of a frame's pageblock, with the precision of [`Zone::types`].
-    #[inline(always)]
     pub(crate) fn type_number(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
     }
 
     /// What is allocated, frame by frame: at [`Hardening::Paranoid`](crate::tuning::Hardening).
-    #[inline(always)]
     pub(crate) fn states(&self) -> Option<States<'m>> {
         self.states
     }
@@ -216,7 +212,6 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
-    #[inline(always)]
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
         // Asked of one zone after the other, of single frames most of the time: a look at the
         // pageblock then says all.
@@ -232,7 +227,6 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// What finds its frames in the planes.
-    #[inline(always)]
     pub(crate) fn slots(&self) -> Slots<'m> {
         Slots { base: self.place.base, types: self.types, start: self.place.planes_at as u32 }
     }
@@ -405,13 +399,11 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Runs `f` on the buddy under the zone lock and publishes the hints.
-    #[inline]
     pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut Buddy<'m>) -> R) -> R {
         self.with_depot(platform, |buddy, _| f(buddy))
     }
 
     /// As [`Zone::with`], with the depot.
-    #[inline]
     fn with_depot<R>(
         &self,
         platform: &P,

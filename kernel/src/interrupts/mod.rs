@@ -105,7 +105,7 @@ extern "C" fn interrupt(frame: &mut TrapFrame) {
             wait::stay_awake();
         }
         SPURIOUS => return,
-        _ => panic!("exception {} on CPU {}: {frame}", frame.vector, this_cpu().id.get()),
+        _ => panic!("exception {} on CPU {}: {frame}", frame.vector, this_cpu().id.index()),
     }
     apic::end_of_interrupt();
 }

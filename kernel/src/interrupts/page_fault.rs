@@ -47,7 +47,7 @@ pub(super) fn handle(frame: &mut TrapFrame) {
         assert!(
             frame.rip == &raw const try_write as u64,
             "page fault that nobody serves on CPU {}: {:#x} {frame}",
-            cpu.id.get(),
+            cpu.id.index(),
             fault.address
         );
         frame.rip = &raw const probe_failed as u64;

@@ -293,7 +293,7 @@ impl Space {
     pub(crate) fn end(self) {
         let space = self.0;
         let loaded = space.cpus.load(Ordering::SeqCst);
-        assert!(loaded == 0, "address space {} is loaded on CPUs {loaded:#b}", space.number);
+        assert!(loaded == 0, "address space {} is loaded on a CPU", space.number);
         let number = space.number as usize;
         SPACES[number].store(core::ptr::null_mut(), Ordering::SeqCst);
         wait::until(Event::SERVED, || FINDERS[number].load(Ordering::SeqCst) == 0);

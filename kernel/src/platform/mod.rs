@@ -116,6 +116,6 @@ unsafe impl Platform for Machine {
 
     fn corruption(&self, report: &Corruption) {
         CORRUPTIONS.fetch_add(1, Ordering::Relaxed);
-        println!("corruption on CPU {}: {report}", this_cpu().id.get());
+        println!("corruption on CPU {}: {report}", this_cpu().id.index());
     }
 }

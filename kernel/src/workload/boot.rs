@@ -1,5 +1,7 @@
 //! `boot`: every CPU allocates, verifies and frees some frames.
 
+#![allow(unsafe_code)]
+
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::{MigrateType, Order, Request};
@@ -7,8 +9,7 @@ use framewright::{MigrateType, Order, Request};
 use super::{Options, verdict::Before};
 use crate::{
     cpu::{self, Cpu},
-    frames,
-    memory::with_token,
+    frames, memory,
     report::{Check, Report},
 };
 
@@ -34,17 +35,17 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
 
 /// What one CPU does; how many frames had other contents than they should.
 fn allocate(cpu: &Cpu) -> u64 {
-    let mut blocks = [const { None }; BLOCKS];
-    with_token(|token| token.alloc_bulk(PAGE, &mut blocks));
+    let pages = [(); BLOCKS].map(|()| memory::alloc(PAGE));
     let mine = u64::from(cpu.id.get()) << 32;
     let mut bad = 0;
-    for block in blocks.iter().flatten() {
-        bad += u64::from(frames::words(block.pfn()).any(|word| word != 0));
-        frames::write(block.pfn(), 0, mine | block.pfn().get());
+    for &page in pages.iter().flatten() {
+        bad += u64::from(frames::words(page).any(|word| word != 0));
+        frames::write(page, 0, mine | page.get());
     }
-    for block in blocks.iter().flatten() {
-        bad += u64::from(frames::read(block.pfn(), 0) != mine | block.pfn().get());
+    for &page in pages.iter().flatten() {
+        bad += u64::from(frames::read(page, 0) != mine | page.get());
+        // SAFETY: a block of order 0 of this CPU's.
+        unsafe { memory::free(page, Order::ZERO) };
     }
-    with_token(|token| token.free_bulk(&mut blocks));
     bad
 }

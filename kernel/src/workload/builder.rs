@@ -3,7 +3,7 @@
 //! freed, and then its page tables.
 //!
 //! What it stores it finds again in its own pages, when it ends; what the disk has, in each source that it
-//! reads. Objects are written over and over, as compilers do, and read by nobody.
+//! reads; and what it has last written of an object, before it writes over that and when it has done.
 //! It does a bit at a time, so that it can run beside others on one CPU, and where there is no memory it
 //! ends early, as programs do.
 
@@ -108,6 +108,8 @@ pub(super) struct Builder {
     process: Option<Process>,
     /// Its frames of inodes; 0 where there is none.
     inodes: &'static [AtomicU64],
+    /// The word that it wrote last all over each page of its objects; 0: none.
+    objects: &'static [AtomicU64],
     /// Where they are written down.
     book: Words,
     /// Grows with every compiler.
@@ -123,13 +125,15 @@ pub(super) fn content(page: u64) -> u64 {
 impl Builder {
     /// The builder of a CPU; `None` if there is no memory for what it keeps.
     pub(super) fn new(cpu: &'static Cpu, sizes: Sizes) -> Option<Self> {
-        let (book, inodes) = file::words(sizes.inodes.max(1))?;
+        let (book, words) = file::words(sizes.inodes.max(1) + sizes.objects)?;
+        let (objects, inodes) = words.split_at(sizes.objects as usize);
         Some(Self {
             cpu,
             sizes,
             random: Random::new(u64::from(cpu.id.get()) + 1),
             process: None,
             inodes,
+            objects,
             book,
             number: 0,
             done: Done::default(),
@@ -195,7 +199,12 @@ impl Builder {
     }
 
     fn read(&mut self, page: u64) -> Option<()> {
-        let holds = file::read_page(self.cpu, page, content(page))?;
+        self.compare(page, content(page))
+    }
+
+    /// Reads a page, which begins with `word` and has nothing else.
+    fn compare(&mut self, page: u64, word: u64) -> Option<()> {
+        let holds = file::read_page(self.cpu, page, word)?;
         self.done.wrong += u64::from(!holds);
         self.done.pages += 1;
         Some(())
@@ -203,14 +212,35 @@ impl Builder {
 
     /// An object, over an older one.
     fn write(&mut self) -> Option<()> {
-        let Sizes { sources, objects, .. } = self.sizes;
-        let first = sources + u64::from(self.cpu.id.get()) * objects;
+        let objects = self.sizes.objects;
         let start = self.random.below(objects.saturating_sub(OBJECT));
-        for page in (first + start..).take(OBJECT.min(objects) as usize) {
-            file::write_page(self.cpu, page, content(page)).then_some(())?;
+        for at in (start..objects).take(OBJECT as usize) {
+            self.read_back(at)?;
+            let (page, word) = (self.object_page(at), self.number << 32 | at << 8 | 0x33);
+            file::write_page(self.cpu, page, word).then_some(())?;
+            self.objects[at as usize].store(word, Ordering::Relaxed);
             self.done.pages += 1;
         }
         Some(())
+    }
+
+    /// The page of the file that a page of its objects is.
+    fn object_page(&self, at: u64) -> u64 {
+        self.sizes.sources + u64::from(self.cpu.id.get()) * self.sizes.objects + at
+    }
+
+    /// Looks at what it has written last of a page of its objects, if it has.
+    fn read_back(&mut self, at: u64) -> Option<()> {
+        match self.objects[at as usize].load(Ordering::Relaxed) {
+            0 => Some(()),
+            word => self.compare(self.object_page(at), word),
+        }
+    }
+
+    /// Looks at all of its objects, once it writes no more.
+    pub(super) fn read_objects_back(&mut self) {
+        let lacking = (0..self.sizes.objects).filter(|&at| self.read_back(at).is_none()).count();
+        self.done.out_of_memory += lacking as u64;
     }
 
     /// Another frame of inodes is used; some other is not, if there are as many as there may be.

@@ -122,6 +122,7 @@ fn build(sizes: Sizes, compilers: u64, sum: &Sum) {
                 println!("progress {told} {compilers}");
             }
         }
+        builder.read_objects_back();
         sum.add(&builder.end());
     });
 }

@@ -29,7 +29,7 @@ use crate::{
     cpu::{self, Cpu, control},
     exit::refuse,
     frames,
-    memory::{self, Token, memory, with_token},
+    memory::{self, memory, with_token},
     paging::{self, AddressSpace, Area, Entry, probe},
     report::{Better, Check, Fixed, Report, Unit},
     serial::println,
@@ -265,19 +265,17 @@ impl Prover<'_> {
     /// Allocates the frame of a trial, which comes again at once, and writes to it. Where it is kept
     /// back for a while (`hardening=paranoid`), it is fetched.
     fn reuse(&self, pfn: Pfn, trial: u64) -> Pfn {
-        let fetch = |token: &mut Token| {
-            token.drain();
-            token.alloc_at(pfn, Order::ZERO, MigrateType::Movable)
+        let fetch = |other| {
+            free(other);
+            with_token(|token| {
+                token.drain();
+                let block = token.alloc_at(pfn, Order::ZERO, MigrateType::Movable)?;
+                Some(block.into_raw().0)
+            })
         };
-        let block = with_token(|token| match token.alloc(PAGE) {
-            Ok(block) if block.pfn() != pfn => {
-                assert!(token.free(block).is_ok());
-                fetch(token)
-            }
-            other => other.ok(),
-        });
-        let Some(block) = block else { panic!("the frame of a page that was freed is not free") };
-        let (next, _) = block.into_raw();
+        let next =
+            memory::alloc(PAGE).and_then(|got| if got == pfn { Some(got) } else { fetch(got) });
+        let Some(next) = next else { panic!("the frame of a page that was freed is not free") };
         count(&self.reused, next == pfn);
         frames::write(next, 0, contents(trial)[1]);
         next

@@ -157,6 +157,7 @@ impl Play {
             self.step(&mut builder);
         }
         builder.exit();
+        builder.read_objects_back();
         Part { builder: Some(builder), passes }
     }
 

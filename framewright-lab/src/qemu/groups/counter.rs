@@ -1,0 +1,138 @@
+//! Counting: QEMU with the plugin, and what it has written when a boot has ended.
+
+use std::{
+    fs,
+    io::Write,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+use super::{
+    super::{boot::QEMU, build},
+    ByAddress, Names, lines, symbols,
+};
+use crate::report::{Better, Metric, Run, Unit};
+
+/// What has QEMU count instructions by address.
+pub(in crate::qemu) struct Counter {
+    plugin: PathBuf,
+    folder: TempDir,
+}
+
+impl Counter {
+    /// Builds it, and sees whether everything is there that it takes.
+    ///
+    /// # Errors
+    ///
+    /// Why there are no groups, for people.
+    pub(in crate::qemu) fn build() -> Result<Self, String> {
+        if Command::new("addr2line").arg("--version").output().is_err() {
+            return Err("there is no addr2line, of binutils".to_owned());
+        }
+        let folder = tempfile::tempdir();
+        let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
+        let plugin = build::instruction_counter();
+        let plugin = plugin.map_err(|error| format!("QEMU's plugin cannot be had: {error}"))?;
+        let counter = Self { plugin, folder };
+        counter.is_loaded_by(QEMU).map(|()| counter)
+    }
+
+    /// Whether a QEMU loads the plugin, which speaks its language of 7 and 8: a machine without anything is
+    /// started with it, and quit.
+    fn is_loaded_by(&self, qemu: &str) -> Result<(), String> {
+        let child = Command::new(qemu)
+            .args(["-M", "none", "-accel", "tcg", "-nodefaults", "-display", "none", "-S"])
+            .args(["-monitor", "stdio", "-plugin", &self.option()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        let ended = child.and_then(|mut child| {
+            // One that has refused already does not listen.
+            let _ = child.stdin.take().map(|mut to| to.write_all(b"quit\n"));
+            child.wait_with_output()
+        });
+        match ended {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let why = said.lines().find(|line| !line.trim().is_empty());
+                Err(format!("this QEMU does not load the plugin: {}", why.unwrap_or("no reason")))
+            }
+            Err(error) => Err(format!("QEMU does not start: {error}")),
+        }
+    }
+
+    fn option(&self) -> String {
+        format!("file={},out={}", self.plugin.display(), self.counts().display())
+    }
+
+    fn counts(&self) -> PathBuf {
+        self.folder.path().join("counts")
+    }
+
+    fn symbols(&self) -> PathBuf {
+        self.folder.path().join("symbols")
+    }
+
+    /// Options of QEMU: the plugin, and a port for the symbols.
+    pub(in crate::qemu) fn arguments(&self) -> Vec<String> {
+        let symbols = format!("file,id=symbols,path={}", self.symbols().display());
+        let port = "isa-debugcon,iobase=0xe9,chardev=symbols";
+        ["-plugin", &self.option(), "-chardev", &symbols, "-device", port]
+            .map(str::to_owned)
+            .to_vec()
+    }
+
+    /// Adds what each group took in the boot that has just ended, per page, to its run; nothing if that
+    /// cannot be told.
+    pub(in crate::qemu) fn add_groups(&self, run: &mut Run, names: Names<'_>) {
+        let counts = counts(&fs::read_to_string(self.counts()).unwrap_or_default());
+        let groups = match names {
+            Names::OfLinux => {
+                symbols::by_group(&counts, &fs::read_to_string(self.symbols()).unwrap_or_default())
+            }
+            Names::OfLines(kernel) => lines::by_group(&counts, &lines::of(kernel, &counts)),
+        };
+        let Some(pages) = run.metrics.get("pages").map(|pages| pages.median) else { return };
+        for (group, instructions) in groups {
+            let metric =
+                Metric::once(instructions as f64 / pages, Unit::Ratio, Some(Better::Lower));
+            run.metrics.insert(group.to_owned(), metric);
+        }
+    }
+}
+
+/// Counts by address.
+pub(super) fn counts(text: &str) -> ByAddress {
+    let count = |line: &str| {
+        let (at, count) = line.split_once(' ')?;
+        Some((u64::from_str_radix(at, 16).ok()?, count.parse().ok()?))
+    };
+    text.lines().filter_map(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A QEMU that says something and ends so, and whether it is said to load a plugin.
+    fn loaded_by(script: &str) -> Result<(), String> {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let qemu = folder.path().join("qemu");
+        fs::write(&qemu, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+        let counter = Counter { plugin: "x.so".into(), folder: tempfile::tempdir().unwrap() };
+        counter.is_loaded_by(qemu.to_str().unwrap())
+    }
+
+    #[test]
+    fn a_qemu_that_refuses_the_plugin_is_a_reason_and_no_failure() {
+        assert_eq!(loaded_by("cat >/dev/null"), Ok(()));
+        let why = loaded_by("echo 'plugin requires API version 1' >&2; exit 1").unwrap_err();
+        assert_eq!(why, "this QEMU does not load the plugin: plugin requires API version 1");
+    }
+}
