@@ -68,6 +68,17 @@ fn as_many_schedules_are_tried_as_asked_for() {
 }
 
 #[test]
+fn what_happened_at_which_step_is_counted_in_controls() {
+    let hunt = ["hunt", "migrate-refused", "--schedule", "random", "--schedules", "300"];
+    let text = stdout_of(&[&hunt[..], &["--bug", "none"]].concat());
+    let row = text.lines().rfind(|line| line.starts_with("migrate-refused ")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().skip(1).collect();
+    let never: Vec<bool> = cells.iter().map(|&cell| cell == "-").collect();
+    assert_eq!(never, [false, false, true, true, false, true, true], "{text}");
+    assert!(!cells.contains(&"0") && text.contains("its owner is not asked"), "{text}");
+}
+
+#[test]
 fn what_there_is_can_be_listed() {
     let text = stdout_of(&["hunt", "list"]);
     for word in ["munmap-race: ", "skipped-flush ", "missing-barrier ", "on 3 CPUs"] {
