@@ -25,7 +25,7 @@ const FILES: u32 = 16_384;
 /// One file in so many is a directory, or somebody has it open.
 const PINNED: u32 = 50;
 /// Of these, the inode of one in so many is in use for good, also when the tree was deleted: what
-/// kernels keep of what is gone. How many they are matters little: one spoils a pageblock of inodes.
+/// kernels keep of what is gone. Fitted, but how many they are matters little: one spoils a pageblock.
 const OUTLIVED: u32 = 5;
 /// Objects that a builder has written at the most; then it writes over them.
 const OBJECTS: u32 = 256;

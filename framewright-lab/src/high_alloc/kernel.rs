@@ -163,11 +163,12 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         Some(self.state.slabs.grow(kind, block))
     }
 
-    /// A block for a slab: a large one if nobody has to wait for that, or else a single frame, as SLUB has
-    /// it (`order_fallback` counts those).
+    /// A block for a slab: a large one if that takes no effort, also nobody else's, or else a single frame,
+    /// as SLUB has it.
     fn slab(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<Block<'m>> {
         let large = || {
-            let request = Request::new(kind.order(), kind.migratetype()).no_wait();
+            let request = Request::new(kind.order(), kind.migratetype());
+            let request = request.no_wait().no_wake().without_reserves();
             Some(self.own(self.world.outside(|| token.alloc(request)).ok()?))
         };
         let large = (kind.order() > Order::ZERO).then(large).flatten();

@@ -10,7 +10,7 @@ use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
     levels::WORDS,
     lists::{QUARTILES, Room},
-    pageblock::NIL,
+    pageblock::{NIL, quartile_below},
     take::{Want, take_from},
 };
 use crate::{
@@ -77,7 +77,7 @@ impl Buddy<'_> {
     ) -> u32 {
         let wanted = out.blocks() + blocks;
         let mut headers = 0;
-        for quartile in 0..QUARTILES {
+        for quartile in 0..=quartile_below(below) {
             for free in order.get()..PAGEBLOCK_ORDER {
                 let class = free * QUARTILES + quartile;
                 let mut at = self.lists.head_of(MigrateType::Movable, class);

@@ -13,6 +13,17 @@ pub(super) const NIL: u32 = u32::MAX;
 /// Not on any list.
 pub(super) const UNLISTED: u8 = u8::MAX;
 
+/// The quartile of a pageblock with so many free frames, at least one; 0 is the fullest.
+#[inline(always)]
+const fn quartile(free: u16) -> u8 {
+    ((free - 1) >> (PAGEBLOCK_ORDER - 2)) as u8
+}
+
+/// The emptiest quartile with pageblocks that have fewer than `below` free frames.
+pub(super) fn quartile_below(below: u16) -> u8 {
+    quartile(below.saturating_sub(1).clamp(1, PAGEBLOCK_FRAMES as u16))
+}
+
 /// Metadata of 512 frames: three cache lines. Protected by the zone lock.
 #[repr(C, align(64))]
 pub(crate) struct Pageblock {
@@ -84,7 +95,7 @@ impl Pageblock {
         if level == 0 {
             return UNLISTED;
         }
-        (level - 1) * 4 + ((self.free - 1) >> (PAGEBLOCK_ORDER - 2)) as u8
+        (level - 1) * 4 + quartile(self.free)
     }
 
     /// Replaces word `i` of the map.

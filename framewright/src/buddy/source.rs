@@ -5,7 +5,11 @@
 //! along the lists, cut into pieces: each piece looks at a few headers, keeps the best that it saw,
 //! and says where the next one goes on.
 
-use super::{Buddy, MigrateType, lists::QUARTILES, pageblock::NIL};
+use super::{
+    Buddy, MigrateType,
+    lists::QUARTILES,
+    pageblock::{NIL, quartile_below},
+};
 use crate::frame::{Order, PAGEBLOCK_ORDER};
 
 /// A piece of a search for pageblocks to empty.
@@ -97,7 +101,8 @@ impl Buddy<'_> {
     /// tell, there may be.
     pub(crate) fn may_have_room(&self, frames: u32, below: u16, most: u32) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
-        for rank in 0..(PAGEBLOCK_ORDER * QUARTILES) {
+        let first = (QUARTILES - 1 - quartile_below(below)) * PAGEBLOCK_ORDER;
+        for rank in first..(PAGEBLOCK_ORDER * QUARTILES) {
             let mut at = self.lists.head_of(MigrateType::Movable, class_of(rank));
             while at != NIL {
                 if free >= frames || headers == most {

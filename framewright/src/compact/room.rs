@@ -16,9 +16,6 @@ use crate::{
 /// Frames that are taken at once.
 const BATCH: u32 = 64;
 
-/// Headers that are looked at for them, at most.
-const HEADERS: u32 = 64;
-
 /// Room in the movable pageblocks of a zone, fullest first.
 pub(super) struct Room<'r, 'm, P: Platform> {
     at: Cpu<'r, 'm, P>,
@@ -75,14 +72,14 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
     }
 
     fn take_here(&mut self, order: Order) -> Option<Pfn> {
-        let below = self.below;
+        let (below, most) = (self.below, self.at.tuning.compact.headers);
         if order == Order::ZERO {
             if self.stash.is_empty() {
                 let blocks = self.allowed().min(BATCH.into()) as u32;
                 self.stash.clear();
                 let mut looked_at = 0;
                 self.at.take_blocks(&mut self.stash, |buddy, out| {
-                    looked_at = buddy.take_room((order, blocks), below, HEADERS, out);
+                    looked_at = buddy.take_room((order, blocks), below, most, out);
                 });
                 self.looked_at += looked_at;
             }
@@ -93,7 +90,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
         }
         let (mut one, mut looked_at) = (Bundles::new(), 0);
         self.at.take_blocks(&mut one, |buddy, out| {
-            looked_at = buddy.take_room((order, 1), below, HEADERS, out);
+            looked_at = buddy.take_room((order, 1), below, most, out);
         });
         self.looked_at += looked_at;
         one.pop_lowest().map(|frame| self.at.pfn(frame))

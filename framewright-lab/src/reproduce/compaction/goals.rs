@@ -34,12 +34,15 @@ pub(super) fn goals(flags: Flags, outcome: &Outcome) -> Vec<Check> {
             format!("{} {percent} ({least} to {most})", one(ours)),
         ));
     }
-    let rate = outcome.mean(ALL, RATE);
-    checks.push(check(
-        "all, faults per second of a builder, as on running kernels",
-        (RATES.0..=RATES.1).contains(&rate),
-        format!("{rate:.0} ({} to {})", RATES.0, RATES.1),
-    ));
+    let rates = RATES.iter().find(|(of, _)| *of == flags).map(|(_, rates)| rates);
+    if let Some(&(least, most)) = rates {
+        let rate = outcome.mean(ALL, RATE);
+        checks.push(check(
+            "all, faults per second of a builder, as on running kernels",
+            (least..=most).contains(&rate),
+            format!("{rate:.0} ({least} to {most})"),
+        ));
+    }
     checks.push(repairs_help(outcome));
     let goals = LEAST.iter().find(|(of, _)| *of == flags).map(|(_, goals)| goals);
     for (metric, &least) in ACHIEVED.iter().zip(goals.into_iter().flatten()) {
