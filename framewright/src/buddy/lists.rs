@@ -90,6 +90,7 @@ impl<'m> Lists<'m> {
 
     /// First pageblock of `migratetype` that holds a free block of `order`, from the smallest
     /// sufficient largest order and the fullest quartile.
+    #[cfg_attr(not(feature = "outlined"), inline)]
     #[cfg_attr(feature = "outlined", inline(never))]
     pub(super) fn first(&self, migratetype: MigrateType, order: u8, room: Room) -> Option<u32> {
         let list = migratetype.listed()?;

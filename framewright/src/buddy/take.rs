@@ -181,6 +181,7 @@ impl Buddy<'_> {
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order, but
     /// towards the end of the visits one that can serve the rest by itself.
+    #[cfg_attr(not(feature = "outlined"), inline)]
     #[cfg_attr(feature = "outlined", inline(never))]
     fn choose(&self, want: &Want, visits: u32, missing: u32) -> Option<u32> {
         let order = want.order.get();
@@ -236,6 +237,7 @@ impl Buddy<'_> {
 }
 
 /// Takes blocks from one pageblock that has at least one of the order.
+#[cfg_attr(not(feature = "outlined"), inline)]
 #[cfg_attr(feature = "outlined", inline(never))]
 pub(super) fn take_from(
     block: &mut Pageblock,
@@ -268,6 +270,7 @@ pub(super) fn take_from(
 }
 
 /// The heads to take from a word: at least one, at most `limit`, about `missing`.
+#[cfg_attr(not(feature = "outlined"), inline)]
 #[cfg_attr(feature = "outlined", inline(never))]
 fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     if missing == 1 && order > 0 {
@@ -281,6 +284,7 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
 }
 
 /// Books what was taken from a word and appends it.
+#[cfg_attr(not(feature = "outlined"), inline)]
 #[cfg_attr(feature = "outlined", inline(never))]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
 fn finish(
