@@ -5,9 +5,11 @@ use std::{
     process::Command,
 };
 
+use framewright::tuning::CompactMethod;
 use serde::Deserialize;
 
 use super::QemuError;
+use crate::workloads::Side;
 
 /// Where the kernel is: beside this crate.
 const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel");
@@ -24,9 +26,11 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Builds the kernel, unless that has been done; where it is.
-pub(super) fn kernel() -> Result<PathBuf, QemuError> {
-    cargo(KERNEL, &[], None)
+/// Builds the kernel, unless that has been done; where it is. Scanners are in it for who asks for them.
+pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, QemuError> {
+    let scans = |side: &Side| side.tuning.compact.method == CompactMethod::Scan;
+    let features: &[&str] = if sides.iter().any(scans) { &["--features", "scanners"] } else { &[] };
+    cargo(KERNEL, features, None)
 }
 
 /// The same of the program that runs workloads on Linux.

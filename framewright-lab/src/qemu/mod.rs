@@ -78,7 +78,7 @@ pub fn run(
     tell: &mut dyn FnMut(u64, u64),
 ) -> std::result::Result<Result, QemuError> {
     boot::look_for_qemu()?;
-    let kernel = build::kernel()?;
+    let kernel = build::kernel(sides)?;
     let mut notes = Vec::new();
     let linux = beside.and_then(|beside| {
         let linux = linux::Linux::prepare(beside.kernel.as_deref(), work);

@@ -124,6 +124,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let before = counters.read();
         let outcome = match self.memory.tuning().compact.method {
             CompactMethod::Index => self.run_by_index(site, goal, captured),
+            #[cfg(feature = "scanners")]
             CompactMethod::Scan => self.run_by_scanners(site, goal, captured),
             CompactMethod::Off => Outcome::Skipped,
         };

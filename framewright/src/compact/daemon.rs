@@ -1,6 +1,6 @@
 //! Compaction in the background: for who could not wait, and before anybody asks.
 
-use super::{Caller, Compactor, Goal, Outcome, compactor::Site, scan, suitable};
+use super::{Caller, Compactor, Goal, Outcome, compactor::Site, suitable};
 use crate::{
     buddy::unusable_index,
     frame::Order,
@@ -113,9 +113,18 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     pub fn forget_hints(&mut self, node: NodeId) {
         let memory = self.memory;
         for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
-            scan::reset_hints(self.site(zone.id));
+            self.reset_hints(self.site(zone.id));
         }
     }
+
+    #[cfg(feature = "scanners")]
+    fn reset_hints(&self, site: Site<'_, 'm, P>) {
+        super::scan::reset_hints(site);
+    }
+
+    /// By index hints are forgotten after a round in vain.
+    #[cfg(not(feature = "scanners"))]
+    fn reset_hints(&self, _: Site<'_, 'm, P>) {}
 
     /// Compacts a node if it is fragmented enough for that, until it is not. To be called every half
     /// second while nobody reclaims in the background; says whether it had anything to do, and how

@@ -57,6 +57,7 @@ mod index;
 mod quest;
 mod ranges;
 mod room;
+#[cfg(feature = "scanners")]
 mod scan;
 mod search;
 

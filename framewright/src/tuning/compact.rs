@@ -10,10 +10,21 @@ pub enum CompactMethod {
     #[default]
     Index,
     /// By two scanners that look at frames, one upward for pages to move, one downward for free
-    /// frames: what Linux does.
+    /// frames: what Linux does. With the feature `scanners`.
+    #[cfg(feature = "scanners")]
     Scan,
     /// Not at all, for comparison. Given ranges are emptied all the same.
     Off,
+}
+
+impl CompactMethod {
+    /// Whether frames are scanned.
+    pub(crate) const fn scans(self) -> bool {
+        #[cfg(feature = "scanners")]
+        return matches!(self, Self::Scan);
+        #[cfg(not(feature = "scanners"))]
+        false
+    }
 }
 
 /// Rules of the scanners that were wrong until "mm, compaction: fix" and what followed (Babka, 2013);
@@ -67,10 +78,7 @@ impl CompactTuning {
     /// that is all it takes, since what moves out of a pageblock has its place in what is free in
     /// others. Scanners take frames to move to before they know what forms: twice as many.
     pub(crate) fn room(&self, order: Order) -> u64 {
-        match self.method {
-            CompactMethod::Index | CompactMethod::Off => order.frames(),
-            CompactMethod::Scan => 2 * order.frames(),
-        }
+        if self.method.scans() { 2 * order.frames() } else { order.frames() }
     }
 }
 

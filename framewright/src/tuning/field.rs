@@ -65,8 +65,12 @@ const FLUSH_BATCHING: [(&str, FlushBatching); 4] = [
     ("all", FlushBatching::All),
     ("lazy", FlushBatching::Lazy),
 ];
-const COMPACT_METHOD: [(&str, CompactMethod); 3] =
-    [("index", CompactMethod::Index), ("scan", CompactMethod::Scan), ("off", CompactMethod::Off)];
+const COMPACT_METHOD: &[(&str, CompactMethod)] = &[
+    ("index", CompactMethod::Index),
+    #[cfg(feature = "scanners")]
+    ("scan", CompactMethod::Scan),
+    ("off", CompactMethod::Off),
+];
 const HARDENING: [(&str, Hardening); 3] =
     [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
@@ -105,7 +109,7 @@ impl<'t> Field<'t> {
             Field::BulkTake(field) => *field = choose(&BULK_TAKE, value)?,
             Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
             Field::FlushBatching(field) => *field = choose(&FLUSH_BATCHING, value)?,
-            Field::CompactMethod(field) => *field = choose(&COMPACT_METHOD, value)?,
+            Field::CompactMethod(field) => *field = choose(COMPACT_METHOD, value)?,
             Field::Hardening(field) => *field = choose(&HARDENING, value)?,
             Field::Switch(field) => *field = choose(&SWITCH, value)?,
             Field::OwnerChoice(field) => *field = choose(&OWNER_CHOICE, value)?,
@@ -133,7 +137,7 @@ impl<'t> Field<'t> {
             Field::BulkTake(field) => word(&BULK_TAKE, *field),
             Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
             Field::FlushBatching(field) => word(&FLUSH_BATCHING, *field),
-            Field::CompactMethod(field) => word(&COMPACT_METHOD, *field),
+            Field::CompactMethod(field) => word(COMPACT_METHOD, *field),
             Field::Hardening(field) => word(&HARDENING, *field),
             Field::Switch(field) => word(&SWITCH, *field),
             Field::OwnerChoice(field) => word(&OWNER_CHOICE, *field),

@@ -10,7 +10,7 @@ use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::Platform,
     sync::Ordering,
-    tuning::{CompactMethod, CompactTuning},
+    tuning::CompactTuning,
 };
 
 /// The high-atomic reserve holds at most one frame in so many, rounded up to a pageblock; zones
@@ -65,7 +65,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// is short rather than that large blocks are. By index it needs no such guess: it finds nothing to
     /// empty where nothing is scattered.
     pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
-        if tuning.method != CompactMethod::Scan {
+        if !tuning.method.scans() {
             return false;
         }
         let blocks = self.with(platform, |buddy| buddy.counts()).by_order();
