@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use framewright_lab::report::{Style, Table, Tone};
-use framewright_sim::scenario::{Bug, Find, Row, SCENARIOS, Verdict};
+use framewright_sim::scenario::{Bug, Find, Point, Row, SCENARIOS, Verdict};
 
 use super::bold;
 
@@ -50,9 +50,7 @@ fn reached(rows: &[Row], style: Style) -> String {
         let mut cells = vec![(scenario.name.to_owned(), Tone::Plain)];
         for (at, point) in scenario.points.iter().enumerate() {
             let times = same.iter().map(|row| row.reached()[at]).sum::<u64>();
-            let tone = if times == 0 && point.never.is_none() { Tone::Bad } else { Tone::Plain };
-            let cell = if point.never.is_some() { "-".to_owned() } else { times.to_string() };
-            cells.push((cell, tone));
+            cells.push(times_at(point, times));
             let reason = point.never.map(|why| (scenario.name, why));
             reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
         }
@@ -65,6 +63,16 @@ fn reached(rows: &[Row], style: Style) -> String {
         let _ = writeln!(text, "- {name}: {why}");
     }
     text
+}
+
+/// It is bad when nothing happens where it can, and when something does where it cannot.
+fn times_at(point: &Point, times: u64) -> (String, Tone) {
+    match (point.never, times) {
+        (None, 0) => ("0".to_owned(), Tone::Bad),
+        (Some(_), 0) => ("-".to_owned(), Tone::Plain),
+        (None, _) => (times.to_string(), Tone::Plain),
+        (Some(_), _) => (times.to_string(), Tone::Bad),
+    }
 }
 
 fn found(row: &Row) -> (String, Tone) {

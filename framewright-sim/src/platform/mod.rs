@@ -53,6 +53,9 @@ pub trait Frames {
     fn poison(&self, pfn: Pfn, order: Order);
     /// The first byte of a frame that is not what [`Frames::poison`] wrote.
     fn verify_poison(&self, pfn: Pfn) -> Option<usize>;
+    /// The library reports corrupted frames, which ends the run: who knows what that is a symptom of
+    /// may end it first, and say so.
+    fn corrupted(&self, _report: &Corruption) {}
 }
 
 /// How the library is simulated.
@@ -251,6 +254,9 @@ unsafe impl Platform for Simulated {
 
     /// Ends the run: nothing that a simulated program does is to be refused.
     fn corruption(&self, report: &Corruption) {
+        if let Some(frames) = self.frames() {
+            frames.corrupted(report);
+        }
         match self.cpu() {
             Some(cpu) => cpu.fail(report.to_string()),
             None => panic!("{report}"),

@@ -238,10 +238,10 @@ impl PageMover {
         }
     }
 
-    /// Puts an entry where the page of a claim is mapped.
-    fn map(&self, cpu: Cpu<'_>, Claim { process, page, .. }: &Claim, mapping: Mapping) {
-        let space = self.processes[*process].space();
-        space.locked(cpu, || space.replace_pte(cpu, *page, Pte::Present(mapping)));
+    /// Puts an entry where a process has a page.
+    fn map(&self, cpu: Cpu<'_>, (process, page): (usize, u32), mapping: Mapping) {
+        let space = self.processes[process].space();
+        space.locked(cpu, || space.replace_pte(cpu, page, Pte::Present(mapping)));
     }
 }
 
@@ -309,7 +309,7 @@ unsafe impl Mover<Simulated> for PageMover {
                 oracle.taken(cpu, to);
                 oracle.freed(cpu, claim.frame);
             }
-            self.map(cpu, &claim, Mapping { frame: to, ..mapping });
+            self.map(cpu, (claim.process, claim.page), Mapping { frame: to, ..mapping });
             at.set_moved();
         }
     }
@@ -319,10 +319,12 @@ unsafe impl Mover<Simulated> for PageMover {
         let Some(cpu) = self.machine.current() else { return };
         for at in moves {
             let nth = self.position(at);
-            let mapping = self.claims.borrow_mut()[nth].was.take().expect("it was unmapped");
-            let claim = Claim { was: None, ..self.claims.borrow_mut().remove(nth) };
-            self.map(cpu, &claim, mapping);
-            self.claims.borrow_mut().push(claim);
+            let (place, was) = {
+                let claim = &mut self.claims.borrow_mut()[nth];
+                ((claim.process, claim.page), claim.was.take())
+            };
+            // It stays claimed all the while.
+            self.map(cpu, place, was.expect("it was unmapped"));
         }
     }
 

@@ -8,7 +8,7 @@ use super::{BESIDE, PAGES, Scene, step::Event};
 use crate::{
     engine::Cpu,
     platform::Simulated,
-    process::{Mapping, Pte},
+    process::{Mapping, Pte, Symptom},
     scenario::Bug,
 };
 
@@ -82,7 +82,7 @@ impl<'m> Scene<'_, 'm> {
         {
             self.owner.happens_to(frame);
         }
-        let free = &mut |frame| free(cpu, &mut token, frame);
+        let free = &mut |frame| self.free(cpu, &mut token, frame);
         self.owner.mover.unmap_page(cpu, self.process, page, free);
     }
 
@@ -95,11 +95,11 @@ impl<'m> Scene<'_, 'm> {
             self.owner.reaches(step);
         }
         self.oracle().freed(cpu, frame as u32);
-        if step.is_some() && self.bug == Some(Bug::TargetFreed) {
-            self.oracle().freed(cpu, target);
-        }
         let mut token = self.token(cpu);
-        free(cpu, &mut token, Pfn::new(frame));
+        self.free(cpu, &mut token, Pfn::new(frame));
+        if step.is_some() && self.bug == Some(Bug::TargetFreed) {
+            self.free(cpu, &mut token, Pfn::new(target.into()));
+        }
         // Where it meets its neighbours.
         token.drain();
     }
@@ -107,12 +107,13 @@ impl<'m> Scene<'_, 'm> {
     fn token(&self, cpu: Cpu<'_>) -> CpuToken<'_, 'm, Simulated> {
         self.memory.cpu(cpu.id()).expect("a CPU of its own")
     }
-}
 
-/// Frees a frame that nobody uses any more.
-fn free(cpu: Cpu<'_>, token: &mut CpuToken<'_, '_, Simulated>, frame: Pfn) {
-    // SAFETY: the frame is the caller's, as a block of order 0, and nobody reaches it any more.
-    if let Err(error) = unsafe { token.free_raw(frame, Order::ZERO) } {
-        cpu.fail(error.to_string());
+    /// Frees a frame that nobody uses any more.
+    fn free(&self, cpu: Cpu<'_>, token: &mut CpuToken<'_, 'm, Simulated>, frame: Pfn) {
+        // SAFETY: the frame is the caller's, as a block of order 0, and nobody reaches it any more; but
+        // for a bug that was put in, for which this memory is made.
+        if let Err(error) = unsafe { token.free_raw(frame, Order::ZERO) } {
+            self.oracle().see(cpu, Symptom::FreedTwice, &error.to_string());
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use framewright::{
     FrameRange, Order, Pfn,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage},
+    observe::{Corruption, Finding},
     tlb::{FlushBatch, Flushed},
 };
 
@@ -147,13 +148,18 @@ impl Owner {
         self.failed.borrow_mut().push(pin.frame);
     }
 
-    /// Whether the page gets no further now: it is told.
-    fn is_stopped(&self, at: &mut Move) -> bool {
-        if self.refuses.get() {
+    /// Whether the page does not move at all: it is told.
+    fn is_refused(&self, at: &mut Move) -> bool {
+        let refused = self.refuses.get();
+        if refused {
             self.happens_to(number(at.from()));
             at.set_refused();
-            return true;
         }
+        refused
+    }
+
+    /// Whether the page does not move now: it is told.
+    fn is_busy(&self, at: &mut Move) -> bool {
         let busy = self.is_pinned(at);
         if busy {
             at.set_busy();
@@ -204,7 +210,7 @@ unsafe impl Mover<Simulated> for Owner {
         for at in moves {
             self.is_at(at, Step::Unmap);
             self.cpu().step();
-            if !self.is_stopped(at) {
+            if !self.is_refused(at) && !self.is_busy(at) {
                 // Whoever pins it now is seen when it is to be remapped.
                 self.cpu().step();
                 self.mover.unmap(std::slice::from_mut(at), effort, locking, batch);
@@ -218,10 +224,13 @@ unsafe impl Mover<Simulated> for Owner {
         for at in moves {
             self.is_at(at, Step::Remap);
             self.cpu().step();
-            if self.is_stopped(at) || self.is_refused_late(at) {
+            if self.is_refused(at) {
                 if self.bug == Some(Bug::RefusedHalfWay) {
                     self.map_half_way(at);
                 }
+                continue;
+            }
+            if self.is_busy(at) || self.is_refused_late(at) {
                 continue;
             }
             self.mover.remap(std::slice::from_mut(at), effort, flushed);
@@ -272,5 +281,13 @@ impl Frames for Owner {
 
     fn verify_poison(&self, pfn: Pfn) -> Option<usize> {
         self.mover.verify_poison(pfn)
+    }
+
+    /// A bad free that the lists of a CPU took shows when they are drained, or when the same frames are
+    /// freed again.
+    fn corrupted(&self, report: &Corruption) {
+        if let (Some(cpu), Finding::BadFree(_)) = (self.machine.current(), report.what) {
+            self.oracle().see(cpu, Symptom::FreedTwice, &report.to_string());
+        }
     }
 }
