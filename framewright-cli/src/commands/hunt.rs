@@ -112,7 +112,7 @@ fn run(row: &Row) -> Run {
     count("exhausted", u64::from(row.is_exhausted()), None);
     count("other_failures", row.strays(), Some(Better::Lower));
     count("longest_steps", row.bags.iter().map(|bag| bag.steps).max().unwrap_or_default(), None);
-    for (point, times) in row.scenario.points.iter().zip(row.reached()) {
+    for (point, times) in row.scenario.points().iter().zip(row.reached()) {
         if point.never.is_none() || times > 0 {
             count(&format!("reached_{}", point.name), times, None);
         }

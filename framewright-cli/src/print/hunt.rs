@@ -39,28 +39,29 @@ pub(crate) fn hunt(rows: &[Row], style: Style) -> String {
 /// How often what a scenario is about happened at each of its points, in all runs without a bug.
 fn reached(rows: &[Row], style: Style) -> String {
     let mut text = String::new();
-    let controls = |row: &&Row| row.bug.is_none() && !row.scenario.points.is_empty();
+    let controls = |row: &&Row| row.bug.is_none() && !row.scenario.points().is_empty();
     let counted: Vec<_> = rows.iter().filter(controls).collect();
     let Some(first) = counted.first() else { return text };
-    let names = first.scenario.points.iter().map(|point| point.name);
+    let names = first.scenario.points().iter().map(|point| point.name);
     let mut table = Table::new(["scenario"].into_iter().chain(names), style);
-    let mut reasons = Vec::new();
+    let mut notes = Vec::new();
     for same in counted.chunk_by(|a, b| a.scenario.name == b.scenario.name) {
         let scenario = same[0].scenario;
         let mut cells = vec![(scenario.name.to_owned(), Tone::Plain)];
-        for (at, point) in scenario.points.iter().enumerate() {
+        notes.extend(scenario.tally.map(|tally| (scenario.name, tally.what)));
+        for (at, point) in scenario.points().iter().enumerate() {
             let times = same.iter().map(|row| row.reached()[at]).sum::<u64>();
             cells.push(times_at(point, times));
             let reason = point.never.map(|why| (scenario.name, why));
-            reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
+            notes.extend(reason.filter(|reason| !notes.contains(reason)));
         }
         table.row(cells);
     }
     text.push_str("\nHow often it happened at each step, in runs without a bug.\n\n");
     text.push_str(&table.to_string());
-    for (name, why) in reasons {
+    for (name, note) in notes {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "- {name}: {why}");
+        let _ = writeln!(text, "- {name}: {note}");
     }
     text
 }

@@ -88,21 +88,30 @@ impl PageMover {
         Self { frees_claimed: frees, ..self }
     }
 
-    /// A program unmaps a page of its own, and waits for it if it is on the move. `free` gets its frame;
-    /// or whoever has claimed the page gives that back.
+    /// A program unmaps a page of its own, and waits for it if it is on the move. `comes` is told where
+    /// it is when the program comes. `free` gets its frame; or whoever has claimed the page gives that
+    /// back.
     pub fn unmap_page(
         &self,
         cpu: Cpu<'_>,
         process: &Process,
         page: u32,
+        comes: impl FnOnce(u32),
         free: &mut dyn FnMut(Pfn),
     ) {
         let space = process.space();
         process.disown(cpu, page..page + 1);
+        let mut comes = Some(comes);
         let taken = loop {
-            let taken = space.locked(cpu, || match space.pte(cpu, page) {
-                Pte::Migrating(_) => None,
-                _ => Some(space.take_pte(cpu, page).present()),
+            let taken = space.locked(cpu, || {
+                let pte = space.pte(cpu, page);
+                if let (Some(comes), Some(frame)) = (comes.take(), pte.frame()) {
+                    comes(frame);
+                }
+                match pte {
+                    Pte::Migrating(_) => None,
+                    _ => Some(space.take_pte(cpu, page).present()),
+                }
             });
             match taken {
                 Some(mapping) => break mapping,

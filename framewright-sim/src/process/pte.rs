@@ -45,6 +45,15 @@ impl Pte {
             _ => None,
         }
     }
+
+    /// The frame of a page that is in one, or on its way to another.
+    #[must_use]
+    pub(crate) fn frame(self) -> Option<u32> {
+        match self {
+            Self::Present(Mapping { frame, .. }) | Self::Migrating(frame) => Some(frame),
+            _ => None,
+        }
+    }
 }
 
 /// One table, which lies in a frame itself.

@@ -32,6 +32,8 @@ pub enum Bug {
     PinIgnored,
     /// The claim on a page whose writing has failed is not ended.
     FailedStaysClaimed,
+    /// That a page is dirty, since it could not be written, is known of its old frame when it has moved.
+    DirtyLeftBehind,
     /// Who frees a frame frees the one beside it, too, that a page is about to move to.
     TargetFreed,
     /// Unmapping finds an entry that is clear already, and returns without the flush that whoever
@@ -56,7 +58,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::FreeBeforeFlush,
         Self::EarlyMask,
         Self::ForgottenTarget,
@@ -68,6 +70,7 @@ impl Bug {
         Self::RefusedHalfWay,
         Self::PinIgnored,
         Self::FailedStaysClaimed,
+        Self::DirtyLeftBehind,
         Self::TargetFreed,
         Self::SkippedFlush,
         Self::UnsettledWrite,
@@ -94,6 +97,7 @@ impl Bug {
             Self::RefusedHalfWay => "refused-half-way",
             Self::PinIgnored => "pin-ignored",
             Self::FailedStaysClaimed => "failed-stays-claimed",
+            Self::DirtyLeftBehind => "dirty-left-behind",
             Self::TargetFreed => "target-freed",
             Self::SkippedFlush => "skipped-flush",
             Self::UnsettledWrite => "unsettled-write",
@@ -123,6 +127,7 @@ impl Bug {
             }
             Self::PinIgnored => "a page is moved although somebody has it pinned",
             Self::FailedStaysClaimed => "a page whose writing has failed stays claimed",
+            Self::DirtyLeftBehind => "a page that could not be written is clean when it has moved",
             Self::TargetFreed => "a frame is freed that a page is about to move to",
             Self::SkippedFlush => "unmapping does not make up for a flush that was put off",
             Self::UnsettledWrite => "a page becomes writable while its old frame can be read",
@@ -153,6 +158,7 @@ impl Bug {
             Self::RefusedHalfWay => &[StaleAccess, LostWrite, WrongContents],
             Self::PinIgnored => &[StaleAccess],
             Self::FailedStaysClaimed => &[Books],
+            Self::DirtyLeftBehind => &[LostWrite],
             Self::TargetFreed => &[FreedTwice, TakenTwice],
             Self::SkippedFlush | Self::UnsettledTruncate => &[UnmappedAccess],
             Self::UnsettledReuse => &[UnmappedAccess, WrongContents],

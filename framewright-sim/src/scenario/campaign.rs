@@ -125,7 +125,7 @@ impl Row {
     #[must_use]
     pub fn reached(&self) -> Vec<u64> {
         let sum = |at| self.bags.iter().filter_map(|bag| bag.reached.get(at)).sum();
-        (0..self.scenario.points.len()).map(sum).collect()
+        (0..self.scenario.points().len()).map(sum).collect()
     }
 
     /// Whether no schedule is left untried.

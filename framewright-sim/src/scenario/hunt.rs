@@ -132,7 +132,7 @@ impl Hunt {
     pub fn run(&self, progress: &dyn Fn(u64)) -> Bag {
         let machine = self.scenario.machine();
         let mut source = self.source(&machine);
-        let mut bag = Bag { reached: vec![0; self.scenario.points.len()], ..Bag::default() };
+        let mut bag = Bag { reached: vec![0; self.scenario.points().len()], ..Bag::default() };
         while bag.tried < self.schedules && bag.found.is_none() {
             let Some(schedule) = source.next(self.seed.wrapping_add(bag.tried)) else {
                 bag.exhausted = true;

@@ -67,9 +67,18 @@ pub struct Scenario {
     pub affordable_bound: u32,
     /// Rare outcomes that are forced now and then, and once in how many times.
     pub force: &'static [(Site, u32)],
-    /// Of which it is counted how often runs come to them.
-    pub points: &'static [Point],
+    /// What is counted in its runs.
+    pub tally: Option<Tally>,
     run: fn(&Machine, Option<Bug>) -> Verdict,
+}
+
+/// What happens in a scenario, as it is counted by the moments at which it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    /// What happens, in one line.
+    pub what: &'static str,
+    /// The moments.
+    pub points: &'static [Point],
 }
 
 /// A moment at which something may happen in a scenario.
@@ -93,7 +102,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::FreeBeforeFlush, Bug::EarlyMask, Bug::ForgottenTarget],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: unmap::run,
     },
     Scenario {
@@ -103,7 +112,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::EarlyLook],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: switch::run,
     },
     Scenario {
@@ -113,7 +122,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::LazyStaysBehind],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: rest::run,
     },
     Scenario {
@@ -123,7 +132,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::WriteOutBeforeFlush],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: reclaim::run,
     },
     Scenario {
@@ -133,7 +142,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::CopyBeforeFlush],
         affordable_bound: 1,
         force: &[],
-        points: &[],
+        tally: None,
         run: migrate::run,
     },
     Scenario {
@@ -143,7 +152,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::RefusedHalfWay],
         affordable_bound: 1,
         force: &[],
-        points: migrate::WHERE_ASKED,
+        tally: Some(migrate::REFUSED),
         run: migrate::refused,
     },
     Scenario {
@@ -153,17 +162,17 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::PinIgnored],
         affordable_bound: 1,
         force: &[],
-        points: migrate::ANYWHERE,
+        tally: Some(migrate::PINNED),
         run: migrate::pinned,
     },
     Scenario {
         name: "migrate-write-fails",
         about: "writing pages fails that the library moves",
         cpus: 3,
-        bugs: &[Bug::FailedStaysClaimed],
+        bugs: &[Bug::FailedStaysClaimed, Bug::DirtyLeftBehind],
         affordable_bound: 1,
         force: &[],
-        points: migrate::ANYWHERE,
+        tally: Some(migrate::FAILED),
         run: migrate::write_fails,
     },
     Scenario {
@@ -173,7 +182,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::FreedByBoth],
         affordable_bound: 1,
         force: &[],
-        points: migrate::ANYWHERE,
+        tally: Some(migrate::UNMAPPED),
         run: migrate::unmap,
     },
     Scenario {
@@ -183,7 +192,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::TargetFreed],
         affordable_bound: 1,
         force: &[],
-        points: migrate::WITH_TARGET,
+        tally: Some(migrate::BESIDE_TARGET),
         run: migrate::beside,
     },
     Scenario {
@@ -193,7 +202,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::SkippedFlush],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: munmap_race::run,
     },
     Scenario {
@@ -208,7 +217,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         ],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: parked::write,
     },
     Scenario {
@@ -218,7 +227,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::UnsettledTruncate],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: parked::truncate,
     },
     Scenario {
@@ -228,7 +237,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::UnsettledReuse],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: parked::reuse,
     },
     Scenario {
@@ -238,7 +247,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::WriteOutBeforeFlush],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: parked::meet,
     },
     Scenario {
@@ -248,7 +257,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::LateEpoch],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: parked::switch,
     },
     Scenario {
@@ -258,7 +267,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::UnlockedTake],
         affordable_bound: 3,
         force: &[],
-        points: &[],
+        tally: None,
         run: take::run,
     },
     Scenario {
@@ -268,7 +277,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::MissingBarrier],
         affordable_bound: 1,
         force: FORCE,
-        points: &[],
+        tally: None,
         run: library::drain,
     },
     Scenario {
@@ -278,7 +287,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[Bug::FreeBeforeFlush],
         affordable_bound: 1,
         force: FORCE,
-        points: &[],
+        tally: None,
         run: library::life,
     },
     Scenario {
@@ -288,7 +297,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
-        points: &[],
+        tally: None,
         run: library::hotplug,
     },
     Scenario {
@@ -298,7 +307,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
-        points: &[],
+        tally: None,
         run: library::isolate,
     },
     Scenario {
@@ -308,7 +317,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
-        points: &[],
+        tally: None,
         run: library::contiguous,
     },
     Scenario {
@@ -318,7 +327,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
-        points: &[],
+        tally: None,
         run: library::depot,
     },
     Scenario {
@@ -328,7 +337,7 @@ pub static SCENARIOS: [Scenario; 24] = [
         bugs: &[],
         affordable_bound: 1,
         force: FORCE,
-        points: &[],
+        tally: None,
         run: library::reserve,
     },
 ];
@@ -338,6 +347,12 @@ impl Scenario {
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         SCENARIOS.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// The moments at which it is counted how often something happens.
+    #[must_use]
+    pub fn points(&self) -> &'static [Point] {
+        self.tally.map_or(&[], |tally| tally.points)
     }
 
     /// Runs it once, on a machine that was made or restarted for this run.

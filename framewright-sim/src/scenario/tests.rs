@@ -76,7 +76,7 @@ fn what_nobody_expects_does_not_count() {
         bugs: &[Bug::UnlockedTake],
         affordable_bound: 2,
         force: &[],
-        points: &[],
+        tally: None,
         run: stuck,
     };
     let bag = hunt(&STUCK, Some(Bug::UnlockedTake), Kind::Random, 10);

@@ -5,12 +5,7 @@
 use framewright::{CpuToken, Order, Pfn};
 
 use super::{BESIDE, PAGES, Scene, step::Event};
-use crate::{
-    engine::Cpu,
-    platform::Simulated,
-    process::{Mapping, Pte, Symptom},
-    scenario::Bug,
-};
+use crate::{engine::Cpu, platform::Simulated, process::Symptom, scenario::Bug};
 
 /// How often something happens that does so more than once.
 const TIMES: u32 = 6;
@@ -55,20 +50,17 @@ impl<'m> Scene<'_, 'm> {
 
     fn pin(&self, cpu: Cpu<'_>, nth: u32) {
         self.wait_for_claims(cpu);
-        let arrives = |frame| self.owner.happens_to(frame);
-        let Some(pin) = self.owner.pin(cpu, nth % PAGES, arrives) else { return };
+        let comes = |frame| self.owner.happens_to(frame);
+        let Some(pin) = self.owner.pin(cpu, nth % PAGES, comes) else { return };
         (0..a_while(nth)).for_each(|_| cpu.step());
         self.owner.unpin(cpu, pin);
     }
 
-    /// What is being written is pinned. Whoever writes it does not look whether it is claimed.
     fn fail_to_write(&self, cpu: Cpu<'_>, nth: u32) {
         self.wait_for_claims(cpu);
-        let Some(pin) = self.owner.pin(cpu, nth % PAGES, |_| {}) else { return };
+        let Some(hold) = self.owner.write(cpu, nth % PAGES) else { return };
         (0..a_while(nth)).for_each(|_| cpu.step());
-        self.owner.happens_to(pin.frame);
-        self.owner.fail(&pin);
-        self.owner.unpin(cpu, pin);
+        self.owner.fail(cpu, hold);
     }
 
     /// Unmaps a page; its frame goes to the lists of the CPU, unless somebody has claimed it.
@@ -77,31 +69,27 @@ impl<'m> Scene<'_, 'm> {
         self.wait_for_claims(cpu);
         (0..a_while(PAGES * (1 + nth))).for_each(|_| cpu.step());
         let mut token = self.token(cpu);
-        if let Pte::Present(Mapping { frame, .. }) | Pte::Migrating(frame) =
-            self.process.space().entry(page)
-        {
-            self.owner.happens_to(frame);
-        }
+        let comes = |frame| self.owner.happens_to(frame);
         let free = &mut |frame| self.free(cpu, &mut token, frame);
-        self.owner.mover.unmap_page(cpu, self.process, page, free);
+        self.owner.mover.unmap_page(cpu, self.process, page, comes, free);
     }
 
     /// Frees the frame behind one that a page may be about to move to.
     fn free_beside(&self, cpu: Cpu<'_>, frame: u64) {
         self.wait_for_claims(cpu);
         let target = frame as u32 - 1;
-        let step = self.owner.step_towards(target);
-        if let Some(step) = step {
-            self.owner.reaches(step);
-        }
+        let is_target = self.owner.step_towards(target).is_some();
         self.oracle().freed(cpu, frame as u32);
         let mut token = self.token(cpu);
         self.free(cpu, &mut token, Pfn::new(frame));
-        if step.is_some() && self.bug == Some(Bug::TargetFreed) {
+        if is_target && self.bug == Some(Bug::TargetFreed) {
             self.free(cpu, &mut token, Pfn::new(target.into()));
         }
         // Where it meets its neighbours.
         token.drain();
+        if let Some(step) = self.owner.step_towards(target) {
+            self.owner.reaches(step);
+        }
     }
 
     fn token(&self, cpu: Cpu<'_>) -> CpuToken<'_, 'm, Simulated> {

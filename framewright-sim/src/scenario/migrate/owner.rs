@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use framewright::{
     FrameRange, Order, Pfn,
-    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage},
+    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage, Trouble},
     observe::{Corruption, Finding},
     tlb::{FlushBatch, Flushed},
 };
 
-use super::step::Step;
+use super::{step::Step, writing::Writing};
 use crate::{
     engine::{Cpu, Machine},
     platform::{Frames, Simulated},
@@ -31,7 +31,8 @@ pub(super) struct Owner {
     steps: RefCell<BTreeMap<u32, (Step, Option<u32>)>>,
     /// Frames that somebody has pinned, as often as that is so.
     pins: RefCell<Vec<u32>>,
-    /// Frames of pages whose writing has failed.
+    pub(super) writing: Writing,
+    /// Frames of pages whose writing has failed since they were claimed.
     failed: RefCell<Vec<u32>>,
     /// Whatever is asked, the answer is no.
     pub(super) refuses: Cell<bool>,
@@ -39,9 +40,9 @@ pub(super) struct Owner {
     late_refusals: Cell<u32>,
 }
 
-/// A page that somebody has pinned.
-pub(super) struct Pin {
-    pub(super) frame: u32,
+/// A page that somebody uses where it is, as a device does.
+pub(super) struct Hold {
+    frame: u32,
     life: u32,
 }
 
@@ -60,6 +61,7 @@ impl Owner {
             bug,
             steps: RefCell::default(),
             pins: RefCell::default(),
+            writing: Writing::default(),
             failed: RefCell::default(),
             refuses: Cell::new(false),
             late_refusals: Cell::new(late_refusals),
@@ -98,54 +100,89 @@ impl Owner {
     }
 
     fn is_at(&self, at: &Move, step: Step) {
-        let has_target = !matches!(at.stage(), Stage::Claimed | Stage::Gone);
-        let to = has_target.then(|| number(at.to()));
+        // The target of what is refused before it is unmapped goes back at once.
+        let has_none = match at.stage() {
+            Stage::Claimed | Stage::Gone => true,
+            Stage::Ready => at.trouble() == Some(Trouble::Refused),
+            _ => false,
+        };
+        let to = (!has_none).then(|| number(at.to()));
         self.steps.borrow_mut().insert(number(at.from()), (step, to));
     }
 
-    /// Pins a page, where it is; waits while it is on the move.
-    pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, arrives: impl Fn(u32)) -> Option<Pin> {
-        let space = self.process.space();
-        let mut first = true;
-        loop {
-            let pin = space.locked(cpu, || {
-                let pte = space.pte(cpu, page);
-                if let (true, Pte::Present(Mapping { frame, .. }) | Pte::Migrating(frame)) =
-                    (first, pte)
-                {
-                    arrives(frame);
-                }
-                let frame = pte.present().map(|mapping| mapping.frame);
-                frame.inspect(|&frame| self.pins.borrow_mut().push(frame));
-                (frame.map(|frame| Pin { frame, life: self.oracle().life(frame) }), pte)
-            });
-            first = false;
-            match pin {
-                (None, Pte::Migrating(_)) => cpu.relax(),
-                (pin, _) => return pin,
-            }
-        }
+    /// The claim on the page in a frame has ended.
+    fn ended(&self, frame: u32) {
+        self.steps.borrow_mut().remove(&frame);
+        self.failed.borrow_mut().retain(|&failed| failed != frame);
     }
 
-    /// Reads what is pinned, as a device does, and lets it go.
-    pub(super) fn unpin(&self, cpu: Cpu<'_>, Pin { frame, life }: Pin) {
+    /// Pins a page, where it is; waits while it is on the move. `comes` is told where it is at first.
+    pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, comes: impl FnOnce(u32)) -> Option<Hold> {
+        self.hold(cpu, page, comes, |frame| self.pins.borrow_mut().push(frame))
+    }
+
+    /// Reads what is pinned, and lets it go.
+    pub(super) fn unpin(&self, cpu: Cpu<'_>, Hold { frame, life }: Hold) {
         cpu.step();
-        if !self.oracle().lives(frame, life) {
-            self.oracle().see(cpu, Symptom::StaleAccess, &format!("frame {frame} is pinned"));
-        }
+        self.read(cpu, frame, life);
         let mut pins = self.pins.borrow_mut();
         let at = pins.iter().position(|&pinned| pinned == frame).expect("it is pinned");
         pins.swap_remove(at);
     }
 
+    /// Begins to write a page, which waits for it as pinning does, and does not look whether it is
+    /// claimed.
+    pub(super) fn write(&self, cpu: Cpu<'_>, page: u32) -> Option<Hold> {
+        self.hold(cpu, page, |_| {}, |frame| self.writing.begin(page, frame))
+    }
+
+    /// What is being written cannot be.
+    pub(super) fn fail(&self, cpu: Cpu<'_>, Hold { frame, life }: Hold) {
+        cpu.step();
+        self.read(cpu, frame, life);
+        self.happens_to(frame);
+        self.writing.fail(frame);
+        if self.mover.has_claimed(frame) {
+            self.failed.borrow_mut().push(frame);
+        }
+    }
+
+    fn hold(
+        &self,
+        cpu: Cpu<'_>,
+        page: u32,
+        comes: impl FnOnce(u32),
+        begins: impl Fn(u32),
+    ) -> Option<Hold> {
+        let space = self.process.space();
+        let mut comes = Some(comes);
+        loop {
+            let (pte, hold) = space.locked(cpu, || {
+                let pte = space.pte(cpu, page);
+                if let (Some(comes), Some(frame)) = (comes.take(), pte.frame()) {
+                    comes(frame);
+                }
+                let frame = pte.present().map(|mapping| mapping.frame);
+                let frame = frame.inspect(|&frame| begins(frame));
+                (pte, frame.map(|frame| Hold { frame, life: self.oracle().life(frame) }))
+            });
+            match pte {
+                Pte::Migrating(_) => cpu.relax(),
+                _ => return hold,
+            }
+        }
+    }
+
+    /// A device reads a frame that it was told to.
+    fn read(&self, cpu: Cpu<'_>, frame: u32, life: u32) {
+        if !self.oracle().lives(frame, life) {
+            self.oracle().see(cpu, Symptom::StaleAccess, &format!("frame {frame} is held"));
+        }
+    }
+
     fn is_pinned(&self, at: &Move) -> bool {
         let pinned = self.pins.borrow().contains(&number(at.from()));
         pinned && self.bug != Some(Bug::PinIgnored)
-    }
-
-    /// What was pinned to be written could not be.
-    pub(super) fn fail(&self, pin: &Pin) {
-        self.failed.borrow_mut().push(pin.frame);
     }
 
     /// Whether the page does not move at all: it is told.
@@ -160,7 +197,7 @@ impl Owner {
 
     /// Whether the page does not move now: it is told.
     fn is_busy(&self, at: &mut Move) -> bool {
-        let busy = self.is_pinned(at);
+        let busy = self.is_pinned(at) || self.writing.is_on(number(at.from()));
         if busy {
             at.set_busy();
         }
@@ -207,6 +244,8 @@ unsafe impl Mover<Simulated> for Owner {
         locking: Locking,
         batch: &mut FlushBatch<'_, '_, Simulated>,
     ) {
+        // All have their targets when the first is unmapped.
+        moves.iter().for_each(|at| self.is_at(at, Step::Claim));
         for at in moves {
             self.is_at(at, Step::Unmap);
             self.cpu().step();
@@ -215,8 +254,11 @@ unsafe impl Mover<Simulated> for Owner {
                 self.cpu().step();
                 self.mover.unmap(std::slice::from_mut(at), effort, locking, batch);
             }
-            let is_out = at.stage() == Stage::Unmapped;
-            self.is_at(at, if is_out { Step::Flush } else { Step::Claim });
+            match at.stage() {
+                Stage::Gone => self.ended(number(at.from())),
+                Stage::Unmapped => self.is_at(at, Step::Flush),
+                _ => self.is_at(at, Step::Claim),
+            }
         }
     }
 
@@ -233,8 +275,17 @@ unsafe impl Mover<Simulated> for Owner {
             if self.is_busy(at) || self.is_refused_late(at) {
                 continue;
             }
+            let (from, to) = (number(at.from()), number(at.to()));
+            // Nobody looks at it before it is mapped.
+            if self.bug != Some(Bug::DirtyLeftBehind) {
+                self.writing.go(from, to);
+            }
             self.mover.remap(std::slice::from_mut(at), effort, flushed);
-            self.steps.borrow_mut().remove(&number(at.from()));
+            if at.stage() == Stage::Moved {
+                self.ended(from);
+            } else {
+                self.writing.go(to, from);
+            }
         }
     }
 
@@ -257,7 +308,7 @@ unsafe impl Mover<Simulated> for Owner {
             if !forgotten {
                 self.mover.release(std::slice::from_mut(at));
             }
-            self.steps.borrow_mut().remove(&number(at.from()));
+            self.ended(number(at.from()));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The way of a page to another frame, and what may happen on it.
 
-use crate::scenario::Point;
+use crate::scenario::{Point, Tally};
 
 /// How far a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,16 +38,36 @@ pub(super) enum Event {
 
 const NAMES: [&str; 7] = ["claim", "unmap", "flush", "copy", "remap", "undo", "release"];
 
-/// Steps at which anybody may come by.
-pub(in crate::scenario) const ANYWHERE: &[Point] = &points(&[], "");
+/// Of refusals: the owner has no say at any other step.
+pub(in crate::scenario) const REFUSED: Tally = Tally {
+    what: "the owner refuses to let the page go on",
+    points: &points(
+        &[Step::Flush, Step::Copy, Step::Undo, Step::Release],
+        "its owner is not asked",
+    ),
+};
 
-/// Steps at which the owner has a say.
-pub(in crate::scenario) const WHERE_ASKED: &[Point] =
-    &points(&[Step::Flush, Step::Copy, Step::Undo, Step::Release], "its owner is not asked");
+/// Of pins.
+pub(in crate::scenario) const PINNED: Tally = Tally {
+    what: "somebody comes to pin the page, and waits while it is unmapped",
+    points: &points(&[], ""),
+};
 
-/// Steps at which there may be a frame to move to.
-pub(in crate::scenario) const WITH_TARGET: &[Point] =
-    &points(&[Step::Release], "the frame that it did not move to has gone back");
+/// Of failures to write.
+pub(in crate::scenario) const FAILED: Tally =
+    Tally { what: "writing the page fails", points: &points(&[], "") };
+
+/// Of a program's unmapping.
+pub(in crate::scenario) const UNMAPPED: Tally = Tally {
+    what: "its program comes to unmap the page, and waits while it is unmapped to move",
+    points: &points(&[], ""),
+};
+
+/// Of frames freed beside one that a page is to move to.
+pub(in crate::scenario) const BESIDE_TARGET: Tally = Tally {
+    what: "a frame beside the page's target has joined the free ones",
+    points: &points(&[Step::Release], "the frame that it did not move to has gone back"),
+};
 
 /// The steps, of which runs never come to some.
 const fn points(never: &[Step], why: &'static str) -> [Point; NAMES.len()] {

@@ -39,7 +39,7 @@ fn whatever_goes_wrong_at_whatever_step_nothing_is_lost_or_left_behind() {
 }
 
 fn family() -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().filter(|scenario| !scenario.points.is_empty())
+    SCENARIOS.iter().filter(|scenario| !scenario.points().is_empty())
 }
 
 fn hunt(scenario: &'static Scenario, bug: Option<Bug>, seed: u64, schedules: u64) -> Bag {
@@ -52,7 +52,7 @@ fn everything_happens_at_every_step_at_which_it_can() {
     for scenario in family() {
         let bag = hunt(scenario, None, 0, 2_000);
         assert_eq!((bag.found, bag.strays), (None, 0), "{}", scenario.name);
-        for (point, times) in scenario.points.iter().zip(bag.reached) {
+        for (point, times) in scenario.points().iter().zip(bag.reached) {
             let (name, step) = (scenario.name, point.name);
             assert_eq!(times > 0, point.never.is_none(), "{name} at {step}: {times} times");
         }
