@@ -36,7 +36,8 @@ of 1 GiB. Requests are those of programs
   index              by index, which is the default
   none               compaction switched off: what it brings
 Then by scanners as they were in 2013, so much of what came later as can be switched off: no short looks
-at lists of free blocks, no keeping of the block that forms, no compaction before anybody asks.
+at lists of free blocks, no keeping of the block that forms, no compaction before anybody asks, no boost of
+watermarks after types were mixed.
 Then as today without the steps in between from two recorded states of a real machine (recordings/): as
 much of memory is the kernel's, of files and of programs, and what is free in blocks as large.
 What was published had 4 GiB, and no background compaction; running kernels had 1 GiB and 4 emulated

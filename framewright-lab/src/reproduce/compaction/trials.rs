@@ -68,8 +68,10 @@ impl Era {
     fn put(self, tuning: &mut Tuning, settings: &mut IndexMap<String, String>) {
         if self == Self::In2013 {
             (tuning.compact.shortcuts, tuning.compact.proactiveness) = (false, 0);
+            tuning.zone.watermark_boost = 0;
             settings.insert("compact.shortcuts".to_owned(), "off".to_owned());
             settings.insert("compact.proactiveness".to_owned(), "0".to_owned());
+            settings.insert("zone.watermark_boost".to_owned(), "0".to_owned());
         }
     }
 }
