@@ -60,7 +60,8 @@ pub(super) const PAIRS: [(&str, usize, usize); 8] = [
 pub(super) enum Era {
     Today,
     /// Without what came later and makes up for what scanners do wrong: short looks at the lists and
-    /// keeping the block that forms (2019), compaction before anybody asks (2020).
+    /// keeping the block that forms (2019), compaction before anybody asks (2020), the boost of watermarks
+    /// (2018).
     In2013,
 }
 
