@@ -25,7 +25,8 @@
 //! `hardening` (what the highest level of it adds).
 //!
 //! The feature `scanners`, on by default, is compaction by two scanners as Linux does it, to compare:
-//! without it `compact.method` is `index` or `off`, and some 10 KiB of code are saved.
+//! without it `compact.method` is `index` or `off`, rules of the scanners mean nothing, and some 10 KiB
+//! of code are saved.
 //!
 //! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a
 //! CPU, the zone. Nothing of the embedder is called under the latter three, but for the wait hook

@@ -308,9 +308,9 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "compact.method",
         default: "index",
-        range: "index, scan, off",
-        meaning: "how compaction finds what to move where: by the headers of pageblocks, or by two \
-                  scanners that look at frames; off: nothing is compacted",
+        range: if cfg!(feature = "scanners") { "index, scan, off" } else { "index, off" },
+        meaning: "how compaction finds what to move where: by the headers of pageblocks, or (scan, with the \
+                  feature `scanners`) by two scanners that look at frames; off: nothing is compacted",
         source: "Framewright; scan is what Linux does",
         field: |t| Field::CompactMethod(&mut t.compact.method),
     },

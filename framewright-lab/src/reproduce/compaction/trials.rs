@@ -59,9 +59,9 @@ pub(super) const PAIRS: [(&str, usize, usize); 8] = [
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Era {
     Today,
-    /// Without what came later and makes up for what scanners do wrong: short looks at the lists and
-    /// keeping the block that forms (2019), compaction before anybody asks (2020), the boost of watermarks
-    /// (2018).
+    /// Without what came later: the boost of watermarks (2018), and what makes up for what scanners do
+    /// wrong: short looks at the lists and keeping the block that forms (2019), compaction before
+    /// anybody asks (2020).
     In2013,
 }
 

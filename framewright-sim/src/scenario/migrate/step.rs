@@ -65,7 +65,7 @@ pub(in crate::scenario) const UNMAPPED: Tally = Tally {
 
 /// Of frames freed beside one that a page is to move to.
 pub(in crate::scenario) const BESIDE_TARGET: Tally = Tally {
-    what: "a frame beside the page's target has joined the free ones",
+    what: "a frame beside the page's target has joined the free ones (at claim the target may have gone back a moment ago)",
     points: &points(&[Step::Release], "the frame that it did not move to has gone back"),
 };
 
