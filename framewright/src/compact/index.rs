@@ -127,7 +127,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         site: Site<'c, 'm, P>,
         goal: &Goal,
         source: u32,
-        mut how: Evacuation,
+        how: Evacuation,
         captured: Option<&mut Captured>,
     ) -> Emptied {
         let order = wanted(goal);
@@ -142,18 +142,17 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
         let start = first + block;
         let stop = start + order.frames() as u32;
-        let could_fetch = how.may_bring_home;
+        let mut fetched = false;
         let mut room = match order > Order::PAGEBLOCK {
             true => Room::in_zone(site.at),
             false => {
-                if !self.finds_room(site, source, (start, stop), &mut before, &mut how) {
-                    let fetched = could_fetch && !how.may_bring_home;
+                if !self.finds_room(site, source, (start, stop), &mut before, how, &mut fetched) {
                     return Emptied::untried(Outcome::PartialSkipped, fetched);
                 }
                 Room::as_full_as(site.at, source, before.free)
             }
         };
-        let fetched = could_fetch && !how.may_bring_home;
+        let how = Evacuation { may_bring_home: how.may_bring_home && !fetched, ..how };
         let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);
         site.looked_at_headers(room.looked_at);
@@ -187,7 +186,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         source: u32,
         (start, stop): (u32, u32),
         held: &mut Contents,
-        how: &mut Evacuation,
+        how: Evacuation,
+        fetched: &mut bool,
     ) -> bool {
         let may_take_in = |held: &Contents| {
             let used = within(&held.used, start, stop);
@@ -200,7 +200,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             return false;
         }
         self.bring_home(site, how.effort.mode);
-        how.may_bring_home = false;
+        *fetched = true;
         *held = contents(site, source);
         may_take_in(held)
     }

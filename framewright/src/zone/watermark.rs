@@ -10,8 +10,8 @@
 //! usual, so that the next such request finds a pageblock of its own. It is raised under the zone
 //! lock, read without, and taken down by who reclaims in the background; where nobody does
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background)) there
-//! is none; that is asked each time. **The stock** raises them, too, for everybody who does not ask for huge pages or has such
-//! rights ([`stock`](super::stock)).
+//! is none; that is asked each time. **The stock** raises them, too, for everybody who does not ask
+//! for huge pages or has such rights ([`stock`](super::stock)).
 
 use core::fmt;
 
