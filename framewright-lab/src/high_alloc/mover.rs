@@ -20,9 +20,14 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// One page in so many is busy for a moment when it is to move: kernels fail to move 1.2 % of what they
-/// try (Linux 6.1, measured).
-const BUSY: u32 = 80;
+/// One page in so many does not move: somebody has it for a moment, and waiting for that does not pay.
+/// Kernels fail, after all tries, to move 1.2 % of what they have begun to (Linux 6.1, measured).
+const BUSY: u64 = 80;
+/// How long somebody has a page. A guess: longer than all tries to move it take.
+const HELD_NS: u64 = 10_000_000;
+/// Frames that somebody has at once: pages that came one after the other, as read from a file or on their
+/// way to a list, lie side by side. A guess.
+const HELD_TOGETHER: u64 = 2;
 
 /// See the module.
 pub(super) struct Moves<'o, 'm, W: World> {
@@ -46,6 +51,13 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     fn cpu(&self) -> W::Cpu {
         self.world.current().expect("pages move on a CPU")
+    }
+
+    /// Whether somebody has a page just now.
+    fn is_held(&self, cpu: W::Cpu, pfn: Pfn) -> bool {
+        let moment = cpu.now() / self.world.ticks(HELD_NS);
+        let mut random = fastrand::Rng::with_seed((pfn.get() / HELD_TOGETHER) << 32 ^ moment);
+        random.u64(..BUSY) == 0
     }
 
     /// Claims what can be of some frames.
@@ -125,7 +137,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         if frame.is(WRITEBACK) && effort.mode != MigrateMode::Sync {
             return at.set_refused();
         }
-        if frame.is(WRITEBACK) || self.state.rarely(BUSY) {
+        if frame.is(WRITEBACK) || self.is_held(cpu, at.from()) {
             return at.set_busy();
         }
         if let Holds::Anonymous { builder, index } = frame.holds.get() {

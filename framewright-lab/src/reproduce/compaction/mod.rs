@@ -33,8 +33,11 @@ of 1 GiB. Requests are those of programs
   + meeting          the free scanner says how far it came: that scanners have met is noticed
   + types            pageblocks that are left alone for their type are not marked to be skipped
   all                positions are reset as soon as the scanners have met
-  index              by index, which is the default
   none               compaction switched off: what it brings
+  packed             all, with small requests going to the fullest pageblocks, as they do by default
+  index              the default: the same, and compaction by index
+But for the last two, free blocks are taken as Linux takes them, the smallest first wherever it lies
+(zone.bulk_take=smallest-first): what scanners are to repair comes of that.
 Then by scanners as they were in 2013, so much of what came later as can be switched off: no short looks
 at lists of free blocks, no keeping of the block that forms, no compaction before anybody asks, no boost of
 watermarks after types were mixed.
