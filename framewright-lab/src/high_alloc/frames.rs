@@ -130,6 +130,11 @@ impl Frames {
         self.0.chunks_exact(framewright::frame::PAGEBLOCK_FRAMES)
     }
 
+    /// How many there are.
+    pub(super) fn count_all(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// How many hold what `matches`.
     pub(super) fn count(&self, matches: impl Fn(Holds) -> bool) -> u64 {
         self.0.iter().filter(|frame| matches(frame.holds())).count() as u64
