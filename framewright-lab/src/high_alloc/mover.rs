@@ -73,7 +73,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     /// Whether a page is claimed now.
     fn claim_one(&self, pfn: Pfn) -> bool {
         let frame = self.frame(pfn);
-        let claimed = match frame.holds.get() {
+        let claimed = match frame.holds() {
             _ if frame.is(CLAIMED | LOCKED | GONE) => false,
             Holds::Anonymous { .. } => true,
             Holds::Cached { .. } => {
@@ -96,7 +96,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     /// the truncating CPU's if that has not abandoned it yet, and else its frame is the claim's.
     fn is_still_there(&self, pfn: Pfn) -> bool {
         let frame = self.frame(pfn);
-        if frame.holds.get() != Holds::Nothing {
+        if frame.holds() != Holds::Nothing {
             return true;
         }
         let theirs = self.lru.put_back(pfn);
@@ -116,7 +116,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     /// The owner of a claimed page has let go of it: the frame is the library's.
     fn bury(&self, at: &mut Move, frame: &Frame) {
-        if matches!(frame.holds.get(), Holds::Cached { .. }) {
+        if matches!(frame.holds(), Holds::Cached { .. }) {
             self.leave_lists(at.from());
         }
         frame.clear();
@@ -140,7 +140,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         if frame.is(WRITEBACK) || self.is_held(cpu, at.from()) {
             return at.set_busy();
         }
-        if let Holds::Anonymous { builder, index } = frame.holds.get() {
+        if let Holds::Anonymous { builder, index } = frame.holds() {
             let space = &self.state.programs[builder as usize].space;
             self.world.unmap(cpu, space, index, at.from(), batch);
         }
@@ -154,7 +154,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             return self.bury(at, frame);
         }
         frame.unmark(CLAIMED | ACTIVE);
-        if matches!(frame.holds.get(), Holds::Cached { .. }) && !self.lru.put_back(at.from()) {
+        if matches!(frame.holds(), Holds::Cached { .. }) && !self.lru.put_back(at.from()) {
             // Abandoned while it was claimed, which nobody does here.
             frame.clear();
             at.set_gone();
@@ -168,7 +168,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             return at.set_refused();
         }
         let (from, to) = (at.from(), at.to().get() as u32);
-        let holds = frame.holds.get();
+        let holds = frame.holds();
         let flags = frame.flags() & !(CLAIMED | LOCKED | ACTIVE);
         self.state.frames.at(to).set(holds, flags);
         match holds {
