@@ -184,6 +184,10 @@ extern "C" fn kswapd(node: u64) -> ! {
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {
         let rest = work.as_mut().map_or(Rest::Sleep, |work| with_token(|token| work.step(token)));
+        if let Some((order, _)) = work.as_mut().and_then(Kswapd::take_compaction) {
+            compaction::want(node, order);
+            wake_kcompactd(node);
+        }
         match rest {
             Rest::None => wake_kswapd(node),
             Rest::Nap => {

@@ -79,7 +79,8 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
         }
     }
 
-    /// A step of background reclaim; when there is no more to do, compaction for who asked.
+    /// A step of background reclaim; compaction where it made room, and, when there is no more to do, for who
+    /// asked.
     fn reclaim(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
         // Whoever wakes it from now on, wakes it for something new.
         kernel.woken.set(Woken { due: u64::MAX, ..kernel.woken.get() });
@@ -96,11 +97,18 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
         };
         let woken = kernel.woken.get();
         kernel.woken.set(Woken { due: woken.due.min(due), ..woken });
+        if let Some((order, highest)) = self.kswapd.take_compaction() {
+            let node = self.kswapd.node();
+            kernel.world.outside(|| {
+                kernel.compacting(cpu.id(), |compactor| compactor.background(node, order, highest));
+            });
+        }
         if matches!(rest, Rest::Sleep) {
             self.compact(cpu, kernel);
         }
     }
 
+    /// For who asked, with hints from before forgotten.
     fn compact(&self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>) {
         let Woken { order, highest, .. } = kernel.woken.get();
         kernel.woken.set(Woken { order: Order::ZERO, ..kernel.woken.get() });

@@ -1,5 +1,6 @@
 //! Background reclaim of a node, on its CPUs in turn; and compaction behind it: for who asked for more
-//! than single frames, when it rests; and for what zones keep ready for huge pages, also while it works.
+//! than single frames, when it rests; where types were mixed, once there is room; and for what zones keep
+//! ready for huge pages, also while it works.
 
 use std::cell::Cell;
 
@@ -72,6 +73,7 @@ impl<'k, 'm> Background<'k, 'm> {
         // Whoever wakes it from now on, wakes it for something new.
         self.due.set(u64::MAX);
         let rest = kswapd.step(token);
+        let made_room_for = kswapd.take_compaction();
         self.kswapd.set(Some(kswapd));
         let nap = Kswapd::<Simulated>::NAP * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
         let due = match rest {
@@ -80,7 +82,9 @@ impl<'k, 'm> Background<'k, 'm> {
             Rest::Sleep => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        if !matches!(rest, Rest::None) && self.order.get() > Order::ZERO {
+        if let Some((order, highest)) = made_room_for {
+            self.compact(keep, cpu, order, highest);
+        } else if !matches!(rest, Rest::None) && self.order.get() > Order::ZERO {
             self.compact(keep, cpu, self.order.replace(Order::ZERO), self.highest.get());
         } else if keep.memory.can_restock(self.node) {
             // Who asked comes when there is room for him.

@@ -15,6 +15,9 @@
 //!
 //! What zones keep ready for huge pages raises their watermarks. It gets less when nobody has asked for
 //! long, which is looked at when a round begins, and goes after a round that found nothing.
+//!
+//! A round for boosted watermarks made room where types were mixed: at its end somebody is to put whole
+//! pageblocks together there, so that they are mixed no further. Who embeds it asks for that after each step.
 
 use crate::{
     alloc::CpuToken,
@@ -72,13 +75,16 @@ pub struct Kswapd<'a, 'm, P: Platform> {
     reclaim: Reclaim<'a, 'm, P>,
     node: NodeId,
     phase: Phase,
+    /// There is room to compact for huge pages, in zones up to this kind; nobody was told yet.
+    to_compact: Option<ZoneKind>,
 }
 
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// Background reclaim of a node, asleep; `None` if there is no such node. One per node.
     #[must_use]
     pub fn kswapd(&self, node: NodeId) -> Option<Kswapd<'a, 'm, P>> {
-        self.has_node(node).then_some(Kswapd { reclaim: *self, node, phase: Phase::Idle })
+        let kswapd = Kswapd { reclaim: *self, node, phase: Phase::Idle, to_compact: None };
+        self.has_node(node).then_some(kswapd)
     }
 }
 
@@ -103,6 +109,13 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             Phase::Working(round) => self.work(round, token),
             Phase::Napping { order, highest } => self.wake_up(token.cpu(), order, highest),
         }
+    }
+
+    /// What the last step made room for, to be asked after each: blocks of this order are to be formed in zones
+    /// up to this kind ([`Compactor::background`](crate::compact::Compactor::background)). Said once; it is so
+    /// after a round for boosted watermarks.
+    pub fn take_compaction(&mut self) -> Option<(Order, ZoneKind)> {
+        Some((Order::PAGEBLOCK, self.to_compact.take()?))
     }
 
     fn words(&self) -> &KswapdWords {
@@ -214,8 +227,10 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// Ends a round: goes on with another, or takes a nap.
     fn end(&mut self, round: &Round) -> Rest {
         let Scan { order, highest, .. } = round.scan;
+        if self.lower_boosts(round.boosts) {
+            self.to_compact = Some(highest);
+        }
         let words = self.words();
-        self.lower_boosts(round.boosts);
         if round.progress.reclaimed == 0 && !self.reclaim.is_balanced(self.node, order, highest) {
             self.after_a_round_in_vain(order, highest);
         }
@@ -279,13 +294,17 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         zones.map(|zone| zone.marks().past_stock(Watermark::High).max(32)).sum()
     }
 
-    fn lower_boosts(&self, boosts: [u64; ZoneKind::COUNT]) {
+    /// Takes down the boosts that a round began with; whether there were any.
+    fn lower_boosts(&self, boosts: [u64; ZoneKind::COUNT]) -> bool {
         let platform = self.reclaim.memory.platform();
+        let mut any = false;
         for zone in self.reclaim.memory.zones_of(self.node) {
             let boost = boosts[zone.kind() as usize];
             if boost > 0 {
                 zone.lower_boost(platform, boost);
+                any = true;
             }
         }
+        any
     }
 }

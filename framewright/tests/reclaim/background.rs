@@ -34,6 +34,7 @@ fn background_reclaim_works_from_low_to_high() {
     let zone = world.memory().zones().next().unwrap();
     assert!(zone.free > zone.high, "it stopped at {} of {}", zone.free, zone.high);
     assert!(zone.free < zone.high + 1000, "it went on to {} of {}", zone.free, zone.high);
+    assert_eq!(kswapd.take_compaction(), None, "no type was mixed");
     assert_eq!(kswapd.step(&mut world.token()), Rest::Sleep, "after an undisturbed nap");
     assert!(stat(world, NodeStat::PgstealKswapd) > 0);
     assert_eq!(stat(world, NodeStat::PgstealDirect), 0);
@@ -88,7 +89,7 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
         assert!(steps < 1000, "works for ever");
     }
     assert!(world.reclaim().is_hopeless(node()));
-    assert!(!world.reclaim().wake(node(), framewright::Order::ZERO, ZoneKind::Normal));
+    assert!(!world.reclaim().wake(node(), Order::ZERO, ZoneKind::Normal));
     world.pages().resident.values_mut().for_each(|page| page.references = 0);
     assert!(world.direct(32) >= 32);
     assert!(!world.reclaim().is_hopeless(node()), "somebody freed something");
@@ -102,19 +103,23 @@ fn a_boost_is_reclaimed_for_and_taken_down() {
     // Every pageblock is used for what can be moved, the last one in part: the first that cannot mixes types.
     (0..7900).for_each(|id| _ = world.touch(id, FILE).unwrap());
     let mut token = world.token();
-    let wanted =
-        framewright::Request::new(framewright::Order::ZERO, framewright::MigrateType::Unmovable);
+    let wanted = Request::new(Order::ZERO, MigrateType::Unmovable);
     let mut odd = Vec::new();
     while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
         odd.push(token.alloc(wanted).unwrap());
     }
     assert!(memory.zones().next().unwrap().boost > 0, "types were mixed");
     let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    let mut to_compact = Vec::new();
     let mut steps = 0;
     while kswapd.step(&mut token) != Rest::Sleep && steps < 100 {
+        // There is room for whole pageblocks from when the boost is taken down, and no sooner.
+        let is_boosted = memory.zones().any(|zone| zone.boost > 0);
+        to_compact.extend(kswapd.take_compaction().inspect(|_| assert!(!is_boosted)));
         steps += 1;
     }
     assert_eq!(memory.zones().next().unwrap().boost, 0);
+    assert_eq!(to_compact, [(Order::PAGEBLOCK, ZoneKind::Normal)], "said once");
     assert_eq!(stat(world, NodeStat::NrVmscanWrite), 0);
     odd.into_iter().for_each(|block| token.free(block).unwrap());
     drop(token);
