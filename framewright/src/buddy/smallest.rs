@@ -47,20 +47,25 @@ impl Buddy<'_> {
 
     /// The smallest free block of the wanted type, of an order from `least` to below a whole pageblock.
     fn smallest_piece(&self, want: &Want, least: u8) -> Option<Piece> {
-        (least..PAGEBLOCK_ORDER).find_map(|order| self.piece_of(want.migratetype, order))
-    }
-
-    fn piece_of(&self, of: MigrateType, order: u8) -> Option<Piece> {
         let count = self.blocks.len() as u32;
         let start = self.given_last.min(count);
-        (start..count).chain(0..start).find_map(|pageblock| {
+        let mut best: Option<Piece> = None;
+        for pageblock in (start..count).chain(0..start) {
+            let below = best.map_or(PAGEBLOCK_ORDER, |piece| piece.order);
+            if below <= least {
+                break;
+            }
             let block = &self.blocks[pageblock as usize];
-            let is_candidate = block.free >= 1 << order
+            let is_candidate = block.free >= 1 << least
                 && !self.lists.gigablocks.is_folded(pageblock)
-                && self.type_of(pageblock) == of;
-            let first = is_candidate.then(|| exact(&block.map, order)).flatten()?;
-            Some(Piece { pageblock, first, order })
-        })
+                && self.type_of(pageblock) == want.migratetype;
+            if is_candidate {
+                let found =
+                    (least..below).find_map(|order| Some((exact(&block.map, order)?, order)));
+                best = found.map(|(first, order)| Piece { pageblock, first, order }).or(best);
+            }
+        }
+        best
     }
 
     /// Takes what is wanted from a piece, from its beginning.
@@ -96,6 +101,9 @@ impl Buddy<'_> {
 fn exact(map: &[u64; WORDS], order: u8) -> Option<u32> {
     if order < WORD_ORDER {
         let found = |(i, &word): (usize, &u64)| {
+            if word == 0 || word == !0 {
+                return None;
+            }
             let runs = exact_runs(word, order);
             (runs != 0).then(|| 64 * i as u32 + runs.trailing_zeros())
         };
