@@ -159,17 +159,18 @@ fn states() -> Result<Vec<State>, ReproduceError> {
 
 /// What else was found on the way, and does not show in the figures.
 const FOUND: [&str; 5] = [
-    "requests of programs get nearly all that is achievable with every setting: what the scanners of 2013 \
-     gave up is made up for by reclaim, by background compaction and by another try, all of which came \
-     later or do more today; so repairs have little left to gain there, and more where a request tries once",
+    "what repairs are worth hangs on how free blocks are taken: where the smallest goes first wherever it lies, small \
+     requests spread over what is nearly free, and huge pages have to be made; where they go to the fullest pageblocks \
+     (packed), reclaim alone makes most of them, and little is left to repair",
+    "requests that try once get as few as on running kernels by three things, none of which is enough by itself: the \
+     smallest block goes first, one page in 80 is held for longer than all tries to move it, and who waits for nothing \
+     ends where a lock is held. In the second pass they still get more here, and requests of programs get less in the \
+     first; why is not known",
     "a short look at the lists of free blocks puts scanners that have lost their way back on it: without it, \
      and without what else came after 2013, repairs are worth more and cost more scanning",
     "the level of requests of programs was fitted by one figure, what the kernel takes when it boots, to the idle \
-     machine (87.5 %); it shifts all passes alike, so that how far they are apart is what was not fitted",
-    "the level of requests that try once is above that of running kernels; why is not known. Without any \
-     compaction (none), by reclaim alone, more than half of them are served here, and in the first pass some 300 \
-     pages move for each huge page, there 840 to 1,270. Without the boost of watermarks the first pass is some 12 \
-     points lower",
+     machine; it shifts all passes alike, so that how far they are apart is what was not fitted. How many pages are held \
+     for a moment was measured on running kernels; for how long, and how many side by side, are guesses",
     "how much more is scanned with the repairs hangs on the load, and is far below the published 279 % with every \
      one that was tried",
 ];
