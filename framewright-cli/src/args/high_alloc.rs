@@ -29,8 +29,10 @@ Examples:
       Memory begins as that of a real machine was: as much in use by the kernel, by files and by
       programs, and what is free in blocks as large. Shares are its, sizes this machine's.
   framewright run high-alloc --memory 4GiB --machine uniform:8
-      A larger machine. Each GiB takes a processor some four seconds, 1.5 with --quick, and 20 MiB of
-      this machine's memory: 256GiB many minutes, and 5 GiB.
+      A larger machine. With 4 CPUs each GiB takes a processor some three seconds, one with --quick,
+      and 16 MiB of this machine's memory: 16GiB 50 seconds, 15 with --quick; 256GiB --quick five
+      minutes, and 4 GiB. There is a builder for each 400 MiB; those without a CPU of their own take
+      turns, so that as much is built between two requests as on a small machine.
   framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
       Threads over real memory, one method after the other.
   framewright run high-alloc --machine qemu:4,256MiB

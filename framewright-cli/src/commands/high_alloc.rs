@@ -106,8 +106,8 @@ fn refuse(work: &HighAlloc) -> Result<(), Failure> {
     refuse_little(work.frames)?;
     if work.frames > HighAlloc::MOST_FRAMES {
         return Err(Failure::BadInput(format!(
-            "--memory {}GiB: each GiB takes some 20 MiB of the host's memory, and some seconds; give it at \
-             most {} GiB",
+            "--memory {}GiB: each GiB takes some 16 MiB of this machine's memory, and some seconds; give it \
+             at most {} GiB",
             work.frames >> 18,
             HighAlloc::MOST_FRAMES >> 18
         )));

@@ -22,6 +22,7 @@ pub(crate) fn high_alloc(report: &Report, work: &HighAlloc, seeds: usize, style:
         times(seeds, work.quick),
     );
     text.push_str(&flags(work.flags));
+    text.push_str(&turns(work));
     if let Some(state) = &work.from {
         let _ = writeln!(text, "state    {}", began(state, work.frames));
     }
@@ -75,6 +76,16 @@ fn flags(flags: Flags) -> String {
         Flags::Thp => "a request reclaims and compacts once, and wakes nobody",
     };
     format!("flags    {}: {may}\n", flags.name())
+}
+
+/// Who has no CPU of his own: the larger memory is, the less is built for each GiB of it.
+fn turns(work: &HighAlloc) -> String {
+    let (builders, cpus) = (work.builders(), u64::from(work.spec.cpus()) - 1);
+    match (builders > cpus, cpus) {
+        (false, _) => String::new(),
+        (true, 1) => format!("load     {builders} builders take turns on one CPU\n"),
+        (true, _) => format!("load     {builders} builders take turns on {cpus} CPUs\n"),
+    }
 }
 
 /// How memory was in the beginning.

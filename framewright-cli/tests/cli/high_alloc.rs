@@ -29,6 +29,7 @@ fn the_index_looks_at_less_and_the_same_command_gives_the_same_bytes() {
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
     }
+    assert!(!text.contains("take turns"), "one builder has one CPU: {text}");
     let of = |run: usize, name: &str| {
         report["runs"][run]["metrics"][name]["median"].as_f64().unwrap_or_else(|| panic!("{name}"))
     };
@@ -39,6 +40,13 @@ fn the_index_looks_at_less_and_the_same_command_gives_the_same_bytes() {
     let name = "examined_per_huge_page";
     assert!(of(0, name) > of(1, name), "{} and {}", of(0, name), of(1, name));
     assert_eq!(report_of(&args).2, bytes);
+}
+
+#[test]
+fn builders_without_a_cpu_of_their_own_are_told_of() {
+    let args = ["run", "high-alloc", "--machine", "uniform:2", "--memory", "400MiB", "--quick"];
+    let text = stdout_of(&args);
+    assert!(text.contains("load     2 builders take turns on one CPU\n"), "{text}");
 }
 
 #[test]

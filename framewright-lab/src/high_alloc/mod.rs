@@ -148,6 +148,12 @@ impl HighAlloc {
     /// in it, and of a page of the file that is as large as memory. Measured: 57 to 60.
     const BOOKS: u64 = 64;
 
+    /// Who builds: one for each 400 MiB, and one more. They share all CPUs but the last.
+    #[must_use]
+    pub fn builders(&self) -> u64 {
+        play::builders_for(self.frames)
+    }
+
     /// Runs every side with every seed, on as many threads as the host has CPUs, and memory for.
     /// `progress` hears how much of how much is done.
     ///

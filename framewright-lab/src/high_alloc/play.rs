@@ -296,7 +296,8 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
         let pages = kernel.state.files.at(self.flush).pages;
         for first in (0..pages).step_by(AT_ONCE as usize) {
-            self.share.reach(Stage::CleanUp, first.into(), pages.into());
+            // To drop them again takes as long.
+            self.share.reach(Stage::CleanUp, first.into(), 2 * u64::from(pages));
             let run = first..pages.min(first + AT_ONCE);
             let until = match kernel.write(cpu, token, self.flush, run) {
                 Ok(until) => until.unwrap_or(cpu.now() + 1),
