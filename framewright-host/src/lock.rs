@@ -128,6 +128,18 @@ mod tests {
     }
 
     #[test]
+    fn whether_it_is_held_can_be_seen() {
+        let machine = machine();
+        let lock = <HostLock as RawLock<HostMachine>>::new();
+        assert!(!lock.is_held(&machine));
+        lock.lock(&machine);
+        assert!(lock.is_held(&machine));
+        // SAFETY: it was taken above.
+        unsafe { lock.unlock(&machine) };
+        assert!(!lock.is_held(&machine));
+    }
+
+    #[test]
     fn more_threads_than_processors_count_exactly() {
         const THREADS: u64 = 8;
         const TURNS: u64 = 20_000;

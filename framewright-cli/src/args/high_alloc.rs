@@ -32,7 +32,7 @@ Examples:
       A larger machine. With 4 CPUs each GiB takes a processor some three seconds, one with --quick,
       and 16 MiB of this machine's memory: 16GiB 50 seconds, 15 with --quick; 256GiB --quick five
       minutes, and 4 GiB. There is a builder for each 400 MiB; those without a CPU of their own take
-      turns, so that as much is built between two requests as on a small machine.
+      turns: during a pass as much is built for each GiB as on a small machine, but less before it.
   framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
       Threads over real memory, one method after the other.
   framewright run high-alloc --machine qemu:4,256MiB

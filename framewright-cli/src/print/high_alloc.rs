@@ -78,7 +78,7 @@ fn flags(flags: Flags) -> String {
     format!("flags    {}: {may}\n", flags.name())
 }
 
-/// Who has no CPU of his own: the larger memory is, the less is built for each GiB of it.
+/// Who has no CPU of his own: the larger memory is, the less is built for each GiB of it before the first pass.
 fn turns(work: &HighAlloc) -> String {
     let (builders, cpus) = (work.builders(), u64::from(work.spec.cpus()) - 1);
     match (builders > cpus, cpus) {

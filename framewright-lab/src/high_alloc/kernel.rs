@@ -9,7 +9,6 @@ use framewright::{
     observe::NodeStat,
     reclaim::Reclaim,
     tlb::BatchSlot,
-    tuning::CompactMethod,
 };
 use framewright_sim::file::FileCosts;
 
@@ -32,6 +31,8 @@ pub(super) struct State<'m, W: World> {
     pub(super) programs: Vec<Program<W>>,
     pub(super) costs: FileCosts,
     pub(super) random: RefCell<fastrand::Rng>,
+    /// What is left to chance, and asked for again, hangs on it.
+    pub(super) seed: u64,
 }
 
 /// A builder's program: the compiler that runs.
@@ -48,9 +49,10 @@ impl<W: World> State<'_, W> {
         files: Files,
         programs: Vec<Program<W>>,
         costs: FileCosts,
-        random: fastrand::Rng,
+        mut random: fastrand::Rng,
     ) -> Self {
         Self {
+            seed: random.u64(..),
             frames: Frames::new(frames),
             files,
             slabs: Slabs::default(),
@@ -145,11 +147,8 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let mut moves = [Move::default(); BATCH];
         let mut slots = [BatchSlot::default(); BATCH];
         let work = Workspace { moves: &mut moves, slots: &mut slots };
-        // What CPUs have not put on lists yet could not be claimed. Linux fetches what the own CPU has.
-        match self.memory.tuning().compact.method {
-            CompactMethod::Scan => self.reclaim.lru().drain(cpu),
-            _ => self.reclaim.lru().drain_all(),
-        }
+        // What CPUs have not put on lists yet could not be claimed.
+        self.reclaim.lru().drain_all();
         body(&mut self.memory.compactor(cpu, self.moves, self.world.shootdown(), work))
     }
 

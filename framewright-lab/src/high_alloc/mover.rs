@@ -20,14 +20,30 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// One page in so many does not move: somebody has it for a moment, and waiting for that does not pay.
-/// Kernels fail, after all tries, to move 1.2 % of what they have begun to (Linux 6.1, measured).
+/// One page in so many is somebody's for a while, and does not move meanwhile. Kernels fail, after all tries, to
+/// move 1.2 % of what they have begun to (Linux 6.1, measured); what fails here for lack of room comes on top.
 const BUSY: u64 = 80;
 /// How long somebody has a page. A guess: longer than all tries to move it take.
 const HELD_NS: u64 = 10_000_000;
 /// Frames that somebody has at once: pages that came one after the other, as read from a file or on their
 /// way to a list, lie side by side. A guess.
 const HELD_TOGETHER: u64 = 2;
+
+/// Moments in the time that somebody has a page: not all begin at the same.
+const MOMENTS: u64 = 16;
+
+/// Whether somebody has the page of a frame at that moment; with every seed others.
+fn is_held(seed: u64, pfn: Pfn, moment: u64) -> bool {
+    let page = mix(seed ^ pfn.get() / HELD_TOGETHER);
+    mix(page ^ (moment + page % MOMENTS) / MOMENTS).is_multiple_of(BUSY)
+}
+
+/// Spreads what numbers differ in over all their bits (the finaliser of splitmix64).
+const fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
 
 /// See the module.
 pub(super) struct Moves<'o, 'm, W: World> {
@@ -55,9 +71,8 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     /// Whether somebody has a page just now.
     fn is_held(&self, cpu: W::Cpu, pfn: Pfn) -> bool {
-        let moment = cpu.now() / self.world.ticks(HELD_NS);
-        let mut random = fastrand::Rng::with_seed((pfn.get() / HELD_TOGETHER) << 32 ^ moment);
-        random.u64(..BUSY) == 0
+        let moment = cpu.now() / self.world.ticks(HELD_NS / MOMENTS);
+        is_held(self.state.seed, pfn, moment)
     }
 
     /// Claims what can be of some frames.
@@ -222,5 +237,55 @@ unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
 
     fn release(&self, moves: &mut [Move]) {
         self.world.inside(|| moves.iter_mut().for_each(|at| self.release_one(at)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMES: u64 = 1 << 18;
+
+    fn held(seed: u64, moment: u64) -> Vec<u64> {
+        (0..FRAMES).filter(|&frame| is_held(seed, Pfn::new(frame), moment)).collect()
+    }
+
+    #[test]
+    fn as_many_pages_are_held_as_chance_has_it_and_with_every_seed_others() {
+        let (one, other) = (held(1, 1000), held(2, 1000));
+        let expected = FRAMES / BUSY;
+        for held in [&one, &other] {
+            assert!((expected * 9 / 10..expected * 11 / 10).contains(&(held.len() as u64)));
+        }
+        let both = one.iter().filter(|frame| other.contains(frame)).count() as u64;
+        assert!(both < 3 * expected / BUSY, "{both}");
+        // Pairs side by side, and pairs that are held again.
+        let again = held(1, 1000 + MOMENTS);
+        let again = one.iter().filter(|frame| again.contains(frame)).count() as u64;
+        let beside =
+            one.iter().filter(|&&frame| one.contains(&(frame + HELD_TOGETHER))).count() as u64;
+        for count in [again, beside] {
+            assert!(
+                (expected / BUSY / 3..3 * expected / BUSY).contains(&count),
+                "{again} {beside}"
+            );
+        }
+        // Pageblocks differ as by chance: the variance of a count is about the count itself, for pairs.
+        let pairs = |block: u64| {
+            one.iter().filter(|&&at| at / 512 == block).count() as f64 / HELD_TOGETHER as f64
+        };
+        let counts: Vec<f64> = (0..FRAMES / 512).map(pairs).collect();
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        let variance =
+            counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
+        assert!((0.75..1.3).contains(&(variance / mean)), "{variance} of {mean}");
+    }
+
+    #[test]
+    fn pages_are_held_for_so_long_and_not_all_from_the_same_moment_on() {
+        let held: Vec<Vec<u64>> = (0..=MOMENTS).map(|moment| held(7, 1000 + moment)).collect();
+        let kept = |later: usize| held[0].iter().filter(|at| held[later].contains(at)).count();
+        assert!(kept(1) > held[0].len() * 3 / 4 && kept(MOMENTS as usize) < held[0].len() / 10);
+        assert!((1..held.len()).all(|moment| held[moment] != held[moment - 1]));
     }
 }

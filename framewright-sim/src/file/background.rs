@@ -84,7 +84,8 @@ impl<'k, 'm> Background<'k, 'm> {
         self.due.set(self.due.get().min(due));
         if let Some((order, highest)) = made_room_for {
             self.compact(keep, cpu, order, highest);
-        } else if !matches!(rest, Rest::None) && self.order.get() > Order::ZERO {
+        }
+        if !matches!(rest, Rest::None) && self.order.get() > Order::ZERO {
             self.compact(keep, cpu, self.order.replace(Order::ZERO), self.highest.get());
         } else if keep.memory.can_restock(self.node) {
             // Who asked comes when there is room for him.

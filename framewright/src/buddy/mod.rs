@@ -102,7 +102,7 @@ pub struct Buddy<'m> {
     isolated: u64,
     /// Whether heads of allocated blocks are kept and frees checked against them.
     checked: bool,
-    /// The pageblock that got frames back last.
+    /// The pageblock that got frames back last, other than as a whole.
     #[cfg(feature = "smallest-first")]
     given_last: u32,
 }

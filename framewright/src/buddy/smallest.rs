@@ -1,11 +1,11 @@
 //! Taking blocks as Linux takes them: the smallest that fits, wherever it lies.
 //!
-//! Linux keeps a list of free blocks for each order and takes from the first that is not empty, what was
-//! freed last. So a single free frame goes first, whether its neighbours are in use or will be free in a
+//! Linux keeps a list of free blocks for each order and takes from the first that is not empty. So a single free frame goes first, whether its neighbours are in use or will be free in a
 //! moment: small requests spread over all that is nearly free, and few huge pages are left or can be made
 //! with little. Where this library lets them go to the fullest pageblocks first, that is not so; how much
-//! the difference is worth is why this is here. For comparison only: there are no such lists, and every
-//! pageblock is looked at, those behind the one that got frames back last first.
+//! the difference is worth is why this is here. For comparison only: there are no such lists, and all
+//! pageblocks are looked at under the zone lock, from the one on that got frames back last. Of blocks that are
+//! as small, Linux takes the one that was freed last of all; this takes the next behind that place.
 
 use super::{
     Buddy, Bundles, Fallback, MigrateType, Watch,

@@ -1,6 +1,6 @@
 //! Compaction in the background: for who could not wait, and before anybody asks.
 
-use super::{Caller, Compactor, Goal, Outcome, compactor::Site, suitable};
+use super::{Caller, Compactor, Goal, Outcome, compactor::Site, deferral::Deferral, suitable};
 use crate::{
     frame::Order,
     memory::Memory,
@@ -57,7 +57,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         for zone in zones.filter(|zone| zone.kind <= highest) {
             let site = self.site(zone.id);
             formed |= self.restock(site);
-            if order == Order::ZERO || site.is_deferred(order) {
+            let rest = self.rest_of(site);
+            if order == Order::ZERO || site.is_deferred(rest, order) {
                 continue;
             }
             let outcome = match suitable::refuse(site, &goal, highest, memory.tuning()) {
@@ -71,16 +72,26 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Outcome::Success => {
                     formed = true;
                     site.succeed(order);
+                    site.hints.background.reset(order, true);
                 }
                 Outcome::Complete | Outcome::PartialSkipped => {
                     memory.drain_every_cpu(zone.id);
-                    site.defer(order);
+                    site.defer(rest, order);
                 }
                 _ => {}
             }
         }
         self.trace(CompactEvent::DaemonSleep { node });
         formed
+    }
+
+    /// Who is given a rest when the background forms nothing: by scanners everybody, since it has cost much;
+    /// by index only the background, and a request still looks for itself, which costs little.
+    fn rest_of(&self, site: Site<'c, 'm, P>) -> &'m Deferral {
+        match self.memory.tuning().compact.method {
+            CompactMethod::Index => &site.hints.background,
+            _ => &site.hints.deferral,
+        }
     }
 
     /// Forms the pageblocks that a zone is to keep ready for huge pages, as far as there is room.

@@ -48,7 +48,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         }
         for (id, _) in memory.candidates(need.cpu, need.request) {
             let site = self.site(id);
-            if !thorough && site.is_deferred(order) {
+            if !thorough && site.is_deferred(&site.hints.deferral, order) {
                 result = result.max(Outcome::Deferred);
                 continue;
             }
@@ -62,11 +62,11 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                     break;
                 }
                 Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
-                    site.defer(order);
+                    site.defer(&site.hints.deferral, order);
                 }
                 // As it was: whoever failed was given a rest, also who did not notice why.
                 Outcome::Contended if !goal.is_async() && !notices(memory.tuning()) => {
-                    site.defer(order);
+                    site.defer(&site.hints.deferral, order);
                 }
                 _ => {}
             }

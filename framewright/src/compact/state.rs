@@ -11,6 +11,8 @@ pub(crate) struct ZoneCompaction<'m> {
     /// Which pageblocks are not worth looking at for now.
     pub(super) skip: SkipHints<'m>,
     pub(super) deferral: Deferral,
+    /// The same of the background, by index.
+    pub(super) background: Deferral,
     /// The same of what is kept ready for huge pages: a request still tries what that did not achieve.
     pub(super) restocking: Deferral,
     pub(super) positions: Positions,
@@ -41,6 +43,7 @@ impl<'m> ZoneCompaction<'m> {
         Self {
             skip: SkipHints::new(skip),
             deferral: Deferral::new(),
+            background: Deferral::new(),
             restocking: Deferral::new(),
             positions: Positions::new(frames),
             flush_hints: AtomicBool::new(false),

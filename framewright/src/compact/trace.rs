@@ -1,6 +1,6 @@
 //! What compaction tells of a zone: events, counters, and to a simulator what it costs.
 
-use super::{Goal, Outcome, compactor::Site};
+use super::{Goal, Outcome, compactor::Site, deferral::Deferral};
 use crate::{
     frame::Order,
     observe::{CompactEvent, DeferStep, Event},
@@ -58,30 +58,30 @@ impl<P: Platform> Site<'_, '_, P> {
         self.trace(|| CompactEvent::Judged { begun, node, zone, order: goal.order, verdict });
     }
 
-    /// Whether an attempt is refused for earlier failures.
-    pub(super) fn is_deferred(&self, order: Order) -> bool {
-        let refused = self.hints.deferral.refuses(order);
+    /// Whether an attempt is refused for earlier failures, which `rest` knows of.
+    pub(super) fn is_deferred(&self, rest: &Deferral, order: Order) -> bool {
+        let refused = rest.refuses(order);
         if refused {
-            self.trace_deferral(DeferStep::Refused, order);
+            self.trace_deferral(DeferStep::Refused, rest, order);
         }
         refused
     }
 
     /// It failed.
-    pub(super) fn defer(&self, order: Order) {
-        self.hints.deferral.defer(order);
-        self.trace_deferral(DeferStep::Failed, order);
+    pub(super) fn defer(&self, rest: &Deferral, order: Order) {
+        rest.defer(order);
+        self.trace_deferral(DeferStep::Failed, rest, order);
     }
 
     /// It formed a block.
     pub(super) fn succeed(&self, order: Order) {
         self.hints.deferral.reset(order, false);
-        self.trace_deferral(DeferStep::Reset, order);
+        self.trace_deferral(DeferStep::Reset, &self.hints.deferral, order);
     }
 
-    fn trace_deferral(&self, step: DeferStep, order: Order) {
+    fn trace_deferral(&self, step: DeferStep, rest: &Deferral, order: Order) {
         let (node, zone) = (self.at.zone.node(), self.at.zone.kind());
-        let (failed, considered, limit) = self.hints.deferral.numbers();
+        let (failed, considered, limit) = rest.numbers();
         self.trace(|| CompactEvent::Deferral {
             step,
             node,

@@ -195,8 +195,14 @@ pub const KEYS: &[Key] = &[
         } else {
             "bulk, one-by-one"
         },
-        meaning: "whether a batch is taken from a zone as a whole, or block by block under one \
-                  hold of its lock, or of the smallest free blocks, wherever these lie",
+        meaning: if cfg!(feature = "smallest-first") {
+            "whether a batch is taken from a zone as a whole, block by block under one hold of its \
+             lock, or the smallest free blocks first, wherever they lie (slow, the more so the \
+             larger memory is)"
+        } else {
+            "whether a batch is taken from a zone as a whole, or block by block under one hold of its \
+             lock"
+        },
         source: "Framewright; block by block, and the smallest first, is what Linux does",
         field: |t| Field::BulkTake(&mut t.zone.bulk_take),
     },

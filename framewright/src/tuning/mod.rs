@@ -57,8 +57,9 @@ pub enum BulkTake {
     /// Each block is searched for and booked by itself, under one hold of the lock: what Linux
     /// does. For comparison.
     OneByOne,
-    /// The smallest blocks first, wherever they lie, those that were freed last before others: which
-    /// Linux takes. For comparison, with the feature `smallest-first`; slow where memory is large.
+    /// The smallest blocks first, wherever they lie, as Linux takes them; of those that are as small, the
+    /// next behind the place that was freed last. For comparison, with the feature `smallest-first`: it
+    /// looks at all pageblocks under the zone lock, which takes long where memory is large.
     #[cfg(feature = "smallest-first")]
     SmallestFirst,
 }

@@ -23,7 +23,14 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("zone.watermark_scale", &["10", "300"]),
     ("hardening.quarantine", &["256", "0", "1", "20"]),
     ("hardening.poison", &["on", "off"]),
-    ("zone.bulk_take", &["bulk", "one-by-one"]),
+    (
+        "zone.bulk_take",
+        if cfg!(feature = "smallest-first") {
+            &["bulk", "one-by-one", "smallest-first"]
+        } else {
+            &["bulk", "one-by-one"]
+        },
+    ),
     ("zone.depot_divisor", &["auto", "8", "30", "200"]),
 ];
 

@@ -57,7 +57,8 @@ const SOURCE: &str = "mm: compaction: fix problems that made it give up early (L
 const THEIRS: &str = "4 GB, x86-64, 3.13-rc2";
 /// What was chosen with these figures in view, within what is known of it.
 const FITTED: &str = "how much the kernel takes when it boots (to success3, which shifts all three passes alike), \
-                      how many inodes outlive their files, and how much memory the system takes besides builders";
+                      how many inodes outlive their files, how much memory the system takes besides builders, and, \
+                      with requests that try once in view, how long pages are held and how many side by side";
 const KERNEL: &str = "Linux 6.1 and 6.12, 1 GiB, 4 CPUs in QEMU: the middle of their band";
 
 /// What is shown of every pair.
@@ -121,7 +122,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, ReproduceError> {
             trials::run(flags, (Some(state), Era::Today), &FROM_STATES, plan, &mut steps)?;
         compare(&mut results, &outcome);
         if !plan.quick {
-            results.checks.push(goals::goals_from_state(&outcome));
+            results.checks.extend(goals::goals_from_state(&outcome));
         }
         results.runs.extend(outcome.runs());
     }
@@ -163,8 +164,8 @@ const FOUND: [&str; 5] = [
      requests spread over what is nearly free, and huge pages have to be made; where they go to the fullest pageblocks \
      (packed), reclaim alone makes most of them, and little is left to repair",
     "requests that try once get as few as on running kernels by three things, none of which is enough by itself: the \
-     smallest block goes first, one page in 80 is held for longer than all tries to move it, and who waits for nothing \
-     ends where a lock is held. In the second pass they still get more here, and requests of programs get less in the \
+     smallest block goes first, one page in 80 is held for longer than all tries to move it take, and who waits for \
+     nothing ends where a lock is held. In the second pass they still get more here, and requests of programs get less in the \
      first; why is not known",
     "a short look at the lists of free blocks puts scanners that have lost their way back on it: without it, \
      and without what else came after 2013, repairs are worth more and cost more scanning",

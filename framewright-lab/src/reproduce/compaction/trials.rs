@@ -45,10 +45,10 @@ pub(super) const TODAY: [usize; SETTINGS] = [UNREPAIRED, 1, 2, 3, ALL, NONE, PAC
 pub(super) const IN_2013: [usize; 5] = [UNREPAIRED, 1, 2, 3, ALL];
 
 /// What is run from recorded states.
-pub(super) const FROM_STATES: [usize; 3] = [UNREPAIRED, ALL, INDEX];
+pub(super) const FROM_STATES: [usize; 4] = [UNREPAIRED, ALL, PACKED, INDEX];
 
 /// What rows compare: a name, and the settings before and after.
-pub(super) const PAIRS: [(&str, usize, usize); 9] = [
+pub(super) const PAIRS: [(&str, usize, usize); 10] = [
     ("unrepaired, + reset before", UNREPAIRED, 1),
     ("unrepaired, + meeting", UNREPAIRED, 2),
     ("unrepaired, all", UNREPAIRED, ALL),
@@ -58,6 +58,7 @@ pub(super) const PAIRS: [(&str, usize, usize); 9] = [
     ("all, packed", ALL, PACKED),
     ("packed, index", PACKED, INDEX),
     ("all, index", ALL, INDEX),
+    ("none, index", NONE, INDEX),
 ];
 
 /// What compaction by scanners is like besides the repairs.

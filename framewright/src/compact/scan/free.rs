@@ -163,7 +163,6 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
             return true;
         }
         let missing = self.wanted.saturating_sub(self.stash.blocks());
-        self.heed.zone_lock(self.site);
         let taken = self.site.at.take_blocks(&mut self.stash, |buddy, out| {
             buddy.take_in_pageblock(block, Order::ZERO, missing, out)
         });
@@ -261,7 +260,6 @@ impl<P: Platform> Targets for FreeScanner<'_, '_, P> {
 
     fn left(&mut self, pfn: Pfn, order: Order) {
         let frame = (pfn.get() - self.site.at.zone.base().get()) as u32;
-        self.heed.zone_lock(self.site);
         match self.goal.order {
             Some(wanted) if self.keeps && self.captured.is_none() && order <= wanted => {
                 let formed = self.site.at.free_capturing(frame, order, wanted, self.goal.of);

@@ -2,11 +2,12 @@
 //!
 //! Who waits for nothing takes locks all the same, each for a short time; but a lock that is held when he
 //! comes to it says that others are at work here. He does what he has begun to the end of the pageblock,
-//! and leaves it at that: so it was in 2013, and is still. Where scanning and faults meet at every turn,
-//! this ends most runs of those who ask once, and few blocks form.
+//! and leaves it at that. In Linux this ends many runs of those who ask once, and few blocks form.
 //!
-//! The zone lock is asked about whenever a run comes to it, the LRU lock every 32 frames that the migrate
-//! scanner looks at.
+//! The LRU lock is asked about every 32 frames that the migrate scanner looks at, as Linux does. The zone
+//! lock Linux takes for every 32 frames that the free scanner looks at; here it is held once for all that is
+//! taken from a pageblock, and for a look at its header, where Linux needs none: it is asked about once
+//! before a pageblock is looked at, by either scanner, and before a short look at the lists.
 
 use core::cell::Cell;
 
