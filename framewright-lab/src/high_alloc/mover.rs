@@ -34,15 +34,15 @@ const MOMENTS: u64 = 16;
 
 /// Whether somebody has the page of a frame at that moment; with every seed others.
 fn is_held(seed: u64, pfn: Pfn, moment: u64) -> bool {
-    let page = mix(seed ^ pfn.get() / HELD_TOGETHER);
-    mix(page ^ (moment + page % MOMENTS) / MOMENTS).is_multiple_of(BUSY)
+    let page = mix(seed ^ (pfn.get() / HELD_TOGETHER));
+    mix(page ^ ((moment + page % MOMENTS) / MOMENTS)).is_multiple_of(BUSY)
 }
 
 /// Spreads what numbers differ in over all their bits (the finaliser of splitmix64).
 const fn mix(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 /// See the module.
