@@ -2,8 +2,10 @@
 //! is kept for who asked.
 //!
 //! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
-//! of a zone are never spread again. What is emptied next is found by a search through the headers
-//! ([`search`](super::search)).
+//! of a zone are never spread again. Pageblocks that hold something which does not move will not be free
+//! as a whole: what leaves others may go there, however empty they are. What is emptied next is found by a
+//! search through the headers ([`search`](super::search)): the emptiest first; if there are none, doubtful
+//! ones, which look as if something in them did not move; in the end full ones.
 
 use super::{
     Caller, Compactor, Goal, Outcome,
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::{
     alloc::MigrateType,
-    buddy::{Buddy, Contents, WORDS},
+    buddy::{Buddy, Contents, Hosts, WORDS},
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
@@ -82,10 +84,10 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                     // None is emptier, so there is no room for any other either. But what was emptied in
                     // part is emptier now, and so may others be of which frames were brought home.
                     let untouched = emptied.spent == 0 && !emptied.brought_home;
-                    if lacked_room || tour.from_heads && untouched {
+                    lacked_room = !(lacked_room || tour.is_emptiest && untouched);
+                    if !lacked_room && !tour.leaves_lists() {
                         return Outcome::Complete;
                     }
-                    lacked_room = true;
                 }
                 Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
@@ -149,7 +151,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 if !self.finds_room(site, source, (start, stop), &mut before, how, &mut fetched) {
                     return Emptied::untried(Outcome::PartialSkipped, fetched);
                 }
-                Room::as_full_as(site.at, source, before.free)
+                Room::beside(site.at, source, &before)
             }
         };
         let how = Evacuation { may_bring_home: how.may_bring_home && !fetched, ..how };
@@ -191,7 +193,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) -> bool {
         let may_take_in = |held: &Contents| {
             let used = within(&held.used, start, stop);
-            self.may_have_room(site, count(&used), held.free)
+            self.may_have_room(site, count(&used), Hosts::beside(held))
         };
         if may_take_in(held) {
             return true;
@@ -205,11 +207,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         may_take_in(held)
     }
 
-    /// Whether pageblocks that are as full as one with `free` free frames, or fuller, may take in
-    /// `frames` more. Claiming pages that have nowhere to go is dearer than to look.
-    fn may_have_room(&self, site: Site<'c, 'm, P>, frames: u32, free: u16) -> bool {
+    /// Whether `hosts` may take in `frames` more. Claiming pages that have nowhere to go is dearer than
+    /// to look.
+    fn may_have_room(&self, site: Site<'c, 'm, P>, frames: u32, hosts: Hosts) -> bool {
         let most = self.memory.tuning().compact.headers;
-        let look = |buddy: &mut Buddy<'_>| buddy.may_have_room(frames, free + 1, most);
+        let look = |buddy: &mut Buddy<'_>| buddy.may_have_room(frames, hosts, most);
         let (may, headers) = site.at.zone.with(site.at.platform, look);
         site.looked_at_headers(headers);
         may
