@@ -53,6 +53,11 @@ unsafe impl RawLock<HostMachine> for HostLock {
             let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
         }
     }
+
+    #[inline]
+    fn is_held(&self, _machine: &HostMachine) -> bool {
+        self.0.load(Relaxed) != OPEN
+    }
 }
 
 impl HostLock {

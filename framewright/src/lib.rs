@@ -26,7 +26,8 @@
 //!
 //! The feature `scanners`, on by default, is compaction by two scanners as Linux does it, to compare:
 //! without it `compact.method` is `index` or `off`, rules of the scanners mean nothing, and some 10 KiB
-//! of code are saved.
+//! of code are saved. The feature `smallest-first`, on as well, is there to compare too: free blocks are
+//! taken in the order that Linux takes them in (`zone.bulk_take`).
 //!
 //! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a
 //! CPU, the zone. Nothing of the embedder is called under the latter three, but for the wait hook

@@ -22,6 +22,8 @@ use super::{
 /// Files of a tree for 400 MiB of memory, 12 KiB each on average: 200 MB, as the port to real kernels had
 /// them.
 const FILES: u32 = 16_384;
+/// Pages that the files of a tree have together, on average.
+pub(super) const TREE_PAGES: u64 = FILES as u64 * 3;
 /// One file in so many is a directory, or somebody has it open.
 const PINNED: u32 = 50;
 /// Of these, the inode of one in so many is in use for good, also when the tree was deleted: what
@@ -38,7 +40,7 @@ const LEAST: f64 = 1024.0;
 const MOST: f64 = 12_288.0;
 /// What a program takes for each of its pages, the fault included: so that a builder takes some
 /// 12,400 faults per second, waits and reads included, as it was measured; whatever the machine.
-const FAULT_NS: u64 = 67_000;
+pub(super) const FAULT_NS: u64 = 67_000;
 /// Faults, or files, at a time.
 const AT_ONCE: u32 = 16;
 /// Page tables of a process besides those of its memory.

@@ -103,7 +103,7 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
                 kernel.compacting(cpu.id(), |compactor| compactor.background(node, order, highest));
             });
         }
-        if matches!(rest, Rest::Sleep) {
+        if !matches!(rest, Rest::None) {
             self.compact(cpu, kernel);
         }
     }

@@ -33,14 +33,42 @@ pub(super) enum Holds {
     Huge,
 }
 
-/// One frame.
+/// One frame: twelve bytes, since a machine may have 2^26 of them.
 #[derive(Default)]
 pub(super) struct Frame {
-    pub(super) holds: Cell<Holds>,
+    kind: Cell<Kind>,
     flags: Cell<u8>,
+    /// Whose page it is, and which of them.
+    owner: Cell<u32>,
+    index: Cell<u32>,
+}
+
+const _: () = assert!(size_of::<Frame>() == 12);
+
+/// What [`Holds`] is apart from numbers.
+#[derive(Clone, Copy, Default)]
+enum Kind {
+    #[default]
+    Nothing,
+    Cached,
+    Anonymous,
+    Kernel,
+    Huge,
 }
 
 impl Frame {
+    /// What it holds.
+    pub(super) fn holds(&self) -> Holds {
+        let (owner, index) = (self.owner.get(), self.index.get());
+        match self.kind.get() {
+            Kind::Nothing => Holds::Nothing,
+            Kind::Cached => Holds::Cached { file: owner, index },
+            Kind::Anonymous => Holds::Anonymous { builder: owner, index },
+            Kind::Kernel => Holds::Kernel,
+            Kind::Huge => Holds::Huge,
+        }
+    }
+
     pub(super) fn is(&self, flag: u8) -> bool {
         self.flags.get() & flag != 0
     }
@@ -55,8 +83,17 @@ impl Frame {
 
     /// It holds this from now on, with these flags.
     pub(super) fn set(&self, holds: Holds, flags: u8) {
-        self.holds.set(holds);
+        let (kind, owner, index) = match holds {
+            Holds::Nothing => (Kind::Nothing, 0, 0),
+            Holds::Cached { file, index } => (Kind::Cached, file, index),
+            Holds::Anonymous { builder, index } => (Kind::Anonymous, builder, index),
+            Holds::Kernel => (Kind::Kernel, 0, 0),
+            Holds::Huge => (Kind::Huge, 0, 0),
+        };
+        self.kind.set(kind);
         self.flags.set(flags);
+        self.owner.set(owner);
+        self.index.set(index);
     }
 
     /// It is the library's from now on.
@@ -93,13 +130,40 @@ impl Frames {
         self.0.chunks_exact(framewright::frame::PAGEBLOCK_FRAMES)
     }
 
+    /// How many there are.
+    pub(super) fn count_all(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// How many hold what `matches`.
     pub(super) fn count(&self, matches: impl Fn(Holds) -> bool) -> u64 {
-        self.0.iter().filter(|frame| matches(frame.holds.get())).count() as u64
+        self.0.iter().filter(|frame| matches(frame.holds())).count() as u64
     }
 
     /// Whether somebody has left a claim or a lock on a frame, or let go of one that nobody gave back.
     pub(super) fn left_behind(&self) -> Option<usize> {
         self.0.iter().position(|frame| frame.is(CLAIMED | LOCKED | GONE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_says_what_it_was_told() {
+        let frame = Frame::default();
+        assert_eq!(frame.holds(), Holds::Nothing);
+        let of = [
+            Holds::Cached { file: 7, index: u32::MAX },
+            Holds::Anonymous { builder: u32::MAX, index: 7 },
+            Holds::Kernel,
+            Holds::Huge,
+            Holds::Nothing,
+        ];
+        for holds in of {
+            frame.set(holds, DIRTY | CLAIMED);
+            assert_eq!((frame.holds(), frame.flags()), (holds, DIRTY | CLAIMED));
+        }
     }
 }

@@ -9,6 +9,7 @@ use framewright::{
     observe::NodeStat,
     reclaim::Reclaim,
     tlb::BatchSlot,
+    tuning::CompactMethod,
 };
 use framewright_sim::file::FileCosts;
 
@@ -66,11 +67,6 @@ impl<W: World> State<'_, W> {
 
     pub(super) fn system_pages(&self) -> RefMut<'_, Vec<u32>> {
         self.programs[self.programs.len() - 1].pages.borrow_mut()
-    }
-
-    /// Whether something happens that happens one time in so many.
-    pub(super) fn rarely(&self, one_in: u32) -> bool {
-        self.random.borrow_mut().u32(..one_in) == 0
     }
 }
 
@@ -149,8 +145,11 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let mut moves = [Move::default(); BATCH];
         let mut slots = [BatchSlot::default(); BATCH];
         let work = Workspace { moves: &mut moves, slots: &mut slots };
-        // What CPUs have not put on lists yet could not be claimed.
-        self.reclaim.lru().drain_all();
+        // What CPUs have not put on lists yet could not be claimed. Linux fetches what the own CPU has.
+        match self.memory.tuning().compact.method {
+            CompactMethod::Scan => self.reclaim.lru().drain(cpu),
+            _ => self.reclaim.lru().drain_all(),
+        }
         body(&mut self.memory.compactor(cpu, self.moves, self.world.shootdown(), work))
     }
 

@@ -69,6 +69,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use framewright_host::available_memory;
 use framewright_sim::machine::Spec;
 
 use crate::{
@@ -141,11 +142,14 @@ impl HighAlloc {
     pub const DEFAULT_FRAMES: u64 = 1024 << 8;
     /// The least memory in which it means anything, in frames: 256 MiB.
     pub const LEAST_FRAMES: u64 = 256 << 8;
-    /// The most, in frames: 256 GiB. Each GiB takes some 20 MiB of the host's memory, and four seconds.
+    /// The most, in frames: 256 GiB.
     pub const MOST_FRAMES: u64 = 256 << 18;
+    /// What a run takes of the host's memory, in bytes for each frame: what is known of it, of the page
+    /// in it, and of a page of the file that is as large as memory. Measured: 57 to 60.
+    const BOOKS: u64 = 64;
 
-    /// Runs every side with every seed, on as many threads as the host has CPUs. `progress` hears how
-    /// much of how much is done.
+    /// Runs every side with every seed, on as many threads as the host has CPUs, and memory for.
+    /// `progress` hears how much of how much is done.
     ///
     /// # Errors
     ///
@@ -206,6 +210,19 @@ impl HighAlloc {
         format!("high-alloc, flags {flags}, on {machine} with {mib} MiB{from}{quick}{seed}")
     }
 
+    /// How many runs there may be at once, where the host has so many bytes available.
+    fn at_once(&self, available: Option<u64>) -> Result<usize, SimulationError> {
+        let needed = self.frames.saturating_mul(Self::BOOKS).max(1);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let Some(available) = available else { return Ok(cpus) };
+        match usize::try_from(available / needed).unwrap_or(usize::MAX) {
+            0 => {
+                Err(SimulationError::TooLittleAvailable { frames: self.frames, needed, available })
+            }
+            fit => Ok(cpus.min(fit)),
+        }
+    }
+
     /// All jobs, each a side and a seed; outcomes in their order.
     fn run_all(
         &self,
@@ -213,7 +230,7 @@ impl HighAlloc {
         jobs: &[(usize, u64)],
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Vec<Outcome>, SimulationError> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+        let threads = self.at_once(available_memory())?.min(jobs.len());
         let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let total = jobs.len() as u64 * share::PARTS;
         progress(0, total);

@@ -20,9 +20,14 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// One page in so many is busy for a moment when it is to move: kernels fail to move 1.2 % of what they
-/// try (Linux 6.1, measured).
-const BUSY: u32 = 80;
+/// One page in so many does not move: somebody has it for a moment, and waiting for that does not pay.
+/// Kernels fail, after all tries, to move 1.2 % of what they have begun to (Linux 6.1, measured).
+const BUSY: u64 = 80;
+/// How long somebody has a page. A guess: longer than all tries to move it take.
+const HELD_NS: u64 = 10_000_000;
+/// Frames that somebody has at once: pages that came one after the other, as read from a file or on their
+/// way to a list, lie side by side. A guess.
+const HELD_TOGETHER: u64 = 2;
 
 /// See the module.
 pub(super) struct Moves<'o, 'm, W: World> {
@@ -48,6 +53,13 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         self.world.current().expect("pages move on a CPU")
     }
 
+    /// Whether somebody has a page just now.
+    fn is_held(&self, cpu: W::Cpu, pfn: Pfn) -> bool {
+        let moment = cpu.now() / self.world.ticks(HELD_NS);
+        let mut random = fastrand::Rng::with_seed((pfn.get() / HELD_TOGETHER) << 32 ^ moment);
+        random.u64(..BUSY) == 0
+    }
+
     /// Claims what can be of some frames.
     fn claim_each(&self, frames: FrameRange, claims: &mut Claims<'_>) {
         let cpu = self.cpu();
@@ -61,7 +73,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     /// Whether a page is claimed now.
     fn claim_one(&self, pfn: Pfn) -> bool {
         let frame = self.frame(pfn);
-        let claimed = match frame.holds.get() {
+        let claimed = match frame.holds() {
             _ if frame.is(CLAIMED | LOCKED | GONE) => false,
             Holds::Anonymous { .. } => true,
             Holds::Cached { .. } => {
@@ -84,7 +96,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     /// the truncating CPU's if that has not abandoned it yet, and else its frame is the claim's.
     fn is_still_there(&self, pfn: Pfn) -> bool {
         let frame = self.frame(pfn);
-        if frame.holds.get() != Holds::Nothing {
+        if frame.holds() != Holds::Nothing {
             return true;
         }
         let theirs = self.lru.put_back(pfn);
@@ -104,7 +116,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     /// The owner of a claimed page has let go of it: the frame is the library's.
     fn bury(&self, at: &mut Move, frame: &Frame) {
-        if matches!(frame.holds.get(), Holds::Cached { .. }) {
+        if matches!(frame.holds(), Holds::Cached { .. }) {
             self.leave_lists(at.from());
         }
         frame.clear();
@@ -125,10 +137,10 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         if frame.is(WRITEBACK) && effort.mode != MigrateMode::Sync {
             return at.set_refused();
         }
-        if frame.is(WRITEBACK) || self.state.rarely(BUSY) {
+        if frame.is(WRITEBACK) || self.is_held(cpu, at.from()) {
             return at.set_busy();
         }
-        if let Holds::Anonymous { builder, index } = frame.holds.get() {
+        if let Holds::Anonymous { builder, index } = frame.holds() {
             let space = &self.state.programs[builder as usize].space;
             self.world.unmap(cpu, space, index, at.from(), batch);
         }
@@ -142,7 +154,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             return self.bury(at, frame);
         }
         frame.unmark(CLAIMED | ACTIVE);
-        if matches!(frame.holds.get(), Holds::Cached { .. }) && !self.lru.put_back(at.from()) {
+        if matches!(frame.holds(), Holds::Cached { .. }) && !self.lru.put_back(at.from()) {
             // Abandoned while it was claimed, which nobody does here.
             frame.clear();
             at.set_gone();
@@ -156,7 +168,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             return at.set_refused();
         }
         let (from, to) = (at.from(), at.to().get() as u32);
-        let holds = frame.holds.get();
+        let holds = frame.holds();
         let flags = frame.flags() & !(CLAIMED | LOCKED | ACTIVE);
         self.state.frames.at(to).set(holds, flags);
         match holds {

@@ -16,7 +16,7 @@ pub(super) fn formable<W: World>(kernel: &Kernel<'_, '_, W>) -> u64 {
     // The mark itself: what raises it for a while, huge pages may have.
     let min: u64 = kernel.memory.free_and_min().map(|(_, _, min)| min).sum();
     let own = |block: &[super::frames::Frame]| {
-        block.iter().filter(|frame| frame.holds.get() == Holds::Kernel).count() as u64
+        block.iter().filter(|frame| frame.holds() == Holds::Kernel).count() as u64
     };
     let programs = frames.count(|holds| matches!(holds, Holds::Anonymous { .. }));
     count(frames.pageblocks().map(own), programs + min)

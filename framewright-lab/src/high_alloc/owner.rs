@@ -55,7 +55,7 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pfn| {
             let frame = self.frame(pfn);
-            let cached = matches!(frame.holds.get(), Holds::Cached { .. });
+            let cached = matches!(frame.holds(), Holds::Cached { .. });
             (cached && !frame.is(LOCKED | CLAIMED)).then(|| {
                 frame.mark(LOCKED);
                 PageState {
@@ -91,7 +91,7 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
         self.each(frames, out, |pfn| {
             self.work(self.state().costs.release);
             let frame = self.frame(pfn);
-            match frame.holds.get() {
+            match frame.holds() {
                 Holds::Cached { .. } if frame.is(DIRTY | WRITEBACK) => Released::Dirty,
                 Holds::Cached { file, index } => {
                     self.state().files.remove(FileId(file), index);

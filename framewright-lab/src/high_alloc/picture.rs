@@ -44,7 +44,7 @@ impl Snapshot {
         let mut taken = Self { pass, attempt, cells: Vec::new(), scanners: None };
         for zone in kernel.memory.zones() {
             for block in kernel.memory.pageblocks(zone.id) {
-                let first = kernel.state.frames.at(block.first.get() as u32).holds.get();
+                let first = kernel.state.frames.at(block.first.get() as u32).holds();
                 let huge = first == Holds::Huge;
                 taken.cells.push(Cell {
                     of: if huge { Use::Huge } else { Use::Of(block.migratetype) },

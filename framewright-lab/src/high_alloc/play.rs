@@ -2,18 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 
-use framewright::{Block, MigrateType, Order};
+use framewright::{Block, MigrateType, Order, frame::PAGEBLOCK_FRAMES};
 
 use super::{
     Flags,
-    builder::{Builder, Tree},
+    builder::{Builder, TREE_PAGES, Tree},
     daemon::{Background, Daemon},
     files::{FileId, Files},
     kernel::{Kernel, Token},
     outcome::{Counts, Outcome},
     pass::{self, Pace},
+    picture::Snapshot,
     recorded::Recorded,
-    share::Share,
+    share::{Plan, Share, Stage},
     system,
     world::{OnCpu, World},
 };
@@ -26,11 +27,18 @@ const BUILDER_FRAMES: u64 = 400 << 8;
 const BOOTED: u64 = 11;
 const SECOND: u64 = 1_000_000_000;
 /// How long builders build before anybody asks for huge pages.
-const WARM_UP: u64 = 30 * SECOND;
+pub(super) const WARM_UP_NS: u64 = 30 * SECOND;
+/// How long they build after each pass.
+pub(super) const REST_NS: [u64; 2] = [5 * SECOND, 25 * SECOND];
 
 /// How many build on so much memory.
 pub(super) const fn builders_for(frames: u64) -> u64 {
     frames / BUILDER_FRAMES + 1
+}
+
+/// How many huge pages a pass asks for: 95 % of memory.
+pub(super) const fn requests_for(frames: u64) -> u64 {
+    frames / PAGEBLOCK_FRAMES as u64 * 95 / 100
 }
 
 /// What is asked for, and by what pace.
@@ -42,6 +50,13 @@ pub(super) struct Course {
     /// CPUs that builders have.
     pub(super) builders: u16,
     pub(super) seed: u64,
+}
+
+impl Course {
+    /// How long it takes what usually takes so many nanoseconds.
+    pub(super) const fn shortened(&self, nanos: u64) -> u64 {
+        if self.quick { nanos / 5 } else { nanos }
+    }
 }
 
 /// Files, and for whom.
@@ -100,11 +115,12 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         trees: &'p [Tree],
         flush: FileId,
         recorded: Option<&'p Recorded>,
-        share: Share<'p>,
+        tell: &'p (dyn Fn(u64) + Sync),
     ) -> Self {
+        let plan = Plan::new(&course, kernel.state.frames.count_all(), W::IS_REAL_TIME);
         Self {
             course,
-            share,
+            share: Share::new(tell, plan),
             kernel,
             trees,
             flush,
@@ -178,38 +194,52 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         let trees = self.trees.len() as u64;
         self.outcome.borrow_mut().builders = trees;
         while self.copying.get() > 0 {
-            self.share.reach(0, trees - u64::from(self.copying.get()), trees);
+            self.share.reach(
+                Stage::Copy,
+                kernel.state.files.cached_pages.get(),
+                trees * TREE_PAGES,
+            );
             self.wait(SECOND / 10, cpu, &mut daemon, token);
         }
-        let slower = if self.course.quick { 5 } else { 1 };
-        self.wait(WARM_UP / slower, cpu, &mut daemon, token);
-        let pace = |pass| Pace {
-            attempts: kernel.state.frames.pageblocks().count() as u64 * 95 / 100,
-            every: pass::EVERY_NS / slower,
-            flags: self.course.flags,
-            watched: self.course.watched.then_some(pass),
-        };
+        self.share.reach(Stage::WarmUp, 0, 1);
+        self.wait(self.course.shortened(WARM_UP_NS), cpu, &mut daemon, token);
         let mut seen = Vec::new();
-        let reach = |nth: u8| move |done, all| self.share.reach(nth.into(), done, all);
-        for (nth, seconds) in [(1, 5), (2, 25)] {
-            let (pace, reach) = (pace(nth), reach(nth));
-            let pass = pass::pass(cpu, kernel, token, &mut daemon, pace, &mut seen, &reach);
-            self.outcome.borrow_mut().phases.push(pass);
-            self.wait(seconds * SECOND / slower, cpu, &mut daemon, token);
+        for (stage, rest) in [Stage::First, Stage::Second].into_iter().zip(REST_NS) {
+            self.pass(stage, cpu, &mut daemon, token, &mut seen);
+            self.wait(self.course.shortened(rest), cpu, &mut daemon, token);
         }
         self.stop.set(true);
         while self.building.get() > 0 {
             self.wait(SECOND / 100, cpu, &mut daemon, token);
         }
         self.clean_up(cpu, &mut daemon, token);
-        let (pace, reach) = (pace(3), reach(3));
-        let pass = pass::pass(cpu, kernel, token, &mut daemon, pace, &mut seen, &reach);
-        self.outcome.borrow_mut().phases.push(pass);
+        self.pass(Stage::Idle, cpu, &mut daemon, token, &mut seen);
         self.outcome.borrow_mut().counts = Counts::of(kernel);
         self.outcome.borrow_mut().seen = seen;
         boot.into_iter().for_each(|block| kernel.free_block(block));
         self.share.end();
         self.over.set(true);
+    }
+
+    /// Asks for huge pages once through.
+    fn pass(
+        &self,
+        stage: Stage,
+        cpu: W::Cpu,
+        daemon: &mut Background<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+        seen: &mut Vec<Snapshot>,
+    ) {
+        let nth = self.outcome.borrow().phases.len() as u8 + 1;
+        let pace = Pace {
+            attempts: requests_for(self.kernel.state.frames.count_all()),
+            every: self.course.shortened(pass::EVERY_NS),
+            flags: self.course.flags,
+            watched: self.course.watched.then_some(nth),
+        };
+        let reach = |done, all| self.share.reach(stage, done, all);
+        let pass = pass::pass(cpu, self.kernel, token, daemon, pace, seen, &reach);
+        self.outcome.borrow_mut().phases.push(pass);
     }
 
     fn wait(
@@ -266,6 +296,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
         let pages = kernel.state.files.at(self.flush).pages;
         for first in (0..pages).step_by(AT_ONCE as usize) {
+            self.share.reach(Stage::CleanUp, first.into(), pages.into());
             let run = first..pages.min(first + AT_ONCE);
             let until = match kernel.write(cpu, token, self.flush, run) {
                 Ok(until) => until.unwrap_or(cpu.now() + 1),

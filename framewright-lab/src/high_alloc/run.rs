@@ -18,7 +18,6 @@ use super::{
     owner::Owner,
     play::{Course, Disk, Play},
     recorded::Recorded,
-    share::Share,
     simulated::SimulatedWorld,
     world::{Inside, World},
 };
@@ -74,7 +73,7 @@ pub(super) fn run(
         builders: spec.cpus() - 1,
         seed,
     };
-    let play = Play::new(course, &kernel, &trees, flush, recorded.as_ref(), Share::new(tell));
+    let play = Play::new(course, &kernel, &trees, flush, recorded.as_ref(), tell);
     // SAFETY: simulated CPUs share one thread.
     let inside = unsafe { Inside::new(&kernel) };
     let ended = relief.lend(&inside, || machine.run(on_cpus(&play, spec.cpus())));

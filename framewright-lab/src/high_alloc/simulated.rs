@@ -29,6 +29,7 @@ impl<'w> World for SimulatedWorld<'w, '_> {
     type Platform = Simulated;
     type Cpu = Cpu<'w>;
     type Space = Process;
+    const IS_REAL_TIME: bool = false;
 
     fn current(&self) -> Option<Cpu<'w>> {
         self.machine.current()

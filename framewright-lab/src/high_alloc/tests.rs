@@ -52,3 +52,16 @@ fn a_course_can_begin_with_what_was_recorded() {
     assert!(idle(&outcome) <= (100.0 - unmovable) / 0.95 + 1.0, "{}", idle(&outcome));
     assert!(idle(&outcome) < idle(&fresh), "{} and {}", idle(&outcome), idle(&fresh));
 }
+
+#[test]
+fn no_more_runs_at_once_than_there_is_memory_for() {
+    let large = HighAlloc { frames: HighAlloc::MOST_FRAMES, ..work(Flags::Default) };
+    let of = |gib: u64| large.at_once(Some(gib << 30));
+    assert_eq!((of(4).unwrap(), of(7).unwrap()), (1, 1));
+    assert_eq!(of(1 << 20).unwrap(), large.at_once(None).unwrap());
+    let refused = of(3).unwrap_err();
+    assert!(refused.is_bad_input());
+    for expected in ["262144 MiB", "takes 4096 MiB", "has 3072 MiB", "--memory"] {
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+}

@@ -23,6 +23,8 @@ pub(super) trait World: Sized {
     type Cpu: OnCpu;
     /// What translates addresses of a program.
     type Space;
+    /// Whether time passes also while there is nothing to do.
+    const IS_REAL_TIME: bool;
 
     /// The CPU that runs; `None` when all is over.
     fn current(&self) -> Option<Self::Cpu>;

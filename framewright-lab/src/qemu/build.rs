@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use framewright::tuning::CompactMethod;
+use framewright::tuning::{BulkTake, CompactMethod};
 use serde::Deserialize;
 
 use super::QemuError;
@@ -26,11 +26,19 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Builds the kernel, unless that has been done; where it is. Scanners are in it for who asks for them.
+/// Builds the kernel, unless that has been done; where it is. What is there to compare with is in it for who
+/// asks for it.
 pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, QemuError> {
     let scans = |side: &Side| side.tuning.compact.method == CompactMethod::Scan;
-    let features: &[&str] = if sides.iter().any(scans) { &["--features", "scanners"] } else { &[] };
-    cargo(KERNEL, features, None)
+    let smallest = |side: &Side| side.tuning.zone.bulk_take == BulkTake::SmallestFirst;
+    let mut features = Vec::new();
+    if sides.iter().any(scans) {
+        features.extend(["--features", "scanners"]);
+    }
+    if sides.iter().any(smallest) {
+        features.extend(["--features", "smallest-first"]);
+    }
+    cargo(KERNEL, &features, None)
 }
 
 /// The same of the program that runs workloads on Linux.

@@ -104,6 +104,20 @@ pub enum SimulationError {
         /// Frames that would be ample.
         ample: u64,
     },
+    /// This machine has too little memory to simulate so much.
+    #[error(
+        "to simulate {} MiB of memory takes {} MiB of this machine's, which has {} MiB available; give it \
+         a smaller --memory",
+        mib(*frames), needed >> 20, available >> 20
+    )]
+    TooLittleAvailable {
+        /// Frames to simulate.
+        frames: u64,
+        /// Bytes for all of it.
+        needed: u64,
+        /// What the system says, in bytes.
+        available: u64,
+    },
     /// The work has no frames, or no CPU to do it.
     #[error("{workload} needs at least one {what}")]
     Nothing {

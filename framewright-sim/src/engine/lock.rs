@@ -210,6 +210,12 @@ impl Cpu<'_> {
         self.take_if_free(id)
     }
 
+    /// Whether somebody holds a lock.
+    pub(crate) fn is_held(&self, id: LockId) -> bool {
+        self.approach(id);
+        self.engine.locks.borrow_mut().get(id).holder.is_some()
+    }
+
     fn take_if_free(&self, id: LockId) -> bool {
         {
             let mut locks = self.engine.locks.borrow_mut();

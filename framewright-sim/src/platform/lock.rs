@@ -45,4 +45,8 @@ unsafe impl RawLock<Simulated> for SimLock {
             cpu.unlock(self.id(platform));
         }
     }
+
+    fn is_held(&self, platform: &Simulated) -> bool {
+        platform.cpu().is_some_and(|cpu| cpu.is_held(self.id(platform)))
+    }
 }

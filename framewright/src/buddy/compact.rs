@@ -155,6 +155,15 @@ impl Buddy<'_> {
         self.lists.gigablocks.count_free()
     }
 
+    /// Which share of what is free for requests lies in pieces smaller than a pageblock, in
+    /// hundredths; all of nothing. What is reserved or isolated is left out. Without a walk: it is
+    /// asked after each pageblock that is emptied.
+    pub(crate) fn scattered_percent(&self) -> u64 {
+        let free = self.free_frames() - self.highatomic_free();
+        let whole = self.free_pageblocks() * u64::from(FRAMES);
+        ((free - whole) * 100).checked_div(free).unwrap_or(100)
+    }
+
     /// A movable pageblock within `from..to` that `passes` lets through and that has a free block
     /// of an order from `least` to below `order`: the best found among the first `entries` of the
     /// lists, by `better`. Says how many entries it looked at.

@@ -73,6 +73,10 @@ impl Buddy<'_> {
                 }
             }
             let index = bundle.pageblock();
+            #[cfg(feature = "smallest-first")]
+            {
+                self.given_last = index;
+            }
             watch.pageblock(index, Miss::Independent, self.checked, Access::Write);
             watch.cost(Cost::GivePageblocks, 1);
             let of = self.type_of(index);

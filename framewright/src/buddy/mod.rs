@@ -43,6 +43,8 @@ mod pageblock;
 mod range;
 mod report;
 mod search;
+#[cfg(feature = "smallest-first")]
+mod smallest;
 mod source;
 mod take;
 mod watch;
@@ -100,6 +102,9 @@ pub struct Buddy<'m> {
     isolated: u64,
     /// Whether heads of allocated blocks are kept and frees checked against them.
     checked: bool,
+    /// The pageblock that got frames back last.
+    #[cfg(feature = "smallest-first")]
+    given_last: u32,
 }
 
 impl<'m> Buddy<'m> {
@@ -138,6 +143,8 @@ impl<'m> Buddy<'m> {
             highatomic_reserved,
             isolated,
             checked,
+            #[cfg(feature = "smallest-first")]
+            given_last: 0,
         };
         for &[start, end] in ranges {
             buddy.add_frames(start, end);

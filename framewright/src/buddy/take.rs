@@ -63,6 +63,8 @@ impl Buddy<'_> {
         let fallback = match want.how {
             BulkTake::Bulk => self.take_ordinary(want, out, watch),
             BulkTake::OneByOne => self.take_one_by_one(want, out, watch),
+            #[cfg(feature = "smallest-first")]
+            BulkTake::SmallestFirst => self.take_smallest(want, out, watch),
         };
         if want.reserve == Reserve::Last && out.is_empty() {
             self.take_reserved(want, out, watch);
@@ -169,7 +171,7 @@ impl Buddy<'_> {
     }
 
     /// Tells that a batch takes from a pageblock, which the head of its list has named.
-    fn tell_of_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
+    pub(super) fn tell_of_visit(&self, index: u32, of: MigrateType, watch: impl Watch) {
         if !watch.listens() {
             return;
         }
@@ -287,7 +289,7 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
 #[cfg_attr(not(feature = "outlined"), inline)]
 #[cfg_attr(feature = "outlined", inline(never))]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
-fn finish(
+pub(super) fn finish(
     block: &mut Pageblock,
     index: u32,
     i: usize,

@@ -2,14 +2,13 @@
 
 use super::{Caller, Compactor, Goal, Outcome, compactor::Site, suitable};
 use crate::{
-    buddy::unusable_index,
     frame::Order,
     memory::Memory,
     migrate::MigrateMode,
     observe::{CompactEvent, Event},
     platform::Platform,
     tuning::{CompactMethod, CompactTuning},
-    zone::{NodeId, ZoneId, ZoneKind},
+    zone::{NodeId, Zone, ZoneId, ZoneKind},
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -32,13 +31,13 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// How fragmented a node is, in hundredths: the share of its free memory that is in pieces smaller
-    /// than a pageblock, zone by zone weighted with their size. Walks all pageblocks.
+    /// than a pageblock, zone by zone weighted with their size. Without a walk.
     #[must_use]
     pub fn fragmentation_score(&self, node: NodeId) -> u64 {
-        let of_node = || self.zones().filter(|zone| zone.node == node && zone.managed > 0);
-        let present: u64 = of_node().map(|zone| zone.managed).sum();
-        let weighed = |zone: crate::ZoneInfo| zone.managed * percent(&self.block_counts(zone.id));
-        of_node().map(weighed).sum::<u64>() / (present + 1)
+        let zones = || self.numbered_zones_of(node).map(|(_, zone)| zone);
+        let present: u64 = zones().map(Zone::managed).sum();
+        let weighed = |zone| Zone::managed(zone) * scattered_percent(self, zone);
+        zones().map(weighed).sum::<u64>() / (present + 1)
     }
 }
 
@@ -152,12 +151,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
 /// Whether a zone is so little fragmented that proactive work ends.
 pub(super) fn is_good_enough<P: Platform>(memory: &Memory<'_, P>, site: Site<'_, '_, P>) -> bool {
-    percent(&memory.block_counts(site.id)) <= stop_score(&memory.tuning().compact)
+    scattered_percent(memory, site.at.zone) <= stop_score(&memory.tuning().compact)
 }
 
-/// The share of free memory that is in pieces smaller than a pageblock, in hundredths.
-fn percent(counts: &crate::buddy::BlockCounts) -> u64 {
-    unusable_index(&counts.by_order(), usize::from(Order::PAGEBLOCK.get())) / 10
+/// The share of a zone's free memory that is in pieces smaller than a pageblock, in hundredths.
+fn scattered_percent<P: Platform>(memory: &Memory<'_, P>, zone: &Zone<'_, P>) -> u64 {
+    zone.with(memory.platform(), |buddy| buddy.scattered_percent())
 }
 
 fn stop_score(tuning: &CompactTuning) -> u64 {

@@ -165,6 +165,13 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.lru.as_ref()
     }
 
+    /// Whether somebody holds the LRU lock of a node just now: a hint.
+    #[cfg(feature = "scanners")]
+    pub(crate) fn is_lru_contended(&self, node: crate::zone::NodeId) -> bool {
+        let lists = self.lru.as_ref().map(|state| &state.nodes[node.index()]);
+        lists.is_some_and(|node| node.is_contended(&self.platform))
+    }
+
     pub(crate) fn judge(&self) -> &Judge {
         &self.judge
     }

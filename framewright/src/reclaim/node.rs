@@ -168,6 +168,12 @@ impl<'m, P: Platform> Node<'m, P> {
         }
     }
 
+    /// Whether somebody holds the LRU lock just now: a hint.
+    #[cfg(feature = "scanners")]
+    pub(crate) fn is_contended(&self, platform: &P) -> bool {
+        self.lists.is_held(platform)
+    }
+
     /// Runs `f` on the lists under the LRU lock, and publishes their lengths.
     pub(super) fn with_lists<R>(
         &self,

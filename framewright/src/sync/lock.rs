@@ -27,6 +27,11 @@ pub unsafe trait RawLock<P: Platform>: Send + Sync {
     ///
     /// The caller holds the lock.
     unsafe fn unlock(&self, platform: &P);
+    /// Whether somebody holds it just now: a hint, by which who can as well do without leaves the lock
+    /// to others. A lock that cannot tell says no.
+    fn is_held(&self, _platform: &P) -> bool {
+        false
+    }
 }
 
 /// A test-and-test-and-set lock: one word, unfair, good where contention is rare.
@@ -54,6 +59,11 @@ unsafe impl<P: Platform> RawLock<P> for SpinFlag {
     unsafe fn unlock(&self, _platform: &P) {
         self.0.store(false, Ordering::Release);
     }
+
+    #[inline]
+    fn is_held(&self, _platform: &P) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Data under a lock of the platform, used with interrupts masked.
@@ -67,6 +77,12 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
     /// An open lock over `data`, whose exclusive use a machine hears of as `section`.
     pub fn new(section: Section, data: T) -> Self {
         Self { raw: P::Lock::new(), section, data: ExclusiveCell::new(data) }
+    }
+
+    /// Whether somebody holds it just now: a hint.
+    #[cfg(feature = "scanners")]
+    pub fn is_held(&self, platform: &P) -> bool {
+        self.raw.is_held(platform)
     }
 
     /// Runs `f` under the lock with interrupts masked.

@@ -53,8 +53,12 @@ const BULK_FREE: [(&str, BulkFree); 2] = [
     ("choose-before-lock", BulkFree::ChooseBeforeLock),
     ("choose-under-lock", BulkFree::ChooseUnderLock),
 ];
-const BULK_TAKE: [(&str, BulkTake); 2] =
-    [("bulk", BulkTake::Bulk), ("one-by-one", BulkTake::OneByOne)];
+const BULK_TAKE: &[(&str, BulkTake)] = &[
+    ("bulk", BulkTake::Bulk),
+    ("one-by-one", BulkTake::OneByOne),
+    #[cfg(feature = "smallest-first")]
+    ("smallest-first", BulkTake::SmallestFirst),
+];
 const HIGH_ORDER_DRAIN: [(&str, HighOrderDrain); 2] = [
     ("second-consecutive", HighOrderDrain::SecondConsecutive),
     ("every-free", HighOrderDrain::EveryFree),
@@ -106,7 +110,7 @@ impl<'t> Field<'t> {
             }
             Field::Number(field, bounds) => *field = bounds.parse(value, Shown::Number(*field))?,
             Field::BulkFree(field) => *field = choose(&BULK_FREE, value)?,
-            Field::BulkTake(field) => *field = choose(&BULK_TAKE, value)?,
+            Field::BulkTake(field) => *field = choose(BULK_TAKE, value)?,
             Field::HighOrderDrain(field) => *field = choose(&HIGH_ORDER_DRAIN, value)?,
             Field::FlushBatching(field) => *field = choose(&FLUSH_BATCHING, value)?,
             Field::CompactMethod(field) => *field = choose(COMPACT_METHOD, value)?,
@@ -134,7 +138,7 @@ impl<'t> Field<'t> {
                 Shown::Number(*number)
             }
             Field::BulkFree(field) => word(&BULK_FREE, *field),
-            Field::BulkTake(field) => word(&BULK_TAKE, *field),
+            Field::BulkTake(field) => word(BULK_TAKE, *field),
             Field::HighOrderDrain(field) => word(&HIGH_ORDER_DRAIN, *field),
             Field::FlushBatching(field) => word(&FLUSH_BATCHING, *field),
             Field::CompactMethod(field) => word(COMPACT_METHOD, *field),

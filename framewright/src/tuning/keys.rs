@@ -190,10 +190,14 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "zone.bulk_take",
         default: "bulk",
-        range: "bulk, one-by-one",
+        range: if cfg!(feature = "smallest-first") {
+            "bulk, one-by-one, smallest-first"
+        } else {
+            "bulk, one-by-one"
+        },
         meaning: "whether a batch is taken from a zone as a whole, or block by block under one \
-                  hold of its lock",
-        source: "Framewright; block by block is what Linux does",
+                  hold of its lock, or of the smallest free blocks, wherever these lie",
+        source: "Framewright; block by block, and the smallest first, is what Linux does",
         field: |t| Field::BulkTake(&mut t.zone.bulk_take),
     },
     Key {

@@ -57,6 +57,10 @@ pub enum BulkTake {
     /// Each block is searched for and booked by itself, under one hold of the lock: what Linux
     /// does. For comparison.
     OneByOne,
+    /// The smallest blocks first, wherever they lie, those that were freed last before others: which
+    /// Linux takes. For comparison, with the feature `smallest-first`; slow where memory is large.
+    #[cfg(feature = "smallest-first")]
+    SmallestFirst,
 }
 
 /// When a free of order 1 to 3 drains the lists of its CPU.

@@ -398,6 +398,12 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
+    /// Whether somebody holds the zone lock just now: a hint.
+    #[cfg(feature = "scanners")]
+    pub(crate) fn is_contended(&self, platform: &P) -> bool {
+        self.guarded.is_held(platform)
+    }
+
     /// Runs `f` on the buddy under the zone lock and publishes the hints.
     pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut Buddy<'m>) -> R) -> R {
         self.with_depot(platform, |buddy, _| f(buddy))

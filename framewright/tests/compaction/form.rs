@@ -1,5 +1,7 @@
 //! Blocks form, by either method, and everything else stays whole.
 
+use std::sync::atomic::Ordering;
+
 use framewright::{
     Block, MigrateType, Order, Request,
     observe::CompactStats,
@@ -264,5 +266,30 @@ fn scanners_that_met_are_reset_and_a_type_alone_gets_no_hint() {
             let is_reset = (at.migrate_sync, at.free) == (zone.start, end);
             assert_eq!(is_reset, repaired, "{at:?}");
         });
+    }
+}
+
+/// Where locks are held whenever somebody asks, who waits for nothing does one pageblock and no more; who
+/// waits goes on.
+#[test]
+fn who_waits_for_nothing_leaves_a_crowd_alone() {
+    let scanned = |crowded, priority| {
+        let mut scanned = 0;
+        in_house(&[("compact.method", "scan"), ("compact.shortcuts", "off")], 11, |house| {
+            scatter(house, 3);
+            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            house.memory.platform().crowded.store(crowded, Ordering::Relaxed);
+            let (result, _) = form(house, HUGE, priority);
+            assert_ne!(result, Compacted::Success);
+            scanned = house.memory.compact_stats().compact_migrate_scanned;
+        });
+        scanned
+    };
+    let alone = scanned(true, CompactPriority::Async);
+    assert!((1..=512).contains(&alone), "{alone}");
+    for (crowded, priority) in [(false, CompactPriority::Async), (true, CompactPriority::SyncLight)]
+    {
+        let more = scanned(crowded, priority);
+        assert!(more > 4 * alone, "{priority:?}: {more}, and {alone} where it is crowded");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     mem::MaybeUninit,
     sync::{
         Mutex, OnceLock,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -13,7 +13,7 @@ use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
     platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait, poison_word},
-    sync::{PlainWord, SpinFlag},
+    sync::{PlainWord, RawLock, SpinFlag},
 };
 
 /// Nothing runs beside this thread, so whoever waits waits for ever.
@@ -30,6 +30,8 @@ pub struct Machine {
     masked: AtomicU32,
     /// Nanoseconds.
     time: AtomicU64,
+    /// Whoever asks is told that locks are held.
+    pub crowded: AtomicBool,
     /// Who reclaims and compacts, if anybody does.
     pub relief: OnceLock<&'static (dyn Relief + Sync)>,
 }
@@ -74,9 +76,32 @@ impl Machine {
     }
 }
 
+/// A lock of which the machine says whether it is held.
+pub struct Lock(SpinFlag);
+
+// SAFETY: it is the library's own.
+unsafe impl RawLock<Machine> for Lock {
+    fn new() -> Self {
+        Self(<SpinFlag as RawLock<Machine>>::new())
+    }
+
+    fn lock(&self, machine: &Machine) {
+        self.0.lock(machine);
+    }
+
+    unsafe fn unlock(&self, machine: &Machine) {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.unlock(machine) };
+    }
+
+    fn is_held(&self, machine: &Machine) -> bool {
+        machine.crowded.load(Ordering::Relaxed)
+    }
+}
+
 // SAFETY: the lock is the library's own; with one thread every barrier has run everywhere.
 unsafe impl Platform for Machine {
-    type Lock = SpinFlag;
+    type Lock = Lock;
     type Word = PlainWord;
     type Irq = u32;
 

@@ -73,4 +73,8 @@ unsafe impl RawLock<Machine> for QueuedLock {
     unsafe fn unlock(&self, _: &Machine) {
         self.release();
     }
+
+    fn is_held(&self, _: &Machine) -> bool {
+        self.next.load(Ordering::Relaxed) != self.served.load(Ordering::Relaxed)
+    }
 }

@@ -41,7 +41,7 @@ use super::{
     outcome::Outcome,
     owner::Owner,
     play::{Course, Disk, Play, builders_for},
-    share::{self, Share},
+    share,
     world::{Inside, World},
 };
 use crate::workloads::Side;
@@ -217,7 +217,7 @@ impl HostHighAlloc {
         let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
         let Self { flags, quick, threads: builders, .. } = *self;
         let course = Course { flags, quick, watched: false, builders, seed };
-        let play = Play::new(course, &kernel, &trees, flush, None, Share::new(tell));
+        let play = Play::new(course, &kernel, &trees, flush, None, tell);
         let run = || run_all(&play, &world, &shared.crew);
         // SAFETY: relief goes inside before it touches a cell of the kernel.
         let relief = unsafe { Inside::new(&kernel) };

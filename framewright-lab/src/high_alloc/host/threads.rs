@@ -78,6 +78,7 @@ impl<'t> World for Threads<'t> {
     type Cpu = Thread<'t>;
     /// Frames are found by their numbers.
     type Space = ();
+    const IS_REAL_TIME: bool = true;
 
     fn current(&self) -> Option<Thread<'t>> {
         NUMBER.get().map(|number| Thread { shared: self.0, number })

@@ -33,8 +33,11 @@ of 1 GiB. Requests are those of programs
   + meeting          the free scanner says how far it came: that scanners have met is noticed
   + types            pageblocks that are left alone for their type are not marked to be skipped
   all                positions are reset as soon as the scanners have met
-  index              by index, which is the default
   none               compaction switched off: what it brings
+  packed             all, with small requests going to the fullest pageblocks, as they do by default
+  index              the default: the same, and compaction by index
+But for the last two, free blocks are taken as Linux takes them, the smallest first wherever it lies
+(zone.bulk_take=smallest-first): what scanners are to repair comes of that.
 Then by scanners as they were in 2013, so much of what came later as can be switched off: no short looks
 at lists of free blocks, no keeping of the block that forms, no compaction before anybody asks, no boost of
 watermarks after types were mixed.
@@ -156,17 +159,18 @@ fn states() -> Result<Vec<State>, ReproduceError> {
 
 /// What else was found on the way, and does not show in the figures.
 const FOUND: [&str; 5] = [
-    "requests of programs get nearly all that is achievable with every setting: what the scanners of 2013 \
-     gave up is made up for by reclaim, by background compaction and by another try, all of which came \
-     later or do more today; so repairs have little left to gain there, and more where a request tries once",
+    "what repairs are worth hangs on how free blocks are taken: where the smallest goes first wherever it lies, small \
+     requests spread over what is nearly free, and huge pages have to be made; where they go to the fullest pageblocks \
+     (packed), reclaim alone makes most of them, and little is left to repair",
+    "requests that try once get as few as on running kernels by three things, none of which is enough by itself: the \
+     smallest block goes first, one page in 80 is held for longer than all tries to move it, and who waits for nothing \
+     ends where a lock is held. In the second pass they still get more here, and requests of programs get less in the \
+     first; why is not known",
     "a short look at the lists of free blocks puts scanners that have lost their way back on it: without it, \
      and without what else came after 2013, repairs are worth more and cost more scanning",
     "the level of requests of programs was fitted by one figure, what the kernel takes when it boots, to the idle \
-     machine (87.5 %); it shifts all passes alike, so that how far they are apart is what was not fitted",
-    "the level of requests that try once is above that of running kernels; why is not known. Without any \
-     compaction (none), by reclaim alone, more than half of them are served here, and in the first pass some 300 \
-     pages move for each huge page, there 840 to 1,270. Without the boost of watermarks the first pass is some 12 \
-     points lower",
+     machine; it shifts all passes alike, so that how far they are apart is what was not fitted. How many pages are held \
+     for a moment was measured on running kernels; for how long, and how many side by side, are guesses",
     "how much more is scanned with the repairs hangs on the load, and is far below the published 279 % with every \
      one that was tried",
 ];

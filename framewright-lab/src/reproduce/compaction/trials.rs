@@ -1,6 +1,9 @@
 //! What is run: flags, repairs, methods.
 
-use framewright::{Tuning, tuning::CompactMethod};
+use framewright::{
+    Tuning,
+    tuning::{BulkTake, CompactMethod},
+};
 use framewright_sim::machine::Spec;
 use indexmap::IndexMap;
 
@@ -25,17 +28,18 @@ const SLOWER: f64 = 13.0;
 const FRAMES: u64 = 486 << 9;
 
 /// Settings, in this order.
-pub(super) const SETTINGS: usize = 7;
+pub(super) const SETTINGS: usize = 8;
 pub(super) const UNREPAIRED: usize = 0;
 pub(super) const ALL: usize = 4;
 pub(super) const INDEX: usize = 5;
 pub(super) const NONE: usize = 6;
+pub(super) const PACKED: usize = 7;
 
 const LABELS: [&str; SETTINGS] =
-    ["unrepaired", "+ reset before", "+ meeting", "+ types", "all", "index", "none"];
+    ["unrepaired", "+ reset before", "+ meeting", "+ types", "all", "index", "none", "packed"];
 
 /// What is run as today.
-pub(super) const TODAY: [usize; SETTINGS] = [UNREPAIRED, 1, 2, 3, ALL, INDEX, NONE];
+pub(super) const TODAY: [usize; SETTINGS] = [UNREPAIRED, 1, 2, 3, ALL, NONE, PACKED, INDEX];
 
 /// What is run as in 2013.
 pub(super) const IN_2013: [usize; 5] = [UNREPAIRED, 1, 2, 3, ALL];
@@ -44,15 +48,16 @@ pub(super) const IN_2013: [usize; 5] = [UNREPAIRED, 1, 2, 3, ALL];
 pub(super) const FROM_STATES: [usize; 3] = [UNREPAIRED, ALL, INDEX];
 
 /// What rows compare: a name, and the settings before and after.
-pub(super) const PAIRS: [(&str, usize, usize); 8] = [
+pub(super) const PAIRS: [(&str, usize, usize); 9] = [
     ("unrepaired, + reset before", UNREPAIRED, 1),
     ("unrepaired, + meeting", UNREPAIRED, 2),
     ("unrepaired, all", UNREPAIRED, ALL),
     ("+ meeting, + types", 2, 3),
     ("+ types, all", 3, ALL),
-    ("all, index", ALL, INDEX),
     ("none, all", NONE, ALL),
-    ("none, index", NONE, INDEX),
+    ("all, packed", ALL, PACKED),
+    ("packed, index", PACKED, INDEX),
+    ("all, index", ALL, INDEX),
 ];
 
 /// What compaction by scanners is like besides the repairs.
@@ -94,6 +99,11 @@ fn side(setting: usize, era: Era) -> Side {
         _ => ("scan", CompactMethod::Scan),
     };
     tuning.compact.method = method;
+    if !matches!(setting, INDEX | PACKED) {
+        // As where the scanners come from.
+        tuning.zone.bulk_take = BulkTake::SmallestFirst;
+        settings.insert("zone.bulk_take".to_owned(), "smallest-first".to_owned());
+    }
     if method == CompactMethod::Scan {
         let on = |on| if on { "on" } else { "off" };
         for (name, at) in [

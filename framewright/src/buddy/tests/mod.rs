@@ -295,6 +295,36 @@ fn one_by_one_ends_where_bulk_ends() {
     assert_eq!((frames.len(), fallback.map(|fallback| fallback.claimed)), (10, Some(true)));
 }
 
+/// A frame that is free alone is taken before any of a larger block, though its pageblock be nearly free.
+#[cfg(feature = "smallest-first")]
+#[test]
+fn the_smallest_block_goes_first_wherever_it_lies() {
+    let how = BulkTake::SmallestFirst;
+    let mut buddy = buddy(3);
+    // Pageblock 0 is nearly full, its smallest block is of order 4; pageblock 1 has lone frames.
+    for frame in 0..496 {
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
+    }
+    for frame in [512, 515, 517, 518] {
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
+    }
+    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 4) });
+    assert_eq!(frames, [513, 514, 516, 519]);
+    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 10) });
+    assert_eq!(frames, [520, 521, 522, 523, 524, 525, 526, 527, 496, 497]);
+    // Of two that are as small, the one that lies where frames were given back last.
+    give(&mut buddy, 0, 0);
+    give(&mut buddy, 512, 0);
+    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 1) });
+    assert_eq!(frames, [512]);
+    for (order, blocks) in [(0, 200), (3, 80), (8, 9), (9, 5), (10, 3)] {
+        let mut buddy = self::buddy(4);
+        let (frames, fallback) = take(&mut buddy, Want { how, ..want(order, MOVABLE, blocks) });
+        assert_eq!(frames.len() as u32, blocks.min(2048 >> order), "order {order}");
+        assert_eq!(fallback, None);
+    }
+}
+
 #[test]
 fn a_checkerboard_refill_visits_few_pageblocks() {
     let mut buddy = buddy(64);

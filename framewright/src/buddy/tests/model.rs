@@ -150,7 +150,16 @@ impl Model {
         let indices = 0..self.pageblocks();
         let sum: u64 = indices.filter(|&index| listed(index)).map(free).sum();
         assert_eq!(self.buddy.free_frames(), sum);
+        assert_eq!(self.buddy.scattered_percent(), scattered_percent(counts));
     }
+}
+
+/// The share of free blocks smaller than a pageblock, by the field's index of what is counted.
+fn scattered_percent(mut counts: BlockCounts) -> u64 {
+    for withheld in [MigrateType::HighAtomic, MigrateType::Isolate] {
+        counts.free[withheld as usize] = [0; Order::COUNT];
+    }
+    counts.unusable_index(Order::PAGEBLOCK) / 10
 }
 
 fn give_unchecked(buddy: &mut Buddy<'_>, frame: u32, order: u8) -> Refusals {

@@ -24,10 +24,19 @@ impl Random {
     }
 }
 
+/// How a batch may be taken.
+const HOWS: &[BulkTake] = &[
+    BulkTake::Bulk,
+    BulkTake::OneByOne,
+    #[cfg(feature = "smallest-first")]
+    BulkTake::SmallestFirst,
+];
+
 fn take_some(model: &mut Model, random: &mut Random) {
     let order = random.below(19) as u8;
     let blocks = if random.below(2) == 0 { 1 } else { 1 + random.below(40) };
     let mut wanted = want(order, random.migratetype(), blocks);
+    wanted.how = HOWS[random.below(HOWS.len() as u32) as usize];
     wanted.reserve = [Reserve::None, Reserve::First, Reserve::Last][random.below(3) as usize];
     let classes = model.buddy.classes();
     let at = super::order(order);

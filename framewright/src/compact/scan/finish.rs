@@ -37,7 +37,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if zone.with(platform, |buddy| buddy.has_formed(order, of)) {
             return Some(Outcome::Success);
         }
-        None
+        let wanted = self.heed.has_noticed() || self.free.heed().has_noticed();
+        wanted.then_some(Outcome::Contended)
     }
 
     /// Whether the scanners are in the same pageblock; as it was: at the same frame.

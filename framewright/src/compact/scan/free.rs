@@ -2,7 +2,7 @@
 //!
 //! Frees what pages have left, and keeps the block that a free completes, if it is waited for.
 
-use super::{FRAMES, Goal};
+use super::{FRAMES, Goal, heed::Heed};
 use crate::{
     buddy::{Bundle, Bundles, Contents, MigrateType},
     compact::{
@@ -35,6 +35,8 @@ pub(super) struct FreeScanner<'s, 'm, P: Platform> {
     migrate: u32,
     /// Frames that are still needed.
     wanted: u32,
+    /// Whether others want the zone lock.
+    heed: Heed,
     stash: Bundles,
     misses: u32,
     keeps: bool,
@@ -58,6 +60,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
             below,
             migrate: 0,
             wanted: 0,
+            heed: Heed::new(&goal),
             stash: Bundles::new(),
             misses: 0,
             keeps,
@@ -73,6 +76,10 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     /// So many frames are needed, and pageblock `migrate` is the other scanner's.
     pub(super) fn prepare(&mut self, wanted: u32, migrate: u32) {
         (self.wanted, self.migrate) = (wanted, migrate);
+    }
+
+    pub(super) fn heed(&self) -> &Heed {
+        &self.heed
     }
 
     pub(super) fn has_captured(&self) -> bool {
@@ -126,6 +133,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         let (below, skip) = (self.below, &self.site.hints.skip);
         let passes = |at: u32| (least..below).contains(&at) && !skip.is_set(at);
         let (zone, platform) = (self.site.at.zone, self.site.at.platform);
+        self.heed.zone_lock(self.site);
         let (found, seen) = zone.with(platform, |buddy| {
             buddy.find_listed((0, order.get()), entries, passes, |at, before| at > before)
         });
@@ -149,11 +157,13 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         if !thorough && self.site.hints.skip.is_set(block) {
             return true;
         }
+        self.heed.zone_lock(self.site);
         let held = contents(self.site, block);
         if !self.suits(&held) {
             return true;
         }
         let missing = self.wanted.saturating_sub(self.stash.blocks());
+        self.heed.zone_lock(self.site);
         let taken = self.site.at.take_blocks(&mut self.stash, |buddy, out| {
             buddy.take_in_pageblock(block, Order::ZERO, missing, out)
         });
@@ -251,6 +261,7 @@ impl<P: Platform> Targets for FreeScanner<'_, '_, P> {
 
     fn left(&mut self, pfn: Pfn, order: Order) {
         let frame = (pfn.get() - self.site.at.zone.base().get()) as u32;
+        self.heed.zone_lock(self.site);
         match self.goal.order {
             Some(wanted) if self.keeps && self.captured.is_none() && order <= wanted => {
                 let formed = self.site.at.free_capturing(frame, order, wanted, self.goal.of);

@@ -5,10 +5,13 @@ use crate::{
     buddy::{Contents, MigrateType, WORDS},
     compact::evacuate::{contents, next_run, range, within},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
-    migrate::{ClaimEnd, Claims},
+    migrate::{ClaimEnd, Claims, MigrateMode},
     observe::{CompactEvent, Scanner},
     platform::Platform,
 };
+
+/// Where nothing is waited for, so many frames are looked at before others have the LRU lock.
+const HOLD: u32 = 32;
 
 /// Entries of lists that a short search looks at, before it has failed.
 const ENTRIES: u32 = 32;
@@ -33,6 +36,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
                 self.pass(block);
                 continue;
             }
+            self.heed.zone_lock(self.site);
             let held = contents(self.site, block);
             if !self.suits(&held) {
                 // A type is no reason for others to leave it alone.
@@ -105,6 +109,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         let skip = &self.site.hints.skip;
         let passes = |at: u32| (block..near).contains(&at) && !skip.is_set(at);
         let (zone, platform) = (self.site.at.zone, self.site.at.platform);
+        self.heed.zone_lock(self.site);
         let (found, seen) = zone.with(platform, |buddy| {
             buddy.find_listed((SEARCHED_ORDER, order), entries, passes, |at, before| at < before)
         });
@@ -173,10 +178,16 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         count: usize,
     ) -> (ClaimEnd, u32, usize) {
         let (mover, most) = (self.compactor.mover(), self.most());
-        let (effort, site) = (self.goal.effort, self.site);
+        let (effort, site, memory) = (self.goal.effort, self.site, self.compactor.memory);
         let mut claims = Claims::new(&mut self.compactor.moves()[count..most]);
         let mut at = from;
         while let Some((first, last)) = next_run(used, block, at) {
+            let last = if effort.mode == MigrateMode::Async {
+                self.heed.lru_lock(memory, site);
+                last.min((first / HOLD + 1) * HOLD)
+            } else {
+                last
+            };
             let ended = mover.claim(range(site, first, last), &effort, &mut claims);
             if ended != ClaimEnd::Done {
                 return (ended, first, claims.len());
@@ -226,7 +237,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
     /// Pages that may be claimed at once.
     fn most(&mut self) -> usize {
         let room = self.compactor.moves().len();
-        if self.finishing { room } else { room.min(CLUSTER) }
+        let all = self.finishing || self.heed.has_noticed();
+        if all { room } else { room.min(CLUSTER) }
     }
 
     /// Frames of the parts that are looked at: all of them have to move, where nothing is waited

@@ -23,6 +23,7 @@
 
 mod finish;
 mod free;
+mod heed;
 mod migrate;
 mod reset;
 
@@ -36,6 +37,7 @@ use crate::{
     tuning::{CompactRepairs, CompactTuning},
 };
 use free::FreeScanner;
+use heed::Heed;
 
 /// Pages that are claimed before they are moved.
 const CLUSTER: usize = 32;
@@ -81,6 +83,8 @@ struct Run<'r, 'c, 'm, P: Platform> {
     /// The frame that the migrate scanner looks at next.
     migrate: u32,
     free: FreeScanner<'c, 'm, P>,
+    /// Whether others want the LRU lock.
+    heed: Heed,
     /// It began at the ends of the zone.
     is_whole: bool,
     /// All of the pageblock is to be looked at, whatever was found.
@@ -142,6 +146,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             shortcuts,
             migrate,
             free,
+            heed: Heed::new(&goal),
             is_whole,
             finishing: false,
             begun: None,

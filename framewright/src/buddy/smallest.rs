@@ -1,0 +1,140 @@
+//! Taking blocks as Linux takes them: the smallest that fits, wherever it lies.
+//!
+//! Linux keeps a list of free blocks for each order and takes from the first that is not empty, what was
+//! freed last. So a single free frame goes first, whether its neighbours are in use or will be free in a
+//! moment: small requests spread over all that is nearly free, and few huge pages are left or can be made
+//! with little. Where this library lets them go to the fullest pageblocks first, that is not so; how much
+//! the difference is worth is why this is here. For comparison only: there are no such lists, and every
+//! pageblock is looked at, those behind the one that got frames back last first.
+
+use super::{
+    Buddy, Bundles, Fallback, MigrateType, Watch,
+    levels::WORDS,
+    take::{Want, finish},
+    word::{self, WORD_ORDER},
+    words_of,
+};
+use crate::{frame::PAGEBLOCK_ORDER, set::lowest};
+
+/// A free block.
+#[derive(Clone, Copy)]
+struct Piece {
+    pageblock: u32,
+    /// Its first frame in there.
+    first: u32,
+    order: u8,
+}
+
+impl Buddy<'_> {
+    /// As [`Buddy::take_ordinary`], but takes the smallest blocks first. Where it finds none below a
+    /// whole pageblock, the two are the same.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_smallest(
+        &mut self,
+        want: Want,
+        out: &mut Bundles,
+        watch: impl Watch,
+    ) -> Option<Fallback> {
+        let mut least = want.order.get();
+        while least < PAGEBLOCK_ORDER && out.blocks() < want.blocks && !out.is_full() {
+            let Some(piece) = self.smallest_piece(&want, least) else { break };
+            least = piece.order;
+            self.take_piece(piece, &want, out, watch);
+        }
+        if out.blocks() < want.blocks { self.take_ordinary(want, out, watch) } else { None }
+    }
+
+    /// The smallest free block of the wanted type, of an order from `least` to below a whole pageblock.
+    fn smallest_piece(&self, want: &Want, least: u8) -> Option<Piece> {
+        let count = self.blocks.len() as u32;
+        let start = self.given_last.min(count);
+        let mut best: Option<Piece> = None;
+        for pageblock in (start..count).chain(0..start) {
+            let below = best.map_or(PAGEBLOCK_ORDER, |piece| piece.order);
+            if below <= least {
+                break;
+            }
+            let block = &self.blocks[pageblock as usize];
+            let is_candidate = block.free >= 1 << least
+                && !self.lists.gigablocks.is_folded(pageblock)
+                && self.type_of(pageblock) == want.migratetype;
+            if is_candidate {
+                let found =
+                    (least..below).find_map(|order| Some((exact(&block.map, order)?, order)));
+                best = found.map(|(first, order)| Piece { pageblock, first, order }).or(best);
+            }
+        }
+        best
+    }
+
+    /// Takes what is wanted from a piece, from its beginning.
+    fn take_piece(&mut self, piece: Piece, want: &Want, out: &mut Bundles, watch: impl Watch) {
+        let Piece { pageblock, first, order } = piece;
+        self.tell_of_visit(pageblock, want.migratetype, watch);
+        let block = &mut self.blocks[pageblock as usize];
+        let before = block.free;
+        let movable = want.migratetype == MigrateType::Movable;
+        let mut word = first as usize / 64;
+        let end = word + (1usize << order).div_ceil(64);
+        while word < end && out.blocks() < want.blocks && !out.is_full() {
+            let heads = if want.order.get() >= WORD_ORDER {
+                block.set_words(word, words_of(want.order), false);
+                1
+            } else {
+                let inside = word::spread(1 << (first % 64), order.min(WORD_ORDER));
+                let runs = word::runs(block.map[word] & inside, want.order.get());
+                let heads = lowest(runs, want.blocks - out.blocks());
+                block.set_word(word, block.map[word] & !word::spread(heads, want.order.get()));
+                heads
+            };
+            finish(block, pageblock, word, heads, want.order, movable, self.checked, out);
+            out.join_last();
+            word += words_of(want.order);
+        }
+        self.free[want.migratetype as usize] -= u64::from(before - block.free);
+        self.settle(pageblock, want.migratetype, watch);
+    }
+}
+
+/// The first free block of exactly this order, below that of a pageblock: its first frame.
+fn exact(map: &[u64; WORDS], order: u8) -> Option<u32> {
+    if order < WORD_ORDER {
+        let found = |(i, &word): (usize, &u64)| {
+            if word == 0 || word == !0 {
+                return None;
+            }
+            let runs = exact_runs(word, order);
+            (runs != 0).then(|| 64 * i as u32 + runs.trailing_zeros())
+        };
+        return map.iter().enumerate().find_map(found);
+    }
+    let full = map.iter().rev().fold(0, |full, &word| full << 1 | u64::from(word == !0));
+    let runs = exact_runs(full, order - WORD_ORDER);
+    (runs != 0).then(|| 64 * runs.trailing_zeros())
+}
+
+/// Where blocks of exactly this order begin.
+fn exact_runs(word: u64, order: u8) -> u64 {
+    let larger = word::runs(word, order + 1);
+    word::runs(word, order) & !(larger | larger << (1 << order))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn a_block_is_of_the_order_of_all_that_is_free_around_it() {
+        let mut map = [0; WORDS];
+        map[1] = 0b1111_0110;
+        (map[2], map[3]) = (!0, !0);
+        map[4] = !0;
+        let found: Vec<_> = (0..9).map(|order| exact(&map, order)).collect();
+        assert_eq!(found[..3], [Some(65), None, Some(68)]);
+        assert_eq!(found[3..6], [None; 3]);
+        assert_eq!(found[6..], [Some(256), Some(128), None]);
+    }
+}

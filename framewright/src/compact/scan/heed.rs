@@ -1,0 +1,48 @@
+//! Whether somebody else wants what a run uses.
+//!
+//! Who waits for nothing takes locks all the same, each for a short time; but a lock that is held when he
+//! comes to it says that others are at work here. He does what he has begun to the end of the pageblock,
+//! and leaves it at that: so it was in 2013, and is still. Where scanning and faults meet at every turn,
+//! this ends most runs of those who ask once, and few blocks form.
+//!
+//! The zone lock is asked about whenever a run comes to it, the LRU lock every 32 frames that the migrate
+//! scanner looks at.
+
+use core::cell::Cell;
+
+use super::Goal;
+use crate::{compact::compactor::Site, memory::Memory, platform::Platform};
+
+/// See the module.
+pub(super) struct Heed {
+    /// Who waits for locks anyway is no worse off.
+    applies: bool,
+    noticed: Cell<bool>,
+}
+
+impl Heed {
+    pub(super) fn new(goal: &Goal) -> Self {
+        Self { applies: goal.is_async(), noticed: Cell::new(false) }
+    }
+
+    /// Whether the run should end.
+    pub(super) fn has_noticed(&self) -> bool {
+        self.noticed.get()
+    }
+
+    /// The zone lock will be taken now.
+    pub(super) fn zone_lock<P: Platform>(&self, site: Site<'_, '_, P>) {
+        self.note(|| site.at.zone.is_contended(site.at.platform));
+    }
+
+    /// The LRU lock will be taken now, if the memory has LRU lists.
+    pub(super) fn lru_lock<P: Platform>(&self, memory: &Memory<'_, P>, site: Site<'_, '_, P>) {
+        self.note(|| memory.is_lru_contended(site.at.zone.node()));
+    }
+
+    fn note(&self, is_held: impl FnOnce() -> bool) {
+        if self.applies && !self.noticed.get() {
+            self.noticed.set(is_held());
+        }
+    }
+}
