@@ -14,7 +14,7 @@
 //! What could not be emptied is marked and passed over. After a round in vain the marks are taken
 //! away, but each time in a row that nothing comes of it, twice as many rounds later.
 
-use super::deferral::Deferral;
+use super::{ZoneCompaction, deferral::Deferral};
 use crate::{
     buddy::{Search, Sources},
     frame::Order,
@@ -187,6 +187,34 @@ impl Quest {
     /// Something was emptied: marks are worth taking away again.
     pub(super) fn succeed(&self) {
         self.marks.reset(Order::PAGEBLOCK, true);
+    }
+}
+
+/// Pageblocks that a call has emptied but for pages that somebody had, or has not begun with: the next one
+/// does. Who had a page has it longer than the call takes, and often not much longer.
+#[derive(Default)]
+pub(super) struct Busy {
+    sources: [u32; Self::MOST],
+    count: usize,
+}
+
+impl Busy {
+    /// More stay marked.
+    const MOST: usize = 4;
+
+    pub(super) fn add(&mut self, source: u32) {
+        if let Some(free) = self.sources.get_mut(self.count) {
+            *free = source;
+            self.count += 1;
+        }
+    }
+
+    /// Keeps them in the first places.
+    pub(super) fn keep(self, hints: &ZoneCompaction) {
+        for (nth, &source) in self.sources[..self.count].iter().enumerate() {
+            hints.skip.clear(source);
+            hints.quest.kept[nth].store(source, Ordering::Relaxed);
+        }
     }
 }
 
