@@ -10,7 +10,8 @@ use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
     levels::WORDS,
     lists::{QUARTILES, Room},
-    pageblock::{NIL, quartile_below},
+    pageblock::NIL,
+    source::Hosts,
     take::{Want, take_from},
 };
 use crate::{
@@ -66,26 +67,32 @@ impl Buddy<'_> {
     }
 
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
-    /// with fewer than `below` free frames, fullest first. Looks at `most` headers at most, and says at
-    /// how many: emptier pageblocks, which stay where nothing moves out of them, are passed over.
+    /// that are hosts: from `near`, where some was found before, then the fullest first. Looks at `most`
+    /// headers at most, or one more, and says at how many: other pageblocks, which stay where nothing moves
+    /// out of them, are passed over.
     pub(crate) fn take_room(
         &mut self,
         (order, blocks): (Order, u32),
-        below: u16,
+        (hosts, near): (Hosts, Option<u32>),
         most: u32,
         out: &mut Bundles,
     ) -> u32 {
         let wanted = out.blocks() + blocks;
         let mut headers = 0;
-        for quartile in 0..=quartile_below(below) {
+        let near = near.filter(|&at| self.listed_class(at).is_some());
+        if let Some(at) = near.filter(|&at| hosts.include(&self.blocks[at as usize])) {
+            headers += 1;
+            self.take_in_pageblock(at, order, blocks, out);
+        }
+        for quartile in 0..=hosts.emptiest_quartile() {
             for free in order.get()..PAGEBLOCK_ORDER {
                 let class = free * QUARTILES + quartile;
                 let mut at = self.lists.head_of(MigrateType::Movable, class);
                 while at != NIL && headers < most && out.blocks() < wanted && !out.is_full() {
                     headers += 1;
                     let block = &self.blocks[at as usize];
-                    let (next, is_fuller) = (block.next, block.free < below);
-                    if is_fuller {
+                    let (next, is_host) = (block.next, hosts.include(block));
+                    if is_host {
                         self.take_in_pageblock(at, order, wanted - out.blocks(), out);
                     }
                     at = next;

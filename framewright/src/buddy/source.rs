@@ -3,14 +3,43 @@
 //! Headers say it: how much of a pageblock is free, and whether what is allocated was requested as
 //! movable. Pageblocks hang on lists by fullness, so that the emptiest come first. A search is a walk
 //! along the lists, cut into pieces: each piece looks at a few headers, keeps the best that it saw,
-//! and says where the next one goes on.
+//! and says where the next one goes on. Full pageblocks are on no list: they are walked by address.
 
 use super::{
-    Buddy, MigrateType,
+    Buddy, Contents, MigrateType, WORDS,
     lists::QUARTILES,
-    pageblock::{NIL, quartile_below},
+    pageblock::{NIL, Pageblock, UNLISTED, quartile_below},
 };
-use crate::frame::{Order, PAGEBLOCK_ORDER};
+use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+
+/// Pageblocks that may take in what leaves another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hosts {
+    /// Those with fewer free frames.
+    pub(crate) below: u16,
+    /// And those that hold frames which were not requested as movable, however empty they are: most of
+    /// them will not be free as a whole anyway.
+    pub(crate) doubtful: bool,
+}
+
+impl Hosts {
+    /// For what leaves a pageblock: those as full as that, or fuller; and if it is none of them, doubtful ones.
+    pub(crate) const fn beside(held: &Contents) -> Self {
+        Self { below: held.free + 1, doubtful: held.pinned == 0 }
+    }
+
+    /// Any.
+    pub(crate) const ANY: Self = Self { below: u16::MAX, doubtful: true };
+
+    pub(super) fn include(self, block: &Pageblock) -> bool {
+        block.free < self.below || self.doubtful && block.pinned > 0
+    }
+
+    /// The emptiest quartile that they are in.
+    pub(super) fn emptiest_quartile(self) -> u8 {
+        if self.doubtful { QUARTILES - 1 } else { quartile_below(self.below) }
+    }
+}
 
 /// A piece of a search for pageblocks to empty.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +48,8 @@ pub(crate) struct Search {
     pub(crate) headers: u32,
     /// Where the last piece was cut off; `None`: at the beginning of the lists.
     pub(crate) resume: Option<u32>,
-    /// Pageblocks with frames that were not requested as movable count too: after kinds were mixed,
-    /// what headers say of that is an estimate.
+    /// Pageblocks with frames that were not requested as movable count, instead of the others: after kinds
+    /// were mixed, what headers say of that is an estimate.
     pub(crate) doubtful: bool,
 }
 
@@ -63,8 +92,8 @@ impl Sources {
 }
 
 impl Buddy<'_> {
-    /// Movable pageblocks that take few moves to empty, of those that hold movable frames only,
-    /// unless also doubtful ones count, and that `passes` lets through.
+    /// Movable pageblocks that take few moves to empty, of those that hold movable frames only, or of
+    /// the doubtful ones, and that `passes` lets through.
     pub(crate) fn find_sources(
         &self,
         search: Search,
@@ -96,13 +125,30 @@ impl Buddy<'_> {
         Searched { headers, resume: None }
     }
 
-    /// Whether movable pageblocks with fewer than `below` free frames have room for `frames` together,
-    /// and how many headers it took to tell: the emptiest come first. Where `most` headers do not
-    /// tell, there may be.
-    pub(crate) fn may_have_room(&self, frames: u32, below: u16, most: u32) -> (bool, u32) {
+    /// The first pageblock at or behind `from` that is full of what was requested as movable, and that
+    /// `passes` lets through; or else where to go on. It looks at `headers` at most, and says at how many.
+    pub(crate) fn find_full_source(
+        &self,
+        (from, headers): (u32, u32),
+        passes: impl Fn(u32) -> bool,
+    ) -> (Option<u32>, Searched) {
+        let end = self.blocks.len() as u32;
+        let stop = from.saturating_add(headers).min(end);
+        let found = (from..stop).find(|&at| self.is_full_source(at) && passes(at));
+        let next = found.map_or(stop, |at| at + 1);
+        let resume = Some(next).filter(|&next| next < end);
+        (found, Searched { headers: next.saturating_sub(from), resume })
+    }
+
+    /// Whether movable pageblocks that are hosts have room for `frames` together, and how many headers
+    /// it took to tell: the emptiest of the fuller ones come first. Where `most` headers do not tell, there
+    /// may be.
+    pub(crate) fn may_have_room(&self, frames: u32, hosts: Hosts, most: u32) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
-        let first = (QUARTILES - 1 - quartile_below(below)) * PAGEBLOCK_ORDER;
-        for rank in first..(PAGEBLOCK_ORDER * QUARTILES) {
+        const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
+        let first = (QUARTILES - 1 - quartile_below(hosts.below)) * PAGEBLOCK_ORDER;
+        let emptier = if hosts.doubtful { 0..first } else { 0..0 };
+        for rank in (first..RANKS).chain(emptier) {
             let mut at = self.lists.head_of(MigrateType::Movable, class_of(rank));
             while at != NIL {
                 if free >= frames || headers == most {
@@ -110,7 +156,7 @@ impl Buddy<'_> {
                 }
                 headers += 1;
                 let block = &self.blocks[at as usize];
-                free += if block.free < below { u32::from(block.free) } else { 0 };
+                free += if hosts.include(block) { u32::from(block.free) } else { 0 };
                 at = block.next;
             }
         }
@@ -122,11 +168,23 @@ impl Buddy<'_> {
         self.listed_class(index)?;
         let block = &self.blocks[index as usize];
         let used = block.movable + block.pinned;
-        (used > 0 && (block.pinned == 0 || doubtful)).then_some(used)
+        (used > 0 && (block.pinned > 0) == doubtful).then_some(used)
+    }
+
+    /// Whether a pageblock is full of what was requested as movable, and as more than one block.
+    fn is_full_source(&self, index: u32) -> bool {
+        const ONE_BLOCK: [u64; WORDS] = [1, 0, 0, 0, 0, 0, 0, 0];
+        self.blocks.get(index as usize).is_some_and(|block| {
+            usize::from(block.movable) == PAGEBLOCK_FRAMES
+                && block.class == UNLISTED
+                && block.heads != ONE_BLOCK
+                && self.type_of(index) == MigrateType::Movable
+                && !self.lists.gigablocks.is_folded(index)
+        })
     }
 
     /// The list that a movable pageblock hangs on.
-    fn listed_class(&self, index: u32) -> Option<u8> {
+    pub(super) fn listed_class(&self, index: u32) -> Option<u8> {
         let class = self.blocks.get(index as usize)?.class;
         let listed = self.type_of(index) == MigrateType::Movable;
         (listed && class < PAGEBLOCK_ORDER * QUARTILES).then_some(class)

@@ -2,20 +2,23 @@
 //! is kept for who asked.
 //!
 //! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
-//! of a zone are never spread again. What is emptied next is found by a search through the headers
-//! ([`search`](super::search)).
+//! of a zone are never spread again. Pageblocks that hold something which does not move will not be free
+//! as a whole: what leaves others may go there, however empty they are. What is emptied next is found by a
+//! search through the headers ([`search`](super::search)): the emptiest first; if there are none, doubtful
+//! ones, which look as if something in them did not move; in the end full ones.
 
 use super::{
     Caller, Compactor, Goal, Outcome,
     compactor::Site,
     daemon::is_good_enough,
     evacuate::{CutShort, Evacuation, contents, within},
+    quest::Busy,
     room::Room,
     search::{Source, Tour, larger},
 };
 use crate::{
     alloc::MigrateType,
-    buddy::{Buddy, Contents, WORDS},
+    buddy::{Buddy, Contents, Hosts, WORDS},
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
@@ -37,22 +40,25 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             site.hints.runs.begin_anew();
         }
         site.trace_run(&goal, (first, end), None);
-        let mut last = first;
-        let outcome = self.empty_sources(site, &goal, captured, &mut last);
+        let (mut last, mut busy) = (first, Busy::default());
+        let outcome = self.empty_sources(site, &goal, captured, &mut last, &mut busy);
+        busy.keep(site.hints);
         site.trace_run(&goal, (last, end), Some(outcome));
         outcome
     }
 
-    /// Empties one pageblock after the other; `last` is the first frame of the last one.
+    /// Empties one pageblock after the other; `last` is the first frame of the last one, `busy` those that
+    /// were emptied in part.
     fn empty_sources(
         &mut self,
         site: Site<'c, 'm, P>,
         goal: &Goal,
         mut captured: Option<&mut Captured>,
         last: &mut u32,
+        busy: &mut Busy,
     ) -> Outcome {
         let most = u64::from(self.memory.tuning().compact.frames);
-        let (mut spent, mut lacked_room) = (0, false);
+        let (mut spent, mut moved, mut lacked_room) = (0, 0, false);
         let mut tour = Tour::default();
         // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
         // tries: to fetch it takes the time of all of them.
@@ -71,8 +77,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             *last = source << PAGEBLOCK_ORDER;
             let may_bring_home = !(goal.is_direct() && brought_home);
             let how = Evacuation { effort: goal.effort, all_or_none: true, may_bring_home };
-            let emptied = self.empty(site, goal, source, how, captured.as_deref_mut());
+            // Who waits does not wait for more pages than one pageblock can hold.
+            let allowed = (PAGEBLOCK_FRAMES as u64).saturating_sub(moved);
+            let allowed = if goal.is_direct() { allowed } else { u64::MAX };
+            let emptied = self.empty(site, goal, (source, allowed), how, captured.as_deref_mut());
             spent += emptied.spent;
+            moved += emptied.moved;
             brought_home |= emptied.brought_home;
             match emptied.outcome {
                 Outcome::PartialSkipped => {
@@ -82,12 +92,17 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                     // None is emptier, so there is no room for any other either. But what was emptied in
                     // part is emptier now, and so may others be of which frames were brought home.
                     let untouched = emptied.spent == 0 && !emptied.brought_home;
-                    if lacked_room || tour.from_heads && untouched {
+                    lacked_room = !(lacked_room || tour.is_emptiest && untouched);
+                    if !lacked_room && !tour.leaves_lists() {
                         return Outcome::Complete;
                     }
-                    lacked_room = true;
                 }
-                Outcome::Contended => return Outcome::Contended,
+                Outcome::Contended => {
+                    if larger(goal).is_none() {
+                        busy.add(source);
+                    }
+                    return Outcome::Contended;
+                }
                 Outcome::Success => {
                     lacked_room = false;
                     site.hints.quest.succeed();
@@ -97,7 +112,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 }
                 // A mark is on a pageblock: it says nothing of a run that begins there.
                 _ if larger(goal).is_some() => {}
-                _ => _ = site.hints.skip.set(source),
+                _ => {
+                    site.hints.skip.set(source);
+                    if emptied.moved > 0 {
+                        busy.add(source);
+                    }
+                }
             }
         }
     }
@@ -121,12 +141,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
     }
 
-    /// Empties what a block of the goal's order takes.
+    /// Empties what a block of the goal's order takes, in one pageblock if no more than `allowed` frames
+    /// have to move.
     fn empty(
         &mut self,
         site: Site<'c, 'm, P>,
         goal: &Goal,
-        source: u32,
+        (source, allowed): (u32, u64),
         how: Evacuation,
         captured: Option<&mut Captured>,
     ) -> Emptied {
@@ -146,10 +167,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let mut room = match order > Order::PAGEBLOCK {
             true => Room::in_zone(site.at),
             false => {
+                if u64::from(count(&within(&before.used, start, stop))) > allowed {
+                    return Emptied::untried(Outcome::Contended, false);
+                }
                 if !self.finds_room(site, source, (start, stop), &mut before, how, &mut fetched) {
                     return Emptied::untried(Outcome::PartialSkipped, fetched);
                 }
-                Room::as_full_as(site.at, source, before.free)
+                Room::beside(site.at, source, &before)
             }
         };
         let how = Evacuation { may_bring_home: how.may_bring_home && !fetched, ..how };
@@ -161,6 +185,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             outcome,
             spent: result.asked.max(result.moved),
             brought_home: fetched || result.brought_home,
+            moved: result.moved,
         };
         if result.left > 0 {
             drop(withheld);
@@ -191,7 +216,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) -> bool {
         let may_take_in = |held: &Contents| {
             let used = within(&held.used, start, stop);
-            self.may_have_room(site, count(&used), held.free)
+            self.may_have_room(site, count(&used), Hosts::beside(held))
         };
         if may_take_in(held) {
             return true;
@@ -205,11 +230,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         may_take_in(held)
     }
 
-    /// Whether pageblocks that are as full as one with `free` free frames, or fuller, may take in
-    /// `frames` more. Claiming pages that have nowhere to go is dearer than to look.
-    fn may_have_room(&self, site: Site<'c, 'm, P>, frames: u32, free: u16) -> bool {
+    /// Whether `hosts` may take in `frames` more. Claiming pages that have nowhere to go is dearer than
+    /// to look.
+    fn may_have_room(&self, site: Site<'c, 'm, P>, frames: u32, hosts: Hosts) -> bool {
         let most = self.memory.tuning().compact.headers;
-        let look = |buddy: &mut Buddy<'_>| buddy.may_have_room(frames, free + 1, most);
+        let look = |buddy: &mut Buddy<'_>| buddy.may_have_room(frames, hosts, most);
         let (may, headers) = site.at.zone.with(site.at.platform, look);
         site.looked_at_headers(headers);
         may
@@ -254,12 +279,14 @@ struct Emptied {
     spent: u64,
     /// What lay elsewhere was brought home for it.
     brought_home: bool,
+    /// Frames that were moved.
+    moved: u64,
 }
 
 impl Emptied {
     /// No page was looked at.
     const fn untried(outcome: Outcome, brought_home: bool) -> Self {
-        Self { outcome, spent: 0, brought_home }
+        Self { outcome, spent: 0, brought_home, moved: 0 }
     }
 }
 

@@ -148,6 +148,11 @@ impl Goal {
         matches!(self.caller, Caller::Request { thorough: true } | Caller::Node)
     }
 
+    /// Whether full pageblocks are to be emptied too, if there is nothing cheaper.
+    fn takes_full(&self) -> bool {
+        matches!(self.caller, Caller::Request { .. } | Caller::Node)
+    }
+
     /// Whether little is to be looked at where nothing was found lately.
     fn is_in_haste(&self) -> bool {
         self.is_direct() && !self.is_exhaustive()

@@ -8,14 +8,17 @@
 //! looks at one piece only, by turns where the search goes on and at the heads of the lists, where
 //! new empty ones come, until something is found. Who has time goes all the way round.
 //!
+//! Full pageblocks are on no list. They are looked for by address, after a round or in a turn of theirs,
+//! and again from where it was left.
+//!
 //! What could not be emptied is marked and passed over. After a round in vain the marks are taken
 //! away, but each time in a row that nothing comes of it, twice as many rounds later.
 
-use super::deferral::Deferral;
+use super::{ZoneCompaction, deferral::Deferral};
 use crate::{
     buddy::{Search, Sources},
     frame::Order,
-    sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicU32, AtomicU64, Ordering},
 };
 
 /// No pageblock.
@@ -27,12 +30,25 @@ const DOUBTFUL: u32 = 1 << 31;
 /// See the module.
 pub(super) struct Quest {
     at: AtomicU64,
+    /// Where the search for full ones goes on.
+    full_at: AtomicU32,
     /// Seen and not used yet, best first; gaps are [`NONE`].
     kept: [AtomicU32; Sources::MOST],
     /// How often marks stay where they are after a round in vain.
     marks: Deferral,
-    /// Where nothing was found, the heads of the lists are looked at next.
-    heads_turn: AtomicBool,
+    /// Where nothing was found: whose turn it is.
+    turn: AtomicU32,
+}
+
+/// Where a request looks that looks at one piece only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// At the heads of the lists: every other time.
+    Heads,
+    /// Where the search along the lists goes on.
+    Lists,
+    /// At full pageblocks.
+    Full,
 }
 
 /// How far the search has come.
@@ -40,7 +56,7 @@ pub(super) struct Quest {
 pub(super) struct Progress {
     /// The pageblock that the next piece begins with; `None`: the beginning of the lists.
     pub(super) resume: Option<u32>,
-    /// It looks for doubtful ones as well.
+    /// It looks for doubtful ones.
     pub(super) doubtful: bool,
     /// Something was found in this round.
     pub(super) fruitful: bool,
@@ -98,9 +114,10 @@ impl Quest {
     pub(super) fn new() -> Self {
         Self {
             at: AtomicU64::new(Progress::START.to_bits()),
+            full_at: AtomicU32::new(0),
             kept: core::array::from_fn(|_| AtomicU32::new(NONE)),
             marks: Deferral::new(),
-            heads_turn: AtomicBool::new(true),
+            turn: AtomicU32::new(0),
         }
     }
 
@@ -134,11 +151,28 @@ impl Quest {
         (taken != NONE).then_some((taken & !DOUBTFUL, taken & DOUBTFUL != 0))
     }
 
-    /// Whether it is the turn of the heads of the lists; then it is not the next time.
-    pub(super) fn is_heads_turn(&self) -> bool {
-        let turn = self.heads_turn.load(Ordering::Relaxed);
-        self.heads_turn.store(!turn, Ordering::Relaxed);
-        turn
+    /// Whose turn it is, where nothing was found; the next time it is another's. Else always the lists'.
+    pub(super) fn next_turn_if(&self, barren: bool) -> Turn {
+        if !barren {
+            return Turn::Lists;
+        }
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+        match turn % 4 {
+            1 => Turn::Lists,
+            3 => Turn::Full,
+            _ => Turn::Heads,
+        }
+    }
+
+    /// Where the search for full ones goes on.
+    pub(super) fn full_at(&self) -> u32 {
+        self.full_at.load(Ordering::Relaxed)
+    }
+
+    /// It goes on there; `None`: at the beginning of memory.
+    pub(super) fn set_full_at(&self, resume: Option<u32>) {
+        self.full_at.store(resume.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// After a round in vain: whether marks are to be taken away.
@@ -153,6 +187,34 @@ impl Quest {
     /// Something was emptied: marks are worth taking away again.
     pub(super) fn succeed(&self) {
         self.marks.reset(Order::PAGEBLOCK, true);
+    }
+}
+
+/// Pageblocks that a call has emptied but for pages that somebody had, or has not begun with: the next one
+/// does. Who had a page has it longer than the call takes, and often not much longer.
+#[derive(Default)]
+pub(super) struct Busy {
+    sources: [u32; Self::MOST],
+    count: usize,
+}
+
+impl Busy {
+    /// More stay marked.
+    const MOST: usize = 4;
+
+    pub(super) fn add(&mut self, source: u32) {
+        if let Some(free) = self.sources.get_mut(self.count) {
+            *free = source;
+            self.count += 1;
+        }
+    }
+
+    /// Keeps them in the first places.
+    pub(super) fn keep(self, hints: &ZoneCompaction) {
+        for (nth, &source) in self.sources[..self.count].iter().enumerate() {
+            hints.skip.clear(source);
+            hints.quest.kept[nth].store(source, Ordering::Relaxed);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::{
     alloc::{MigrateType, Request},
-    buddy::{Bundle, Bundles},
+    buddy::{Bundle, Bundles, Contents, Hosts},
     frame::{Order, Pfn},
     memory::Memory,
     migrate::Targets,
@@ -19,9 +19,9 @@ const BATCH: u32 = 64;
 /// Room in the movable pageblocks of a zone, fullest first.
 pub(super) struct Room<'r, 'm, P: Platform> {
     at: Cpu<'r, 'm, P>,
-    /// Pageblocks with as many free frames, or more, are left alone.
-    below: u16,
-    /// The pageblock that is emptied into others as full or fuller.
+    /// Pageblocks that it is in.
+    hosts: Hosts,
+    /// The pageblock that is emptied.
     source: Option<u32>,
     /// Where to look when the zone has no more.
     elsewhere: Option<&'r Memory<'m, P>>,
@@ -39,7 +39,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
         let (stash, left) = (Bundles::new(), Bundles::new());
         Self {
             at,
-            below: u16::MAX,
+            hosts: Hosts::ANY,
             source: None,
             elsewhere: None,
             stash,
@@ -49,11 +49,10 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
         }
     }
 
-    /// In pageblocks that are as full as pageblock `source`, of which `free` frames are free, or
-    /// fuller.
-    pub(super) fn as_full_as(at: Cpu<'r, 'm, P>, source: u32, free: u16) -> Self {
+    /// For what is in pageblock `source`, which holds `held`.
+    pub(super) fn beside(at: Cpu<'r, 'm, P>, source: u32, held: &Contents) -> Self {
         let mut room = Self::in_zone(at);
-        (room.below, room.source) = (free + 1, Some(source));
+        (room.hosts, room.source) = (Hosts::beside(held), Some(source));
         room
     }
 
@@ -72,14 +71,15 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
     }
 
     fn take_here(&mut self, order: Order) -> Option<Pfn> {
-        let (below, most) = (self.below, self.at.tuning.compact.headers);
+        let (hosts, most) = (self.hosts, self.at.tuning.compact.headers);
         if order == Order::ZERO {
             if self.stash.is_empty() {
                 let blocks = self.allowed().min(BATCH.into()) as u32;
+                let near = self.stash.as_slice().last().map(|last| last.pageblock());
                 self.stash.clear();
                 let mut looked_at = 0;
                 self.at.take_blocks(&mut self.stash, |buddy, out| {
-                    looked_at = buddy.take_room((order, blocks), below, most, out);
+                    looked_at = buddy.take_room((order, blocks), (hosts, near), most, out);
                 });
                 self.looked_at += looked_at;
             }
@@ -90,7 +90,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
         }
         let (mut one, mut looked_at) = (Bundles::new(), 0);
         self.at.take_blocks(&mut one, |buddy, out| {
-            looked_at = buddy.take_room((order, 1), below, most, out);
+            looked_at = buddy.take_room((order, 1), (hosts, None), most, out);
         });
         self.looked_at += looked_at;
         one.pop_lowest().map(|frame| self.at.pfn(frame))
@@ -134,7 +134,7 @@ impl<P: Platform> Targets for Room<'_, '_, P> {
     fn drained(&mut self) {
         // All pageblocks are emptier than they looked.
         if let Some(source) = self.source {
-            self.below = self.at.zone.contents(self.at.platform, source).free + 1;
+            self.hosts = Hosts::beside(&self.at.zone.contents(self.at.platform, source));
         }
     }
 }

@@ -2,13 +2,18 @@
 //!
 //! A search looks at a bounded number of headers and goes on where the last one was cut short
 //! ([`quest`](super::quest)). Single pageblocks are looked for along the lists, emptiest first; what
-//! could not be emptied is marked, and passed over until nothing else is left. Runs of them, for
-//! blocks that are larger, are looked for by address, on a tour of their own.
+//! could not be emptied is marked, and passed over until nothing else is left. In the end full ones are
+//! looked for, by address: what they hold may go to where nothing forms. Runs of pageblocks, for blocks
+//! that are larger, are looked for by address too, on a tour of their own.
 
-use super::{Compactor, Goal, compactor::Site, quest::Progress};
+use super::{
+    Compactor, Goal,
+    compactor::Site,
+    quest::{Progress, Turn},
+};
 use crate::{
-    buddy::{Search, Searched, Sources},
-    frame::Order,
+    buddy::{Buddy, Search, Searched, Sources},
+    frame::{Order, PAGEBLOCK_ORDER},
     platform::Platform,
 };
 
@@ -30,8 +35,25 @@ pub(super) enum Source {
 pub(super) struct Tour {
     /// The end of memory, on the way to a run of pageblocks: a call gets there once.
     ended: bool,
-    /// What was found last is among the emptiest: it is the first at the heads of the lists.
-    pub(super) from_heads: bool,
+    /// None is emptier than what was found last: it is the first at the heads of the lists, or full, and
+    /// all others are.
+    pub(super) is_emptiest: bool,
+    /// It is a doubtful one.
+    is_doubtful: bool,
+    /// Nothing is to be had from the lists any more.
+    is_off_lists: bool,
+    /// Headers that were looked at for full ones.
+    full_seen: u32,
+}
+
+impl Tour {
+    /// There is no room for what was found last, nor for others of its kind. Whether there may be for full
+    /// ones: what is free in doubtful ones, however empty, is room for all but doubtful ones.
+    pub(super) const fn leaves_lists(&mut self) -> bool {
+        let leaves = self.is_doubtful && !self.is_off_lists;
+        self.is_off_lists |= leaves;
+        leaves
+    }
 }
 
 /// The order of the goal, if its blocks are runs of pageblocks.
@@ -54,24 +76,76 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     fn find_pageblock(&self, site: Site<'c, 'm, P>, goal: &Goal, tour: &mut Tour) -> Source {
+        let barren = goal.is_in_haste() && site.hints.quest.progress().barren;
+        if !tour.is_off_lists {
+            let found = self.find_listed(site, goal, barren, tour);
+            if barren || !matches!(found, Source::None) {
+                return found;
+            }
+            tour.is_off_lists = true;
+        }
+        let pieces = if goal.is_async() { 1 } else { PIECES };
+        self.find_full(site, goal, pieces, tour)
+    }
+
+    /// A full one that may be emptied into others; by who has to have a block, or to make as many as
+    /// there can be: it takes as many moves as a pageblock has frames.
+    fn find_full(
+        &self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
+        pieces: u32,
+        tour: &mut Tour,
+    ) -> Source {
+        let (quest, most) = (&site.hints.quest, self.memory.tuning().compact.headers);
+        let passes = |index| !site.hints.skip.is_set(index);
+        let pageblocks = (site.at.zone.spanned() >> PAGEBLOCK_ORDER) as u32;
+        (tour.is_doubtful, tour.is_emptiest) = (false, true);
+        for _ in 0..pieces {
+            if tour.full_seen >= pageblocks || !goal.takes_full() {
+                return Source::None;
+            }
+            let piece = (quest.full_at(), most);
+            let look = |buddy: &mut Buddy<'_>| buddy.find_full_source(piece, passes);
+            let (found, seen) = site.at.zone.with(site.at.platform, look);
+            site.looked_at_headers(seen.headers);
+            tour.full_seen += seen.headers.max(1);
+            quest.set_full_at(seen.resume);
+            if let Some(found) = found {
+                return Source::Found(found);
+            }
+        }
+        Source::None
+    }
+
+    fn find_listed(
+        &self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
+        barren: bool,
+        tour: &mut Tour,
+    ) -> Source {
         let quest = &site.hints.quest;
-        tour.from_heads = false;
-        if let Some(kept) = self.kept_pageblock(site) {
+        if let Some((kept, doubtful)) = self.kept_pageblock(site) {
             // It may have become fuller.
+            (tour.is_doubtful, tour.is_emptiest) = (doubtful, false);
             return Source::Found(kept);
         }
         let mut progress = quest.progress();
-        let barren = progress.barren && goal.is_in_haste();
-        if barren && quest.is_heads_turn() {
-            tour.from_heads = true;
-            return self.look_at_heads(site);
+        match quest.next_turn_if(barren) {
+            Turn::Heads => {
+                (tour.is_doubtful, tour.is_emptiest) = (false, true);
+                return self.look_at_heads(site);
+            }
+            Turn::Full => return self.find_full(site, goal, 1, tour),
+            Turn::Lists => {}
         }
         for piece in 0.. {
             if goal.is_direct() && piece == PIECES {
                 return Source::Later;
             }
             let doubtful = progress.doubtful;
-            tour.from_heads = progress.resume.is_none();
+            (tour.is_doubtful, tour.is_emptiest) = (doubtful, progress.resume.is_none());
             let mut found = Sources::default();
             let seen = self.search_lists(site, self.piece(progress), &mut found);
             let first = found.iter().next();
@@ -104,13 +178,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     /// The best that an earlier search has seen and that is one to empty still.
-    fn kept_pageblock(&self, site: Site<'c, 'm, P>) -> Option<u32> {
+    fn kept_pageblock(&self, site: Site<'c, 'm, P>) -> Option<(u32, bool)> {
         let (zone, platform) = (site.at.zone, site.at.platform);
         while let Some((index, doubtful)) = site.hints.quest.take() {
             site.looked_at_headers(1);
             let pages = zone.with(platform, |buddy| buddy.pages_of_source(index, doubtful));
             if pages.is_some() && !site.hints.skip.is_set(index) {
-                return Some(index);
+                return Some((index, doubtful));
             }
         }
         None

@@ -1,6 +1,8 @@
 //! Compaction and migration, with an embedder that does its worst.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
+mod busy;
+mod doubtful;
 mod form;
 mod house;
 mod off;
