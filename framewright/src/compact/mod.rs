@@ -9,7 +9,8 @@
 //! **By index** (the default): the header of every pageblock says how much of it is free, and whether
 //! what is not free was requested as movable; lists hold pageblocks by fullness. The emptiest
 //! movable pageblock is withheld, what is in it moves into the fullest, and the block that this
-//! forms is handed to the request before anybody else can take it. What is looked at are some
+//! forms is handed to the request before anybody else can take it. Pageblocks that hold something
+//! which does not move take in what leaves others, however empty they are. What is looked at are some
 //! headers, and the map of the one pageblock that is emptied. No pageblock of another type is
 //! touched: a request for other than movable memory gets a whole pageblock to claim.
 //!
