@@ -164,6 +164,10 @@ impl Buddy<'_> {
             self.drop_refused(&mut bundle, refusals);
         }
         let order = bundle.order;
+        // A pageblock that is isolated is of its old kind still: what is emptied must not look as if nothing
+        // in it were pinned.
+        let movable = of == MigrateType::Movable
+            || of == MigrateType::Isolate && self.home_type(index) == MigrateType::Movable;
         let block = &mut self.blocks[index as usize];
         if self.checked {
             block.heads[first] &= !bundle.heads;
@@ -180,7 +184,7 @@ impl Buddy<'_> {
         } else {
             0
         };
-        block.book_given(frames, of == MigrateType::Movable);
+        block.book_given(frames, movable);
         self.free[of as usize] += u64::from(frames);
     }
 

@@ -86,7 +86,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             brought_home |= emptied.brought_home;
             match emptied.outcome {
                 Outcome::PartialSkipped => {
-                    if larger(goal).is_none() {
+                    // No room for all that a full one holds says nothing of the others.
+                    if larger(goal).is_none() && !tour.is_full {
                         site.hints.quest.begin_anew();
                     }
                     // None is emptier, so there is no room for any other either. But what was emptied in

@@ -40,6 +40,8 @@ pub(super) struct Tour {
     pub(super) is_emptiest: bool,
     /// It is a doubtful one.
     is_doubtful: bool,
+    /// It is a full one, which the lists say nothing of.
+    pub(super) is_full: bool,
     /// Nothing is to be had from the lists any more.
     is_off_lists: bool,
     /// Headers that were looked at for full ones.
@@ -77,6 +79,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     fn find_pageblock(&self, site: Site<'c, 'm, P>, goal: &Goal, tour: &mut Tour) -> Source {
         let barren = goal.is_in_haste() && site.hints.quest.progress().barren;
+        tour.is_full = false;
         if !tour.is_off_lists {
             let found = self.find_listed(site, goal, barren, tour);
             if barren || !matches!(found, Source::None) {
@@ -100,7 +103,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let (quest, most) = (&site.hints.quest, self.memory.tuning().compact.headers);
         let passes = |index| !site.hints.skip.is_set(index);
         let pageblocks = (site.at.zone.spanned() >> PAGEBLOCK_ORDER) as u32;
-        (tour.is_doubtful, tour.is_emptiest) = (false, true);
+        (tour.is_doubtful, tour.is_emptiest, tour.is_full) = (false, true, true);
         for _ in 0..pieces {
             if tour.full_seen >= pageblocks || !goal.takes_full() {
                 return Source::None;

@@ -262,6 +262,19 @@ fn one_bad_block_of_a_bundle_is_refused_alone() {
 }
 
 #[test]
+fn what_leaves_an_isolated_pageblock_was_of_its_kind() {
+    let mut buddy = buddy(1);
+    // So many that the pageblock is not claimed, but stolen from.
+    let (frames, _) = take(&mut buddy, want(0, MOVABLE, 300));
+    let (other, _) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
+    assert_eq!((frames.len(), other.len()), (300, 1));
+    buddy.isolate_pinned(0).unwrap();
+    frames.iter().for_each(|&frame| assert_eq!(give(&mut buddy, frame, 0).count, 0));
+    let held = buddy.contents(0);
+    assert_eq!((held.movable, held.pinned), (0, 1), "it still holds what does not move");
+}
+
+#[test]
 fn one_by_one_takes_what_bulk_takes_from_one_word() {
     let taken = |how| {
         let mut buddy = buddy(4);
