@@ -2,7 +2,7 @@
 //!
 //! Who waits for nothing takes locks all the same, each for a short time; but a lock that is held when he
 //! comes to it says that others are at work here. He does what he has begun to the end of the pageblock,
-//! and leaves it at that. In Linux this ends many runs of those who ask once, and few blocks form.
+//! and leaves it at that. Where faults take these locks often, runs end early, and fewer blocks form.
 //!
 //! The LRU lock is asked about every 32 frames that the migrate scanner looks at, as Linux does. The zone
 //! lock Linux takes for every 32 frames that the free scanner looks at; here it is held once for all that is
