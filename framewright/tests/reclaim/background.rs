@@ -8,7 +8,7 @@ use framewright::{
     reclaim::{PageKind, Rest},
 };
 
-use crate::world::{cool, memory, node, stat};
+use crate::world::{cool, memory, memory_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
@@ -38,6 +38,33 @@ fn background_reclaim_works_from_low_to_high() {
     assert_eq!(kswapd.step(&mut world.token()), Rest::Sleep, "after an undisturbed nap");
     assert!(stat(world, NodeStat::PgstealKswapd) > 0);
     assert_eq!(stat(world, NodeStat::PgstealDirect), 0);
+    world.check();
+}
+
+/// As on machines with memory below 16 MiB, which lies fallow: kept back from requests that can use more, it
+/// does not count as free for them either.
+#[test]
+fn what_a_low_zone_keeps_back_does_not_put_background_reclaim_to_sleep() {
+    let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
+    let world = memory_of(&map, true, |tuning| {
+        tuning.zone.watermark_scale = 1000;
+        tuning.zone.reserve_ratios[ZoneKind::Dma as usize] = 16;
+    });
+    let world = world.platform();
+    let normal = || world.memory().zones().last().unwrap();
+    let mut id = 0;
+    while world.woken.load(Ordering::Relaxed) == 0 {
+        world.touch(id, FILE).unwrap();
+        id += 1;
+        assert_eq!(stat(world, NodeStat::PgstealDirect), 0, "nobody was woken before");
+    }
+    cool(world);
+    let low = world.memory().zones().next().unwrap();
+    assert!(low.free > low.high, "the low zone has {} of {}", low.free, low.high);
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    while kswapd.step(&mut world.token()) == Rest::None {}
+    world.token().drain();
+    assert!(normal().free > normal().high, "it stopped at {} of {}", normal().free, normal().high);
     world.check();
 }
 
