@@ -11,7 +11,7 @@ use super::{
     levels::WORDS,
     lists::{QUARTILES, Room},
     pageblock::NIL,
-    source::Hosts,
+    source::{Hosts, RANKS, class_of},
     take::{Want, take_from},
 };
 use crate::{
@@ -67,9 +67,9 @@ impl Buddy<'_> {
     }
 
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
-    /// that are hosts: from `near`, where some was found before, then the fullest first. Looks at `most`
-    /// headers at most, or one more, and says at how many: other pageblocks, which stay where nothing moves
-    /// out of them, are passed over.
+    /// that are hosts: from `near`, where some was found before, then the fullest first, or if only doubtful
+    /// ones are hosts the emptiest, as they were looked for. Looks at `most` headers at most, or one more, and
+    /// says at how many: other pageblocks, which stay where nothing moves out of them, are passed over.
     pub(crate) fn take_room(
         &mut self,
         (order, blocks): (Order, u32),
@@ -84,19 +84,20 @@ impl Buddy<'_> {
             headers += 1;
             self.take_in_pageblock(at, order, blocks, out);
         }
-        for quartile in 0..=hosts.emptiest_quartile() {
-            for free in order.get()..PAGEBLOCK_ORDER {
-                let class = free * QUARTILES + quartile;
-                let mut at = self.lists.head_of(MigrateType::Movable, class);
-                while at != NIL && headers < most && out.blocks() < wanted && !out.is_full() {
-                    headers += 1;
-                    let block = &self.blocks[at as usize];
-                    let (next, is_host) = (block.next, hosts.include(block));
-                    if is_host {
-                        self.take_in_pageblock(at, order, wanted - out.blocks(), out);
-                    }
-                    at = next;
+        for step in 0..RANKS {
+            let class = class_of(if hosts.are_doubtful() { step } else { RANKS - 1 - step });
+            if class < order.get() * QUARTILES {
+                continue;
+            }
+            let mut at = self.lists.head_of(MigrateType::Movable, class);
+            while at != NIL && headers < most && out.blocks() < wanted && !out.is_full() {
+                headers += 1;
+                let block = &self.blocks[at as usize];
+                let (next, is_host) = (block.next, hosts.include(block));
+                if is_host {
+                    self.take_in_pageblock(at, order, wanted - out.blocks(), out);
                 }
+                at = next;
             }
         }
         headers

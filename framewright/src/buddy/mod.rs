@@ -72,7 +72,7 @@ pub use migratetype::MigrateType;
 pub(crate) use migratetype::{ABSENT, PARTIAL};
 pub(crate) use pageblock::Pageblock;
 pub(crate) use search::{FreeRun, RunWanted};
-pub(crate) use source::{Hosts, Search, Searched, Sources};
+pub(crate) use source::{Hosts, Kind, Search, Sources};
 pub(crate) use take::Want;
 pub(crate) use watch::{Part, Watch};
 

@@ -3,14 +3,18 @@
 //! Headers say it: how much of a pageblock is free, and whether what is allocated was requested as
 //! movable. Pageblocks hang on lists by fullness, so that the emptiest come first. A search is a walk
 //! along the lists, cut into pieces: each piece looks at a few headers, keeps the best that it saw,
-//! and says where the next one goes on. Full pageblocks are on no list: they are walked by address.
+//! and says where the next one goes on. What no list tells of is walked by address: full pageblocks, and
+//! runs of pageblocks.
 
 use super::{
-    Buddy, Contents, MigrateType, WORDS,
+    Buddy, Contents, FRAMES, MigrateType, WORDS,
     lists::QUARTILES,
-    pageblock::{NIL, Pageblock, UNLISTED, quartile_below},
+    pageblock::{NIL, Pageblock, quartile_below},
 };
-use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use crate::frame::PAGEBLOCK_ORDER;
+
+/// Classes that a search looks at: all but that of pageblocks that are free as a whole.
+pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 
 /// Pageblocks that may take in what leaves another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,22 +39,58 @@ impl Hosts {
         block.free < self.below || self.doubtful && block.pinned > 0
     }
 
-    /// The emptiest quartile that they are in.
-    pub(super) fn emptiest_quartile(self) -> u8 {
-        if self.doubtful { QUARTILES - 1 } else { quartile_below(self.below) }
+    /// Whether nothing is fuller than what is emptied.
+    pub(super) const fn are_doubtful(self) -> bool {
+        self.below <= 1
+    }
+}
+
+/// What a search is for. After kinds were mixed in a pageblock, what its header says of that is an
+/// estimate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Kind {
+    /// Pageblocks of which all that they hold was requested as movable.
+    #[default]
+    Certain,
+    /// Those that hold something else, too.
+    Doubtful,
+    /// Those that are full of what was requested as movable.
+    Full,
+}
+
+impl Kind {
+    /// What is looked for when there is no more of this.
+    pub(crate) const fn next(self) -> Self {
+        Self::from_bits(self as u32 + 1)
+    }
+
+    /// Of the lowest two bits of a word.
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        match bits % 4 {
+            1 => Self::Doubtful,
+            2 => Self::Full,
+            _ => Self::Certain,
+        }
     }
 }
 
 /// A piece of a search for pageblocks to empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
+    pub(crate) kind: Kind,
+    /// Pageblocks in a row: of more than one the doubtful may also be certain, and none are looked for as
+    /// full ones.
+    pub(crate) pageblocks: u32,
     /// Headers that may be looked at.
     pub(crate) headers: u32,
-    /// Where the last piece was cut off; `None`: at the beginning of the lists.
+    /// Where the last piece was cut off; `None`: at the beginning.
     pub(crate) resume: Option<u32>,
-    /// Pageblocks with frames that were not requested as movable count, instead of the others: after kinds
-    /// were mixed, what headers say of that is an estimate.
-    pub(crate) doubtful: bool,
+}
+
+impl Search {
+    fn is_by_address(&self) -> bool {
+        self.pageblocks > 1 || self.kind == Kind::Full
+    }
 }
 
 /// What it came to.
@@ -85,6 +125,11 @@ impl Sources {
         self.list[at] = (pages, index);
     }
 
+    /// The best.
+    pub(crate) fn first(&self) -> Option<u32> {
+        self.iter().next()
+    }
+
     /// Them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.list[..self.len].iter().map(|&(_, index)| index)
@@ -92,145 +137,120 @@ impl Sources {
 }
 
 impl Buddy<'_> {
-    /// Movable pageblocks that take few moves to empty, of those that hold movable frames only, or of
-    /// the doubtful ones, and that `passes` lets through.
+    /// What takes few moves to empty of what is searched for, and `passes` lets through.
     pub(crate) fn find_sources(
         &self,
         search: Search,
         passes: impl Fn(u32) -> bool,
         found: &mut Sources,
     ) -> Searched {
-        let mut headers = 0;
-        let from = search.resume.and_then(|index| self.listed_class(index).map(|at| (at, index)));
-        let first = from.map_or(0, |(class, _)| rank(class));
-        for rank in first..(PAGEBLOCK_ORDER * QUARTILES) {
-            let class = class_of(rank);
-            let mut at = match from {
-                Some((resumed, index)) if resumed == class => index,
-                _ => self.lists.head_of(MigrateType::Movable, class),
-            };
-            while at != NIL {
-                if headers == search.headers {
-                    return Searched { headers, resume: Some(at) };
-                }
-                headers += 1;
-                if let Some(pages) =
-                    self.pages_of_source(at, search.doubtful).filter(|_| passes(at))
-                {
-                    found.offer(pages.into(), at);
-                }
-                at = self.blocks[at as usize].next;
+        let (mut headers, mut next) = (0, self.first_place(search));
+        // One full pageblock is like the other.
+        let enough = if search.kind == Kind::Full { 1 } else { usize::MAX };
+        while let Some(at) = next {
+            if headers >= search.headers || found.len >= enough {
+                break;
             }
+            headers += search.pageblocks;
+            if let Some(pages) = self.pages_to_move(at, search).filter(|_| passes(at)) {
+                found.offer(pages, at);
+            }
+            next = self.place_behind(at, search);
         }
-        Searched { headers, resume: None }
+        Searched { headers, resume: next }
     }
 
-    /// The first pageblock at or behind `from` that is full of what was requested as movable, and that
-    /// `passes` lets through; or else where to go on. It looks at `headers` at most, and says at how many.
-    pub(crate) fn find_full_source(
-        &self,
-        (from, headers): (u32, u32),
-        passes: impl Fn(u32) -> bool,
-    ) -> (Option<u32>, Searched) {
-        let end = self.blocks.len() as u32;
-        let stop = from.saturating_add(headers).min(end);
-        let found = (from..stop).find(|&at| self.is_full_source(at) && passes(at));
-        let next = found.map_or(stop, |at| at + 1);
-        let resume = Some(next).filter(|&next| next < end);
-        (found, Searched { headers: next.saturating_sub(from), resume })
+    /// Where a piece of a search begins.
+    fn first_place(&self, search: Search) -> Option<u32> {
+        if search.is_by_address() {
+            let from = search.resume.unwrap_or(0);
+            let place = self.lists.gigablocks.place(from);
+            return self
+                .in_memory(from + place.next_multiple_of(search.pageblocks) - place, search);
+        }
+        // What it has stopped at may be on no list by now.
+        let resumed = search.resume.filter(|&index| self.listed_class(index).is_some());
+        resumed.or_else(|| self.first_listed(0))
+    }
+
+    fn place_behind(&self, at: u32, search: Search) -> Option<u32> {
+        if search.is_by_address() {
+            self.in_memory(at + search.pageblocks, search)
+        } else {
+            self.listed_behind(at)
+        }
+    }
+
+    fn in_memory(&self, at: u32, search: Search) -> Option<u32> {
+        ((at + search.pageblocks) as usize <= self.blocks.len()).then_some(at)
+    }
+
+    /// The first pageblock on the lists from `rank` on.
+    fn first_listed(&self, rank: u8) -> Option<u32> {
+        let head = |rank| self.lists.head_of(MigrateType::Movable, class_of(rank));
+        (rank..RANKS).map(head).find(|&at| at != NIL)
+    }
+
+    fn listed_behind(&self, at: u32) -> Option<u32> {
+        let block = &self.blocks[at as usize];
+        if block.next != NIL { Some(block.next) } else { self.first_listed(rank(block.class) + 1) }
+    }
+
+    /// How many pages have to move out of what begins with pageblock `first`, if it is searched for.
+    fn pages_to_move(&self, first: u32, search: Search) -> Option<u32> {
+        let each = (first..first + search.pageblocks).map(|index| self.pages_in(index, search));
+        each.sum::<Option<u32>>().filter(|&pages| pages > 0)
+    }
+
+    /// How many pages pageblock `index` holds, if it suits the search.
+    fn pages_in(&self, index: u32, search: Search) -> Option<u32> {
+        const ONE_BLOCK: [u64; WORDS] = [1, 0, 0, 0, 0, 0, 0, 0];
+        let block = self.blocks.get(index as usize)?;
+        let in_run = search.pageblocks > 1;
+        if self.type_of(index) != MigrateType::Movable {
+            return None;
+        }
+        if in_run && self.lists.gigablocks.is_folded(index) {
+            return Some(FRAMES);
+        }
+        let suits = match search.kind {
+            Kind::Certain => block.pinned == 0 && (block.free > 0 || in_run),
+            Kind::Doubtful => in_run || block.pinned > 0 && block.free > 0,
+            Kind::Full => u32::from(block.movable) == FRAMES && block.heads != ONE_BLOCK,
+        };
+        suits.then_some((block.movable + block.pinned).into())
     }
 
     /// Whether movable pageblocks that are hosts have room for `frames` together, and how many headers
-    /// it took to tell: the emptiest of the fuller ones come first. Where `most` headers do not tell, there
-    /// may be.
+    /// it took to tell: the emptiest come first. Where `most` headers do not tell, there may be, but for
+    /// what only doubtful ones may take in: nobody finds those behind so many others.
     pub(crate) fn may_have_room(&self, frames: u32, hosts: Hosts, most: u32) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
-        const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
-        let first = (QUARTILES - 1 - quartile_below(hosts.below)) * PAGEBLOCK_ORDER;
-        let emptier = if hosts.doubtful { 0..first } else { 0..0 };
-        for rank in (first..RANKS).chain(emptier) {
-            let mut at = self.lists.head_of(MigrateType::Movable, class_of(rank));
-            while at != NIL {
-                if free >= frames || headers == most {
-                    return (true, headers);
-                }
-                headers += 1;
-                let block = &self.blocks[at as usize];
-                free += if hosts.include(block) { u32::from(block.free) } else { 0 };
-                at = block.next;
+        let fuller = (QUARTILES - 1 - quartile_below(hosts.below)) * PAGEBLOCK_ORDER;
+        let mut next = self.first_listed(if hosts.doubtful { 0 } else { fuller });
+        while let Some(at) = next.filter(|_| free < frames) {
+            if headers == most {
+                return (true, headers);
             }
+            headers += 1;
+            let block = &self.blocks[at as usize];
+            free += if hosts.include(block) { u32::from(block.free) } else { 0 };
+            next = self.listed_behind(at);
         }
         (free >= frames, headers)
-    }
-
-    /// How many pages would have to move out of a pageblock, if it is one to empty.
-    pub(crate) fn pages_of_source(&self, index: u32, doubtful: bool) -> Option<u16> {
-        self.listed_class(index)?;
-        let block = &self.blocks[index as usize];
-        let used = block.movable + block.pinned;
-        (used > 0 && (block.pinned > 0) == doubtful).then_some(used)
-    }
-
-    /// Whether a pageblock is full of what was requested as movable, and as more than one block.
-    fn is_full_source(&self, index: u32) -> bool {
-        const ONE_BLOCK: [u64; WORDS] = [1, 0, 0, 0, 0, 0, 0, 0];
-        self.blocks.get(index as usize).is_some_and(|block| {
-            usize::from(block.movable) == PAGEBLOCK_FRAMES
-                && block.class == UNLISTED
-                && block.heads != ONE_BLOCK
-                && self.type_of(index) == MigrateType::Movable
-                && !self.lists.gigablocks.is_folded(index)
-        })
     }
 
     /// The list that a movable pageblock hangs on.
     pub(super) fn listed_class(&self, index: u32) -> Option<u8> {
         let class = self.blocks.get(index as usize)?.class;
         let listed = self.type_of(index) == MigrateType::Movable;
-        (listed && class < PAGEBLOCK_ORDER * QUARTILES).then_some(class)
-    }
-
-    /// Aligned runs of pageblocks, as many as a block of `order` has, that take few moves to empty;
-    /// of those that hold movable frames only, unless also doubtful ones count.
-    pub(crate) fn find_source_runs(
-        &self,
-        order: Order,
-        search: Search,
-        passes: impl Fn(u32) -> bool,
-        found: &mut Sources,
-    ) -> Searched {
-        let pageblocks = order.pageblocks();
-        let mut headers = 0;
-        let mut at = self.first_aligned(search.resume.unwrap_or(0), pageblocks);
-        while at as usize + pageblocks as usize <= self.blocks.len() {
-            if headers >= search.headers {
-                return Searched { headers, resume: Some(at) };
-            }
-            let mut moves = 0;
-            let suits = (at..at + pageblocks).all(|index| {
-                headers += 1;
-                let held = self.contents(index);
-                moves += u32::from(held.movable + held.pinned);
-                held.of == MigrateType::Movable && (held.pinned == 0 || search.doubtful)
-            });
-            if suits && moves > 0 && passes(at) {
-                found.offer(moves, at);
-            }
-            at += pageblocks;
-        }
-        Searched { headers, resume: None }
-    }
-
-    /// The first pageblock at or behind `index` at which a block of so many may start.
-    fn first_aligned(&self, index: u32, pageblocks: u32) -> u32 {
-        let place = self.lists.gigablocks.place(index);
-        index + (place.next_multiple_of(pageblocks) - place)
+        (listed && class < RANKS).then_some(class)
     }
 }
 
 /// Classes below that of free pageblocks, by the order they are searched in for something to
 /// empty: emptiest quartile first, largest free block first.
-fn class_of(rank: u8) -> u8 {
+pub(super) fn class_of(rank: u8) -> u8 {
     let (quartile, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
     (PAGEBLOCK_ORDER - 1 - order) * QUARTILES + QUARTILES - 1 - quartile
 }

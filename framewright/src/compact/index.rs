@@ -12,13 +12,13 @@ use super::{
     compactor::Site,
     daemon::is_good_enough,
     evacuate::{CutShort, Evacuation, contents, within},
-    quest::Busy,
+    quest::{Quest, Source},
     room::Room,
-    search::{Source, Tour, larger},
+    search::{Found, Tour, quest},
 };
 use crate::{
     alloc::MigrateType,
-    buddy::{Buddy, Contents, Hosts, WORDS},
+    buddy::{Buddy, Contents, Hosts, Kind, WORDS},
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
@@ -29,37 +29,41 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         &mut self,
         site: Site<'c, 'm, P>,
         goal: Goal,
-        captured: Option<&mut Captured>,
+        mut captured: Option<&mut Captured>,
     ) -> Outcome {
         let end = site.at.zone.spanned() as u32;
-        let resume = site.hints.quest.progress().resume;
-        let first = resume.map_or(0, |block| block << PAGEBLOCK_ORDER);
-        if goal.is_exhaustive() {
-            site.hints.skip.clear_all();
-            site.hints.quest.begin_anew();
-            site.hints.runs.begin_anew();
-        }
+        let quest = quest(site, &goal);
+        let first = quest.progress().resume().map_or(0, |block| block << PAGEBLOCK_ORDER);
         site.trace_run(&goal, (first, end), None);
-        let (mut last, mut busy) = (first, Busy::default());
-        let outcome = self.empty_sources(site, &goal, captured, &mut last, &mut busy);
-        busy.keep(site.hints);
+        let mut last = first;
+        let mut outcome = Outcome::Complete;
+        // Who leaves nothing out comes to the end first, and then tries once more what was marked.
+        for pass in 0..=u32::from(goal.is_exhaustive()) {
+            if pass > 0 {
+                site.hints.skip.clear_all();
+                quest.begin_anew(Kind::Certain);
+            }
+            outcome = self.empty_sources(site, &goal, captured.as_deref_mut(), &mut last);
+            if outcome != Outcome::Complete {
+                break;
+            }
+        }
         site.trace_run(&goal, (last, end), Some(outcome));
         outcome
     }
 
-    /// Empties one pageblock after the other; `last` is the first frame of the last one, `busy` those that
-    /// were emptied in part.
+    /// Empties one pageblock after the other; `last` is the first frame of the last one.
     fn empty_sources(
         &mut self,
         site: Site<'c, 'm, P>,
         goal: &Goal,
         mut captured: Option<&mut Captured>,
         last: &mut u32,
-        busy: &mut Busy,
     ) -> Outcome {
         let most = u64::from(self.memory.tuning().compact.frames);
+        let quest = quest(site, goal);
         let (mut spent, mut moved, mut lacked_room) = (0, 0, false);
-        let mut tour = Tour::default();
+        let mut tour = Tour::of(site, quest);
         // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
         // tries: to fetch it takes the time of all of them.
         let mut brought_home = false;
@@ -70,53 +74,51 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 return outcome;
             }
             let source = match self.find_source(site, goal, &mut tour) {
-                Source::Found(source) => source,
-                Source::Later => return Outcome::Contended,
-                Source::None => return Outcome::Complete,
+                Found::Source(source) => source,
+                Found::Later => return Outcome::Contended,
+                Found::Nothing => return Outcome::Complete,
             };
-            *last = source << PAGEBLOCK_ORDER;
+            *last = source.index << PAGEBLOCK_ORDER;
             let may_bring_home = !(goal.is_direct() && brought_home);
             let how = Evacuation { effort: goal.effort, all_or_none: true, may_bring_home };
             // Who waits does not wait for more pages than one pageblock can hold.
             let allowed = (PAGEBLOCK_FRAMES as u64).saturating_sub(moved);
             let allowed = if goal.is_direct() { allowed } else { u64::MAX };
-            let emptied = self.empty(site, goal, (source, allowed), how, captured.as_deref_mut());
+            let emptied =
+                self.empty(site, goal, (source.index, allowed), how, captured.as_deref_mut());
             spent += emptied.spent;
             moved += emptied.moved;
             brought_home |= emptied.brought_home;
             match emptied.outcome {
                 Outcome::PartialSkipped => {
-                    // No room for all that a full one holds says nothing of the others.
-                    if larger(goal).is_none() && !tour.is_full {
-                        site.hints.quest.begin_anew();
-                    }
-                    // None is emptier, so there is no room for any other either. But what was emptied in
-                    // part is emptier now, and so may others be of which frames were brought home.
+                    // None is emptier, so there is no room for any other of its kind either. But what was
+                    // emptied in part is emptier now, and so may others be of which frames were brought home.
                     let untouched = emptied.spent == 0 && !emptied.brought_home;
-                    lacked_room = !(lacked_room || tour.is_emptiest && untouched);
-                    if !lacked_room && !tour.leaves_lists() {
+                    let sure = lacked_room || tour.is_emptiest && untouched;
+                    lacked_room = !sure;
+                    tour.is_off_lists |= sure;
+                    if !goes_on_without_room(quest, goal, source, sure) {
                         return Outcome::Complete;
                     }
                 }
                 Outcome::Contended => {
-                    if larger(goal).is_none() {
-                        busy.add(source);
-                    }
+                    quest.set_begun(source, emptied.moved > 0);
                     return Outcome::Contended;
                 }
                 Outcome::Success => {
                     lacked_room = false;
-                    site.hints.quest.succeed();
+                    quest.succeed();
                     if goal.order.is_some() && !goal.restocks {
                         return Outcome::Success;
                     }
                 }
-                // A mark is on a pageblock: it says nothing of a run that begins there.
-                _ if larger(goal).is_some() => {}
                 _ => {
-                    site.hints.skip.set(source);
                     if emptied.moved > 0 {
-                        busy.add(source);
+                        quest.set_begun(source, true);
+                    }
+                    // A mark is on a pageblock: it says nothing of a run that begins there.
+                    if !goal.is_larger() {
+                        site.hints.skip.set(source.index);
                     }
                 }
             }
@@ -271,6 +273,22 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             site.at.free_to_zone(start, order);
         }
     }
+}
+
+/// Where the search goes on for who found no room for `source`, and perhaps is `sure` that there is none
+/// for others of its kind. If at all: what is free in doubtful ones is room for all that are none of them, so
+/// that with certain ones the others lack it too, but with doubtful ones full ones need not.
+fn goes_on_without_room(quest: &Quest, goal: &Goal, source: Source, sure: bool) -> bool {
+    if goal.is_larger() {
+        return !sure;
+    }
+    let next = match source.kind {
+        kind if !sure => kind,
+        Kind::Doubtful if goal.takes_full() => Kind::Full,
+        _ => Kind::Certain,
+    };
+    quest.begin_anew(next);
+    next != Kind::Certain || !sure
 }
 
 /// What came of a pageblock that was to be emptied.

@@ -149,14 +149,24 @@ impl Goal {
         matches!(self.caller, Caller::Request { thorough: true } | Caller::Node)
     }
 
+    /// Pageblocks in a row that it takes.
+    fn pageblocks(&self) -> u32 {
+        self.order.map_or(1, |order| order.max(Order::PAGEBLOCK).pageblocks())
+    }
+
+    /// Whether that are several.
+    fn is_larger(&self) -> bool {
+        self.pageblocks() > 1
+    }
+
     /// Whether full pageblocks are to be emptied too, if there is nothing cheaper.
     fn takes_full(&self) -> bool {
-        matches!(self.caller, Caller::Request { .. } | Caller::Node)
+        !self.is_larger() && matches!(self.caller, Caller::Request { .. } | Caller::Node)
     }
 
     /// Whether little is to be looked at where nothing was found lately.
     fn is_in_haste(&self) -> bool {
-        self.is_direct() && !self.is_exhaustive()
+        self.is_direct() && !self.is_exhaustive() && !self.is_larger()
     }
 
     /// Whether hints to skip pageblocks do not count, and the run is over the whole zone.

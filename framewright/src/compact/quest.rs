@@ -1,63 +1,90 @@
 //! What the index remembers of its search for something to empty, between calls: words without a
 //! lock. Whoever loses a race about them looks once too often.
 //!
-//! The search goes round and round: along the lists for pageblocks that certainly can be emptied,
-//! then once more for doubtful ones, and from the beginning again. Each call goes on where the last
-//! one stopped, and takes first what that one has seen and not used. After a whole round in which
-//! nothing was found, memory holds nothing to empty as far as anybody knows: from then on a request
-//! looks at one piece only, by turns where the search goes on and at the heads of the lists, where
-//! new empty ones come, until something is found. Who has time goes all the way round.
+//! The search goes round and round: along the lists for pageblocks that certainly can be emptied, then
+//! once more for doubtful ones, then by address for full ones, and from the beginning again. Each call
+//! goes on where the last one stopped, and takes first what that one has seen and not used. After a whole
+//! round in which nothing was found, memory holds nothing to empty as far as anybody knows: from then on
+//! a request looks at one piece only, by turns where the search goes on and at the heads of the lists,
+//! where new empty ones come, until something is found. Who has time goes all the way round.
 //!
-//! Full pageblocks are on no list. They are looked for by address, after a round or in a turn of theirs,
-//! and again from where it was left.
+//! Full ones there always are, and most have nowhere to go: whether a round was in vain is known before
+//! them, and only one that was emptied says otherwise.
 //!
 //! What could not be emptied is marked and passed over. After a round in vain the marks are taken
 //! away, but each time in a row that nothing comes of it, twice as many rounds later.
 
-use super::{ZoneCompaction, deferral::Deferral};
+use super::deferral::Deferral;
 use crate::{
-    buddy::{Search, Sources},
+    buddy::{Kind, Sources},
     frame::Order,
-    sync::{AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 /// No pageblock.
 const NONE: u32 = u32::MAX;
 
-/// Of a source that is kept: it is doubtful.
-const DOUBTFUL: u32 = 1 << 31;
+/// Where the kind of a source stands, above its number.
+const KIND: u32 = 30;
 
 /// See the module.
 pub(super) struct Quest {
     at: AtomicU64,
-    /// Where the search for full ones goes on.
-    full_at: AtomicU32,
+    /// What was emptied but for pages that somebody had, or was too much for what was left of a call: the
+    /// next one begins with it. Who had a page has it longer than the call takes, and often not much longer.
+    begun: [AtomicU32; Begun::MOST],
     /// Seen and not used yet, best first; gaps are [`NONE`].
     kept: [AtomicU32; Sources::MOST],
     /// How often marks stay where they are after a round in vain.
     marks: Deferral,
-    /// Where nothing was found: whose turn it is.
-    turn: AtomicU32,
+    /// Where nothing was found: the heads of the lists were looked at last.
+    at_heads: AtomicBool,
 }
 
-/// Where a request looks that looks at one piece only.
+/// Something to empty: a pageblock, or the first of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
-    /// At the heads of the lists: every other time.
-    Heads,
-    /// Where the search along the lists goes on.
-    Lists,
-    /// At full pageblocks.
-    Full,
+pub(super) struct Source {
+    pub(super) index: u32,
+    /// What it was found as.
+    pub(super) kind: Kind,
+}
+
+impl Source {
+    fn to_bits(self) -> u32 {
+        self.index | (self.kind as u32) << KIND
+    }
+
+    fn from_bits(bits: u32) -> Option<Self> {
+        let source = Self { index: bits & !(3 << KIND), kind: Kind::from_bits(bits >> KIND) };
+        (bits != NONE).then_some(source)
+    }
+}
+
+/// What a call begins with.
+#[derive(Clone, Debug)]
+pub(super) struct Begun(core::array::IntoIter<u32, { Self::MOST }>);
+
+impl Begun {
+    const MOST: usize = 4;
+}
+
+impl Iterator for Begun {
+    type Item = Source;
+
+    fn next(&mut self) -> Option<Source> {
+        self.0.find_map(Source::from_bits)
+    }
 }
 
 /// How far the search has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Progress {
-    /// The pageblock that the next piece begins with; `None`: the beginning of the lists.
-    pub(super) resume: Option<u32>,
-    /// It looks for doubtful ones.
-    pub(super) doubtful: bool,
+    /// What it looks for.
+    pub(super) kind: Kind,
+    /// The pageblock on the lists that it goes on with; `None`: the first.
+    listed_at: Option<u32>,
+    /// The same of the search for full ones, which some go round without.
+    full_at: u32,
     /// Something was found in this round.
     pub(super) fruitful: bool,
     /// In the round before nothing was.
@@ -65,48 +92,57 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// At the beginning of the lists.
+    /// At the beginning of a round.
     pub(super) const START: Self =
-        Self { resume: None, doubtful: false, fruitful: false, barren: false };
+        Self { kind: Kind::Certain, listed_at: None, full_at: 0, fruitful: false, barren: false };
 
     fn to_bits(self) -> u64 {
-        let flags = [self.doubtful, self.fruitful, self.barren];
-        let flags = flags.iter().rev().fold(0, |bits, &flag| bits << 1 | u64::from(flag));
-        u64::from(self.resume.unwrap_or(NONE)) | flags << 32
+        let flags = u64::from(self.fruitful) << 62 | u64::from(self.barren) << 63;
+        let places =
+            u64::from(self.listed_at.map_or(0, |index| index + 1)) | u64::from(self.full_at) << 32;
+        places | (self.kind as u64) << 60 | flags
     }
 
     fn from_bits(bits: u64) -> Self {
-        let is = |nth: u32| bits >> (32 + nth) & 1 != 0;
-        let resume = Some(bits as u32).filter(|&index| index != NONE);
-        Self { resume, doubtful: is(0), fruitful: is(1), barren: is(2) }
-    }
-
-    /// The next piece, of so many headers.
-    pub(super) fn piece(&self, headers: u32) -> Search {
-        Search { headers, resume: self.resume, doubtful: self.doubtful }
-    }
-
-    /// The same after something was found elsewhere than where the search goes on.
-    pub(super) fn found(self) -> Self {
-        Self { fruitful: true, barren: false, ..self }
-    }
-
-    /// A piece has ended at `resume`, and has found something or not. Whether with it a round ended
-    /// in vain.
-    pub(super) fn advance(&mut self, resume: Option<u32>, found: bool) -> bool {
-        self.resume = resume;
-        self.fruitful |= found;
-        self.barren &= !found;
-        if resume.is_some() {
-            return false;
+        Self {
+            kind: Kind::from_bits((bits >> 60) as u32),
+            listed_at: (bits as u32).checked_sub(1),
+            full_at: (bits >> 32) as u32 & !0 >> 4,
+            fruitful: bits >> 62 & 1 != 0,
+            barren: bits >> 63 != 0,
         }
-        let ended = self.doubtful;
-        self.doubtful = !ended;
-        let in_vain = ended && !self.fruitful;
-        if ended {
-            (self.fruitful, self.barren) = (false, in_vain);
+    }
+
+    /// Where the next piece begins; `None`: with the first.
+    pub(super) fn resume(&self) -> Option<u32> {
+        if self.kind == Kind::Full { Some(self.full_at) } else { self.listed_at }
+    }
+
+    /// The same at the beginning of a kind.
+    pub(super) fn begin(self, kind: Kind) -> Self {
+        Self { kind, listed_at: None, ..self }
+    }
+
+    /// A piece has ended at `resume`, and has found something or not.
+    pub(super) fn advance(&mut self, resume: Option<u32>, found: bool) {
+        if self.kind == Kind::Full {
+            self.full_at = resume.unwrap_or(0);
+        } else {
+            self.listed_at = resume;
+            self.fruitful |= found;
+            self.barren &= !found;
         }
-        in_vain
+        if resume.is_none() {
+            self.end_kind();
+        }
+    }
+
+    /// The next kind is looked for.
+    pub(super) fn end_kind(&mut self) {
+        if self.kind == Kind::Doubtful {
+            (self.fruitful, self.barren) = (false, !self.fruitful);
+        }
+        (self.kind, self.listed_at) = (self.kind.next(), None);
     }
 }
 
@@ -114,10 +150,10 @@ impl Quest {
     pub(super) fn new() -> Self {
         Self {
             at: AtomicU64::new(Progress::START.to_bits()),
-            full_at: AtomicU32::new(0),
+            begun: core::array::from_fn(|_| AtomicU32::new(NONE)),
             kept: core::array::from_fn(|_| AtomicU32::new(NONE)),
             marks: Deferral::new(),
-            turn: AtomicU32::new(0),
+            at_heads: AtomicBool::new(false),
         }
     }
 
@@ -129,50 +165,47 @@ impl Quest {
         self.at.store(progress.to_bits(), Ordering::Relaxed);
     }
 
-    /// From the beginning of the lists, with nothing kept.
-    pub(super) fn begin_anew(&self) {
-        self.set_progress(Progress::START);
+    /// From the first of a kind, with nothing kept.
+    pub(super) fn begin_anew(&self, kind: Kind) {
+        self.set_progress(self.progress().begin(kind));
         self.kept.iter().for_each(|word| word.store(NONE, Ordering::Relaxed));
     }
 
     /// Keeps what a piece has found besides the first, instead of what was kept.
-    pub(super) fn keep(&self, found: &Sources, doubtful: bool) {
-        let flag = if doubtful { DOUBTFUL } else { 0 };
-        let rest = found.iter().skip(1).map(|index| index | flag);
-        for (word, index) in self.kept.iter().zip(rest.chain(core::iter::repeat(NONE))) {
-            word.store(index, Ordering::Relaxed);
+    pub(super) fn keep(&self, found: &Sources, kind: Kind) {
+        let rest = found.iter().skip(1).map(|index| Source { index, kind }.to_bits());
+        for (word, bits) in self.kept.iter().zip(rest.chain(core::iter::repeat(NONE))) {
+            word.store(bits, Ordering::Relaxed);
         }
     }
 
-    /// The best that is kept, and whether it is doubtful. It is not kept any more.
-    pub(super) fn take(&self) -> Option<(u32, bool)> {
+    /// The best that is kept. It is not kept any more.
+    pub(super) fn take(&self) -> Option<Source> {
         let full = |word: &&AtomicU32| word.load(Ordering::Relaxed) != NONE;
-        let taken = self.kept.iter().find(full)?.swap(NONE, Ordering::Relaxed);
-        (taken != NONE).then_some((taken & !DOUBTFUL, taken & DOUBTFUL != 0))
+        Source::from_bits(self.kept.iter().find(full)?.swap(NONE, Ordering::Relaxed))
     }
 
-    /// Whose turn it is, where nothing was found; the next time it is another's. Else always the lists'.
-    pub(super) fn next_turn_if(&self, barren: bool) -> Turn {
-        if !barren {
-            return Turn::Lists;
-        }
-        let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
-        match turn % 4 {
-            1 => Turn::Lists,
-            3 => Turn::Full,
-            _ => Turn::Heads,
+    /// The next call begins with `source`, too, but with no more than a few. What was full and of which
+    /// something has `moved` is like others now.
+    pub(super) fn set_begun(&self, source: Source, moved: bool) {
+        let was_full = moved && source.kind == Kind::Full;
+        let source = Source { kind: if was_full { Kind::Certain } else { source.kind }, ..source };
+        let free = |word: &&AtomicU32| word.load(Ordering::Relaxed) == NONE;
+        if let Some(word) = self.begun.iter().find(free) {
+            word.store(source.to_bits(), Ordering::Relaxed);
         }
     }
 
-    /// Where the search for full ones goes on.
-    pub(super) fn full_at(&self) -> u32 {
-        self.full_at.load(Ordering::Relaxed)
+    /// What this call begins with.
+    pub(super) fn take_begun(&self) -> Begun {
+        Begun(self.begun.each_ref().map(|word| word.swap(NONE, Ordering::Relaxed)).into_iter())
     }
 
-    /// It goes on there; `None`: at the beginning of memory.
-    pub(super) fn set_full_at(&self, resume: Option<u32>) {
-        self.full_at.store(resume.unwrap_or(0), Ordering::Relaxed);
+    /// Whether the heads of the lists are to be looked at, where nothing was found: every other time.
+    pub(super) fn turns_to_heads(&self) -> bool {
+        let turns = !self.at_heads.load(Ordering::Relaxed);
+        self.at_heads.store(turns, Ordering::Relaxed);
+        turns
     }
 
     /// After a round in vain: whether marks are to be taken away.
@@ -184,37 +217,15 @@ impl Quest {
         forgives
     }
 
-    /// Something was emptied: marks are worth taking away again.
+    /// Something was emptied: there may be more, and marks are worth taking away again. After a full one
+    /// what takes fewer moves may have come meanwhile.
     pub(super) fn succeed(&self) {
+        let mut progress = Progress { fruitful: true, barren: false, ..self.progress() };
+        if progress.kind == Kind::Full {
+            progress.end_kind();
+        }
+        self.set_progress(progress);
         self.marks.reset(Order::PAGEBLOCK, true);
-    }
-}
-
-/// Pageblocks that a call has emptied but for pages that somebody had, or has not begun with: the next one
-/// does. Who had a page has it longer than the call takes, and often not much longer.
-#[derive(Default)]
-pub(super) struct Busy {
-    sources: [u32; Self::MOST],
-    count: usize,
-}
-
-impl Busy {
-    /// More stay marked.
-    const MOST: usize = 4;
-
-    pub(super) fn add(&mut self, source: u32) {
-        if let Some(free) = self.sources.get_mut(self.count) {
-            *free = source;
-            self.count += 1;
-        }
-    }
-
-    /// Keeps them in the first places.
-    pub(super) fn keep(self, hints: &ZoneCompaction) {
-        for (nth, &source) in self.sources[..self.count].iter().enumerate() {
-            hints.skip.clear(source);
-            hints.quest.kept[nth].store(source, Ordering::Relaxed);
-        }
     }
 }
 
@@ -223,26 +234,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_a_word() {
-        for bits in 0..8 {
-            let is = |nth: u32| bits >> nth & 1 != 0;
-            for resume in [None, Some(0), Some(77)] {
-                let progress = Progress { resume, doubtful: is(0), fruitful: is(1), barren: is(2) };
-                assert_eq!(Progress::from_bits(progress.to_bits()), progress);
+    fn progress_and_sources_are_words() {
+        for kind in [Kind::Certain, Kind::Doubtful, Kind::Full] {
+            let source = Source { index: (1 << 23) - 1, kind };
+            assert_eq!(Source::from_bits(source.to_bits()), Some(source));
+            for (listed_at, full_at) in [(None, 77), (Some(0), (1 << 23) - 1), (Some(77), 0)] {
+                for (fruitful, barren) in [(false, true), (true, false)] {
+                    let progress = Progress { kind, listed_at, full_at, fruitful, barren };
+                    assert_eq!(Progress::from_bits(progress.to_bits()), progress);
+                }
             }
         }
+        assert_eq!(Source::from_bits(NONE), None);
     }
 
     #[test]
     fn a_round_is_in_vain_if_neither_the_certain_nor_the_doubtful_came_to_anything() {
         let mut progress = Progress::START;
-        assert!(!progress.advance(Some(5), false) && !progress.advance(None, false));
-        assert!(progress.doubtful && progress.resume.is_none());
-        assert!(progress.advance(None, false) && progress.barren && !progress.doubtful);
-        assert!(!progress.advance(Some(3), true));
+        progress.advance(Some(5), false);
+        progress.advance(None, false);
+        assert!(progress.kind == Kind::Doubtful && progress.resume().is_none());
+        progress.advance(None, false);
+        assert!(progress.kind == Kind::Full && progress.barren);
+        progress.advance(None, true);
+        assert!(progress.kind == Kind::Certain && progress.barren, "full ones there always are");
+        progress.advance(Some(3), true);
         assert!(!progress.barren && progress.fruitful);
-        assert!(!progress.advance(None, false) && !progress.advance(None, false));
-        assert!(!progress.barren && !progress.fruitful, "another round has begun");
+        progress.advance(None, false);
+        progress.advance(None, false);
+        assert!(!progress.barren && !progress.fruitful, "another round begins");
+    }
+
+    #[test]
+    fn who_goes_round_without_full_ones_leaves_others_their_place() {
+        let mut progress = Progress { kind: Kind::Full, ..Progress::START };
+        progress.advance(Some(64), false);
+        progress.end_kind();
+        progress.advance(None, false);
+        progress.advance(None, false);
+        assert_eq!(progress.resume(), Some(64));
+    }
+
+    #[test]
+    fn what_was_emptied_ends_that_little_is_looked_at() {
+        let quest = Quest::new();
+        quest.set_progress(Progress { kind: Kind::Full, barren: true, ..Progress::START });
+        quest.succeed();
+        let progress = quest.progress();
+        assert!(!progress.barren && progress.kind == Kind::Certain);
     }
 
     #[test]

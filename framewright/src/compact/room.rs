@@ -71,29 +71,23 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
     }
 
     fn take_here(&mut self, order: Order) -> Option<Pfn> {
-        let (hosts, most) = (self.hosts, self.at.tuning.compact.headers);
-        if order == Order::ZERO {
-            if self.stash.is_empty() {
-                let blocks = self.allowed().min(BATCH.into()) as u32;
-                let near = self.stash.as_slice().last().map(|last| last.pageblock());
-                self.stash.clear();
-                let mut looked_at = 0;
-                self.at.take_blocks(&mut self.stash, |buddy, out| {
-                    looked_at = buddy.take_room((order, blocks), (hosts, near), most, out);
-                });
-                self.looked_at += looked_at;
-            }
-            return self.stash.pop_lowest().map(|frame| self.at.pfn(frame));
+        let (at, hosts, most) = (self.at, self.hosts, self.at.tuning.compact.headers);
+        let allowed = self.allowed() >> order.get();
+        let mut one = Bundles::new();
+        // Single frames are taken ahead.
+        let (out, batch) =
+            if order == Order::ZERO { (&mut self.stash, BATCH) } else { (&mut one, 1) };
+        if out.is_empty() {
+            let near = out.as_slice().last().map(|last| last.pageblock());
+            let blocks = allowed.min(batch.into()) as u32;
+            let mut looked_at = 0;
+            out.clear();
+            at.take_blocks(out, |buddy, out| {
+                looked_at = buddy.take_room((order, blocks), (hosts, near), most, out);
+            });
+            self.looked_at += looked_at;
         }
-        if self.allowed() < order.frames() {
-            return None;
-        }
-        let (mut one, mut looked_at) = (Bundles::new(), 0);
-        self.at.take_blocks(&mut one, |buddy, out| {
-            looked_at = buddy.take_room((order, 1), (hosts, None), most, out);
-        });
-        self.looked_at += looked_at;
-        one.pop_lowest().map(|frame| self.at.pfn(frame))
+        out.pop_lowest().map(|frame| at.pfn(frame))
     }
 
     fn take_elsewhere(&self, order: Order) -> Option<Pfn> {
