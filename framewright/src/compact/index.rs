@@ -140,8 +140,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if goal.restocks {
             return !zone.can_restock(platform);
         }
-        goal.order
-            .is_some_and(|order| zone.with(platform, |buddy| buddy.has_formed(order, goal.of)))
+        goal.order.is_some() && zone.with(platform, |buddy| goal.has_formed(buddy))
     }
 
     /// Empties what a block of the goal's order takes, in one pageblock if no more than `allowed` frames

@@ -35,7 +35,7 @@ fn judge<P: Platform>(
     let costly = order.get() > COSTLY_ORDER;
     let zone = site.at.zone;
     let min = Access::above(Watermark::Min, highest);
-    let has_formed = || zone.with(site.at.platform, |buddy| buddy.has_formed(order, goal.of));
+    let has_formed = || zone.with(site.at.platform, |buddy| goal.has_formed(buddy));
     if zone.may_take(order, min) && has_formed() {
         return Some(Outcome::Success);
     }

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use framewright::{
-    MigrateType, Order, Request, ZoneKind,
+    Block, CpuToken, MigrateType, Order, Request, ZoneKind,
     observe::NodeStat,
-    reclaim::{PageKind, Rest},
+    reclaim::{Kswapd, PageKind, Rest},
 };
 
-use crate::world::{cool, memory, memory_of, node, range, stat};
+use crate::world::{World, cool, memory, memory_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
@@ -123,19 +123,65 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     world.check();
 }
 
+/// Uses every pageblock of `frames` frames for what can be moved, the last one in part, so that the first that
+/// cannot mixes types: what was allocated for that.
+fn mix(world: &'static World, frames: u32) -> Vec<Block<'static>> {
+    let memory = world.memory();
+    (0..frames - 292).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    let wanted = Request::new(Order::ZERO, MigrateType::Unmovable);
+    let mut odd = Vec::new();
+    while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
+        odd.push(world.token().alloc(wanted).unwrap());
+    }
+    assert!(memory.zones().next().unwrap().boost > 0, "types were mixed");
+    // Nothing is short.
+    world.token().drain();
+    odd
+}
+
+/// Has background reclaim work until it has a rest.
+fn work(kswapd: &mut Kswapd<'_, 'static, World>, token: &mut CpuToken<'_, 'static, World>) {
+    let steps = (0..1000).take_while(|_| kswapd.step(token) == Rest::None).count();
+    assert!(steps < 1000, "works for ever");
+}
+
+#[test]
+fn a_round_for_a_boost_reclaims_as_much_as_that() {
+    // Where lists are short, and where a sweep at first looks at a few pages of them.
+    for frames in [8192, 65_536] {
+        let world = memory(frames.into(), |tuning| tuning.zone.watermark_scale = 1).platform();
+        let odd = mix(world, frames);
+        cool(world);
+        let boost = world.memory().zones().next().unwrap().boost;
+        let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+        let mut token = world.token();
+        work(&mut kswapd, &mut token);
+        let reclaimed = stat(world, NodeStat::PgstealKswapd);
+        assert!((boost..boost + 128).contains(&reclaimed), "{reclaimed} for a boost of {boost}");
+        odd.into_iter().for_each(|block| token.free(block).unwrap());
+    }
+}
+
+#[test]
+fn a_boost_that_nothing_can_be_reclaimed_for_is_taken_down() {
+    let world = memory(8192, |_| ()).platform();
+    let odd = mix(world, 8192);
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    let mut token = world.token();
+    world.pages().resident.values_mut().for_each(|page| page.references = 1);
+    work(&mut kswapd, &mut token);
+    let scanned = stat(world, NodeStat::PgscanKswapd);
+    assert!((1..=128).contains(&scanned), "one sweep tells: {scanned}");
+    assert_eq!(world.memory().zones().next().unwrap().boost, 0);
+    odd.into_iter().for_each(|block| token.free(block).unwrap());
+}
+
 #[test]
 fn a_boost_is_reclaimed_for_and_taken_down() {
     let world = memory(8192, |_| ()).platform();
     let memory = world.memory();
-    // Every pageblock is used for what can be moved, the last one in part: the first that cannot mixes types.
-    (0..7900).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    let odd = mix(world, 8192);
     let mut token = world.token();
-    let wanted = Request::new(Order::ZERO, MigrateType::Unmovable);
-    let mut odd = Vec::new();
-    while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
-        odd.push(token.alloc(wanted).unwrap());
-    }
-    assert!(memory.zones().next().unwrap().boost > 0, "types were mixed");
     let mut kswapd = world.reclaim().kswapd(node()).unwrap();
     let mut to_compact = Vec::new();
     let mut steps = 0;

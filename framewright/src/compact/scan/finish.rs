@@ -25,16 +25,15 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         {
             return Some(Outcome::Success);
         }
-        let order = self.goal.order?;
+        self.goal.order?;
         if !self.migrate.is_multiple_of(FRAMES) {
             return None;
         }
-        let of = self.goal.of;
         let (zone, platform) = (self.site.at.zone, self.site.at.platform);
         if self.goal.restocks {
             return (!zone.can_restock(platform)).then_some(Outcome::Success);
         }
-        if zone.with(platform, |buddy| buddy.has_formed(order, of)) {
+        if zone.with(platform, |buddy| self.goal.has_formed(buddy)) {
             return Some(Outcome::Success);
         }
         let wanted = self.heed.has_noticed() || self.free.heed().has_noticed();
