@@ -11,6 +11,7 @@ mod relief;
 mod repairs;
 mod room;
 mod rules;
+mod scanners;
 #[path = "../support/mod.rs"]
 mod support;
 
