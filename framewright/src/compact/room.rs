@@ -5,9 +5,10 @@
 use crate::{
     alloc::{MigrateType, Request},
     buddy::{Bundle, Bundles, Contents, Hosts},
-    frame::{Order, Pfn},
+    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     memory::Memory,
     migrate::Targets,
+    observe::{CompactEvent, Event, Scanner},
     pcp::Cpu,
     platform::Platform,
     zone::{Access, Watermark},
@@ -82,6 +83,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
                     looked_at = buddy.take_room((order, blocks), (hosts, near), most, out);
                 });
                 self.looked_at += looked_at;
+                self.trace_taken(self.stash.as_slice());
             }
             return self.stash.pop_lowest().map(|frame| self.at.pfn(frame));
         }
@@ -93,7 +95,24 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
             looked_at = buddy.take_room((order, 1), (hosts, None), most, out);
         });
         self.looked_at += looked_at;
+        self.trace_taken(one.as_slice());
         one.pop_lowest().map(|frame| self.at.pfn(frame))
+    }
+
+    /// Tells of frames that were taken, by pageblock: all that was looked at of each is its header.
+    fn trace_taken(&self, taken: &[Bundle]) {
+        if !P::TRACING {
+            return;
+        }
+        for of_one in taken.chunk_by(|one, next| one.pageblock() == next.pageblock()) {
+            let start = self.at.pfn(of_one[0].pageblock() << PAGEBLOCK_ORDER);
+            let Some(range) = FrameRange::new(start, start.offset(PAGEBLOCK_FRAMES as u64)) else {
+                continue;
+            };
+            let taken = of_one.iter().map(|bundle| bundle.frame_count()).sum();
+            let event = CompactEvent::IsolatePages { by: Scanner::Free, range, scanned: 1, taken };
+            self.at.platform.trace(self.at.id, &Event::Compaction(event));
+        }
     }
 
     fn take_elsewhere(&self, order: Order) -> Option<Pfn> {
