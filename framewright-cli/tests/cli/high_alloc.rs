@@ -126,6 +126,15 @@ fn what_cannot_be_is_refused() {
         (&["--machine", "qemu:4", "--memory", "1GiB"], "memory is a part of the machine"),
         (&["--machine", "qemu:4", "--picture", "x.svg"], "--picture means nothing"),
         (&["--flags", "huge"], "default, thp"),
+        (
+            &["--memory", "256MiB", "--vs", "zone.min_free=65536"],
+            "zone.min_free=65536: that keeps 256 MiB back, and of 256 MiB a quarter has to be left; set \
+             zone.min_free to 49152 at most",
+        ),
+        (
+            &["--machine", "host:1", "--memory", "256MiB", "--set", "zone.min_free=60000"],
+            "zone.min_free to 49152 at most",
+        ),
     ] {
         let args = [&["run", "high-alloc"], args].concat();
         framewright(&args).assert().code(2).stdout("").stderr(predicate::str::contains(hint));

@@ -97,8 +97,10 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
         };
         let woken = kernel.woken.get();
         kernel.woken.set(Woken { due: woken.due.min(due), ..woken });
-        if let Some((order, highest)) = self.kswapd.take_compaction() {
-            let node = self.kswapd.node();
+        let node = self.kswapd.node();
+        if let Some((order, highest)) = self.kswapd.take_compaction()
+            && kernel.memory.wakes_compaction(cpu.id(), node, order, highest)
+        {
             kernel.world.outside(|| {
                 kernel.compacting(cpu.id(), |compactor| compactor.background(node, order, highest));
             });
@@ -114,9 +116,11 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
         kernel.woken.set(Woken { order: Order::ZERO, ..kernel.woken.get() });
         let node = kernel.node(cpu.id());
         kernel.world.outside(|| {
+            let wakes = order > Order::ZERO
+                && kernel.memory.wakes_compaction(cpu.id(), node, order, highest);
             kernel.compacting(cpu.id(), |compactor| {
                 compactor.forget_hints(node);
-                if order > Order::ZERO {
+                if wakes {
                     compactor.background(node, order, highest);
                 }
             });

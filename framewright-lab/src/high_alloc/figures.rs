@@ -1,4 +1,5 @@
-//! Outcomes to metrics: of success the mean, least and most over the seeds, of the rest medians.
+//! Outcomes to metrics: of success the mean, least and most over the seeds, of the longest request the longest
+//! of all seeds, of the rest medians.
 
 use super::outcome::{Counts, Outcome, Pass};
 use crate::{
@@ -44,6 +45,15 @@ const FIRST: &[Figure] = &[
     ("pass1_pgfault", None, |c| c.faults),
 ];
 
+/// What each huge page has cost: counts of the whole course too, because what is done in the background
+/// between the passes is done for them.
+const PER_HUGE_PAGE: &[Figure] = &[
+    ("examined_per_huge_page", Some(Better::Lower), |c| {
+        c.migrate_scanned + c.free_scanned + c.headers
+    }),
+    ("migrated_per_huge_page", Some(Better::Lower), |c| c.moved),
+];
+
 /// The figures of one side.
 pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     let mut run =
@@ -80,17 +90,17 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
         };
         put(name, medians(&share, Unit::Percent, Some(Better::Higher)));
     }
-    let examined = |outcome: &Outcome| Some(examined(outcome));
-    put("examined_per_huge_page".into(), medians(&examined, Unit::Ratio, Some(Better::Lower)));
-    let moved = |outcome: &Outcome| Some(outcome.counts.moved as f64 / successes(outcome));
-    put("migrated_per_huge_page".into(), medians(&moved, Unit::Ratio, Some(Better::Lower)));
+    for (name, better, of) in PER_HUGE_PAGE {
+        let each = |outcome: &Outcome| Some(of(&outcome.counts) as f64 / successes(outcome));
+        put((*name).into(), medians(&each, Unit::Ratio, *better));
+    }
     for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)] {
         let of = |outcome: &Outcome| quantile(&outcome.phases.first()?.latencies, share);
         let name = if name == "p99" { "stall_p99_ns".into() } else { format!("alloc_{name}_ns") };
         put(name, medians(&of, Unit::Nanos, Some(Better::Lower)));
     }
-    let longest = |outcome: &Outcome| quantile(&outcome.phases.first()?.latencies, 1.0);
-    put("alloc_max_ns".into(), medians(&longest, Unit::Nanos, Some(Better::Lower)));
+    let longest = longest(outcomes).map(|it| Metric::once(it, Unit::Nanos, Some(Better::Lower)));
+    put("alloc_max_ns".into(), longest);
     let seconds = |outcome: &Outcome| Some(outcome.phases.first()?.nanos as f64 / 1e9);
     put("pass1_s".into(), medians(&seconds, Unit::Seconds, None));
     let rate =
@@ -112,12 +122,13 @@ fn faults_per_second(pass: &Pass, builders: u64) -> f64 {
     pass.counts.faults as f64 * 1e9 / (pass.nanos * builders).max(1) as f64
 }
 
-/// Frames and headers that were looked at in the three passes, for each huge page.
-fn examined(outcome: &Outcome) -> f64 {
-    let sum = outcome.phases.iter().fold(Counts::default(), |sum, pass| sum + pass.counts);
-    (sum.migrate_scanned + sum.free_scanned + sum.headers) as f64 / successes(outcome)
+/// What the longest request of all first passes took, in nanoseconds.
+fn longest(outcomes: &[Outcome]) -> Option<f64> {
+    let first = outcomes.iter().filter_map(|outcome| outcome.phases.first());
+    first.flat_map(|pass| &pass.latencies).max().map(|&nanos| nanos as f64)
 }
 
+/// Huge pages that requests got in the three passes.
 fn successes(outcome: &Outcome) -> f64 {
     outcome.phases.iter().map(|pass| pass.successes).sum::<u64>().max(1) as f64
 }
@@ -145,6 +156,40 @@ fn quantile(values: &[u64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use framewright::Tuning;
+    use indexmap::IndexMap;
+
+    fn side() -> Side {
+        Side { label: "one".into(), tuning: Tuning::default(), settings: IndexMap::new() }
+    }
+
+    fn outcome(latencies: &[u64], successes: u64, counts: Counts) -> Outcome {
+        let first = Pass { latencies: latencies.to_vec(), successes, ..Pass::default() };
+        // What is counted in a pass is a part of what is counted in all.
+        let part = Counts { migrate_scanned: 1, moved: 1, ..Counts::default() };
+        Outcome { phases: vec![Pass { counts: part, ..first }], counts, ..Outcome::default() }
+    }
+
+    #[test]
+    fn the_longest_is_that_of_all_seeds() {
+        let latencies = [&[3, 9][..], &[40, 1], &[7]];
+        let outcomes = latencies.map(|latencies| outcome(latencies, 1, Counts::default()));
+        assert_eq!(run_of(&side(), &outcomes).metrics["alloc_max_ns"].median, 40.0);
+    }
+
+    #[test]
+    fn what_a_huge_page_has_cost_is_counted_over_the_whole_course() {
+        let counts = Counts {
+            migrate_scanned: 60,
+            free_scanned: 30,
+            headers: 10,
+            moved: 50,
+            ..Counts::default()
+        };
+        let metrics = run_of(&side(), &[outcome(&[1], 10, counts)]).metrics;
+        let of = |name: &str| metrics[name].median;
+        assert_eq!((of("examined_per_huge_page"), of("migrated_per_huge_page")), (10.0, 5.0));
+    }
 
     #[test]
     fn quantiles_are_values_that_were_seen() {

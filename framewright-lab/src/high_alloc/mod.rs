@@ -26,6 +26,7 @@
 //! | `io`      | reading, writing and deleting files                             |
 //! | `recorded` | a recorded machine's state to begin with                       |
 //! | `builder` | a program that compiles                                         |
+//! | `reserve` | what the watermarks have to leave                               |
 //! | `system`  | what runs besides, all the time                                 |
 //! | `daemon`  | background reclaim, background compaction, writing back         |
 //! | `pass`    | asking for huge pages                                           |
@@ -55,6 +56,7 @@ mod picture;
 mod play;
 mod recorded;
 mod relief;
+mod reserve;
 mod run;
 mod share;
 mod simulated;
@@ -81,6 +83,7 @@ use crate::{
 pub use host::{HostHighAlloc, HostHighAllocError};
 use outcome::Outcome;
 pub use outcome::Phase;
+pub use reserve::ReserveTooLarge;
 
 /// What a request for a huge page may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
@@ -236,6 +239,7 @@ impl HighAlloc {
         jobs: &[(usize, u64)],
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Vec<Outcome>, SimulationError> {
+        reserve::refuse_large(sides, self.frames)?;
         let threads = self.at_once(available_memory())?.min(jobs.len());
         let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let total = jobs.len() as u64 * share::PARTS;

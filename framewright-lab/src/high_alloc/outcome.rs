@@ -35,14 +35,6 @@ macro_rules! counts {
                 Self { $($name: self.$name - before.$name,)* }
             }
         }
-
-        impl std::ops::Add for Counts {
-            type Output = Self;
-
-            fn add(self, other: Self) -> Self {
-                Self { $($name: self.$name + other.$name,)* }
-            }
-        }
     };
 }
 

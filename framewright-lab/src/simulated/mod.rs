@@ -41,6 +41,7 @@ use framewright_sim::{engine::Failure, machine::Spec};
 use thiserror::Error;
 
 use crate::{
+    high_alloc::ReserveTooLarge,
     report::{Check, Run, each_run},
     workloads::{Window, Workload, run_of},
 };
@@ -118,6 +119,9 @@ pub enum SimulationError {
         /// What the system says, in bytes.
         available: u64,
     },
+    /// What is to stay free leaves too little for the work.
+    #[error(transparent)]
+    Reserve(#[from] ReserveTooLarge),
     /// The work has no frames, or no CPU to do it.
     #[error("{workload} needs at least one {what}")]
     Nothing {

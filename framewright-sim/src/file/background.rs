@@ -96,9 +96,10 @@ impl<'k, 'm> Background<'k, 'm> {
 
     /// Compacts for who asked, with hints from before forgotten, and for what is kept ready.
     fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
+        let wakes = keep.memory.wakes_compaction(cpu.id(), self.node, order, highest);
         keep.compacting(cpu.id(), |compactor| {
             compactor.forget_hints(self.node);
-            compactor.background(self.node, order, highest)
+            wakes && compactor.background(self.node, order, highest)
         });
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     frame::{Order, Pfn},
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
-    observe::CompactStats,
+    observe::{CompactEvent, CompactStats},
     pcp::Cpu,
     platform::{Captured, CpuId, Platform},
     sync::Ordering,
@@ -167,6 +167,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let counters = &site.hints.counters;
         counters.pgmigrate_success.add(moved.moved);
         counters.pgmigrate_fail.add(moved.failed);
+        site.trace(|| CompactEvent::MigratePages { moved: moved.moved, failed: moved.failed });
         moved
     }
 

@@ -6,9 +6,9 @@ use crate::{
     memory::Memory,
     migrate::MigrateMode,
     observe::{CompactEvent, Event},
-    platform::Platform,
+    platform::{CpuId, Platform},
     tuning::{CompactMethod, CompactTuning},
-    zone::{NodeId, Zone, ZoneId, ZoneKind},
+    zone::{Access, NodeId, Watermark, Zone, ZoneId, ZoneKind},
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -23,6 +23,32 @@ impl<'m, P: Platform> Memory<'m, P> {
                 let rest = &self.compaction()[id.index()].restocking;
                 zone.can_restock(self.platform()) && !rest.refuses(Order::PAGEBLOCK)
             })
+    }
+
+    /// Whether it is worth while to wake who compacts a node in the background, for blocks of `order` in
+    /// zones up to `highest`: in one of them there is room to form some, or what is to be ready for huge
+    /// pages. To be asked by `cpu` before it wakes whoever calls [`Compactor::background`].
+    #[must_use]
+    pub fn wakes_compaction(
+        &self,
+        cpu: CpuId,
+        node: NodeId,
+        order: Order,
+        highest: ZoneKind,
+    ) -> bool {
+        let tuning = &self.tuning().compact;
+        let above_min = Access::above(Watermark::Min, highest);
+        let has_work = |(id, zone): (ZoneId, &Zone<'_, P>)| {
+            zone.could_compact(order, above_min, 0, tuning)
+                || zone.can_restock(self.platform()) && !self.restocks_in_vain(id)
+        };
+        let mut zones = self.numbered_zones_of(node).filter(|(_, zone)| zone.kind() <= highest);
+        let wakes = tuning.method != CompactMethod::Off && zones.any(has_work);
+        if P::TRACING && wakes {
+            let event = CompactEvent::DaemonWakeup { node, order, highest };
+            self.platform().trace(cpu, &Event::Compaction(event));
+        }
+        wakes
     }
 
     /// Whether attempts to form pageblocks ahead were in vain lately.
@@ -53,7 +79,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let goal = Goal::of_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
         let mut formed = false;
         self.trace(CompactEvent::DaemonWake { node, order, highest });
-        let zones = memory.zones().filter(|zone| zone.node == node && zone.managed > 0);
+        let mut zones =
+            memory.zones().filter(|zone| zone.node == node && zone.managed > 0).peekable();
+        if let Some(first) = zones.peek() {
+            self.site(first.id).hints.counters.compact_daemon_wake.add(1);
+        }
         for zone in zones.filter(|zone| zone.kind <= highest) {
             let site = self.site(zone.id);
             formed |= self.restock(site);
@@ -61,13 +91,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             if order == Order::ZERO || site.is_deferred(rest, order) {
                 continue;
             }
-            let outcome = match suitable::refuse(site, &goal, highest, memory.tuning()) {
-                Some(outcome) => outcome,
-                None => {
-                    site.hints.counters.compact_daemon_wake.add(1);
-                    self.run(site, goal, None)
-                }
-            };
+            let outcome = suitable::refuse(site, &goal, highest, memory.tuning())
+                .unwrap_or_else(|| self.run(site, goal, None));
             match outcome {
                 Outcome::Success => {
                     formed = true;
@@ -101,7 +126,6 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if rest.is_resting(Order::PAGEBLOCK) || !zone.can_restock(platform) {
             return false;
         }
-        site.hints.counters.compact_daemon_wake.add(1);
         self.run(site, Goal::of_stock(), None);
         let formed = zone.is_stocked(platform);
         if formed {

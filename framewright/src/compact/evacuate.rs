@@ -6,6 +6,7 @@ use crate::{
     buddy::{Contents, WORDS},
     frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     migrate::{ClaimEnd, Claims, Effort, MigrateMode, Targets},
+    observe::{CompactEvent, Scanner},
     platform::Platform,
     zone::{clip, pageblocks},
 };
@@ -158,6 +159,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         job.count += claimed;
         let claimed = self.moves()[first..first + claimed].iter();
         let frames = claimed.map(|at| at.order().frames()).sum();
+        job.site.trace(|| CompactEvent::IsolatePages {
+            by: Scanner::Migrate,
+            range: self::range(job.site, from, reached),
+            scanned: u64::from(reached - from),
+            taken: frames,
+        });
         job.site.hints.counters.compact_migrate_scanned.add(u64::from(reached - from));
         job.result.asked += u64::from(reached - from);
         ClaimedRun { reached, frames }

@@ -194,7 +194,9 @@ impl Goal {
 /// What a run over a zone came to; what is worse for the others comes later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Outcome {
-    /// Too little is free, or memory is not fragmented.
+    /// Memory is short, and not fragmented.
+    NotSuitable,
+    /// Too little is free.
     Skipped,
     /// It failed lately.
     Deferred,
@@ -212,6 +214,7 @@ impl Outcome {
     /// The kernel's word for it.
     const fn name(self) -> &'static str {
         match self {
+            Outcome::NotSuitable => "not_suitable_zone",
             Outcome::Skipped => "skipped",
             Outcome::Deferred => "deferred",
             Outcome::Complete => "complete",
@@ -225,7 +228,7 @@ impl Outcome {
 impl From<Outcome> for Compacted {
     fn from(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Skipped => Compacted::Skipped,
+            Outcome::NotSuitable | Outcome::Skipped => Compacted::Skipped,
             Outcome::Deferred => Compacted::Deferred,
             Outcome::Complete | Outcome::PartialSkipped => Compacted::Complete,
             Outcome::Contended => Compacted::Contended,

@@ -5,9 +5,10 @@
 use crate::{
     alloc::{MigrateType, Request},
     buddy::{Bundle, Bundles, Contents, Hosts},
-    frame::{Order, Pfn},
+    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     memory::Memory,
     migrate::Targets,
+    observe::{CompactEvent, Event, Scanner},
     pcp::Cpu,
     platform::Platform,
     zone::{Access, Watermark},
@@ -86,6 +87,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
                 looked_at = buddy.take_room((order, blocks), (hosts, near), most, out);
             });
             self.looked_at += looked_at;
+            trace_taken(at, out.as_slice());
         }
         out.pop_lowest().map(|frame| at.pfn(frame))
     }
@@ -155,5 +157,21 @@ fn give_back<P: Platform>(
             }
         }
         (None, None) => {}
+    }
+}
+
+/// Tells of frames that were taken, by pageblock: all that was looked at of each is its header.
+fn trace_taken<P: Platform>(at: Cpu<'_, '_, P>, taken: &[Bundle]) {
+    if !P::TRACING {
+        return;
+    }
+    for of_one in taken.chunk_by(|one, next| one.pageblock() == next.pageblock()) {
+        let start = at.pfn(of_one[0].pageblock() << PAGEBLOCK_ORDER);
+        let Some(range) = FrameRange::new(start, start.offset(PAGEBLOCK_FRAMES as u64)) else {
+            continue;
+        };
+        let taken = of_one.iter().map(|bundle| bundle.frame_count()).sum();
+        let event = CompactEvent::IsolatePages { by: Scanner::Free, range, scanned: 1, taken };
+        at.platform.trace(at.id, &Event::Compaction(event));
     }
 }

@@ -44,7 +44,7 @@ fn judge<P: Platform>(
         return Some(Outcome::Skipped);
     }
     if costly && zone.is_short(site.at.platform, order, &tuning.compact) {
-        return Some(Outcome::Skipped);
+        return Some(Outcome::NotSuitable);
     }
     None
 }

@@ -45,7 +45,8 @@ counters! {
     compact_daemon_migrate_scanned,
     /// Frames that background compaction looked at for room (vmstat `compact_daemon_free_scanned`).
     compact_daemon_free_scanned,
-    /// Times that background compaction had something to do (vmstat `compact_daemon_wake`).
+    /// Times that background compaction was awake (vmstat `compact_daemon_wake`); the first zone of the node
+    /// counts them.
     compact_daemon_wake,
     /// Headers of pageblocks that were looked at.
     compact_headers,

@@ -62,7 +62,7 @@ pub enum CompactEvent {
         by: Scanner,
         /// The frames it looked at.
         range: FrameRange,
-        /// How many steps that took.
+        /// How many steps that took: frames, or by index headers of pageblocks where room is found.
         scanned: u64,
         /// How many frames were taken.
         taken: u64,
@@ -104,7 +104,16 @@ pub enum CompactEvent {
         /// How many are.
         limit: u32,
     },
-    /// Background compaction has something to do.
+    /// Somebody wakes background compaction.
+    DaemonWakeup {
+        /// Of this node.
+        node: NodeId,
+        /// For this order.
+        order: Order,
+        /// In zones up to this kind.
+        highest: ZoneKind,
+    },
+    /// Background compaction is awake.
     DaemonWake {
         /// On this node.
         node: NodeId,
@@ -141,6 +150,7 @@ impl CompactEvent {
                 DeferStep::Failed => "mm_compaction_defer_compaction",
                 DeferStep::Reset => "mm_compaction_defer_reset",
             },
+            Self::DaemonWakeup { .. } => "mm_compaction_wakeup_kcompactd",
             Self::DaemonWake { .. } => "mm_compaction_kcompactd_wake",
             Self::DaemonSleep { .. } => "mm_compaction_kcompactd_sleep",
         }
@@ -182,7 +192,8 @@ impl fmt::Display for CompactEvent {
                  consider={considered} limit={limit}",
                 zone.name()
             ),
-            Self::DaemonWake { node, order, highest } => {
+            Self::DaemonWakeup { node, order, highest }
+            | Self::DaemonWake { node, order, highest } => {
                 write!(f, "nid={node} order={order} classzone_idx={:<8}", highest.name())
             }
             Self::DaemonSleep { node } => write!(f, "nid={node}"),

@@ -3,6 +3,7 @@
 
 mod busy;
 mod doubtful;
+mod events;
 mod form;
 mod house;
 mod off;

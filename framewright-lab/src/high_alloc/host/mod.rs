@@ -41,6 +41,7 @@ use super::{
     outcome::Outcome,
     owner::Owner,
     play::{Course, Disk, Play, builders_for},
+    reserve::{ReserveTooLarge, refuse_large},
     share,
     world::{Inside, World},
 };
@@ -76,6 +77,9 @@ pub enum HostHighAllocError {
         /// What the library said.
         reason: InitError,
     },
+    /// What is to stay free leaves too little.
+    #[error(transparent)]
+    Reserve(#[from] ReserveTooLarge),
     /// The library does not take as many CPUs.
     #[error("host:{threads}: high-alloc takes at most {most} threads", most = HostHighAlloc::MOST_THREADS)]
     TooManyThreads {
@@ -145,6 +149,7 @@ impl HostHighAlloc {
         if self.threads > Self::MOST_THREADS {
             return Err(HostHighAllocError::TooManyThreads { threads: self.threads });
         }
+        refuse_large(sides, self.frames)?;
         self.hold_against(available_memory())?;
         let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
         let mut ended: Vec<Vec<Ended>> = sides.iter().map(|_| Vec::new()).collect();

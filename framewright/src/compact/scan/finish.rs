@@ -4,7 +4,6 @@ use super::{FRAMES, Outcome, Run};
 use crate::{
     compact::{Caller, daemon::is_good_enough},
     frame::PAGEBLOCK_ORDER,
-    observe::CompactEvent,
     platform::Platform,
     sync::Ordering,
 };
@@ -58,10 +57,6 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             hints.flush_hints.store(true, Ordering::Relaxed);
         }
         if self.is_whole { Outcome::Complete } else { Outcome::PartialSkipped }
-    }
-
-    pub(super) fn trace_moved(&self, moved: u64, failed: u64) {
-        self.site.trace(|| CompactEvent::MigratePages { moved, failed });
     }
 
     /// Where the scanners are.

@@ -181,7 +181,6 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             self.free.prepare(count as u32, self.migrate >> PAGEBLOCK_ORDER);
             let effort = self.goal.effort;
             let moved = self.compactor.migrate(self.site, count, &effort, &mut self.free);
-            self.trace_moved(moved.moved, moved.failed);
             if self.free.has_captured() {
                 return Some(Outcome::Success);
             }

@@ -118,10 +118,9 @@ pub(super) fn show(
         report.add(name, share, Unit::Percent, Better::Higher);
     }
     let successes: u64 = passes.iter().map(|pass| pass.successes).sum();
-    let examined = passes.iter().map(|pass| pass.counts.examined()).sum();
     let mut each =
         |name, of| report.add(name, Fixed::ratio(of, successes), Unit::Ratio, Better::Lower);
-    each("examined_per_huge_page", examined);
+    each("examined_per_huge_page", counts.examined());
     each("migrated_per_huge_page", counts.moved());
     for ((name, lower), value) in NAMES.into_iter().zip(counts.0) {
         let better = if lower { Better::Lower } else { Better::Neither };

@@ -129,11 +129,10 @@ struct Pass {
     /// Huge pages that there were or could have been at its end, of those that were asked for.
     formable: u64,
     wrong: u64,
-    counts: Counts,
 }
 
 impl Pass {
-    const NONE: Self = Self { successes: 0, formable: 0, wrong: 0, counts: Counts::NONE };
+    const NONE: Self = Self { successes: 0, formable: 0, wrong: 0 };
 }
 
 impl Play {
@@ -197,7 +196,6 @@ impl Play {
 
     /// Asks as often as there are huge pages to ask for, with something between two requests.
     fn pass(&self, number: u64, wait: &mut dyn FnMut(u64)) -> Pass {
-        let before = Counts::now();
         let mut kept = Kept { last: None, count: 0, wrong: 0 };
         for attempt in 0..self.attempts {
             if attempt.is_multiple_of(8) {
@@ -208,10 +206,9 @@ impl Play {
             wait(1);
         }
         let successes = kept.count;
-        let counts = Counts::now().since(&before);
         let formable = oracle::formable().min(self.attempts);
         kept.give_back();
-        Pass { successes, formable, wrong: kept.wrong, counts }
+        Pass { successes, formable, wrong: kept.wrong }
     }
 }
 

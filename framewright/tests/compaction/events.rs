@@ -1,0 +1,273 @@
+//! Events: each of the kernel's names is emitted where it means the same, by either method.
+
+use std::{cell::RefCell, collections::BTreeMap, sync::Mutex};
+
+use framewright::{
+    Config, CpuId, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform,
+    Request, Tuning, ZoneKind,
+    compact::{Compactor, Workspace},
+    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
+    observe::{CompactEvent, Event, Scanner},
+    platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Wait},
+    tlb::{BatchSlot, CpuMask, FlushBatch, Flushed, Scope, Shootdown},
+    tuning::Auto,
+};
+
+use crate::support::toy::{leaked, mostly_nothing};
+
+const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+
+type Traced = Memory<'static, Machine>;
+
+/// A machine that keeps what it is told.
+#[derive(Default)]
+struct Machine(Mutex<Vec<CompactEvent>>);
+
+// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
+unsafe impl Platform for Machine {
+    mostly_nothing!();
+    const TRACING: bool = true;
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < 1000, "waits for ever: {why:?}");
+    }
+    fn trace(&self, _: CpuId, event: &Event) {
+        if let Event::Compaction(event) = event {
+            self.0.lock().unwrap().push(*event);
+        }
+    }
+}
+
+/// Who owns all pages, each of one frame, and moves them; no CPU has any mapped.
+struct Owner {
+    memory: &'static Traced,
+    /// Whether it is claimed, by frame.
+    pages: RefCell<BTreeMap<u64, bool>>,
+    /// Nothing can be claimed.
+    stuck: bool,
+}
+
+// SAFETY: one thread; frames of pages that are claimed are freed by nobody else.
+unsafe impl Mover<Machine> for Owner {
+    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        let mut pages = self.pages.borrow_mut();
+        claims.take_pages(frames, |pfn| {
+            let claimed = pages.get_mut(&pfn.get()).filter(|claimed| !self.stuck && !**claimed);
+            claimed.map(|claimed| *claimed = true).is_some()
+        });
+        ClaimEnd::Done
+    }
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        _: &Effort,
+        _: Locking,
+        _: &mut FlushBatch<'_, '_, Machine>,
+    ) {
+        moves.iter_mut().for_each(Move::set_unmapped);
+    }
+    fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
+        let mut pages = self.pages.borrow_mut();
+        for at in moves {
+            pages.remove(&at.from().get()).expect("a page");
+            pages.insert(at.to().get(), false);
+            at.set_moved();
+        }
+    }
+    fn undo(&self, _: &[Move]) {}
+    fn release(&self, moves: &mut [Move]) {
+        let mut pages = self.pages.borrow_mut();
+        moves.iter().for_each(|at| _ = pages.insert(at.from().get(), false));
+    }
+}
+
+impl Shootdown for Owner {
+    fn forget(&self, _: CpuId, _: Scope) {}
+    fn interrupt(&self, _: CpuId, _: &CpuMask) {}
+}
+
+impl Owner {
+    /// Of two zones of 16 pageblocks each, in which one frame in three holds a page.
+    fn of_scattered_memory(method: &str, shortcuts: &str) -> Self {
+        Self::of_memory(&[("compact.method", method), ("compact.shortcuts", shortcuts)], |at| {
+            at % 3 == 0
+        })
+    }
+
+    /// The same where those frames hold a page that `stays` says.
+    fn of_memory(set: &[(&str, &str)], stays: impl Fn(u64) -> bool) -> Self {
+        let zone = |first: u64, kind| {
+            let (start, end) = (Pfn::new(first), Pfn::new(first + 16 * 512));
+            MemoryRange::new(FrameRange::new(start, end).unwrap(), NodeId::default(), kind)
+        };
+        let map = [zone(0, ZoneKind::Dma32), zone(16 * 512, ZoneKind::Normal)];
+        let mut tuning = Tuning::default();
+        tuning.zone.min_free = Auto::Fixed(0);
+        set.iter().for_each(|(key, value)| tuning.set(key, value).unwrap());
+        let memory = leaked(Machine::default(), &Config { tuning, ..Config::new(&map, 1) });
+        let owner = Self { memory, pages: RefCell::default(), stuck: false };
+        let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        while let Ok(block) = token.alloc(page) {
+            owner.pages.borrow_mut().insert(block.into_raw().0.get(), false);
+        }
+        owner.pages.borrow_mut().retain(|&at, _| {
+            if !stays(at) {
+                // SAFETY: it was a page of the owner's, which is forgotten here.
+                unsafe { token.free_raw(Pfn::new(at), Order::ZERO) }.unwrap();
+            }
+            stays(at)
+        });
+        drop(token);
+        memory.drain_all();
+        owner
+    }
+
+    fn with_compactor<R>(&self, work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -> R {
+        let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
+        let space = Workspace { moves: &mut moves, slots: &mut slots };
+        work(&mut self.memory.compactor(CpuId::new(0), self, self, space))
+    }
+
+    /// Wakes who compacts in the background.
+    fn wake(&self) {
+        let (cpu, node, highest) = (CpuId::new(0), NodeId::default(), ZoneKind::Normal);
+        if self.memory.wakes_compaction(cpu, node, Order::PAGEBLOCK, highest) {
+            self.with_compactor(|c| c.background(node, Order::PAGEBLOCK, highest));
+        }
+    }
+
+    /// What was told since the last call.
+    fn told(&self) -> Vec<CompactEvent> {
+        std::mem::take(&mut self.memory.platform().0.lock().unwrap())
+    }
+}
+
+/// All names of the group, but for that of the scanners' short look at lists.
+const NAMES: [&str; 14] = [
+    "mm_compaction_try_to_compact_pages",
+    "mm_compaction_begin",
+    "mm_compaction_end",
+    "mm_compaction_migratepages",
+    "mm_compaction_isolate_migratepages",
+    "mm_compaction_isolate_freepages",
+    "mm_compaction_finished",
+    "mm_compaction_suitable",
+    "mm_compaction_deferred",
+    "mm_compaction_defer_compaction",
+    "mm_compaction_defer_reset",
+    "mm_compaction_kcompactd_sleep",
+    "mm_compaction_kcompactd_wake",
+    "mm_compaction_wakeup_kcompactd",
+];
+
+/// What the embedder's life brings: success, and failures until requests are refused.
+fn live(owner: &mut Owner) -> Vec<CompactEvent> {
+    for priority in [CompactPriority::Async, CompactPriority::SyncLight] {
+        let (_, block) = owner.with_compactor(|c| c.form(HUGE, priority));
+        block.into_iter().for_each(|block| owner.memory.free_unlisted(block).unwrap());
+    }
+    owner.wake();
+    while let Ok(block) = owner.memory.alloc_unlisted(HUGE.no_wait()) {
+        let _ = block.into_raw();
+    }
+    owner.stuck = true;
+    let refused = |_: &_| {
+        let (result, _) = owner.with_compactor(|c| c.form(HUGE, CompactPriority::SyncLight));
+        result == Compacted::Deferred
+    };
+    (0..16).find(refused).expect("it gives up");
+    owner.told()
+}
+
+#[test]
+fn every_event_of_the_group_is_emitted_by_either_method() {
+    for method in ["index", "scan"] {
+        let mut told = live(&mut Owner::of_scattered_memory(method, "on"));
+        // Scanners that look at lists first need not scan.
+        told.extend(live(&mut Owner::of_scattered_memory(method, "off")));
+        let has = |name: &str| told.iter().any(|event| event.name() == name);
+        let missing: Vec<_> = NAMES.into_iter().filter(|name| !has(name)).collect();
+        assert!(missing.is_empty(), "{method}: {missing:?}");
+        assert_eq!(has("mm_compaction_fast_isolate_freepages"), method == "scan");
+        let others = told.iter().map(CompactEvent::name).filter(|name| !NAMES.contains(name));
+        assert!(others.into_iter().all(|name| name == "mm_compaction_fast_isolate_freepages"));
+    }
+}
+
+/// What is told of pages adds up to what is counted.
+#[test]
+fn events_and_counters_agree() {
+    for method in ["index", "scan"] {
+        let mut owner = Owner::of_scattered_memory(method, "on");
+        let told = live(&mut owner);
+        let stats = owner.memory.compact_stats();
+        let (mut moved, mut looked_at, mut room) = (0, 0, 0);
+        for event in told {
+            match event {
+                CompactEvent::MigratePages { moved: pages, .. } => moved += pages,
+                CompactEvent::IsolatePages { by: Scanner::Migrate, scanned, taken, range } => {
+                    assert!(taken <= range.frames());
+                    looked_at += scanned;
+                }
+                CompactEvent::IsolatePages { taken, range, .. } => {
+                    assert!(
+                        (1..=range.frames()).contains(&taken) || taken == 0 && method == "scan"
+                    );
+                    room += taken;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!((moved, looked_at), (stats.pgmigrate_success, stats.compact_migrate_scanned));
+        assert!(room >= moved, "{method}: {room} frames for {moved} pages");
+    }
+}
+
+/// Once for each time that it is woken, however many zones the node has.
+#[test]
+fn the_background_is_awake_once_for_all_zones_of_a_node() {
+    for method in ["index", "scan"] {
+        let owner = Owner::of_scattered_memory(method, "on");
+        let named = |events: &[CompactEvent], name| {
+            events.iter().filter(|event| event.name() == name).count()
+        };
+        for woken in 1..4 {
+            owner.wake();
+            let told = owner.told();
+            for name in [
+                "mm_compaction_wakeup_kcompactd",
+                "mm_compaction_kcompactd_wake",
+                "mm_compaction_kcompactd_sleep",
+            ] {
+                assert_eq!(named(&told, name), 1, "{method}: {name}");
+            }
+            assert_eq!(owner.memory.compact_stats().compact_daemon_wake, woken, "{method}");
+        }
+        // Nothing is free: nobody is woken.
+        let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
+        while let Ok(block) = owner.memory.alloc_unlisted(page) {
+            let _ = block.into_raw();
+        }
+        owner.told();
+        owner.wake();
+        assert_eq!(owner.told(), [], "{method}");
+    }
+}
+
+/// Memory that is short is told from memory that is scattered.
+#[test]
+fn why_a_zone_does_not_suit_is_told() {
+    // The lower halves of some pageblocks are free: enough to move pages to, in few pieces.
+    let owner = Owner::of_memory(&[("compact.method", "scan")], |at| {
+        at % 512 >= 256 || at % (3 * 512) >= 512
+    });
+    owner.with_compactor(|c| c.form(HUGE, CompactPriority::SyncLight));
+    let verdicts: Vec<_> = owner.told().iter().map(ToString::to_string).collect();
+    let verdict = "node=0 zone=Normal   order=9 ret=not_suitable_zone";
+    assert!(verdicts.iter().any(|told| told == verdict), "{verdicts:?}");
+}
