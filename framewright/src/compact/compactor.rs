@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use super::{Caller, Goal, Outcome, ZoneCompaction};
 use crate::{
+    alloc::MigrateType,
     frame::{Order, Pfn},
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
@@ -99,6 +100,13 @@ impl<P: Platform> Clone for Site<'_, '_, P> {
 }
 
 impl<P: Platform> Copy for Site<'_, '_, P> {}
+
+impl<P: Platform> Site<'_, '_, P> {
+    /// Whether there is a block for requests of type `of`.
+    pub(super) fn has_formed(&self, order: Order, of: MigrateType) -> bool {
+        self.at.zone.with(self.at.platform, |buddy| buddy.has_formed(order, of))
+    }
+}
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// A zone, as seen from the CPU.

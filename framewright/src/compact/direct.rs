@@ -36,6 +36,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         };
         let thorough = priority == CompactPriority::Sync;
         let goal = Goal::of_request(need.request, mode, thorough);
+        if thorough {
+            // It is the last try, and not to fail for what others were in vain.
+            captured.forget_spent();
+        }
         let order = need.request.order();
         let memory = self.memory;
         let mut result = Outcome::Skipped;

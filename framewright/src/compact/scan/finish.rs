@@ -30,11 +30,11 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             return None;
         }
         let of = self.goal.of;
-        let (zone, platform) = (self.site.at.zone, self.site.at.platform);
+        let at = self.site.at;
         if self.goal.restocks {
-            return (!zone.can_restock(platform)).then_some(Outcome::Success);
+            return (!at.zone.can_restock(at.platform)).then_some(Outcome::Success);
         }
-        if zone.with(platform, |buddy| buddy.has_formed(order, of)) {
+        if self.site.has_formed(order, of) {
             return Some(Outcome::Success);
         }
         let wanted = self.heed.has_noticed() || self.free.heed().has_noticed();
