@@ -100,6 +100,13 @@ impl<P: Platform> Clone for Site<'_, '_, P> {
 
 impl<P: Platform> Copy for Site<'_, '_, P> {}
 
+impl<P: Platform> Site<'_, '_, P> {
+    /// Whether a block is there already, as far as lists tell.
+    pub(super) fn has_formed(&self, goal: &Goal) -> bool {
+        self.at.zone.with(self.at.platform, |buddy| goal.has_formed(buddy))
+    }
+}
+
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// A zone, as seen from the CPU.
     pub(super) fn site(&self, id: ZoneId) -> Site<'c, 'm, P> {

@@ -37,8 +37,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let thorough = priority == CompactPriority::Sync;
         let goal = Goal::of_request(need, mode, thorough);
         let order = goal.order.unwrap_or_default();
-        // A pageblock that a smaller request is to claim is for the lists.
-        let serves = order == need.request.order();
+        if thorough {
+            // It is the last try, and not to fail for what others were in vain.
+            captured.forget_spent();
+        }
         let memory = self.memory;
         let mut result = Outcome::Skipped;
         if P::TRACING {
@@ -56,7 +58,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             }
             let highest = need.request.highest();
             let outcome = suitable::refuse(site, &goal, highest, memory.tuning())
-                .unwrap_or_else(|| self.run(site, goal, serves.then_some(&mut *captured)));
+                .unwrap_or_else(|| self.run(site, goal, Some(&mut *captured)));
             result = result.max(outcome);
             match outcome {
                 Outcome::Success => {

@@ -17,6 +17,17 @@ const ROUNDS: u32 = 3;
 /// Frames that are claimed at once where one that cannot be claimed ends it.
 const CAREFUL: u32 = 32;
 
+/// Pages that are asked for in the time that one takes to move.
+const ASKED_PER_MOVE: u64 = 8;
+
+/// Pages that move in the time that it takes to flush, or to bring home what lies elsewhere.
+pub(super) const MOVES_PER_FLUSH: u64 = 32;
+
+/// What it takes to move `pages` pages at once, in moves.
+pub(super) const fn work_of(pages: u64) -> u64 {
+    pages + pages / ASKED_PER_MOVE + MOVES_PER_FLUSH
+}
+
 /// What became of a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Evacuated {
@@ -26,10 +37,19 @@ pub(super) struct Evacuated {
     pub(super) moved: u64,
     /// Frames that were looked at for pages to claim.
     pub(super) asked: u64,
+    /// Batches that moved, each with a flush.
+    batches: u64,
     /// What lay elsewhere was brought home.
     pub(super) brought_home: bool,
     /// Why it ended before everything was tried, if it did.
     pub(super) cut_short: Option<CutShort>,
+}
+
+impl Evacuated {
+    /// What it took, in moves.
+    pub(super) fn work(&self) -> u64 {
+        self.moved + self.asked.div_ceil(ASKED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
+    }
 }
 
 /// Why moving ends early.
@@ -49,6 +69,8 @@ pub(super) struct Evacuation {
     pub(super) all_or_none: bool,
     /// What is free and lies elsewhere than in the zone may be brought home, if anything is left.
     pub(super) may_bring_home: bool,
+    /// There is no other round when it has taken so many moves.
+    pub(super) allowed: u64,
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
@@ -81,7 +103,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             } else if job.result.moved == before {
                 break;
             }
-            if job.result.left == 0 {
+            if job.result.left == 0 || job.result.work() >= how.allowed {
                 break;
             }
         }
@@ -179,6 +201,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let all = moved.moved + moved.gone + moved.failed;
         job.site.hints.counters.compact_isolated.add(all);
         job.result.moved += moved.moved + moved.gone;
+        job.result.batches += 1;
         if moved.lacked_targets {
             job.result.cut_short = Some(CutShort::NoRoom);
         }
@@ -211,7 +234,7 @@ pub(super) fn contents<P: Platform>(site: Site<'_, '_, P>, block: u32) -> Conten
 }
 
 /// Allocated frames from `start` to `end`.
-fn used_in<P: Platform>(site: Site<'_, '_, P>, start: u32, end: u32) -> u64 {
+pub(super) fn used_in<P: Platform>(site: Site<'_, '_, P>, start: u32, end: u32) -> u64 {
     let used = |block| {
         let (first, last) = clip(block, start, end);
         let used = within(&contents(site, block).used, first, last);

@@ -11,7 +11,7 @@ use super::{
     Caller, Compactor, Goal, Outcome,
     compactor::Site,
     daemon::is_good_enough,
-    evacuate::{CutShort, Evacuation, contents, within},
+    evacuate::{CutShort, Evacuation, MOVES_PER_FLUSH, contents, used_in, within, work_of},
     quest::{Quest, Source},
     room::Room,
     search::{Found, Tour, quest},
@@ -60,15 +60,15 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         mut captured: Option<&mut Captured>,
         last: &mut u32,
     ) -> Outcome {
-        let most = u64::from(self.memory.tuning().compact.frames);
         let quest = quest(site, goal);
-        let (mut spent, mut moved, mut lacked_room) = (0, 0, false);
+        let mut lacked_room = false;
         let mut tour = Tour::of(site, quest);
         // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
         // tries: to fetch it takes the time of all of them.
         let mut brought_home = false;
         loop {
-            let finished = self.finished(site, goal, spent >= most);
+            let allowed = self.allowed(goal, captured.as_deref());
+            let finished = self.finished(site, goal, allowed == 0);
             site.trace_judged(goal, true, finished);
             if let Some(outcome) = finished {
                 return outcome;
@@ -80,20 +80,24 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             };
             *last = source.index << PAGEBLOCK_ORDER;
             let may_bring_home = !(goal.is_direct() && brought_home);
-            let how = Evacuation { effort: goal.effort, all_or_none: true, may_bring_home };
-            // Who waits does not wait for more pages than one pageblock can hold.
-            let allowed = (PAGEBLOCK_FRAMES as u64).saturating_sub(moved);
-            let allowed = if goal.is_direct() { allowed } else { u64::MAX };
-            let emptied =
-                self.empty(site, goal, (source.index, allowed), how, captured.as_deref_mut());
-            spent += emptied.spent;
-            moved += emptied.moved;
+            // The last try is not to fail for one that others pay for.
+            let allowed = if goal.is_exhaustive() { u64::MAX } else { allowed };
+            let how =
+                Evacuation { effort: goal.effort, all_or_none: true, may_bring_home, allowed };
+            let emptied = self.empty(site, goal, source.index, how, captured.as_deref_mut());
+            if let Some(captured) = captured.as_deref_mut() {
+                let fetched = if emptied.brought_home { MOVES_PER_FLUSH } else { 0 };
+                captured.spend(emptied.work + fetched);
+            }
             brought_home |= emptied.brought_home;
+            if emptied.moved > 0 && emptied.outcome != Outcome::Success {
+                quest.set_begun(source);
+            }
             match emptied.outcome {
                 Outcome::PartialSkipped => {
                     // None is emptier, so there is no room for any other of its kind either. But what was
                     // emptied in part is emptier now, and so may others be of which frames were brought home.
-                    let untouched = emptied.spent == 0 && !emptied.brought_home;
+                    let untouched = emptied.work == 0 && !emptied.brought_home;
                     let sure = lacked_room || tour.is_emptiest && untouched;
                     lacked_room = !sure;
                     tour.is_off_lists |= sure;
@@ -101,10 +105,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                         return Outcome::Complete;
                     }
                 }
-                Outcome::Contended => {
-                    quest.set_begun(source, emptied.moved > 0);
-                    return Outcome::Contended;
-                }
+                Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
                     lacked_room = false;
                     quest.succeed();
@@ -112,17 +113,17 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                         return Outcome::Success;
                     }
                 }
-                _ => {
-                    if emptied.moved > 0 {
-                        quest.set_begun(source, true);
-                    }
-                    // A mark is on a pageblock: it says nothing of a run that begins there.
-                    if !goal.is_larger() {
-                        site.hints.skip.set(source.index);
-                    }
-                }
+                // A mark is on a pageblock: it says nothing of a run that begins there.
+                _ if goal.is_larger() => {}
+                _ => _ = site.hints.skip.set(source.index),
             }
         }
+    }
+
+    /// How many moves are left to who waits.
+    fn allowed(&self, goal: &Goal, captured: Option<&Captured>) -> u64 {
+        let most = self.memory.tuning().compact.frames * goal.pageblocks();
+        captured.map_or(u64::MAX, |captured| u64::from(most).saturating_sub(captured.spent()))
     }
 
     fn finished(&self, site: Site<'c, 'm, P>, goal: &Goal, spent: bool) -> Option<Outcome> {
@@ -136,20 +137,18 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     fn has_formed(&self, site: Site<'c, 'm, P>, goal: &Goal) -> bool {
-        let (zone, platform) = (site.at.zone, site.at.platform);
         if goal.restocks {
-            return !zone.can_restock(platform);
+            return !site.at.zone.can_restock(site.at.platform);
         }
-        goal.order.is_some() && zone.with(platform, |buddy| goal.has_formed(buddy))
+        site.has_formed(goal)
     }
 
-    /// Empties what a block of the goal's order takes, in one pageblock if no more than `allowed` frames
-    /// have to move.
+    /// Empties what a block of the goal's order takes, unless that is more than is allowed.
     fn empty(
         &mut self,
         site: Site<'c, 'm, P>,
         goal: &Goal,
-        (source, allowed): (u32, u64),
+        source: u32,
         how: Evacuation,
         captured: Option<&mut Captured>,
     ) -> Emptied {
@@ -165,13 +164,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
         let start = first + block;
         let stop = start + order.frames() as u32;
+        if work_of(used_in(site, start, stop)) > how.allowed {
+            return Emptied::untried(Outcome::Contended, false);
+        }
         let mut fetched = false;
         let mut room = match order > Order::PAGEBLOCK {
             true => Room::in_zone(site.at),
             false => {
-                if u64::from(count(&within(&before.used, start, stop))) > allowed {
-                    return Emptied::untried(Outcome::Contended, false);
-                }
                 if !self.finds_room(site, source, (start, stop), &mut before, how, &mut fetched) {
                     return Emptied::untried(Outcome::PartialSkipped, fetched);
                 }
@@ -185,7 +184,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         drop(room);
         let emptied = |outcome| Emptied {
             outcome,
-            spent: result.asked.max(result.moved),
+            work: result.work(),
             brought_home: fetched || result.brought_home,
             moved: result.moved,
         };
@@ -253,18 +252,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) {
         let (Some(order), Some(captured)) = (goal.order, captured) else { return };
         let suits = goal.of == MigrateType::Movable || order == Order::PAGEBLOCK;
-        if order != wanted(goal) || !suits || captured.is_kept() {
+        if order != wanted(goal) || !suits || !captured.lacks(order) {
             return;
         }
-        if !site.at.take_withheld_block(start, order, goal.of) {
+        if !site.at.take_block(start, order, goal.of) {
             return;
-        }
-        if order == Order::PAGEBLOCK {
-            let block = start >> PAGEBLOCK_ORDER;
-            let retype = |buddy: &mut Buddy<'_>| {
-                buddy.set_type_after_isolation(block, goal.of);
-            };
-            site.at.zone.with(site.at.platform, retype);
         }
         let block = Block::new(self.memory.tag(), site.at.pfn(start), order);
         if let Err(block) = captured.keep(block) {
@@ -293,8 +285,8 @@ fn goes_on_without_room(quest: &Quest, goal: &Goal, source: Source, sure: bool) 
 /// What came of a pageblock that was to be emptied.
 struct Emptied {
     outcome: Outcome,
-    /// Frames that were looked at for pages, or moved.
-    spent: u64,
+    /// What it took, in moves.
+    work: u64,
     /// What lay elsewhere was brought home for it.
     brought_home: bool,
     /// Frames that were moved.
@@ -304,7 +296,7 @@ struct Emptied {
 impl Emptied {
     /// No page was looked at.
     const fn untried(outcome: Outcome, brought_home: bool) -> Self {
-        Self { outcome, spent: 0, brought_home, moved: 0 }
+        Self { outcome, work: 0, brought_home, moved: 0 }
     }
 }
 

@@ -30,8 +30,8 @@ const KIND: u32 = 30;
 /// See the module.
 pub(super) struct Quest {
     at: AtomicU64,
-    /// What was emptied but for pages that somebody had, or was too much for what was left of a call: the
-    /// next one begins with it. Who had a page has it longer than the call takes, and often not much longer.
+    /// What was emptied but for pages that somebody had: the next call begins with it. Who had a page has it
+    /// longer than a call takes, and often not much longer.
     begun: [AtomicU32; Begun::MOST],
     /// Seen and not used yet, best first; gaps are [`NONE`].
     kept: [AtomicU32; Sources::MOST],
@@ -185,10 +185,10 @@ impl Quest {
         Source::from_bits(self.kept.iter().find(full)?.swap(NONE, Ordering::Relaxed))
     }
 
-    /// The next call begins with `source`, too, but with no more than a few. What was full and of which
-    /// something has `moved` is like others now.
-    pub(super) fn set_begun(&self, source: Source, moved: bool) {
-        let was_full = moved && source.kind == Kind::Full;
+    /// The next call begins with `source`, too, of which something has moved; but with no more than a few.
+    /// What was full is like others now.
+    pub(super) fn set_begun(&self, source: Source) {
+        let was_full = source.kind == Kind::Full;
         let source = Source { kind: if was_full { Kind::Certain } else { source.kind }, ..source };
         let free = |word: &&AtomicU32| word.load(Ordering::Relaxed) == NONE;
         if let Some(word) = self.begun.iter().find(free) {

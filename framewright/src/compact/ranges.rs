@@ -79,7 +79,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let site = self.site(zone);
         let mut room = Room::anywhere(site.at, self.memory);
         let effort = Effort::new(MigrateMode::Sync);
-        let how = Evacuation { effort, all_or_none: false, may_bring_home: true };
+        let how =
+            Evacuation { effort, all_or_none: false, may_bring_home: true, allowed: u64::MAX };
         self.evacuate(site, (start, end), how, &mut room)
     }
 

@@ -35,8 +35,7 @@ fn judge<P: Platform>(
     let costly = order.get() > COSTLY_ORDER;
     let zone = site.at.zone;
     let min = Access::above(Watermark::Min, highest);
-    let has_formed = || zone.with(site.at.platform, |buddy| goal.has_formed(buddy));
-    if zone.may_take(order, min) && has_formed() {
+    if zone.may_take(order, min) && site.has_formed(goal) {
         return Some(Outcome::Success);
     }
     let mark = if costly { Watermark::Low } else { Watermark::Min };

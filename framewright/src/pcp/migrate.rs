@@ -3,7 +3,7 @@
 use super::cpu::Cpu;
 use crate::{
     buddy::{Buddy, Bundles, MigrateType},
-    frame::Order,
+    frame::{Order, PAGEBLOCK_ORDER},
     platform::Platform,
 };
 
@@ -52,12 +52,18 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes the block at `frame`, which is free and withheld, for a request of type `of`.
-    pub(crate) fn take_withheld_block(&self, frame: u32, order: Order, of: MigrateType) -> bool {
+    /// Takes the block at `frame`, which is free, for a request of type `of`. A pageblock that is withheld
+    /// becomes of this type.
+    pub(crate) fn take_block(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let end = frame + order.frames() as u32;
-        let taken = self
-            .zone
-            .with_range(self.platform, (frame, end), |buddy| buddy.take_specific(frame, order, of));
+        let take = |buddy: &mut Buddy<'_>| {
+            let taken = buddy.take_specific(frame, order, of);
+            if taken && order == Order::PAGEBLOCK {
+                buddy.set_type_after_isolation(frame >> PAGEBLOCK_ORDER, of);
+            }
+            taken
+        };
+        let taken = self.zone.with_range(self.platform, (frame, end), take);
         self.count_lock(if taken { order.frames() } else { 0 });
         if taken {
             self.pages.counters.zone_allocs.add(1);

@@ -65,7 +65,7 @@ pub struct CompactTuning {
     pub shortcuts: bool,
     /// By index: headers that are looked at for one pageblock to empty.
     pub headers: u32,
-    /// By index: frames that are moved, or looked at in vain, for one request before it gives up.
+    /// By index: frames that move while one request waits, however often it tries, or what takes as long.
     pub frames: u32,
     /// Costly orders are left to reclaim where the fragmentation index is not above this.
     pub extfrag_threshold: u32,
@@ -89,7 +89,7 @@ impl Default for CompactTuning {
             repair: CompactRepairs::default(),
             shortcuts: true,
             headers: 64,
-            frames: 1024,
+            frames: 704,
             extfrag_threshold: 500,
             proactiveness: 20,
         }

@@ -1,9 +1,12 @@
 //! By index, somebody has a page for longer than a call takes: what that call has done is not lost.
 
-use framewright::platform::{CompactPriority, Compacted};
+use framewright::{
+    CpuId,
+    platform::{CompactPriority, Compacted},
+};
 
 use crate::{
-    in_house,
+    house_with_relief, in_house,
     rules::{HUGE, fill, pin_first, thin_out},
     with_compactor,
 };
@@ -63,4 +66,34 @@ fn by_index_a_request_waits_for_no_more_pages_than_a_pageblock_holds() {
         });
     }
     assert!(emptied_in_part > 4, "{emptied_in_part}");
+}
+
+/// Without waiting for locks, and then with: it is one request.
+#[test]
+fn by_index_what_a_request_waits_for_is_counted_in_all_its_tries() {
+    let mut went_without = 0;
+    for seed in (1..10u64).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+        let house = house_with_relief(&[], seed);
+        fill(house);
+        for (pageblock, left) in [(3, 300), (20, 310)] {
+            thin_out(house, pageblock, left);
+        }
+        (5..15).for_each(|pageblock| thin_out(house, pageblock, 320));
+        house.memory.drain_all();
+        pin_first(house, 3);
+        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        let first = token.alloc(HUGE);
+        let moved = house.memory.compact_stats().pgmigrate_success;
+        assert!(moved <= 512, "{moved}");
+        house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
+        if first.is_err() && moved > 0 {
+            went_without += 1;
+            let block = token.alloc(HUGE).expect("the next one has enough left");
+            token.free(block).unwrap();
+        }
+        first.into_iter().for_each(|block| token.free(block).unwrap());
+        drop(token);
+        house.check();
+    }
+    assert!(went_without > 2, "{went_without}");
 }

@@ -55,6 +55,9 @@ pub(super) use walk::{count_miss, take, wake};
 /// Frames that one round of reclaim is asked for, at least.
 const RECLAIM_FRAMES: u64 = 32;
 
+/// Frames that reclaim frees in the time that one page takes to move.
+const FREED_PER_MOVE: u64 = 2;
+
 /// Allocates a block and names its first frame.
 pub(super) fn alloc<P: Platform>(
     memory: &Memory<'_, P>,
@@ -111,6 +114,8 @@ struct Slow<'s, 'm, P: Platform> {
     is_fresh: bool,
     /// How hard compaction is to try next.
     priority: CompactPriority,
+    /// What compaction forms, and what was waited for.
+    captured: Captured,
     /// The last round of compaction.
     compacted: Option<(CompactPriority, Compacted)>,
     /// Rounds after successful compaction since the priority was raised last.
@@ -150,6 +155,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             error,
             is_fresh: true,
             priority: CompactPriority::SyncLight,
+            captured: Captured::new(memory.tag(), request.order()),
             compacted: None,
             compaction_retries: 0,
             idle: 0,
@@ -289,6 +295,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         let block = if costly { 0 } else { self.need.request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
+        self.captured.spend(freed / FREED_PER_MOVE);
         self.progressed = freed > 0;
         self.reclaimed = self.reclaimed.saturating_add(freed);
         if self.progressed
@@ -337,10 +344,9 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     }
 
     fn compact_at(&mut self, priority: CompactPriority) -> Option<Pfn> {
-        let mut captured = Captured::new(self.memory.tag(), self.need.request.order());
-        let result = self.relief.compact(&self.need, priority, &mut captured);
+        let result = self.relief.compact(&self.need, priority, &mut self.captured);
         self.compacted = Some((priority, result));
-        let captured = captured.take();
+        let captured = self.captured.take();
         // A round that was refused for earlier failures counts as one that failed.
         let counts = !matches!(result, Compacted::Unavailable | Compacted::Skipped);
         if !counts && captured.is_none() {
@@ -391,6 +397,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     /// After something happened outside that may have freed memory: begins to count anew.
     fn take_heart(&mut self) {
         (self.idle, self.drained) = (0, false);
+        self.captured.forget_spent();
     }
 
     /// Lets others have a turn.

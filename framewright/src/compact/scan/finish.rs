@@ -28,11 +28,11 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if !self.migrate.is_multiple_of(FRAMES) {
             return None;
         }
-        let (zone, platform) = (self.site.at.zone, self.site.at.platform);
+        let at = self.site.at;
         if self.goal.restocks {
-            return (!zone.can_restock(platform)).then_some(Outcome::Success);
+            return (!at.zone.can_restock(at.platform)).then_some(Outcome::Success);
         }
-        if zone.with(platform, |buddy| self.goal.has_formed(buddy)) {
+        if self.site.has_formed(&self.goal) {
             return Some(Outcome::Success);
         }
         let wanted = self.heed.has_noticed() || self.free.heed().has_noticed();

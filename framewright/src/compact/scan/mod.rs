@@ -54,7 +54,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) -> Outcome {
         let tag = self.memory.tag();
         let shortcuts = self.memory.tuning().compact.shortcuts;
-        let keeps = shortcuts && captured.as_ref().is_some_and(|captured| !captured.is_kept());
+        let lacks =
+            |captured: &&mut Captured| goal.order.is_some_and(|order| captured.lacks(order));
+        let keeps = shortcuts && captured.as_ref().is_some_and(lacks);
         let mut run = Run::begin(self, site, goal, keeps);
         site.trace_run(&goal, run.positions(), None);
         let outcome = run.go();

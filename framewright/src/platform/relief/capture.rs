@@ -19,12 +19,14 @@ pub struct Captured {
     memory: NonZeroUsize,
     order: Order,
     block: Option<Pfn>,
+    /// What the request has waited for so far: pages that moved, and what takes as long.
+    spent: u64,
 }
 
 impl Captured {
     /// Room for one block of `order` of a memory.
     pub(crate) fn new(memory: MemoryTag<'_>, order: Order) -> Self {
-        Self { memory: memory.address(), order, block: None }
+        Self { memory: memory.address(), order, block: None, spent: 0 }
     }
 
     /// Hands over a block.
@@ -43,10 +45,25 @@ impl Captured {
         Ok(())
     }
 
-    /// Whether there is one.
+    /// Whether a block of `order` is what is missing.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
-        self.block.is_some()
+    pub fn lacks(&self, order: Order) -> bool {
+        self.block.is_none() && self.order == order
+    }
+
+    /// How many moves of pages the request has waited for, in all its tries.
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    /// It has waited for so many more, or for what takes as long.
+    pub(crate) fn spend(&mut self, moves: u64) {
+        self.spent += moves;
+    }
+
+    /// It begins to count anew.
+    pub(crate) fn forget_spent(&mut self) {
+        self.spent = 0;
     }
 
     /// The block's first frame; the caller owns the block.
@@ -70,8 +87,8 @@ mod tests {
         let mut captured = Captured::new(tag(64), order);
         assert!(captured.keep(block(128, order)).is_err(), "of another memory");
         assert!(captured.keep(block(64, Order::ZERO)).is_err(), "of another order");
-        assert!(!captured.is_kept());
-        assert!(captured.keep(block(64, order)).is_ok());
+        assert!(captured.lacks(order) && !captured.lacks(Order::ZERO));
+        assert!(captured.keep(block(64, order)).is_ok() && !captured.lacks(order));
         assert!(captured.keep(block(64, order)).is_err(), "there is one");
         assert_eq!(captured.take(), Some(Pfn::new(8)));
     }
