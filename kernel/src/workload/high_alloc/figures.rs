@@ -43,9 +43,6 @@ const EXAMINED: [usize; 3] = [0, 1, 4];
 pub(super) struct Counts([u64; COUNT]);
 
 impl Counts {
-    /// Nothing.
-    pub(super) const NONE: Self = Self([0; COUNT]);
-
     /// As they are now.
     pub(super) fn now() -> Self {
         let (compact, stats) = (memory().compact_stats(), memory().stats());
