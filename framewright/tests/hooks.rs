@@ -10,6 +10,7 @@ use framewright::{
     Tuning, ZoneId,
     observe::CpuStats,
     platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Section, Site, Wait},
+    sync::{RawLock, SpinFlag},
     tuning::Auto,
 };
 use support::{
@@ -289,4 +290,17 @@ fn a_bulk_free_that_is_put_off_happens_later() {
         let settled = memory.held_by_cpus();
         assert!(put_off > 10 * settled, "{put_off} frames were held, {settled} are due to stay");
     });
+}
+
+/// By which who can as well do without leaves a lock to others.
+#[test]
+fn whether_a_flag_is_held_can_be_seen() {
+    let machine = Listener::default();
+    let lock = <SpinFlag as RawLock<Listener>>::new();
+    assert!(!lock.is_held(&machine));
+    lock.lock(&machine);
+    assert!(lock.is_held(&machine));
+    // SAFETY: it was taken above.
+    unsafe { lock.unlock(&machine) };
+    assert!(!lock.is_held(&machine));
 }

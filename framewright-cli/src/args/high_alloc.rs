@@ -55,7 +55,8 @@ pub(crate) struct HighAllocArgs {
     /// beside them (NAME.before) [default: all of it is free]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Simulated machines: draw memory into this file, a cell per pageblock: before, after, and over time
+    /// Simulated machines: draw memory into this file, a cell per pageblock, or per few of them where there are
+    /// many: before, after, and over time; of several runs, the one with the first seed
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]

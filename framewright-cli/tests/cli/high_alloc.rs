@@ -79,7 +79,9 @@ fn memory_is_drawn() {
     let (_, report, _) = report_of(&["--picture", path.to_str().unwrap()]);
     assert_eq!(report["workload"], "high-alloc");
     let svg = fs::read_to_string(path).unwrap();
-    for text in ["<svg", "before the first pass", "pass 3, from top to bottom", "huge page"] {
+    for text in
+        ["<svg", "before the first pass", "pass 3, ", "time from top to bottom", "huge page"]
+    {
         assert!(svg.contains(text), "{text}");
     }
 }

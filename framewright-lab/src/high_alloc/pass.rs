@@ -56,10 +56,14 @@ pub(super) fn pass<'m, W: World>(
     let mut kept: Vec<Block<'m>> = Vec::new();
     let mut latencies = Vec::new();
     let moments = attempts.div_ceil(MOMENTS);
+    let look = |attempt: u64, seen: &mut Vec<Snapshot>| {
+        let nanos = kernel.world.elapsed(begun);
+        seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempt, nanos)));
+    };
     for attempt in 0..attempts {
         reach(attempt, attempts);
         if attempt.is_multiple_of(moments) {
-            seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempt)));
+            look(attempt, seen);
         }
         let asked = cpu.now();
         let (block, latency) = alloc(kernel.world, token, flags);
@@ -72,7 +76,7 @@ pub(super) fn pass<'m, W: World>(
         }
         daemon.work_until(asked + kernel.ticks(every), cpu, kernel, token);
     }
-    seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempts)));
+    look(attempts, seen);
     let formable = oracle::formable(kernel);
     let pass = Pass {
         attempts,

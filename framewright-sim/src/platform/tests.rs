@@ -1,7 +1,9 @@
 use super::*;
 use crate::engine::{Failure, Model, Options, Program, Schedule};
 use crate::machine::Spec;
-use framewright::{Block, Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Request};
+use framewright::{
+    Block, Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Request, sync::RawLock,
+};
 
 const FRAMES: u64 = 4096;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
@@ -125,4 +127,31 @@ fn after_a_barrier_what_a_cpu_stored_before_is_in_memory() {
         };
         machine.run(vec![Box::new(asks), Box::new(stores)]).unwrap();
     }
+}
+
+#[test]
+fn whether_a_lock_is_held_can_be_seen_by_others() {
+    let machine = Machine::modelled(Model::free(2), Options::default());
+    let simulated = Simulated::new(&machine, Settings::default());
+    let lock = <SimLock as RawLock<Simulated>>::new();
+    let seen = std::cell::RefCell::new(Vec::new());
+    let look = || seen.borrow_mut().push(lock.is_held(&simulated));
+    machine
+        .run(vec![
+            Box::new(|cpu: Cpu<'_>| {
+                cpu.work(100);
+                lock.lock(&simulated);
+                cpu.work(100);
+                // SAFETY: it was taken above.
+                unsafe { lock.unlock(&simulated) };
+            }),
+            Box::new(|cpu: Cpu<'_>| {
+                for _ in 0..3 {
+                    cpu.work(cpu.now().max(75));
+                    look();
+                }
+            }),
+        ])
+        .unwrap();
+    assert_eq!(*seen.borrow(), [false, true, false], "at 75, 150 and 300");
 }

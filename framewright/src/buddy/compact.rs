@@ -136,14 +136,15 @@ impl Buddy<'_> {
     }
 
     /// Whether a request for `order` and `of` would find a block, its own or one that is worth
-    /// claiming with all of its pageblock.
-    pub(crate) fn has_formed(&self, order: Order, of: MigrateType) -> bool {
+    /// claiming with all of its pageblock; `unmixed`: which is free as a whole.
+    pub(crate) fn has_formed(&self, order: Order, of: MigrateType, unmixed: bool) -> bool {
         if order > Order::PAGEBLOCK {
             return self.lists.classes().offer(order);
         }
         let has = |of| self.lists.first(of, order.get(), Room::Any).is_some();
+        let least = if unmixed { PAGEBLOCK_ORDER } else { order.get() };
         let claims = |&from: &MigrateType| {
-            (order.get()..=PAGEBLOCK_ORDER)
+            (least..=PAGEBLOCK_ORDER)
                 .rev()
                 .find_map(|found| self.lists.emptiest(from, found).map(|at| (found, at)))
                 .is_some_and(|(found, at)| self.is_claimable(found, at, from, of))

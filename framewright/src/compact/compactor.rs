@@ -4,7 +4,6 @@ use core::ops::Range;
 
 use super::{Caller, Goal, Outcome, ZoneCompaction};
 use crate::{
-    alloc::MigrateType,
     frame::{Order, Pfn},
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
@@ -102,9 +101,9 @@ impl<P: Platform> Clone for Site<'_, '_, P> {
 impl<P: Platform> Copy for Site<'_, '_, P> {}
 
 impl<P: Platform> Site<'_, '_, P> {
-    /// Whether there is a block for requests of type `of`.
-    pub(super) fn has_formed(&self, order: Order, of: MigrateType) -> bool {
-        self.at.zone.with(self.at.platform, |buddy| buddy.has_formed(order, of))
+    /// Whether there is what a run is for.
+    pub(super) fn has_formed(&self, goal: &Goal) -> bool {
+        self.at.zone.with(self.at.platform, |buddy| goal.has_formed(buddy))
     }
 }
 

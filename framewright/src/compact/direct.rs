@@ -35,12 +35,14 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             CompactPriority::SyncLight | CompactPriority::Sync => MigrateMode::SyncLight,
         };
         let thorough = priority == CompactPriority::Sync;
-        let goal = Goal::of_request(need.request, mode, thorough);
+        let goal = Goal::of_request(need, mode, thorough);
         if thorough {
             // It is the last try, and not to fail for what others were in vain.
             captured.forget_spent();
         }
-        let order = need.request.order();
+        let order = goal.order.unwrap_or_default();
+        // A pageblock that a smaller request is to claim is for the lists.
+        let serves = order == need.request.order();
         let memory = self.memory;
         let mut result = Outcome::Skipped;
         if P::TRACING {
@@ -58,7 +60,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             }
             let highest = need.request.highest();
             let outcome = suitable::refuse(site, &goal, highest, memory.tuning())
-                .unwrap_or_else(|| self.run(site, goal, Some(captured)));
+                .unwrap_or_else(|| self.run(site, goal, serves.then_some(&mut *captured)));
             result = result.max(outcome);
             match outcome {
                 Outcome::Success => {
@@ -87,7 +89,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         priority: CompactPriority,
     ) -> (Compacted, Option<Block<'m>>) {
         let node = request.node().unwrap_or_else(|| self.memory.node_of(self.cpu));
-        let need = Need { request, cpu: self.cpu, node };
+        let need = Need { request, cpu: self.cpu, node, unmixed: false };
         let mut captured = Captured::new(self.memory.tag(), request.order());
         let result = self.compact(&need, priority, &mut captured);
         let pfn = captured.take();

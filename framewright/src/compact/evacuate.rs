@@ -47,7 +47,7 @@ pub(super) struct Evacuated {
 impl Evacuated {
     /// What it took, in moves.
     pub(super) fn work(&self) -> u64 {
-        self.moved + self.asked.div_ceil(ASKED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
+        self.moved + self.asked / ASKED_PER_MOVE + self.batches * MOVES_PER_FLUSH
     }
 }
 

@@ -62,7 +62,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) -> Outcome {
         let quest = quest(site, goal);
         let mut lacked_room = false;
-        let mut tour = Tour::of(site, quest);
+        let mut tour = Tour::of(quest);
         // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
         // tries: to fetch it takes the time of all of them.
         let mut brought_home = false;
@@ -97,7 +97,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Outcome::PartialSkipped => {
                     // None is emptier, so there is no room for any other of its kind either. But what was
                     // emptied in part is emptier now, and so may others be of which frames were brought home.
-                    let untouched = emptied.work == 0 && !emptied.brought_home;
+                    let untouched = emptied.moved == 0 && !emptied.brought_home;
                     let sure = lacked_room || tour.is_emptiest && untouched;
                     lacked_room = !sure;
                     tour.is_off_lists |= sure;
@@ -140,7 +140,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if goal.restocks {
             return !site.at.zone.can_restock(site.at.platform);
         }
-        goal.order.is_some_and(|order| site.has_formed(order, goal.of))
+        goal.order.is_some() && site.has_formed(goal)
     }
 
     /// Empties what a block of the goal's order takes, unless that is more than is allowed.

@@ -74,10 +74,11 @@ pub(crate) use state::ZoneCompaction;
 pub use view::{PageblockView, ScannersView};
 
 use crate::{
-    alloc::{MigrateType, Request},
+    alloc::MigrateType,
+    buddy::Buddy,
     frame::Order,
     migrate::{Effort, MigrateMode},
-    platform::Compacted,
+    platform::{Compacted, Need},
 };
 
 /// What a run over a zone is for.
@@ -91,6 +92,8 @@ struct Goal {
     caller: Caller,
     /// It is one more for the stock of the zone, whether there are others or not.
     restocks: bool,
+    /// What could be claimed with a part of a pageblock in use does not count.
+    unmixed: bool,
 }
 
 /// On whose behalf a run is.
@@ -110,23 +113,27 @@ enum Caller {
 }
 
 impl Goal {
-    /// On behalf of `request`.
-    fn of_request(request: Request, mode: MigrateMode, thorough: bool) -> Self {
-        let effort = Effort { mode, may_io: request.may_io(), may_fs: request.may_fs() };
-        let caller = Caller::Request { thorough };
+    /// On behalf of a request. If types are not to be mixed for it, movable pages make room for others as whole
+    /// pageblocks.
+    fn of_request(need: &Need, mode: MigrateMode, thorough: bool) -> Self {
+        let Need { request, unmixed, .. } = *need;
+        let (order, of) = (request.order(), request.migratetype());
+        let claims = unmixed && of != MigrateType::Movable;
         Self {
-            order: Some(request.order()),
-            of: request.migratetype(),
-            effort,
-            caller,
+            order: Some(if claims { order.max(Order::PAGEBLOCK) } else { order }),
+            of,
+            effort: Effort { mode, may_io: request.may_io(), may_fs: request.may_fs() },
+            caller: Caller::Request { thorough },
             restocks: false,
+            unmixed,
         }
     }
 
     /// In the background, for whoever may come.
     fn of_movable(order: Option<Order>, mode: MigrateMode, caller: Caller) -> Self {
         let effort = Effort::new(mode);
-        Self { order, of: MigrateType::Movable, effort, caller, restocks: false }
+        let of = MigrateType::Movable;
+        Self { order, of, effort, caller, restocks: false, unmixed: false }
     }
 
     /// In the background, for the stock of a zone.
@@ -134,6 +141,11 @@ impl Goal {
         let order = Some(Order::PAGEBLOCK);
         let goal = Self::of_movable(order, MigrateMode::SyncLight, Caller::Daemon);
         Self { restocks: true, ..goal }
+    }
+
+    /// Whether a block is there already, as far as lists tell.
+    fn has_formed(&self, buddy: &Buddy<'_>) -> bool {
+        self.order.is_some_and(|order| buddy.has_formed(order, self.of, self.unmixed))
     }
 
     fn is_direct(&self) -> bool {

@@ -61,7 +61,7 @@ impl Source {
 }
 
 /// What a call begins with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Begun(core::array::IntoIter<u32, { Self::MOST }>);
 
 impl Begun {

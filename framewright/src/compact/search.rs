@@ -43,10 +43,8 @@ pub(super) struct Tour {
 
 impl Tour {
     /// It begins with what the call before has left.
-    pub(super) fn of<P: Platform>(site: Site<'_, '_, P>, quest: &Quest) -> Self {
-        let begun = quest.take_begun();
-        begun.clone().for_each(|source| site.hints.skip.clear(source.index));
-        Self { begun, is_emptiest: false, is_off_lists: false }
+    pub(super) fn of(quest: &Quest) -> Self {
+        Self { begun: quest.take_begun(), is_emptiest: false, is_off_lists: false }
     }
 }
 
@@ -55,7 +53,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     pub(super) fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal, tour: &mut Tour) -> Found {
         let (quest, most) = (quest(site, goal), self.memory.tuning().compact.headers);
         tour.is_emptiest = false;
-        while let Some(source) = tour.begun.next().or_else(|| quest.take()) {
+        // What was begun was marked for the rest of that call.
+        let unmark = |source: &Source| site.hints.skip.clear(source.index);
+        while let Some(source) = tour.begun.next().inspect(unmark).or_else(|| quest.take()) {
             if self.is_source(site, goal, source) {
                 return Found::Source(source);
             }

@@ -35,7 +35,7 @@ fn judge<P: Platform>(
     let costly = order.get() > COSTLY_ORDER;
     let zone = site.at.zone;
     let min = Access::above(Watermark::Min, highest);
-    if zone.may_take(order, min) && site.has_formed(order, goal.of) {
+    if zone.may_take(order, min) && site.has_formed(goal) {
         return Some(Outcome::Success);
     }
     let mark = if costly { Watermark::Low } else { Watermark::Min };

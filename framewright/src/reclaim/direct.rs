@@ -200,7 +200,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             return 0;
         }
         let request = crate::Request::new(Order::ZERO, crate::MigrateType::Movable);
-        let need = Need { request: request.on_node(node).this_node(), cpu, node };
+        let request = request.on_node(node).this_node();
+        let need = Need { request, cpu, node, unmixed: false };
         self.direct(&need, frames)
     }
 }

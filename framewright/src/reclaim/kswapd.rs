@@ -16,8 +16,10 @@
 //! What zones keep ready for huge pages raises their watermarks. It gets less when nobody has asked for
 //! long, which is looked at when a round begins, and goes after a round that found nothing.
 //!
-//! A round for boosted watermarks made room where types were mixed: at its end somebody is to put whole
-//! pageblocks together there, so that they are mixed no further. Who embeds it asks for that after each step.
+//! A round for boosted watermarks makes room where types were mixed. It reclaims as many pages as they were
+//! boosted by, without writing any, and looks no deeper than what is easily found: in as many shallow sweeps as
+//! that takes, unless one frees nothing. At its end the boost is taken down, and somebody is to put whole
+//! pageblocks together there, so that types are mixed no further. Who embeds it asks for that after each step.
 
 use crate::{
     alloc::CpuToken,
@@ -37,6 +39,9 @@ use super::{
     sweep::Sweep,
     wakeup::KswapdWords,
 };
+
+/// As deep as a round for boosted watermarks looks at most: at a 1024th of each list per sweep.
+const BOOST_PRIORITY: u32 = 10;
 
 /// What background reclaim does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +70,8 @@ struct Round {
     boosts: [u64; ZoneKind::COUNT],
     /// Nothing is short, but more shall be free for a while.
     for_boost: bool,
+    /// Pages of the boosts that are not reclaimed yet.
+    boost_left: u64,
     progress: Progress,
     sweep: Option<Sweep>,
 }
@@ -148,9 +155,11 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             may_swap: false,
             force_deactivate: false,
         };
-        let for_boost = boosts.iter().any(|&boost| boost > 0);
+        let boost_left = boosts.iter().sum();
+        let for_boost = boost_left > 0;
         let progress = Progress::default();
-        self.phase = Phase::Working(Round { scan, boosts, for_boost, progress, sweep: None });
+        let round = Round { scan, boosts, for_boost, boost_left, progress, sweep: None };
+        self.phase = Phase::Working(round);
         Rest::None
     }
 
@@ -210,17 +219,21 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
 
     /// After a whole sweep: how deep the next one looks.
     fn judge(&self, round: &mut Round, sweep: &Sweep) {
-        const BOOST_PRIORITY: u32 = 10;
-        let scan = &mut round.scan;
+        let Round { scan, boost_left, .. } = round;
         if scan.order > Order::ZERO && round.progress.reclaimed >= 2 * scan.order.frames() {
             // Whoever wants more than that has to move pages about.
             scan.order = Order::ZERO;
         }
-        let too_deep = round.for_boost && (sweep.reclaimed == 0 || scan.priority <= BOOST_PRIORITY);
-        if too_deep {
+        let deeper = sweep.scanned < scan.target || sweep.reclaimed == 0;
+        if !round.for_boost {
+            scan.priority -= u32::from(deeper);
+            return;
+        }
+        *boost_left = boost_left.saturating_sub(sweep.reclaimed);
+        if *boost_left == 0 || sweep.reclaimed == 0 {
             scan.priority = 0;
-        } else if sweep.scanned < scan.target || sweep.reclaimed == 0 {
-            scan.priority -= 1;
+        } else if scan.priority > BOOST_PRIORITY {
+            scan.priority -= u32::from(deeper);
         }
     }
 

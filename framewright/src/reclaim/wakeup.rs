@@ -130,8 +130,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let mut any = false;
         zones.any(|zone| {
             any = true;
-            // What lower zones keep back is for allocations, not for this.
-            zone.may_take(order, Access { highest: zone.kind(), ..access })
+            // What a lower zone keeps back is not free for who could use a higher one.
+            zone.may_take(order, access)
         }) || !any
     }
 

@@ -15,7 +15,7 @@ use super::{CpuMask, Flusher};
 use crate::{
     frame::Pfn,
     platform::Platform,
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU64, Ordering},
     tuning::FlushBatching,
 };
 
@@ -263,14 +263,14 @@ impl<P: Platform> Flusher<'_, '_, P> {
     /// is room for what they park.
     pub(crate) fn settle_down_to(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
         let tlb = self.tlb;
-        if tlb.parked() <= most || tlb.settling.swap(true, Ordering::Acquire) {
+        if tlb.parked() <= most {
             return;
         }
+        let Some(_turn) = Turn::take(&tlb.settling) else { return };
         self.release_settled(free);
         if tlb.parked() > most {
             self.unpark_some(free);
         }
-        tlb.settling.store(false, Ordering::Release);
     }
 
     /// Whether every CPU of a group has flushed meanwhile, or will before it uses anything.
@@ -302,5 +302,21 @@ impl<P: Platform> Flusher<'_, '_, P> {
         self.shoot(&all, super::Scope::Everything);
         self.set_settled(epoch);
         self.count(|counters| counters.parked_flushes.add(1));
+    }
+}
+
+/// One CPU's turn at something: it ends however that ends.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    /// Takes it, unless another has.
+    fn take(flag: &'a AtomicBool) -> Option<Self> {
+        (!flag.swap(true, Ordering::Acquire)).then_some(Self(flag))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }

@@ -5,6 +5,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
     mem::MaybeUninit,
+    panic::{AssertUnwindSafe, catch_unwind},
     vec,
     vec::Vec,
 };
@@ -62,6 +63,8 @@ struct Machine<'l, 'm> {
     lazy: [Cell<bool>; CPUS as usize],
     stores_fault: Cell<bool>,
     may_wait: Cell<bool>,
+    /// It panics when it is to interrupt others.
+    fails: Cell<bool>,
     forgets_alone: Cell<bool>,
     interrupts: Cell<u64>,
     owed: [DeferredFlush; 2],
@@ -87,6 +90,7 @@ impl Shootdown for Machine<'_, '_> {
 
     fn interrupt(&self, from: CpuId, targets: &CpuMask) {
         assert!(!targets.is_empty() && !targets.contains(from));
+        assert!(!self.fails.get(), "no interrupt arrives");
         self.interrupts.set(self.interrupts.get() + u64::from(targets.count()));
         targets.iter().for_each(|cpu| self.on(cpu.get()).serve());
     }
@@ -174,6 +178,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         lazy: core::array::from_fn(|_| Cell::new(false)),
         stores_fault: Cell::new(true),
         may_wait: Cell::new(true),
+        fails: Cell::new(false),
         forgets_alone: Cell::new(true),
         interrupts: Cell::new(0),
         owed: [DeferredFlush::new(), DeferredFlush::new()],
@@ -323,6 +328,22 @@ fn what_finds_no_room_within_the_bound_is_flushed_at_once() {
         assert_eq!((machine.interrupts.get(), tlb.parked()), (6 * 3, 6));
         assert_eq!(tlb.take_in_hand(400), 378, "batches that have ended have no room any more");
         assert_eq!(tlb.stats().unflushed_frames_max, 384);
+    });
+}
+
+#[test]
+fn who_fails_to_flush_for_what_is_parked_leaves_that_to_the_next() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        assert_eq!(reclaim(machine, 0..10, false), []);
+        machine.fails.set(true);
+        let settle = || machine.on(0).settle_down_to(0, &mut |_| ());
+        assert!(catch_unwind(AssertUnwindSafe(settle)).is_err());
+        machine.fails.set(false);
+        // What they were asked for, the others do when they look.
+        (1..CPUS).for_each(|cpu| machine.on(cpu).serve());
+        let mut freed = 0;
+        machine.on(0).settle_down_to(0, &mut |frames| freed += frames.len());
+        assert_eq!((freed, machine.memory.tlb().parked()), (10, 0));
     });
 }
 

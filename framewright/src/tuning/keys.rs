@@ -237,7 +237,8 @@ pub const KEYS: &[Key] = &[
         path: "alloc.defrag_mode",
         default: "off",
         range: "on, off",
-        meaning: "whether types are mixed in a pageblock only after reclaim and compaction were tried",
+        meaning: "whether types are mixed in a pageblock only after reclaim and compaction were tried, \
+                  and the background is woken for whole pageblocks",
         source: "Linux 6.15: vm.defrag_mode",
         field: |t| Field::Switch(&mut t.alloc.defrag_mode),
     },

@@ -192,7 +192,8 @@ pub struct AllocTuning {
     /// Rounds after compaction that formed a block which others took, before it is asked to try
     /// harder; a quarter of them for costly orders.
     pub compaction_retries: u32,
-    /// Whether types are mixed in a pageblock only after reclaim and compaction were tried.
+    /// Whether types are mixed in a pageblock only after reclaim and compaction were tried, and the
+    /// background is woken for whole pageblocks.
     pub defrag_mode: bool,
 }
 

@@ -1,16 +1,17 @@
 //! Blocks form, by either method, and everything else stays whole.
 
-use std::sync::atomic::Ordering;
-
 use framewright::{
-    Block, MigrateType, NodeId, Order, Request, ZoneKind,
+    Block, MigrateType, NodeId, Order, Planes, Request, ZoneKind,
     observe::CompactStats,
     platform::{CompactPriority, Compacted},
 };
 
 use crate::{
+    PAGEBLOCKS,
     house::{House, Mishaps},
-    in_house, scatter, with_compactor,
+    in_house, in_house_with, scatter,
+    support::machine::Crowd,
+    with_compactor,
 };
 
 const METHODS: [&str; 2] = ["index", "scan"];
@@ -269,29 +270,49 @@ fn scanners_that_met_are_reset_and_a_type_alone_gets_no_hint() {
     }
 }
 
+/// Frames that a search in vain looks at where others are at work, in a memory with such planes.
+fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
+    let mut scanned = 0;
+    let settings = [("compact.method", "scan"), ("compact.shortcuts", "off")];
+    in_house_with(planes, PAGEBLOCKS, &settings, 11, |house| {
+        scatter(house, 3);
+        house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+        if let Some(lru) = house.memory.lru() {
+            // The machine knows a lock when it has been taken.
+            lru.check().unwrap();
+        }
+        *house.memory.platform().crowd.lock().unwrap() = crowd;
+        let (result, _) = form(house, HUGE, priority);
+        assert_ne!(result, Compacted::Success);
+        scanned = house.memory.compact_stats().compact_migrate_scanned;
+    });
+    scanned
+}
+
 /// Where locks are held whenever somebody asks, who waits for nothing does one pageblock and no more; who
 /// waits goes on.
 #[test]
 fn who_waits_for_nothing_leaves_a_crowd_alone() {
-    let scanned = |crowded, priority| {
-        let mut scanned = 0;
-        in_house(&[("compact.method", "scan"), ("compact.shortcuts", "off")], 11, |house| {
-            scatter(house, 3);
-            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
-            house.memory.platform().crowded.store(crowded, Ordering::Relaxed);
-            let (result, _) = form(house, HUGE, priority);
-            assert_ne!(result, Compacted::Success);
-            scanned = house.memory.compact_stats().compact_migrate_scanned;
-        });
-        scanned
-    };
-    let alone = scanned(true, CompactPriority::Async);
+    let scanned = |crowd, priority| scanned_in(crowd, Planes::default(), priority);
+    let alone = scanned(Crowd::Everywhere, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
-    for (crowded, priority) in [(false, CompactPriority::Async), (true, CompactPriority::SyncLight)]
+    for (crowd, priority) in
+        [(Crowd::Nowhere, CompactPriority::Async), (Crowd::Everywhere, CompactPriority::SyncLight)]
     {
-        let more = scanned(crowded, priority);
+        let more = scanned(crowd, priority);
         assert!(more > 4 * alone, "{priority:?}: {more}, and {alone} where it is crowded");
     }
+}
+
+/// The same where only the LRU lock is held, which who claims pages asks for as well.
+#[test]
+fn who_waits_for_nothing_leaves_a_crowd_at_the_lists_alone() {
+    let planes = Planes { lru: true, ..Planes::default() };
+    let scanned = |crowd, priority| scanned_in(crowd, planes, priority);
+    let alone = scanned(Crowd::AtLists, CompactPriority::Async);
+    assert!((1..=512).contains(&alone), "{alone}");
+    assert!(scanned(Crowd::Nowhere, CompactPriority::Async) > 4 * alone);
+    assert!(scanned(Crowd::AtLists, CompactPriority::SyncLight) > 4 * alone);
 }
 
 /// What the background did not achieve by index, a request still tries.

@@ -11,11 +11,12 @@ mod relief;
 mod repairs;
 mod room;
 mod rules;
+mod scanners;
 #[path = "../support/mod.rs"]
 mod support;
 
 use framewright::{
-    Config, CpuId, FrameRange, Layout, Memory, MigrateType, Pfn, Tuning,
+    Config, CpuId, FrameRange, Layout, Memory, MigrateType, Pfn, Planes, Tuning,
     compact::{Compactor, Workspace},
     migrate::Move,
     tlb::BatchSlot,
@@ -47,8 +48,19 @@ pub fn in_house_of(
     seed: u64,
     test: impl FnOnce(&House<'_, '_>),
 ) {
+    in_house_with(Planes::default(), pageblocks, set, seed, test);
+}
+
+/// The same with more known of each frame.
+pub fn in_house_with(
+    planes: Planes,
+    pageblocks: u64,
+    set: &[(&str, &str)],
+    seed: u64,
+    test: impl FnOnce(&House<'_, '_>),
+) {
     let map = [frames(0, pageblocks * 512).into()];
-    let config = Config { tuning: tuning(set), ..Config::new(&map, 2) };
+    let config = Config { tuning: tuning(set), planes, ..Config::new(&map, 2) };
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&House::new(&memory, seed));

@@ -1,8 +1,8 @@
 //! Given ranges, contiguous runs and memory that goes are emptied.
 
-use framewright::{Contiguous, HotplugError, MigrateType, Order, RangeError};
+use framewright::{Contiguous, CpuId, HotplugError, MigrateType, Order, Pfn, RangeError, Request};
 
-use crate::{frames, house::Mishaps, in_house, scatter, with_compactor};
+use crate::{frames, house::Mishaps, in_house, in_house_of, scatter, with_compactor};
 
 #[test]
 fn a_given_range_is_emptied_and_taken() {
@@ -84,6 +84,68 @@ fn a_contiguous_run_is_made_where_there_is_none() {
         let extent = extent.unwrap();
         assert!(extent.range().frames() == 3000);
         house.memory.free_extent(extent).unwrap();
+        house.check();
+    });
+}
+
+/// Whether a page moves turns out when somebody tries. What does not is passed, however often.
+#[test]
+fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
+    in_house_of(128, &[], 3, |house| {
+        scatter(house, 4);
+        for stuck in (7..100).step_by(9) {
+            let start = frames(stuck, 512).start().get();
+            let mut pages = house.pages.borrow_mut();
+            let (_, page) = pages.range_mut(start..start + 512).next().unwrap();
+            page.pinned = true;
+        }
+        let wanted = Contiguous::new(10 * 512, MigrateType::Movable).aligned(Order::PAGEBLOCK);
+        let extent = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(&wanted));
+        house.memory.free_extent(extent.expect("there is room behind")).unwrap();
+        house.check();
+    });
+}
+
+/// Pages move in vain before a run is given up; no more of them than a few runs hold.
+#[test]
+fn runs_are_not_tried_for_ever() {
+    in_house_of(256, &[], 3, |house| {
+        scatter(house, 2);
+        for stuck in (0..256).step_by(4) {
+            let start = frames(stuck, 512).start().get();
+            let mut pages = house.pages.borrow_mut();
+            let (_, page) = pages.range_mut(start..start + 512).next().unwrap();
+            page.pinned = true;
+        }
+        let wanted =
+            Contiguous::new(4 * 512, MigrateType::Movable).aligned(Order::new(11).unwrap());
+        let result = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(&wanted));
+        assert_eq!(result.err(), Some(RangeError::NotFound));
+        let moved = house.memory.compact_stats().pgmigrate_success;
+        assert!((4 * 512..6 * 4 * 512).contains(&moved), "{moved}");
+        house.check();
+    });
+}
+
+/// A run of free frames is there, and too little would be left: nobody gets it by asking to compact.
+#[test]
+fn a_contiguous_run_leaves_the_reserve_alone() {
+    in_house(&[("zone.min_free", "2500")], 3, |house| {
+        let atomic = Request::new(Order::ZERO, MigrateType::Movable).atomic();
+        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        while let Ok(block) = token.alloc(atomic) {
+            house.move_in(block, false);
+        }
+        drop(token);
+        let run = frames(0, 6 * 512);
+        let pages: Vec<_> = house.pages.borrow().keys().copied().collect();
+        let in_run = pages.into_iter().filter(|&at| run.contains(Pfn::new(at)));
+        in_run.for_each(|at| house.free(at));
+        house.memory.drain_all();
+        let wanted = Contiguous::new(6 * 512, MigrateType::Movable).aligned(Order::PAGEBLOCK);
+        assert_eq!(house.memory.alloc_contiguous(&wanted).err(), Some(RangeError::NotFound));
+        let result = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(&wanted));
+        assert_eq!(result.err(), Some(RangeError::NotFound));
         house.check();
     });
 }

@@ -1,7 +1,8 @@
 //! Requests that are short of a block turn to compaction by themselves.
 
 use framewright::{
-    CpuId, MigrateType, NodeId, Order, Request, ZoneKind,
+    CpuId, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
+    compact::PageblockView,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
@@ -37,6 +38,13 @@ impl Relief for Background {
     fn reclaims_in_background(&self) -> bool {
         true
     }
+}
+
+/// What the pageblock of a frame holds.
+fn pageblock_of(house: &House<'_, '_>, frame: Pfn) -> PageblockView {
+    let zone = house.memory.zones().next().unwrap().id;
+    let of_frame = |held: &PageblockView| held.first.get() == frame.get() & !511;
+    house.memory.pageblocks(zone).find(of_frame).unwrap()
 }
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
@@ -91,7 +99,7 @@ fn the_background_forms_a_part_of_what_requests_missed_and_no_more() {
 fn requests_of_every_type_and_order_are_served_and_nothing_is_mixed() {
     for method in ["index", "scan"] {
         for of in [MigrateType::Unmovable, MigrateType::Reclaimable, MigrateType::Movable] {
-            for order in [1, 4, 9] {
+            for order in [0, 1, 3, 4, 9] {
                 let set = [("compact.method", method), ("alloc.defrag_mode", "on")];
                 let house = house_with_relief(&set, 2);
                 scatter(house, 4);
@@ -107,12 +115,37 @@ fn requests_of_every_type_and_order_are_served_and_nothing_is_mixed() {
                 let block = token.alloc(request.retry_may_fail());
                 let block = block.unwrap_or_else(|error| panic!("{method} {of} {order}: {error}"));
                 let stolen = house.memory.stats().steals - steals;
-                assert!(method == "scan" || stolen == 0, "{method} {of} {order}: {stolen} steals");
+                assert_eq!(stolen, 0, "{method} {of} {order}");
+                let held = pageblock_of(house, block.pfn());
+                let alien = if of == MigrateType::Movable { held.pinned } else { held.movable };
+                assert_eq!(alien, 0, "{method} {of} {order}: {held:?}");
                 token.free(block).unwrap();
                 drop(token);
                 house.memory.drain_all();
                 house.check();
             }
         }
+    }
+}
+
+#[test]
+fn half_used_pageblocks_of_others_are_no_blocks_where_nothing_is_to_be_mixed() {
+    for method in ["index", "scan"] {
+        let house =
+            house_with_relief(&[("compact.method", method), ("alloc.defrag_mode", "on")], 2);
+        let others: Vec<_> =
+            (0..512).map(|_| house.alloc(0, MigrateType::Unmovable, true).unwrap()).collect();
+        scatter(house, 2);
+        let left = |at: &u64| house.pages.borrow().contains_key(at);
+        let left: Vec<_> = others.into_iter().filter(left).collect();
+        left[1..].iter().for_each(|&at| house.free(at));
+        house.memory.drain_all();
+        let held = pageblock_of(house, Pfn::new(left[0]));
+        assert_eq!((held.free, held.pinned), (511, 1), "worth claiming, if that were all right");
+        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);
+        let block = token.alloc(request.retry_may_fail()).unwrap();
+        assert_eq!(pageblock_of(house, block.pfn()).pinned, 0, "{method}");
+        token.free(block).unwrap();
     }
 }

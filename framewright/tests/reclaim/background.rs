@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use framewright::{
-    MigrateType, Order, Request, ZoneKind,
+    Block, CpuToken, MigrateType, Order, Request, ZoneKind,
     observe::NodeStat,
-    reclaim::{PageKind, Rest},
+    reclaim::{Kswapd, PageKind, Rest},
 };
 
-use crate::world::{cool, memory, node, stat};
+use crate::world::{World, cool, memory, memory_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
@@ -38,6 +38,33 @@ fn background_reclaim_works_from_low_to_high() {
     assert_eq!(kswapd.step(&mut world.token()), Rest::Sleep, "after an undisturbed nap");
     assert!(stat(world, NodeStat::PgstealKswapd) > 0);
     assert_eq!(stat(world, NodeStat::PgstealDirect), 0);
+    world.check();
+}
+
+/// As on machines with memory below 16 MiB, which lies fallow: kept back from requests that can use more, it
+/// does not count as free for them either.
+#[test]
+fn what_a_low_zone_keeps_back_does_not_put_background_reclaim_to_sleep() {
+    let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
+    let world = memory_of(&map, true, |tuning| {
+        tuning.zone.watermark_scale = 1000;
+        tuning.zone.reserve_ratios[ZoneKind::Dma as usize] = 16;
+    });
+    let world = world.platform();
+    let normal = || world.memory().zones().last().unwrap();
+    let mut id = 0;
+    while world.woken.load(Ordering::Relaxed) == 0 {
+        world.touch(id, FILE).unwrap();
+        id += 1;
+        assert_eq!(stat(world, NodeStat::PgstealDirect), 0, "nobody was woken before");
+    }
+    cool(world);
+    let low = world.memory().zones().next().unwrap();
+    assert!(low.free > low.high, "the low zone has {} of {}", low.free, low.high);
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    while kswapd.step(&mut world.token()) == Rest::None {}
+    world.token().drain();
+    assert!(normal().free > normal().high, "it stopped at {} of {}", normal().free, normal().high);
     world.check();
 }
 
@@ -96,19 +123,65 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     world.check();
 }
 
+/// Uses every pageblock of `frames` frames for what can be moved, the last one in part, so that the first that
+/// cannot mixes types: what was allocated for that.
+fn mix(world: &'static World, frames: u32) -> Vec<Block<'static>> {
+    let memory = world.memory();
+    (0..frames - 292).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    let wanted = Request::new(Order::ZERO, MigrateType::Unmovable);
+    let mut odd = Vec::new();
+    while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
+        odd.push(world.token().alloc(wanted).unwrap());
+    }
+    assert!(memory.zones().next().unwrap().boost > 0, "types were mixed");
+    // Nothing is short.
+    world.token().drain();
+    odd
+}
+
+/// Has background reclaim work until it has a rest.
+fn work(kswapd: &mut Kswapd<'_, 'static, World>, token: &mut CpuToken<'_, 'static, World>) {
+    let steps = (0..1000).take_while(|_| kswapd.step(token) == Rest::None).count();
+    assert!(steps < 1000, "works for ever");
+}
+
+#[test]
+fn a_round_for_a_boost_reclaims_as_much_as_that() {
+    // Where lists are short, and where a sweep at first looks at a few pages of them.
+    for frames in [8192, 65_536] {
+        let world = memory(frames.into(), |tuning| tuning.zone.watermark_scale = 1).platform();
+        let odd = mix(world, frames);
+        cool(world);
+        let boost = world.memory().zones().next().unwrap().boost;
+        let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+        let mut token = world.token();
+        work(&mut kswapd, &mut token);
+        let reclaimed = stat(world, NodeStat::PgstealKswapd);
+        assert!((boost..boost + 128).contains(&reclaimed), "{reclaimed} for a boost of {boost}");
+        odd.into_iter().for_each(|block| token.free(block).unwrap());
+    }
+}
+
+#[test]
+fn a_boost_that_nothing_can_be_reclaimed_for_is_taken_down() {
+    let world = memory(8192, |_| ()).platform();
+    let odd = mix(world, 8192);
+    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    let mut token = world.token();
+    world.pages().resident.values_mut().for_each(|page| page.references = 1);
+    work(&mut kswapd, &mut token);
+    let scanned = stat(world, NodeStat::PgscanKswapd);
+    assert!((1..=128).contains(&scanned), "one sweep tells: {scanned}");
+    assert_eq!(world.memory().zones().next().unwrap().boost, 0);
+    odd.into_iter().for_each(|block| token.free(block).unwrap());
+}
+
 #[test]
 fn a_boost_is_reclaimed_for_and_taken_down() {
     let world = memory(8192, |_| ()).platform();
     let memory = world.memory();
-    // Every pageblock is used for what can be moved, the last one in part: the first that cannot mixes types.
-    (0..7900).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    let odd = mix(world, 8192);
     let mut token = world.token();
-    let wanted = Request::new(Order::ZERO, MigrateType::Unmovable);
-    let mut odd = Vec::new();
-    while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
-        odd.push(token.alloc(wanted).unwrap());
-    }
-    assert!(memory.zones().next().unwrap().boost > 0, "types were mixed");
     let mut kswapd = world.reclaim().kswapd(node()).unwrap();
     let mut to_compact = Vec::new();
     let mut steps = 0;

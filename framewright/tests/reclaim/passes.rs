@@ -152,7 +152,7 @@ fn pages_of_zones_that_do_not_help_are_passed_over() {
     world.lru().drain_all();
     let request = Request::new(Order::ZERO, MigrateType::Movable).zone(ZoneKind::Dma32);
     let before = world.memory().zones().nth(1).unwrap().free;
-    let need = Need { request, cpu: CPU, node: node() };
+    let need = Need { request, cpu: CPU, node: node(), unmixed: false };
     assert!(world.reclaim().direct(&need, 32) >= 32);
     assert_eq!(world.memory().zones().nth(1).unwrap().free, before);
     assert!(stat(world, NodeStat::PgskipNormal) > 0);
@@ -227,7 +227,9 @@ fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
         let request = block_of(6);
         let reclaim = |frames| {
             let before = stat(world, NodeStat::PgstealDirect);
-            world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, frames);
+            world
+                .reclaim()
+                .direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, frames);
             stat(world, NodeStat::PgstealDirect) - before
         };
         let zone = world.memory().zones().next().unwrap();
@@ -238,7 +240,7 @@ fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
         let made = reclaim(32);
         assert!((room..room + 64).contains(&made), "{method:?}: {made} instead of {room}");
         assert_eq!(reclaim(32), 0, "there is room");
-        let need = Need { request, cpu: CPU, node: node() };
+        let need = Need { request, cpu: CPU, node: node(), unmixed: false };
         assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
     }
 }
@@ -266,7 +268,9 @@ fn where_compaction_would_not_begin_there_is_no_room() {
         world.direct(room);
         assert!(world.memory().free() > room);
         let before = stat(world, NodeStat::PgstealDirect);
-        world.reclaim().direct(&Need { request: block_of(7), cpu: CPU, node: node() }, 32);
+        world
+            .reclaim()
+            .direct(&Need { request: block_of(7), cpu: CPU, node: node(), unmixed: false }, 32);
         assert_eq!(stat(world, NodeStat::PgstealDirect) == before, ready, "{method:?}");
     }
 }
@@ -286,7 +290,7 @@ fn room_for_compaction_does_not_take_what_is_dear() {
     }
     let anon = |world| stat(world, NodeStat::PgscanAnon);
     let (before, free) = (anon(world), world.memory().free());
-    world.reclaim().direct(&Need { request, cpu: CPU, node: node() }, 32);
+    world.reclaim().direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, 32);
     assert!(world.memory().free() > free + 500, "room was made");
     assert_eq!(anon(world), before);
 }

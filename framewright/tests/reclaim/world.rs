@@ -224,7 +224,7 @@ impl World {
     /// The same on that CPU.
     pub(crate) fn direct_on(&'static self, cpu: CpuId, frames: u64) -> u64 {
         let request = Request::new(Order::ZERO, MigrateType::Movable);
-        self.reclaim().direct(&Need { request, cpu, node: node() }, frames)
+        self.reclaim().direct(&Need { request, cpu, node: node(), unmixed: false }, frames)
     }
 
     pub(crate) fn set_mood(&self, mood: Mood) {

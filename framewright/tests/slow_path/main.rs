@@ -4,6 +4,7 @@
 mod boost;
 mod bounds;
 mod changes;
+mod defrag;
 mod exits;
 mod high_atomic;
 mod reserves;

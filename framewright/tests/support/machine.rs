@@ -1,18 +1,18 @@
 //! A machine of one thread, which plays all CPUs in turn.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     mem::MaybeUninit,
     sync::{
         Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait, poison_word},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Section, Wait, poison_word},
     sync::{PlainWord, RawLock, SpinFlag},
 };
 
@@ -30,8 +30,12 @@ pub struct Machine {
     masked: AtomicU32,
     /// Nanoseconds.
     time: AtomicU64,
-    /// Whoever asks is told that locks are held.
-    pub crowded: AtomicBool,
+    /// Which locks whoever asks is told to be held.
+    pub crowd: Mutex<Crowd>,
+    /// The lock that was taken last.
+    taken: AtomicUsize,
+    /// Locks of LRU lists.
+    of_lru: Mutex<HashSet<usize>>,
     /// Who reclaims and compacts, if anybody does.
     pub relief: OnceLock<&'static (dyn Relief + Sync)>,
 }
@@ -76,8 +80,24 @@ impl Machine {
     }
 }
 
+/// Where others are said to be at work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Crowd {
+    #[default]
+    Nowhere,
+    AtLists,
+    Everywhere,
+}
+
 /// A lock of which the machine says whether it is held.
 pub struct Lock(SpinFlag);
+
+impl Lock {
+    /// Which it is.
+    fn number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
 
 // SAFETY: it is the library's own.
 unsafe impl RawLock<Machine> for Lock {
@@ -87,6 +107,7 @@ unsafe impl RawLock<Machine> for Lock {
 
     fn lock(&self, machine: &Machine) {
         self.0.lock(machine);
+        machine.taken.store(self.number(), Ordering::Relaxed);
     }
 
     unsafe fn unlock(&self, machine: &Machine) {
@@ -95,7 +116,11 @@ unsafe impl RawLock<Machine> for Lock {
     }
 
     fn is_held(&self, machine: &Machine) -> bool {
-        machine.crowded.load(Ordering::Relaxed)
+        match *machine.crowd.lock().unwrap() {
+            Crowd::Nowhere => false,
+            Crowd::AtLists => machine.of_lru.lock().unwrap().contains(&self.number()),
+            Crowd::Everywhere => true,
+        }
     }
 }
 
@@ -124,6 +149,12 @@ unsafe impl Platform for Machine {
 
     fn wait(&self, why: Wait, spins: u32) {
         assert!(spins < PATIENCE, "waits for ever: {why:?}");
+    }
+
+    fn enter(&self, section: Section) {
+        if let Section::Lru(_) = section {
+            self.of_lru.lock().unwrap().insert(self.taken.load(Ordering::Relaxed));
+        }
     }
 
     fn clear(&self, pfn: Pfn, order: Order) {

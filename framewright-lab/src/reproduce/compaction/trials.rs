@@ -157,7 +157,7 @@ pub(super) fn run(
 }
 
 impl Outcome {
-    /// A figure with two settings.
+    /// A figure with two settings, if both were run.
     pub(super) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
         let known: &Metric = self.runs[before].first()?.metrics.get(metric)?;
         let (unit, better) = (known.unit, known.better);
@@ -177,7 +177,8 @@ impl Outcome {
 
     fn values(&self, setting: usize, metric: &str) -> Option<Vec<f64>> {
         let value = |run: &Run| Some(run.metrics.get(metric)?.median);
-        self.runs[setting].iter().map(value).collect()
+        let values: Vec<f64> = self.runs[setting].iter().map(value).collect::<Option<_>>()?;
+        (!values.is_empty()).then_some(values)
     }
 
     /// One run per setting: medians over the seeds.
@@ -194,6 +195,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Unit;
 
     #[test]
     fn repairs_come_one_after_the_other() {
@@ -211,5 +213,17 @@ mod tests {
         };
         assert_eq!([0, 1, 2, 3, 4].map(repaired), [0, 1, 2, 3, 4]);
         assert_eq!(side(INDEX, Era::Today).tuning.compact, Tuning::default().compact);
+    }
+
+    #[test]
+    fn what_was_not_run_has_no_figures() {
+        let metrics = [("steps".to_owned(), Metric::once(5.0, Unit::Count, None))].into();
+        let run = Run { metrics, ..Run::default() };
+        let mut runs = vec![vec![run]; 2];
+        runs.push(Vec::new());
+        let outcome = Outcome { runs, workload: String::new() };
+        assert!(outcome.sides(0, 1, "steps").is_some());
+        assert!(outcome.sides(0, 2, "steps").is_none() && outcome.sides(2, 0, "steps").is_none());
+        assert_eq!((outcome.mean(2, "steps"), outcome.most(2, "steps")), (0.0, 0.0));
     }
 }

@@ -27,7 +27,8 @@
 //! starts anew.
 //!
 //! In *defragmenting mode* no walk of a request that may ask for relief takes from pageblocks of
-//! another type, unless it claims a whole one, before a round of reclaim and compaction was tried.
+//! another type, unless it claims a whole one, before a round of reclaim and compaction was tried, which
+//! is to form one also for a single frame; and the background is woken for whole pageblocks.
 //!
 //! A node mask and [`Request::this_node`] bind to the end: who gave them knows of no memory
 //! elsewhere that would do.
@@ -128,8 +129,6 @@ struct Slow<'s, 'm, P: Platform> {
     rounds: u32,
     /// Whether what CPUs hold was brought home.
     drained: bool,
-    /// Whether types are not to be mixed in a pageblock yet.
-    avoids_mixing: bool,
     waits: u32,
 }
 
@@ -148,7 +147,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         Ok(Self {
             memory,
             relief: memory.platform().relief(),
-            need: Need { request, cpu, node },
+            need: Need { request, cpu, node, unmixed: avoids_mixing(memory, request) },
             zone,
             preferred,
             generation,
@@ -164,7 +163,6 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             reclaimed: 0,
             rounds: 0,
             drained: false,
-            avoids_mixing: avoids_mixing(memory, request),
             waits: 0,
         })
     }
@@ -227,7 +225,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             return Ok(Some(pfn));
         }
         // Everything else was tried once.
-        if core::mem::take(&mut self.avoids_mixing)
+        if core::mem::take(&mut self.need.unmixed)
             && let Some(pfn) = self.walk(self.access)
         {
             return Ok(Some(pfn));
@@ -337,10 +335,12 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         if self.may_compact() { self.compact_at(self.priority) } else { None }
     }
 
-    /// Whether compaction may be asked, for this order and by this request.
+    /// Whether compaction may be asked, for this order and by this request: for a single frame, so that a
+    /// pageblock forms that it does not have to be mixed into.
     fn may_compact(&self) -> bool {
-        let request = self.need.request;
-        request.order() > Order::ZERO && request.may_ask_for_relief() && request.may_io()
+        let Need { request, unmixed, .. } = self.need;
+        let helps = request.order() > Order::ZERO || unmixed;
+        helps && request.may_ask_for_relief() && request.may_io()
     }
 
     fn compact_at(&mut self, priority: CompactPriority) -> Option<Pfn> {
@@ -366,7 +366,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     }
 
     fn walk(&mut self, access: Access) -> Option<Pfn> {
-        let access = if self.avoids_mixing { unmixed(access) } else { access };
+        let access = if self.need.unmixed { unmixed(access) } else { access };
         match walk(self.memory, self.need.cpu, self.need.request, access) {
             Ok(pfn) => Some(pfn),
             Err(error) => {

@@ -61,18 +61,21 @@ pub(in crate::alloc) fn take<P: Platform>(
     Ok(frame)
 }
 
-/// Wakes who reclaims in the background, once on every node that the request can use.
+/// Wakes who reclaims in the background, once on every node that the request can use: in defragmenting mode
+/// for a whole pageblock.
 pub(in crate::alloc) fn wake<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, request: Request) {
     if !request.may_wake() {
         return;
     }
     let relief = memory.platform().relief();
+    let whole = memory.tuning().alloc.defrag_mode;
+    let order = request.order().max(if whole { Order::PAGEBLOCK } else { Order::ZERO });
     let mut woken = None;
     // The zones of a node follow one another.
     for (_, at) in memory.candidates(cpu, request) {
         let node = at.zone.node();
         if woken != Some(node) {
-            relief.wake(node, request.order(), request.highest());
+            relief.wake(node, order, request.highest());
             woken = Some(node);
         }
     }

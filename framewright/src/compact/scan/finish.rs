@@ -25,16 +25,15 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         {
             return Some(Outcome::Success);
         }
-        let order = self.goal.order?;
+        self.goal.order?;
         if !self.migrate.is_multiple_of(FRAMES) {
             return None;
         }
-        let of = self.goal.of;
         let at = self.site.at;
         if self.goal.restocks {
             return (!at.zone.can_restock(at.platform)).then_some(Outcome::Success);
         }
-        if self.site.has_formed(order, of) {
+        if self.site.has_formed(&self.goal) {
             return Some(Outcome::Success);
         }
         let wanted = self.heed.has_noticed() || self.free.heed().has_noticed();

@@ -205,6 +205,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     fn take_block(&self, order: Order) -> Option<u32> {
         let mut one = Bundles::new();
         for block in (self.migrate + 1..self.below).rev() {
+            self.heed.zone_lock(self.site);
             let held = contents(self.site, block);
             if !self.suits(&held) || held.largest.is_none_or(|has| has < order) {
                 continue;

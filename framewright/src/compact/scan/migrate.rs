@@ -147,9 +147,9 @@ impl<P: Platform> Run<'_, '_, '_, P> {
                 return self.abort(count + claimed, scanned);
             }
             let picky = self.goal.is_async() && self.goal.is_direct();
-            let all = self.frames(count, claimed) == frames_in(&used);
-            if picky && !all && reached == stop {
-                // No block will form in this part.
+            let all = self.frames(count, claimed) == frames_in(&within(&used, at, reached));
+            if picky && !all {
+                // No block will form in this part: what is left of it stays where it is.
                 self.compactor.abandon(count..count + claimed, &mut self.free);
                 at = stop;
                 continue;

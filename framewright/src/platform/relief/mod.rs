@@ -34,6 +34,9 @@ pub struct Need {
     pub cpu: CpuId,
     /// The node it prefers.
     pub node: NodeId,
+    /// Whether types are not to be mixed for it: only a block of its own type serves it, or a pageblock that is
+    /// free as a whole.
+    pub unmixed: bool,
 }
 
 impl Need {

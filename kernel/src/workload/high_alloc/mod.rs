@@ -241,7 +241,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             most: largest,
             sources,
             objects: OBJECTS,
-            inodes: managed / 64 / builders,
+            inodes: managed / 16 / builders,
         },
         work: AtomicU64::new(0),
         packed: AtomicUsize::new(builders as usize),

@@ -1,0 +1,145 @@
+//! The page: titles, a legend, and a part per side.
+
+use framewright::MigrateType;
+
+use super::{
+    Cell, Snapshot, Use,
+    map::{self, Grid},
+    paint::{dot, heading, text},
+    strip,
+};
+
+const MARGIN: f64 = 24.0;
+/// Between the two maps.
+const BETWEEN: f64 = 40.0;
+const INNER: f64 = 2.0 * map::WIDTH + BETWEEN;
+const WIDTH: f64 = INNER + 2.0 * MARGIN;
+const LEGEND: f64 = 92.0;
+/// What stands above the maps of a side.
+const TITLES: f64 = 42.0;
+/// The cells of the legend.
+const SIZE: f64 = 13.0;
+const PASSES: [u8; 3] = [1, 2, 3];
+
+const NAMES: [(Use, &str); 5] = [
+    (Use::Of(MigrateType::Movable), "movable"),
+    (Use::Of(MigrateType::Reclaimable), "reclaimable"),
+    (Use::Of(MigrateType::Unmovable), "unmovable"),
+    (Use::Of(MigrateType::HighAtomic), "high-atomic"),
+    (Use::Huge, "huge page"),
+];
+
+/// Draws what was seen of each side: its name, and moments in their order.
+pub(in super::super) fn draw(title: &str, sides: &[(String, Vec<Snapshot>)]) -> String {
+    let all = LEGEND + sides.iter().map(|(_, seen)| height(seen)).sum::<f64>() + MARGIN;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH:.0}\" height=\"{all:.0}\" \
+         viewBox=\"0 0 {WIDTH:.0} {all:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    );
+    heading(&mut svg, (MARGIN, 22.0), title);
+    legend(&mut svg, sides);
+    let mut top = LEGEND;
+    for (label, seen) in sides {
+        side(&mut svg, top, label, seen);
+        top += height(seen);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn grid(seen: &[Snapshot]) -> Grid {
+    Grid::of(seen.first().map_or(0, |snapshot| snapshot.cells.len()))
+}
+
+fn of_pass(seen: &[Snapshot], pass: u8) -> Vec<&Snapshot> {
+    seen.iter().filter(|snapshot| snapshot.pass == pass).collect()
+}
+
+fn height(seen: &[Snapshot]) -> f64 {
+    let strips = PASSES.map(|pass| strip::height(of_pass(seen, pass).len()));
+    TITLES + grid(seen).height() + strips.iter().sum::<f64>() + 24.0
+}
+
+fn legend(svg: &mut String, sides: &[(String, Vec<Snapshot>)]) {
+    let skipped = Cell { of: NAMES[0].0, full: 0.7, skip: true };
+    let cells = NAMES.map(|(of, name)| (Cell { of, full: 0.7, skip: false }, name));
+    let mut x = MARGIN;
+    for (cell, name) in cells.into_iter().chain([(skipped, "passed over for now")]) {
+        map::paint(svg, SIZE, [((x, 34.0), cell)].into_iter());
+        text(svg, (x + SIZE + 5.0, 45.0), name);
+        x += 34.0 + 6.4 * name.len() as f64;
+    }
+    let group = sides.iter().map(|(_, seen)| grid(seen).group).max().unwrap_or(1);
+    let of = match group {
+        1 => "a cell is a pageblock, filled as far as that is; pale is free".to_owned(),
+        _ => format!(
+            "a cell is {group} pageblocks, in the colour of most of them, filled as far as they are; pale is free"
+        ),
+    };
+    text(svg, (MARGIN, 64.0), &format!("{of}; strips: a line per moment, dark is full"));
+    if !sides.iter().flat_map(|(_, seen)| seen).any(|snapshot| !snapshot.scanners.is_empty()) {
+        return;
+    }
+    let mut x = MARGIN + 3.0;
+    for (which, name) in [
+        "migrate scanner of who waits for nothing",
+        "migrate scanner of others (dashed frame)",
+        "free scanner",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        dot(svg, (x, 77.0), which);
+        text(svg, (x + 7.0, 81.0), name);
+        x += 30.0 + 5.6 * name.len() as f64;
+    }
+}
+
+fn side(svg: &mut String, top: f64, label: &str, seen: &[Snapshot]) {
+    let first = of_pass(seen, 1);
+    let (Some(before), Some(after)) = (seen.first(), first.last()) else { return };
+    let grid = grid(seen);
+    let right = MARGIN + map::WIDTH + BETWEEN;
+    heading(svg, (MARGIN, top + 16.0), label);
+    text(svg, (MARGIN, top + 34.0), "before the first pass");
+    let asked = format!("after {} requests of the first pass", after.attempt);
+    text(svg, (right, top + 34.0), &asked);
+    map::map(svg, (MARGIN, top + TITLES), grid, before);
+    map::map(svg, (right, top + TITLES), grid, after);
+    let mut y = top + TITLES + grid.height();
+    for pass in PASSES {
+        let mine = of_pass(seen, pass);
+        strip::strip(svg, (MARGIN, y), INNER, &mine);
+        y += strip::height(mine.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::snapshot, *};
+
+    fn drawn(pageblocks: usize) -> String {
+        let seen = [1, 1, 2].map(|pass| snapshot(pass, pageblocks)).to_vec();
+        draw("t", &[("a < b".to_owned(), seen)])
+    }
+
+    #[test]
+    fn a_pageblock_is_a_cell_in_both_maps() {
+        let svg = drawn(40);
+        assert!(svg.contains("a &lt; b") && svg.contains("after 7 requests"));
+        assert!(svg.contains("a cell is a pageblock") && svg.contains("1.5 s"));
+        // A mark on each cell that is passed over, and one in the legend; three scanners on every line, framed in
+        // both maps, and in the legend.
+        assert_eq!(svg.matches("r=\"1.95\"").count(), 2 * 40 + 1);
+        assert_eq!(svg.matches("r=\"1.6\"").count(), 3 * 3 + 3);
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2 * 3);
+    }
+
+    #[test]
+    fn a_picture_of_much_memory_is_no_larger() {
+        let svg = drawn(131_072);
+        assert!(svg.contains("a cell is 64 pageblocks") && svg.contains("256 at a point"));
+        assert_eq!(svg.matches("<circle").count(), 2 * 2048 + 1 + 3 * 3 + 3);
+    }
+}

@@ -1,0 +1,40 @@
+//! Defragmenting mode: everything else is tried before types are mixed in a pageblock.
+
+use framewright::{
+    CpuId, ZoneKind,
+    platform::CompactPriority::{Async, SyncLight},
+    tuning::Auto,
+};
+
+use crate::script::{
+    Call::{self, Compact, Reclaim, Wake},
+    HELPLESS, MIN, Scripted, memory_of, page, range, unmovable,
+};
+
+/// A memory whose movable pageblocks have scattered frames free, a third of all.
+fn scattered(defrag_mode: bool) -> &'static Scripted {
+    let zone = [range(0, 32 * 512, 0, ZoneKind::Normal)];
+    let memory = memory_of(&zone, HELPLESS, |tuning| {
+        tuning.zone.min_free = Auto::Fixed(MIN as u32);
+        tuning.alloc.defrag_mode = defrag_mode;
+    });
+    memory.platform().hoard(page().inside_relief());
+    memory.platform().release_where(|pfn| pfn.get() % 3 == 0);
+    memory.platform().take_all_calls();
+    memory
+}
+
+fn calls_for_a_frame(memory: &Scripted) -> Vec<Call> {
+    let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
+    let _stays = cpu.alloc(unmovable(0)).unwrap().into_raw();
+    assert_eq!(memory.stats().steals, 1, "nothing helped");
+    memory.platform().take_all_calls()
+}
+
+#[test]
+fn also_for_a_single_frame_compaction_is_asked_and_the_background_woken_for_a_pageblock() {
+    let wake = Wake { node: 0, order: 9, highest: ZoneKind::Normal };
+    let calls = [wake, Compact(Async), Reclaim(32), Compact(SyncLight)];
+    assert_eq!(calls_for_a_frame(scattered(true)), calls);
+    assert_eq!(calls_for_a_frame(scattered(false)), []);
+}
