@@ -125,22 +125,25 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         None
     }
 
-    /// The last pageblock between two frames that holds what will not move; the first one, if so much
-    /// of them is free that the reserve would be touched by who takes it.
+    /// The last pageblock between two frames that holds what will not move, or from which on so much is free
+    /// that the reserve would be touched by who takes it: the next run may begin behind it.
     fn last_obstacle(&self, id: ZoneId, (start, end): (u32, u32), request: Request) -> Option<u32> {
         let site = self.site(id);
-        let blocks = pageblocks(start, end);
-        let mut free = 0u32;
-        for block in blocks.clone().rev() {
+        let allowed = site.at.zone.allowed(request.last_access());
+        let mut free = 0;
+        for block in pageblocks(start, end).rev() {
             let held = contents(site, block);
             if !held.of.is_requestable() || held.pinned > 0 {
                 return Some(block);
             }
             let (first, last) = clip(block, start, end);
             let ours = within(&held.map, first, last);
-            free += ours.iter().map(|word| word.count_ones()).sum::<u32>();
+            free += u64::from(ours.iter().map(|word| word.count_ones()).sum::<u32>());
+            if free > allowed {
+                return Some(block);
+            }
         }
-        (u64::from(free) > site.at.zone.allowed(request.last_access())).then_some(blocks.start)
+        None
     }
 
     /// Empties frames `start` to `end` and takes them; `moved` grows by what moved. If something has

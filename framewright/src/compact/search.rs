@@ -39,6 +39,8 @@ pub(super) struct Tour {
     pub(super) is_emptiest: bool,
     /// There is no room for what is on the lists, which leaves full ones.
     pub(super) is_off_lists: bool,
+    /// The end of memory was reached by a search for runs. These have no marks: a call gets there once.
+    has_ended: bool,
 }
 
 impl Tour {
@@ -46,7 +48,7 @@ impl Tour {
     pub(super) fn of<P: Platform>(site: Site<'_, '_, P>, quest: &Quest) -> Self {
         let begun = quest.take_begun();
         begun.clone().for_each(|source| site.hints.skip.clear(source.index));
-        Self { begun, is_emptiest: false, is_off_lists: false }
+        Self { begun, is_emptiest: false, is_off_lists: false, has_ended: false }
     }
 }
 
@@ -68,6 +70,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             progress = progress.begin(Kind::Certain);
         }
         for piece in 0.. {
+            if tour.has_ended {
+                return Found::Nothing;
+            }
             if goal.is_direct() && !goal.is_exhaustive() && piece == PIECES {
                 return Found::Later;
             }
@@ -79,6 +84,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             } else {
                 let resume = self.look(site, goal, (kind, progress.resume(), most), &mut found);
                 progress.advance(resume, found.first().is_some());
+                tour.has_ended = goal.is_larger() && kind == Kind::Doubtful && resume.is_none();
             }
             // There are many of them, and none on any list: who is in haste looks at one piece in each round.
             if kind == Kind::Full && found.first().is_none() && goal.is_in_haste() {
@@ -111,8 +117,6 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         tour: &Tour,
     ) -> bool {
         match kind {
-            // Runs have no marks: a call gets to the end of memory once.
-            Kind::Doubtful if goal.is_larger() => true,
             Kind::Doubtful if barren => {
                 if site.hints.quest.forgives() {
                     site.hints.skip.clear_all();

@@ -40,7 +40,8 @@ use super::{
     wakeup::KswapdWords,
 };
 
-/// As deep as a round for boosted watermarks looks at most: at a 1024th of each list per sweep.
+/// As deep as a round for boosted watermarks goes, unless lists are so short that it begins below: at a 1024th
+/// of each list per sweep.
 const BOOST_PRIORITY: u32 = 10;
 
 /// What background reclaim does next.

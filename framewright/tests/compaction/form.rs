@@ -126,6 +126,25 @@ fn what_is_pinned_is_left_alone_and_what_was_taken_goes_back() {
     }
 }
 
+/// Runs of pageblocks have no marks: who comes to the end of memory has seen them all.
+#[test]
+fn by_index_runs_that_stay_are_tried_once() {
+    let order = Order::new(10).unwrap();
+    let request = Request::new(order, MigrateType::Movable);
+    for priority in [CompactPriority::SyncLight, CompactPriority::Sync] {
+        in_house(&[], 8, |house| {
+            scatter(house, 3);
+            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let (result, block) = form(house, request, priority);
+            assert!(block.is_none() && result != Compacted::Contended, "{result:?}");
+            assert!(house.asked.get() <= 2 * PAGEBLOCKS * 512, "{}", house.asked.get());
+            with_compactor(house, 512, |compactor| {
+                assert!(!compactor.background(NodeId::default(), order, ZoneKind::Movable));
+            });
+        });
+    }
+}
+
 #[test]
 fn after_failures_it_rests_for_63_attempts_at_most() {
     for method in METHODS {
