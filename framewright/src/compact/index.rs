@@ -198,8 +198,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             return emptied(outcome);
         }
         site.hints.counters.compact_emptied.add(1);
+        // What is larger than a pageblock can be taken off the lists alone.
+        let _withheld = (!goal.is_larger()).then_some(withheld);
         self.hand_over(site, goal, start, captured);
-        drop(withheld);
         emptied(Outcome::Success)
     }
 
@@ -251,7 +252,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         captured: Option<&mut Captured>,
     ) {
         let (Some(order), Some(captured)) = (goal.order, captured) else { return };
-        let suits = goal.of == MigrateType::Movable || order == Order::PAGEBLOCK;
+        let suits = goal.of == MigrateType::Movable || order >= Order::PAGEBLOCK;
         if order != wanted(goal) || !suits || !captured.lacks(order) {
             return;
         }

@@ -71,11 +71,13 @@ fn huge_pages_form_from_scattered_memory() {
 
 #[test]
 fn the_block_that_forms_is_handed_over() {
-    for method in METHODS {
+    let cases = METHODS.into_iter().flat_map(|method| [9, 10, 12].map(|order| (method, order)));
+    for (method, order) in cases {
         in_house(&[("compact.method", method)], 6, |house| {
             scatter(house, 4);
-            let (result, block) = form(house, HUGE, CompactPriority::SyncLight);
-            assert_eq!(result, Compacted::Success, "{method}");
+            let request = Request::new(Order::new(order).unwrap(), MigrateType::Movable);
+            let (result, block) = form(house, request, CompactPriority::SyncLight);
+            assert_eq!(result, Compacted::Success, "{method}, order {order}");
             let block = block.expect("it was captured");
             house.memory.free_unlisted(block).unwrap();
             house.check();
