@@ -79,13 +79,12 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let goal = Goal::of_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
         let mut formed = false;
         self.trace(CompactEvent::DaemonWake { node, order, highest });
-        let mut zones =
-            memory.zones().filter(|zone| zone.node == node && zone.managed > 0).peekable();
-        if let Some(first) = zones.peek() {
-            self.site(first.id).hints.counters.compact_daemon_wake.add(1);
-        }
-        for zone in zones.filter(|zone| zone.kind <= highest) {
-            let site = self.site(zone.id);
+        for (nth, (id, zone)) in memory.numbered_zones_of(node).enumerate() {
+            let site = self.site(id);
+            site.hints.counters.compact_daemon_wake.add(u64::from(nth == 0));
+            if zone.kind() > highest {
+                break;
+            }
             formed |= self.restock(site);
             let rest = self.rest_of(site);
             if order == Order::ZERO || site.is_deferred(rest, order) {
@@ -100,7 +99,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                     site.hints.background.reset(order, true);
                 }
                 Outcome::Complete | Outcome::PartialSkipped => {
-                    memory.drain_every_cpu(zone.id);
+                    memory.drain_every_cpu(id);
                     site.defer(rest, order);
                 }
                 _ => {}
