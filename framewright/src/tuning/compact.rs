@@ -27,7 +27,7 @@ impl CompactMethod {
     }
 }
 
-/// Rules of the scanners that were wrong until "mm, compaction: fix" and what followed (Babka, 2013);
+/// Rules of the scanners that were wrong until Linux 3.14, which took six patches of V. Babka (2013);
 /// each can be put back as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompactRepairs {
