@@ -335,12 +335,12 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "compact.frames",
-        default: "704",
+        default: "640",
         range: "1 to 1048576 frames",
         meaning: "with compact.method=index: frames that move while one request waits, for each pageblock of \
                   what it wants and however often it tries; to ask for 8 frames counts as one, to reclaim 2 too, \
                   and each flush as 32",
-        source: "Framewright: 608 is what it takes to empty a full pageblock, and 96 what may be tried before it",
+        source: "Framewright: what it takes to empty a full pageblock, and one flush more",
         field: |t| Field::number(&mut t.compact.frames, 1, 1 << 20),
     },
     Key {
