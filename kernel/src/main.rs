@@ -63,7 +63,7 @@ mod workload;
 
 use framewright::{NodeId, Tuning};
 
-use boot::{CommandLine, Region, StartInfo, early::EarlyMemory};
+use boot::{CommandLine, Region, StartInfo, early::EarlyMemory, pair};
 use clock::Clock;
 use exit::{Outcome, exit, refuse};
 use serial::println;
@@ -136,7 +136,7 @@ fn start_cpus(early: &mut EarlyMemory, tables: acpi::Tables, nodes: &acpi::Topol
 fn tuning(command_line: &CommandLine) -> Tuning {
     let mut tuning = Tuning::default();
     for setting in command_line.values("set") {
-        let Some((key, value)) = setting.split_once('=') else {
+        let Some((key, value)) = pair(setting) else {
             refuse(format_args!("set={setting}: a setting is set=KEY=VALUE"))
         };
         if let Err(error) = tuning.set(key, value) {

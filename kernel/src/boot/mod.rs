@@ -12,7 +12,7 @@ mod memory_map;
 mod multiboot;
 mod start_info;
 
-pub(crate) use command_line::CommandLine;
+pub(crate) use command_line::{CommandLine, pair};
 pub(crate) use memory_map::{MemoryMap, Region};
 pub(crate) use start_info::StartInfo;
 

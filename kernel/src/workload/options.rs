@@ -2,7 +2,10 @@
 
 use core::fmt;
 
-use crate::{boot::CommandLine, exit::refuse};
+use crate::{
+    boot::{CommandLine, pair},
+    exit::refuse,
+};
 
 /// Words, of which one is taken.
 struct OneOf<'w>(&'w [&'static str]);
@@ -33,7 +36,7 @@ impl<'c> Options<'c> {
     /// Refuses words that mean nothing to a workload, which takes these keys.
     pub(crate) fn takes(&self, keys: &[&'static str]) {
         for word in self.0.words() {
-            let key = word.split_once('=').map(|(key, _)| key);
+            let key = pair(word).map(|(key, _)| key);
             let is_known = match key {
                 None => word == "icount",
                 Some(key) => matches!(key, "workload" | "set") || keys.contains(&key),
