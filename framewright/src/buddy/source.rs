@@ -222,8 +222,7 @@ impl Buddy<'_> {
     }
 
     /// Whether movable pageblocks that are hosts have room for `frames` together, and how many headers
-    /// it took to tell: the emptiest come first. Where `most` headers do not tell, there may be, but for
-    /// what only doubtful ones may take in: nobody finds those behind so many others.
+    /// it took to tell: the emptiest come first. Where `most` headers do not tell, there may be.
     pub(crate) fn may_have_room(&self, frames: u32, hosts: Hosts, most: u32) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
         let fuller = (QUARTILES - 1 - quartile_below(hosts.below)) * PAGEBLOCK_ORDER;
