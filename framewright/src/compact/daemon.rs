@@ -83,7 +83,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             let site = self.site(id);
             site.hints.counters.compact_daemon_wake.add(u64::from(nth == 0));
             if zone.kind() > highest {
-                break;
+                continue;
             }
             formed |= self.restock(site);
             let rest = self.rest_of(site);
