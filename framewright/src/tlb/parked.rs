@@ -309,14 +309,29 @@ impl<P: Platform> Flusher<'_, '_, P> {
 struct Turn<'a>(&'a AtomicBool);
 
 impl<'a> Turn<'a> {
-    /// Takes it, unless another has.
+    /// Takes it, unless another has. Made lazily: one that is dropped would end the other's turn.
     fn take(flag: &'a AtomicBool) -> Option<Self> {
-        (!flag.swap(true, Ordering::Acquire)).then_some(Self(flag))
+        (!flag.swap(true, Ordering::Acquire)).then(|| Self(flag))
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_a_turn_leaves_it_to_who_has_it() {
+        let flag = AtomicBool::new(false);
+        let turn = Turn::take(&flag);
+        assert!(turn.is_some());
+        assert!((0..3).all(|_| Turn::take(&flag).is_none()));
+        drop(turn);
+        assert!(Turn::take(&flag).is_some());
     }
 }
