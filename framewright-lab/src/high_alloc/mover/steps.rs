@@ -1,0 +1,252 @@
+//! Whatever happens to a page at whatever step of its way: it is in one frame, whole, on its list, and its
+//! frame is freed once.
+
+use std::cell::{Cell, RefCell};
+
+use framewright::migrate::{MigrateMode, Move};
+use framewright_sim::engine::{Cpu, Failure, Schedule};
+
+use super::{
+    HELD_NS, MOMENTS, is_held,
+    scene::{FRESH, PAGES, Scene, Signal, Step, USED, play},
+};
+use crate::high_alloc::{
+    frames::{LOCKED, WRITEBACK},
+    kernel::{Token, pfn},
+    simulated::SimulatedWorld,
+};
+
+fn nothing(_: Cpu<'_>, _: Step, _: &mut Move) {}
+
+fn whole(scene: &Scene<'_, '_>, ended: Result<(), Failure>) {
+    ended.unwrap();
+    scene.check();
+}
+
+/// Whether nobody has a page just now.
+fn is_free(scene: &Scene<'_, '_>, cpu: Cpu<'_>, frame: u32) -> bool {
+    !is_held(scene.kernel.state.seed, pfn(frame), cpu.now() / (HELD_NS / MOMENTS))
+}
+
+/// Waits until nobody has any page.
+fn until_all_are_free(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
+    while !scene.all_frames().iter().all(|&frame| is_free(scene, cpu, frame)) {
+        cpu.sleep_until(cpu.now() + HELD_NS / MOMENTS);
+    }
+}
+
+fn all_move(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
+    until_all_are_free(scene, cpu);
+    let before = scene.all_frames();
+    let stayed = scene.move_all(cpu);
+    assert!(stayed.is_empty(), "{stayed:?}");
+    assert!(scene.all_frames().iter().all(|frame| !before.contains(frame)));
+}
+
+#[test]
+fn what_moves_is_found_where_it_is_and_on_its_list() {
+    play(Schedule::Clock, &nothing, all_move, |_, _| (), whole);
+}
+
+#[test]
+fn who_has_a_page_keeps_it_where_it_is_for_so_long() {
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        let mut held = scene.all_frames();
+        held.retain(|&frame| !is_free(scene, cpu, frame));
+        assert!(!held.is_empty() && held.len() < 16, "{held:?}");
+        assert_eq!(scene.move_all(cpu), held);
+        all_move(scene, cpu);
+    };
+    play(Schedule::Clock, &nothing, moving, |_, _| (), whole);
+}
+
+#[test]
+fn what_is_refused_after_it_was_copied_stays_and_the_others_move() {
+    let is_refused = |frame: u32| frame % 2 == 1;
+    let refuses = Cell::new(true);
+    let meddle = |_: Cpu<'_>, step, at: &mut Move| {
+        if step == Step::Remap && refuses.get() && is_refused(at.from().get() as u32) {
+            at.set_refused();
+        }
+    };
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        until_all_are_free(scene, cpu);
+        let mut refused = scene.all_frames();
+        refused.retain(|&frame| is_refused(frame));
+        assert_eq!(scene.move_all(cpu), refused);
+        scene.check();
+        refuses.set(false);
+        all_move(scene, cpu);
+    };
+    play(Schedule::Clock, &meddle, moving, |_, _| (), whole);
+}
+
+/// Twice for each page: when it is to be unmapped, and when it was copied.
+#[test]
+fn what_is_busy_for_a_moment_moves_all_the_same() {
+    let asked = RefCell::new(Vec::new());
+    let meddle = |_: Cpu<'_>, step, at: &mut Move| {
+        let question = (step == Step::Remap, at.from());
+        if matches!(step, Step::Unmap(_) | Step::Remap) && !asked.borrow().contains(&question) {
+            asked.borrow_mut().push(question);
+            at.set_busy();
+        }
+    };
+    play(Schedule::Clock, &meddle, all_move, |_, _| (), whole);
+    assert_eq!(asked.take().len(), 2 * 3 * PAGES as usize);
+}
+
+#[test]
+fn a_machine_that_breaks_while_it_copies_leaves_all_pages_where_they_were_and_unlocked() {
+    let before = RefCell::new(Vec::new());
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        until_all_are_free(scene, cpu);
+        before.replace(scene.all_frames());
+        scene.contents.left.set(u64::from(PAGES));
+        scene.move_all(cpu);
+    };
+    let look = |scene: &Scene<'_, '_>, ended: Result<(), Failure>| {
+        let failure = ended.unwrap_err().to_string();
+        assert!(failure.contains("the machine breaks"), "{failure}");
+        assert_eq!(scene.all_frames(), before.take());
+        let frames = &scene.kernel.state.frames;
+        assert!(scene.all_frames().iter().all(|&frame| !frames.at(frame).is(LOCKED)));
+    };
+    play(Schedule::Clock, &nothing, moving, |_, _| (), look);
+}
+
+/// Where nothing is waited for such a page is refused, and not asked for again; else it is busy, to the
+/// last try.
+#[test]
+fn a_page_under_writeback_moves_when_it_is_written() {
+    let [writing, tried, written] = [(); 3].map(|()| Signal::default());
+    let [in_passing, in_earnest, unmapped] = [0; 3].map(Cell::new);
+    let first = Cell::new(None);
+    let meddle = |_: Cpu<'_>, step, at: &mut Move| {
+        if !written.is_raised() && first.get() == Some(at.from()) {
+            match step {
+                Step::Unmap(MigrateMode::Async) => in_passing.update(|times| times + 1),
+                Step::Unmap(_) => in_earnest.update(|times| times + 1),
+                Step::Remap | Step::Undo => unmapped.update(|times| times + 1),
+                Step::Release => {}
+            }
+        }
+    };
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        writing.wait(cpu);
+        until_all_are_free(scene, cpu);
+        let mut fresh = scene.frames_of(FRESH);
+        assert!(fresh.iter().all(|&frame| scene.kernel.state.frames.at(frame).is(WRITEBACK)));
+        first.set(Some(pfn(fresh[0])));
+        fresh.sort_unstable();
+        assert_eq!(scene.move_all(cpu), fresh);
+        tried.raise(cpu);
+        written.wait(cpu);
+        all_move(scene, cpu);
+    };
+    play(
+        Schedule::Clock,
+        &meddle,
+        moving,
+        |scene, token| {
+            let cpu = scene.kernel.current();
+            assert!(scene.kernel.write(cpu, token, FRESH, 0..PAGES).is_ok());
+            assert!(scene.kernel.write_back(cpu));
+            writing.raise(cpu);
+            tried.wait(cpu);
+            cpu.sleep_until(cpu.now() + 1_000_000_000);
+            scene.kernel.hear_of_writes(cpu);
+            written.raise(cpu);
+        },
+        whole,
+    );
+    // Each time that it was claimed once in passing, and as often alone as a page is tried at the most.
+    assert_eq!((in_passing.get(), in_earnest.get(), unmapped.get()), (2, 2 * 7, 0));
+}
+
+/// Who lets go of pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    OfFresh,
+    OfUsed,
+    Program,
+}
+
+impl Owner {
+    const ALL: [Self; 3] = [Self::OfFresh, Self::OfUsed, Self::Program];
+
+    fn lets_go<'s, 'm>(
+        self,
+        scene: &Scene<'s, 'm>,
+        token: &mut Token<'_, 'm, SimulatedWorld<'s, 'm>>,
+    ) {
+        let cpu = scene.kernel.current();
+        match self {
+            Self::OfFresh => scene.kernel.truncate(cpu, token, FRESH),
+            Self::OfUsed => scene.kernel.truncate(cpu, token, USED),
+            Self::Program => scene.end_program(token),
+        }
+    }
+}
+
+/// An owner lets go of all of its pages when the first page of anybody's comes to a step; what comes to
+/// the later ones was refused when it was copied.
+fn lets_go_at(at_step: Step, owner: Owner) {
+    let (reached, gone) = (Signal::default(), Signal::default());
+    let in_vain = matches!(at_step, Step::Undo | Step::Release);
+    let meddle = |cpu: Cpu<'_>, step, at: &mut Move| {
+        if step == at_step && !gone.is_raised() {
+            reached.raise(cpu);
+            gone.wait(cpu);
+        }
+        if step == Step::Remap && in_vain {
+            at.set_refused();
+        }
+    };
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        until_all_are_free(scene, cpu);
+        let stayed = scene.move_all(cpu);
+        let expected = if in_vain { scene.all_frames() } else { Vec::new() };
+        assert_eq!(stayed, expected, "{at_step:?}, {owner:?}");
+    };
+    play(
+        Schedule::Clock,
+        &meddle,
+        moving,
+        |scene, token| {
+            let cpu = scene.kernel.current();
+            reached.wait(cpu);
+            owner.lets_go(scene, token);
+            gone.raise(cpu);
+        },
+        |scene, ended| {
+            whole(scene, ended);
+            assert_eq!(scene.all_frames().len(), 2 * PAGES as usize, "{at_step:?}, {owner:?}");
+        },
+    );
+}
+
+#[test]
+fn an_owner_may_let_go_of_pages_at_every_step() {
+    for step in [Step::Unmap(MigrateMode::Async), Step::Remap, Step::Undo, Step::Release] {
+        for owner in Owner::ALL {
+            lets_go_at(step, owner);
+        }
+    }
+}
+
+/// Also while they are being claimed, or freed.
+#[test]
+fn an_owner_may_let_go_of_pages_at_any_moment() {
+    for seed in 0..100 {
+        for owner in Owner::ALL {
+            play(
+                Schedule::Random(seed),
+                &nothing,
+                |scene, cpu| _ = scene.move_all(cpu),
+                |scene, token| owner.lets_go(scene, token),
+                whole,
+            );
+        }
+    }
+}
