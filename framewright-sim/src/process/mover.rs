@@ -16,9 +16,9 @@ use std::{
     ops::Range,
 };
 
-use framewright::{Order, Pfn};
+use framewright::Pfn;
 
-use super::{Access, FrameSource, Mapping, Process, Pte, Token, Trouble};
+use super::{Access, Contents, FrameSource, Mapping, Process, Pte, Token, Trouble};
 use crate::{
     engine::{Cpu, Machine},
     platform::Frames,
@@ -38,6 +38,7 @@ pub struct PageMover {
     machine: Machine,
     processes: Vec<Process>,
     pages: Range<u32>,
+    contents: Contents,
     claims: RefCell<Vec<Claim>>,
     /// Questions that were answered so far.
     asked: Cell<u32>,
@@ -66,6 +67,7 @@ impl PageMover {
             machine: machine.clone(),
             processes: processes.to_vec(),
             pages,
+            contents: Contents::new(machine, processes[0].space().mmu()),
             claims: RefCell::default(),
             asked: Cell::new(0),
             mishap: None,
@@ -189,30 +191,13 @@ impl PageMover {
     fn cpu(&self) -> Cpu<'_> {
         self.machine.current().expect("pages move on a CPU")
     }
-
-    fn copy(&self, cpu: Cpu<'_>, to: Pfn, from: Pfn) {
-        if let Some(oracle) = self.processes[0].space().mmu().oracle() {
-            cpu.step();
-            oracle.fill(to.get() as u32, oracle.contents(from.get() as u32));
-        }
-    }
 }
 
 /// What frames hold is the oracle's: the library copies it from one frame to another.
 impl Frames for PageMover {
-    fn clear(&self, _: Pfn, _: Order) {}
-
     fn copy(&self, to: Pfn, from: Pfn) {
-        if !self.copies_early
-            && let Some(cpu) = self.machine.current()
-        {
-            self.copy(cpu, to, from);
+        if !self.copies_early {
+            self.contents.copy(to, from);
         }
-    }
-
-    fn poison(&self, _: Pfn, _: Order) {}
-
-    fn verify_poison(&self, _: Pfn) -> Option<usize> {
-        None
     }
 }

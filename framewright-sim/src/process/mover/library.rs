@@ -9,7 +9,7 @@ use framewright::{
 use super::{Claim, Mishap, PageMover};
 use crate::{
     engine::Cpu,
-    platform::Simulated,
+    platform::{Frames, Simulated},
     process::{Mapping, Pte},
 };
 
@@ -119,7 +119,7 @@ unsafe impl Mover<Simulated> for PageMover {
             };
             self.claims.borrow_mut()[nth].was = Some(mapping);
             if self.copies_early {
-                self.copy(cpu, at.to(), at.from());
+                self.contents.copy(at.to(), at.from());
             }
             at.set_unmapped();
         }
