@@ -9,6 +9,7 @@
 //! `FRAMEWRIGHT_STRESS_SEED` makes other choices.
 
 mod stress {
+    pub(crate) mod crew;
     pub(crate) mod landlord;
     pub(crate) mod worker;
 }
@@ -18,26 +19,15 @@ use framewright::{
     platform::OwnerLock,
 };
 use framewright_host::{HostMachine, Metadata, PageSize};
-use std::{
-    env,
-    process::exit,
-    sync::{
-        atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
-    },
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
 
 use stress::{
+    crew::{number, work_for},
     landlord::{Deeds, Landlord},
-    worker::Worker,
 };
 
 const PAGEBLOCKS: u64 = 40;
 const ROUNDS: u64 = 3;
-/// How long a round may take beyond its time before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn two_workers_biased() {
@@ -96,32 +86,10 @@ fn run(memory: &Memory<'_, HostMachine>, workers: u16, round: u64) -> Deeds {
     let time = number("FRAMEWRIGHT_STRESS_SECONDS")
         .map_or(Duration::from_millis(700), Duration::from_secs);
     let seed = number("FRAMEWRIGHT_STRESS_SEED").unwrap_or(1) + round;
-    let stop = AtomicBool::new(false);
-    let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel()).unzip();
-    let (finished, unfinished) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        for (number, inbox) in receivers.into_iter().enumerate() {
-            let worker = Worker::new(memory, number as u16, seed, senders.clone(), inbox);
-            let (stop, finished) = (&stop, finished.clone());
-            scope.spawn(move || {
-                worker.work(stop);
-                drop(finished);
-            });
-        }
-        drop((senders, finished));
-        let stop = &stop;
-        let landlord = scope.spawn(move || {
-            let cpu = CpuId::new(workers);
-            let _registered = memory.platform().register_as(cpu).unwrap();
-            Landlord::new(memory, cpu, seed).reign(stop)
-        });
-        thread::sleep(time);
-        stop.store(true, Relaxed);
-        if unfinished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("stuck: {PATIENCE:?} after the end some workers have not come back");
-            exit(1);
-        }
-        landlord.join().expect("the landlord found nothing wrong")
+    work_for(time, memory, workers, seed, |stop| {
+        let cpu = CpuId::new(workers);
+        let _registered = memory.platform().register_as(cpu).unwrap();
+        Landlord::new(memory, cpu, seed).reign(stop)
     })
 }
 
@@ -148,9 +116,4 @@ fn frames(start: Pfn, from: u64, to: u64) -> FrameRange {
 
 fn pageblocks(start: Pfn, from: u64, to: u64) -> FrameRange {
     frames(start, from * 512, to * 512)
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }

@@ -11,6 +11,7 @@
 //! makes other choices.
 
 mod stress {
+    pub(crate) mod crew;
     pub(crate) mod disturber;
     pub(crate) mod worker;
 }
@@ -21,24 +22,16 @@ use framewright::{
     tuning::{Auto, BulkFree, Hardening, HighOrderDrain},
 };
 use framewright_host::{HostMachine, Metadata, PageSize};
-use std::{
-    env,
-    process::exit,
-    sync::{
-        atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
-    },
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
 
-use stress::{disturber::disturb, worker::Worker};
+use stress::{
+    crew::{number, work_for},
+    disturber::disturb,
+};
 
 /// Small enough to run out of memory now and then, and to be fragmented all the time.
 const PAGEBLOCKS: u64 = 24;
 const FRAMES: u64 = PAGEBLOCKS * 512;
-/// How long a test may take beyond its time before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One arrangement to be tested.
 struct Setting {
@@ -140,26 +133,8 @@ fn run(memory: &Memory<'_, HostMachine>, workers: u16) {
     let seconds = number("FRAMEWRIGHT_STRESS_SECONDS").unwrap_or(2);
     let seed = number("FRAMEWRIGHT_STRESS_SEED").unwrap_or(1);
     println!("{workers} workers, {:?}, {seconds} s, seed {seed}", memory.owner_lock());
-    let stop = AtomicBool::new(false);
-    let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel()).unzip();
-    let (finished, unfinished) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        for (number, inbox) in receivers.into_iter().enumerate() {
-            let worker = Worker::new(memory, number as u16, seed, senders.clone(), inbox);
-            let (stop, finished) = (&stop, finished.clone());
-            scope.spawn(move || {
-                worker.work(stop);
-                drop(finished);
-            });
-        }
-        drop((senders, finished));
-        scope.spawn(|| disturb(memory, seed, &stop));
-        thread::sleep(Duration::from_secs(seconds));
-        stop.store(true, Relaxed);
-        if unfinished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("stuck: {PATIENCE:?} after the end some workers have not come back");
-            exit(1);
-        }
+    work_for(Duration::from_secs(seconds), memory, workers, seed, |stop| {
+        disturb(memory, seed, stop);
     });
 }
 
@@ -175,9 +150,4 @@ fn everything_came_home(memory: &Memory<'_, HostMachine>) {
     assert_eq!(zone.free, FRAMES);
     assert_eq!(memory.largest_free_order(), Order::new(FRAMES.ilog2() as u8));
     assert_eq!(memory.block_counts(ZoneId::default()).yields(Order::PAGEBLOCK), PAGEBLOCKS);
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }

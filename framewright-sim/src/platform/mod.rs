@@ -43,16 +43,18 @@ use framewright::{
 use prices::Prices;
 use std::{cell::Cell, rc::Rc};
 
-/// What frames hold, if anybody cares.
+/// What frames hold, as far as anybody cares.
 pub trait Frames {
-    /// Fills 2^order frames with zeroes.
-    fn clear(&self, pfn: Pfn, order: Order);
     /// Copies a frame.
     fn copy(&self, to: Pfn, from: Pfn);
+    /// Fills 2^order frames with zeroes.
+    fn clear(&self, _pfn: Pfn, _order: Order) {}
     /// Fills 2^order free frames with their pattern.
-    fn poison(&self, pfn: Pfn, order: Order);
+    fn poison(&self, _pfn: Pfn, _order: Order) {}
     /// The first byte of a frame that is not what [`Frames::poison`] wrote.
-    fn verify_poison(&self, pfn: Pfn) -> Option<usize>;
+    fn verify_poison(&self, _pfn: Pfn) -> Option<usize> {
+        None
+    }
     /// The library reports corrupted frames, which ends the run: who knows what that is a symptom of
     /// may end it first, and say so.
     fn corrupted(&self, _report: &Corruption) {}

@@ -1,6 +1,6 @@
 //! What frames hold where somebody looks: copied from one to another when the library copies a frame.
 
-use framewright::{Order, Pfn};
+use framewright::Pfn;
 
 use super::Mmu;
 use crate::{engine::Machine, platform::Frames};
@@ -20,18 +20,10 @@ impl Contents {
 }
 
 impl Frames for Contents {
-    fn clear(&self, _: Pfn, _: Order) {}
-
     fn copy(&self, to: Pfn, from: Pfn) {
         if let (Some(oracle), Some(cpu)) = (self.mmu.oracle(), self.machine.current()) {
             cpu.step();
             oracle.fill(to.get() as u32, oracle.contents(from.get() as u32));
         }
-    }
-
-    fn poison(&self, _: Pfn, _: Order) {}
-
-    fn verify_poison(&self, _: Pfn) -> Option<usize> {
-        None
     }
 }

@@ -7,10 +7,7 @@ use framewright::{
 };
 
 use crate::{
-    PAGEBLOCKS,
-    house::{House, Mishaps},
-    in_house, in_house_with, scatter,
-    support::machine::Crowd,
+    PAGEBLOCKS, house::House, in_house, in_house_with, scatter, support::machine::Crowd,
     with_compactor,
 };
 
@@ -203,13 +200,7 @@ fn nothing_is_lost_whatever_goes_wrong() {
             for _ in 0..30 {
                 mix(house);
                 for _ in 0..3 {
-                    let one_in = |most| [0, house.below(most) + 1][house.below(2) as usize];
-                    house.mishaps.set(Mishaps {
-                        busy: one_in(9),
-                        refused: one_in(50),
-                        gone: one_in(40),
-                        contended: one_in(30),
-                    });
+                    house.let_go_wrong();
                     let of = [MigrateType::Movable, MigrateType::Unmovable];
                     let of = of[usize::from(house.below(4) == 0)];
                     let order = Order::new([9, 9, 9, 3, 10, 1, 6][house.below(7) as usize]);

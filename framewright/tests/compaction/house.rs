@@ -90,6 +90,17 @@ impl<'a, 'm> House<'a, 'm> {
         (x >> 11) % end.max(1)
     }
 
+    /// From now on things go wrong as often as chance has it, some of them not at all.
+    pub fn let_go_wrong(&self) {
+        let one_in = |most| [0, self.below(most) + 1][self.below(2) as usize];
+        self.mishaps.set(Mishaps {
+            busy: one_in(9),
+            refused: one_in(50),
+            gone: one_in(40),
+            contended: one_in(30),
+        });
+    }
+
     fn happens(&self, one_in: u64) -> bool {
         one_in > 0 && self.below(one_in) == 0
     }

@@ -13,6 +13,7 @@ mod repairs;
 mod room;
 mod rules;
 mod scanners;
+mod searches;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -2,7 +2,7 @@
 
 use framewright::{Contiguous, CpuId, HotplugError, MigrateType, Order, Pfn, RangeError, Request};
 
-use crate::{frames, house::Mishaps, in_house, in_house_of, scatter, with_compactor};
+use crate::{frames, in_house, in_house_of, scatter, with_compactor};
 
 #[test]
 fn a_given_range_is_emptied_and_taken() {
@@ -189,13 +189,7 @@ fn nothing_is_lost_whatever_goes_wrong() {
                 house.memory.drain_all();
                 house.check();
                 for _ in 0..20 {
-                    let one_in = |most| [0, house.below(most) + 1][house.below(2) as usize];
-                    house.mishaps.set(Mishaps {
-                        busy: one_in(9),
-                        refused: one_in(50),
-                        gone: one_in(40),
-                        contended: one_in(30),
-                    });
+                    house.let_go_wrong();
                     let range = frames(house.below(28), 1 + house.below(1500));
                     let room = 1 + house.below(300) as usize;
                     let result = with_compactor(house, room, |compactor| {

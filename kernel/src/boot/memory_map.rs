@@ -35,9 +35,10 @@ impl MemoryMap {
     /// Adds a region, as far as it consists of whole frames. One too many is left out, which only
     /// costs its memory.
     pub(crate) fn add(&mut self, region: Region) {
+        let down = |address: u64| address / frames::BYTES * frames::BYTES;
         let region = Region {
-            start: region.start.next_multiple_of(frames::BYTES),
-            end: region.end / frames::BYTES * frames::BYTES,
+            start: down(region.start.saturating_add(frames::BYTES - 1)),
+            end: down(region.end),
         };
         if region.bytes() == 0 || self.count == MOST {
             return;

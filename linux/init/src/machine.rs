@@ -72,10 +72,13 @@ pub(crate) struct Counters {
 impl Counters {
     /// As they are now.
     pub(crate) fn now() -> Result<Self, Failure> {
-        let interrupts = fs::read_to_string("/proc/interrupts")?;
+        Self::of(&fs::read_to_string("/proc/interrupts")?, &fs::read_to_string("/proc/vmstat")?)
+    }
+
+    /// What those two files say.
+    fn of(interrupts: &str, stats: &str) -> Result<Self, Failure> {
         let row = interrupts.lines().find_map(|line| line.trim_start().strip_prefix("TLB:"));
         let row = row.ok_or("/proc/interrupts has no row TLB")?;
-        let stats = fs::read_to_string("/proc/vmstat")?;
         let reclaimed = ["pgsteal_kswapd ", "pgsteal_direct "].into_iter().map(|name| {
             stats.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap_or(0)
         });
@@ -145,4 +148,32 @@ pub(crate) fn end(passed: bool) -> ! {
         libc::reboot(libc::RB_POWER_OFF);
     }
     std::process::exit(i32::from(!passed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERRUPTS: &str = "\
+           CPU0       CPU1
+  0:         40          0   IO-APIC   2-edge      timer
+LOC:       1000       2000   Local timer interrupts
+TLB:         17         25   TLB shootdowns of 2 CPUs
+ERR:          3
+";
+
+    #[test]
+    fn counters_are_summed_over_cpus_and_over_who_reclaims() {
+        let stats =
+            "pgsteal_kswapd 100\npgsteal_direct 20\npgsteal_khugepaged 5\npgsteal_file 125\n";
+        let counters = Counters::of(INTERRUPTS, stats).unwrap();
+        assert_eq!((counters.interrupts, counters.reclaimed), (42, 120));
+        assert_eq!(Counters::of(INTERRUPTS, "pgfault 3\n").unwrap().reclaimed, 0);
+    }
+
+    #[test]
+    fn what_counts_no_interrupts_is_named() {
+        let error = Counters::of("LOC: 1 2\n", "").err().unwrap().to_string();
+        assert!(error.contains("no row TLB"), "{error}");
+    }
 }

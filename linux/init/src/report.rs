@@ -32,3 +32,25 @@ impl fmt::Display for Report {
         write!(f, r#""verdict":{{"passed":true,"checks":[]}}}}"#)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_line_of_json() {
+        let mut report = Report::new("page-fault");
+        report.add("faults", 2.5, "ratio", Some("lower"));
+        report.add("pages", 3.0, "count", None);
+        let expected = concat!(
+            r#"{"framewright":""#,
+            env!("CARGO_PKG_VERSION"),
+            r#"","command":[],"workload":"page-fault","machine":"linux","seed":null,"#,
+            r#""runs":[{"label":"linux","settings":{},"metrics":{"#,
+            r#""faults":{"median":2.5,"min":2.5,"max":2.5,"n":1,"unit":"ratio","better":"lower"},"#,
+            r#""pages":{"median":3,"min":3,"max":3,"n":1,"unit":"count","better":null}"#,
+            r#"},"series":{}}],"published":[],"verdict":{"passed":true,"checks":[]}}"#,
+        );
+        assert_eq!(report.to_string(), expected);
+    }
+}

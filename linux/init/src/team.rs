@@ -125,3 +125,33 @@ pub(crate) fn map(bytes: usize, flags: i32, file: i32) -> Result<*mut u8, Failur
     let at = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, file, 0) };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error().into()) } else { Ok(at.cast()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn threads_meet_on_all_cpus_and_the_first_tells() {
+        let (come, gone) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let told = run(Tasks::Threads, |cpu, meeting| {
+            come.fetch_add(1, SeqCst);
+            meeting.meet();
+            let all = come.load(SeqCst);
+            gone.fetch_add(1, SeqCst);
+            (cpu, all)
+        });
+        assert_eq!((told.unwrap(), gone.load(SeqCst)), ((0, cpus()), cpus()));
+    }
+
+    #[test]
+    fn what_is_mapped_is_zero_and_can_be_written_if_it_is_no_file() {
+        let at = map(8192, libc::MAP_PRIVATE, -1).unwrap();
+        // SAFETY: what was just mapped.
+        unsafe {
+            assert_eq!(at.add(8191).read(), 0);
+            at.write(7);
+        }
+        assert!(map(0, libc::MAP_PRIVATE, -1).is_err());
+    }
+}

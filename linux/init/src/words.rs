@@ -29,3 +29,26 @@ impl Words {
         self.0.split_whitespace().any(|other| other == word)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_by_their_whole_key() {
+        let line = "console=ttyS0 workload=page-fault pages=12 rounds=x symbols pages-more=3\n";
+        let words = Words(line.to_owned());
+        assert_eq!(words.value("workload"), Some("page-fault"));
+        assert_eq!((words.value("page"), words.value("symbols")), (None, None));
+        assert!(words.has("symbols") && !words.has("pages") && !words.has("symbol"));
+        assert_eq!(words.number("pages").unwrap(), 12);
+    }
+
+    #[test]
+    fn what_is_no_number_is_named() {
+        let words = Words("rounds=x".to_owned());
+        let why = |key| words.number(key).unwrap_err().to_string();
+        assert_eq!(why("rounds"), "rounds=x is not a number");
+        assert_eq!(why("pages"), "pages= is missing");
+    }
+}

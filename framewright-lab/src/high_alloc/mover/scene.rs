@@ -124,18 +124,10 @@ pub(super) struct Contents {
 }
 
 impl Frames for Contents {
-    fn clear(&self, _: Pfn, _: Order) {}
-
     fn copy(&self, to: Pfn, from: Pfn) {
         let left = self.left.get().checked_sub(1).expect("the machine breaks");
         self.left.set(left);
         self.names[to.get() as usize].set(self.names[from.get() as usize].get());
-    }
-
-    fn poison(&self, _: Pfn, _: Order) {}
-
-    fn verify_poison(&self, _: Pfn) -> Option<usize> {
-        None
     }
 }
 

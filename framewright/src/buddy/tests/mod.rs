@@ -3,11 +3,13 @@ use std::{boxed::Box, vec::Vec};
 use super::*;
 use crate::tuning::BulkTake;
 
+mod bulk;
 mod highatomic;
 mod large;
 mod model;
 mod random;
 mod ranges;
+mod refused;
 
 /// A buddy over `pageblocks` pageblocks of free movable frames.
 fn buddy(pageblocks: usize) -> Buddy<'static> {
@@ -216,52 +218,6 @@ fn a_merge_is_captured_when_it_completes_the_order() {
 }
 
 #[test]
-fn bad_frees_are_refused_and_change_nothing() {
-    let mut buddy = buddy(2);
-    let (blocks, _) = take(&mut buddy, want(3, MOVABLE, 2));
-    let block = blocks[0];
-    let free = buddy.free_frames();
-    for (frame, value, why) in [
-        (block, 2, Refusal::WrongOrder),
-        (block, 0, Refusal::WrongOrder),
-        (block & !15, 4, Refusal::WrongOrder),
-        (block + 4, 0, Refusal::NotAllocated),
-        (block + 1, 0, Refusal::NotAllocated),
-        ((block + 512) % 1024, 0, Refusal::AlreadyFree),
-    ] {
-        let refusals = give(&mut buddy, frame, value);
-        assert_eq!(refusals.first.map(|(_, _, why)| why), Some(why), "{frame} order {value}");
-        assert_eq!(buddy.free_frames(), free);
-    }
-    assert_eq!(give(&mut buddy, block, 3), Refusals::default());
-    assert_eq!(give(&mut buddy, block, 3).first.map(|first| first.2), Some(Refusal::AlreadyFree));
-}
-
-#[test]
-fn large_orders_are_checked_like_small_ones() {
-    let mut buddy = buddy(2);
-    for value in 6..=9 {
-        let (blocks, _) = take(&mut buddy, want(value, MOVABLE, 1));
-        let block = blocks[0];
-        for wrong in (5..=9).filter(|&wrong| wrong != value && block % (1 << wrong) == 0) {
-            assert_eq!(give(&mut buddy, block, wrong).count, 1, "{value} freed as {wrong}");
-        }
-        assert_eq!(give(&mut buddy, block, value).count, 0);
-    }
-}
-
-#[test]
-fn one_bad_block_of_a_bundle_is_refused_alone() {
-    let mut buddy = buddy(1);
-    let (frames, _) = take(&mut buddy, want(0, MOVABLE, 8));
-    give(&mut buddy, frames[3], 0);
-    let bundle = Bundle { word: frames[0] / 64, heads: 0xff, order: order(0) };
-    let refusals = buddy.give_bundles(&[bundle], ());
-    assert_eq!((refusals.count, buddy.free_frames()), (1, 512));
-    buddy.check().unwrap();
-}
-
-#[test]
 fn what_leaves_an_isolated_pageblock_was_of_its_kind() {
     let mut buddy = buddy(1);
     // So many that the pageblock is not claimed, but stolen from.
@@ -272,70 +228,6 @@ fn what_leaves_an_isolated_pageblock_was_of_its_kind() {
     frames.iter().for_each(|&frame| assert_eq!(give(&mut buddy, frame, 0).count, 0));
     let held = buddy.contents(0);
     assert_eq!((held.movable, held.pinned), (0, 1), "it still holds what does not move");
-}
-
-#[test]
-fn one_by_one_takes_what_bulk_takes_from_one_word() {
-    let taken = |how| {
-        let mut buddy = buddy(4);
-        for frame in (512..1024).step_by(3) {
-            assert!(buddy.take_specific(frame, order(0), MOVABLE));
-        }
-        let mut out = Bundles::new();
-        let want = Want { how, ..want(0, MOVABLE, 31) };
-        buddy.take_bundles(want, &mut out, ());
-        buddy.check().unwrap();
-        (out.as_slice().to_vec(), buddy.free_frames())
-    };
-    let (bundles, free) = taken(BulkTake::OneByOne);
-    assert_eq!((bundles.clone(), free), taken(BulkTake::Bulk));
-    assert_eq!(bundles.len(), 1, "neighbours travel together either way: {bundles:?}");
-}
-
-#[test]
-fn one_by_one_ends_where_bulk_ends() {
-    let how = BulkTake::OneByOne;
-    for (order, blocks) in [(0, 200), (3, 80), (8, 9), (9, 5), (10, 3)] {
-        let mut buddy = buddy(4);
-        let (frames, fallback) = take(&mut buddy, Want { how, ..want(order, MOVABLE, blocks) });
-        assert_eq!(frames.len() as u32, blocks.min(2048 >> order), "order {order}");
-        assert_eq!(fallback, None);
-    }
-    // A pageblock that was claimed for the first block serves the others.
-    let mut claiming = buddy(1);
-    let want = Want { how, ..want(0, MigrateType::Unmovable, 10) };
-    let (frames, fallback) = take(&mut claiming, want);
-    assert_eq!((frames.len(), fallback.map(|fallback| fallback.claimed)), (10, Some(true)));
-}
-
-/// A frame that is free alone is taken before any of a larger block, though its pageblock be nearly free.
-#[cfg(feature = "smallest-first")]
-#[test]
-fn the_smallest_block_goes_first_wherever_it_lies() {
-    let how = BulkTake::SmallestFirst;
-    let mut buddy = buddy(3);
-    // Pageblock 0 is nearly full, its smallest block is of order 4; pageblock 1 has lone frames.
-    for frame in 0..496 {
-        assert!(buddy.take_specific(frame, order(0), MOVABLE));
-    }
-    for frame in [512, 515, 517, 518] {
-        assert!(buddy.take_specific(frame, order(0), MOVABLE));
-    }
-    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 4) });
-    assert_eq!(frames, [513, 514, 516, 519]);
-    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 10) });
-    assert_eq!(frames, [520, 521, 522, 523, 524, 525, 526, 527, 496, 497]);
-    // Of two that are as small, the one that lies where frames were given back last.
-    give(&mut buddy, 0, 0);
-    give(&mut buddy, 512, 0);
-    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 1) });
-    assert_eq!(frames, [512]);
-    for (order, blocks) in [(0, 200), (3, 80), (8, 9), (9, 5), (10, 3)] {
-        let mut buddy = self::buddy(4);
-        let (frames, fallback) = take(&mut buddy, Want { how, ..want(order, MOVABLE, blocks) });
-        assert_eq!(frames.len() as u32, blocks.min(2048 >> order), "order {order}");
-        assert_eq!(fallback, None);
-    }
 }
 
 #[test]

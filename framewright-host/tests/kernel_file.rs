@@ -1,0 +1,347 @@
+//! The file of `kernel/`, for which there is no test harness, closes while its pages move: among threads, with
+//! page tables that no CPU walks. What moves has arrived, or is back, before anything of the file ends.
+
+#![allow(dead_code, unused_imports, unsafe_code)]
+
+use std::{
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use framewright::{
+    Config, CpuId, FrameRange, Layout, MigrateType, Pfn, Planes,
+    compact::Workspace,
+    frame::PAGEBLOCK_FRAMES,
+    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
+    reclaim::LruList,
+    tlb::{BatchSlot, FlushBatch, Flushed, NoShootdown},
+};
+use framewright_host::{HostMachine, Metadata};
+
+use file::File;
+
+#[path = "../../kernel/src/file/mod.rs"]
+mod file;
+#[path = "../../kernel/src/mover.rs"]
+mod mover;
+#[path = "../../kernel/src/rmap.rs"]
+mod rmap;
+
+/// The kernel's machine: this process.
+mod platform {
+    pub(crate) type Machine = framewright_host::HostMachine;
+}
+
+/// One memory for all tests.
+mod memory {
+    use super::*;
+    use framewright::{Order, Request};
+
+    pub(crate) type Memory = framewright::Memory<'static, HostMachine>;
+
+    pub(crate) fn memory() -> &'static Memory {
+        static MEMORY: OnceLock<Memory> = OnceLock::new();
+        MEMORY.get_or_init(|| {
+            let machine = HostMachine::builder().frames(8 * 512).cpus(2).build().unwrap();
+            let map = [machine.frames().into()];
+            let planes = Planes { lru: true, flags: true, owners: true };
+            let config = Config { planes, ..Config::new(&map, 2) };
+            let layout = Layout::new::<HostMachine>(&config).unwrap();
+            let books = Box::leak(Box::new(Metadata::for_layout(&layout).unwrap()));
+            Memory::new(machine, &config, books.as_mut()).unwrap()
+        })
+    }
+
+    pub(crate) fn alloc(request: Request) -> Option<Pfn> {
+        let mut token = memory().cpu(cpu::this_cpu().id).ok()?;
+        Some(token.alloc(request).ok()?.into_raw().0)
+    }
+
+    pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
+        let mut token = memory().cpu(cpu::this_cpu().id).unwrap();
+        // SAFETY: as the caller promises.
+        unsafe { token.free_raw(pfn, order) }.unwrap();
+    }
+}
+
+mod own {
+    pub(crate) use super::memory::{alloc, free};
+}
+
+/// CPU 0 is the first, CPU 1 moves pages.
+mod cpu {
+    use super::*;
+    use std::cell::Cell;
+
+    pub(crate) const MAX_CPUS: usize = 2;
+    /// Somebody is between the beginning and the end of a step.
+    pub(crate) static AT_WORK: Mutex<()> = Mutex::new(());
+    /// The first CPU has a job for all.
+    pub(crate) static HAS_JOB: AtomicBool = AtomicBool::new(false);
+    thread_local! { pub(crate) static NUMBER: Cell<usize> = const { Cell::new(0) }; }
+
+    pub(crate) struct Cpu {
+        pub(crate) id: CpuId,
+    }
+
+    pub(crate) fn this_cpu() -> &'static Cpu {
+        static CPUS: [Cpu; MAX_CPUS] = [Cpu { id: CpuId::new(0) }, Cpu { id: CpuId::new(1) }];
+        &CPUS[NUMBER.get()]
+    }
+
+    /// CPUs take up a job between two steps.
+    pub(crate) fn run_on_all(job: &(dyn Fn(&'static Cpu) + Sync)) {
+        HAS_JOB.store(true, SeqCst);
+        let _nobody_works = AT_WORK.lock().unwrap();
+        job(this_cpu());
+    }
+}
+
+mod frames {
+    use super::*;
+    use framewright::Order;
+
+    pub(crate) const BYTES: u64 = 4096;
+
+    pub(crate) fn address(pfn: Pfn) -> u64 {
+        memory::memory().platform().frame(pfn).as_ptr() as u64
+    }
+
+    pub(crate) fn fill(pfn: Pfn, order: Order, word: u64) {
+        let frames =
+            (0..order.frames()).map(|frame| memory::memory().platform().frame(pfn.offset(frame)));
+        frames.flatten().for_each(|place| place.store(word, SeqCst));
+    }
+
+    pub(crate) fn words(pfn: Pfn) -> impl Iterator<Item = u64> {
+        memory::memory().platform().frame(pfn).iter().map(|word| word.load(SeqCst))
+    }
+
+    pub(crate) fn read(pfn: Pfn, word: usize) -> u64 {
+        memory::memory().platform().frame(pfn)[word].load(SeqCst)
+    }
+}
+
+mod wait {
+    pub(crate) struct Event;
+
+    impl Event {
+        pub(crate) const SERVED: Self = Self;
+    }
+
+    pub(crate) fn until(_: Event, condition: impl Fn() -> bool) {
+        while !condition() {
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn wake(_: Event) {}
+}
+
+mod shootdown {
+    use super::*;
+    use framewright::tlb::Flusher;
+
+    pub(crate) fn flusher() -> Flusher<'static, 'static, HostMachine> {
+        memory::memory().flusher(cpu::this_cpu().id, &NoShootdown)
+    }
+}
+
+#[path = "../../kernel/src/paging"]
+mod paging {
+    pub(crate) mod entry;
+
+    use entry::Table;
+    pub(crate) use entry::{Entry, Slot};
+    use framewright::tlb::{CpuMask, DeferredFlush};
+    use std::ops::Deref;
+
+    /// One table of entries, which no CPU has cached anything of.
+    pub(crate) struct AddressSpace {
+        pub(crate) table: &'static Table,
+        owed: DeferredFlush,
+    }
+
+    /// No page has the number of one.
+    pub(crate) struct Found(AddressSpace);
+
+    impl Deref for Found {
+        type Target = AddressSpace;
+
+        fn deref(&self) -> &AddressSpace {
+            &self.0
+        }
+    }
+
+    impl AddressSpace {
+        pub(crate) fn new() -> &'static Self {
+            // SAFETY: entries are words, of which 0 says that there is nothing.
+            let table = Box::leak(unsafe { Box::<Table>::new_zeroed().assume_init() });
+            Box::leak(Box::new(Self { table, owed: DeferredFlush::new() }))
+        }
+
+        pub(crate) fn by_number(_: u32) -> Option<Found> {
+            None
+        }
+
+        pub(crate) fn number(&self) -> u32 {
+            1
+        }
+
+        pub(crate) fn owed(&self) -> &DeferredFlush {
+            &self.owed
+        }
+
+        pub(crate) fn advance(&self) -> CpuMask {
+            CpuMask::from_words(&[0])
+        }
+
+        pub(crate) fn find(&self, page: u64) -> Option<&'static Slot> {
+            self.table.0.get(page as usize)
+        }
+    }
+}
+
+/// What becomes of pages that are on their way when the file closes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    On,
+    Back,
+}
+
+/// The kernel's mover, which lets the file begin to close when pages were copied.
+struct Interrupted<'a> {
+    way: Way,
+    /// Pages are on their way.
+    copied: &'a AtomicU64,
+    closed: &'a AtomicBool,
+}
+
+// SAFETY: what it says of pages is what the mover says, or that they stay where they are.
+unsafe impl Mover<HostMachine> for Interrupted<'_> {
+    fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        mover::Mover.claim(frames, effort, claims)
+    }
+
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        effort: &Effort,
+        locking: Locking,
+        batch: &mut FlushBatch<'_, '_, HostMachine>,
+    ) {
+        mover::Mover.unmap(moves, effort, locking, batch);
+    }
+
+    fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
+        self.copied.fetch_add(moves.len() as u64, SeqCst);
+        // Waits for others now, or has not waited, and is done.
+        while !cpu::HAS_JOB.load(SeqCst) && !self.closed.load(SeqCst) {
+            thread::yield_now();
+        }
+        match self.way {
+            Way::On => mover::Mover.remap(moves, effort, flushed),
+            Way::Back => moves.iter_mut().for_each(Move::set_refused),
+        }
+    }
+
+    fn undo(&self, moves: &[Move]) {
+        mover::Mover.undo(moves);
+    }
+
+    fn release(&self, moves: &mut [Move]) {
+        mover::Mover.release(moves);
+    }
+}
+
+const PAGES: u64 = 400;
+
+/// Words that stay.
+fn words() -> &'static [AtomicU64] {
+    Box::leak((0..PAGES).map(|_| AtomicU64::new(0)).collect())
+}
+
+/// CPU 1 moves what is in the first half of the pageblock of a frame elsewhere.
+fn empty_half_around(pfn: Pfn, mover: &Interrupted<'_>) {
+    cpu::NUMBER.set(1);
+    let _me = memory::memory().platform().register_as(CpuId::new(1)).unwrap();
+    let _at_work = cpu::AT_WORK.lock().unwrap();
+    memory::memory().lru().unwrap().drain_all();
+    let pageblock = PAGEBLOCK_FRAMES as u64;
+    let first = pfn.get() / pageblock * pageblock;
+    let range = FrameRange::new(Pfn::new(first), Pfn::new(first + pageblock / 2)).unwrap();
+    let (mut moves, mut slots) = ([Move::default(); 512], [BatchSlot::default(); 512]);
+    let work = Workspace { moves: &mut moves, slots: &mut slots };
+    let mut compactor = memory::memory().compactor(CpuId::new(1), mover, &NoShootdown, work);
+    let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| ());
+    assert_eq!(taken.is_ok(), mover.way == Way::On, "{:?}", taken.err());
+    taken.into_iter().for_each(|extent| memory::memory().free_extent(extent).unwrap());
+}
+
+fn closes_while_pages_go(way: Way) {
+    static ONE_FILE: Mutex<()> = Mutex::new(());
+    let _one = ONE_FILE.lock().unwrap();
+    let memory = memory::memory();
+    let me = memory.platform().register_as(CpuId::new(0)).unwrap();
+    let space = paging::AddressSpace::new();
+    let file: &'static mut File = Box::leak(Box::new(File::new(words(), words(), |page| page + 1)));
+    file.map_in([space].into_iter());
+    let file: &'static File = file;
+    // SAFETY: it stays for ever.
+    unsafe { file.open() };
+    for page in 0..PAGES {
+        assert!(file::serve(cpu::this_cpu(), space, page, &space.table.0[page as usize], false));
+    }
+    let in_frame = |page: u64| space.table.0[page as usize].get().pfn();
+    let of_file = LruList::InactiveFile;
+    assert!((0..PAGES).all(|page| frames::read(in_frame(page), 0) == page + 1));
+    for page in (0..PAGES).step_by(3) {
+        assert!(file::write_page(cpu::this_cpu(), page, page));
+    }
+    assert!(file::moving::may_claim(of_file));
+
+    let frames_before: Vec<u64> = (0..PAGES).map(|page| in_frame(page).get()).collect();
+    let half = |frame: u64| frame % PAGEBLOCK_FRAMES as u64 / 256 == 0;
+    let was_in_half = |page: u64| half(frames_before[page as usize]);
+    let (copied, closed) = (AtomicU64::new(0), AtomicBool::new(false));
+    cpu::HAS_JOB.store(false, SeqCst);
+    let mover = Interrupted { way, copied: &copied, closed: &closed };
+    thread::scope(|scope| {
+        let moving = scope.spawn(|| empty_half_around(in_frame(0), &mover));
+        while copied.load(SeqCst) == 0 && !moving.is_finished() {
+            thread::yield_now();
+        }
+        file.close();
+        closed.store(true, SeqCst);
+    });
+    let moved = (0..PAGES).filter(|&page| was_in_half(page)).count() as u64;
+    assert!(0 < moved && moved < PAGES && copied.load(SeqCst) >= moved, "{moved}, and some stay");
+    assert!(!file::moving::may_claim(of_file));
+    assert!(space.table.0.iter().all(|slot| slot.get().is_none()), "something is mapped still");
+
+    let lru = memory.lru().unwrap();
+    lru.drain_all();
+    memory.drain_all();
+    memory.check().and_then(|()| lru.check()).unwrap();
+    drop(me);
+    let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + memory.tlb().parked();
+    assert_eq!(idle, memory.managed(), "frames are not free again");
+    assert_eq!(memory.platform().corruptions(), 0);
+    let frames = memory.platform().frames();
+    let mut frames = (frames.start().get()..frames.end().get()).map(Pfn::new);
+    let is_bare = |pfn| memory.frame_flags(pfn).unwrap().load(SeqCst) == 0;
+    assert!(frames.all(is_bare), "a frame is locked still, or dirty");
+}
+
+#[test]
+fn a_file_closes_when_what_moves_has_arrived() {
+    closes_while_pages_go(Way::On);
+}
+
+#[test]
+fn a_file_closes_when_what_does_not_move_is_back() {
+    closes_while_pages_go(Way::Back);
+}

@@ -1,0 +1,57 @@
+//! Workers for a while, and somebody beside them.
+
+use framewright::Memory;
+use framewright_host::HostMachine;
+use std::{
+    env,
+    process::exit,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use super::worker::Worker;
+
+/// How long workers may take beyond their time before they count as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Has `workers` CPUs, from the first on, work for so long. What is `beside` them hears when it is to end.
+pub(crate) fn work_for<R: Send>(
+    time: Duration,
+    memory: &Memory<'_, HostMachine>,
+    workers: u16,
+    seed: u64,
+    beside: impl FnOnce(&AtomicBool) -> R + Send,
+) -> R {
+    let stop = AtomicBool::new(false);
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel()).unzip();
+    let (finished, unfinished) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        for (number, inbox) in receivers.into_iter().enumerate() {
+            let worker = Worker::new(memory, number as u16, seed, senders.clone(), inbox);
+            let (stop, finished) = (&stop, finished.clone());
+            scope.spawn(move || {
+                worker.work(stop);
+                drop(finished);
+            });
+        }
+        drop((senders, finished));
+        let beside = scope.spawn(|| beside(&stop));
+        thread::sleep(time);
+        stop.store(true, Relaxed);
+        if unfinished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("stuck: {PATIENCE:?} after the end some workers have not come back");
+            exit(1);
+        }
+        beside.join().expect("nothing was found wrong beside the workers")
+    })
+}
+
+/// The number that is in a variable of the environment.
+pub(crate) fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
+}

@@ -1,0 +1,152 @@
+//! One page at a time, by the clock: what schedules cannot tell apart. The scenarios have the rest.
+
+use std::{cell::Cell, rc::Rc};
+
+use framewright::{
+    Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Pfn, RangeError,
+    compact::Workspace, migrate::Move, tlb::BatchSlot, tuning::Auto,
+};
+
+use super::*;
+use crate::{
+    engine::Options,
+    platform::{Books, Settings, Simulated},
+    process::{Mmu, Oracle, Purpose, Shooter},
+};
+
+const PAGEBLOCK: u64 = 512;
+const FRAMES: u64 = 2 * PAGEBLOCK;
+const TABLE: u64 = FRAMES - 1;
+/// Pages of the process, in the frames of these numbers.
+const PAGES: u32 = 4;
+
+/// What there is.
+struct Scene<'s, 'm> {
+    memory: &'s Memory<'m, Simulated>,
+    shooter: &'s Shooter<'s, 'm>,
+    process: &'s Process,
+    mover: &'s PageMover,
+}
+
+/// A process loads from a page and stores to another; then a CPU does what is `moving`.
+fn play(mishap: Option<(u32, Mishap)>, moving: impl Fn(&Scene<'_, '_>, Cpu<'_>)) {
+    let machine = Machine::new(1, Options::default());
+    let map = [MemoryRange::from(frames(0, FRAMES))];
+    let mut config = Config::new(&map, machine.cpus());
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let mmu = Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32));
+    let process = Process::with_memory(&mmu, 0..PAGES);
+    let mover = PageMover::new(&machine, std::slice::from_ref(&process), 0..PAGES);
+    let mover = match mishap {
+        Some((nth, mishap)) => mover.with_mishap(nth, mishap),
+        None => mover,
+    };
+    let mover = Rc::new(mover);
+    let platform = Simulated::new(&machine, Settings::default()).with_frames(mover.clone());
+    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    for range in [frames(0, PAGES.into()), frames(TABLE, FRAMES)] {
+        let taken = memory.alloc_range(range, MigrateType::Movable, &mut |_| {});
+        let _ = taken.expect("nobody has anything").into_raw();
+    }
+    process.place(TABLE as u32, 0..PAGES);
+    let shooter = Shooter::new(&mmu, &memory);
+    let scene = Scene { memory: &memory, shooter: &shooter, process: &process, mover: &mover };
+    let ended = machine.run(vec![Box::new(|cpu| {
+        shooter.run_on(cpu, &process);
+        scene.touch(cpu, 1, Access::Store);
+        scene.touch(cpu, 2, Access::Load);
+        moving(&scene, cpu);
+    })]);
+    ended.unwrap();
+    assert_eq!(process.check_contents(|_, _| None), Ok(()));
+    assert_eq!(mover.claimed(), 0, "claimed still");
+    memory.check().unwrap();
+}
+
+fn frames(start: u64, end: u64) -> FrameRange {
+    FrameRange::new(Pfn::new(start), Pfn::new(end)).expect("in order")
+}
+
+impl Scene<'_, '_> {
+    fn touch(&self, cpu: Cpu<'_>, page: u32, access: Access) {
+        self.mover.touch(cpu, self.process, page, access, &mut Nothing).unwrap();
+    }
+
+    fn mappings(&self) -> Vec<Mapping> {
+        let entry = |page| self.process.space().entry(page).present().expect("it is mapped");
+        (0..PAGES).map(entry).collect()
+    }
+
+    /// Empties the pageblock that the pages are in, as far as they move.
+    fn empty(&self, cpu: Cpu<'_>) -> Result<(), RangeError> {
+        let (mut moves, mut slots) = ([Move::default(); 4], [BatchSlot::default(); 4]);
+        let work = Workspace { moves: &mut moves, slots: &mut slots };
+        let mut compactor = self.memory.compactor(cpu.id(), self.mover, self.shooter, work);
+        let range = frames(0, PAGEBLOCK);
+        let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| {})?;
+        self.memory.free_extent(taken).expect("it is this memory's");
+        Ok(())
+    }
+}
+
+/// Every page has its frame from the start.
+struct Nothing;
+
+impl FrameSource for Nothing {
+    fn take(&mut self, _: Cpu<'_>, _: Purpose) -> Option<u32> {
+        None
+    }
+
+    fn give(&mut self, _: Cpu<'_>, _: &[u32]) {}
+}
+
+/// The rights to a page, and whether it was used and stored to.
+fn bits(mappings: &[Mapping]) -> Vec<Mapping> {
+    mappings.iter().map(|mapping| Mapping { frame: 0, ..*mapping }).collect()
+}
+
+/// What claims, unmaps and remaps these pages, once each.
+const QUESTIONS: u32 = 1 + 2 * PAGES;
+
+#[test]
+fn a_page_stays_dirty_when_it_moves_and_when_it_has_to_come_back_first() {
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        let before = scene.mappings();
+        assert!(before[1].dirty && before[2].accessed && !before[2].dirty);
+        scene.empty(cpu).unwrap();
+        let after = scene.mappings();
+        assert_eq!(bits(&after), bits(&before));
+        assert!(after.iter().all(|mapping| u64::from(mapping.frame) >= PAGEBLOCK));
+    };
+    let questions = |mishap| {
+        let asked = Cell::new(0);
+        let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+            moving(scene, cpu);
+            asked.set(scene.mover.asked());
+        };
+        play(mishap, moving);
+        asked.get()
+    };
+    assert_eq!(questions(None), QUESTIONS);
+    for nth in 1..QUESTIONS {
+        // What is busy is asked for again in the same try, what is refused in another: unmapped a second time
+        // if it was before.
+        let was_unmapped = u32::from(nth > PAGES);
+        assert_eq!(questions(Some((nth, Mishap::Busy))), QUESTIONS + 1, "question {nth}");
+        let again = QUESTIONS + 1 + was_unmapped;
+        assert_eq!(questions(Some((nth, Mishap::Refused))), again, "question {nth}");
+    }
+}
+
+#[test]
+fn who_does_not_get_to_claim_pages_leaves_them_as_they_are() {
+    for mishap in [Mishap::Busy, Mishap::Refused] {
+        let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+            let before = scene.mappings();
+            assert_eq!(scene.empty(cpu), Err(RangeError::Busy { frames: PAGES.into() }));
+            assert_eq!((scene.mappings(), scene.mover.asked()), (before, 1));
+        };
+        play(Some((0, mishap)), moving);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a bulk of blocks takes: against one by one, and the smallest first.
+
+use super::*;
+
+#[test]
+fn one_by_one_takes_what_bulk_takes_from_one_word() {
+    let taken = |how| {
+        let mut buddy = buddy(4);
+        for frame in (512..1024).step_by(3) {
+            assert!(buddy.take_specific(frame, order(0), MOVABLE));
+        }
+        let mut out = Bundles::new();
+        let want = Want { how, ..want(0, MOVABLE, 31) };
+        buddy.take_bundles(want, &mut out, ());
+        buddy.check().unwrap();
+        (out.as_slice().to_vec(), buddy.free_frames())
+    };
+    let (bundles, free) = taken(BulkTake::OneByOne);
+    assert_eq!((bundles.clone(), free), taken(BulkTake::Bulk));
+    assert_eq!(bundles.len(), 1, "neighbours travel together either way: {bundles:?}");
+}
+
+#[test]
+fn one_by_one_ends_where_bulk_ends() {
+    let how = BulkTake::OneByOne;
+    for (order, blocks) in [(0, 200), (3, 80), (8, 9), (9, 5), (10, 3)] {
+        let mut buddy = buddy(4);
+        let (frames, fallback) = take(&mut buddy, Want { how, ..want(order, MOVABLE, blocks) });
+        assert_eq!(frames.len() as u32, blocks.min(2048 >> order), "order {order}");
+        assert_eq!(fallback, None);
+    }
+    // A pageblock that was claimed for the first block serves the others.
+    let mut claiming = buddy(1);
+    let want = Want { how, ..want(0, MigrateType::Unmovable, 10) };
+    let (frames, fallback) = take(&mut claiming, want);
+    assert_eq!((frames.len(), fallback.map(|fallback| fallback.claimed)), (10, Some(true)));
+}
+
+/// A frame that is free alone is taken before any of a larger block, though its pageblock be nearly free.
+#[cfg(feature = "smallest-first")]
+#[test]
+fn the_smallest_block_goes_first_wherever_it_lies() {
+    let how = BulkTake::SmallestFirst;
+    let mut buddy = buddy(3);
+    // Pageblock 0 is nearly full, its smallest block is of order 4; pageblock 1 has lone frames.
+    for frame in 0..496 {
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
+    }
+    for frame in [512, 515, 517, 518] {
+        assert!(buddy.take_specific(frame, order(0), MOVABLE));
+    }
+    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 4) });
+    assert_eq!(frames, [513, 514, 516, 519]);
+    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 10) });
+    assert_eq!(frames, [520, 521, 522, 523, 524, 525, 526, 527, 496, 497]);
+    // Of two that are as small, the one that lies where frames were given back last.
+    give(&mut buddy, 0, 0);
+    give(&mut buddy, 512, 0);
+    let (frames, _) = take(&mut buddy, Want { how, ..want(0, MOVABLE, 1) });
+    assert_eq!(frames, [512]);
+    for (order, blocks) in [(0, 200), (3, 80), (8, 9), (9, 5), (10, 3)] {
+        let mut buddy = self::buddy(4);
+        let (frames, fallback) = take(&mut buddy, Want { how, ..want(order, MOVABLE, blocks) });
+        assert_eq!(frames.len() as u32, blocks.min(2048 >> order), "order {order}");
+        assert_eq!(fallback, None);
+    }
+}

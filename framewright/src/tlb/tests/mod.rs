@@ -1,0 +1,224 @@
+//! Batches on a machine of a few CPUs whose caches are known, against what must never be.
+
+use std::{
+    boxed::Box,
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    mem::MaybeUninit,
+    panic::{AssertUnwindSafe, catch_unwind},
+    vec,
+    vec::Vec,
+};
+
+use super::*;
+use crate::{
+    CpuId, Layout, Memory, MemoryRange, Order, Pfn,
+    frame::FrameRange,
+    memory::Config,
+    observe::Corruption,
+    platform::{BarrierTarget, OwnerLock, Platform, Wait},
+    sync::{PlainWord, SpinFlag},
+    tuning::{Auto, FlushBatching, TlbTuning},
+};
+
+mod batches;
+mod random;
+mod stores;
+
+const CPUS: u16 = 4;
+const PAGES: u64 = 100;
+
+/// A platform that nothing is asked of but locks, and that hears of leaks.
+#[derive(Default)]
+struct Toy(std::sync::Mutex<Vec<Corruption>>);
+
+// SAFETY: locks and words are the library's own; owners use try-locks.
+#[allow(unsafe_code)]
+unsafe impl Platform for Toy {
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = ();
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Trylock
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, why: Wait, _: u32) {
+        panic!("nobody waits here: {why:?}");
+    }
+    fn clear(&self, _: Pfn, _: Order) {}
+    fn copy(&self, _: Pfn, _: Pfn) {}
+    fn now(&self) -> u64 {
+        0
+    }
+    fn corruption(&self, report: &Corruption) {
+        self.0.lock().unwrap().push(*report);
+    }
+}
+
+/// CPUs that run one address space each, and what they have cached: page N of space S, as
+/// S x [`PAGES`] + N.
+struct Machine<'l, 'm> {
+    memory: &'l Memory<'m, Toy>,
+    cached: [RefCell<BTreeSet<u64>>; CPUS as usize],
+    loaded: [Cell<u64>; CPUS as usize],
+    lazy: [Cell<bool>; CPUS as usize],
+    stores_fault: Cell<bool>,
+    may_wait: Cell<bool>,
+    /// It panics when it is to interrupt others.
+    fails: Cell<bool>,
+    forgets_alone: Cell<bool>,
+    interrupts: Cell<u64>,
+    owed: [DeferredFlush; 2],
+    file: DeferredFlush,
+}
+
+impl Shootdown for Machine<'_, '_> {
+    fn clean_stores_fault(&self) -> bool {
+        self.stores_fault.get()
+    }
+
+    fn forget(&self, cpu: CpuId, scope: Scope) {
+        let loaded = self.loaded[cpu.index()].get();
+        let mut cached = self.cached[cpu.index()].borrow_mut();
+        match scope {
+            Scope::Everything => cached.retain(|entry| entry / PAGES != loaded),
+            Scope::Pages { space, first, pages } => {
+                let start = space * PAGES + first;
+                cached.retain(|entry| !(start..start + u64::from(pages)).contains(entry));
+            }
+        }
+    }
+
+    fn interrupt(&self, from: CpuId, targets: &CpuMask) {
+        assert!(!targets.is_empty() && !targets.contains(from));
+        assert!(!self.fails.get(), "no interrupt arrives");
+        self.interrupts.set(self.interrupts.get() + u64::from(targets.count()));
+        targets.iter().for_each(|cpu| self.on(cpu.get()).serve());
+    }
+
+    fn is_lazy(&self, cpu: CpuId) -> bool {
+        self.lazy[cpu.index()].get()
+    }
+
+    fn may_wait(&self) -> bool {
+        self.may_wait.get()
+    }
+
+    fn forgets_alone(&self) -> bool {
+        self.forgets_alone.get()
+    }
+}
+
+impl<'m> Machine<'_, 'm> {
+    fn on(&self, cpu: u16) -> Flusher<'_, 'm, Toy> {
+        self.memory.flusher(CpuId::new(cpu), self)
+    }
+
+    /// A CPU reads a page of what it runs.
+    fn read(&self, cpu: u16, page: u64) {
+        let space = self.loaded[usize::from(cpu)].get();
+        self.cached[usize::from(cpu)].borrow_mut().insert(space * PAGES + page);
+    }
+
+    /// Whether a CPU reaches a page without asking page tables first.
+    fn reaches(&self, cpu: u16, space: u64, page: u64) -> bool {
+        let at = usize::from(cpu);
+        !self.lazy[at].get()
+            && self.loaded[at].get() == space
+            && self.cached[at].borrow().contains(&(space * PAGES + page))
+    }
+
+    fn anyone_reaches(&self, space: u64, page: u64) -> bool {
+        (0..CPUS).any(|cpu| self.reaches(cpu, space, page))
+    }
+
+    /// A CPU runs a space: it forgets what it has of it, which is what comparing generations comes
+    /// to at worst.
+    fn load(&self, cpu: u16, space: u64) {
+        let at = usize::from(cpu);
+        self.on(cpu).caught_up(|| {
+            self.cached[at].borrow_mut().retain(|entry| entry / PAGES != space);
+            self.loaded[at].set(space);
+            self.lazy[at].set(false);
+        });
+    }
+
+    fn cpus(&self, space: u64) -> CpuMask {
+        let runs = |cpu: &u16| self.loaded[usize::from(*cpu)].get() == space;
+        (0..CPUS).filter(runs).map(CpuId::new).collect()
+    }
+
+    /// Takes page N of a space, which is in frame N, out of its page table.
+    fn unmap(&self, batch: &mut FlushBatch<'_, '_, Toy>, space: u64, page: u64, dirty: bool) {
+        let translation = Translation {
+            cpus: &self.cpus(space),
+            writable: dirty,
+            dirty,
+            space,
+            page,
+            owed_space: &self.owed[space as usize],
+            owed_file: Some(&self.file),
+        };
+        batch.add(Pfn::new(page), &translation);
+    }
+}
+
+fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
+    let frames = FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap();
+    let map = [MemoryRange::from(frames)];
+    let mut config = Config::new(&map, CPUS);
+    config.tuning.tlb = tlb;
+    let layout = Layout::new::<Toy>(&config).unwrap();
+    let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
+    let offset = buffer.as_ptr().align_offset(layout.align());
+    let memory = Memory::new(Toy::default(), &config, &mut buffer[offset..]).unwrap();
+    test(&Machine {
+        memory: &memory,
+        cached: core::array::from_fn(|_| RefCell::default()),
+        loaded: core::array::from_fn(|_| Cell::new(0)),
+        lazy: core::array::from_fn(|_| Cell::new(false)),
+        stores_fault: Cell::new(true),
+        may_wait: Cell::new(true),
+        fails: Cell::new(false),
+        forgets_alone: Cell::new(true),
+        interrupts: Cell::new(0),
+        owed: [DeferredFlush::new(), DeferredFlush::new()],
+        file: DeferredFlush::new(),
+    });
+}
+
+fn tuning(batching: FlushBatching, batch: u32, parked_max: u32) -> TlbTuning {
+    TlbTuning {
+        batching,
+        batch: Auto::Fixed(batch),
+        parked_max: Auto::Fixed(parked_max),
+        ranged_max: 33,
+    }
+}
+
+fn slots() -> Box<[BatchSlot]> {
+    vec![BatchSlot::default(); 32].into()
+}
+
+/// CPU 0 reclaims `pages`, which all CPUs have read; the frames that it got.
+fn reclaim(machine: &Machine<'_, '_>, pages: core::ops::Range<u64>, dirty: bool) -> Vec<u64> {
+    for page in pages.clone() {
+        (0..CPUS).for_each(|cpu| machine.read(cpu, page));
+    }
+    let (mut slots, mut got) = (slots(), Vec::new());
+    let mut batch = machine.on(0).batch(&mut slots);
+    for page in pages {
+        machine.unmap(&mut batch, 0, page, dirty);
+        batch.retire(Pfn::new(page)).unwrap();
+    }
+    batch.finish(&mut |frames| {
+        for frame in frames.iter().map(|frame| frame.get()) {
+            assert!(!machine.anyone_reaches(0, frame), "frame {frame} is handed out and reached");
+            got.push(frame);
+        }
+    });
+    got
+}

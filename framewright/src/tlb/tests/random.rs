@@ -1,0 +1,84 @@
+//! Anything in any order.
+
+use super::*;
+
+/// Whatever happens in whatever order: nobody reaches a frame that was handed out, everything given
+/// up is handed out once, and no more is parked than may be.
+#[test]
+fn nobody_reaches_what_was_handed_out() {
+    for seed in 0..if cfg!(miri) { 2 } else { 300 } {
+        let batching = [FlushBatching::All, FlushBatching::Lazy, FlushBatching::CleanOnly];
+        let batching = batching[seed as usize % 3];
+        with_machine(tuning(batching, 5, 12), |machine| random_life(machine, seed));
+    }
+}
+
+fn random_life(machine: &Machine<'_, '_>, seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % below
+    };
+    // Page N of both spaces is in frame N while it is in one.
+    let resident = RefCell::new(BTreeSet::new());
+    let free = RefCell::new((0..PAGES).collect::<BTreeSet<_>>());
+    let receive = |frames: &[Pfn]| {
+        for frame in frames.iter().map(|frame| frame.get()) {
+            assert!(!machine.anyone_reaches(0, frame) && !machine.anyone_reaches(1, frame));
+            assert!(free.borrow_mut().insert(frame), "frame {frame} is handed out twice");
+        }
+    };
+    for _ in 0..400 {
+        let (cpu, page) = (random(u64::from(CPUS)) as u16, random(PAGES));
+        let at = usize::from(cpu);
+        match random(8) {
+            0 => machine.load(cpu, random(2)),
+            1 => machine.lazy[at].set(true),
+            2 => machine.on(cpu).forget_all(),
+            3 => {
+                let which = [&machine.owed[0], &machine.owed[1], &machine.file];
+                machine.on(cpu).settle(which[random(3) as usize]);
+            }
+            4 => {
+                let all = random(2) == 0;
+                let flusher = machine.on(cpu);
+                let _ = if all {
+                    flusher.unpark_all(&mut { receive })
+                } else {
+                    flusher.unpark(&mut { receive })
+                };
+            }
+            5 => {
+                let (mut slots, mut count) = (slots(), 0);
+                let mut batch = machine.on(cpu).batch(&mut slots);
+                for page in page..PAGES.min(page + random(5)) {
+                    if resident.borrow().contains(&page) {
+                        (0..2).for_each(|space| {
+                            machine.unmap(&mut batch, space, page, random(6) == 0);
+                        });
+                        if random(8) > 0 && batch.retire(Pfn::new(page)).is_ok() {
+                            resident.borrow_mut().remove(&page);
+                            count += 1;
+                        }
+                    }
+                }
+                batch.finish(&mut { receive });
+                assert!(machine.memory.tlb().parked() <= 12 + count);
+            }
+            _ if machine.lazy[at].get() => {}
+            _ => {
+                if free.borrow_mut().remove(&page) {
+                    resident.borrow_mut().insert(page);
+                }
+                if resident.borrow().contains(&page) {
+                    machine.read(cpu, page);
+                }
+            }
+        }
+    }
+    machine.on(0).unpark_all(&mut { receive });
+    assert_eq!(free.borrow().len() + resident.borrow().len(), PAGES as usize);
+    assert!(machine.memory.platform().0.lock().unwrap().is_empty());
+}

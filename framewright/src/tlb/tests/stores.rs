@@ -1,0 +1,121 @@
+//! What may have been stored to, and what somebody owes: no store is lost, and no flush put off for too long.
+
+use super::*;
+
+#[test]
+fn what_may_have_been_stored_to_is_never_parked() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        assert_eq!(reclaim(machine, 0..2, true).len(), 2);
+        let writable = |machine: &Machine<'_, '_>| {
+            let mut slots = slots();
+            let mut batch = machine.on(0).batch(&mut slots);
+            let translation = Translation {
+                cpus: &machine.cpus(0),
+                writable: true,
+                dirty: false,
+                space: 0,
+                page: 9,
+                owed_space: &machine.owed[0],
+                owed_file: None,
+            };
+            batch.add(Pfn::new(9), &translation);
+            batch.retire(Pfn::new(9)).unwrap();
+            let dirty = batch.is_dirty();
+            batch.finish(&mut |_| {});
+            dirty
+        };
+        assert!(!writable(machine));
+        assert_eq!(machine.memory.tlb().parked(), 1);
+        machine.stores_fault.set(false);
+        assert!(writable(machine));
+        assert_eq!(machine.memory.tlb().parked(), 0, "the flush has served both");
+    });
+}
+
+#[test]
+fn what_was_not_given_up_is_flushed_before_it_is_let_go() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+        (0..CPUS).for_each(|cpu| (0..2).for_each(|page| machine.read(cpu, page)));
+        let (mut slots, mut got) = (slots(), 0);
+        let mut batch = machine.on(0).batch(&mut slots);
+        (0..2).for_each(|page| machine.unmap(&mut batch, 0, page, false));
+        batch.retire(Pfn::new(0)).unwrap();
+        batch.finish(&mut |frames| got += frames.len());
+        assert_eq!((got, machine.interrupts.get()), (1, 3));
+        assert!(!machine.anyone_reaches(0, 1));
+    });
+}
+
+#[test]
+fn dirty_batches_are_flushed_before_pages_are_written_out() {
+    with_machine(tuning(FlushBatching::All, 32, 0), |machine| {
+        (0..CPUS).for_each(|cpu| (0..3).for_each(|page| machine.read(cpu, page)));
+        let mut slots = slots();
+        let mut batch = machine.on(0).batch(&mut slots);
+        machine.unmap(&mut batch, 0, 0, false);
+        batch.flush_if_dirty();
+        assert!(machine.reaches(1, 0, 0) && batch.is_pending());
+        machine.unmap(&mut batch, 0, 1, true);
+        batch.flush_if_dirty();
+        assert!(!machine.anyone_reaches(0, 0) && !machine.anyone_reaches(0, 1));
+        assert!(!batch.is_pending() && !batch.is_dirty());
+        machine.unmap(&mut batch, 0, 2, false);
+        batch.flush();
+        assert!(!machine.anyone_reaches(0, 2));
+        batch.finish(&mut |_| panic!("nothing was given up"));
+    });
+}
+
+#[test]
+fn whoever_else_changes_the_same_settles() {
+    for batching in [FlushBatching::All, FlushBatching::Lazy] {
+        with_machine(tuning(batching, 32, 64), |machine| {
+            assert!(!machine.on(1).settle(&machine.file));
+            reclaim(machine, 0..4, false);
+            assert!(machine.anyone_reaches(0, 1) && machine.file.is_owed());
+            assert!(machine.on(1).settle(&machine.owed[0]));
+            assert!((0..4).all(|page| !machine.anyone_reaches(0, page)));
+            let sent = machine.interrupts.get();
+            assert!(!machine.on(2).settle(&machine.file), "everybody has flushed");
+            assert_eq!((sent, machine.interrupts.get()), (3, 3));
+            assert!(!machine.file.is_owed());
+        });
+    }
+}
+
+#[test]
+fn a_full_batch_flushes_at_once_what_it_cannot_note() {
+    with_machine(tuning(FlushBatching::All, 2, 0), |machine| {
+        (0..CPUS).for_each(|cpu| (0..3).for_each(|page| machine.read(cpu, page)));
+        let mut slots = slots();
+        let mut batch = machine.on(0).batch(&mut slots);
+        (0..3).for_each(|page| machine.unmap(&mut batch, 0, page, false));
+        assert!(batch.is_full() && machine.reaches(1, 0, 1) && !machine.anyone_reaches(0, 2));
+        assert_eq!(batch.retire(Pfn::new(2)), Err(Pfn::new(2)));
+        assert_eq!(batch.retire(Pfn::new(1)), Ok(()));
+    });
+}
+
+#[test]
+fn a_dropped_batch_loses_nothing_where_it_may_wait() {
+    for may_wait in [true, false] {
+        with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
+            machine.may_wait.set(may_wait);
+            (0..CPUS).for_each(|cpu| machine.read(cpu, 0));
+            let mut slots = slots();
+            let mut batch = machine.on(0).batch(&mut slots);
+            machine.unmap(&mut batch, 0, 0, true);
+            machine.unmap(&mut batch, 0, 1, true);
+            batch.retire(Pfn::new(0)).unwrap();
+            drop(batch);
+            assert_eq!(machine.anyone_reaches(0, 0), !may_wait);
+            let reports = machine.memory.platform().0.lock().unwrap().clone();
+            assert_eq!(reports.len(), usize::from(!may_wait), "{reports:?}");
+            assert!(reports.iter().all(|report| report.pfn == Pfn::new(1) && report.count == 1));
+            let mut got = Vec::new();
+            machine.on(0).unpark_all(&mut |frames| got.extend_from_slice(frames));
+            assert_eq!(got, [Pfn::new(0)]);
+            assert!(!machine.anyone_reaches(0, 0));
+        });
+    }
+}
