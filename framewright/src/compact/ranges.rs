@@ -2,8 +2,8 @@
 
 use super::{
     Compactor,
+    anywhere::Anywhere,
     evacuate::{Evacuated, Evacuation, contents, within},
-    room::Room,
 };
 use crate::{
     alloc::{MigrateType, Request},
@@ -77,7 +77,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// Moves what is in frames `start` to `end`, which are withheld, anywhere else.
     fn clear(&mut self, zone: ZoneId, (start, end): (u32, u32)) -> Evacuated {
         let site = self.site(zone);
-        let mut room = Room::anywhere(site.at, self.memory);
+        let mut room = Anywhere::new(site.at, self.memory);
         let effort = Effort::new(MigrateMode::Sync);
         let how =
             Evacuation { effort, all_or_none: false, may_bring_home: true, allowed: u64::MAX };
