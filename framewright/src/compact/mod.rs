@@ -42,6 +42,7 @@
 //! | `suitable` | whether to begin |
 //! | `room` | frames to move to, and frames that were left |
 //! | `anywhere` | the same where a given range is emptied: other zones have room, too |
+//! | `patience` | waits for what others have for a moment, where a given range is emptied |
 //! | `evacuate` | moves what is in a stretch of a zone elsewhere |
 //! | `index` | by index |
 //! | `search`, `quest` | what it empties next, and how far it has come with looking |
@@ -57,6 +58,7 @@ mod deferral;
 mod direct;
 mod evacuate;
 mod index;
+mod patience;
 mod quest;
 mod ranges;
 mod room;
