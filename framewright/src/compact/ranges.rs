@@ -125,7 +125,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     fn clear_backwards(&mut self, zone: ZoneId, (start, end): (u32, u32)) -> u64 {
         let mut all = Evacuated::default();
         for block in pageblocks(start, end).rev() {
-            all = all.and_then(self.clear(zone, clip(block, start, end), true));
+            all = all.and_then(self.clear(zone, clip(block, start, end), !all.brought_home));
             if all.left > 0 {
                 break;
             }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use framewright::{
     Contiguous, HotplugError, IsolatedBlock, MigrateType, Order, Pfn, RangeError,
+    observe::DrainReason,
     platform::{CompactPriority, Compacted, Wait},
 };
 
@@ -122,6 +123,23 @@ fn a_range_is_emptied_although_others_are_in_the_way_now_and_then() {
             compactor.alloc_range(range, of, &mut |in_the_way| panic!("{in_the_way:?}"))
         });
         house.memory.free_extent(extent.unwrap()).unwrap();
+        house.check();
+    });
+}
+
+/// What lies on the lists of CPUs is fetched once for all of a run: each time disturbs every CPU.
+#[test]
+fn lists_are_drained_once_for_a_run_and_not_for_each_of_its_pageblocks() {
+    in_house(&[], 3, |house| {
+        scatter(house, 4);
+        let drains = || house.memory.stats().drains[DrainReason::Remote as usize];
+        let before = drains();
+        house.comes_and_goes.set(true);
+        house.mishaps.set(Mishaps { refused: 10, ..Mishaps::default() });
+        let wanted = Contiguous::new(16 * 512, MigrateType::Movable).aligned(Order::PAGEBLOCK);
+        let extent = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(&wanted));
+        house.memory.free_extent(extent.unwrap()).unwrap();
+        assert!(drains() - before <= 2, "{} drains", drains() - before);
         house.check();
     });
 }
