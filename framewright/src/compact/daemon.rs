@@ -18,11 +18,14 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn can_restock(&self, node: NodeId) -> bool {
         let is_off = self.tuning().compact.method == CompactMethod::Off;
-        !is_off
-            && self.numbered_zones_of(node).any(|(id, zone)| {
-                let rest = &self.compaction()[id.index()].restocking;
-                zone.can_restock(self.platform()) && !rest.refuses(Order::PAGEBLOCK)
-            })
+        !is_off && self.numbered_zones_of(node).any(|(id, zone)| self.may_restock(id, zone))
+    }
+
+    /// Whether a zone wants pageblocks formed ahead, and rests no longer after attempts in vain. Each time that
+    /// it wants some counts towards the end of its rest, whoever asks.
+    fn may_restock(&self, id: ZoneId, zone: &Zone<'_, P>) -> bool {
+        let rest = &self.compaction()[id.index()].restocking;
+        zone.can_restock(self.platform()) && !rest.refuses(Order::PAGEBLOCK)
     }
 
     /// Whether it is worth while to wake who compacts a node in the background, for blocks of `order` in
@@ -122,7 +125,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     fn restock(&mut self, site: Site<'c, 'm, P>) -> bool {
         let rest = &site.hints.restocking;
         let (zone, platform) = (site.at.zone, site.at.platform);
-        if rest.is_resting(Order::PAGEBLOCK) || !zone.can_restock(platform) {
+        if !self.memory.may_restock(site.id, zone) {
             return false;
         }
         self.run(site, Goal::of_stock(), None);

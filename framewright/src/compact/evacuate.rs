@@ -50,6 +50,17 @@ impl Evacuated {
     pub(super) fn work(&self) -> u64 {
         self.moved + self.asked.div_ceil(ASKED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
     }
+
+    /// The same and what came after it, together.
+    pub(super) fn and_then(self, next: Self) -> Self {
+        Self {
+            moved: self.moved + next.moved,
+            asked: self.asked + next.asked,
+            batches: self.batches + next.batches,
+            brought_home: self.brought_home || next.brought_home,
+            ..next
+        }
+    }
 }
 
 /// Why moving ends early.

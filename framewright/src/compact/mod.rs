@@ -41,6 +41,8 @@
 //! | `direct`, `daemon`, `ranges` | the callers: a request, the background, given ranges |
 //! | `suitable` | whether to begin |
 //! | `room` | frames to move to, and frames that were left |
+//! | `anywhere` | the same where a given range is emptied: other zones have room, too |
+//! | `patience` | waits for what others have for a moment, where a given range is emptied |
 //! | `evacuate` | moves what is in a stretch of a zone elsewhere |
 //! | `index` | by index |
 //! | `search`, `quest` | what it empties next, and how far it has come with looking |
@@ -48,6 +50,7 @@
 //! | `state`, `deferral`, `skip` | what a zone remembers |
 //! | `trace`, `view` | what is told of it, and what people see |
 
+mod anywhere;
 mod compactor;
 mod daemon;
 
@@ -55,6 +58,7 @@ mod deferral;
 mod direct;
 mod evacuate;
 mod index;
+mod patience;
 mod quest;
 mod ranges;
 mod room;

@@ -1,9 +1,11 @@
-//! Given ranges, contiguous runs and memory that goes: what is in the way moves elsewhere.
+//! Given ranges, contiguous runs and memory that goes: what is in the way moves elsewhere. What somebody
+//! has in hand at the moment is waited for, within [bounds](super::patience).
 
 use super::{
     Compactor,
-    evacuate::{Evacuated, Evacuation, contents, within},
-    room::Room,
+    anywhere::Anywhere,
+    evacuate::{CutShort, Evacuated, Evacuation, contents, within},
+    patience::Patience,
 };
 use crate::{
     alloc::{MigrateType, Request},
@@ -25,16 +27,22 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// # Errors
     ///
     /// [`RangeError::Busy`] if frames are still in use then: `in_the_way` was told which. Nothing
-    /// else has changed but where pages are.
+    /// else has changed but where pages are. [`RangeError::Isolated`] if somebody withholds a pageblock for
+    /// longer than compaction does, which is waited for.
     pub fn alloc_range(
         &mut self,
         range: FrameRange,
         migratetype: MigrateType,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<Extent<'m>, RangeError> {
-        let memory = self.memory;
-        let clear = &mut |zone, start, end| _ = self.clear(zone, (start, end));
-        memory.alloc_range_clearing(range, migratetype, clear, in_the_way)
+        let (memory, mut patience) = (self.memory, Patience::new());
+        loop {
+            let clear = &mut |zone, start, end| _ = self.clear(zone, (start, end), true);
+            match memory.alloc_range_clearing(range, migratetype, clear, in_the_way) {
+                Err(RangeError::Isolated { .. }) if patience.waits(memory.platform()) => {}
+                result => return result,
+            }
+        }
     }
 
     /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but moves what is in the way
@@ -50,9 +58,16 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             Err(RangeError::NotFound) => {}
             result => return result,
         }
-        for (id, _) in memory.candidates(self.cpu, wanted.request()) {
-            if let Some(extent) = self.empty_a_run(id, wanted) {
-                return Ok(extent);
+        for (id, at) in memory.candidates(self.cpu, wanted.request()) {
+            let (mut moved, mut patience) = (0, Patience::new());
+            loop {
+                if let Some(extent) = self.empty_a_run(id, wanted, &mut moved) {
+                    return Ok(extent);
+                }
+                // What is withheld was passed over.
+                if !at.zone.withholds() || !patience.waits(memory.platform()) {
+                    break;
+                }
             }
         }
         Err(RangeError::NotFound)
@@ -63,44 +78,69 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ///
     /// # Errors
     ///
-    /// [`HotplugError::Busy`] if frames are still in use then.
+    /// [`HotplugError::Busy`] if frames are still in use then; [`HotplugError::Isolated`] as
+    /// [`RangeError::Isolated`] from [`Compactor::alloc_range`].
     pub fn remove_memory(
         &mut self,
         range: FrameRange,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<(), HotplugError> {
-        let memory = self.memory;
-        let clear = &mut |zone, start, end| _ = self.clear(zone, (start, end));
-        memory.remove_memory_clearing(range, clear, in_the_way)
+        let (memory, mut patience) = (self.memory, Patience::new());
+        loop {
+            let clear = &mut |zone, start, end| _ = self.clear(zone, (start, end), true);
+            match memory.remove_memory_clearing(range, clear, in_the_way) {
+                Err(HotplugError::Isolated { .. }) if patience.waits(memory.platform()) => {}
+                result => return result,
+            }
+        }
     }
 
-    /// Moves what is in frames `start` to `end`, which are withheld, anywhere else.
-    fn clear(&mut self, zone: ZoneId, (start, end): (u32, u32)) -> Evacuated {
+    /// Moves what is in some frames of a zone, which are withheld, anywhere else. What lies elsewhere may be
+    /// brought home, once.
+    fn clear(&mut self, zone: ZoneId, frames: (u32, u32), may_bring_home: bool) -> Evacuated {
+        let (mut all, mut patience) = (Evacuated::default(), Patience::new());
+        loop {
+            let now = self.clear_once(zone, frames, may_bring_home && !all.brought_home);
+            all = all.and_then(now);
+            if now.moved > 0 {
+                patience = Patience::new();
+            }
+            let is_put_off = now.left > 0 && now.cut_short == Some(CutShort::Contended);
+            if !is_put_off || !patience.waits(self.memory.platform()) {
+                return all;
+            }
+        }
+    }
+
+    fn clear_once(&mut self, zone: ZoneId, frames: (u32, u32), may_bring_home: bool) -> Evacuated {
         let site = self.site(zone);
-        let mut room = Room::anywhere(site.at, self.memory);
+        let mut room = Anywhere::new(site.at, self.memory);
         let effort = Effort::new(MigrateMode::Sync);
-        let how =
-            Evacuation { effort, all_or_none: false, may_bring_home: true, allowed: u64::MAX };
-        self.evacuate(site, (start, end), how, &mut room)
+        let how = Evacuation { effort, all_or_none: false, may_bring_home, allowed: u64::MAX };
+        self.evacuate(site, frames, how, &mut room)
     }
 
     /// The same a pageblock at a time, the last one first, until something stays in one; how many frames
     /// moved. What is empty then lies behind, where the search for a run goes on: it is not in vain.
     fn clear_backwards(&mut self, zone: ZoneId, (start, end): (u32, u32)) -> u64 {
-        let mut moved = 0;
+        let mut all = Evacuated::default();
         for block in pageblocks(start, end).rev() {
-            let cleared = self.clear(zone, clip(block, start, end));
-            moved += cleared.moved;
-            if cleared.left > 0 {
+            all = all.and_then(self.clear(zone, clip(block, start, end), !all.brought_home));
+            if all.left > 0 {
                 break;
             }
         }
-        moved
+        all.moved
     }
 
     /// Takes a run of pageblocks of a zone that hold movable frames only. Which of these do not move
-    /// turns out when they are tried; then the search goes on behind them.
-    fn empty_a_run(&mut self, id: ZoneId, wanted: &Contiguous) -> Option<Extent<'m>> {
+    /// turns out when they are tried; then the search goes on behind them. `moved` grows by what moved.
+    fn empty_a_run(
+        &mut self,
+        id: ZoneId,
+        wanted: &Contiguous,
+        moved: &mut u64,
+    ) -> Option<Extent<'m>> {
         let zone = self.site(id).at.zone;
         let frames = u32::try_from(wanted.frames()).ok()?;
         let (low, high) = match wanted.bounds() {
@@ -108,14 +148,14 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             None => (0, zone.spanned() as u32),
         };
         let align = wanted.align().max(Order::PAGEBLOCK).frames();
-        let (mut start, mut moved) = (low, 0);
-        while moved <= IN_VAIN * wanted.frames() {
+        let mut start = low;
+        while *moved <= IN_VAIN * wanted.frames() {
             let aligned = zone.pfn(start).get().next_multiple_of(align);
             start = u32::try_from(aligned - zone.base().get()).ok()?;
             let end = start.checked_add(frames).filter(|&end| end <= high)?;
             let obstacle = match self.last_obstacle(id, (start, end), wanted.request()) {
                 Some(block) => block,
-                None => match self.clear_run(id, (start, end), wanted.request(), &mut moved) {
+                None => match self.clear_run(id, (start, end), wanted.request(), moved) {
                     Ok(extent) => return Some(extent),
                     Err(block) => block,
                 },

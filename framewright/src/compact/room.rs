@@ -3,10 +3,8 @@
 //! Both cross the zone lock in batches. Dropped, it gives back what it holds.
 
 use crate::{
-    alloc::{MigrateType, Request},
     buddy::{Bundle, Bundles, Contents, Hosts},
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
-    memory::Memory,
     migrate::Targets,
     observe::{CompactEvent, Event, Scanner},
     pcp::Cpu,
@@ -24,8 +22,8 @@ pub(super) struct Room<'r, 'm, P: Platform> {
     hosts: Hosts,
     /// The pageblock that is emptied.
     source: Option<u32>,
-    /// Where to look when the zone has no more.
-    elsewhere: Option<&'r Memory<'m, P>>,
+    /// The reserve of the zone is no room.
+    spares_reserve: bool,
     stash: Bundles,
     left: Bundles,
     /// Frames that were taken.
@@ -42,7 +40,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
             at,
             hosts: Hosts::ANY,
             source: None,
-            elsewhere: None,
+            spares_reserve: false,
             stash,
             left,
             taken: 0,
@@ -57,18 +55,18 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
         room
     }
 
-    /// Anywhere in the memory, in the zone first.
-    pub(super) fn anywhere(at: Cpu<'r, 'm, P>, memory: &'r Memory<'m, P>) -> Self {
+    /// In any pageblock, but not in the reserve of the zone: what leaves others is withheld for longer.
+    pub(super) fn to_spare(at: Cpu<'r, 'm, P>) -> Self {
         let mut room = Self::in_zone(at);
-        room.elsewhere = Some(memory);
+        room.spares_reserve = true;
         room
     }
 
-    /// Frames that may be taken from the zone now. Pages that stay in it leave as many; but who
-    /// withholds what they leave must not use up the reserve.
+    /// Frames that may be taken now. Pages that stay in the zone leave as many; but who withholds what they
+    /// leave must not use up the reserve.
     fn allowed(&self) -> u64 {
         let access = Access::above(Watermark::Min, self.at.zone.kind());
-        if self.elsewhere.is_some() { self.at.zone.allowed(access) } else { u64::MAX }
+        if self.spares_reserve { self.at.zone.allowed(access) } else { u64::MAX }
     }
 
     fn take_here(&mut self, order: Order) -> Option<Pfn> {
@@ -92,10 +90,9 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
         out.pop_lowest().map(|frame| at.pfn(frame))
     }
 
-    fn take_elsewhere(&self, order: Order) -> Option<Pfn> {
-        let request = Request::new(order, MigrateType::Movable).no_wait().no_wake();
-        let block = self.elsewhere?.alloc_unlisted(request).ok()?;
-        Some(block.into_raw().0)
+    /// The number in the zone of a frame that is in it.
+    fn frame(&self, pfn: Pfn) -> u32 {
+        (pfn.get() - self.at.zone.base().get()) as u32
     }
 
     fn give_left(&mut self) {
@@ -105,17 +102,17 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
 
 impl<P: Platform> Targets for Room<'_, '_, P> {
     fn take(&mut self, order: Order) -> Option<Pfn> {
-        let taken = self.take_here(order).or_else(|| self.take_elsewhere(order))?;
+        let taken = self.take_here(order)?;
         self.taken += order.frames();
         Some(taken)
     }
 
     fn put(&mut self, pfn: Pfn, order: Order) {
-        give_back(self.at, self.elsewhere, pfn, order);
+        self.at.free_to_zone(self.frame(pfn), order);
     }
 
     fn left(&mut self, pfn: Pfn, order: Order) {
-        let frame = (pfn.get() - self.at.zone.base().get()) as u32;
+        let frame = self.frame(pfn);
         if self.left.is_full() {
             self.give_left();
         }
@@ -139,24 +136,6 @@ impl<P: Platform> Drop for Room<'_, '_, P> {
     fn drop(&mut self) {
         self.at.give_blocks(&mut self.stash);
         self.give_left();
-    }
-}
-
-/// Frees a block of the zone, or of another zone of the memory.
-fn give_back<P: Platform>(
-    at: Cpu<'_, '_, P>,
-    memory: Option<&Memory<'_, P>>,
-    pfn: Pfn,
-    order: Order,
-) {
-    match (at.zone.locate(pfn, order), memory) {
-        (Some(frame), _) => _ = at.free_to_zone(frame, order),
-        (None, Some(memory)) => {
-            if let Some((zone, frame)) = memory.find(pfn, order) {
-                memory.context(zone, at.id).free_to_zone(frame, order);
-            }
-        }
-        (None, None) => {}
     }
 }
 

@@ -74,7 +74,8 @@ pub enum Wait {
     Lock,
     /// The owner of per-CPU lists to leave them: short.
     Owner,
-    /// Memory, on behalf of a request between two rounds of relief, or that may not fail: long.
+    /// Memory, on behalf of a request between two rounds of relief, or that may not fail, or of a given range
+    /// of which others have some in hand: long.
     Memory,
     /// Other CPUs to flush what they have cached: as long as an interrupt takes.
     Flush,

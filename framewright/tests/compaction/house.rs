@@ -56,6 +56,8 @@ pub struct House<'a, 'm> {
     pub fuller_only: Cell<bool>,
     /// What is plugged in, in vain, whenever pages are claimed.
     pub plugged: Cell<Option<FrameRange>>,
+    /// Whenever pages are claimed, a CPU has a page for a moment, whose frame stays on its lists.
+    pub comes_and_goes: Cell<bool>,
     /// The fewest free frames that there were while pages moved.
     pub least_free: Cell<u64>,
     /// Frames that were looked at for pages to claim.
@@ -75,6 +77,7 @@ impl<'a, 'm> House<'a, 'm> {
             movable_only: Cell::new(false),
             fuller_only: Cell::new(false),
             plugged: Cell::new(None),
+            comes_and_goes: Cell::new(false),
             least_free: Cell::new(u64::MAX),
             asked: Cell::new(0),
         }
@@ -273,6 +276,10 @@ unsafe impl Mover<Machine> for House<'_, '_> {
         }
         if let Some(range) = self.plugged.get() {
             self.memory.add_memory(range).expect_err("it is there");
+        }
+        if self.comes_and_goes.get() {
+            let page = self.alloc(0, MigrateType::Movable, false);
+            self.free(page.expect("there is a free frame"));
         }
         self.asked.set(self.asked.get() + frames.frames());
         let (start, end) = (frames.start().get(), frames.end().get());

@@ -7,6 +7,7 @@ mod events;
 mod form;
 mod house;
 mod off;
+mod patience;
 mod ranges;
 mod relief;
 mod repairs;

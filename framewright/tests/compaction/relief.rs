@@ -6,7 +6,12 @@ use framewright::{
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
-use crate::{house::House, house_that_stays, house_with_relief, scatter, with_compactor};
+use crate::{
+    house::House,
+    house_that_stays, house_with_relief,
+    rules::{fill, thin_out},
+    scatter, with_compactor,
+};
 
 /// Forwards to a compactor.
 struct Resident(&'static House<'static, 'static>);
@@ -93,6 +98,32 @@ fn the_background_forms_a_part_of_what_requests_missed_and_no_more() {
         drop(token);
         house.check();
     }
+}
+
+/// Nobody asks whether it is worth while: the background is called, and notices by itself.
+#[test]
+fn by_index_the_background_tries_again_what_it_did_not_form() {
+    let house = house_that_stays(&[("zone.huge_stock", "5000")], 1);
+    assert!(house.memory.platform().relief.set(&Background).is_ok());
+    let others: Vec<_> =
+        (0..2048).filter_map(|_| house.alloc(0, MigrateType::Unmovable, true)).collect();
+    fill(house);
+    others.into_iter().step_by(2).for_each(|at| house.free(at));
+    house.memory.drain_all();
+    let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+    assert!(token.alloc(HUGE.no_retry()).is_err());
+    drop(token);
+    let (node, zone) = (NodeId::default(), house.memory.zones().next().unwrap().id);
+    let restock = || {
+        with_compactor(house, 512, |c| c.background(node, Order::ZERO, ZoneKind::Movable));
+        house.memory.block_counts(zone).by_order()[9]
+    };
+    assert_eq!((0..3).map(|_| restock()).max(), Some(0), "nothing moves");
+    (20..24).for_each(|pageblock| thin_out(house, pageblock, 100));
+    house.memory.drain_all();
+    assert_eq!((0..3).map(|_| restock()).max(), Some(0), "it rests");
+    assert_eq!(restock(), 1, "not for ever");
+    house.check();
 }
 
 #[test]

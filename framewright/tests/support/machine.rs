@@ -38,6 +38,8 @@ pub struct Machine {
     of_lru: Mutex<HashSet<usize>>,
     /// Who reclaims and compacts, if anybody does.
     pub relief: OnceLock<&'static (dyn Relief + Sync)>,
+    /// What others do while somebody waits.
+    pub others: OnceLock<&'static (dyn Fn(Wait) + Sync)>,
 }
 
 impl Machine {
@@ -149,6 +151,9 @@ unsafe impl Platform for Machine {
 
     fn wait(&self, why: Wait, spins: u32) {
         assert!(spins < PATIENCE, "waits for ever: {why:?}");
+        if let Some(others) = self.others.get() {
+            others(why);
+        }
     }
 
     fn enter(&self, section: Section) {
