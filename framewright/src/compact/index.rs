@@ -15,6 +15,7 @@ use super::{
     quest::{Quest, Source},
     room::Room,
     search::{Found, Tour, quest},
+    suitable,
 };
 use crate::{
     alloc::MigrateType,
@@ -132,6 +133,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
         if goal.caller == Caller::Proactive && is_good_enough(self.memory, site) {
             return Some(Outcome::Success);
+        }
+        if suitable::lacks_room(site, goal, self.memory.tuning()) {
+            return Some(Outcome::Skipped);
         }
         (goal.is_direct() && spent).then_some(Outcome::Contended)
     }
