@@ -63,7 +63,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) -> Outcome {
         let quest = quest(site, goal);
         let mut lacked_room = false;
-        let mut tour = Tour::of(site, quest);
+        let mut tour = Tour::of(quest);
         // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
         // tries: to fetch it takes the time of all of them.
         let mut brought_home = false;
