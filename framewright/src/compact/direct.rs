@@ -98,8 +98,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         (result, block)
     }
 
-    /// Compacts all zones of a node, as far as that goes, whatever it takes. Returns the frames that
-    /// moved.
+    /// Compacts all zones of a node, as far as that goes, whatever it takes but their reserves. Returns the
+    /// frames that moved.
     pub fn compact_node(&mut self, node: NodeId) -> u64 {
         let memory = self.memory;
         let before = memory.compact_stats().pgmigrate_success;

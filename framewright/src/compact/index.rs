@@ -15,6 +15,7 @@ use super::{
     quest::{Quest, Source},
     room::Room,
     search::{Found, Tour, quest},
+    suitable,
 };
 use crate::{
     alloc::MigrateType,
@@ -62,7 +63,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ) -> Outcome {
         let quest = quest(site, goal);
         let mut lacked_room = false;
-        let mut tour = Tour::of(site, quest);
+        let mut tour = Tour::of(quest);
         // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
         // tries: to fetch it takes the time of all of them.
         let mut brought_home = false;
@@ -132,6 +133,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
         if goal.caller == Caller::Proactive && is_good_enough(self.memory, site) {
             return Some(Outcome::Success);
+        }
+        if suitable::lacks_room(site, goal, self.memory.tuning()) {
+            return Some(Outcome::Skipped);
         }
         (goal.is_direct() && spent).then_some(Outcome::Contended)
     }

@@ -60,19 +60,20 @@ impl Source {
     }
 }
 
-/// What a call begins with.
-#[derive(Clone, Debug)]
-pub(super) struct Begun(core::array::IntoIter<u32, { Self::MOST }>);
+/// What a call begins with. Taken one by one: what it does not come to stays for the next call. What it begins
+/// itself does so, too, for that goes where it has taken something.
+#[derive(Debug)]
+pub(super) struct Begun<'q>(core::slice::Iter<'q, AtomicU32>);
 
-impl Begun {
+impl Begun<'_> {
     const MOST: usize = 4;
 }
 
-impl Iterator for Begun {
+impl Iterator for Begun<'_> {
     type Item = Source;
 
     fn next(&mut self) -> Option<Source> {
-        self.0.find_map(Source::from_bits)
+        self.0.find_map(|word| Source::from_bits(word.swap(NONE, Ordering::Relaxed)))
     }
 }
 
@@ -197,8 +198,8 @@ impl Quest {
     }
 
     /// What this call begins with.
-    pub(super) fn take_begun(&self) -> Begun {
-        Begun(self.begun.each_ref().map(|word| word.swap(NONE, Ordering::Relaxed)).into_iter())
+    pub(super) fn begun(&self) -> Begun<'_> {
+        Begun(self.begun.iter())
     }
 
     /// Whether the heads of the lists are to be looked at, where nothing was found: every other time.
@@ -273,6 +274,20 @@ mod tests {
         progress.advance(None, false);
         progress.advance(None, false);
         assert_eq!(progress.resume(), Some(64));
+    }
+
+    #[test]
+    fn what_a_call_does_not_come_to_stays_begun_and_what_it_begins_is_for_the_next() {
+        let quest = Quest::new();
+        let source = |index| Source { index, kind: Kind::Certain };
+        [1, 2].into_iter().for_each(|index| quest.set_begun(source(index)));
+        assert_eq!(quest.begun().next(), Some(source(1)));
+        quest.set_begun(source(3));
+        let mut begun = quest.begun();
+        assert_eq!(begun.next(), Some(source(3)));
+        quest.set_begun(source(4));
+        assert_eq!((begun.next(), begun.next()), (Some(source(2)), None));
+        assert_eq!(quest.begun().next(), Some(source(4)));
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub(super) enum Found {
 
 /// What one call has seen so far.
 #[derive(Debug)]
-pub(super) struct Tour {
+pub(super) struct Tour<'q> {
     /// What was emptied in part before: to begin with.
-    begun: Begun,
+    begun: Begun<'q>,
     /// None of its kind is emptier than what was found last: it is the first at the heads of the lists, or
     /// full, and all others are.
     pub(super) is_emptiest: bool,
@@ -43,21 +43,31 @@ pub(super) struct Tour {
     has_ended: bool,
 }
 
-impl Tour {
-    /// It begins with what the call before has left.
-    pub(super) fn of<P: Platform>(site: Site<'_, '_, P>, quest: &Quest) -> Self {
-        let begun = quest.take_begun();
-        begun.clone().for_each(|source| site.hints.skip.clear(source.index));
-        Self { begun, is_emptiest: false, is_off_lists: false, has_ended: false }
+impl<'q> Tour<'q> {
+    /// It begins with what calls before have left.
+    pub(super) fn of(quest: &'q Quest) -> Self {
+        Self { begun: quest.begun(), is_emptiest: false, is_off_lists: false, has_ended: false }
+    }
+
+    /// What was emptied in part is marked like whatever could not be emptied.
+    fn take_begun<P: Platform>(&mut self, site: Site<'_, '_, P>) -> Option<Source> {
+        let source = self.begun.next()?;
+        site.hints.skip.clear(source.index);
+        Some(source)
     }
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// A pageblock, or the first of several, that is cheap to empty.
-    pub(super) fn find_source(&self, site: Site<'c, 'm, P>, goal: &Goal, tour: &mut Tour) -> Found {
+    pub(super) fn find_source(
+        &self,
+        site: Site<'c, 'm, P>,
+        goal: &Goal,
+        tour: &mut Tour<'_>,
+    ) -> Found {
         let (quest, most) = (quest(site, goal), self.memory.tuning().compact.headers);
         tour.is_emptiest = false;
-        while let Some(source) = tour.begun.next().or_else(|| quest.take()) {
+        while let Some(source) = tour.take_begun(site).or_else(|| quest.take()) {
             if self.is_source(site, goal, source) {
                 return Found::Source(source);
             }
@@ -114,7 +124,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         site: Site<'c, 'm, P>,
         goal: &Goal,
         (kind, barren): (Kind, bool),
-        tour: &Tour,
+        tour: &Tour<'_>,
     ) -> bool {
         match kind {
             Kind::Doubtful if barren => {

@@ -1,8 +1,10 @@
 //! Whether to begin: not where a block is there already, nor where too little is free to move pages
-//! into, nor where memory is short rather than scattered.
+//! into, nor where memory is short rather than scattered. Who compacts for nobody in particular asks before
+//! each pageblock.
 
 use super::{Goal, Outcome, compactor::Site};
 use crate::{
+    frame::Order,
     platform::Platform,
     tuning::Tuning,
     zone::{Access, Watermark, ZoneKind},
@@ -23,6 +25,15 @@ pub(super) fn refuse<P: Platform>(
     let refused = judge(site, goal, highest, tuning);
     site.trace_judged(goal, false, refused);
     refused
+}
+
+/// Whether too little is free to go on for nobody in particular: while a pageblock is emptied, what is free in
+/// it and what its pages move to are not there for others, and nobody needs what forms so much that the reserve
+/// were for it.
+pub(super) fn lacks_room<P: Platform>(site: Site<'_, '_, P>, goal: &Goal, tuning: &Tuning) -> bool {
+    let zone = site.at.zone;
+    let min = Access::above(Watermark::Min, zone.kind());
+    goal.order.is_none() && !zone.could_compact(Order::PAGEBLOCK, min, 0, &tuning.compact)
 }
 
 fn judge<P: Platform>(

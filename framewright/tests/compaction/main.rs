@@ -11,6 +11,7 @@ mod patience;
 mod ranges;
 mod relief;
 mod repairs;
+mod reserve;
 mod room;
 mod rules;
 mod scanners;

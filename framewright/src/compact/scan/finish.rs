@@ -2,7 +2,7 @@
 
 use super::{FRAMES, Outcome, Run};
 use crate::{
-    compact::{Caller, daemon::is_good_enough},
+    compact::{Caller, daemon::is_good_enough, suitable},
     frame::PAGEBLOCK_ORDER,
     platform::Platform,
     sync::Ordering,
@@ -23,6 +23,9 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if self.goal.caller == Caller::Proactive && is_good_enough(self.compactor.memory, self.site)
         {
             return Some(Outcome::Success);
+        }
+        if suitable::lacks_room(self.site, &self.goal, self.compactor.memory.tuning()) {
+            return Some(Outcome::Skipped);
         }
         self.goal.order?;
         if !self.migrate.is_multiple_of(FRAMES) {
