@@ -54,6 +54,7 @@ mod owner;
 mod pass;
 mod picture;
 mod play;
+mod program;
 mod recorded;
 mod relief;
 mod reserve;

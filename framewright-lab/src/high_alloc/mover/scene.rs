@@ -28,8 +28,9 @@ use crate::high_alloc::{
     builder::{Builder, Tree},
     files::{FileId, Files},
     frames::Holds,
-    kernel::{Kernel, Program, State, Token, pfn},
+    kernel::{Kernel, State, Token, pfn},
     owner::Owner,
+    program::Program,
     simulated::SimulatedWorld,
     world::World,
 };
@@ -292,7 +293,7 @@ impl<'s, 'm> Scene<'s, 'm> {
 
     /// The program ends.
     pub(super) fn end_program(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
-        self.builder.borrow_mut().end(self.kernel.current(), self.kernel, token);
+        self.builder.borrow_mut().end(self.kernel, token);
     }
 
     /// Every page is found, in a frame that holds it and says so, and on the list that it was on; nothing is
