@@ -37,7 +37,7 @@ const LEAST: f64 = 1024.0;
 const MOST: f64 = 12_288.0;
 /// What a program takes for each of its pages, the fault included: so that a builder takes some
 /// 12,400 faults per second, waits and reads included, as it was measured; whatever the machine.
-pub(super) const FAULT_NS: u64 = 67_000;
+pub(super) const FAULT_NS: u64 = 63_500;
 /// Faults, or files, at a time.
 const AT_ONCE: u32 = 16;
 /// Page tables of a process besides those of its memory.
