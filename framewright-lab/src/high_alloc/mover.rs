@@ -75,20 +75,21 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     }
 
     /// Claims what can be of some frames.
-    fn claim_each(&self, frames: FrameRange, claims: &mut Claims<'_>) {
+    fn claim_each(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) {
         let cpu = self.cpu();
         cpu.step();
         claims.take_pages(frames, |pfn| {
             cpu.work(self.state.costs.look);
-            self.claim_one(pfn)
+            self.claim_one(pfn, effort.mode)
         });
     }
 
-    /// Whether a page is claimed now.
-    fn claim_one(&self, pfn: Pfn) -> bool {
+    /// Whether a page is claimed now: not one on its way to the store, unless the claim may wait for that.
+    fn claim_one(&self, pfn: Pfn, mode: MigrateMode) -> bool {
         let frame = self.frame(pfn);
         let claimed = match frame.holds() {
             _ if frame.is(CLAIMED | LOCKED | GONE) => false,
+            _ if frame.is(WRITEBACK) && mode != MigrateMode::Sync => false,
             Holds::Anonymous { .. } | Holds::Cached { .. } => self.isolate(pfn),
             _ => false,
         };
@@ -217,8 +218,8 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 // that it is, and whoever lets go of such a page leaves its frame to the end of the claim. Programs
 // reach their pages through the frames' numbers, which change here.
 unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
-    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        self.world.inside(|| self.claim_each(frames, claims));
+    fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        self.world.inside(|| self.claim_each(frames, effort, claims));
         ClaimEnd::Done
     }
 
