@@ -59,6 +59,8 @@ mod recorded;
 mod relief;
 mod reserve;
 mod run;
+#[cfg(test)]
+mod scene;
 mod share;
 mod simulated;
 mod slab;

@@ -247,8 +247,6 @@ unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
 }
 
 #[cfg(test)]
-mod scene;
-#[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod tests {

@@ -180,3 +180,6 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
