@@ -3,17 +3,14 @@
 //! As the load of the port of stress-highalloc to real kernels: a program is forked, reads a source and
 //! 40 headers of its tree, uses 4 to 48 MiB of memory, writes an object of 20 to 120 KiB, and ends.
 
-#![allow(unsafe_code)]
-
 use std::collections::VecDeque;
 
 use framewright::{Block, MigrateType, Order, Request};
 
 use super::{
     files::{FileId, Files},
-    frames::{CLAIMED, GONE, Holds},
     io::OutOfMemory,
-    kernel::{Kernel, Token, pfn},
+    kernel::{Kernel, Token},
     slab::Kind,
     system,
     world::{OnCpu, World},
@@ -40,7 +37,7 @@ const LEAST: f64 = 1024.0;
 const MOST: f64 = 12_288.0;
 /// What a program takes for each of its pages, the fault included: so that a builder takes some
 /// 12,400 faults per second, waits and reads included, as it was measured; whatever the machine.
-pub(super) const FAULT_NS: u64 = 67_000;
+pub(super) const FAULT_NS: u64 = 63_500;
 /// Faults, or files, at a time.
 const AT_ONCE: u32 = 16;
 /// Page tables of a process besides those of its memory.
@@ -62,6 +59,8 @@ enum Task {
     Read(u32),
     /// Use so many pages more.
     Fault(u32),
+    /// Store to its pages a second time, from that one on.
+    Again(u32),
     /// Write an object.
     Write,
 }
@@ -140,7 +139,7 @@ impl<'m> Builder<'m> {
     ) {
         // Who finds no memory is killed, and the next one begins.
         if self.try_step(cpu, kernel, token).is_err() {
-            self.end(cpu, kernel, token);
+            self.end(kernel, token);
             self.task = if self.builds() { Task::Fork } else { self.task };
             self.ready = cpu.now() + kernel.ticks(10_000_000);
         }
@@ -170,12 +169,13 @@ impl<'m> Builder<'m> {
                 }
                 self.task = Task::Read(left - 1);
             }
-            Task::Fault(0) => self.task = Task::Write,
+            Task::Fault(0) => self.task = Task::Again(0),
             Task::Fault(left) => {
                 let pages = left.min(AT_ONCE);
                 self.fault(cpu, kernel, token, pages)?;
                 self.task = Task::Fault(left - pages);
             }
+            Task::Again(next) => self.task = self.use_again(cpu, kernel, token, next)?,
             Task::Write => {
                 let object = self.objects[self.next_object];
                 self.next_object = (self.next_object + 1) % self.objects.len();
@@ -184,7 +184,7 @@ impl<'m> Builder<'m> {
                 if let Some(ready) = kernel.write(cpu, token, object, 0..pages)? {
                     self.ready = ready;
                 }
-                self.end(cpu, kernel, token);
+                self.end(kernel, token);
                 self.task = Task::Fork;
             }
         }
@@ -260,16 +260,10 @@ impl<'m> Builder<'m> {
         for _ in 0..pages {
             cpu.work(kernel.ticks(FAULT_NS).max(kernel.state.costs.fault));
             kernel.faults.update(|faults| faults + 1);
-            let Ok(block) = kernel.world.outside(|| token.alloc(PAGE)) else {
-                kernel.out_of_memory.update(|times| times + 1);
-                return Err(OutOfMemory);
-            };
-            let frame = block.into_raw().0.get() as u32;
+            let frame = kernel.page_frame(token, PAGE)?;
             let index = program.pages.borrow().len() as u32;
-            let holds = Holds::Anonymous { builder: self.number, index };
-            kernel.state.frames.at(frame).set(holds, 0);
-            kernel.world.store(frame);
             program.pages.borrow_mut().push(frame);
+            kernel.own_page(cpu.id(), frame, self.number, index);
             if index.is_multiple_of(512) {
                 self.table(kernel, token)?;
             }
@@ -277,32 +271,32 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    /// The program ends: everything that it had is free.
-    pub(super) fn end<W: World>(
+    /// The program stores to some of its pages a second time; what it does then.
+    fn use_again<W: World>(
         &mut self,
         cpu: W::Cpu,
         kernel: &Kernel<'_, 'm, W>,
         token: &mut Token<'_, 'm, W>,
-    ) {
-        let mut pages = kernel.state.programs[self.number as usize].pages.take();
-        // All at once, before anybody else goes on: nobody shall claim what is about to be freed.
-        pages.retain(|&frame| {
-            let held = kernel.state.frames.at(frame);
-            kernel.world.look(frame);
-            let claimed = held.is(CLAIMED);
-            if claimed {
-                held.mark(GONE);
-            } else {
-                held.clear();
+        next: u32,
+    ) -> Result<Task, OutOfMemory> {
+        let pages = kernel.state.programs[self.number as usize].pages.borrow().len() as u32;
+        for index in next..pages.min(next + AT_ONCE) {
+            if let Some(ready) = kernel.use_again(cpu, token, self.number, index)? {
+                self.ready = ready;
+                return Ok(Task::Again(index + 1));
             }
-            !claimed
-        });
-        for frame in pages {
-            cpu.work(kernel.state.costs.unmap);
-            // SAFETY: the frame was allocated as a block of order 0 for the program, which has ended.
-            let freed = unsafe { token.free_raw(pfn(frame), Order::ZERO) };
-            debug_assert_eq!(freed, Ok(()), "frame {frame}");
         }
+        Ok(if next + AT_ONCE < pages { Task::Again(next + AT_ONCE) } else { Task::Write })
+    }
+
+    /// The program ends: everything that it had is free.
+    pub(super) fn end<W: World>(
+        &mut self,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+    ) {
+        let pages = kernel.state.programs[self.number as usize].pages.take();
+        kernel.give_up(token, pages, kernel.state.costs.unmap);
         self.blocks.drain(..).for_each(|block| kernel.free_block(block));
         let stay = self.slabs.len().saturating_sub(STAY);
         self.stayed.extend(self.slabs.split_off(stay));
@@ -315,11 +309,10 @@ impl<'m> Builder<'m> {
     /// Everything, also what stayed behind.
     pub(super) fn end_for_good<W: World>(
         &mut self,
-        cpu: W::Cpu,
         kernel: &Kernel<'_, 'm, W>,
         token: &mut Token<'_, 'm, W>,
     ) {
-        self.end(cpu, kernel, token);
+        self.end(kernel, token);
         self.stayed.drain(..).for_each(|slab| kernel.free_object(slab));
     }
 }

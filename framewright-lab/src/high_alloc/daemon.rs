@@ -62,6 +62,7 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
     ) {
         while cpu.now() < time {
             kernel.hear_of_writes(cpu);
+            kernel.hear_of_swapped(cpu);
             let files = &kernel.state.files;
             let writes = files.dirty_pages.get() > FEW_DIRTY || files.writers_wanted.get();
             if writes && !kernel.write_back(cpu) {
@@ -73,7 +74,9 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
                 self.look(cpu, kernel);
             } else if !writes {
                 let written = files.writes.borrow().front().map_or(u64::MAX, |write| write.ends);
-                let due = kernel.woken.get().due.min(self.looks_at).min(written).min(time);
+                let swapped = kernel.state.swap.next().unwrap_or(u64::MAX);
+                let due = kernel.woken.get().due.min(self.looks_at).min(written).min(swapped);
+                let due = due.min(time);
                 kernel.world.wait_for_work(cpu, due);
             }
         }

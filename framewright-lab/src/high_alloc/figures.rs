@@ -30,6 +30,8 @@ const COUNTS: &[Figure] = &[
     ("pgsteal_direct", None, |c| c.direct_reclaimed),
     ("fallback_claims", None, |c| c.claims),
     ("fallback_steals", None, |c| c.steals),
+    ("pswpout", None, |c| c.swapped_out),
+    ("pswpin", None, |c| c.swapped_in),
     ("pgfault", None, |c| c.faults),
     ("builders_out_of_memory", None, |c| c.out_of_memory),
 ];

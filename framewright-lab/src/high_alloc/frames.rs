@@ -16,6 +16,10 @@ pub(super) const CLAIMED: u8 = 8;
 pub(super) const GONE: u8 = 16;
 /// Reclaim took it for one in use when it was claimed.
 pub(super) const ACTIVE: u8 = 32;
+/// Its program has used it since reclaim looked last.
+pub(super) const YOUNG: u8 = 64;
+/// It is a program's, but in no page table: about to go to the swap area.
+pub(super) const UNMAPPED: u8 = 128;
 
 /// Whose a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -20,8 +20,8 @@ const COPY: u64 = 1_000;
 /// One frame in so many may be dirty before who writes more has to wait: Linux's `dirty_ratio` of 20 %.
 const DIRTY_SHARE: u64 = 5;
 /// From asking a store to its answer, and for each page: a solid-state disk of 500 MB/s.
-const LATENCY_NS: u64 = 90_000;
-const PAGE_NS: u64 = 8_192;
+pub(super) const LATENCY_NS: u64 = 90_000;
+pub(super) const PAGE_NS: u64 = 8_192;
 /// Pages that are sent to the store at once.
 const SENT_AT_ONCE: usize = 256;
 

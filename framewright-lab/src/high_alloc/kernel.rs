@@ -15,6 +15,7 @@ use framewright_sim::file::FileCosts;
 use super::{
     files::Files,
     frames::{Frames, Holds},
+    program::{Program, SwapArea},
     slab::{Kind, Slabs},
     world::World,
 };
@@ -29,17 +30,11 @@ pub(super) struct State<'m, W: World> {
     pub(super) files: Files,
     pub(super) slabs: Slabs<'m>,
     pub(super) programs: Vec<Program<W>>,
+    pub(super) swap: SwapArea,
     pub(super) costs: FileCosts,
     pub(super) random: RefCell<fastrand::Rng>,
     /// What is left to chance, and asked for again, hangs on it.
     pub(super) seed: u64,
-}
-
-/// A builder's program: the compiler that runs.
-pub(super) struct Program<W: World> {
-    pub(super) space: W::Space,
-    /// The frame of each of its pages.
-    pub(super) pages: RefCell<Vec<u32>>,
 }
 
 impl<W: World> State<'_, W> {
@@ -57,6 +52,7 @@ impl<W: World> State<'_, W> {
             files,
             slabs: Slabs::default(),
             programs,
+            swap: SwapArea::default(),
             costs,
             random: RefCell::new(random),
         }
@@ -69,13 +65,6 @@ impl<W: World> State<'_, W> {
 
     pub(super) fn system_pages(&self) -> RefMut<'_, Vec<u32>> {
         self.programs[self.programs.len() - 1].pages.borrow_mut()
-    }
-}
-
-impl<W: World> Program<W> {
-    /// One that has no page yet.
-    pub(super) fn new(space: W::Space) -> Self {
-        Self { space, pages: RefCell::default() }
     }
 }
 

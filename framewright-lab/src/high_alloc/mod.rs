@@ -54,10 +54,13 @@ mod owner;
 mod pass;
 mod picture;
 mod play;
+mod program;
 mod recorded;
 mod relief;
 mod reserve;
 mod run;
+#[cfg(test)]
+mod scene;
 mod share;
 mod simulated;
 mod slab;

@@ -1,8 +1,7 @@
 //! Compaction's questions: which pages may move, and moving them.
 //!
-//! A page of a file is isolated from the lists of reclaim for as long as it is claimed; a page of a
-//! program is not on them, since there is nowhere to swap to. Who lets go of a claimed page marks it,
-//! and the claim's end gives the frame back.
+//! A page is isolated from the lists of reclaim for as long as it is claimed. Who lets go of a claimed
+//! page marks it, and the claim's end gives the frame back.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +14,7 @@ use framewright::{
 
 use super::{
     files::FileId,
-    frames::{ACTIVE, CLAIMED, Frame, GONE, Holds, LOCKED, WRITEBACK},
+    frames::{ACTIVE, CLAIMED, Frame, GONE, Holds, LOCKED, UNMAPPED, WRITEBACK},
     kernel::{State, pfn},
     world::{OnCpu, World},
 };
@@ -76,35 +75,39 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
     }
 
     /// Claims what can be of some frames.
-    fn claim_each(&self, frames: FrameRange, claims: &mut Claims<'_>) {
+    fn claim_each(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) {
         let cpu = self.cpu();
         cpu.step();
         claims.take_pages(frames, |pfn| {
             cpu.work(self.state.costs.look);
-            self.claim_one(pfn)
+            self.claim_one(pfn, effort.mode)
         });
     }
 
-    /// Whether a page is claimed now.
-    fn claim_one(&self, pfn: Pfn) -> bool {
+    /// Whether a page is claimed now: not one on its way to the store, unless the claim may wait for that.
+    fn claim_one(&self, pfn: Pfn, mode: MigrateMode) -> bool {
         let frame = self.frame(pfn);
         let claimed = match frame.holds() {
             _ if frame.is(CLAIMED | LOCKED | GONE) => false,
-            Holds::Anonymous { .. } => true,
-            Holds::Cached { .. } => {
-                if self.lru.list_of(pfn) == Some(LruList::ActiveFile) {
-                    frame.mark(ACTIVE);
-                }
-                self.lru.isolate(pfn) && self.is_still_there(pfn)
-            }
+            _ if frame.is(WRITEBACK) && mode != MigrateMode::Sync => false,
+            Holds::Anonymous { .. } | Holds::Cached { .. } => self.isolate(pfn),
             _ => false,
         };
         if claimed {
             frame.mark(CLAIMED);
-        } else {
-            frame.unmark(ACTIVE);
         }
         claimed
+    }
+
+    /// Takes a page off the lists of reclaim for its claim.
+    fn isolate(&self, pfn: Pfn) -> bool {
+        let is_active =
+            matches!(self.lru.list_of(pfn), Some(LruList::ActiveAnon | LruList::ActiveFile));
+        let isolated = self.lru.isolate(pfn) && self.is_still_there(pfn);
+        if isolated && is_active {
+            self.frame(pfn).mark(ACTIVE);
+        }
+        isolated
     }
 
     /// Whether an isolated page is one to claim. Its file may have been truncated meanwhile: then it is
@@ -131,7 +134,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     /// The owner of a claimed page has let go of it: the frame is the library's.
     fn bury(&self, at: &mut Move, frame: &Frame) {
-        if matches!(frame.holds(), Holds::Cached { .. }) {
+        if frame.holds() != Holds::Nothing {
             self.leave_lists(at.from());
         }
         frame.clear();
@@ -155,7 +158,9 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         if frame.is(WRITEBACK) || self.is_held(cpu, at.from()) {
             return at.set_busy();
         }
-        if let Holds::Anonymous { builder, index } = frame.holds() {
+        if let Holds::Anonymous { builder, index } = frame.holds()
+            && !frame.is(UNMAPPED)
+        {
             let space = &self.state.programs[builder as usize].space;
             self.world.unmap(cpu, space, index, at.from(), batch);
         }
@@ -169,7 +174,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             return self.bury(at, frame);
         }
         frame.unmark(CLAIMED | ACTIVE);
-        if matches!(frame.holds(), Holds::Cached { .. }) && !self.lru.put_back(at.from()) {
+        if !self.lru.put_back(at.from()) {
             // Abandoned while it was claimed, which nobody does here.
             frame.clear();
             at.set_gone();
@@ -186,23 +191,24 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         let holds = frame.holds();
         let flags = frame.flags() & !(CLAIMED | LOCKED | ACTIVE);
         self.state.frames.at(to).set(holds, flags);
-        match holds {
+        let kind = match holds {
             Holds::Anonymous { builder, index } => {
                 self.state.programs[builder as usize].pages.borrow_mut()[index as usize] = to;
+                PageKind::Anon
             }
             Holds::Cached { file, index } => {
                 self.state.files.relocate(FileId(file), index, to);
-                let active = frame.is(ACTIVE);
-                frame.clear();
-                self.leave_lists(from);
-                self.lru.add(cpu.id(), pfn(to), PageKind::File);
-                if active {
-                    self.lru.activate(cpu.id(), pfn(to));
-                }
+                PageKind::File
             }
             _ => unreachable!("a page that moves is a program's or a file's"),
-        }
+        };
+        let active = frame.is(ACTIVE);
         frame.clear();
+        self.leave_lists(from);
+        self.lru.add(cpu.id(), pfn(to), kind);
+        if active {
+            self.lru.activate(cpu.id(), pfn(to));
+        }
         self.world.has_moved(from.get() as u32, to);
         at.set_moved();
     }
@@ -212,8 +218,8 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 // that it is, and whoever lets go of such a page leaves its frame to the end of the claim. Programs
 // reach their pages through the frames' numbers, which change here.
 unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
-    fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        self.world.inside(|| self.claim_each(frames, claims));
+    fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        self.world.inside(|| self.claim_each(frames, effort, claims));
         ClaimEnd::Done
     }
 
@@ -240,8 +246,6 @@ unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
     }
 }
 
-#[cfg(test)]
-mod scene;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]

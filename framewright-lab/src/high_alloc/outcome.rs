@@ -62,6 +62,9 @@ counts! {
     kswapd_reclaimed,
     direct_scanned,
     direct_reclaimed,
+    /// Pages of programs that were written to the swap area, and read from it.
+    swapped_out,
+    swapped_in,
     /// Faults of builders.
     faults,
     /// Requests of builders that failed.
@@ -93,6 +96,8 @@ impl Counts {
             kswapd_reclaimed: lru.get(NodeStat::PgstealKswapd),
             direct_scanned: lru.get(NodeStat::PgscanDirect),
             direct_reclaimed: lru.get(NodeStat::PgstealDirect),
+            swapped_out: kernel.state.swap.written.get(),
+            swapped_in: kernel.state.swap.read.get(),
             faults: kernel.faults.get(),
             out_of_memory: kernel.out_of_memory.get(),
             claims: stats.claims,

@@ -1,4 +1,5 @@
-//! Reclaim's questions about pages of files: who uses them is known by calls, not by page tables.
+//! Reclaim's questions: who uses pages of files is known by calls, who uses those of programs by what they have
+//! done lately.
 
 #![allow(unsafe_code)]
 
@@ -10,8 +11,9 @@ use framewright::{
 
 use super::{
     files::FileId,
-    frames::{CLAIMED, DIRTY, Frame, Holds, LOCKED, WRITEBACK},
+    frames::{CLAIMED, DIRTY, Frame, Holds, LOCKED, UNMAPPED, WRITEBACK, YOUNG},
     kernel::State,
+    program::SWAPPED,
     world::{Inside, OnCpu, World},
 };
 
@@ -42,6 +44,19 @@ impl<'o, 'm, W: World> Owner<'o, 'm, W> {
         self.world().inside(|| answers.for_each(|(&pfn, out)| *out = answer(pfn)));
     }
 
+    /// A page of a program is in no page table from now on.
+    fn unmap_one(&self, pfn: Pfn, batch: &mut FlushBatch<'_, '_, W::Platform>) {
+        let (frame, world) = (self.frame(pfn), self.world());
+        let Holds::Anonymous { builder, index } = frame.holds() else { return };
+        if let Some(cpu) = world.current()
+            && !frame.is(UNMAPPED)
+        {
+            frame.mark(UNMAPPED);
+            cpu.work(self.state().costs.unmap);
+            world.unmap(cpu, &self.state().programs[builder as usize].space, index, pfn, batch);
+        }
+    }
+
     fn work(&self, cycles: u64) {
         if let Some(cpu) = self.world().current() {
             cpu.work(cycles);
@@ -55,10 +70,15 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pfn| {
             let frame = self.frame(pfn);
-            let cached = matches!(frame.holds(), Holds::Cached { .. });
-            (cached && !frame.is(LOCKED | CLAIMED)).then(|| {
+            let mapped = match frame.holds() {
+                Holds::Cached { .. } => false,
+                Holds::Anonymous { .. } => !frame.is(UNMAPPED),
+                _ => return None,
+            };
+            (!frame.is(LOCKED | CLAIMED)).then(|| {
                 frame.mark(LOCKED);
                 PageState {
+                    mapped,
                     dirty: frame.is(DIRTY),
                     writeback: frame.is(WRITEBACK),
                     ..PageState::default()
@@ -74,17 +94,39 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
 
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
         self.work(frames.len() as u64 * self.state().costs.look);
-        out.fill(Reference::default());
+        self.each(frames, out, |pfn| {
+            let young = self.frame(pfn).is(YOUNG);
+            self.frame(pfn).unmark(YOUNG);
+            Reference { young: young.into(), ..Reference::default() }
+        });
     }
 
-    fn unmap(&self, frames: &[Pfn], _: &mut FlushBatch<'_, '_, W::Platform>, out: &mut [Unmapped]) {
-        self.each(frames, out, |pfn| Unmapped::Gone { dirty: self.frame(pfn).is(DIRTY) });
+    fn unmap(
+        &self,
+        frames: &[Pfn],
+        batch: &mut FlushBatch<'_, '_, W::Platform>,
+        out: &mut [Unmapped],
+    ) {
+        self.world().inside(|| {
+            for (&pfn, out) in frames.iter().zip(out) {
+                self.unmap_one(pfn, batch);
+                *out = Unmapped::Gone { dirty: self.frame(pfn).is(DIRTY) };
+            }
+        });
     }
 
-    fn write_out(&self, _: &[Pfn], out: &mut [WriteOut]) {
-        // The daemon writes, many pages at a time.
-        self.wake_writers();
-        out.fill(WriteOut::Refused);
+    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
+        self.each(frames, out, |pfn| match self.frame(pfn).holds() {
+            Holds::Anonymous { .. } => {
+                self.work(self.state().costs.write);
+                self.state().swap.write(self.state(), self.world(), pfn.get() as u32)
+            }
+            // The daemon writes files, many pages at a time.
+            _ => {
+                self.state().files.writers_wanted.set(true);
+                WriteOut::Refused
+            }
+        });
     }
 
     fn release(&self, frames: &[Pfn], _: &[Shadow], out: &mut [Released]) {
@@ -92,7 +134,16 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
             self.work(self.state().costs.release);
             let frame = self.frame(pfn);
             match frame.holds() {
-                Holds::Cached { .. } if frame.is(DIRTY | WRITEBACK) => Released::Dirty,
+                Holds::Cached { .. } | Holds::Anonymous { .. } if frame.is(DIRTY | WRITEBACK) => {
+                    Released::Dirty
+                }
+                Holds::Anonymous { .. } if !frame.is(UNMAPPED) => Released::Busy,
+                Holds::Anonymous { builder, index } => {
+                    let program = &self.state().programs[builder as usize];
+                    program.pages.borrow_mut()[index as usize] = SWAPPED;
+                    frame.clear();
+                    Released::Released
+                }
                 Holds::Cached { file, index } => {
                     self.state().files.remove(FileId(file), index);
                     frame.clear();
@@ -101,6 +152,10 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
                 _ => Released::Busy,
             }
         });
+    }
+
+    fn can_swap(&self) -> bool {
+        self.world().inside(|| !self.state().swap.closed.get())
     }
 
     fn has_writers(&self) -> bool {

@@ -163,7 +163,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
                 cpu.sleep_until(ready.unwrap_or(nap).min(nap));
             }
         }
-        builders.iter_mut().for_each(|builder| builder.end_for_good(cpu, self.kernel, token));
+        builders.iter_mut().for_each(|builder| builder.end_for_good(self.kernel, token));
         self.building.update(|building| building - 1);
     }
 

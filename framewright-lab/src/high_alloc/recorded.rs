@@ -113,9 +113,9 @@ impl Run {
                 None => {
                     let mut pages = kernel.state.system_pages();
                     let index = pages.len() as u32;
-                    kernel.state.frames.at(frame).set(Holds::Anonymous { builder, index }, 0);
-                    kernel.world.store(frame);
                     pages.push(frame);
+                    drop(pages);
+                    kernel.own_page(cpu.id(), frame, builder, index);
                 }
             }
         }

@@ -99,10 +99,12 @@ impl<W: World> Kernel<'_, '_, W> {
         }
     }
 
-    /// Everything that is clean leaves the cache.
+    /// Everything that is clean leaves the cache. Programs keep what they have.
     pub(super) fn drop_pages(&self, cpu: CpuId) {
         let node = self.node(cpu);
         self.reclaim.lru().drain_all();
+        self.state.swap.closed.set(true);
         while self.world.outside(|| self.reclaim.shrink_node(cpu, node, 1024)) > 0 {}
+        self.state.swap.closed.set(false);
     }
 }

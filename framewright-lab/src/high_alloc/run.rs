@@ -12,11 +12,12 @@ use framewright_sim::{
 use super::{
     HighAlloc,
     daemon::Background,
-    kernel::{Kernel, Program, State},
+    kernel::{Kernel, State},
     mover::Moves,
     outcome::Outcome,
     owner::Owner,
     play::{Course, Disk, Play},
+    program::Program,
     recorded::Recorded,
     simulated::SimulatedWorld,
     world::{Inside, World},

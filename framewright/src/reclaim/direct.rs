@@ -23,6 +23,12 @@ fn leaves_forming(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
 
+/// Pages that are looked at in vain, at the most, or few more: where few go, looking for others takes longer
+/// than a block is worth that compaction may fail to form all the same.
+fn most_in_vain(need: &Need, frames: u64) -> u64 {
+    if leaves_forming(need, frames) { need.request.order().frames() / 8 } else { u64::MAX }
+}
+
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Frees about `frames` frames that the request could use, now, on its CPU, whose lists it
     /// leaves alone: they go to the zones. Returns how many. What
@@ -31,6 +37,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Who asks for fewer than the block has that he wants leaves it to compaction to form it:
     /// then reclaim makes room for that, and ends as soon as there is enough. That is progress, too,
     /// whoever made the room: it answers one at least, and trying again is worth while.
+    ///
+    /// In such a case no more pages are looked at in vain than an eighth of the block's frames, or few
+    /// more.
     ///
     /// Frames that were parked and need no flush any more come first, then pages, deeper and deeper
     /// until that is enough. If nothing is found it looks once more, with active pages becoming
@@ -63,19 +72,22 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         const MOST: u64 = 1024;
         let wanted = need.request.order().frames().min(frames);
         let (mut reclaimed, mut force_deactivate) = (0, false);
+        let mut most = most_in_vain(need, frames);
         while !self.compaction_is_ready(need, frames) {
             self.catch_up(need.cpu);
             retire.unpark();
             if retire.freed() >= wanted {
                 return reclaimed;
             }
-            let more = self.deepen(need, frames, force_deactivate, retire);
+            let more = self.deepen(need, frames, most, force_deactivate, retire);
             retire.finish();
-            reclaimed += more;
-            if reclaimed >= MOST || more == 0 && (force_deactivate || reclaimed > 0) {
+            reclaimed += more.reclaimed;
+            most = most.saturating_sub(more.in_vain());
+            let found = more.reclaimed > 0;
+            if reclaimed >= MOST || !found && (force_deactivate || reclaimed > 0) || most == 0 {
                 break;
             }
-            if more == 0 {
+            if !found {
                 self.lru().drain_all();
                 force_deactivate = true;
             }
@@ -100,9 +112,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         &self,
         need: &Need,
         frames: u64,
+        most: u64,
         force_deactivate: bool,
         retire: &mut Retire<'_, '_, '_, 'm, P>,
-    ) -> u64 {
+    ) -> Progress {
         let may_io = need.request.may_io();
         let first = self.first_priority(need.node, need.request.highest());
         let mut scan = Scan {
@@ -114,6 +127,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             priority: first,
             first,
             target: frames,
+            most,
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
@@ -122,7 +136,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         loop {
             let before = progress.reclaimed;
             self.sweep_nodes(need, &mut scan, &mut progress, retire);
-            if self.is_enough(need, frames, progress.reclaimed) {
+            if progress.in_vain() >= most || self.is_enough(need, frames, progress.reclaimed) {
                 break;
             }
             if progress.reclaimed - before >= scan.target {
@@ -136,7 +150,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             }
             scan.priority -= 1;
         }
-        progress.reclaimed
+        progress
     }
 
     /// Whether `reclaimed` frames are enough: as many as were asked for, or for a block that compaction

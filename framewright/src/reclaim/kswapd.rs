@@ -152,6 +152,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             priority: first,
             first,
             target: self.target(highest),
+            most: u64::MAX,
             may_write: false,
             may_swap: false,
             force_deactivate: false,

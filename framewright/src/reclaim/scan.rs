@@ -45,6 +45,8 @@ pub(super) struct Scan {
     pub(super) first: u32,
     /// Pages that suffice.
     pub(super) target: u64,
+    /// Pages to look at in vain, at the most, all sweeps together.
+    pub(super) most: u64,
     /// Whether dirty pages may be written, or at least waited for.
     pub(super) may_write: bool,
     /// Whether anonymous pages may be reclaimed.
@@ -70,6 +72,13 @@ pub(super) struct Progress {
     pub(super) reclaimed: u64,
     /// Pages that could not be written.
     pub(super) failed: u64,
+}
+
+impl Progress {
+    /// Pages that were looked at and have stayed.
+    pub(super) fn in_vain(&self) -> u64 {
+        self.scanned.saturating_sub(self.reclaimed)
+    }
 }
 
 /// What was in the way of pages.

@@ -66,7 +66,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
     ) -> bool {
-        if !(0..LruList::EVICTABLE.len()).any(|list| wanted(&sweep.left, list)) {
+        let ends = progress.in_vain() >= scan.most;
+        if ends || !(0..LruList::EVICTABLE.len()).any(|list| wanted(&sweep.left, list)) {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }

@@ -141,6 +141,27 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
     world.touch(9999, FILE).unwrap();
 }
 
+/// Whoever wants the frames themselves looks at everything, again and again.
+#[test]
+fn for_a_block_that_compaction_may_fail_to_form_few_pages_are_looked_at() {
+    let world = memory(2048, |_| ()).platform();
+    for id in 0..1600 {
+        world.touch(id, FILE).unwrap();
+    }
+    cool(world);
+    world.pages().resident.values_mut().for_each(|page| page.references = 1);
+    let request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+    let need = Need { request, cpu: CPU, node: node(), unmixed: false };
+    let looked_at = |frames| {
+        let before = stat(world, NodeStat::PgscanDirect);
+        assert_eq!(world.reclaim().direct(&need, frames), 0);
+        stat(world, NodeStat::PgscanDirect) - before
+    };
+    assert!((64..=256).contains(&looked_at(32)));
+    assert!(looked_at(512) > 1600);
+    world.check();
+}
+
 #[test]
 fn pages_of_zones_that_do_not_help_are_passed_over() {
     let map = [range(0, 1024, ZoneKind::Dma32), range(1024, 1024, ZoneKind::Normal)];

@@ -6,13 +6,11 @@ use std::cell::{Cell, RefCell};
 use framewright::migrate::{MigrateMode, Move};
 use framewright_sim::engine::{Cpu, Failure, Schedule};
 
-use super::{
-    HELD_NS, MOMENTS, is_held,
-    scene::{FRESH, PAGES, Scene, Signal, Step, USED, play},
-};
+use super::{HELD_NS, MOMENTS, is_held};
 use crate::high_alloc::{
     frames::{LOCKED, WRITEBACK},
     kernel::{Token, pfn},
+    scene::{FRESH, PAGES, Scene, Signal, Step, USED, play},
     simulated::SimulatedWorld,
 };
 

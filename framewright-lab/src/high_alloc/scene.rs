@@ -23,13 +23,14 @@ use framewright_sim::{
     process::{Costs, Mmu, Process, Shooter},
 };
 
-use super::Moves;
-use crate::high_alloc::{
+use super::{
     builder::{Builder, Tree},
     files::{FileId, Files},
     frames::Holds,
-    kernel::{Kernel, Program, State, Token, pfn},
+    kernel::{Kernel, State, Token, pfn},
+    mover::Moves,
     owner::Owner,
+    program::{Program, SWAPPED},
     simulated::SimulatedWorld,
     world::World,
 };
@@ -64,13 +65,14 @@ pub(super) type Meddle<'a> = &'a dyn Fn(Cpu<'_>, Step, &mut Move);
 /// The mover, and what happens to pages on their way.
 struct Meddled<'a, 's, 'm> {
     moves: &'a SimMoves<'s, 'm>,
+    world: &'a Sim<'s, 'm>,
     meddle: Meddle<'a>,
 }
 
 impl Meddled<'_, '_, '_> {
     /// Whether a page gets further.
     fn passes(&self, step: Step, at: &mut Move) -> bool {
-        if let Some(cpu) = self.moves.world.current() {
+        if let Some(cpu) = self.world.current() {
             (self.meddle)(cpu, step, at);
         }
         at.trouble().is_none()
@@ -177,7 +179,7 @@ pub(super) fn play(
     let owner = Owner::new(&state, &world);
     let reclaim = Reclaim::new(&memory, &owner, world.shootdown()).expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);
-    let meddled = Meddled { moves: &moves, meddle };
+    let meddled = Meddled { moves: &moves, world: &world, meddle };
     let kernel = Kernel::new(&world, &memory, &state, reclaim, &meddled);
     let builder = RefCell::new(Builder::new(0, &tree, 1));
     let scene = Scene { kernel: &kernel, contents: &contents, builder };
@@ -233,12 +235,11 @@ impl<'s, 'm> Scene<'s, 'm> {
             assert!(self.kernel.read(cpu, token, file).is_ok(), "there is memory");
         }
         let State { frames, programs, .. } = self.kernel.state;
-        let mut pages = programs[0].pages.borrow_mut();
         for index in 0..PAGES {
             let page = token.alloc(Request::new(Order::ZERO, MigrateType::Movable));
             let frame = page.expect("there is memory").into_raw().0.get() as u32;
-            frames.at(frame).set(Holds::Anonymous { builder: 0, index }, 0);
-            pages.push(frame);
+            programs[0].pages.borrow_mut().push(frame);
+            self.kernel.own_page(cpu.id(), frame, 0, index);
         }
         for (frame, content) in (0..).zip(&self.contents.names) {
             content.set(name(frames.at(frame).holds()).unwrap_or(0));
@@ -250,9 +251,10 @@ impl<'s, 'm> Scene<'s, 'm> {
         (0..PAGES).filter_map(|index| self.kernel.state.files.frame(file, index)).collect()
     }
 
-    /// The frames of the program's pages.
+    /// The frames of the program's pages that are in some.
     pub(super) fn program_frames(&self) -> Vec<u32> {
-        self.kernel.state.programs[0].pages.borrow().clone()
+        let pages = self.kernel.state.programs[0].pages.borrow();
+        pages.iter().copied().filter(|&frame| frame != SWAPPED).collect()
     }
 
     /// Frames of all pages, in order.
@@ -284,7 +286,7 @@ impl<'s, 'm> Scene<'s, 'm> {
 
     /// The program ends.
     pub(super) fn end_program(&self, token: &mut Token<'_, 'm, Sim<'s, 'm>>) {
-        self.builder.borrow_mut().end(self.kernel.current(), self.kernel, token);
+        self.builder.borrow_mut().end(self.kernel, token);
     }
 
     /// Every page is found, in a frame that holds it and says so, and on the list that it was on; nothing is
@@ -300,8 +302,11 @@ impl<'s, 'm> Scene<'s, 'm> {
                 assert_eq!(reclaim.lru().list_of(pfn(frame)), Some(list), "{file:?}, {index}");
             }
         }
-        for (index, frame) in (0..).zip(self.program_frames()) {
+        let pages = state.programs[0].pages.borrow();
+        for (index, &frame) in (0..).zip(&*pages).filter(|&(_, &frame)| frame != SWAPPED) {
             self.holds(frame, Holds::Anonymous { builder: 0, index });
+            let list = reclaim.lru().list_of(pfn(frame));
+            assert!(matches!(list, Some(LruList::InactiveAnon | LruList::ActiveAnon)), "{list:?}");
         }
         memory.check().and_then(|()| reclaim.lru().check()).expect("all is in order");
         let idle = memory.free() + memory.held_by_cpus() + memory.in_depots();

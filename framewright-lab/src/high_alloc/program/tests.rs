@@ -1,0 +1,131 @@
+//! Pages of a program go to the swap area and come back, and no frame is lost on the way.
+
+use framewright_sim::engine::{Cpu, Failure, Schedule};
+
+use crate::high_alloc::{
+    frames::WRITEBACK,
+    scene::{PAGES, Scene, Signal, play},
+};
+
+/// Longer than the area takes to write all pages.
+const WRITTEN: u64 = 1 << 30;
+
+fn whole(scene: &Scene<'_, '_>, ended: Result<(), Failure>) {
+    ended.unwrap();
+    scene.check();
+}
+
+/// Reclaims until nothing is left but what is on its way: pages have to be looked at more than once.
+fn reclaim(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
+    let (kernel, node) = (scene.kernel, scene.kernel.node(cpu.id()));
+    kernel.reclaim.lru().drain_all();
+    (0..8).for_each(|_| _ = kernel.reclaim.shrink_node(cpu.id(), node, 1024));
+}
+
+/// Hears of everything that is written by then.
+fn hear(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
+    cpu.sleep_until(cpu.now() + WRITTEN);
+    scene.kernel.hear_of_swapped(scene.kernel.current());
+    assert_eq!(scene.kernel.state.swap.next(), None);
+}
+
+fn swap_out(scene: &Scene<'_, '_>, cpu: Cpu<'_>) {
+    reclaim(scene, cpu);
+    let on_its_way = |&frame: &u32| scene.kernel.state.frames.at(frame).is(WRITEBACK);
+    assert_eq!(scene.program_frames().iter().filter(|it| on_its_way(it)).count(), PAGES as usize);
+    hear(scene, cpu);
+    reclaim(scene, cpu);
+}
+
+#[test]
+fn what_reclaim_takes_leaves_its_frame_and_comes_back_when_it_is_used() {
+    let (swapped, read) = (Signal::default(), Signal::default());
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        swap_out(scene, cpu);
+        assert!(scene.program_frames().is_empty());
+        scene.check();
+        swapped.raise(cpu);
+        read.wait(cpu);
+    };
+    play(
+        Schedule::Clock,
+        &|_, _, _| (),
+        moving,
+        |scene, token| {
+            let cpu = scene.kernel.current();
+            swapped.wait(cpu);
+            for index in 0..PAGES {
+                let ready = scene.kernel.use_again(cpu, token, 0, index).ok().flatten();
+                assert!(ready > Some(cpu.now()), "it has to be read");
+                assert!(matches!(scene.kernel.use_again(cpu, token, 0, index), Ok(None)));
+            }
+            let swap = &scene.kernel.state.swap;
+            assert_eq!((swap.written.get(), swap.read.get()), (PAGES.into(), PAGES.into()));
+            read.raise(cpu);
+        },
+        |_, ended| ended.unwrap(),
+    );
+}
+
+#[test]
+fn what_is_used_on_its_way_stays_where_it_is() {
+    let (sent, used) = (Signal::default(), Signal::default());
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        reclaim(scene, cpu);
+        let before = scene.program_frames();
+        sent.raise(cpu);
+        used.wait(cpu);
+        hear(scene, cpu);
+        reclaim(scene, cpu);
+        assert_eq!(scene.program_frames(), before);
+    };
+    play(
+        Schedule::Clock,
+        &|_, _, _| (),
+        moving,
+        |scene, token| {
+            let cpu = scene.kernel.current();
+            sent.wait(cpu);
+            let again = |index| scene.kernel.use_again(cpu, token, 0, index);
+            assert!((0..PAGES).map(again).all(|ready| matches!(ready, Ok(None))));
+            used.raise(cpu);
+        },
+        whole,
+    );
+}
+
+#[test]
+fn programs_may_end_whatever_reclaim_does_to_their_pages() {
+    for seed in 0..60 {
+        let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+            reclaim(scene, cpu);
+            cpu.sleep_until(cpu.now() + (1 << (seed % 24)));
+            scene.kernel.hear_of_swapped(scene.kernel.current());
+            reclaim(scene, cpu);
+            hear(scene, cpu);
+        };
+        play(
+            Schedule::Random(seed),
+            &|_, _, _| (),
+            moving,
+            |scene, token| {
+                let cpu = scene.kernel.current();
+                cpu.sleep_until(cpu.now() + (1 << (seed / 2 % 28)));
+                scene.end_program(token);
+                assert!(scene.program_frames().is_empty());
+            },
+            whole,
+        );
+    }
+}
+
+#[test]
+fn nothing_goes_where_it_is_closed() {
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        let before = scene.program_frames();
+        scene.kernel.drop_pages(cpu.id());
+        assert_eq!(scene.program_frames(), before);
+        assert_eq!(scene.kernel.state.swap.written.get(), 0);
+    };
+    play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), whole);
+}
