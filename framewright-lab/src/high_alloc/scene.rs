@@ -148,6 +148,7 @@ fn name(holds: Holds) -> Option<u64> {
 pub(super) struct Scene<'s, 'm> {
     pub(super) kernel: &'s Kernel<'s, 'm, Sim<'s, 'm>>,
     pub(super) contents: &'s Contents,
+    pub(super) moves: &'s SimMoves<'s, 'm>,
     builder: RefCell<Builder<'m>>,
 }
 
@@ -182,7 +183,7 @@ pub(super) fn play(
     let meddled = Meddled { moves: &moves, world: &world, meddle };
     let kernel = Kernel::new(&world, &memory, &state, reclaim, &meddled);
     let builder = RefCell::new(Builder::new(0, &tree, 1));
-    let scene = Scene { kernel: &kernel, contents: &contents, builder };
+    let scene = Scene { kernel: &kernel, contents: &contents, moves: &moves, builder };
     let begun = Signal::default();
     let ended = machine.run(vec![
         Box::new(|cpu| {

@@ -248,3 +248,27 @@ fn an_owner_may_let_go_of_pages_at_any_moment() {
         }
     }
 }
+
+/// Another CPU compacts the same pageblock by scanning: it gets none of these pages.
+#[test]
+fn a_page_that_somebody_else_has_claimed_stays_active() {
+    let asked = Signal::default();
+    let meddle = |cpu: Cpu<'_>, step, _: &mut Move| {
+        if step == Step::Remap && !asked.is_raised() {
+            asked.raise(cpu);
+            cpu.sleep_until(cpu.now() + 1);
+        }
+    };
+    play(
+        Schedule::Clock,
+        &meddle,
+        all_move,
+        |scene, _| {
+            asked.wait(scene.kernel.current());
+            for frame in scene.frames_of(USED) {
+                assert!(!scene.moves.claim_one(pfn(frame), MigrateMode::Sync));
+            }
+        },
+        whole,
+    );
+}
