@@ -71,23 +71,23 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     ) -> u64 {
         const MOST: u64 = 1024;
         let wanted = need.request.order().frames().min(frames);
-        let (mut reclaimed, mut force_deactivate) = (0, false);
-        let mut most = most_in_vain(need, frames);
+        let (mut progress, mut force_deactivate) = (Progress::default(), false);
         while !self.compaction_is_ready(need, frames) {
             self.catch_up(need.cpu);
             retire.unpark();
             if retire.freed() >= wanted {
-                return reclaimed;
+                return progress.reclaimed;
             }
-            let more = self.deepen(need, frames, most, force_deactivate, retire);
+            let more = self.deepen(need, frames, force_deactivate, &mut progress, retire);
             retire.finish();
-            reclaimed += more.reclaimed;
-            most = most.saturating_sub(more.in_vain());
-            let found = more.reclaimed > 0;
-            if reclaimed >= MOST || !found && (force_deactivate || reclaimed > 0) || most == 0 {
+            let reclaimed = progress.reclaimed;
+            if reclaimed >= MOST
+                || more == 0 && (force_deactivate || reclaimed > 0)
+                || progress.in_vain() >= most_in_vain(need, frames)
+            {
                 break;
             }
-            if !found {
+            if more == 0 {
                 self.lru().drain_all();
                 force_deactivate = true;
             }
@@ -95,7 +95,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         if self.compaction_is_ready(need, frames) {
             // Nobody is interrupted for room that is there.
             retire.unpark();
-            return reclaimed.max(1);
+            return progress.reclaimed.max(1);
         }
         if retire.freed() < wanted {
             retire.unpark_some();
@@ -103,7 +103,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         if retire.freed() < wanted {
             retire.unpark_all();
         }
-        reclaimed
+        progress.reclaimed
     }
 
     /// All nodes that help, at one priority after the other. While a sweep finds what it aims at,
@@ -112,10 +112,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         &self,
         need: &Need,
         frames: u64,
-        most: u64,
         force_deactivate: bool,
+        progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, 'm, P>,
-    ) -> Progress {
+    ) -> u64 {
         let may_io = need.request.may_io();
         let first = self.first_priority(need.node, need.request.highest());
         let mut scan = Scan {
@@ -127,16 +127,17 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             priority: first,
             first,
             target: frames,
-            most,
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
         };
-        let mut progress = Progress::default();
+        let begun = progress.reclaimed;
         loop {
             let before = progress.reclaimed;
-            self.sweep_nodes(need, &mut scan, &mut progress, retire);
-            if progress.in_vain() >= most || self.is_enough(need, frames, progress.reclaimed) {
+            self.sweep_nodes(need, &mut scan, progress, retire);
+            if progress.in_vain() >= most_in_vain(need, frames)
+                || self.is_enough(need, frames, progress.reclaimed - begun)
+            {
                 break;
             }
             if progress.reclaimed - before >= scan.target {
@@ -145,12 +146,12 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             if scan.priority == 0 {
                 break;
             }
-            if scan.priority == 1 && progress.reclaimed == 0 {
+            if scan.priority == 1 && progress.reclaimed == begun {
                 self.pause_without_progress(&scan);
             }
             scan.priority -= 1;
         }
-        progress
+        progress.reclaimed - begun
     }
 
     /// Whether `reclaimed` frames are enough: as many as were asked for, or for a block that compaction
@@ -198,7 +199,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             }
             done = done.with(node);
             scan.node = node;
-            self.sweep(scan, progress, retire);
+            self.sweep(scan, most_in_vain(need, scan.target), progress, retire);
             let reclaimed = progress.reclaimed;
             let is_enough = || self.is_enough(need, scan.target, reclaimed);
             if alone || reclaimed - before >= scan.target || is_enough() {

@@ -152,7 +152,6 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             priority: first,
             first,
             target: self.target(highest),
-            most: u64::MAX,
             may_write: false,
             may_swap: false,
             force_deactivate: false,

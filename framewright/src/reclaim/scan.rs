@@ -45,8 +45,6 @@ pub(super) struct Scan {
     pub(super) first: u32,
     /// Pages that suffice.
     pub(super) target: u64,
-    /// Pages to look at in vain, at the most, all sweeps together.
-    pub(super) most: u64,
     /// Whether dirty pages may be written, or at least waited for.
     pub(super) may_write: bool,
     /// Whether anonymous pages may be reclaimed.

@@ -27,15 +27,18 @@ pub(super) struct Sweep {
 
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Looks through the lists of a node as far as the priority says, or until enough was
-    /// reclaimed.
+    /// reclaimed, or `most` pages were looked at in vain.
     pub(super) fn sweep(
         &self,
         scan: &Scan,
+        most: u64,
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
     ) {
         let mut sweep = self.begin_sweep(scan);
-        while !self.go_on_sweeping(scan, &mut sweep, progress, retire) {}
+        while progress.in_vain() < most && !self.go_on_sweeping(scan, &mut sweep, progress, retire)
+        {
+        }
     }
 
     /// Decides how far each list is looked through.
@@ -66,8 +69,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
     ) -> bool {
-        let ends = progress.in_vain() >= scan.most;
-        if ends || !(0..LruList::EVICTABLE.len()).any(|list| wanted(&sweep.left, list)) {
+        if !(0..LruList::EVICTABLE.len()).any(|list| wanted(&sweep.left, list)) {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
