@@ -159,14 +159,16 @@ fn states() -> Result<Vec<State>, ReproduceError> {
 }
 
 /// What else was found on the way, and does not show in the figures.
-const FOUND: [&str; 5] = [
+const FOUND: [&str; 6] = [
     "what repairs are worth hangs on how free blocks are taken: where the smallest goes first wherever it lies, small \
      requests spread over what is nearly free, and huge pages have to be made; where they go to the fullest pageblocks \
      (packed), reclaim alone makes most of them, and little is left to repair",
     "requests that try once get as few as on running kernels by three things, none of which is enough by itself: the \
      smallest block goes first, one page in 80 is held for longer than all tries to move it take, and who waits for \
-     nothing ends where a lock is held. In the second pass they still get more here, and requests of programs get less in the \
-     first; why is not known",
+     nothing ends where a lock is held",
+    "requests of programs get as many as on running kernels because programs can be swapped, as there: where they cannot, \
+     background reclaim gives up when the files are gone from memory, nobody forgets which pageblocks scanners skip, and \
+     requests fail in long rows (6 points less in the first pass)",
     "a short look at the lists of free blocks puts scanners that have lost their way back on it: without it, \
      and without what else came after 2013, repairs are worth more and cost more scanning",
     "the level of requests of programs was fitted by one figure, what the kernel takes when it boots, to the idle \
