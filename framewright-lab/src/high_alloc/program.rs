@@ -63,7 +63,9 @@ impl SwapArea {
 
     /// Sends the page of a frame there: with a device of its own, one after the other.
     pub(super) fn write<W: World>(&self, state: &State<'_, W>, world: &W, frame: u32) -> WriteOut {
-        let Some(cpu) = world.current() else { return WriteOut::Refused };
+        let Some(cpu) = world.current().filter(|_| !self.closed.get()) else {
+            return WriteOut::Refused;
+        };
         let held = state.frames.at(frame);
         held.unmark(DIRTY);
         held.mark(WRITEBACK);
@@ -146,14 +148,17 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             }
             !claimed
         });
+        // What is still on its way of these is nobody's, and shall not be taken for what frames hold next.
+        let is_one = |&(_, frame): &(u64, u32)| self.state.frames.at(frame).is(WRITEBACK);
+        self.state.swap.writes.borrow_mut().retain(is_one);
         for some in pages.chunks(AT_ONCE) {
             self.current().work(cost * some.len() as u64);
             let mut frames = [Pfn::default(); AT_ONCE];
             frames.iter_mut().zip(some).for_each(|(to, &frame)| *to = pfn(frame));
             let mut who = [Abandoned::Theirs; AT_ONCE];
             let (frames, who) = (&frames[..some.len()], &mut who[..some.len()]);
-            // SAFETY: the pages are in no program any more, which runs nowhere, and reclaim cannot lock a frame
-            // that holds nothing.
+            // SAFETY: the pages are in no program any more: it has ended, or has never run, so nothing reaches them
+            // through what a CPU may have cached; and reclaim cannot lock a frame that holds nothing.
             unsafe { self.reclaim.lru().abandon_many(frames, who) };
             for (&frame, who) in frames.iter().zip(&*who) {
                 if *who == Abandoned::Yours {
@@ -172,7 +177,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             let write = self.state.swap.writes.borrow_mut().pop_front_if(is_due);
             let Some((_, frame)) = write else { return };
             let held = self.state.frames.at(frame);
-            // Its program may have ended meanwhile.
+            // Who had claimed it may have given it up meanwhile.
             if held.is(WRITEBACK) && matches!(held.holds(), Holds::Anonymous { .. }) {
                 held.unmark(WRITEBACK);
                 self.reclaim.written(cpu.id(), pfn(frame), Ok(()));

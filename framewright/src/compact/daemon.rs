@@ -179,6 +179,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
             let site = self.site(zone.id);
             if !is_good_enough(memory, site) {
+                site.at.empty_depot();
                 self.run(site, goal, None);
             }
         }

@@ -37,7 +37,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ) -> Result<Extent<'m>, RangeError> {
         let (memory, mut patience) = (self.memory, Patience::new());
         loop {
-            let clear = &mut |zone, start, end| _ = self.clear(zone, (start, end), true);
+            let clear = &mut |zone, start, end| {
+                self.clear(zone, (start, end), true, &mut Patience::new());
+            };
             match memory.alloc_range_clearing(range, migratetype, clear, in_the_way) {
                 Err(RangeError::Isolated { .. }) if patience.waits(memory.platform()) => {}
                 result => return result,
@@ -58,10 +60,12 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             Err(RangeError::NotFound) => {}
             result => return result,
         }
+        // One for all runs: who is in the way in one is so in the next.
+        let mut patience = Patience::new();
         for (id, at) in memory.candidates(self.cpu, wanted.request()) {
-            let (mut moved, mut patience) = (0, Patience::new());
+            let mut moved = 0;
             loop {
-                if let Some(extent) = self.empty_a_run(id, wanted, &mut moved) {
+                if let Some(extent) = self.empty_a_run(id, wanted, &mut moved, &mut patience) {
                     return Ok(extent);
                 }
                 // What is withheld was passed over.
@@ -87,7 +91,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ) -> Result<(), HotplugError> {
         let (memory, mut patience) = (self.memory, Patience::new());
         loop {
-            let clear = &mut |zone, start, end| _ = self.clear(zone, (start, end), true);
+            let clear = &mut |zone, start, end| {
+                self.clear(zone, (start, end), true, &mut Patience::new());
+            };
             match memory.remove_memory_clearing(range, clear, in_the_way) {
                 Err(HotplugError::Isolated { .. }) if patience.waits(memory.platform()) => {}
                 result => return result,
@@ -97,13 +103,19 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 
     /// Moves what is in some frames of a zone, which are withheld, anywhere else. What lies elsewhere may be
     /// brought home, once.
-    fn clear(&mut self, zone: ZoneId, frames: (u32, u32), may_bring_home: bool) -> Evacuated {
-        let (mut all, mut patience) = (Evacuated::default(), Patience::new());
+    fn clear(
+        &mut self,
+        zone: ZoneId,
+        frames: (u32, u32),
+        may_bring_home: bool,
+        patience: &mut Patience,
+    ) -> Evacuated {
+        let mut all = Evacuated::default();
         loop {
             let now = self.clear_once(zone, frames, may_bring_home && !all.brought_home);
             all = all.and_then(now);
             if now.moved > 0 {
-                patience = Patience::new();
+                *patience = Patience::new();
             }
             let is_put_off = now.left > 0 && now.cut_short == Some(CutShort::Contended);
             if !is_put_off || !patience.waits(self.memory.platform()) {
@@ -122,10 +134,20 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 
     /// The same a pageblock at a time, the last one first, until something stays in one; how many frames
     /// moved. What is empty then lies behind, where the search for a run goes on: it is not in vain.
-    fn clear_backwards(&mut self, zone: ZoneId, (start, end): (u32, u32)) -> u64 {
+    fn clear_backwards(
+        &mut self,
+        zone: ZoneId,
+        (start, end): (u32, u32),
+        patience: &mut Patience,
+    ) -> u64 {
         let mut all = Evacuated::default();
         for block in pageblocks(start, end).rev() {
-            all = all.and_then(self.clear(zone, clip(block, start, end), !all.brought_home));
+            all = all.and_then(self.clear(
+                zone,
+                clip(block, start, end),
+                !all.brought_home,
+                patience,
+            ));
             if all.left > 0 {
                 break;
             }
@@ -140,6 +162,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         id: ZoneId,
         wanted: &Contiguous,
         moved: &mut u64,
+        patience: &mut Patience,
     ) -> Option<Extent<'m>> {
         let zone = self.site(id).at.zone;
         let frames = u32::try_from(wanted.frames()).ok()?;
@@ -155,7 +178,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             let end = start.checked_add(frames).filter(|&end| end <= high)?;
             let obstacle = match self.last_obstacle(id, (start, end), wanted.request()) {
                 Some(block) => block,
-                None => match self.clear_run(id, (start, end), wanted.request(), moved) {
+                None => match self.clear_run(id, (start, end), wanted.request(), moved, patience) {
                     Ok(extent) => return Some(extent),
                     Err(block) => block,
                 },
@@ -194,6 +217,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         (start, end): (u32, u32),
         request: Request,
         moved: &mut u64,
+        patience: &mut Patience,
     ) -> Result<Extent<'m>, u32> {
         let (memory, base) = (self.memory, self.site(id).at.zone.base());
         let first = start >> PAGEBLOCK_ORDER;
@@ -204,7 +228,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let result = memory.alloc_range_clearing(
             range,
             request.migratetype(),
-            &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end)),
+            &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end), patience),
             &mut |stayed| last = block_of(stayed.end().get() - 1),
         );
         result.map_err(|error| match error {

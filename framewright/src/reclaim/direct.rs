@@ -71,23 +71,24 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     ) -> u64 {
         const MOST: u64 = 1024;
         let wanted = need.request.order().frames().min(frames);
-        let (mut progress, mut force_deactivate) = (Progress::default(), false);
+        let (mut reclaimed, mut force_deactivate) = (0, false);
         while !self.compaction_is_ready(need, frames) {
             self.catch_up(need.cpu);
             retire.unpark();
             if retire.freed() >= wanted {
-                return progress.reclaimed;
+                return reclaimed;
             }
-            let more = self.deepen(need, frames, force_deactivate, &mut progress, retire);
+            let more = self.deepen(need, frames, force_deactivate, retire);
             retire.finish();
-            let reclaimed = progress.reclaimed;
+            reclaimed += more.reclaimed;
+            let found = more.reclaimed > 0;
             if reclaimed >= MOST
-                || more == 0 && (force_deactivate || reclaimed > 0)
-                || progress.in_vain() >= most_in_vain(need, frames)
+                || !found && (force_deactivate || reclaimed > 0)
+                || more.in_vain() >= most_in_vain(need, frames)
             {
                 break;
             }
-            if more == 0 {
+            if !found {
                 self.lru().drain_all();
                 force_deactivate = true;
             }
@@ -95,7 +96,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         if self.compaction_is_ready(need, frames) {
             // Nobody is interrupted for room that is there.
             retire.unpark();
-            return progress.reclaimed.max(1);
+            return reclaimed.max(1);
         }
         if retire.freed() < wanted {
             retire.unpark_some();
@@ -103,7 +104,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         if retire.freed() < wanted {
             retire.unpark_all();
         }
-        progress.reclaimed
+        reclaimed
     }
 
     /// All nodes that help, at one priority after the other. While a sweep finds what it aims at,
@@ -113,9 +114,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         need: &Need,
         frames: u64,
         force_deactivate: bool,
-        progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, 'm, P>,
-    ) -> u64 {
+    ) -> Progress {
         let may_io = need.request.may_io();
         let first = self.first_priority(need.node, need.request.highest());
         let mut scan = Scan {
@@ -131,12 +131,12 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
         };
-        let begun = progress.reclaimed;
+        let mut progress = Progress::default();
         loop {
             let before = progress.reclaimed;
-            self.sweep_nodes(need, &mut scan, progress, retire);
+            self.sweep_nodes(need, &mut scan, &mut progress, retire);
             if progress.in_vain() >= most_in_vain(need, frames)
-                || self.is_enough(need, frames, progress.reclaimed - begun)
+                || self.is_enough(need, frames, progress.reclaimed)
             {
                 break;
             }
@@ -146,12 +146,12 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             if scan.priority == 0 {
                 break;
             }
-            if scan.priority == 1 && progress.reclaimed == begun {
+            if scan.priority == 1 && progress.reclaimed == 0 {
                 self.pause_without_progress(&scan);
             }
             scan.priority -= 1;
         }
-        progress.reclaimed - begun
+        progress
     }
 
     /// Whether `reclaimed` frames are enough: as many as were asked for, or for a block that compaction

@@ -36,8 +36,11 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         retire: &mut Retire<'_, '_, '_, '_, P>,
     ) {
         let mut sweep = self.begin_sweep(scan);
-        while progress.in_vain() < most && !self.go_on_sweeping(scan, &mut sweep, progress, retire)
-        {
+        while !self.go_on_sweeping(scan, &mut sweep, progress, retire) {
+            if progress.in_vain() >= most {
+                // There is nothing left of it.
+                sweep.left = [0; LruList::EVICTABLE.len()];
+            }
         }
     }
 
