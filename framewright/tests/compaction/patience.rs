@@ -1,6 +1,9 @@
 //! What somebody has in hand for a moment is waited for, where a given range is emptied; but not for ever.
 
-use std::sync::Mutex;
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use framewright::{
     Contiguous, HotplugError, IsolatedBlock, MigrateType, Order, Pfn, RangeError,
@@ -125,6 +128,23 @@ fn a_range_is_emptied_although_others_are_in_the_way_now_and_then() {
         house.memory.free_extent(extent.unwrap()).unwrap();
         house.check();
     });
+}
+
+/// Who is in the way in one run is so in the next: all that are tried are waited for as long as one is.
+#[test]
+fn runs_are_not_waited_for_one_after_the_other() {
+    let house = house_that_stays(&[], 1);
+    scatter(house, 4);
+    let waited: &'static AtomicU64 = Box::leak(Box::default());
+    let count = |why| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
+    assert!(house.memory.platform().others.set(Box::leak(Box::new(count))).is_ok());
+    house.mishaps.set(Mishaps { contended: 1, ..Mishaps::default() });
+    let wanted = Contiguous::new(1024, MigrateType::Movable).aligned(Order::PAGEBLOCK);
+    let result = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(&wanted));
+    assert_eq!(result.err(), Some(RangeError::NotFound));
+    let waited = waited.load(Relaxed);
+    assert!((1..=4000).contains(&waited), "{waited}");
+    house.check();
 }
 
 /// What lies on the lists of CPUs is fetched once for all of a run: each time disturbs every CPU.
