@@ -162,9 +162,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     #[cfg(not(feature = "scanners"))]
     fn reset_hints(&self, _: Site<'_, 'm, P>) {}
 
-    /// Compacts a node if it is fragmented enough for that, until it is not, and leaves its reserve alone. To be called every half
-    /// second while nobody reclaims in the background; says whether it had anything to do, and how
-    /// much less fragmented the node is. Without improvement, half a minute's rest is in order.
+    /// Compacts a node if it is fragmented enough for that, until it is not, and leaves its reserve alone. To
+    /// be called every half second while nobody reclaims in the background; says whether it had anything to
+    /// do, and how much less fragmented the node is. Without improvement, half a minute's rest is in order.
     pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
         let memory = self.memory;
         let tuning = memory.tuning().compact;
