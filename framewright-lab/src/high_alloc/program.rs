@@ -115,11 +115,13 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         let frame = pages.borrow()[index as usize];
         if frame != SWAPPED {
             let held = self.state.frames.at(frame);
-            if held.is(UNMAPPED) {
-                cpu.work(self.state.costs.fault);
-                held.unmark(UNMAPPED);
-            }
+            let was_unmapped = held.is(UNMAPPED);
+            // It is in use before others go on: reclaim may be about to release it.
+            held.unmark(UNMAPPED);
             held.mark(DIRTY | YOUNG);
+            if was_unmapped {
+                cpu.work(self.state.costs.fault);
+            }
             return Ok(None);
         }
         self.faults.update(|faults| faults + 1);
