@@ -1,5 +1,8 @@
-//! What the kernel does by itself, on the CPU that asks for huge pages, between two requests, or on
-//! one of its own: background reclaim, background compaction after it, writing back.
+//! What the kernel does by itself: background reclaim, background compaction after it, writing back.
+//!
+//! A thread does it that has no CPU of its own on simulated machines. It has that of who asks for huge pages while
+//! he rests, which is most of the time; while he asks it takes turns with a builder, as running kernels' threads
+//! do: what was asked of it may be done before the request is at its end.
 
 use framewright::{
     Order,
@@ -16,30 +19,6 @@ const FEW_DIRTY: u64 = 2_048;
 /// How often somebody looks whether memory is fragmented, and how long not after that was in vain.
 const LOOKS_NS: u64 = 500_000_000;
 const RESTS_NS: u64 = 32_000_000_000;
-
-/// Who does it.
-pub(super) enum Background<'k, 'm, W: World> {
-    /// Whoever waits between two requests.
-    Here(Box<Daemon<'k, 'm, W>>),
-    /// Another CPU.
-    Elsewhere,
-}
-
-impl<'m, W: World> Background<'_, 'm, W> {
-    /// Waits until `time`, and does meanwhile what is not done elsewhere.
-    pub(super) fn work_until(
-        &mut self,
-        time: u64,
-        cpu: W::Cpu,
-        kernel: &Kernel<'_, 'm, W>,
-        token: &mut Token<'_, 'm, W>,
-    ) {
-        match self {
-            Self::Here(daemon) => daemon.work_until(time, cpu, kernel, token),
-            Self::Elsewhere => cpu.sleep_until(time),
-        }
-    }
-}
 
 /// See the module.
 pub(super) struct Daemon<'k, 'm, W: World> {
@@ -61,25 +40,38 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
         token: &mut Token<'_, 'm, W>,
     ) {
         while cpu.now() < time {
-            kernel.hear_of_writes(cpu);
-            kernel.hear_of_swapped(cpu);
-            let files = &kernel.state.files;
-            let writes = files.dirty_pages.get() > FEW_DIRTY || files.writers_wanted.get();
-            if writes && !kernel.write_back(cpu) {
-                files.writers_wanted.set(false);
+            if self.step(cpu, kernel, token) {
+                continue;
             }
-            if kernel.woken.get().due <= cpu.now() {
-                self.reclaim(cpu, kernel, token);
-            } else if self.looks_at <= cpu.now() {
-                self.look(cpu, kernel);
-            } else if !writes {
-                let written = files.writes.borrow().front().map_or(u64::MAX, |write| write.ends);
-                let swapped = kernel.state.swap.next().unwrap_or(u64::MAX);
-                let due = kernel.woken.get().due.min(self.looks_at).min(written).min(swapped);
-                let due = due.min(time);
-                kernel.world.wait_for_work(cpu, due);
-            }
+            let written = kernel.state.files.writes.borrow().front().map(|write| write.ends);
+            let due = [written, kernel.state.swap.next()].into_iter().flatten();
+            let due = due.chain([kernel.woken.get().due, self.looks_at, time]).min();
+            kernel.world.wait_for_work(cpu, due.unwrap_or(time));
         }
+    }
+
+    /// Does a bit of what there is to do; whether there was anything.
+    pub(super) fn step(
+        &mut self,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+    ) -> bool {
+        kernel.hear_of_writes(cpu);
+        kernel.hear_of_swapped(cpu);
+        let files = &kernel.state.files;
+        let writes = files.dirty_pages.get() > FEW_DIRTY || files.writers_wanted.get();
+        if writes && !kernel.write_back(cpu) {
+            files.writers_wanted.set(false);
+        }
+        if kernel.woken.get().due <= cpu.now() {
+            self.reclaim(cpu, kernel, token);
+        } else if self.looks_at <= cpu.now() {
+            self.look(cpu, kernel);
+        } else {
+            return writes;
+        }
+        true
     }
 
     /// A step of background reclaim; compaction where it made room, and, when there is no more to do, for who

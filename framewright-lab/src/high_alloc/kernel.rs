@@ -76,6 +76,8 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) reclaim: Reclaim<'k, 'm, W::Platform>,
     pub(super) moves: &'k dyn Mover<W::Platform>,
     pub(super) woken: Cell<Woken>,
+    /// Somebody asks for a huge page just now.
+    pub(super) asking: Cell<bool>,
     /// What is left of objects to look at, in thousandths.
     pub(super) shrink_debt: Cell<u64>,
     /// Requests of builders that failed.
@@ -111,6 +113,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
             reclaim,
             moves,
             woken: Cell::new(woken),
+            asking: Cell::new(false),
             shrink_debt: Cell::new(0),
             out_of_memory: Cell::new(0),
             faults: Cell::new(0),

@@ -4,7 +4,6 @@ use framewright::{Block, MigrateType, Order, Request};
 
 use super::{
     Flags,
-    daemon::Background,
     frames::Holds,
     kernel::{Kernel, Token},
     oracle,
@@ -40,13 +39,13 @@ pub(super) fn request(flags: Flags) -> Request {
     }
 }
 
-/// Asks as often as `pace` says, gives everything back, and says what came of it. `reach` hears how
-/// many of how many requests there were.
+/// Asks as often as `pace` says, gives everything back, and says what came of it. What is done until the next time `wait`
+/// knows; `reach` hears how many of how many requests there were.
 pub(super) fn pass<'m, W: World>(
     cpu: W::Cpu,
     kernel: &Kernel<'_, 'm, W>,
     token: &mut Token<'_, 'm, W>,
-    daemon: &mut Background<'_, 'm, W>,
+    wait: impl Fn(u64, &mut Token<'_, 'm, W>),
     Pace { attempts, every, flags, watched }: Pace,
     seen: &mut Vec<Snapshot>,
     reach: &dyn Fn(u64, u64),
@@ -66,7 +65,9 @@ pub(super) fn pass<'m, W: World>(
             look(attempt, seen);
         }
         let asked = cpu.now();
+        kernel.asking.set(true);
         let (block, latency) = alloc(kernel.world, token, flags);
+        kernel.asking.set(false);
         latencies.push(latency);
         if let Some(block) = block {
             let first = block.pfn().get() as u32;
@@ -74,7 +75,7 @@ pub(super) fn pass<'m, W: World>(
             frames_of(&block).for_each(|frame| kernel.world.store(frame));
             kept.push(block);
         }
-        daemon.work_until(asked + kernel.ticks(every), cpu, kernel, token);
+        wait(asked + kernel.ticks(every), token);
     }
     look(attempts, seen);
     let formable = oracle::formable(kernel);

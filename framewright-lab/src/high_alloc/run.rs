@@ -11,7 +11,6 @@ use framewright_sim::{
 
 use super::{
     HighAlloc,
-    daemon::Background,
     kernel::{Kernel, State},
     mover::Moves,
     outcome::Outcome,
@@ -72,6 +71,7 @@ pub(super) fn run(
         quick: work.quick,
         watched: work.watched,
         builders: spec.cpus() - 1,
+        shares: true,
         seed,
     };
     let play = Play::new(course, &kernel, &trees, flush, recorded.as_ref(), tell);
@@ -97,7 +97,7 @@ fn on_cpus<'p>(play: &'p Play<'_, '_, '_, SimulatedWorld<'p, '_>>, cpus: u16) ->
                 let cpu = play.kernel.current();
                 let mut token = play.kernel.memory.cpu(CpuId::new(number)).expect("its own");
                 if number == cpus - 1 {
-                    play.ask(cpu, &mut token, Background::Here(Box::new(play.daemon(cpu))));
+                    play.ask(cpu, &mut token);
                 } else {
                     play.build(cpu, &mut token);
                 }

@@ -109,7 +109,7 @@ mod tests {
     };
 
     fn course(quick: bool) -> Course {
-        Course { flags: Flags::Default, quick, watched: false, builders: 3, seed: 1 }
+        Course { flags: Flags::Default, quick, watched: false, builders: 3, shares: true, seed: 1 }
     }
 
     #[test]

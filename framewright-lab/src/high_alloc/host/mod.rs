@@ -33,9 +33,7 @@ use framewright_sim::file::FileCosts;
 use thiserror::Error;
 
 use super::{
-    Flags, HighAllocResult,
-    daemon::Background,
-    figures,
+    Flags, HighAllocResult, figures,
     kernel::{Kernel, State},
     mover::Moves,
     outcome::Outcome,
@@ -222,7 +220,7 @@ impl HostHighAlloc {
         let moves = Moves::new(&state, reclaim.lru(), &world);
         let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
         let Self { flags, quick, threads: builders, .. } = *self;
-        let course = Course { flags, quick, watched: false, builders, seed };
+        let course = Course { flags, quick, watched: false, builders, shares: false, seed };
         let play = Play::new(course, &kernel, &trees, flush, None, tell);
         let run = || run_all(&play, &world, &shared.crew);
         // SAFETY: relief goes inside before it touches a cell of the kernel.
@@ -256,7 +254,7 @@ fn run_all<'t>(
         let mut token = memory.cpu(id).expect("nobody else is this CPU");
         world.run(number, |cpu| match number.checked_sub(builders) {
             None => play.build(cpu, &mut token),
-            Some(0) => play.ask(cpu, &mut token, Background::Elsewhere),
+            Some(0) => play.ask(cpu, &mut token),
             Some(_) => play.serve(cpu, &mut token),
         });
     };
