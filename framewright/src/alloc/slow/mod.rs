@@ -407,9 +407,9 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     fn start_anew(&mut self) -> Result<(), AllocError> {
         let Need { request, cpu, .. } = self.need;
         let generation = self.memory.generation();
-        let anew = Self::new(self.memory, cpu, request, generation, self.error)?;
-        let (rounds, reclaimed, waits) = (self.rounds, self.reclaimed, self.waits);
-        *self = Self { rounds, reclaimed, waits, ..anew };
+        let told = (self.rounds, self.reclaimed, self.waits);
+        *self = Self::new(self.memory, cpu, request, generation, self.error)?;
+        (self.rounds, self.reclaimed, self.waits) = told;
         Ok(())
     }
 
