@@ -39,7 +39,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let order = goal.order.unwrap_or_default();
         if thorough {
             // It is the last try, and not to fail for what others were in vain.
-            captured.forget_spent();
+            captured.renew();
         }
         let memory = self.memory;
         let mut result = Outcome::Skipped;
@@ -88,7 +88,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ) -> (Compacted, Option<Block<'m>>) {
         let node = request.node().unwrap_or_else(|| self.memory.node_of(self.cpu));
         let need = Need { request, cpu: self.cpu, node, unmixed: false };
-        let mut captured = Captured::new(self.memory.tag(), request.order());
+        let frames = self.memory.tuning().compact.frames;
+        let mut captured = Captured::new(self.memory.tag(), request.order(), frames);
         let result = self.compact(&need, priority, &mut captured);
         let pfn = captured.take();
         if let Some(pfn) = pfn {

@@ -5,7 +5,7 @@ use super::{Compactor, compactor::Site};
 use crate::{
     buddy::{Contents, WORDS},
     frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
-    migrate::{ClaimEnd, Claims, Effort, MigrateMode, Targets},
+    migrate::{ClaimEnd, Claims, Effort, MigrateMode, Move, Targets},
     observe::{CompactEvent, Scanner},
     platform::Platform,
     zone::{clip, pageblocks},
@@ -20,8 +20,8 @@ const CAREFUL: u32 = 32;
 /// Pages that are asked for in the time that one takes to move.
 const ASKED_PER_MOVE: u64 = 8;
 
-/// Pages that move in the time that it takes to flush, or to bring home what lies elsewhere.
-pub(super) const MOVES_PER_FLUSH: u64 = 32;
+/// Pages that move in the time that it takes to flush.
+pub(super) const MOVES_PER_FLUSH: u64 = 16;
 
 /// What it takes to move `pages` pages at once, in moves.
 pub(super) const fn work_of(pages: u64) -> u64 {
@@ -70,6 +70,8 @@ pub(super) enum CutShort {
     NoRoom,
     /// Somebody has what has to be had first, or pages enough are claimed already.
     Contended,
+    /// It has taken all that it may.
+    Spent,
 }
 
 /// How a stretch is emptied.
@@ -80,8 +82,10 @@ pub(super) struct Evacuation {
     pub(super) all_or_none: bool,
     /// What is free and lies elsewhere than in the zone may be brought home, if anything is left.
     pub(super) may_bring_home: bool,
-    /// There is no other round when it has taken so many moves.
+    /// It takes so many moves, or few more: then it ends.
     pub(super) allowed: u64,
+    /// It is begun even if that will not do, and goes on another time.
+    pub(super) in_part: bool,
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
@@ -203,8 +207,25 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         ClaimedRun { reached, frames }
     }
 
-    fn move_claimed(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
+    /// Ends the claims on pages that there is no time to move, but for one; how many are left.
+    fn keep_what_is_paid(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) -> usize {
         let claimed = core::mem::take(&mut job.count);
+        let mut left = job.how.allowed.saturating_sub(job.result.work() + MOVES_PER_FLUSH);
+        let pays = |at: &&Move| {
+            let pays = left > 0;
+            left = left.saturating_sub(at.order().frames());
+            pays
+        };
+        let kept = self.moves()[..claimed].iter().take_while(pays).count().max(claimed.min(1));
+        if kept < claimed {
+            self.abandon(kept..claimed, targets);
+            job.result.cut_short = Some(CutShort::Spent);
+        }
+        kept
+    }
+
+    fn move_claimed(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
+        let claimed = self.keep_what_is_paid(job, targets);
         if claimed == 0 {
             return;
         }

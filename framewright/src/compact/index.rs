@@ -11,7 +11,7 @@ use super::{
     Caller, Compactor, Goal, Outcome,
     compactor::Site,
     daemon::is_good_enough,
-    evacuate::{CutShort, Evacuation, MOVES_PER_FLUSH, contents, used_in, within, work_of},
+    evacuate::{CutShort, Evacuation, contents, used_in, within, work_of},
     quest::{Quest, Source},
     room::Room,
     search::{Found, Tour, quest},
@@ -64,11 +64,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let quest = quest(site, goal);
         let mut lacked_room = false;
         let mut tour = Tour::of(quest);
-        // What lies on the lists of CPUs is fetched once for a request, however many pageblocks it
-        // tries: to fetch it takes the time of all of them.
-        let mut brought_home = false;
         loop {
-            let allowed = self.allowed(goal, captured.as_deref());
+            let allowed = captured.as_deref().map_or(u64::MAX, Captured::left);
             let finished = self.finished(site, goal, allowed == 0);
             site.trace_judged(goal, true, finished);
             if let Some(outcome) = finished {
@@ -80,17 +77,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Found::Nothing => return Outcome::Complete,
             };
             *last = source.index << PAGEBLOCK_ORDER;
-            let may_bring_home = !(goal.is_direct() && brought_home);
-            // The last try is not to fail for one that others pay for.
-            let allowed = if goal.is_exhaustive() { u64::MAX } else { allowed };
-            let how =
-                Evacuation { effort: goal.effort, all_or_none: true, may_bring_home, allowed };
+            let how = how(goal, captured.as_deref());
             let emptied = self.empty(site, goal, source.index, how, captured.as_deref_mut());
             if let Some(captured) = captured.as_deref_mut() {
-                let fetched = if emptied.brought_home { MOVES_PER_FLUSH } else { 0 };
-                captured.spend(emptied.work + fetched);
+                captured.spend(emptied.work);
+                if emptied.brought_home {
+                    captured.bring_home();
+                }
             }
-            brought_home |= emptied.brought_home;
             if emptied.moved > 0 && emptied.outcome != Outcome::Success {
                 quest.set_begun(source);
             }
@@ -119,12 +113,6 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 _ => _ = site.hints.skip.set(source.index),
             }
         }
-    }
-
-    /// How many moves are left to who waits.
-    fn allowed(&self, goal: &Goal, captured: Option<&Captured>) -> u64 {
-        let most = self.memory.tuning().compact.frames * goal.pageblocks();
-        captured.map_or(u64::MAX, |captured| u64::from(most).saturating_sub(captured.spent()))
     }
 
     fn finished(&self, site: Site<'c, 'm, P>, goal: &Goal, spent: bool) -> Option<Outcome> {
@@ -168,7 +156,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
         let start = first + block;
         let stop = start + order.frames() as u32;
-        if work_of(used_in(site, start, stop)) > how.allowed {
+        if work_of(used_in(site, start, stop)) > how.allowed && !how.in_part {
             return Emptied::untried(Outcome::Contended, false);
         }
         let mut fetched = false;
@@ -197,6 +185,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             let outcome = match result.cut_short {
                 Some(CutShort::NoRoom) => Outcome::PartialSkipped,
                 Some(CutShort::Contended) if goal.is_async() => Outcome::Contended,
+                Some(CutShort::Spent) => Outcome::Contended,
                 _ => Outcome::Complete,
             };
             return emptied(outcome);
@@ -268,6 +257,22 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             let (_, order) = block.into_raw();
             site.at.free_to_zone(start, order);
         }
+    }
+}
+
+/// How a pageblock is emptied on behalf of who waits, if anybody does. What lies on the lists of CPUs is
+/// fetched once for a request, however many pageblocks it tries: to fetch it takes the time of all of them.
+fn how(goal: &Goal, captured: Option<&Captured>) -> Evacuation {
+    let (effort, left) = (goal.effort, captured.map_or(u64::MAX, Captured::left));
+    Evacuation {
+        effort,
+        all_or_none: true,
+        may_bring_home: !captured.is_some_and(Captured::is_home),
+        // The last try is not to fail for what others pay for.
+        allowed: if goal.is_exhaustive() { u64::MAX } else { left },
+        // What is left is little for the next request. What is larger than a pageblock would move in vain
+        // if that does not come.
+        in_part: !goal.is_larger() && captured.is_some_and(Captured::has_plenty_left),
     }
 }
 

@@ -128,7 +128,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let site = self.site(zone);
         let mut room = Anywhere::new(site.at, self.memory);
         let effort = Effort::new(MigrateMode::Sync);
-        let how = Evacuation { effort, all_or_none: false, may_bring_home, allowed: u64::MAX };
+        let allowed = u64::MAX;
+        let how =
+            Evacuation { effort, all_or_none: false, may_bring_home, allowed, in_part: false };
         self.evacuate(site, frames, how, &mut room)
     }
 

@@ -45,9 +45,10 @@ fn by_index_a_request_waits_for_no_more_pages_than_a_pageblock_holds() {
     for seed in (1..20u64).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
         in_house(&[], seed, |house| {
             fill(house);
-            for (pageblock, left) in [(3, 300), (20, 310), (9, 320), (10, 320), (11, 320)] {
+            for (pageblock, left) in [(3, 300), (20, 310)] {
                 thin_out(house, pageblock, left);
             }
+            (9..14).for_each(|pageblock| thin_out(house, pageblock, 320));
             house.memory.drain_all();
             pin_first(house, 3);
             let form = || with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));

@@ -1,6 +1,7 @@
 //! Compaction and migration, with an embedder that does its worst.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
+mod account;
 mod busy;
 mod doubtful;
 mod events;

@@ -16,7 +16,7 @@ use crate::{
 /// What was tried in vain counts like what moves.
 #[test]
 fn by_index_a_request_tries_only_so_much() {
-    in_house(&[("compact.frames", "64")], 3, |house| {
+    in_house(&[("compact.frames", "16")], 3, |house| {
         fill(house);
         (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
         house.memory.drain_all();

@@ -43,7 +43,9 @@ use crate::{
     frame::{Order, Pfn},
     memory::Memory,
     pcp::Cpu,
-    platform::{Captured, CompactPriority, Compacted, CpuId, Need, Platform, Relief, Wait},
+    platform::{
+        Captured, CompactPriority, Compacted, CpuId, MOVES_PER_DRAIN, Need, Platform, Relief, Wait,
+    },
     zone::{Access, Rights, ZoneId},
 };
 
@@ -155,7 +157,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             error,
             is_fresh: true,
             priority: CompactPriority::SyncLight,
-            captured: Captured::new(memory.tag(), request.order()),
+            captured: Captured::new(memory.tag(), request.order(), memory.tuning().compact.frames),
             compacted: None,
             compaction_retries: 0,
             idle: 0,
@@ -291,8 +293,8 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     fn reclaim(&mut self) -> Option<Pfn> {
         self.preferred.pages.counters.allocstall.add(1);
         // A costly block is for compaction to form, where there is compaction: reclaim makes room.
-        let costly = self.need.request.is_costly() && self.has_compaction();
-        let block = if costly { 0 } else { self.need.request.order().frames() };
+        let leaves_forming = self.leaves_forming();
+        let block = if leaves_forming { 0 } else { self.need.request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
         self.captured.spend(freed / FREED_PER_MOVE);
@@ -311,8 +313,25 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             return None;
         }
         self.drained = true;
-        self.memory.drain_all();
+        self.bring_home();
         self.walk(self.access)
+    }
+
+    /// Whether the block is for compaction to form.
+    fn leaves_forming(&self) -> bool {
+        self.need.request.is_costly() && self.has_compaction()
+    }
+
+    /// What all CPUs hold comes home: once for whoever has compaction form a block, which may have
+    /// done it already, and if there is time left for that.
+    fn bring_home(&mut self) {
+        if self.leaves_forming() {
+            if self.captured.is_home() || self.captured.left() < MOVES_PER_DRAIN {
+                return;
+            }
+            self.captured.bring_home();
+        }
+        self.memory.drain_all();
     }
 
     /// Reclaims with some of the frames kept from others, for the lists of the CPU. They serve
@@ -388,16 +407,16 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     fn start_anew(&mut self) -> Result<(), AllocError> {
         let Need { request, cpu, .. } = self.need;
         let generation = self.memory.generation();
-        let anew = Self::new(self.memory, cpu, request, generation, self.error)?;
-        let (rounds, reclaimed, waits) = (self.rounds, self.reclaimed, self.waits);
-        *self = Self { rounds, reclaimed, waits, ..anew };
+        let told = (self.rounds, self.reclaimed, self.waits);
+        *self = Self::new(self.memory, cpu, request, generation, self.error)?;
+        (self.rounds, self.reclaimed, self.waits) = told;
         Ok(())
     }
 
     /// After something happened outside that may have freed memory: begins to count anew.
     fn take_heart(&mut self) {
         (self.idle, self.drained) = (0, false);
-        self.captured.forget_spent();
+        self.captured.renew();
     }
 
     /// Lets others have a turn.

@@ -4,6 +4,9 @@ use core::num::NonZeroUsize;
 
 use crate::frame::{Block, MemoryTag, Order, Pfn};
 
+/// Pages that move in the time that it takes to bring home what lies on the lists of CPUs.
+pub(crate) const MOVES_PER_DRAIN: u64 = 48;
+
 /// Where compaction may put the block that it was asked to form, for the request that asked: so
 /// that nobody else takes it in between.
 ///
@@ -19,14 +22,20 @@ pub struct Captured {
     memory: NonZeroUsize,
     order: Order,
     block: Option<Pfn>,
-    /// What the request has waited for so far: pages that moved, and what takes as long.
-    spent: u64,
+    /// What the request may wait for, in moves of pages, and how much of that is left.
+    share: u64,
+    left: u64,
+    /// What lay on the lists of CPUs was brought home for it.
+    is_home: bool,
 }
 
 impl Captured {
-    /// Room for one block of `order` of a memory.
-    pub(crate) fn new(memory: MemoryTag<'_>, order: Order) -> Self {
-        Self { memory: memory.address(), order, block: None, spent: 0 }
+    /// Room for one block of `order` of a memory, and what who asks may wait for: `frames` moves for
+    /// each pageblock that it takes.
+    pub(crate) fn new(memory: MemoryTag<'_>, order: Order, frames: u32) -> Self {
+        let share = u64::from(frames) * u64::from(order.max(Order::PAGEBLOCK).pageblocks());
+        let memory = memory.address();
+        Self { memory, order, block: None, share, left: share, is_home: false }
     }
 
     /// Hands over a block.
@@ -51,19 +60,35 @@ impl Captured {
         self.block.is_none() && self.order == order
     }
 
-    /// How many moves of pages the request has waited for, in all its tries.
-    pub(crate) fn spent(&self) -> u64 {
-        self.spent
+    /// How many moves of pages the request may wait for still, in all its tries together.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
     }
 
-    /// It has waited for so many more, or for what takes as long.
+    /// Whether more than a quarter of that is left, which is worth beginning something with.
+    pub(crate) fn has_plenty_left(&self) -> bool {
+        4 * self.left > self.share
+    }
+
+    /// It has waited for so many moves, or for what takes as long.
     pub(crate) fn spend(&mut self, moves: u64) {
-        self.spent += moves;
+        self.left = self.left.saturating_sub(moves);
+    }
+
+    /// Whether what lay on the lists of CPUs was brought home for it.
+    pub(crate) fn is_home(&self) -> bool {
+        self.is_home
+    }
+
+    /// That is being done.
+    pub(crate) fn bring_home(&mut self) {
+        self.is_home = true;
+        self.spend(MOVES_PER_DRAIN);
     }
 
     /// It begins to count anew.
-    pub(crate) fn forget_spent(&mut self) {
-        self.spent = 0;
+    pub(crate) fn renew(&mut self) {
+        (self.left, self.is_home) = (self.share, false);
     }
 
     /// The block's first frame; the caller owns the block.
@@ -84,7 +109,7 @@ mod tests {
     fn one_block_of_the_right_order_and_memory_is_kept() {
         let order = Order::new(3).unwrap();
         let block = |address, order| Block::new(tag(address), Pfn::new(8), order);
-        let mut captured = Captured::new(tag(64), order);
+        let mut captured = Captured::new(tag(64), order, 1);
         assert!(captured.keep(block(128, order)).is_err(), "of another memory");
         assert!(captured.keep(block(64, Order::ZERO)).is_err(), "of another order");
         assert!(captured.lacks(order) && !captured.lacks(Order::ZERO));

@@ -23,6 +23,7 @@ use crate::{
 };
 
 pub use capture::Captured;
+pub(crate) use capture::MOVES_PER_DRAIN;
 pub use verdict::{OutOfMemory, Spare, Verdict};
 
 /// A request that is short of memory.

@@ -1,0 +1,83 @@
+//! By index, what one request waits for: all of it is on one account, and what that does not pay for goes on
+//! with the next request.
+
+use framewright::{
+    CpuId,
+    platform::{CompactPriority, Compacted},
+};
+
+use crate::{
+    BASE,
+    house::House,
+    house_with_relief, in_house,
+    rules::{HUGE, fill, pin_first, thin_out},
+    with_compactor,
+};
+
+/// Asks without waiting; what came of it, and how many pages moved. The block is given back.
+fn form(house: &House<'_, '_>) -> (Compacted, u64) {
+    let moved = || house.memory.compact_stats().pgmigrate_success;
+    let before = moved();
+    let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+    block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+    house.check();
+    (result, moved() - before)
+}
+
+/// A pageblock with 300 pages, for which there is room in others.
+fn one_to_empty(house: &House<'_, '_>) {
+    fill(house);
+    thin_out(house, 3, 300);
+    (9..12).for_each(|pageblock| thin_out(house, pageblock, 400));
+    house.memory.drain_all();
+}
+
+#[test]
+fn by_index_what_takes_longer_than_one_request_waits_goes_on_with_the_next() {
+    in_house(&[("compact.frames", "200")], 1, |house| {
+        one_to_empty(house);
+        let (result, first) = form(house);
+        assert_eq!(result, Compacted::Contended);
+        assert!((100..200).contains(&first), "{first}");
+        let mut moved = first;
+        let last = (0..4).map(|_| form(house)).find(|&(result, count)| {
+            assert!(count < 200, "{count}");
+            moved += count;
+            result == Compacted::Success
+        });
+        assert!(last.is_some());
+        assert_eq!(moved, 300, "nothing twice");
+    });
+}
+
+/// Also where only a part of it could move.
+#[test]
+fn by_index_nothing_is_begun_that_cannot_be_claimed_to_its_end() {
+    in_house(&[("compact.frames", "200")], 1, |house| {
+        one_to_empty(house);
+        let start = BASE + 3 * 512;
+        house.pages.borrow_mut().range_mut(start..start + 512).next_back().unwrap().1.pinned = true;
+        assert_eq!(form(house).1, 0);
+    });
+}
+
+/// Whoever has it done first: compaction does not leave it to the end of the request, too.
+#[test]
+fn what_lies_on_lists_is_brought_home_once_for_a_request() {
+    let house = house_with_relief(&[], 1);
+    fill(house);
+    for pageblock in [3, 9, 20] {
+        thin_out(house, pageblock, 100);
+        pin_first(house, pageblock);
+    }
+    house.memory.drain_all();
+    // Whoever has a page for a moment leaves its frame on a list.
+    house.comes_and_goes.set(true);
+    let drains = || house.memory.stats().drains.iter().sum::<u64>();
+    let before = drains();
+    let mut token = house.memory.cpu(CpuId::new(1)).unwrap();
+    assert!(token.alloc(HUGE).is_err());
+    drop(token);
+    assert_eq!(drains() - before, 1);
+    house.check();
+}
