@@ -291,10 +291,16 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
 
     /// Step 5, first half.
     fn reclaim(&mut self) -> Option<Pfn> {
-        self.preferred.pages.counters.allocstall.add(1);
-        // A costly block is for compaction to form, where there is compaction: reclaim makes room.
+        // A costly block is for compaction to form, where there is compaction: reclaim makes room, if there is
+        // time left to use it.
         let leaves_forming = self.leaves_forming();
-        let block = if leaves_forming { 0 } else { self.need.request.order().frames() };
+        let request = self.need.request;
+        if leaves_forming && !self.captured.has_plenty_left() && !request.may_fail_late() {
+            self.progressed = false;
+            return None;
+        }
+        self.preferred.pages.counters.allocstall.add(1);
+        let block = if leaves_forming { 0 } else { request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
         self.captured.spend(freed / FREED_PER_MOVE);
