@@ -1,8 +1,9 @@
 //! What the kernel does by itself: background reclaim, background compaction after it, writing back.
 //!
 //! A thread does it that has no CPU of its own on simulated machines. It has that of who asks for huge pages while
-//! he rests, which is most of the time; while he asks it takes turns with a builder, as running kernels' threads
-//! do: what was asked of it may be done before the request is at its end.
+//! he rests, which is most of the time; while he asks it takes turns with builders on the last CPU of theirs, as
+//! running kernels' threads do: what was asked of it may be done before the request is at its end. When builders
+//! have ended, it waits until the request has.
 
 use framewright::{
     Order,

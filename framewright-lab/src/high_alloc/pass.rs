@@ -39,8 +39,8 @@ pub(super) fn request(flags: Flags) -> Request {
     }
 }
 
-/// Asks as often as `pace` says, gives everything back, and says what came of it. What is done until the next time `wait`
-/// knows; `reach` hears how many of how many requests there were.
+/// Asks as often as `pace` says, gives everything back, and says what came of it. `wait` waits until it is time for
+/// the next request, and does what there is to do meanwhile; `reach` hears how many of how many there were.
 pub(super) fn pass<'m, W: World>(
     cpu: W::Cpu,
     kernel: &Kernel<'_, 'm, W>,

@@ -1,5 +1,8 @@
 //! The course of a run, whatever world it is in: what builders do, and who asks for huge pages.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::{Cell, RefCell};
 
 use framewright::{Block, CpuId, MigrateType, Order, frame::PAGEBLOCK_FRAMES};
@@ -151,39 +154,42 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             cpu.sleep_until(cpu.now() + self.kernel.ticks(SECOND / 1000));
         }
         while !self.stop.get() {
-            self.serve_who_asks(cpu, token);
-            let mut rests = true;
-            for builder in &mut builders {
-                if builder.ready > cpu.now() {
-                    continue;
-                }
-                rests = false;
-                let copied = builder.builds();
-                builder.step(cpu, self.kernel, token);
-                if builder.builds() && !copied {
-                    self.copying.update(|copying| copying - 1);
-                }
-                cpu.keep_pace();
-            }
-            if rests {
-                let nap = cpu.now() + self.kernel.ticks(SECOND / 10);
-                let ready = builders.iter().map(|builder| builder.ready).min();
-                cpu.sleep_until(ready.unwrap_or(nap).min(nap));
-            }
+            self.turn(&mut builders, cpu, token);
         }
         builders.iter_mut().for_each(|builder| builder.end_for_good(self.kernel, token));
         self.building.update(|building| building - 1);
     }
 
-    /// On the last CPU that builds, where all have to share: a bit of the kernel's own work, while somebody asks for
-    /// a huge page who may have asked for that.
+    /// A step of each builder that is ready; a rest if none is.
+    fn turn(&self, builders: &mut [Builder<'m>], cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
+        self.serve_who_asks(cpu, token);
+        let mut rests = true;
+        for builder in &mut *builders {
+            if builder.ready > cpu.now() {
+                continue;
+            }
+            rests = false;
+            let copied = builder.builds();
+            builder.step(cpu, self.kernel, token);
+            if builder.builds() && !copied {
+                self.copying.update(|copying| copying - 1);
+            }
+            cpu.keep_pace();
+        }
+        if rests {
+            let nap = cpu.now() + self.kernel.ticks(SECOND / 10);
+            let ready = builders.iter().map(|builder| builder.ready).min();
+            cpu.sleep_until(ready.unwrap_or(nap).min(nap));
+        }
+    }
+
+    /// A bit of the kernel's own work, on the last CPU that builds, if that has no CPU of its own and who asks for
+    /// a huge page, and does it otherwise, is busy with that.
     fn serve_who_asks(&self, cpu: W::Cpu, token: &mut Token<'_, 'm, W>) {
         let is_last = cpu.id().index() + 1 == usize::from(self.course.builders);
         if self.course.shares && is_last && self.kernel.asking.get() {
-            // Whoever has him go on already is faster.
-            if let Ok(mut daemon) = self.daemon.try_borrow_mut() {
-                daemon.step(cpu, self.kernel, token);
-            }
+            // Nobody has it: who asks does not do both at once.
+            self.daemon.borrow_mut().step(cpu, self.kernel, token);
         }
     }
 
