@@ -87,9 +87,9 @@ fn what_lies_on_lists_is_brought_home_once_for_a_request() {
 fn who_has_spent_the_account_does_not_reclaim() {
     for (account, times) in [("200", 0), ("1600", 1)] {
         let house = house_with_relief(&[("compact.frames", account)], 1);
-        one_to_empty(&house);
+        one_to_empty(house);
         // Where there is time for all of it, it is in vain.
-        pin_first(&house, if times == 0 { 9 } else { 3 });
+        pin_first(house, if times == 0 { 9 } else { 3 });
         let mut token = house.memory.cpu(CpuId::new(1)).unwrap();
         assert!(token.alloc(HUGE).is_err());
         drop(token);
