@@ -89,7 +89,7 @@ impl Default for CompactTuning {
             repair: CompactRepairs::default(),
             shortcuts: true,
             headers: 64,
-            frames: 528,
+            frames: 512,
             extfrag_threshold: 500,
             proactiveness: 20,
         }

@@ -335,12 +335,12 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "compact.frames",
-        default: "528",
+        default: "512",
         range: "1 to 1048576 frames",
         meaning: "with compact.method=index: frames that move while one request waits, for each pageblock of \
                   what it wants and however often it tries; to ask for 8 frames counts as one, to reclaim 2 too, \
                   each flush as 16, and to bring home what CPUs hold as 48",
-        source: "Framewright: most of a full pageblock; what is left goes on with the next request",
+        source: "Framewright: what a full pageblock holds; what is left goes on with the next request",
         field: |t| Field::number(&mut t.compact.frames, 1, 1 << 20),
     },
     Key {

@@ -211,7 +211,8 @@ fn fill_depot(house: &House<'_, '_>) {
 #[test]
 fn the_depot_comes_home_before_anything_moves() {
     for method in ["index", "scan"] {
-        let set = [&DEPOT[..], &[("compact.method", method)]].concat();
+        // One request pays for all of it.
+        let set = [&DEPOT[..], &[("compact.method", method), ("compact.frames", "640")]].concat();
         in_house(&set, 2, |house| {
             fill_depot(house);
             let (_, block) =

@@ -13,17 +13,17 @@ use crate::{
     with_compactor,
 };
 
-/// What was tried in vain counts like what moves.
+/// What was tried in vain counts, too: an eighth of what moves.
 #[test]
 fn by_index_a_request_tries_only_so_much() {
-    in_house(&[("compact.frames", "16")], 3, |house| {
+    in_house(&[("compact.frames", "64")], 3, |house| {
         fill(house);
         (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
         house.memory.drain_all();
         house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = true);
         let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
         assert_eq!(result, Compacted::Contended);
-        assert!(house.asked.get() < 64 + 2 * 32, "{} frames", house.asked.get());
+        assert!((1..8 * 64 + 32).contains(&house.asked.get()), "{} frames", house.asked.get());
         unclaim(house);
     });
 }
