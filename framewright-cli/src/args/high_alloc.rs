@@ -11,8 +11,8 @@ Builders compile while one thread asks for 95 % of memory in huge pages of 2 MiB
 keeps them until the pass ends: twice under load (success1, success2), and once when builders, trees \
 and caches are gone (success3). `achievable` is what an oracle says that knows where everything is. \
 On a simulated machine figures of time are a model's, counts are what the code did, and the same \
-command gives the same bytes. The last CPU asks, and does the kernel's own work in between; builders have the others, the last of which \
-goes on with that work while a request waits. \
+command gives the same bytes. The last CPU asks, and does the kernel's own work in between; builders have \
+the others, the last of which goes on with that work while a request waits. \
 On threads the same is done to real memory: every word of a page is looked at when it has moved; times are \
 real, and the course goes by 16 times as fast: some 15 s for 512 MiB, 4 s with --quick. \
 On qemu a kernel does it, with real page tables: work, not time, stands between two requests.
