@@ -3,7 +3,9 @@
 use framewright::Memory;
 use framewright_host::HostMachine;
 use std::{
+    any::Any,
     env,
+    io::{self, Write},
     process::exit,
     sync::{
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -43,11 +45,22 @@ pub(crate) fn work_for<R: Send>(
         thread::sleep(time);
         stop.store(true, Relaxed);
         if unfinished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("stuck: {PATIENCE:?} after the end some workers have not come back");
-            exit(1);
+            let panic = if beside.is_finished() { beside.join().err() } else { None };
+            give_up(panic.as_deref());
         }
         beside.join().expect("nothing was found wrong beside the workers")
     })
+}
+
+/// Ends everything: workers that are stuck cannot be joined. Says what ended who was beside them,
+/// past the test harness, which keeps to itself what a test prints until that has ended.
+fn give_up(panic: Option<&(dyn Any + Send)>) -> ! {
+    let mut stderr = io::stderr();
+    let _ = writeln!(stderr, "stuck: {PATIENCE:?} after the end some workers have not come back");
+    if let Some(message) = panic.and_then(|panic| panic.downcast_ref::<String>()) {
+        let _ = writeln!(stderr, "who was beside them had panicked: {message}");
+    }
+    exit(1);
 }
 
 /// The number that is in a variable of the environment.

@@ -42,6 +42,25 @@ impl CpuState {
         self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
+    /// Claims CPU `id` for one token if it is online.
+    ///
+    /// That is asked before as well: who asks for an offline CPU again and again is then never
+    /// taken, in passing, for its owner.
+    fn claim_online(&self, id: CpuId) -> Result<(), CpuError> {
+        if !self.is_online() {
+            return Err(CpuError::Offline(id));
+        }
+        if !self.claim() {
+            return Err(CpuError::InUse(id));
+        }
+        // It may have gone in between.
+        if !self.is_online() {
+            self.unclaim();
+            return Err(CpuError::Offline(id));
+        }
+        Ok(())
+    }
+
     fn unclaim(&self) {
         self.claimed.store(false, Ordering::Release);
     }
@@ -77,14 +96,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The CPU does not exist, is offline, or has an owner.
     pub fn cpu(&self, id: CpuId) -> Result<CpuToken<'_, 'm, P>, CpuError> {
-        let cpu = self.state(id)?;
-        if !cpu.claim() {
-            return Err(CpuError::InUse(id));
-        }
-        if !cpu.is_online() {
-            cpu.unclaim();
-            return Err(CpuError::Offline(id));
-        }
+        self.state(id)?.claim_online(id)?;
         Ok(CpuToken::new(self, id))
     }
 
@@ -373,5 +385,22 @@ impl<'m, P: Platform> Memory<'m, P> {
         if self.owner_lock == OwnerLock::Biased {
             self.platform.remote_barrier(target);
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offline_cpu_is_never_in_use() {
+        let (cpu, id) = (CpuState::new(NodeId::default()), CpuId::new(0));
+        assert_eq!(cpu.claim_online(id), Ok(()));
+        assert_eq!(cpu.claim_online(id), Err(CpuError::InUse(id)));
+        cpu.set_online(false);
+        assert_eq!(cpu.claim_online(id), Err(CpuError::Offline(id)));
+        cpu.unclaim();
+        assert_eq!(cpu.claim_online(id), Err(CpuError::Offline(id)));
+        assert!(cpu.claim(), "who asked in vain has it");
     }
 }
