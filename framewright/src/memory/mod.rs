@@ -7,7 +7,9 @@
 mod balloon;
 mod carve;
 mod config;
+mod counters;
 mod cpus;
+mod drain;
 mod hotplug;
 mod info;
 mod isolation;

@@ -13,6 +13,7 @@ mod hooks;
 mod loose;
 mod pressure;
 mod slots;
+mod span;
 mod stock;
 mod topology;
 mod watermark;
@@ -22,10 +23,10 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        ABSENT, Buddy, Capture, Classes, Contents, IsolationRefused, MigrateType, PARTIAL,
-        Pageblock, Refusals, Watch,
+        Buddy, Capture, Classes, Contents, IsolationRefused, MigrateType, PARTIAL, Pageblock,
+        Refusals, Watch,
     },
-    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    frame::{Order, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
     platform::{self, Cost, Miss, Platform, Section},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
@@ -36,6 +37,7 @@ pub(crate) use depot::{Chunk, Depot, Homebound, depot_frames};
 pub(crate) use exchange::Fallbacks;
 pub(crate) use loose::{ByOrder, Kind, Loose};
 pub(crate) use slots::Slots;
+pub(crate) use span::{clip, pageblocks};
 use stock::Stock;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
@@ -134,11 +136,6 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.place.kind
     }
 
-    /// The frame numbered `frame`.
-    pub(crate) fn pfn(&self, frame: u32) -> Pfn {
-        self.base().offset(u64::from(frame))
-    }
-
     /// Gigablocks that it touches.
     pub(crate) fn gigablocks(&self) -> u32 {
         Buddy::gigablocks(self.base(), self.types.len()) as u32
@@ -152,11 +149,6 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Where its entries start in the planes.
     pub(crate) fn planes_at(&self) -> usize {
         self.place.planes_at
-    }
-
-    /// First frame of the zone's first pageblock: what zone-relative frame numbers count from.
-    pub(crate) fn base(&self) -> Pfn {
-        self.place.base
     }
 
     /// Types of the zone's pageblocks: exact under the lock, a hint without it.
@@ -174,29 +166,6 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.states
     }
 
-    /// The first frame that is there, and the frames from there to the last such.
-    pub(crate) fn span(&self) -> (Pfn, u64) {
-        let mut there = (0..self.types.len() as u32).filter(|&block| !self.is_absent(block));
-        let Some(first) = there.next() else { return (self.base(), 0) };
-        let last = there.next_back().unwrap_or(first);
-        let (start, end) = (self.present_in(first).0, self.present_in(last).1);
-        (self.pfn(start), u64::from(end - start))
-    }
-
-    /// The first frame that is there in a pageblock that is not absent, and the end of the last.
-    fn present_in(&self, block: u32) -> (u32, u32) {
-        let (start, end) = clip(block, 0, u32::MAX);
-        let number = self.types[block as usize].load(Ordering::Relaxed);
-        if number & PARTIAL == 0 {
-            return (start, end);
-        }
-        let inside = |&&[from, to]: &&[u32; 2]| from < end && start < to;
-        let first =
-            self.place.ranges.iter().find(inside).map_or(start, |range| range[0].max(start));
-        let last = self.place.ranges.iter().rfind(inside).map_or(end, |range| range[1].min(end));
-        (first, last)
-    }
-
     /// Frames the allocator manages: all but holes and what is not there yet.
     pub(crate) fn managed(&self) -> u64 {
         self.managed.load(Ordering::Relaxed)
@@ -209,76 +178,6 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     pub(crate) fn marks(&self) -> &Marks {
         &self.marks
-    }
-
-    /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
-    pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
-        // Asked of one zone after the other, of single frames most of the time: a look at the
-        // pageblock then says all.
-        let frame = pfn.get().wrapping_sub(self.base().get());
-        let of = self
-            .types
-            .get(usize::try_from(frame >> PAGEBLOCK_ORDER).ok()?)?
-            .load(Ordering::Relaxed);
-        if order == Order::ZERO && of < ABSENT {
-            return Some(frame as u32);
-        }
-        self.locate_block(frame, order)
-    }
-
-    /// What finds its frames in the planes.
-    pub(crate) fn slots(&self) -> Slots<'m> {
-        Slots { base: self.place.base, types: self.types, start: self.place.planes_at as u32 }
-    }
-
-    #[inline(never)]
-    fn locate_block(&self, frame: u64, order: Order) -> Option<u32> {
-        let frame = u32::try_from(frame).ok()?;
-        let end = frame.checked_add(order.frames() as u32)?;
-        self.has_all(frame, end).then_some(frame)
-    }
-
-    /// Whether all frames from `start` to `end` are in the zone, and there.
-    pub(crate) fn has_all(&self, start: u32, end: u32) -> bool {
-        pageblocks(start, end).all(|block| match self.types.get(block as usize) {
-            None => false,
-            Some(number) => match number.load(Ordering::Relaxed) {
-                ABSENT => false,
-                number if number & PARTIAL == 0 => true,
-                _ => covers(self.place.ranges, clip(block, start, end)),
-            },
-        })
-    }
-
-    /// Whether none of a pageblock's frames is there.
-    pub(crate) fn is_absent(&self, block: u32) -> bool {
-        self.types.get(block as usize).is_none_or(|of| of.load(Ordering::Relaxed) == ABSENT)
-    }
-
-    /// The numbers of the pageblocks in `range`, of whole ones, if the memory map names them all
-    /// for this zone, as present or absent.
-    pub(crate) fn named_pageblocks(&self, range: FrameRange) -> Option<Range<u32>> {
-        let (start, end) = self.clip(range)?;
-        let whole = u64::from(end - start) == range.frames();
-        let named = |block| {
-            let frames = clip(block, start, end);
-            covers(self.place.ranges, frames) || covers(self.place.absent, frames)
-        };
-        let blocks = pageblocks(start, end);
-        (whole && blocks.clone().all(named)).then_some(blocks)
-    }
-
-    /// The part of `range` that lies between the zone's first and last pageblock, as numbers of
-    /// frames; `None` if there is none.
-    pub(crate) fn clip(&self, range: FrameRange) -> Option<(u32, u32)> {
-        let from_base = |pfn: Pfn| pfn.get().saturating_sub(self.base().get());
-        let (start, end) = (from_base(range.start()), from_base(range.end()).min(self.spanned()));
-        (start < end).then_some((start as u32, end as u32))
-    }
-
-    /// Frames from its first pageblock to its last, holes included.
-    pub(crate) fn spanned(&self) -> u64 {
-        (self.types.len() << PAGEBLOCK_ORDER) as u64
     }
 
     /// The order of the largest free block. Lockless.
@@ -428,26 +327,4 @@ impl<'m, P: Platform> Zone<'m, P> {
             result
         })
     }
-}
-
-/// The pageblocks that frames `start` to `end` lie in.
-pub(crate) fn pageblocks(start: u32, end: u32) -> Range<u32> {
-    start >> PAGEBLOCK_ORDER..end.div_ceil(PAGEBLOCK_FRAMES as u32)
-}
-
-/// The part of frames `start` to `end` that lies in a pageblock.
-pub(crate) fn clip(block: u32, start: u32, end: u32) -> (u32, u32) {
-    let first = block << PAGEBLOCK_ORDER;
-    (start.max(first), end.min(first + PAGEBLOCK_FRAMES as u32))
-}
-
-/// Whether the frames from the first to the second number are all in `ranges`, which may touch.
-fn covers(ranges: &[[u32; 2]], (start, end): (u32, u32)) -> bool {
-    let mut covered = start;
-    for &[first, stop] in ranges {
-        if first <= covered && covered < stop {
-            covered = stop;
-        }
-    }
-    covered >= end
 }

@@ -1,0 +1,92 @@
+//! What the CPUs of a memory have counted, and what they hold.
+
+use super::{CpuError, Memory};
+use crate::{
+    observe::{CpuStats, text::zoneinfo::Pageset},
+    pcp::{Cpu, CpuPages, Sizing},
+    platform::{CpuId, Platform},
+    zone::ZoneId,
+};
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Counters of one CPU, over all zones.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist.
+    pub fn cpu_stats(&self, id: CpuId) -> Result<CpuStats, CpuError> {
+        self.state(id)?;
+        let mut sum = CpuStats::default();
+        for cpu in self.contexts(id) {
+            sum += self.stats_of(cpu);
+        }
+        Ok(sum)
+    }
+
+    /// Counters summed over all CPUs and zones.
+    #[must_use]
+    pub fn stats(&self) -> CpuStats {
+        self.sum_stats((0..self.zones.len()).map(ZoneId::new))
+    }
+
+    /// Counters of one zone, summed over all CPUs; all 0 if there is no such zone.
+    #[must_use]
+    pub fn zone_stats(&self, zone: ZoneId) -> CpuStats {
+        self.sum_stats([zone].into_iter().filter(|zone| zone.index() < self.zones.len()))
+    }
+
+    fn sum_stats(&self, zones: impl Iterator<Item = ZoneId>) -> CpuStats {
+        let mut sum = CpuStats::default();
+        for zone in zones {
+            for id in 0..self.cpu_count() {
+                sum += self.stats_of(self.context(zone, CpuId::new(id)));
+            }
+        }
+        // What the zone refused was not freed after all. Only the sum can be put right: a
+        // frame may be refused to another CPU than the one it was freed on.
+        sum.pgfree = sum.pgfree.saturating_sub(sum.refused_frames);
+        sum
+    }
+
+    /// Counters of a CPU's lists for a zone, with those that follow from where the two are.
+    fn stats_of(&self, cpu: Cpu<'_, 'm, P>) -> CpuStats {
+        let mut stats = cpu.pages.stats();
+        let served = stats.list_hits + stats.list_misses + stats.zone_allocs;
+        stats.numa_hit = served.saturating_sub(stats.numa_miss);
+        let near = cpu.zone.node() == self.node_of(cpu.id);
+        (stats.numa_local, stats.numa_other) = if near { (served, 0) } else { (0, served) };
+        stats
+    }
+
+    /// Frames on the lists of all CPUs, in quarantine included; possibly stale.
+    #[must_use]
+    pub fn held_by_cpus(&self) -> u64 {
+        self.lists.iter().map(CpuPages::held).sum()
+    }
+
+    /// Frames of a zone on the lists of all CPUs, possibly stale.
+    pub(super) fn held_of(&self, zone: ZoneId) -> u64 {
+        let cpus = self.cpus.len();
+        self.lists[zone.index() * cpus..][..cpus].iter().map(CpuPages::held).sum()
+    }
+
+    /// The lists of all CPUs for a zone, for people to read; none if there is no such zone.
+    pub fn pagesets(&self, zone: ZoneId) -> impl Iterator<Item = Pageset> {
+        let exists = zone.index() < self.zones.len();
+        let cpus = (0..).zip(self.cpus).filter(move |_| exists);
+        cpus.map(move |(id, state)| {
+            let online = state.is_online();
+            let sizing = if online { self.sizing(zone) } else { Sizing::disabled() };
+            let pages = self.lists_of(zone, CpuId::new(id));
+            Pageset {
+                cpu: id.into(),
+                count: pages.held(),
+                high: pages.high(),
+                batch: sizing.batch().into(),
+                bounds: Some(sizing.bounds()),
+                // Nothing is counted where others do not see it.
+                threshold: Some(0),
+            }
+        })
+    }
+}
