@@ -40,6 +40,7 @@
 //! | `outcome`, `figures` | what was counted, and what follows from it           |
 
 mod builder;
+mod course;
 mod daemon;
 mod figures;
 mod files;
@@ -157,7 +158,7 @@ impl HighAlloc {
     /// Who builds: one for each 400 MiB, and one more. They share all CPUs but the last.
     #[must_use]
     pub fn builders(&self) -> u64 {
-        play::builders_for(self.frames)
+        course::builders_for(self.frames)
     }
 
     /// Runs every side with every seed, on as many threads as the host has CPUs, and memory for.

@@ -1,15 +1,15 @@
-//! The course of a run, whatever world it is in: what builders do, and who asks for huge pages.
+//! A run, whatever world it is in: what builders do, and who asks for huge pages.
 
 #[cfg(test)]
 mod tests;
 
 use std::cell::{Cell, RefCell};
 
-use framewright::{Block, CpuId, MigrateType, Order, frame::PAGEBLOCK_FRAMES};
+use framewright::{Block, CpuId, MigrateType, Order};
 
 use super::{
-    Flags,
     builder::{Builder, TREE_PAGES, Tree},
+    course::{Course, REST_NS, SECOND, WARM_UP_NS, builders_for, requests_for},
     daemon::Daemon,
     files::{FileId, Files},
     kernel::{Kernel, Token},
@@ -22,47 +22,10 @@ use super::{
     world::{OnCpu, World},
 };
 
-/// A builder for so many frames, and one more: 400 MiB each.
-const BUILDER_FRAMES: u64 = 400 << 8;
 /// What the kernel has taken for itself when it has booted, one frame in so many. Fitted to what running
 /// kernels achieve when they are idle again, 89 % on average; it costs every pass as much.
 /// Kernels that were recorded had 4 and 11 % of memory in unmovable pageblocks (`recordings/`).
 const BOOTED: u64 = 12;
-const SECOND: u64 = 1_000_000_000;
-/// How long builders build before anybody asks for huge pages.
-pub(super) const WARM_UP_NS: u64 = 30 * SECOND;
-/// How long they build after each pass.
-pub(super) const REST_NS: [u64; 2] = [5 * SECOND, 25 * SECOND];
-
-/// How many build on so much memory.
-pub(super) const fn builders_for(frames: u64) -> u64 {
-    frames / BUILDER_FRAMES + 1
-}
-
-/// How many huge pages a pass asks for: 95 % of memory.
-pub(super) const fn requests_for(frames: u64) -> u64 {
-    frames / PAGEBLOCK_FRAMES as u64 * 95 / 100
-}
-
-/// What is asked for, and by what pace.
-#[derive(Clone, Copy)]
-pub(super) struct Course {
-    pub(super) flags: Flags,
-    pub(super) quick: bool,
-    pub(super) watched: bool,
-    /// CPUs that builders have.
-    pub(super) builders: u16,
-    /// The kernel's own work has no CPU of its own.
-    pub(super) shares: bool,
-    pub(super) seed: u64,
-}
-
-impl Course {
-    /// How long it takes what usually takes so many nanoseconds.
-    pub(super) const fn shortened(&self, nanos: u64) -> u64 {
-        if self.quick { nanos / 5 } else { nanos }
-    }
-}
 
 /// Files, and for whom.
 pub(super) struct Disk {

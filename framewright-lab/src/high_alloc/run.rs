@@ -11,11 +11,12 @@ use framewright_sim::{
 
 use super::{
     HighAlloc,
+    course::Course,
     kernel::{Kernel, State},
     mover::Moves,
     outcome::Outcome,
     owner::Owner,
-    play::{Course, Disk, Play},
+    play::{Disk, Play},
     program::Program,
     recorded::Recorded,
     simulated::SimulatedWorld,

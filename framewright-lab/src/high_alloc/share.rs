@@ -7,8 +7,8 @@ use std::cell::Cell;
 
 use super::{
     builder::{FAULT_NS, TREE_PAGES},
+    course::{Course, REST_NS, WARM_UP_NS, builders_for, requests_for},
     pass::EVERY_NS,
-    play::{Course, REST_NS, WARM_UP_NS, builders_for, requests_for},
 };
 
 /// Parts of a run that are told of.

@@ -33,12 +33,14 @@ use framewright_sim::file::FileCosts;
 use thiserror::Error;
 
 use super::{
-    Flags, HighAllocResult, figures,
+    Flags, HighAllocResult,
+    course::{Course, builders_for},
+    figures,
     kernel::{Kernel, State},
     mover::Moves,
     outcome::Outcome,
     owner::Owner,
-    play::{Course, Disk, Play, builders_for},
+    play::{Disk, Play},
     program::Program,
     reserve::{ReserveTooLarge, refuse_large},
     share,

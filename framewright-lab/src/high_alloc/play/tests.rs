@@ -7,8 +7,10 @@ use std::cell::Cell;
 use framewright::{MigrateType, Order, Request, ZoneKind, platform::Relief};
 use framewright_sim::engine::Schedule;
 
-use super::{Course, Flags, Play};
+use super::Play;
 use crate::high_alloc::{
+    Flags,
+    course::Course,
     kernel::Token,
     scene::{FRESH, Scene, play},
     simulated::SimulatedWorld,
