@@ -1,0 +1,125 @@
+//! Hardening `paranoid`: every bad raw free is refused at the call and changes nothing; what is
+//! freed waits; what is written while it is free is found.
+#![cfg(not(any(feature = "loom", feature = "tso")))]
+
+mod books;
+mod extents;
+mod poison;
+mod quarantine;
+mod random;
+mod refusals;
+#[path = "../support/mod.rs"]
+mod support;
+
+use framewright::{
+    Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn, Request,
+    ZoneId,
+    observe::{Corruption, Finding},
+    tuning::{Auto, Hardening},
+};
+use support::machine::{Machine, Metadata, cpu};
+
+/// Two pageblocks with a hole between: frames 0x400 to 0x600 and 0x700 to 0x900.
+pub(crate) const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
+pub(crate) const MANAGED: u64 = 0x400;
+/// Frames that a CPU withholds.
+pub(crate) const QUARANTINE: u64 = 16;
+
+pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+pub(crate) type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
+
+pub(crate) fn with_config<R>(f: impl FnOnce(&mut Config<'_>) -> R) -> R {
+    let map = MAP.map(|(a, b)| FrameRange::new(Pfn::new(a), Pfn::new(b)).unwrap().into());
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.hardening = Hardening::Paranoid;
+    config.tuning.paranoid.quarantine = QUARANTINE as u32;
+    f(&mut config)
+}
+
+/// Runs `test` on a fresh memory with some settings changed.
+pub(crate) fn on_memory_with(
+    change: impl FnOnce(&mut Config<'_>),
+    test: impl for<'m> FnOnce(&Memory<'m, Machine>, &mut Token<'_, 'm>),
+) {
+    with_config(|config| {
+        change(config);
+        let mut metadata = Metadata::new(Layout::new::<Machine>(config).unwrap().bytes());
+        let memory = Memory::new(Machine::default(), config, metadata.as_mut()).unwrap();
+        test(&memory, &mut memory.cpu(cpu(0)).unwrap());
+    });
+}
+
+pub(crate) fn on_memory(test: impl for<'m> FnOnce(&Memory<'m, Machine>, &mut Token<'_, 'm>)) {
+    on_memory_with(|_| {}, test);
+}
+
+/// Runs `test` on fresh memories with a block of each order that they have.
+pub(crate) fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, Order)) {
+    for of_order in Order::all() {
+        on_memory(|memory, token| {
+            let Ok(block) = token.alloc(Request::new(of_order, MigrateType::Movable)) else {
+                return;
+            };
+            let (pfn, size) = block.into_raw();
+            test(memory, token, pfn, size);
+            // What it was still is, and can be freed.
+            free(token, pfn, size).unwrap();
+            memory.drain_all();
+            assert_eq!(memory.free(), MANAGED);
+            assert!(memory.platform().take_reports().is_empty());
+        });
+    }
+}
+
+pub(crate) fn free(token: &mut Token<'_, '_>, pfn: Pfn, size: Order) -> Result<(), FreeError> {
+    // SAFETY: right or wrong, at this level the library knows. The frames do not exist.
+    unsafe { token.free_raw(pfn, size) }
+}
+
+/// Everything that a refused free must leave as it was.
+pub(crate) fn books(memory: &Memory<'_, Machine>) -> impl PartialEq + std::fmt::Debug + use<> {
+    memory.check().unwrap();
+    let stats = memory.stats();
+    let blocks = memory.block_counts(ZoneId::default());
+    (blocks, memory.held_by_cpus(), memory.free(), stats.pgalloc, stats.pgfree)
+}
+
+/// Frees what must not be freed.
+pub(crate) fn refused(
+    memory: &Memory<'_, Machine>,
+    token: &mut Token<'_, '_>,
+    pfn: Pfn,
+    size: Order,
+) -> FreeError {
+    let before = books(memory);
+    let error = free(token, pfn, size).expect_err("this free is bad");
+    assert_eq!(books(memory), before, "the refused free has changed something");
+    let reports = memory.platform().take_reports();
+    if matches!(error, FreeError::NotOurs | FreeError::Misaligned) {
+        assert!(reports.is_empty(), "{reports:?}");
+    } else {
+        let what = Finding::BadFree(error);
+        assert_eq!(reports, [Corruption { pfn, order: size, what, count: 1 }]);
+    }
+    error
+}
+
+#[test]
+fn the_layout_names_the_price() {
+    with_config(|config| {
+        let parts = |config: &Config<'_>| {
+            let layout = Layout::new::<Machine>(config).unwrap();
+            ["state plane", "quarantine"].map(|name| {
+                let part = layout.parts().find(|part| part.name == name).unwrap();
+                assert!(part.optional);
+                part.bytes
+            })
+        };
+        // The memory spans three pageblocks, of whose frames each has a byte.
+        assert_eq!(parts(config), [3 * 512, 2 * QUARANTINE as usize * 8]);
+        config.tuning.hardening = Hardening::Checked;
+        assert_eq!(parts(config), [0, 0]);
+    });
+}

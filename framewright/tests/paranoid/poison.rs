@@ -1,0 +1,55 @@
+//! What is written while it is free is found when it is handed out.
+
+use framewright::{
+    FreeError, MigrateType, Order, Request,
+    observe::{Corruption, Finding},
+};
+
+use crate::{PAGE, free, on_memory, on_memory_with, refused, support::machine::order};
+
+#[test]
+fn what_is_written_while_free_is_found_when_it_is_handed_out() {
+    on_memory(|memory, token| {
+        let whole = token.alloc(Request::new(order(4), MigrateType::Movable)).unwrap();
+        let pfn = whole.pfn();
+        token.free(whole).unwrap();
+        memory.platform().write(pfn.offset(3), Order::ZERO, 1);
+        memory.platform().write(pfn.offset(9), order(1), 1);
+        memory.drain_all();
+        let again = token.alloc_at(pfn, order(4), MigrateType::Movable).unwrap();
+        let what = Finding::WrittenWhileFree { offset: 0 };
+        let first = Corruption { pfn: pfn.offset(3), order: order(4), what, count: 3 };
+        assert_eq!(memory.platform().take_reports(), [first]);
+        assert_eq!(memory.stats().damaged_frames, 3);
+        // What the owner writes is its own business.
+        memory.platform().write(pfn, order(4), 1);
+        token.free(again).unwrap();
+        memory.drain_all();
+        let _again = token.alloc_at(pfn, order(4), MigrateType::Movable).unwrap();
+        assert!(memory.platform().take_reports().is_empty());
+    });
+}
+
+#[test]
+fn only_what_was_freed_is_looked_at() {
+    on_memory(|memory, token| {
+        let _blocks: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
+        assert!(memory.platform().take_reports().is_empty(), "nothing was poisoned yet");
+    });
+}
+
+#[test]
+fn poison_can_be_switched_off() {
+    on_memory_with(
+        |config| config.tuning.set("hardening.poison", "off").unwrap(),
+        |memory, token| {
+            let (pfn, size) = token.alloc(PAGE).unwrap().into_raw();
+            free(token, pfn, size).unwrap();
+            memory.platform().write(pfn, size, 1);
+            memory.drain_all();
+            assert_eq!(token.alloc(PAGE).unwrap().pfn(), pfn);
+            assert!(memory.platform().take_reports().is_empty());
+            assert_eq!(refused(memory, token, pfn.offset(1), size), FreeError::AlreadyFree);
+        },
+    );
+}

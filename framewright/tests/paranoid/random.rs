@@ -1,0 +1,47 @@
+//! Steps at random, every other one a bad free, against the oracle of the other tests.
+
+use proptest::{collection::vec, prelude::*};
+
+use crate::support::{
+    setup::Setup,
+    steps::{Action, Step},
+    topology::{Stretch, Topology},
+    world,
+};
+
+/// Every other step is a bad free.
+fn step() -> impl Strategy<Value = Step> {
+    let right = any::<u8>().prop_map(Action::by_number);
+    let wrong = prop_oneof![
+        Just(Action::FreeTwice),
+        Just(Action::FreeWrongOrder),
+        Just(Action::FreeAnywhere)
+    ];
+    let numbers = (any::<u8>(), 0u8..10, any::<u8>(), any::<u16>());
+    (prop_oneof![right, wrong], numbers).prop_map(|(action, (cpu, order, flags, pick))| Step {
+        action,
+        cpu,
+        order,
+        flags,
+        pick,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The world asks for each bad free whether it was refused at the call.
+    #[test]
+    fn every_bad_free_is_refused_at_once(
+        topology in (vec((any::<u16>(), any::<u16>(), any::<u8>()), 1..4), vec(0u8..2, 1..4)),
+        choices in any::<u32>(),
+        steps in vec(step(), 1..150),
+    ) {
+        let (stretches, cpus) = topology;
+        let stretch = |(gap, length, place)| Stretch { gap, length, place };
+        let stretches = stretches.into_iter().map(stretch).collect();
+        let (distances, choices) = (Vec::new(), choices | Setup::PARANOID);
+        let topology = Topology { base: 700, stretches, nodes: 1, cpus, distances, unit: 0 };
+        world::run(&Setup { topology, choices }, &steps);
+    }
+}
