@@ -80,12 +80,8 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
     fn reclaim(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
         // Whoever wakes it from now on, wakes it for something new.
         kernel.woken.set(Woken { due: u64::MAX, ..kernel.woken.get() });
-        let before = kernel.reclaimed_in_background();
         let rest = kernel.world.outside(|| self.kswapd.step(token));
-        let freed = kernel.reclaimed_in_background() - before;
-        if freed > 0 {
-            kernel.shrink_objects(freed);
-        }
+        kernel.shrink_objects();
         let due = match rest {
             Rest::None => cpu.now(),
             Rest::Nap => cpu.now() + kernel.ticks(Kswapd::<W::Platform>::NAP),

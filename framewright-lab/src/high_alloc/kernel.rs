@@ -80,6 +80,8 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) asking: Cell<bool>,
     /// What is left of objects to look at, in thousandths.
     pub(super) shrink_debt: Cell<u64>,
+    /// Pages that reclaim had looked at then.
+    pub(super) shrunk_for: Cell<u64>,
     /// Requests of builders that failed.
     pub(super) out_of_memory: Cell<u64>,
     /// Faults of builders.
@@ -115,6 +117,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
             woken: Cell::new(woken),
             asking: Cell::new(false),
             shrink_debt: Cell::new(0),
+            shrunk_for: Cell::new(0),
             out_of_memory: Cell::new(0),
             faults: Cell::new(0),
         }
@@ -201,9 +204,15 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         debug_assert!(freed.is_ok(), "it is this memory's");
     }
 
-    /// Pages that were reclaimed in the background so far.
-    pub(super) fn reclaimed_in_background(&self) -> u64 {
-        self.reclaim.lru().stats().get(NodeStat::PgstealKswapd)
+    /// Pages that reclaim has looked at so far.
+    pub(super) fn scanned(&self) -> u64 {
+        let stats = self.reclaim.lru().stats();
+        stats.get(NodeStat::PgscanKswapd) + stats.get(NodeStat::PgscanDirect)
+    }
+
+    /// Pages on the lists of reclaim.
+    pub(super) fn reclaimable_pages(&self) -> u64 {
+        self.memory.zones().map(|zone| self.reclaim.reclaimable(zone.id)).sum()
     }
 
     /// The node that everything happens on.

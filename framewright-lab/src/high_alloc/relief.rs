@@ -1,6 +1,9 @@
 //! What a request that is short of memory can have done: reclaim, with the objects that go with it,
 //! and compaction.
 
+#[cfg(test)]
+mod tests;
+
 use framewright::{
     CpuId, NodeId, Order, ZoneId, ZoneKind,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
@@ -31,7 +34,7 @@ impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         let freed = self.reclaim.direct(need, frames);
-        self.world.inside(|| self.shrink_objects(freed.max(frames)));
+        self.world.inside(|| self.shrink_objects());
         freed
     }
 
@@ -50,13 +53,15 @@ impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
 }
 
 impl<W: World> Kernel<'_, '_, W> {
-    /// As many of the known files are looked at as pages of the cache were reclaimed, in proportion; those
-    /// that were not used since, and have no page in the cache, are forgotten.
-    pub(super) fn shrink_objects(&self, reclaimed: u64) {
+    /// Of the known files, twice the share is looked at that reclaim has looked at of the pages on its lists
+    /// since the last time: what Linux's shrinkers come to at any priority. Those that were not used
+    /// since, and have no page in the cache, are forgotten.
+    pub(super) fn shrink_objects(&self) {
         self.free_unneeded();
-        let files = &self.state.files;
-        let known = files.known.borrow().len() as u64;
-        let share = known * reclaimed * 1000 / files.cached_pages.get().max(reclaimed).max(1);
+        let scanned = self.scanned();
+        let looked_at = scanned - self.shrunk_for.replace(scanned);
+        let known = self.state.files.known.borrow().len() as u64;
+        let share = 2 * known * looked_at * 1000 / self.reclaimable_pages().max(1);
         let debt = self.shrink_debt.get() + share;
         self.shrink_debt.set(debt % 1000);
         self.forget_files((debt / 1000).min(known));

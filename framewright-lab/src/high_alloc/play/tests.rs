@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use framewright::{MigrateType, Order, Request, ZoneKind, platform::Relief};
+use framewright::{MigrateType, Order, Request, ZoneKind, observe::NodeStat, platform::Relief};
 use framewright_sim::engine::Schedule;
 
 use super::Play;
@@ -50,7 +50,7 @@ fn reclaimed(asking: bool, shares: bool) -> u64 {
             let play = Play::new(course(shares), kernel, &[], FRESH, None, &|_| ());
             kernel.asking.set(asking);
             (0..8).for_each(|_| play.turn(&mut [], kernel.current(), token));
-            reclaimed.set(kernel.reclaimed_in_background());
+            reclaimed.set(kernel.reclaim.lru().stats().get(NodeStat::PgstealKswapd));
         },
         |_, ended| ended.unwrap(),
     );

@@ -1,0 +1,72 @@
+//! Files are forgotten as reclaim looks at pages, and not otherwise.
+
+use framewright_sim::engine::{Cpu, Schedule};
+
+use crate::high_alloc::{
+    files::{FileId, NONE},
+    scene::{FRESH, Scene, USED, play},
+};
+
+const FILES: [FileId; 2] = [FRESH, USED];
+
+/// Has reclaim look at so many pages at the least; how many it has looked at.
+fn look_at(pages: u64, scene: &Scene<'_, '_>, cpu: Cpu<'_>) -> u64 {
+    let (kernel, node) = (scene.kernel, scene.kernel.node(cpu.id()));
+    kernel.reclaim.lru().drain_all();
+    let before = kernel.scanned();
+    while kernel.scanned() < before + pages {
+        kernel.reclaim.shrink_node(cpu.id(), node, 1);
+    }
+    kernel.scanned() - before
+}
+
+fn used(scene: &Scene<'_, '_>) -> usize {
+    FILES.iter().filter(|&&file| scene.kernel.state.files.at(file).used.get()).count()
+}
+
+fn known(scene: &Scene<'_, '_>) -> usize {
+    let files = &scene.kernel.state.files;
+    FILES.iter().filter(|&&file| files.at(file).inode.get() != NONE).count()
+}
+
+#[test]
+fn files_are_looked_at_twice_as_often_as_pages() {
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        let kernel = scene.kernel;
+        kernel.shrink_objects();
+        assert_eq!(used(scene), 2, "reclaim has looked at nothing");
+        // Of two files one is looked at for a quarter of the pages.
+        let pages = kernel.reclaimable_pages();
+        let looked_at = look_at(pages / 6, scene, cpu);
+        assert!(looked_at < kernel.reclaimable_pages() / 4, "{looked_at} of {pages} are too many");
+        kernel.shrink_objects();
+        assert_eq!(used(scene), 2);
+        look_at(pages / 4, scene, cpu);
+        kernel.shrink_objects();
+        assert!(used(scene) < 2);
+        look_at(pages, scene, cpu);
+        kernel.shrink_objects();
+        assert_eq!(used(scene), 0);
+        let before = known(scene);
+        kernel.shrink_objects();
+        assert_eq!(known(scene), before, "reclaim has looked at nothing again");
+    };
+    play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), |_, ended| ended.unwrap());
+}
+
+#[test]
+fn files_without_pages_are_forgotten() {
+    let moving = |scene: &Scene<'_, '_>, cpu: Cpu<'_>| {
+        let files = &scene.kernel.state.files;
+        while files.at(FRESH).cached.get() > 0 {
+            look_at(1, scene, cpu);
+        }
+        for _ in 0..2 {
+            look_at(scene.kernel.reclaimable_pages(), scene, cpu);
+            scene.kernel.shrink_objects();
+        }
+        assert_eq!(files.at(FRESH).inode.get(), NONE);
+        scene.check();
+    };
+    play(Schedule::Clock, &|_, _, _| (), moving, |_, _| (), |_, ended| ended.unwrap());
+}
