@@ -34,10 +34,14 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         self.state.nodes.get(node.index()).map_or(0, |node| node.isolated(kind))
     }
 
-    /// Pages of a node whose writing reclaim has begun, and which are not written yet.
+    /// Pages of a node that go next, once they are written: by reclaim, which has begun that, or by others,
+    /// to whom it leaves them. For people: this looks at every page of the node, and so counts none that
+    /// its owner has given up, whether or not anybody hears of the end of its writing.
     #[must_use]
-    pub fn writing(&self, node: NodeId) -> u64 {
-        self.state.nodes.get(node.index()).map_or(0, |node| node.writing())
+    pub fn awaited(&self, node: NodeId) -> u64 {
+        let zones = self.state.zones.iter().filter(|zone| zone.node == node);
+        let slots = zones.flat_map(|zone| zone.slots.clone());
+        slots.filter(|&slot| self.state.flags_at(slot).has(Flags::RECLAIM)).count() as u64
     }
 
     /// Pages of a zone that reclaim could still free, at the most: those on its lists, without

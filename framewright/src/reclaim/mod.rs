@@ -148,7 +148,6 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// dirty again before it says so; it becomes active, so that others are tried first.
     pub fn written(&self, cpu: CpuId, pfn: Pfn, result: Result<(), WriteError>) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };
-        page.node.end_writing();
         let awaited = page.flags.clear(Flags::RECLAIM);
         match result {
             Ok(()) => {

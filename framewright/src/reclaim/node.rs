@@ -136,8 +136,6 @@ pub(crate) struct Node<'m, P: Platform> {
     lengths: [AtomicU32; LruList::COUNT],
     /// Pages taken off the lists and not put back, by kind.
     isolated: [AtomicU32; PageKind::COUNT],
-    /// Pages under write-back that reclaim has begun.
-    writing: AtomicU32,
     /// Evictions and activations so far: the clock of the workingset.
     clock: AtomicU64,
     /// What reclaiming each kind has cost lately.
@@ -158,7 +156,6 @@ impl<'m, P: Platform> Node<'m, P> {
             tails: core::array::from_fn(|_| AtomicU32::new(NONE)),
             lengths: core::array::from_fn(|_| AtomicU32::new(0)),
             isolated: core::array::from_fn(|_| AtomicU32::new(0)),
-            writing: AtomicU32::new(0),
             clock: AtomicU64::new(0),
             costs: core::array::from_fn(|_| AtomicU64::new(0)),
             refaults: core::array::from_fn(|_| AtomicU32::new(0)),
@@ -241,21 +238,6 @@ impl<'m, P: Platform> Node<'m, P> {
 
     pub(super) fn sub_isolated(&self, kind: PageKind, pages: u32) {
         self.isolated[kind as usize].fetch_sub(pages, Ordering::Relaxed);
-    }
-
-    /// Pages under write-back that reclaim has begun.
-    pub(super) fn writing(&self) -> u64 {
-        self.writing.load(Ordering::Relaxed).into()
-    }
-
-    pub(super) fn begin_writing(&self) {
-        self.writing.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Write-back that reclaim has not begun may end here, too.
-    pub(super) fn end_writing(&self) {
-        let less = |writing: u32| writing.checked_sub(1);
-        let _ = self.writing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     pub(super) fn clock(&self) -> u64 {

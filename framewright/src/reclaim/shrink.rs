@@ -237,7 +237,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         // It may be written before the answer is here.
         for at in bits(ready) {
             self.flags(pass, at).set(Flags::RECLAIM);
-            node.begin_writing();
         }
         let group = pass.cluster.gather(ready);
         for (at, outcome) in group.ask(|frames, out| self.owner.write_out(frames, out)) {
@@ -250,7 +249,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 continue;
             }
             self.flags(pass, at).clear(Flags::RECLAIM);
-            node.end_writing();
             match outcome {
                 WriteOut::Done => {
                     node.count(NodeStat::NrVmscanWrite, 1);

@@ -1,13 +1,14 @@
 //! Dirty pages, and stores that are slow or fail.
 
 use framewright::{
+    Pfn,
     observe::NodeStat,
-    reclaim::{LruList, PageKind},
+    reclaim::{Abandoned, LruList, PageKind},
 };
 
 use crate::{
     pages::Mood,
-    world::{cool, memory, node, stat},
+    world::{CPU, World, cool, memory, node, stat},
 };
 
 const FILE: PageKind = PageKind::File;
@@ -37,13 +38,63 @@ fn pages_under_write_back_go_next_once_they_are_written() {
     cool(world);
     world.set_mood(Mood::Slow);
     assert_eq!(world.direct(32), 0, "all is on its way");
-    assert!(world.lru().writing(node()) > 0);
+    assert!(world.lru().awaited(node()) > 0);
     world.check();
     world.complete(usize::MAX);
-    assert_eq!(world.lru().writing(node()), 0);
+    assert_eq!(world.lru().awaited(node()), 0);
     assert!(stat(world, NodeStat::Pgrotated) > 0);
     assert!(world.direct(32) >= 32);
     world.check();
+}
+
+/// A world in which reclaim has had pages written, and all of those.
+fn with_writes() -> (&'static World, Vec<Pfn>) {
+    let world = memory(2048, |_| ()).platform();
+    (0..64).for_each(|id| world.store(id, FILE).unwrap());
+    cool(world);
+    world.set_mood(Mood::Slow);
+    assert_eq!(world.direct(32), 0, "all is on its way");
+    let writes = world.pages().writes.drain(..).map(|(pfn, ..)| pfn).collect::<Vec<_>>();
+    assert_eq!(world.lru().awaited(node()), writes.len() as u64);
+    assert!(writes.len() > 20);
+    (world, writes)
+}
+
+#[test]
+fn what_is_given_up_while_it_is_written_is_awaited_no_more() {
+    let (world, writes) = with_writes();
+    let lru = world.lru();
+    let is_left = |given_up| assert_eq!(lru.awaited(node()), writes.len() as u64 - given_up);
+    assert!(lru.remove(writes[0]));
+    is_left(1);
+    // SAFETY: nobody uses the pages, which were never mapped by another CPU.
+    assert_eq!(unsafe { lru.abandon(writes[1]) }, Abandoned::Yours);
+    is_left(2);
+    assert!(lru.isolate(writes[2]));
+    // SAFETY: as above.
+    assert_eq!(unsafe { lru.abandon(writes[2]) }, Abandoned::Theirs);
+    assert!(!lru.put_back(writes[2]));
+    is_left(3);
+    let mut who = vec![Abandoned::Theirs; 8];
+    // SAFETY: as above.
+    unsafe { lru.abandon_many(&writes[3..11], &mut who) };
+    is_left(11);
+    // Whoever writes may hear of it all the same.
+    writes[..11].iter().for_each(|&pfn| world.reclaim().written(CPU, pfn, Ok(())));
+    is_left(11);
+    writes[11..].iter().for_each(|&pfn| world.reclaim().written(CPU, pfn, Ok(())));
+    assert_eq!(lru.awaited(node()), 0);
+    lru.check().unwrap();
+}
+
+#[test]
+fn what_others_have_written_is_not_what_reclaim_waits_for() {
+    let (world, writes) = with_writes();
+    for id in 64..80 {
+        let pfn = world.touch(id, FILE).unwrap();
+        world.reclaim().written(CPU, pfn, Ok(()));
+    }
+    assert_eq!(world.lru().awaited(node()), writes.len() as u64);
 }
 
 #[test]
@@ -62,7 +113,7 @@ fn what_cannot_be_written_stays_and_ends_in_no_progress() {
         world.complete(usize::MAX);
         world.check();
         assert_eq!(world.pages().resident.len(), 300);
-        assert_eq!(world.lru().writing(node()), 0);
+        assert_eq!(world.lru().awaited(node()), 0);
         if mood != Mood::Busy {
             assert!(stat(world, NodeStat::WriteFailed) > 0, "{mood:?} is reported");
         }
@@ -81,11 +132,11 @@ fn a_page_whose_writing_failed_later_is_out_of_the_way() {
     world.direct(32);
     world.lru().drain_all();
     let lru = world.lru();
-    let writing = lru.writing(node());
+    let writing = lru.awaited(node());
     assert!(writing > 0);
     // As if they had been seen as being written, and become active, and aged again.
     for pfn in world.pages().resident.keys() {
-        lru.deactivate(crate::world::CPU, *pfn);
+        lru.deactivate(CPU, *pfn);
     }
     lru.drain_all();
     world.complete(usize::MAX);
