@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use framewright::{
-    Contiguous, HotplugError, IsolatedBlock, MigrateType, Order, Pfn, RangeError,
+    Contiguous, FrameRange, HotplugError, IsolatedBlock, MigrateType, Order, Pfn, RangeError,
     observe::DrainReason,
     platform::{CompactPriority, Compacted, Wait},
 };
@@ -14,7 +14,7 @@ use framewright::{
 use crate::{
     frames,
     house::{House, Mishaps},
-    house_that_stays, in_house,
+    house_that_stays, in_house, in_house_of,
     rules::HUGE,
     scatter, with_compactor,
 };
@@ -130,21 +130,87 @@ fn a_range_is_emptied_although_others_are_in_the_way_now_and_then() {
     });
 }
 
+/// Counts how often somebody in a house that stays waits for memory.
+fn count_waits(house: &House<'_, '_>) -> &'static AtomicU64 {
+    let waited: &'static AtomicU64 = Box::leak(Box::default());
+    let count = |why| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
+    assert!(house.memory.platform().others.set(Box::leak(Box::new(count))).is_ok());
+    waited
+}
+
+/// How often somebody waits who looks for a run in vain.
+fn waits_in_vain(house: &House<'_, '_>, wanted: &Contiguous) -> u64 {
+    let waited = count_waits(house);
+    let result = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(wanted));
+    assert_eq!(result.err(), Some(RangeError::NotFound));
+    house.memory.check().unwrap();
+    waited.load(Relaxed)
+}
+
 /// Who is in the way in one run is so in the next: all that are tried are waited for as long as one is.
 #[test]
 fn runs_are_not_waited_for_one_after_the_other() {
     let house = house_that_stays(&[], 1);
     scatter(house, 4);
-    let waited: &'static AtomicU64 = Box::leak(Box::default());
-    let count = |why| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
-    assert!(house.memory.platform().others.set(Box::leak(Box::new(count))).is_ok());
     house.mishaps.set(Mishaps { contended: 1, ..Mishaps::default() });
     let wanted = Contiguous::new(1024, MigrateType::Movable).aligned(Order::PAGEBLOCK);
-    let result = with_compactor(house, 512, |compactor| compactor.alloc_contiguous(&wanted));
-    assert_eq!(result.err(), Some(RangeError::NotFound));
-    let waited = waited.load(Relaxed);
+    let waited = waits_in_vain(house, &wanted);
     assert!((1..=4000).contains(&waited), "{waited}");
-    house.check();
+}
+
+/// A page in each of these pageblocks never moves.
+fn stick(house: &House<'_, '_>, pageblocks: impl Iterator<Item = u64>) {
+    for stuck in pageblocks {
+        let start = frames(stuck, 512).start().get();
+        let mut pages = house.pages.borrow_mut();
+        let (_, page) = pages.range_mut(start..start + 512).next().unwrap();
+        page.pinned = true;
+    }
+}
+
+#[test]
+fn what_is_withheld_where_the_run_may_not_lie_is_not_waited_for() {
+    let house = house_that_stays(&[], 1);
+    scatter(house, 4);
+    stick(house, [2, 6].into_iter());
+    let withheld = house.memory.isolate(frames(20, 1).start()).unwrap();
+    let wanted = Contiguous::new(4 * 512, MigrateType::Movable).within(frames(0, 8 * 512));
+    assert_eq!(waits_in_vain(house, &wanted), 0);
+    house.memory.undo_isolate(withheld).unwrap();
+}
+
+/// In each run that holds what is withheld, something else will not move.
+#[test]
+fn what_is_withheld_beside_what_never_moves_is_not_waited_for() {
+    let house = house_that_stays(&[], 1);
+    scatter(house, 4);
+    let pin = |pfn| {
+        let range = FrameRange::new(pfn, pfn.offset(1)).unwrap();
+        house.memory.alloc_range(range, MigrateType::Unmovable, &mut |_| ()).ok()
+    };
+    let pinned = [5, 9].map(|at| {
+        let start = frames(at, 1).start();
+        (0..512).find_map(|i| pin(start.offset(i))).expect("a frame is free")
+    });
+    let withheld = house.memory.isolate(frames(7, 1).start()).unwrap();
+    let wanted = Contiguous::new(4 * 512, MigrateType::Movable).within(frames(4, 8 * 512));
+    assert_eq!(waits_in_vain(house, &wanted), 0);
+    house.memory.undo_isolate(withheld).unwrap();
+    pinned.into_iter().for_each(|extent| house.memory.free_extent(extent).unwrap());
+}
+
+/// Nothing is tried any more when it has been waited for.
+#[test]
+fn who_has_moved_enough_in_vain_does_not_wait() {
+    in_house_of(256, &[], 3, |house| {
+        scatter(house, 2);
+        stick(house, (5..256).step_by(4));
+        let withheld = house.memory.isolate(frames(2, 1).start()).unwrap();
+        let wanted =
+            Contiguous::new(4 * 512, MigrateType::Movable).aligned(Order::new(11).unwrap());
+        assert_eq!(waits_in_vain(house, &wanted), 0);
+        house.memory.undo_isolate(withheld).unwrap();
+    });
 }
 
 /// What lies on the lists of CPUs is fetched once for all of a run: each time disturbs every CPU.
