@@ -30,8 +30,8 @@ Examples:
       Memory begins as that of a real machine was: as much in use by the kernel, by files and by
       programs, and what is free in blocks as large. Shares are its, sizes this machine's.
   framewright run high-alloc --memory 4GiB --machine uniform:8
-      A larger machine. With 4 CPUs each GiB takes a processor some three seconds, one with --quick,
-      and 16 MiB of this machine's memory: 16GiB 50 seconds, 15 with --quick; 256GiB --quick five
+      A larger machine. With 4 CPUs each GiB takes a processor some six seconds, two with --quick,
+      and 16 MiB of this machine's memory: 16GiB 95 seconds, 27 with --quick; 256GiB --quick eleven
       minutes, and 4 GiB. There is a builder for each 400 MiB; those without a CPU of their own take
       turns: during a pass as much is built for each GiB as on a small machine, but less before it.
   framewright run high-alloc --machine host:2 --flags thp --vs compact.method=scan
