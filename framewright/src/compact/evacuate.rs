@@ -78,7 +78,7 @@ pub(super) enum CutShort {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evacuation {
     pub(super) effort: Effort,
-    /// Nothing moves unless all of it can be claimed, as far as the workspace has room for that.
+    /// Nothing moves unless all of it can be claimed: at once, or part by part where the workspace is too small.
     pub(super) all_or_none: bool,
     /// What is free and lies elsewhere than in the zone may be brought home, if anything is left.
     pub(super) may_bring_home: bool,
@@ -143,32 +143,46 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         memory.drain_every_cpu(site.id);
     }
 
-    /// Claims and moves everything once.
+    /// Claims and moves everything once. Where it is all or nothing, what cannot be claimed at once is looked
+    /// at to its end before any of it moves.
     fn round(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
-        let mut unclaimed = 0;
-        for block in pageblocks(job.start, job.end) {
+        let mut looks = job.how.all_or_none;
+        while self.pass(job, looks, targets) {
+            looks = false;
+        }
+    }
+
+    /// Claims everything, a batch after the other, and moves each; who only `looks` moves it if it is one.
+    /// Whether it is more, and could be claimed.
+    fn pass(&mut self, job: &mut Job<'c, 'm, P>, looks: bool, targets: &mut dyn Targets) -> bool {
+        let (mut unclaimed, mut is_more) = (0, false);
+        'all: for block in pageblocks(job.start, job.end) {
             let (first, last) = clip(block, job.start, job.end);
             let used = within(&contents(job.site, block).used, first, last);
             let mut at = first;
             while let Some((from, to)) = next_run(&used, block, at) {
-                let claimed = self.claim_run(job, from, to);
-                at = claimed.reached;
-                unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
-                if job.how.all_or_none && unclaimed > 0 {
-                    break;
-                }
                 if self.moves().len() == job.count {
-                    self.move_claimed(job, targets);
+                    is_more = looks;
+                    self.end_batch(job, looks, targets);
                 }
-                if job.result.cut_short.is_some() {
-                    break;
+                if job.result.cut_short.is_none() {
+                    let claimed = self.claim_run(job, from, to);
+                    at = claimed.reached;
+                    unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
                 }
-            }
-            if job.result.cut_short.is_some() || job.how.all_or_none && unclaimed > 0 {
-                break;
+                if job.result.cut_short.is_some() || job.how.all_or_none && unclaimed > 0 {
+                    break 'all;
+                }
             }
         }
-        if job.how.all_or_none && unclaimed > 0 {
+        let stays = job.how.all_or_none && unclaimed > 0;
+        self.end_batch(job, stays || is_more, targets);
+        is_more && !stays && job.result.cut_short.is_none()
+    }
+
+    /// Moves what is claimed, unless it `stays`.
+    fn end_batch(&mut self, job: &mut Job<'c, 'm, P>, stays: bool, targets: &mut dyn Targets) {
+        if stays {
             let count = core::mem::take(&mut job.count);
             self.abandon(0..count, targets);
         } else {
@@ -225,7 +239,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     fn move_claimed(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
-        let claimed = self.keep_what_is_paid(job, targets);
+        // Who does not begin what it cannot pay for does not leave off what it has begun either.
+        let claimed = match job.how.in_part {
+            true => self.keep_what_is_paid(job, targets),
+            false => core::mem::take(&mut job.count),
+        };
         if claimed == 0 {
             return;
         }

@@ -38,7 +38,8 @@
 //! | module | job |
 //! |---|---|
 //! | `compactor` | the value that the embedder calls; who does what on its behalf |
-//! | `direct`, `daemon`, `ranges` | the callers: a request, the background, given ranges |
+//! | `direct`, `daemon` | the callers: a request, the background |
+//! | `ranges`, `runs` | those who want given ranges, and contiguous runs |
 //! | `suitable` | whether to begin |
 //! | `room` | frames to move to, and frames that were left |
 //! | `anywhere` | the same where a given range is emptied: other zones have room, too |
@@ -62,6 +63,7 @@ mod patience;
 mod quest;
 mod ranges;
 mod room;
+mod runs;
 #[cfg(feature = "scanners")]
 mod scan;
 mod search;

@@ -2,7 +2,7 @@
 //! with the next request.
 
 use framewright::{
-    CpuId,
+    CpuId, MigrateType, Order, Request,
     platform::{CompactPriority, Compacted},
 };
 
@@ -58,6 +58,26 @@ fn by_index_nothing_is_begun_that_cannot_be_claimed_to_its_end() {
         let start = BASE + 3 * 512;
         house.pages.borrow_mut().range_mut(start..start + 512).next_back().unwrap().1.pinned = true;
         assert_eq!(form(house).1, 0);
+    });
+}
+
+/// What is larger than a pageblock is begun only if it can be paid for. That two batches take longer than one
+/// does not end it then.
+#[test]
+fn by_index_a_run_of_pageblocks_that_was_begun_is_emptied_to_its_end() {
+    in_house(&[("compact.frames", "240")], 1, |house| {
+        fill(house);
+        // Where two pageblocks can be one block.
+        [5, 6].into_iter().for_each(|pageblock| thin_out(house, pageblock, 200));
+        (9..12).for_each(|pageblock| thin_out(house, pageblock, 350));
+        house.memory.drain_all();
+        let pair = Request::new(Order::new(10).unwrap(), MigrateType::Movable);
+        let (result, block) =
+            with_compactor(house, 256, |c| c.form(pair, CompactPriority::SyncLight));
+        let moved = house.memory.compact_stats().pgmigrate_success;
+        assert_eq!((result, moved), (Compacted::Success, 400));
+        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.check();
     });
 }
 

@@ -131,6 +131,34 @@ fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
     });
 }
 
+/// However little of a run of pageblocks can be claimed at once: it is looked at to its end before any of it
+/// moves.
+#[test]
+fn by_index_a_page_that_cannot_be_claimed_keeps_all_of_a_run_where_it_is() {
+    for (order, room) in [(10, 100), (11, 512)] {
+        in_house(&[], 3, |house| {
+            fill(house);
+            (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 300));
+            house.memory.drain_all();
+            // The last page of each run.
+            let order = Order::new(order).unwrap();
+            let is_last = |at: &u64| (at + 1).is_multiple_of(order.frames());
+            house.pages.borrow_mut().iter_mut().for_each(|(at, page)| page.claimed = is_last(at));
+            let request = Request::new(order, MigrateType::Movable);
+            let (result, _) =
+                with_compactor(house, room, |c| c.form(request, CompactPriority::Sync));
+            assert_ne!(result, Compacted::Success);
+            assert_eq!(house.memory.compact_stats().pgmigrate_success, 0, "{order:?}");
+            unclaim(house);
+            let (result, block) =
+                with_compactor(house, room, |c| c.form(request, CompactPriority::Sync));
+            assert_eq!(result, Compacted::Success);
+            house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+            house.check();
+        });
+    }
+}
+
 #[test]
 fn room_in_pageblocks_of_another_type_is_left_alone() {
     for method in ["index", "scan"] {
