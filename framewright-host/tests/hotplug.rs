@@ -28,6 +28,9 @@ use stress::{
 
 const PAGEBLOCKS: u64 = 40;
 const ROUNDS: u64 = 3;
+/// Turns that a round may have: in one, on a machine that is busy with other things, the landlord may come to
+/// nothing.
+const TURNS: u64 = 60;
 
 #[test]
 fn two_workers_biased() {
@@ -57,10 +60,16 @@ fn stress(workers: u16, membarrier: bool) {
     }
     let start = memory.platform().frames().start();
     for round in 0..ROUNDS {
-        let deeds = run(&memory, workers, round);
+        let mut deeds = Deeds::default();
+        for turn in 0..TURNS {
+            deeds += run(&memory, workers, round + turn * ROUNDS);
+            everything_came_home(&memory);
+            if deeds.is_enough() {
+                break;
+            }
+        }
         println!("{workers} workers, {:?}: {deeds:?}", memory.owner_lock());
-        assert!(deeds.removed > 0 && deeds.runs > 0, "the landlord had no chance: {deeds:?}");
-        everything_came_home(&memory);
+        assert!(deeds.is_enough(), "the landlord had no chance: {deeds:?}");
         // From the second round on what was absent at first is there.
         if round == 0 {
             memory.add_memory(pageblocks(start, 34, 40)).unwrap();

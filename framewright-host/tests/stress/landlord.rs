@@ -10,6 +10,7 @@ use framewright::{
 };
 use framewright_host::HostMachine;
 use std::{
+    ops::AddAssign,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -30,6 +31,23 @@ pub(crate) struct Deeds {
     pub(crate) ranges: u64,
     pub(crate) runs: u64,
     pub(crate) reported: u64,
+}
+
+impl Deeds {
+    /// Memory has gone, and contiguous runs were taken.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.removed > 0 && self.runs > 0
+    }
+}
+
+impl AddAssign for Deeds {
+    fn add_assign(&mut self, more: Self) {
+        self.removed += more.removed;
+        self.busy += more.busy;
+        self.ranges += more.ranges;
+        self.runs += more.runs;
+        self.reported += more.reported;
+    }
 }
 
 pub(crate) struct Landlord<'a, 'm> {
