@@ -7,7 +7,7 @@ use crate::{
     frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     migrate::{ClaimEnd, Claims, Effort, MigrateMode, Move, Targets},
     observe::{CompactEvent, Scanner},
-    platform::Platform,
+    platform::{MOVES_PER_DRAIN, Platform},
     zone::{clip, pageblocks},
 };
 
@@ -106,19 +106,18 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             if job.result.left == 0 || job.result.cut_short.is_some() {
                 break;
             }
-            let may = how.may_bring_home && !job.result.brought_home;
-            if may && self.holds_back(site) {
+            if job.how.may_bring_home && self.holds_back(site) {
                 // What lies on the lists of CPUs, in the depot, or parked behind a flush looks
                 // allocated, and nobody claims it. While the stretch is withheld the depot takes in
                 // nothing more.
-                self.bring_home(site, how.effort.mode);
+                self.bring_home(site, &mut job.how);
                 targets.drained();
                 job.result.brought_home = true;
                 job.result.left = used_in(site, start, end);
             } else if job.result.moved == before {
                 break;
             }
-            if job.result.left == 0 || job.result.work() >= how.allowed {
+            if job.result.left == 0 || job.result.work() >= job.how.allowed {
                 break;
             }
         }
@@ -131,12 +130,15 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0 || memory.tlb().parked() > 0
     }
 
-    /// Has it given back to the zone. Who does not wait interrupts no CPU for it, which would be
-    /// one flush of everybody for each pageblock that cannot be emptied.
-    pub(super) fn bring_home(&self, site: Site<'c, 'm, P>, mode: MigrateMode) {
+    /// Has it given back to the zone, once; it is paid for before anything else moves. Who does not wait
+    /// interrupts no CPU for it, which would be one flush of everybody for each pageblock that cannot be
+    /// emptied.
+    pub(super) fn bring_home(&self, site: Site<'c, 'm, P>, how: &mut Evacuation) {
+        how.may_bring_home = false;
+        how.allowed = how.allowed.saturating_sub(MOVES_PER_DRAIN);
         let (memory, flusher) = (self.memory, self.flusher());
         let free = &mut |frames: &[Pfn]| memory.free_frames_to_zones(self.cpu, frames);
-        match mode {
+        match how.effort.mode {
             MigrateMode::Async => flusher.unpark(free),
             _ => flusher.unpark_all(free),
         };

@@ -141,7 +141,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         site: Site<'c, 'm, P>,
         goal: &Goal,
         source: u32,
-        how: Evacuation,
+        mut how: Evacuation,
         captured: Option<&mut Captured>,
     ) -> Emptied {
         let order = wanted(goal);
@@ -163,13 +163,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let mut room = match order > Order::PAGEBLOCK {
             true => Room::in_zone(site.at),
             false => {
-                if !self.finds_room(site, source, (start, stop), &mut before, how, &mut fetched) {
+                let at = (start, stop);
+                if !self.finds_room(site, source, at, &mut before, &mut how, &mut fetched) {
                     return Emptied::untried(Outcome::PartialSkipped, fetched);
                 }
                 Room::beside(site.at, source, &before)
             }
         };
-        let how = Evacuation { may_bring_home: how.may_bring_home && !fetched, ..how };
         let result = self.evacuate(site, (start, stop), how, &mut room);
         site.hints.counters.compact_isolated.add(room.taken);
         site.looked_at_headers(room.looked_at);
@@ -206,7 +206,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         source: u32,
         (start, stop): (u32, u32),
         held: &mut Contents,
-        how: Evacuation,
+        how: &mut Evacuation,
         fetched: &mut bool,
     ) -> bool {
         let may_take_in = |held: &Contents| {
@@ -219,7 +219,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if !how.may_bring_home || !self.holds_back(site) {
             return false;
         }
-        self.bring_home(site, how.effort.mode);
+        self.bring_home(site, how);
         *fetched = true;
         *held = contents(site, source);
         may_take_in(held)

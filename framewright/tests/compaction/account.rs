@@ -1,6 +1,8 @@
 //! By index, what one request waits for: all of it is on one account, and what that does not pay for goes on
 //! with the next request.
 
+use std::cell::Cell;
+
 use framewright::{
     CpuId, MigrateType, Order, Request,
     platform::{CompactPriority, Compacted},
@@ -48,6 +50,34 @@ fn by_index_what_takes_longer_than_one_request_waits_goes_on_with_the_next() {
         assert!(last.is_some());
         assert_eq!(moved, 300, "nothing twice");
     });
+}
+
+/// Before anything moves: it takes its time as well.
+#[test]
+fn by_index_what_is_brought_home_is_paid_for() {
+    let first = |is_home: bool| {
+        let moved = Cell::new(0);
+        in_house(&[("compact.frames", "200")], 1, |house| {
+            fill(house);
+            // What was tried in vain is tried last.
+            thin_out(house, 4, 100);
+            pin_first(house, 4);
+            thin_out(house, 9, 400);
+            house.memory.drain_all();
+            assert_eq!(form(house).1, 0);
+            thin_out(house, 3, 300);
+            thin_out(house, 10, 400);
+            house.memory.drain_all();
+            thin_out(house, 11, 400);
+            if is_home {
+                house.memory.drain_all();
+            }
+            moved.set(form(house).1);
+        });
+        moved.get()
+    };
+    let (home, abroad) = (first(true), first(false));
+    assert!(0 < abroad && abroad + 40 < home, "{home} and {abroad}");
 }
 
 /// Also where only a part of it could move.
