@@ -148,10 +148,10 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         batch: &mut FlushBatch<'_, '_, W::Platform>,
     ) {
         let (cpu, frame) = (self.cpu(), self.frame(at.from()));
-        cpu.work(self.state.costs.unmap);
         if frame.is(GONE) {
             return self.bury(at, frame);
         }
+        cpu.work(self.state.costs.unmap);
         if frame.is(WRITEBACK) && effort.mode != MigrateMode::Sync {
             return at.set_refused();
         }
@@ -183,10 +183,10 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     fn remap_one(&self, at: &mut Move) {
         let (cpu, frame) = (self.cpu(), self.frame(at.from()));
-        cpu.work(self.state.costs.map);
         if frame.is(GONE) {
             return at.set_refused();
         }
+        cpu.work(self.state.costs.map);
         let (from, to) = (at.from(), at.to().get() as u32);
         let holds = frame.holds();
         let flags = frame.flags() & !(CLAIMED | LOCKED | ACTIVE);
