@@ -57,9 +57,6 @@ pub(super) use walk::{count_miss, take, wake};
 /// Frames that one round of reclaim is asked for, at least.
 const RECLAIM_FRAMES: u64 = 32;
 
-/// Frames that reclaim frees in the time that one page takes to move.
-const FREED_PER_MOVE: u64 = 2;
-
 /// Allocates a block and names its first frame.
 pub(super) fn alloc<P: Platform>(
     memory: &Memory<'_, P>,
@@ -303,7 +300,8 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         let block = if leaves_forming { 0 } else { request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
-        self.captured.spend(freed / FREED_PER_MOVE);
+        // To look at pages, unmap them and flush takes about as long for each that it frees as to move it.
+        self.captured.spend(freed);
         self.progressed = freed > 0;
         self.reclaimed = self.reclaimed.saturating_add(freed);
         if self.progressed
