@@ -338,7 +338,7 @@ pub const KEYS: &[Key] = &[
         default: "512",
         range: "1 to 1048576 frames",
         meaning: "with compact.method=index: frames that move while one request waits, for each pageblock of \
-                  what it wants and however often it tries; to ask for 8 frames counts as one, to reclaim 2 too, \
+                  what it wants and however often it tries; to ask for 8 frames counts as one, to reclaim one too, \
                   each flush as 16, and to bring home what CPUs hold as 48",
         source: "Framewright: what a full pageblock holds; what is left goes on with the next request",
         field: |t| Field::number(&mut t.compact.frames, 1, 1 << 20),
