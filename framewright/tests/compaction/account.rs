@@ -1,17 +1,20 @@
 //! By index, what one request waits for: all of it is on one account, and what that does not pay for goes on
 //! with the next request.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use framewright::{
     CpuId, MigrateType, Order, Request,
-    platform::{CompactPriority, Compacted},
+    platform::{Captured, CompactPriority, Compacted, Need, Relief},
 };
 
 use crate::{
     BASE,
     house::House,
-    house_with_relief, in_house,
+    house_that_stays, house_with_relief, in_house,
     rules::{HUGE, fill, pin_first, thin_out},
     with_compactor,
 };
@@ -29,6 +32,10 @@ fn form(house: &House<'_, '_>) -> (Compacted, u64) {
 /// A pageblock with 300 pages, for which there is room in others.
 fn one_to_empty(house: &House<'_, '_>) {
     fill(house);
+    make_room(house);
+}
+
+fn make_room(house: &House<'_, '_>) {
     thin_out(house, 3, 300);
     (9..12).for_each(|pageblock| thin_out(house, pageblock, 400));
     house.memory.drain_all();
@@ -146,4 +153,49 @@ fn who_has_spent_the_account_does_not_reclaim() {
         assert_eq!(house.memory.stats().allocstall, times, "{account}");
         house.check();
     }
+}
+
+/// Makes room for a pageblock when it is asked for the first time, and says that it freed so many frames.
+struct Reclaiming {
+    house: &'static House<'static, 'static>,
+    frees: u64,
+    asked: AtomicBool,
+}
+
+// SAFETY: a test has one thread.
+unsafe impl Sync for Reclaiming {}
+
+impl Relief for Reclaiming {
+    fn reclaim(&self, _: &Need, _: u64) -> u64 {
+        if self.asked.swap(true, Relaxed) {
+            return 0;
+        }
+        make_room(self.house);
+        self.frees
+    }
+
+    fn compact(
+        &self,
+        need: &Need,
+        priority: CompactPriority,
+        captured: &mut Captured,
+    ) -> Compacted {
+        with_compactor(self.house, 512, |c| c.compact(need, priority, captured))
+    }
+}
+
+/// What was reclaimed for a request is time that it has waited, too.
+#[test]
+fn what_is_reclaimed_is_paid_for() {
+    let moved = |frees| {
+        let house = house_that_stays(&[("compact.frames", "200")], 1);
+        fill(house);
+        let relief = Box::leak(Box::new(Reclaiming { house, frees, asked: false.into() }));
+        assert!(house.memory.platform().relief.set(relief).is_ok());
+        assert!(house.memory.cpu(CpuId::new(1)).unwrap().alloc(HUGE).is_err());
+        house.check();
+        house.memory.compact_stats().pgmigrate_success
+    };
+    let (little, much) = (moved(1), moved(51));
+    assert_eq!(little - much, 50, "{little} and {much}");
 }
