@@ -87,6 +87,21 @@ fn by_index_what_is_brought_home_is_paid_for() {
     assert!(0 < abroad && abroad + 40 < home, "{home} and {abroad}");
 }
 
+/// And is not forgotten if nothing is left then for what it was brought home for.
+#[test]
+fn by_index_who_has_just_enough_to_bring_home_leaves_the_rest_to_the_next() {
+    in_house(&[("compact.frames", "50")], 1, |house| {
+        fill(house);
+        thin_out(house, 3, 31);
+        (9..12).for_each(|pageblock| thin_out(house, pageblock, 400));
+        house.memory.drain_all();
+        // One frame of it lies on a list.
+        thin_out(house, 3, 30);
+        assert_eq!(form(house), (Compacted::Contended, 0));
+        assert_eq!(form(house), (Compacted::Success, 30));
+    });
+}
+
 /// Also where only a part of it could move.
 #[test]
 fn by_index_nothing_is_begun_that_cannot_be_claimed_to_its_end() {
