@@ -57,8 +57,10 @@ pub(crate) fn work_for<R: Send>(
 fn give_up(panic: Option<&(dyn Any + Send)>) -> ! {
     let mut stderr = io::stderr();
     let _ = writeln!(stderr, "stuck: {PATIENCE:?} after the end some workers have not come back");
-    if let Some(message) = panic.and_then(|panic| panic.downcast_ref::<String>()) {
-        let _ = writeln!(stderr, "who was beside them had panicked: {message}");
+    if let Some(panic) = panic {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("of something");
+        let _ = writeln!(stderr, "who was beside them had panicked: {text}");
     }
     exit(1);
 }
