@@ -117,12 +117,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             } else if job.result.moved == before {
                 break;
             }
-            if job.result.left == 0 {
-                break;
-            }
             if job.result.work() >= job.how.allowed {
-                // There is more to try, which was not in vain.
+                // What is left was not tried in vain.
                 job.result.cut_short = Some(CutShort::Spent);
+            }
+            if job.result.left == 0 || job.result.cut_short.is_some() {
                 break;
             }
         }
