@@ -69,13 +69,16 @@ fn highs(memory: &Memory<'_, Machine>) -> Vec<u64> {
 
 #[test]
 fn online_cpus_share_what_lists_may_hold() {
-    let fraction = |config: &mut Config<'_>| config.tuning.pcp.high_fraction = 2;
-    on_memory_with(fraction, |memory| {
-        assert_eq!(highs(memory), [256, 256]);
+    let an_eighth = |config: &mut Config<'_>| {
+        config.tuning.pcp.high_fraction = 8;
+        config.tuning.pcp.batch = Auto::Fixed(8);
+    };
+    on_memory_with(an_eighth, |memory| {
+        assert_eq!(highs(memory), [64, 64]);
         memory.cpu_offline(cpu(1)).unwrap();
-        assert_eq!(highs(memory), [512, 0]);
+        assert_eq!(highs(memory), [128, 0]);
         memory.cpu_online(cpu(1)).unwrap();
-        assert_eq!(highs(memory), [256, 256]);
+        assert_eq!(highs(memory), [64, 64]);
         // The lists of the CPU that came back are open again.
         let mut token = memory.cpu(cpu(1)).unwrap();
         let block = token.alloc(PAGE).unwrap();
