@@ -220,11 +220,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         if push_simply(platform, self.claim.home_lists(), frame, order) {
             return None;
         }
-        let pfn = self.pfn_of(frame);
-        if let Some((normal, lists)) = self.claim.normal_lists()
-            && push_simply(platform, (normal, lists), normal.frame(pfn), order)
-        {
-            return None;
+        let base = self.claim.home().base;
+        if let Some((normal, lists)) = self.claim.normal_lists() {
+            // Modulo 2^32, as all numbers of frames.
+            let frame = frame.wrapping_add(base.wrapping_sub(normal.base) as u32);
+            if push_simply(platform, (normal, lists), frame, order) {
+                return None;
+            }
         }
         self.free_slowly(frame, order)
     }

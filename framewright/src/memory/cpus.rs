@@ -150,9 +150,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             for id in 0..self.cpu_count() {
                 // Nobody else can have claimed one yet.
                 if let Ok(mut claim) = self.claim(CpuId::new(id)) {
-                    let mut at = claim.zone(zone);
-                    let pages = at.pages;
-                    at.enter(|lists| lists.resize(pages, sizing));
+                    claim.zone(zone).enter(|at, lists| lists.resize(at.pages, sizing));
                 }
             }
         }

@@ -31,10 +31,9 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
     /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
     /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
     pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
-        let at = **self;
-        at.platform.cost(Cost::SlowFree, 1);
+        self.platform.cost(Cost::SlowFree, 1);
         let mut leaving = Leaving::new();
-        let pushed = self.enter(|lists| {
+        let pushed = self.enter(|at, lists| {
             let list = ListIndex::freeing(order, at.zone.type_number(frame))?;
             let pushed = lists.push(at.here(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
@@ -62,8 +61,8 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             return self.free_past_rings(frame, order);
         };
         if !leaving.is_empty() {
-            at.count_drain(DrainReason::Capacity, leaving.frames());
-            at.give_leaving(&mut leaving);
+            self.count_drain(DrainReason::Capacity, leaving.frames());
+            self.give_leaving(&mut leaving);
         }
         if due.frames > 0 {
             self.drain_frames(list, due);
@@ -80,28 +79,27 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
 
     /// Gives `due` back to the zone, a batch per lock hold.
     fn drain_frames(&mut self, list: ListIndex, due: Due) {
-        let at = **self;
         let mut left = due.frames;
         while left > 0 {
             let mut leaving = Leaving::new();
-            at.parts(&mut leaving, due.reason);
+            self.parts(&mut leaving, due.reason);
             let mut refusals = Refusals::default();
-            let moved = self.enter(|lists| match at.tuning.pcp.bulk_free {
+            let moved = self.enter(|at, lists| match at.tuning.pcp.bulk_free {
                 BulkFree::ChooseBeforeLock => at.gather(lists, list, left, &mut leaving),
                 BulkFree::ChooseUnderLock => {
                     at.choose_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
                 }
             });
             let moved = moved.unwrap_or(0);
-            at.report(refusals);
+            self.report(refusals);
             if moved == 0 {
                 return;
             }
-            at.count_drain(due.reason, moved);
-            if at.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
-                at.give_leaving(&mut leaving);
+            self.count_drain(due.reason, moved);
+            if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
+                self.give_leaving(&mut leaving);
             } else {
-                at.trace_drained(at.blocks_of(leaving.bundles.as_slice()));
+                self.trace_drained(self.blocks_of(leaving.bundles.as_slice()));
             }
             left = left.saturating_sub(moved);
         }

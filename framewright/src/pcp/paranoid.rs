@@ -161,9 +161,8 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
     /// zone. `false`: it does not wait, because it is too large, its pageblock is isolated, or a
     /// drainer is inside.
     fn withhold(&mut self, frame: u32, order: Order) -> bool {
-        let at = **self;
         let mut leaving = Bundles::new();
-        let withheld = self.enter(|lists| {
+        let withheld = self.enter(|at, lists| {
             // Read inside: whoever isolates a pageblock waits until no owner is.
             let stays = !at.is_isolated(frame, order)
                 && lists.withhold(at.here(), Waiting { frame, order }, &mut leaving);
@@ -172,7 +171,7 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             }
             stays
         });
-        at.give(&leaving);
+        self.give(&leaving);
         withheld.unwrap_or(false)
     }
 }

@@ -18,9 +18,8 @@ enum Answer {
 impl<P: Platform> OwnedCpu<'_, '_, P> {
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
     pub(crate) fn alloc(&mut self, list: ListIndex, access: Access) -> Result<u32, Refused> {
-        let at = **self;
-        at.platform.cost(Cost::SlowAlloc, 1);
-        let answer = self.enter(|lists| match lists.pop(at.here(), list) {
+        self.platform.cost(Cost::SlowAlloc, 1);
+        let answer = self.enter(|at, lists| match lists.pop(at.here(), list) {
             Some(frame) => {
                 at.pages.count_alloc(list);
                 Answer::Frame(frame)
@@ -47,20 +46,19 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
         (blocks, loosely): (u32, ByOrder),
         access: Access,
     ) -> Result<u32, Refused> {
-        let at = **self;
         let at_most = blocks.saturating_add(64);
         let mut taken = Bundles::new();
         let mut loose = Loose::new();
         let how_many = (blocks, at_most);
         let (order, of) = (list.order(), list.migratetype());
-        at.take(order, of, how_many, access, &mut taken, Some((loosely, &mut loose)))?;
-        let counters = &at.pages.counters;
+        self.take(order, of, how_many, access, &mut taken, Some((loosely, &mut loose)))?;
+        let counters = &self.pages.counters;
         counters.refills.add(1);
         counters.refilled_frames.add(taken.frames() + loose.frames());
         counters.from_depot.add(loose.frames());
         let frame = loose.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
-        let accepted = self.enter(|lists| {
+        let accepted = self.enter(|at, lists| {
             // Read inside: see `Home::type_of`.
             let stays = |bundle: Bundle| {
                 at.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
@@ -70,16 +68,16 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             }
             lists.accept(at.here(), list, taken.as_slice(), stays, &mut leaving);
             at.pages.count_alloc(list);
-            counters.list_misses.add(1);
+            at.pages.counters.list_misses.add(1);
         });
         if accepted.is_some() {
-            at.give(&leaving);
+            self.give(&leaving);
         } else {
-            counters.pgalloc.add(list.order().frames());
-            at.give(&taken);
+            self.pages.counters.pgalloc.add(list.order().frames());
+            self.give(&taken);
         }
-        at.give_loose(&mut loose);
-        at.tidy_depot();
+        self.give_loose(&mut loose);
+        self.tidy_depot();
         Ok(frame)
     }
 }
