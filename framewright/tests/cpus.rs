@@ -12,10 +12,16 @@ use support::machine::{Machine, Metadata, cpu};
 
 /// Two pageblocks, two CPUs, batches of 63.
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
+    on_memory_with(|_| (), test);
+}
+
+/// The same with other settings.
+fn on_memory_with(set: impl FnOnce(&mut Config<'_>), test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(63);
+    set(&mut config);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap());
 }
@@ -53,6 +59,32 @@ fn an_offline_cpu_holds_nothing_and_serves_nobody() {
         memory.drain_all();
         memory.check().unwrap();
         assert_eq!(memory.free(), 1024);
+    });
+}
+
+/// What each CPU may hold of the first zone.
+fn highs(memory: &Memory<'_, Machine>) -> Vec<u64> {
+    memory.pagesets(ZoneId::default()).map(|pageset| pageset.high).collect()
+}
+
+#[test]
+fn online_cpus_share_what_lists_may_hold() {
+    let an_eighth = |config: &mut Config<'_>| {
+        config.tuning.pcp.high_fraction = 8;
+        config.tuning.pcp.batch = Auto::Fixed(8);
+    };
+    on_memory_with(an_eighth, |memory| {
+        assert_eq!(highs(memory), [64, 64]);
+        memory.cpu_offline(cpu(1)).unwrap();
+        assert_eq!(highs(memory), [128, 0]);
+        memory.cpu_online(cpu(1)).unwrap();
+        assert_eq!(highs(memory), [64, 64]);
+        // The lists of the CPU that came back are open again.
+        let mut token = memory.cpu(cpu(1)).unwrap();
+        let block = token.alloc(PAGE).unwrap();
+        token.free(block).unwrap();
+        assert!(memory.held_by_cpus() > 1);
+        token.drain();
     });
 }
 

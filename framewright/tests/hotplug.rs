@@ -19,12 +19,18 @@ fn range(start: u64, end: u64) -> FrameRange {
 
 /// Pageblocks 0 to 8 are there, 8 to 24 may come.
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
+    on_memory_with(|_| (), test);
+}
+
+/// The same with other settings.
+fn on_memory_with(set: impl FnOnce(&mut Config<'_>), test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [
         range(0, 8).into(),
         MemoryRange::new(range(8, 24), NodeId::default(), ZoneKind::Normal).absent(),
     ];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
+    set(&mut config);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&memory);
@@ -242,5 +248,39 @@ fn a_balloon_finds_what_its_own_cpu_holds() {
         let frames: u64 = balloon.iter().map(|block| block.order().frames()).sum();
         assert_eq!(frames, 8 * PAGEBLOCK);
         balloon.into_iter().for_each(|block| token.free(block).unwrap());
+    });
+}
+
+/// CPUs may hold an eighth of the zone.
+fn an_eighth(config: &mut Config<'_>) {
+    config.tuning.pcp.high_fraction = 8;
+    config.tuning.pcp.batch = Auto::Fixed(8);
+}
+
+#[test]
+fn a_balloon_takes_a_pageblock_off_the_lists_of_its_cpu() {
+    on_memory_with(an_eighth, |memory| {
+        memory.add_memory(range(8, 24)).unwrap();
+        let mut token = memory.cpu(CpuId::new(0)).unwrap();
+        let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
+        let mut blocks: Vec<_> = core::iter::from_fn(|| token.alloc(huge).ok()).collect();
+        assert_eq!(blocks.len(), 24);
+        token.free(blocks.pop().unwrap()).unwrap();
+        assert_eq!((memory.free(), memory.held_by_cpus()), (0, PAGEBLOCK));
+        let up_to = Request::new(Order::MAX, MigrateType::Movable);
+        let balloon = token.alloc_largest(up_to).map(|block| block.order());
+        assert_eq!(balloon, Ok(Order::PAGEBLOCK));
+    });
+}
+
+#[test]
+fn lists_follow_the_size_of_their_zone() {
+    on_memory_with(an_eighth, |memory| {
+        let highs = || memory.pagesets(ZoneId::default()).map(|pageset| pageset.high);
+        assert_eq!(highs().collect::<Vec<_>>(), [256, 256]);
+        memory.add_memory(range(8, 16)).unwrap();
+        assert_eq!(highs().collect::<Vec<_>>(), [512, 512]);
+        memory.remove_memory(range(0, 12), &mut |_| ()).unwrap();
+        assert_eq!(highs().collect::<Vec<_>>(), [128, 128]);
     });
 }

@@ -16,6 +16,7 @@ mod unlisted;
 
 pub use crate::buddy::MigrateType;
 pub use error::{AllocError, FreeError, Shortage};
+pub(crate) use request::FirstZone;
 pub use request::Request;
 pub(crate) use slow::Judge;
 pub use token::CpuToken;

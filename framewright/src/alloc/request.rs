@@ -305,13 +305,13 @@ impl Request {
 
     /// Whether it can use the preferred node only.
     #[inline(always)]
-    pub(super) const fn stays_on_node(self) -> bool {
+    pub(crate) const fn stays_on_node(self) -> bool {
         self.has(THIS_NODE)
     }
 
     /// Which of the zones that a CPU has at hand it tries first.
     #[inline(always)]
-    pub(super) const fn first_zone(self) -> FirstZone {
+    pub(crate) const fn first_zone(self) -> FirstZone {
         match self.highest() {
             _ if self.what & (NODE_MASK | SOME_NODES) != 0 => FirstZone::Elsewhere,
             ZoneKind::Movable => FirstZone::OfAny,
@@ -329,7 +329,7 @@ impl Request {
 
 /// The zone that a request tries first, as seen from its CPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum FirstZone {
+pub(crate) enum FirstZone {
     /// The first zone of any kind.
     OfAny,
     /// The first zone which is at most [`ZoneKind::Normal`].

@@ -1,13 +1,13 @@
 //! CPU tokens: the right to use one CPU's lists, and the operations that need it.
 
-use core::{hint::cold_path, marker::PhantomData};
+use core::hint::cold_path;
 
-use super::{AllocError, FreeError, MigrateType, Request, request::FirstZone, slow};
+use super::{AllocError, FreeError, MigrateType, Request, slow};
 use crate::{
     frame::{Block, MemoryTag, Order, Pfn},
-    memory::{Home, Memory},
-    observe::{DrainReason, Event},
-    pcp::ListIndex,
+    memory::{Claim, Home, Memory},
+    observe::Event,
+    pcp::{ListIndex, Owned},
     platform::{CpuId, Platform, Site},
 };
 
@@ -16,38 +16,27 @@ use crate::{
 /// There is one per CPU ([`Memory::cpu`]), it stays on its thread, and its methods take
 /// `&mut self`: so nobody can be inside the lists twice. Dropping it gives the right back.
 pub struct CpuToken<'a, 'm, P: Platform> {
-    memory: &'a Memory<'m, P>,
-    /// The zone that requests for any kind try first.
-    home: Home<'m, P>,
-    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
-    /// if there is one.
-    normal: Option<Home<'m, P>>,
-    /// The memory's generation when the homes were looked up.
-    generation: u32,
+    claim: Claim<'a, 'm, P>,
     tag: MemoryTag<'m>,
-    id: CpuId,
-    /// Not `Send`: a CPU does not wander between threads in the middle of something.
-    not_send: PhantomData<*const ()>,
 }
 
 impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// A token for a CPU that the caller has just claimed.
-    pub(crate) fn new(memory: &'a Memory<'m, P>, id: CpuId) -> Self {
-        let generation = memory.generation();
-        let (home, normal) = memory.homes(id);
-        Self { memory, home, normal, generation, tag: memory.tag(), id, not_send: PhantomData }
+    pub(crate) fn new(claim: Claim<'a, 'm, P>) -> Self {
+        Self { tag: claim.memory().tag(), claim }
     }
 
     /// The CPU this token is for.
     #[must_use]
     pub fn cpu(&self) -> CpuId {
-        self.id
+        self.claim.cpu()
     }
 
     /// Its memory.
+    #[inline(always)]
     #[must_use]
     pub fn memory(&self) -> &'a Memory<'m, P> {
-        self.memory
+        self.claim.memory()
     }
 
     /// Allocates a block.
@@ -65,23 +54,12 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(self.hand_out(pfn, request))
     }
 
-    /// The zone that the request tries first, if that is one of those at hand.
-    #[inline(always)]
-    fn home_for(&self, request: Request) -> Option<&Home<'m, P>> {
-        let home = match request.first_zone() {
-            FirstZone::OfAny => Some(&self.home),
-            FirstZone::OfNormal => self.normal.as_ref(),
-            FirstZone::Elsewhere => None,
-        };
-        // The nearest zone is on another node if the CPU's own has none that serves.
-        home.filter(|home| home.near || !request.stays_on_node())
-    }
-
     /// Takes a block off the lists for the zone that the request tries first.
     #[inline(always)]
-    fn pop(&self, request: Request) -> Option<Pfn> {
-        let home = self.home_for(request)?;
-        let frame = home.pages.pop(self.memory.platform(), request.list()?)?;
+    fn pop(&mut self, request: Request) -> Option<Pfn> {
+        let platform = self.memory().platform();
+        let (home, mut lists) = self.claim.first_lists(request)?;
+        let frame = lists.pop(platform, request.list()?)?;
         Some(Pfn::new(home.base + u64::from(frame)))
     }
 
@@ -115,7 +93,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// [`Block::into_raw`], and no longer uses them.
     #[allow(unsafe_code)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.memory.locate(pfn, order)?;
+        self.memory().locate(pfn, order)?;
         match self.free_frames(pfn, order) {
             None => Ok(()),
             Some(error) => Err(error),
@@ -134,8 +112,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// The caller owns the frames as a block of this memory and order.
     #[allow(unsafe_code)]
     pub unsafe fn adopt(&self, pfn: Pfn, order: Order) -> Result<Block<'m>, FreeError> {
-        let (zone, frame) = self.memory.locate(pfn, order)?;
-        self.memory.context(zone, self.id).expect_block(frame, order)?;
+        let (zone, frame) = self.memory().locate(pfn, order)?;
+        self.memory().context(zone, self.cpu()).expect_block(frame, order)?;
         Ok(Block::new(self.tag, pfn, order))
     }
 
@@ -165,8 +143,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             return Err(block);
         }
         let (pfn, order) = (block.pfn(), block.order());
-        if let Some((zone, frame)) = self.memory.find(pfn, order)
-            && self.memory.context(zone, self.id).split_block(frame, order, half).is_err()
+        if let Some((zone, frame)) = self.memory().find(pfn, order)
+            && self.memory().context(zone, self.cpu()).split_block(frame, order, half).is_err()
         {
             return Err(block);
         }
@@ -182,8 +160,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         order: Order,
         migratetype: MigrateType,
     ) -> Option<Block<'m>> {
-        let (zone, frame) = self.memory.locate(pfn, order).ok()?;
-        let cpu = self.memory.context(zone, self.id);
+        let (zone, frame) = self.memory().locate(pfn, order).ok()?;
+        let cpu = self.memory().context(zone, self.cpu());
         let taken = cpu.take_specific(frame, order, migratetype);
         taken.then(|| self.hand_out(pfn, Request::new(order, migratetype)))
     }
@@ -204,58 +182,51 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
         let (pfn, order) = block.into_raw();
         self.trace_free(pfn, order);
-        let Some((zone, frame)) = self.memory.find(pfn, order) else { return Ok(None) };
-        let cpu = self.memory.context(zone, self.id);
+        let Some((zone, frame)) = self.memory().find(pfn, order) else { return Ok(None) };
+        let cpu = self.memory().context(zone, self.cpu());
         let captured = cpu.free_capturing(frame, order, request.order(), request.migratetype());
         Ok(captured.map(|frame| self.hand_out(cpu.pfn(frame), request)))
     }
 
     /// Gives everything on this CPU's lists back to the zones.
     pub fn drain(&mut self) {
-        for cpu in self.memory.contexts(self.id) {
-            cpu.drain(DrainReason::Local);
-        }
+        self.claim.drain();
     }
 
     #[inline(always)]
     fn free_frames(&mut self, pfn: Pfn, order: Order) -> Option<FreeError> {
         self.trace_free(pfn, order);
-        let frame = self.home.frame(pfn);
+        let platform = self.memory().platform();
+        let (home, mut lists) = self.claim.home_lists();
+        let frame = home.frame(pfn);
         // Branching on the type, instead of computing the list from it, keeps what is pushed
         // off the path of the next pop: the processor predicts it.
-        let movable = || self.is_movable_at_home(frame);
-        let platform = self.memory.platform();
-        if order == Order::ZERO
-            && self.home.pages.push(platform, ListIndex::MOVABLE, frame, movable)
-        {
+        let movable = || home.is_movable(frame);
+        if order == Order::ZERO && lists.push(platform, ListIndex::MOVABLE, frame, movable) {
             return None;
         }
         cold_path();
         self.free_elsewhere(frame, order)
     }
 
-    /// Whether a frame is in a movable pageblock of the first zone.
-    #[inline(always)]
-    fn is_movable_at_home(&self, frame: u32) -> bool {
-        self.home.type_of(frame) == Some(MigrateType::Movable as u8)
-    }
-
     /// Frees what does not go onto the list of single movable frames of the first zone: because that
     /// is full, or because other lists are for it. `frame` counts from the first zone's base.
     #[inline(never)]
     fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let platform = self.memory.platform();
-        if order == Order::ZERO && self.is_movable_at_home(frame) {
+        let platform = self.memory().platform();
+        if order == Order::ZERO && self.claim.home().is_movable(frame) {
             return self.free_slowly(frame, order);
         }
-        if push_simply(platform, &self.home, frame, order) {
+        if push_simply(platform, self.claim.home_lists(), frame, order) {
             return None;
         }
-        if let Some(normal) = &self.normal
-            && normal.id != self.home.id
-            && push_simply(platform, normal, normal.frame(self.pfn_of(frame)), order)
-        {
-            return None;
+        let base = self.claim.home().base;
+        if let Some((normal, lists)) = self.claim.normal_lists() {
+            // Modulo 2^32, as all numbers of frames.
+            let frame = frame.wrapping_add(base.wrapping_sub(normal.base) as u32);
+            if push_simply(platform, (normal, lists), frame, order) {
+                return None;
+            }
         }
         self.free_slowly(frame, order)
     }
@@ -263,44 +234,42 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[cold]
     #[inline(never)]
     fn free_slowly(&mut self, frame: u32, order: Order) -> Option<FreeError> {
-        let at_home = self.home.type_of(frame).and_then(MigrateType::from_number).is_some();
+        let home = self.claim.home();
+        let at_home = home.type_of(frame).and_then(MigrateType::from_number).is_some();
         let (zone, frame) = match at_home {
-            true => (self.home.id, frame),
+            true => (home.id, frame),
             // A block's frames are in a zone; raw frames were looked up before.
-            false => self.memory.find(self.pfn_of(frame), order)?,
+            false => self.memory().find(self.pfn_of(frame), order)?,
         };
-        let refusals = self.memory.context(zone, self.id).free(frame, order);
+        let refusals = self.claim.zone(zone).free(frame, order);
         refusals.first.map(|(_, _, why)| why.into())
     }
 
     /// The frame with a number that counts from the first zone's base. Also frames of other
     /// zones have one, modulo 2^32: memories span fewer frames.
     fn pfn_of(&self, frame: u32) -> Pfn {
-        let start = self.memory.start();
-        let from_start = (self.home.base - start.get()) as u32;
+        let start = self.memory().start();
+        let from_start = (self.claim.home().base - start.get()) as u32;
         start.offset(u64::from(from_start.wrapping_add(frame)))
     }
 
     #[cold]
     #[inline(never)]
     fn alloc_slowly(&mut self, request: Request) -> Result<Pfn, AllocError> {
-        self.memory.platform().point(Site::SlowPath);
-        let generation = self.memory.generation();
-        if generation != self.generation {
-            // Memory came or went: other zones may be nearest now.
-            (self.home, self.normal) = self.memory.homes(self.id);
-            self.generation = generation;
-        }
-        if let Some(home) = self.home_for(request) {
-            let cpu = self.memory.context(home.id, self.id);
-            if let Ok(frame) = slow::take(&cpu, request, slow::first_access(self.memory, request)) {
+        let memory = self.memory();
+        memory.platform().point(Site::SlowPath);
+        // Memory may have come or gone: then other zones may be nearest now.
+        self.claim.refresh();
+        if let Some(zone) = self.claim.first(request).map(|home| home.id) {
+            let mut cpu = self.claim.zone(zone);
+            if let Ok(frame) = slow::take(&mut cpu, request, slow::first_access(memory, request)) {
                 return Ok(cpu.pfn(frame));
             }
         }
-        let pfn = slow::alloc(self.memory, self.id, request);
+        let pfn = slow::alloc(&mut self.claim, request);
         if P::TRACING && pfn.is_err() {
             let event = Event::PageAlloc { pfn: None, request };
-            self.memory.platform().trace(self.id, &event);
+            memory.platform().trace(self.cpu(), &event);
         }
         pfn
     }
@@ -308,7 +277,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(always)]
     fn trace_free(&self, pfn: Pfn, order: Order) {
         if P::TRACING {
-            self.memory.platform().trace(self.id, &Event::PageFree { pfn, order });
+            self.memory().platform().trace(self.cpu(), &Event::PageFree { pfn, order });
         }
     }
 
@@ -316,12 +285,12 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(always)]
     fn hand_out(&self, pfn: Pfn, request: Request) -> Block<'m> {
         let block = Block::new(self.tag, pfn, request.order());
-        let platform = self.memory.platform();
+        let platform = self.memory().platform();
         if request.is_zeroed() {
             platform.clear(pfn, request.order());
         }
         if P::TRACING {
-            platform.trace(self.id, &Event::PageAlloc { pfn: Some(pfn), request });
+            platform.trace(self.cpu(), &Event::PageAlloc { pfn: Some(pfn), request });
         }
         block
     }
@@ -329,14 +298,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
 /// Puts a block on the list that it goes to if nothing else has to be decided.
 #[inline(always)]
-fn push_simply<P: Platform>(platform: &P, home: &Home<'_, P>, frame: u32, order: Order) -> bool {
+fn push_simply<P: Platform>(
+    platform: &P,
+    (home, mut lists): (&Home<'_, P>, Owned<'_, '_, P>),
+    frame: u32,
+    order: Order,
+) -> bool {
     let of = home.type_of(frame);
     of.and_then(|of| ListIndex::freeing_simply(order, of))
-        .is_some_and(|list| home.pages.push(platform, list, frame, || home.type_of(frame) == of))
-}
-
-impl<P: Platform> Drop for CpuToken<'_, '_, P> {
-    fn drop(&mut self) {
-        self.memory.unclaim(self.id);
-    }
+        .is_some_and(|list| lists.push(platform, list, frame, || home.type_of(frame) == of))
 }

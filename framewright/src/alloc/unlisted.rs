@@ -77,20 +77,6 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
     }
 
-    /// Frees single frames to the lists of `cpu`, for the holder of its token. Their blocks are the
-    /// caller's.
-    pub(super) fn free_frames_to_lists(&self, cpu: CpuId, frames: &[Pfn]) {
-        for &pfn in frames {
-            if P::TRACING {
-                self.platform().trace(cpu, &Event::PageFree { pfn, order: Order::ZERO });
-            }
-            if let Some((zone, frame)) = self.find(pfn, Order::ZERO) {
-                // What is refused is reported by whoever finds it.
-                self.context(zone, cpu).free(frame, Order::ZERO);
-            }
-        }
-    }
-
     fn take_unlisted(&self, request: Request) -> Result<Pfn, AllocError> {
         if let Ok(pfn) = self.walk_unlisted(request, request.first_access()) {
             return Ok(pfn);

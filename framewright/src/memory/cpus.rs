@@ -43,7 +43,7 @@ impl CpuState {
     ///
     /// That is asked before as well: who asks for an offline CPU again and again is then never
     /// taken, in passing, for its owner.
-    fn claim_online(&self, id: CpuId) -> Result<(), CpuError> {
+    pub(super) fn claim_online(&self, id: CpuId) -> Result<(), CpuError> {
         if !self.is_online() {
             return Err(CpuError::Offline(id));
         }
@@ -58,7 +58,7 @@ impl CpuState {
         Ok(())
     }
 
-    fn unclaim(&self) {
+    pub(super) fn unclaim(&self) {
         self.claimed.store(false, Ordering::Release);
     }
 }
@@ -93,13 +93,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The CPU does not exist, is offline, or has an owner.
     pub fn cpu(&self, id: CpuId) -> Result<CpuToken<'_, 'm, P>, CpuError> {
-        self.state(id)?.claim_online(id)?;
-        Ok(CpuToken::new(self, id))
-    }
-
-    /// Takes back what [`Memory::cpu`] handed out.
-    pub(crate) fn unclaim(&self, id: CpuId) {
-        self.cpus[id.index()].unclaim();
+        self.claim(id).map(CpuToken::new)
     }
 
     /// Number of CPUs the memory was made for.
@@ -154,8 +148,10 @@ impl<'m, P: Platform> Memory<'m, P> {
         for zone in (0..self.zones.len()).map(ZoneId::new) {
             let sizing = self.sizing(zone);
             for id in 0..self.cpu_count() {
-                let pages = self.lists_of(zone, CpuId::new(id));
-                pages.as_owner(&self.platform, |lists| lists.resize(pages, sizing));
+                // Nobody else can have claimed one yet.
+                if let Ok(mut claim) = self.claim(CpuId::new(id)) {
+                    claim.zone(zone).enter(|at, lists| lists.resize(at.pages, sizing));
+                }
             }
         }
     }
@@ -202,5 +198,36 @@ mod tests {
         cpu.unclaim();
         assert_eq!(cpu.claim_online(id), Err(CpuError::Offline(id)));
         assert!(cpu.claim(), "who asked in vain has it");
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests {
+    use loom::{model, sync::Arc, thread};
+
+    use super::*;
+
+    /// One side claims the CPU for a token, the other takes it offline as [`Memory::cpu_offline`]
+    /// does. Wherever they meet, no token is out when the CPU has gone.
+    #[test]
+    fn loom_a_cpu_that_has_gone_is_not_claimed() {
+        model(|| {
+            let id = CpuId::new(0);
+            let both = Arc::new((CpuState::new(NodeId::default()), AtomicBool::new(false)));
+            let theirs = Arc::clone(&both);
+            let other = thread::spawn(move || {
+                let (cpu, has_gone) = &*theirs;
+                if cpu.claim() {
+                    cpu.set_online(false);
+                    cpu.unclaim();
+                    has_gone.store(true, Ordering::Relaxed);
+                }
+            });
+            let (cpu, has_gone) = &*both;
+            if cpu.claim_online(id).is_ok() {
+                assert!(!has_gone.load(Ordering::Relaxed), "an offline CPU was claimed");
+            }
+            other.join().unwrap();
+        });
     }
 }

@@ -12,7 +12,6 @@ use crate::{
     observe::DrainReason,
     pcp::{Cpu, CpuPages, Lists},
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
-    tuning::Hardening,
     zone::ZoneId,
 };
 
@@ -95,16 +94,6 @@ impl<'m, P: Platform> Memory<'m, P> {
     fn owner_of(&self, lists: usize) -> (ZoneId, CpuId) {
         let cpus = self.cpus.len();
         (ZoneId::new(lists / cpus), CpuId::new((lists % cpus) as u16))
-    }
-
-    /// Gives back what a CPU keeps from being handed out again, if hardening has it do so. For
-    /// the CPU's owner.
-    pub(crate) fn end_quarantine(&self, id: CpuId) {
-        if self.tuning.hardening == Hardening::Paranoid {
-            for cpu in self.contexts(id).filter(|cpu| cpu.pages.held() > 0) {
-                cpu.drain(DrainReason::Local);
-            }
-        }
     }
 
     /// Gives everything on the lists of a CPU for a zone back to it.

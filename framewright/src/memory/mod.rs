@@ -6,6 +6,7 @@
 
 mod balloon;
 mod carve;
+mod claim;
 mod config;
 mod counters;
 mod cpus;
@@ -40,6 +41,7 @@ use crate::{
 };
 
 pub use balloon::OrderTooSmall;
+pub(crate) use claim::Claim;
 pub use config::{Config, InitError, MemoryRange, Presence};
 pub use cpus::CpuError;
 pub use hotplug::HotplugError;

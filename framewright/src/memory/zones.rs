@@ -3,7 +3,7 @@
 
 use super::Memory;
 use crate::{
-    alloc::{FreeError, Request},
+    alloc::{FreeError, MigrateType, Request},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
     pcp::{Cpu, CpuPages},
     platform::{CpuId, Platform},
@@ -14,20 +14,12 @@ use crate::{
 /// The zone that a CPU tries first, with the lists that the CPU has for it.
 pub(crate) struct Home<'m, P: Platform> {
     pub(crate) id: ZoneId,
-    pub(crate) pages: &'m CpuPages<'m, P>,
+    pub(super) pages: &'m CpuPages<'m, P>,
     pub(crate) types: &'m [AtomicU8],
     pub(crate) base: u64,
     /// Whether it is on the CPU's own node.
     pub(crate) near: bool,
 }
-
-impl<P: Platform> Clone for Home<'_, P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform> Copy for Home<'_, P> {}
 
 impl<P: Platform> Home<'_, P> {
     /// The number that the frame at `pfn` has in the zone if it is of the zone: any number at all
@@ -43,6 +35,12 @@ impl<P: Platform> Home<'_, P> {
     pub(crate) fn type_of(&self, frame: u32) -> Option<u8> {
         let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?;
         Some(of.load(Ordering::Relaxed))
+    }
+
+    /// Whether a frame is in a movable pageblock of the zone.
+    #[inline(always)]
+    pub(crate) fn is_movable(&self, frame: u32) -> bool {
+        self.type_of(frame) == Some(MigrateType::Movable as u8)
     }
 }
 

@@ -10,7 +10,8 @@ use crate::{
     zone::{Access, Loose, Rights, Watermark, Zone},
 };
 
-/// Everything an operation on the lists of one CPU for one zone needs.
+/// A zone as seen from a CPU: what operations need that do not enter the CPU's lists. Those that do
+/// need an [`OwnedCpu`](super::OwnedCpu).
 pub(crate) struct Cpu<'c, 'm, P: Platform> {
     pub(crate) platform: &'c P,
     pub(crate) zone: &'c Zone<'m, P>,

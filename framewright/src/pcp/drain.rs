@@ -3,7 +3,7 @@
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock; they are chosen
 //! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
 
-use super::{ListIndex, Lists, cpu::Cpu, depot::Leaving, lists::Pushed};
+use super::{ListIndex, Lists, OwnedCpu, cpu::Cpu, depot::Leaving, lists::Pushed};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Refusals},
     frame::{Order, Pfn},
@@ -27,34 +27,34 @@ pub(crate) struct Drained {
     is_last: bool,
 }
 
-impl<'m, P: Platform> Cpu<'_, 'm, P> {
+impl<P: Platform> OwnedCpu<'_, '_, P> {
     /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
     /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
-    pub(crate) fn free(&self, frame: u32, order: Order) -> Refusals {
+    pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
         let mut leaving = Leaving::new();
-        let pushed = self.pages.as_owner(self.platform, |lists| {
-            let list = ListIndex::freeing(order, self.zone.type_number(frame))?;
-            let pushed = lists.push(self.here(), list, frame, &mut leaving.bundles);
+        let pushed = self.enter(|at, lists| {
+            let list = ListIndex::freeing(order, at.zone.type_number(frame))?;
+            let pushed = lists.push(at.here(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
-            self.pages.count_free(list);
+            at.pages.count_free(list);
             if !leaving.is_empty() {
-                self.parts(&mut leaving, DrainReason::Capacity);
-                self.part(&mut leaving);
+                at.parts(&mut leaving, DrainReason::Capacity);
+                at.part(&mut leaving);
                 // Some had to leave for want of slots: make room for more in the same hold.
                 if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
-                    lists.gather(self.here(), list, frames, &mut leaving.bundles);
-                    self.part(&mut leaving);
+                    lists.gather(at.here(), list, frames, &mut leaving.bundles);
+                    at.part(&mut leaving);
                 }
             }
-            let mut due = self.due(lists, list, pushed == Pushed::Spilled);
-            if self.platform.force(Site::BulkFree) {
+            let mut due = at.due(lists, list, pushed == Pushed::Spilled);
+            if at.platform.force(Site::BulkFree) {
                 due.frames = 0;
             }
-            self.pages.publish(&lists.sizing);
+            at.pages.publish(&lists.sizing);
             Some((list, due))
         });
         let Some(Some((list, due))) = pushed else {
@@ -70,6 +70,43 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         Refusals::default()
     }
 
+    /// Gives everything on the lists back to the zone.
+    pub(crate) fn drain(&mut self, reason: DrainReason) {
+        if let Some(list) = ListIndex::from_number(0) {
+            self.drain_frames(list, Due { reason, frames: u64::MAX });
+        }
+    }
+
+    /// Gives `due` back to the zone, a batch per lock hold.
+    fn drain_frames(&mut self, list: ListIndex, due: Due) {
+        let mut left = due.frames;
+        while left > 0 {
+            let mut leaving = Leaving::new();
+            self.parts(&mut leaving, due.reason);
+            let mut refusals = Refusals::default();
+            let moved = self.enter(|at, lists| match at.tuning.pcp.bulk_free {
+                BulkFree::ChooseBeforeLock => at.gather(lists, list, left, &mut leaving),
+                BulkFree::ChooseUnderLock => {
+                    at.choose_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
+                }
+            });
+            let moved = moved.unwrap_or(0);
+            self.report(refusals);
+            if moved == 0 {
+                return;
+            }
+            self.count_drain(due.reason, moved);
+            if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
+                self.give_leaving(&mut leaving);
+            } else {
+                self.trace_drained(self.blocks_of(leaving.bundles.as_slice()));
+            }
+            left = left.saturating_sub(moved);
+        }
+    }
+}
+
+impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Frees a block to the zone, past the lists.
     pub(crate) fn free_to_zone(&self, frame: u32, order: Order) -> Refusals {
         match self.retire(frame, order) {
@@ -128,36 +165,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         threshold(lists.sizing.on_spill(held, self.zone_is_low()))
     }
 
-    /// Gives `due` back to the zone, a batch per lock hold.
-    fn drain_frames(&self, list: ListIndex, due: Due) {
-        let mut left = due.frames;
-        while left > 0 {
-            let mut leaving = Leaving::new();
-            self.parts(&mut leaving, due.reason);
-            let mut refusals = Refusals::default();
-            let moved = self
-                .pages
-                .as_owner(self.platform, |lists| match self.tuning.pcp.bulk_free {
-                    BulkFree::ChooseBeforeLock => self.gather(lists, list, left, &mut leaving),
-                    BulkFree::ChooseUnderLock => {
-                        self.choose_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
-                    }
-                })
-                .unwrap_or(0);
-            self.report(refusals);
-            if moved == 0 {
-                return;
-            }
-            self.count_drain(due.reason, moved);
-            if self.tuning.pcp.bulk_free == BulkFree::ChooseBeforeLock {
-                self.give_leaving(&mut leaving);
-            } else {
-                self.trace_drained(self.blocks_of(leaving.bundles.as_slice()));
-            }
-            left = left.saturating_sub(moved);
-        }
-    }
-
     /// Moves up to `frames` frames out of the lists, choosing under the zone lock. They have reached
     /// the zone when this returns; `gone` and `refusals` say which they were, and what it refused.
     fn choose_and_give(
@@ -180,13 +187,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.count_lock(moved);
         self.pages.counters.refused_frames.add(refusals.frames);
         moved
-    }
-
-    /// Gives everything on the lists back to the zone. The owner's side.
-    pub(crate) fn drain(&self, reason: DrainReason) {
-        if let Some(list) = ListIndex::from_number(0) {
-            self.drain_frames(list, Due { reason, frames: u64::MAX });
-        }
     }
 
     /// Gives everything on the lists back to the zone, for a drainer that is inside. What it

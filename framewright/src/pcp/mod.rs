@@ -17,9 +17,9 @@
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
 //! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).
 //!
-//! Who may touch what: the hot fields of [`CpuPages`] are written by whoever the owner protocol
-//! ([`owner`]) admits, and may be read by anyone; the [`Lists`] behind them are only for who is
-//! admitted. Nothing of the embedder runs while somebody is inside, but for the wait of the zone
+//! Access: the hot fields of [`CpuPages`] are written by the side that the owner protocol
+//! ([`owner`]) admits, and may be read by anyone; the [`Lists`] behind them are only for that side.
+//! The owner's side is entered with an [`Owned`], which a claim of the CPU makes. Nothing of the embedder runs while somebody is inside, but for the wait of the zone
 //! lock where lists are drained from inside.
 //!
 //! Invariants: a frame is in one place; `held` is what the rings and the store hold. A ring takes
@@ -33,11 +33,14 @@ mod drain;
 mod index;
 mod lists;
 mod migrate;
+mod owned;
 mod owner;
 #[cfg(all(test, feature = "loom"))]
 mod owner_loom;
 #[cfg(all(test, feature = "tso"))]
 mod owner_tso;
+#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+mod owner_weak;
 mod packing;
 mod pages;
 mod paranoid;
@@ -49,6 +52,7 @@ mod told;
 pub(crate) use cpu::Cpu;
 pub(crate) use index::ListIndex;
 pub(crate) use lists::Lists;
-pub(crate) use pages::CpuPages;
+pub(crate) use owned::OwnedCpu;
+pub(crate) use pages::{CpuPages, Owned};
 pub(crate) use sizing::{Sizing, bundle_slots};
 pub(crate) use store::{BundleStore, Slot};

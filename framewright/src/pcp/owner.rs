@@ -12,14 +12,35 @@
 //!  busy = 0                         request = 0
 //! ```
 //!
-//! This is Dekker's protocol with one fence moved to the other side. Either the owner's `busy`
-//! was visible to the drainer when the barrier had run, and the drainer waits; or the owner had
-//! not yet read `request`, and will see it. Without the remote barrier the owner's store could
-//! sit in its store buffer while both proceed: the store-buffer tests show exactly that.
+//! This is Dekker's protocol with one fence moved to the other side. Without the remote barrier the
+//! owner's store could sit in its store buffer while both proceed.
+//!
+//! The argument holds for any processor. The barrier is a full one at some point B of the program order
+//! of the owner's CPU, after the drainer's store to `request` and before its load of `busy`. A visit of
+//! the owner reads `request` before or after B:
+//!
+//! * *after B* it finds the drainer's 1, and gives way, or a later value. A later 0 is from a drainer's
+//!   release: the acquiring load sees all that this drainer did, and those before it;
+//! * *before B*: the visit's `busy = 1` is earlier still in program order, so it is visible when the
+//!   barrier returns. The drainer finds it, or a later value. A later 0 is from the end of this visit or
+//!   of a later one: the acquiring load sees all that the visit did.
+//!
+//! In which order the processor performs the owner's store and load does not matter. Their program order
+//! does, hence the compiler fence: with the load first, B could fall between the two.
+//!
+//! Four orderings carry the data across: acquire in `enter` and `take_over`, release in `leave` and
+//! `release`. A refused entry stores its 0 with release as well: the drainer may find that one instead of
+//! the 0 of the visit before, and in C11 only a release then carries the visit's work.
+//!
+//! C11 has no remote barrier, so no single tool shows all of this. `owner_loom` shows under C11 that the
+//! orderings suffice where both sides execute a fence; `owner_tso` runs this code on store buffers, and
+//! `owner_weak` performs its steps out of order, as ARMv8 and RISC-V may: both with the barrier on the
+//! drainer's side, and both fail without it. Processors that show stores to some CPUs earlier than to
+//! others (POWER) are not modelled.
 //!
 //! An owner that finds a request does not wait: it goes to the zone instead. So an owner never
-//! blocks on a drainer, and a drainer waits only for as long as an owner is inside. An owner is
-//! never inside twice: its token is borrowed exclusively. (Code that may run on top of a busy
+//! blocks on a drainer, and a drainer waits only for as long as an owner is inside. There is one
+//! owner, and it is never inside twice: entering takes an [`Owned`](super::Owned). (Code that may run on top of a busy
 //! owner, an interrupt handler, has no token and takes the zone path.)
 //!
 //! Where a remote barrier cannot be had ([`OwnerLock::Trylock`]), `request` is pinned to a
@@ -68,7 +89,7 @@ impl<P: Platform> Owner<P> {
     #[inline(always)]
     pub(crate) fn enter(&self, platform: &P) -> bool {
         self.busy.store(platform, 1, Ordering::Relaxed);
-        // Keeps the compiler from moving the load up; the processor is the drainer's business.
+        // Keeps the compiler from moving the load up. The processor may: the remote barrier orders the two.
         compiler_fence(Ordering::SeqCst);
         if self.request.load(platform, Ordering::Acquire) == NONE {
             return true;

@@ -1,7 +1,7 @@
 //! The owner protocol on processors with store buffers, explored completely.
 //!
-//! This is where the biased protocol is proved to rest on the remote barrier, and on nothing
-//! else: with it no exploration finds two users of the lists, without it one is found at once.
+//! Stores are delayed here and nothing else is reordered, as on x86: with the remote barrier no exploration
+//! finds two users of the lists, without it one is found at once. `owner_weak` reorders loads as well.
 
 use std::sync::Arc;
 

@@ -95,60 +95,15 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         }
     }
 
-    /// Takes the block freed last from a ring, if the owner may enter and the ring has one.
+    /// The right to enter the lists as their owner.
+    ///
+    /// # Safety
+    ///
+    /// While the value lives nobody else has one for these lists, and what was done with the one
+    /// before happened before this call.
     #[inline(always)]
-    pub(crate) fn pop(&self, platform: &P, list: ListIndex) -> Option<u32> {
-        if !self.enter(platform) {
-            return None;
-        }
-        let len = &self.lens[list.get()];
-        // In bytes, as it is kept: one less than nothing is no entry of a ring, so that one test will do.
-        let last = len.load(Ordering::Relaxed).wrapping_sub(1);
-        // SAFETY: the owner is inside until `leave`.
-        let frame = unsafe {
-            self.lists.with_mut(|lists| lists.ring(list).get(usize::from(last)).copied())
-        };
-        let Some(frame) = frame else {
-            cold_path();
-            self.leave(platform);
-            return None;
-        };
-        len.store(last, Ordering::Relaxed);
-        self.count_alloc(list);
-        platform.cost(Cost::HotAlloc, 1);
-        self.leave(platform);
-        Some(frame)
-    }
-
-    /// Puts a block on a ring, if the owner may enter, `belongs` says inside that it belongs
-    /// there, and the ring has room.
-    #[inline(always)]
-    pub(crate) fn push(
-        &self,
-        platform: &P,
-        list: ListIndex,
-        frame: u32,
-        belongs: impl FnOnce() -> bool,
-    ) -> bool {
-        if !self.enter(platform) {
-            return false;
-        }
-        let len = self.len(list);
-        if !belongs() || len >= self.limit(list) {
-            cold_path();
-            self.leave(platform);
-            return false;
-        }
-        // SAFETY: the owner is inside until `leave`. A limit never exceeds the size of a ring,
-        // so `len` is an entry.
-        unsafe {
-            self.lists.with_mut(move |lists| *lists.ring(list).get_unchecked_mut(len) = frame);
-        }
-        self.set_len(list, len + 1);
-        self.count_free(list);
-        platform.cost(Cost::HotFree, 1);
-        self.leave(platform);
-        true
+    pub(crate) unsafe fn owned(&self) -> Owned<'_, 'm, P> {
+        Owned { pages: self }
     }
 
     /// The owner's way in where it costs least.
@@ -181,30 +136,6 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     #[inline(always)]
     fn section(&self) -> Section {
         Section::Lists(self.zone, self.cpu)
-    }
-
-    /// Runs `f` on the lists as their owner, by whichever way in there is; `None` if there is
-    /// none, because a drainer or an interrupted owner is inside.
-    pub(crate) fn as_owner<R>(
-        &self,
-        platform: &P,
-        f: impl FnOnce(&mut Lists<'m>) -> R,
-    ) -> Option<R> {
-        if self.enter(platform) {
-            // SAFETY: the owner is inside until `leave`.
-            let result = unsafe { self.lists.with_mut(f) };
-            self.leave(platform);
-            Some(result)
-        } else if self.owner.enter_slowly(platform) {
-            platform.enter(self.section());
-            // SAFETY: the owner holds the lock until `leave_slowly`.
-            let result = unsafe { self.lists.with_mut(f) };
-            platform.leave(self.section());
-            self.owner.leave_slowly(platform);
-            Some(result)
-        } else {
-            None
-        }
     }
 
     /// First step of a remote drainer; the remote barrier comes next.
@@ -314,6 +245,97 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         stats.pgfree += freed;
         stats.list_hits = requests.saturating_sub(stats.list_misses);
         stats
+    }
+}
+
+/// The right to enter the lists of one CPU for one zone as their owner. There is one at a time
+/// ([`CpuPages::owned`]), and each entry borrows it exclusively: so nobody is inside twice.
+pub(crate) struct Owned<'o, 'm, P: Platform> {
+    pages: &'o CpuPages<'m, P>,
+}
+
+impl<'m, P: Platform> Owned<'_, 'm, P> {
+    /// Takes the block freed last from a ring, if the owner may enter and the ring has one.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, platform: &P, list: ListIndex) -> Option<u32> {
+        let pages = self.pages;
+        if !pages.enter(platform) {
+            return None;
+        }
+        let len = &pages.lens[list.get()];
+        // In bytes, as it is kept: one less than nothing is no entry of a ring, so that one test will do.
+        let last = len.load(Ordering::Relaxed).wrapping_sub(1);
+        // SAFETY: the owner is inside until `leave`.
+        let frame = unsafe {
+            pages.lists.with_mut(|lists| lists.ring(list).get(usize::from(last)).copied())
+        };
+        let Some(frame) = frame else {
+            cold_path();
+            pages.leave(platform);
+            return None;
+        };
+        len.store(last, Ordering::Relaxed);
+        pages.count_alloc(list);
+        platform.cost(Cost::HotAlloc, 1);
+        pages.leave(platform);
+        Some(frame)
+    }
+
+    /// Puts a block on a ring, if the owner may enter, `belongs` says inside that it belongs
+    /// there, and the ring has room.
+    #[inline(always)]
+    pub(crate) fn push(
+        &mut self,
+        platform: &P,
+        list: ListIndex,
+        frame: u32,
+        belongs: impl FnOnce() -> bool,
+    ) -> bool {
+        let pages = self.pages;
+        if !pages.enter(platform) {
+            return false;
+        }
+        let len = pages.len(list);
+        if !belongs() || len >= pages.limit(list) {
+            cold_path();
+            pages.leave(platform);
+            return false;
+        }
+        // SAFETY: the owner is inside until `leave`. A limit never exceeds the size of a ring,
+        // so `len` is an entry.
+        unsafe {
+            pages.lists.with_mut(move |lists| *lists.ring(list).get_unchecked_mut(len) = frame);
+        }
+        pages.set_len(list, len + 1);
+        pages.count_free(list);
+        platform.cost(Cost::HotFree, 1);
+        pages.leave(platform);
+        true
+    }
+
+    /// Runs `f` on the lists as their owner, by whichever way in there is; `None` if there is
+    /// none, because a drainer is inside or on its way.
+    pub(super) fn enter<R>(
+        &mut self,
+        platform: &P,
+        f: impl FnOnce(&mut Lists<'m>) -> R,
+    ) -> Option<R> {
+        let pages = self.pages;
+        if pages.enter(platform) {
+            // SAFETY: the owner is inside until `leave`.
+            let result = unsafe { pages.lists.with_mut(f) };
+            pages.leave(platform);
+            Some(result)
+        } else if pages.owner.enter_slowly(platform) {
+            platform.enter(pages.section());
+            // SAFETY: the owner holds the lock until `leave_slowly`.
+            let result = unsafe { pages.lists.with_mut(f) };
+            platform.leave(pages.section());
+            pages.owner.leave_slowly(platform);
+            Some(result)
+        } else {
+            None
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 
 use core::ops::Range;
 
-use super::{Lists, cpu::Cpu, pages::Here};
+use super::{Lists, OwnedCpu, cpu::Cpu, pages::Here};
 use crate::{
     alloc::FreeError,
     buddy::{Bundle, Bundles, MigrateType, Refusal, Refusals},
@@ -81,17 +81,6 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// Frees a block past the rings: to the quarantine if there is one, else to the zone.
-    pub(super) fn free_past_rings(&self, frame: u32, order: Order) -> Refusals {
-        if let Err(refusals) = self.retire(frame, order) {
-            return refusals;
-        }
-        if self.zone.states().is_some() && self.withhold(frame, order) {
-            return Refusals::default();
-        }
-        self.give_one(frame, order)
-    }
-
     /// Whether a user has a block of exactly `order` at `frame`, as far as is known.
     pub(crate) fn expect_block(&self, frame: u32, order: Order) -> Result<(), FreeError> {
         self.zone.states().map_or(Ok(()), |states| Ok(states.expect(frame, order)?))
@@ -148,29 +137,42 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// Puts a block that is free into quarantine; those that have waited long enough go to the
-    /// zone. `false`: it does not wait, because it is too large, its pageblock is isolated, or a
-    /// drainer is inside.
-    fn withhold(&self, frame: u32, order: Order) -> bool {
-        let mut leaving = Bundles::new();
-        let withheld = self.pages.as_owner(self.platform, |lists| {
-            // Read inside: whoever isolates a pageblock waits until no owner is.
-            let stays = !self.is_isolated(frame, order)
-                && lists.withhold(self.here(), Waiting { frame, order }, &mut leaving);
-            if stays {
-                self.pages.counters.pgfree.add(order.frames());
-            }
-            stays
-        });
-        self.give(&leaving);
-        withheld.unwrap_or(false)
-    }
-
     /// Whether a pageblock that the block has frames of is isolated.
     fn is_isolated(&self, frame: u32, order: Order) -> bool {
         let isolated = MigrateType::Isolate as u8;
         let last = frame + (order.frames() - 1) as u32;
         (frame..=last).step_by(PAGEBLOCK_FRAMES).any(|at| self.zone.type_number(at) == isolated)
+    }
+}
+
+impl<P: Platform> OwnedCpu<'_, '_, P> {
+    /// Frees a block past the rings: to the quarantine if there is one, else to the zone.
+    pub(super) fn free_past_rings(&mut self, frame: u32, order: Order) -> Refusals {
+        if let Err(refusals) = self.retire(frame, order) {
+            return refusals;
+        }
+        if self.zone.states().is_some() && self.withhold(frame, order) {
+            return Refusals::default();
+        }
+        self.give_one(frame, order)
+    }
+
+    /// Puts a block that is free into quarantine; those that have waited long enough go to the
+    /// zone. `false`: it does not wait, because it is too large, its pageblock is isolated, or a
+    /// drainer is inside.
+    fn withhold(&mut self, frame: u32, order: Order) -> bool {
+        let mut leaving = Bundles::new();
+        let withheld = self.enter(|at, lists| {
+            // Read inside: whoever isolates a pageblock waits until no owner is.
+            let stays = !at.is_isolated(frame, order)
+                && lists.withhold(at.here(), Waiting { frame, order }, &mut leaving);
+            if stays {
+                at.pages.counters.pgfree.add(order.frames());
+            }
+            stays
+        });
+        self.give(&leaving);
+        withheld.unwrap_or(false)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Allocating where the hot path found nothing.
 
-use super::{ListIndex, cpu::Cpu};
+use super::{ListIndex, OwnedCpu, cpu::Cpu};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
@@ -15,30 +15,23 @@ enum Answer {
     Refill(u32, ByOrder),
 }
 
-impl<P: Platform> Cpu<'_, '_, P> {
-    /// Whether allocations may use the lists of the CPU at all.
-    #[inline]
-    pub(crate) fn has_lists(&self) -> bool {
-        self.zone.states().is_none()
-    }
-
+impl<P: Platform> OwnedCpu<'_, '_, P> {
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
-    pub(crate) fn alloc(&self, list: ListIndex, access: Access) -> Result<u32, Refused> {
+    pub(crate) fn alloc(&mut self, list: ListIndex, access: Access) -> Result<u32, Refused> {
         self.platform.cost(Cost::SlowAlloc, 1);
-        let answer =
-            self.pages.as_owner(self.platform, |lists| match lists.pop(self.here(), list) {
-                Some(frame) => {
-                    self.pages.count_alloc(list);
-                    Answer::Frame(frame)
-                }
-                None => {
-                    lists.sizing.observe(self.pages.traffic());
-                    let held = self.pages.held();
-                    let blocks = lists.sizing.on_refill(list.order(), held, self.zone_is_low());
-                    self.pages.publish(&lists.sizing);
-                    Answer::Refill(blocks, lists.thirst(self.here(), list, blocks))
-                }
-            });
+        let answer = self.enter(|at, lists| match lists.pop(at.here(), list) {
+            Some(frame) => {
+                at.pages.count_alloc(list);
+                Answer::Frame(frame)
+            }
+            None => {
+                lists.sizing.observe(at.pages.traffic());
+                let held = at.pages.held();
+                let blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
+                at.pages.publish(&lists.sizing);
+                Answer::Refill(blocks, lists.thirst(at.here(), list, blocks))
+            }
+        });
         match answer {
             Some(Answer::Frame(frame)) => Ok(frame),
             Some(Answer::Refill(blocks, loosely)) => self.refill(list, (blocks, loosely), access),
@@ -48,7 +41,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
 
     /// Takes a batch from the zone, keeps one block and puts the others on the lists.
     fn refill(
-        &self,
+        &mut self,
         list: ListIndex,
         (blocks, loosely): (u32, ByOrder),
         access: Access,
@@ -65,27 +58,35 @@ impl<P: Platform> Cpu<'_, '_, P> {
         counters.from_depot.add(loose.frames());
         let frame = loose.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
-        let accepted = self.pages.as_owner(self.platform, |lists| {
-            // Read inside: see `CpuToken::type_of`.
+        let accepted = self.enter(|at, lists| {
+            // Read inside: see `Home::type_of`.
             let stays = |bundle: Bundle| {
-                self.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
+                at.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
             };
-            if !self.zone.withholds() {
-                loose.empty(|kind, blocks| lists.accept_loose(self.here(), kind, blocks));
+            if !at.zone.withholds() {
+                loose.empty(|kind, blocks| lists.accept_loose(at.here(), kind, blocks));
             }
-            lists.accept(self.here(), list, taken.as_slice(), stays, &mut leaving);
-            self.pages.count_alloc(list);
-            counters.list_misses.add(1);
+            lists.accept(at.here(), list, taken.as_slice(), stays, &mut leaving);
+            at.pages.count_alloc(list);
+            at.pages.counters.list_misses.add(1);
         });
         if accepted.is_some() {
             self.give(&leaving);
         } else {
-            counters.pgalloc.add(list.order().frames());
+            self.pages.counters.pgalloc.add(list.order().frames());
             self.give(&taken);
         }
         self.give_loose(&mut loose);
         self.tidy_depot();
         Ok(frame)
+    }
+}
+
+impl<P: Platform> Cpu<'_, '_, P> {
+    /// Whether allocations may use the lists of the CPU at all.
+    #[inline]
+    pub(crate) fn has_lists(&self) -> bool {
+        self.zone.states().is_none()
     }
 
     /// Allocates one block from the zone, past the lists.

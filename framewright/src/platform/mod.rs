@@ -104,7 +104,9 @@ pub enum OwnerLock {
 /// * a word of type [`Platform::Word`] is atomic, and orders as it is asked to;
 /// * if [`Platform::owner_lock`] says [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
 ///   returns only after whoever holds the token of a targeted CPU has executed a full memory
-///   barrier since the call, or was not running; and it is itself a full barrier for the caller.
+///   barrier since the call, or was not running; a thread that claims the token during the call is no
+///   exception. On processors where an interrupt is not such a barrier, its handler has to execute
+///   one. The call is itself a full barrier for the caller.
 ///   A machine that sends the barrier to CPUs as interrupts must therefore see to it that a
 ///   token is claimed and used on the CPU it names.
 pub unsafe trait Platform: Sized + Sync {

@@ -12,7 +12,7 @@ pub(in crate::alloc) fn reserve<P: Platform>(at: &Cpu<'_, '_, P>, request: Reque
     }
 }
 
-impl<P: Platform> Slow<'_, '_, P> {
+impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Gives one pageblock of the reserve to what the request wants, of the first zone that has
     /// some to spare, or if `forced` any.
     pub(super) fn unreserve(&self, forced: bool) -> bool {

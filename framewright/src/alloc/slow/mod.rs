@@ -41,10 +41,10 @@ mod walk;
 use super::{AllocError, MigrateType, Request};
 use crate::{
     frame::{Order, Pfn},
-    memory::Memory,
+    memory::{Claim, Memory},
     pcp::Cpu,
     platform::{
-        Captured, CompactPriority, Compacted, CpuId, MOVES_PER_DRAIN, Need, Platform, Relief, Wait,
+        Captured, CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait,
     },
     zone::{Access, Rights, ZoneId},
 };
@@ -59,17 +59,17 @@ const RECLAIM_FRAMES: u64 = 32;
 
 /// Allocates a block and names its first frame.
 pub(super) fn alloc<P: Platform>(
-    memory: &Memory<'_, P>,
-    cpu: CpuId,
+    claim: &mut Claim<'_, '_, P>,
     request: Request,
 ) -> Result<Pfn, AllocError> {
     if !request.migratetype().is_requestable() {
         return Err(AllocError::NotRequestable(request.migratetype()));
     }
+    let memory = claim.memory();
     let generation = memory.generation();
-    match walk(memory, cpu, request, first_access(memory, request)) {
+    match walk(claim, request, first_access(memory, request)) {
         Ok(pfn) => Ok(pfn),
-        Err(error) => Slow::new(memory, cpu, request, generation, error)?.run(),
+        Err(error) => Slow::new(claim, request, generation, error)?.run(),
     }
 }
 
@@ -97,13 +97,14 @@ enum Stop {
 }
 
 /// A request on the slow path, and what it has been through.
-struct Slow<'s, 'm, P: Platform> {
-    memory: &'s Memory<'m, P>,
-    relief: &'s dyn Relief,
+struct Slow<'s, 'a, 'm, P: Platform> {
+    claim: &'s mut Claim<'a, 'm, P>,
+    memory: &'a Memory<'m, P>,
+    relief: &'a dyn Relief,
     need: Need,
     /// The zone it tries first.
     zone: ZoneId,
-    preferred: Cpu<'s, 'm, P>,
+    preferred: Cpu<'a, 'm, P>,
     generation: u32,
     /// What it may take by now.
     access: Access,
@@ -131,19 +132,20 @@ struct Slow<'s, 'm, P: Platform> {
     waits: u32,
 }
 
-impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
+impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// A request that failed its first walk with `error`.
     fn new(
-        memory: &'s Memory<'m, P>,
-        cpu: CpuId,
+        claim: &'s mut Claim<'a, 'm, P>,
         request: Request,
         generation: u32,
         error: AllocError,
     ) -> Result<Self, AllocError> {
+        let (memory, cpu) = (claim.memory(), claim.cpu());
         let first = memory.candidates(cpu, request).next();
         let (zone, preferred) = first.ok_or(AllocError::NoZone)?;
         let node = request.node().unwrap_or_else(|| memory.node_of(cpu));
         Ok(Self {
+            claim,
             memory,
             relief: memory.platform().relief(),
             need: Need { request, cpu, node, unmixed: avoids_mixing(memory, request) },
@@ -172,8 +174,8 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
             match self.round() {
                 Ok(Some(pfn)) => return Ok(pfn),
                 Ok(None) => {}
-                Err(Stop::Changed) => self.start_anew()?,
-                Err(Stop::Failed) if self.has_changed() => self.start_anew()?,
+                Err(Stop::Changed) => self = self.start_anew()?,
+                Err(Stop::Failed) if self.has_changed() => self = self.start_anew()?,
                 Err(Stop::Failed) if self.need.request.never_fails() => {
                     if let Some(pfn) = self.walk(self.need.request.no_fail_access()) {
                         return Ok(pfn);
@@ -237,7 +239,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         let last = self.need.request.last_access();
         if self.is_fresh {
             self.is_fresh = false;
-            self.memory.end_quarantine(self.need.cpu);
+            self.claim.end_quarantine();
             if let Some(pfn) = self.walk(self.access) {
                 return Ok(Some(pfn));
             }
@@ -340,7 +342,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
 
     /// Reclaims with some of the frames kept from others, for the lists of the CPU. They serve
     /// requests like most of those that come; others are better off with what the zone makes of them.
-    fn keeping(&self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
+    fn keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
         let Need { request, cpu, .. } = self.need;
         let common =
             request.order() == Order::ZERO && request.migratetype() == MigrateType::Movable;
@@ -349,7 +351,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         }
         self.memory.keep_reclaimed(cpu);
         let freed = reclaim(&self.need, self.relief);
-        self.memory.free_frames_to_lists(cpu, self.memory.take_kept(cpu).frames());
+        self.claim.free_frames(self.memory.take_kept(cpu).frames());
         freed
     }
 
@@ -390,7 +392,7 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
 
     fn walk(&mut self, access: Access) -> Option<Pfn> {
         let access = if self.need.unmixed { unmixed(access) } else { access };
-        match walk(self.memory, self.need.cpu, self.need.request, access) {
+        match walk(self.claim, self.need.request, access) {
             Ok(pfn) => Some(pfn),
             Err(error) => {
                 self.error = error;
@@ -408,13 +410,10 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
     }
 
     /// Forgets what it has been through, but for what it tells of it in the end.
-    fn start_anew(&mut self) -> Result<(), AllocError> {
-        let Need { request, cpu, .. } = self.need;
-        let generation = self.memory.generation();
-        let told = (self.rounds, self.reclaimed, self.waits);
-        *self = Self::new(self.memory, cpu, request, generation, self.error)?;
-        (self.rounds, self.reclaimed, self.waits) = told;
-        Ok(())
+    fn start_anew(self) -> Result<Self, AllocError> {
+        let Self { claim, memory, need, error, rounds, reclaimed, waits, .. } = self;
+        let fresh = Self::new(claim, need.request, memory.generation(), error)?;
+        Ok(Self { rounds, reclaimed, waits, ..fresh })
     }
 
     /// After something happened outside that may have freed memory: begins to count anew.

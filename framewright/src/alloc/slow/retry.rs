@@ -10,7 +10,7 @@ use crate::{
 /// Costly orders have a quarter of the retries.
 const COSTLY_SHARE: u32 = 4;
 
-impl<P: Platform> Slow<'_, '_, P> {
+impl<P: Platform> Slow<'_, '_, '_, P> {
     /// What to do after a round that found nothing.
     pub(super) fn go_on(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;

@@ -32,7 +32,7 @@ impl Drop for Sitting<'_> {
     }
 }
 
-impl<P: Platform> Slow<'_, '_, P> {
+impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Asks the embedder what shall become of the request, unless memory has turned up.
     pub(super) fn judge(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;

@@ -5,25 +5,25 @@ use crate::{
     alloc::{AllocError, Request, Shortage},
     buddy::Reserve,
     frame::{Order, Pfn},
-    memory::Memory,
-    pcp::Cpu,
+    memory::{Claim, Memory},
+    pcp::{Cpu, OwnedCpu},
     platform::{Cost, CpuId, Platform, Site},
     zone::{Access, Refused, ZoneId},
 };
 
 /// One walk of the zones that the request may use, each with the CPU's lists for it.
 pub(super) fn walk<P: Platform>(
-    memory: &Memory<'_, P>,
-    cpu: CpuId,
+    claim: &mut Claim<'_, '_, P>,
     request: Request,
     access: Access,
 ) -> Result<Pfn, AllocError> {
+    let memory = claim.memory();
     let mut preferred = None;
     let mut error = AllocError::NoZone;
-    for (id, at) in memory.candidates(cpu, request) {
+    for (id, at) in memory.candidates(claim.cpu(), request) {
         at.platform.cost(Cost::WalkZones, 1);
         let first = *preferred.get_or_insert(at);
-        match take(&at, request, access) {
+        match take(&mut claim.zone(id), request, access) {
             Ok(frame) => {
                 count_miss(&first, &at);
                 return Ok(at.pfn(frame));
@@ -44,7 +44,7 @@ pub(in crate::alloc) fn count_miss<P: Platform>(first: &Cpu<'_, '_, P>, at: &Cpu
 
 /// One try of a zone and the CPU's lists for it.
 pub(in crate::alloc) fn take<P: Platform>(
-    cpu: &Cpu<'_, '_, P>,
+    cpu: &mut OwnedCpu<'_, '_, P>,
     request: Request,
     access: Access,
 ) -> Result<u32, Refused> {

@@ -1,0 +1,162 @@
+//! The claim of a CPU: the ownership of its lists, in every zone.
+//!
+//! There is one claim per CPU at a time ([`CpuState`](super::cpus::CpuState)). Lists are entered as
+//! their owner with a value that only a claim makes, and makes while it is borrowed exclusively:
+//! [`Owned`] on the hot path, [`OwnedCpu`] elsewhere. So safe code can neither enter the lists of a
+//! CPU that somebody else owns, nor enter lists twice. A remote drainer needs no claim: the owner
+//! protocol admits it (`super::drain`).
+
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+use super::{CpuError, Home, Memory};
+use crate::{
+    alloc::{FirstZone, Request},
+    frame::{Order, Pfn},
+    observe::{DrainReason, Event},
+    pcp::{Owned, OwnedCpu},
+    platform::{CpuId, Platform},
+    tuning::Hardening,
+    zone::ZoneId,
+};
+
+/// A CPU that the caller has claimed. Dropping it gives the CPU back.
+pub(crate) struct Claim<'a, 'm, P: Platform> {
+    memory: &'a Memory<'m, P>,
+    /// The zone that requests for any kind try first.
+    home: Home<'m, P>,
+    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
+    /// if there is one.
+    normal: Option<Home<'m, P>>,
+    /// The memory's generation when the homes were looked up.
+    generation: u32,
+    id: CpuId,
+    /// Not `Send`: a CPU does not wander between threads in the middle of something.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<'m, P: Platform> Memory<'m, P> {
+    /// Claims a CPU until the claim is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The CPU does not exist, is offline, or has an owner.
+    pub(super) fn claim(&self, id: CpuId) -> Result<Claim<'_, 'm, P>, CpuError> {
+        self.state(id)?.claim_online(id)?;
+        let generation = self.generation();
+        let (home, normal) = self.homes(id);
+        Ok(Claim { memory: self, home, normal, generation, id, not_send: PhantomData })
+    }
+}
+
+impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
+    pub(crate) fn cpu(&self) -> CpuId {
+        self.id
+    }
+
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> &'a Memory<'m, P> {
+        self.memory
+    }
+
+    /// The zone that requests for any kind try first.
+    #[inline(always)]
+    pub(crate) fn home(&self) -> &Home<'m, P> {
+        &self.home
+    }
+
+    /// The same, with its lists to enter.
+    #[inline(always)]
+    pub(crate) fn home_lists(&mut self) -> (&Home<'m, P>, Owned<'_, 'm, P>) {
+        // SAFETY: they are lists of the claimed CPU, and the claim is borrowed exclusively for as
+        // long as the value lives. The claim was acquired from the owner before.
+        (&self.home, unsafe { self.home.pages.owned() })
+    }
+
+    /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first, if
+    /// that is another, with its lists to enter.
+    pub(crate) fn normal_lists(&mut self) -> Option<(&Home<'m, P>, Owned<'_, 'm, P>)> {
+        let normal = self.normal.as_ref().filter(|normal| normal.id != self.home.id)?;
+        // SAFETY: as in `home_lists`.
+        Some((normal, unsafe { normal.pages.owned() }))
+    }
+
+    /// The zone that the request tries first, if that is one of those at hand, with its lists to
+    /// enter.
+    #[inline(always)]
+    pub(crate) fn first_lists(
+        &mut self,
+        request: Request,
+    ) -> Option<(&Home<'m, P>, Owned<'_, 'm, P>)> {
+        let home = self.first(request)?;
+        // SAFETY: as in `home_lists`.
+        Some((home, unsafe { home.pages.owned() }))
+    }
+
+    /// The zone that the request tries first, if that is one of those at hand.
+    #[inline(always)]
+    pub(crate) fn first(&self, request: Request) -> Option<&Home<'m, P>> {
+        let home = match request.first_zone() {
+            FirstZone::OfAny => Some(&self.home),
+            FirstZone::OfNormal => self.normal.as_ref(),
+            FirstZone::Elsewhere => None,
+        };
+        // The nearest zone is on another node if the CPU's own has none that serves.
+        home.filter(|home| home.near || !request.stays_on_node())
+    }
+
+    /// Looks up anew which zones are tried first, if memory came or went since.
+    pub(crate) fn refresh(&mut self) {
+        let generation = self.memory.generation();
+        if generation != self.generation {
+            (self.home, self.normal) = self.memory.homes(self.id);
+            self.generation = generation;
+        }
+    }
+
+    /// A zone with the CPU's lists for it, to enter.
+    pub(crate) fn zone(&mut self, id: ZoneId) -> OwnedCpu<'_, 'm, P> {
+        // SAFETY: as in `home_lists`.
+        unsafe { OwnedCpu::new(self.memory.context(id, self.id)) }
+    }
+
+    /// Gives everything on the CPU's lists back to the zones.
+    pub(crate) fn drain(&mut self) {
+        for zone in (0..self.memory.zones.len()).map(ZoneId::new) {
+            self.zone(zone).drain(DrainReason::Local);
+        }
+    }
+
+    /// Gives back what the CPU keeps from being handed out again, if hardening has it do so.
+    pub(crate) fn end_quarantine(&mut self) {
+        if self.memory.tuning.hardening == Hardening::Paranoid {
+            for zone in (0..self.memory.zones.len()).map(ZoneId::new) {
+                let mut at = self.zone(zone);
+                if at.pages.held() > 0 {
+                    at.drain(DrainReason::Local);
+                }
+            }
+        }
+    }
+
+    /// Frees single frames to the CPU's lists. Their blocks are the caller's.
+    pub(crate) fn free_frames(&mut self, frames: &[Pfn]) {
+        for &pfn in frames {
+            if P::TRACING {
+                let event = Event::PageFree { pfn, order: Order::ZERO };
+                self.memory.platform.trace(self.id, &event);
+            }
+            if let Some((zone, frame)) = self.memory.find(pfn, Order::ZERO) {
+                // A refusal is reported where it is found.
+                self.zone(zone).free(frame, Order::ZERO);
+            }
+        }
+    }
+}
+
+impl<P: Platform> Drop for Claim<'_, '_, P> {
+    fn drop(&mut self) {
+        self.memory.cpus[self.id.index()].unclaim();
+    }
+}

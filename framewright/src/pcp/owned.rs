@@ -1,0 +1,42 @@
+//! A CPU's lists with the zone behind them, for their owner.
+
+#![allow(unsafe_code)]
+
+use core::ops::Deref;
+
+use super::{Cpu, Lists};
+use crate::platform::Platform;
+
+/// A [`Cpu`] with the right to enter its lists as their owner. Allocating from the lists, freeing
+/// to them and draining them locally take it exclusively; all else goes through [`Cpu`].
+pub(crate) struct OwnedCpu<'o, 'm, P: Platform>(Cpu<'o, 'm, P>);
+
+impl<'o, 'm, P: Platform> OwnedCpu<'o, 'm, P> {
+    /// The lists of `cpu`, to be entered.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CpuPages::owned`](super::CpuPages::owned).
+    pub(crate) unsafe fn new(cpu: Cpu<'o, 'm, P>) -> Self {
+        Self(cpu)
+    }
+
+    /// Runs `f` on the lists; `None` if a drainer is inside or on its way.
+    pub(crate) fn enter<R>(
+        &mut self,
+        f: impl FnOnce(&Cpu<'o, 'm, P>, &mut Lists<'m>) -> R,
+    ) -> Option<R> {
+        let at = &self.0;
+        // SAFETY: promised to `new`, and this value is borrowed exclusively meanwhile.
+        let mut lists = unsafe { at.pages.owned() };
+        lists.enter(at.platform, |lists| f(at, lists))
+    }
+}
+
+impl<'o, 'm, P: Platform> Deref for OwnedCpu<'o, 'm, P> {
+    type Target = Cpu<'o, 'm, P>;
+
+    fn deref(&self) -> &Cpu<'o, 'm, P> {
+        &self.0
+    }
+}
