@@ -71,7 +71,7 @@ pub(crate) fn prepare(early: &mut EarlyMemory) {
 pub(crate) fn for_request(
     need: &Need,
     priority: CompactPriority,
-    captured: &mut Captured,
+    captured: Captured<'_>,
 ) -> Compacted {
     compacting(|compactor| compactor.compact(need, priority, captured))
 }

@@ -41,7 +41,7 @@ impl Relief for Kernel {
         &self,
         need: &Need,
         priority: CompactPriority,
-        captured: &mut Captured,
+        captured: Captured<'_>,
     ) -> Compacted {
         compaction::for_request(need, priority, captured)
     }

@@ -158,12 +158,7 @@ impl Relief for Keep<'_, '_> {
         Some(self.reclaim.reclaimable(zone))
     }
 
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
     }
 }

@@ -119,7 +119,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         &mut self,
         site: Site<'c, 'm, P>,
         goal: Goal,
-        captured: Option<&mut Captured>,
+        captured: Option<Captured<'_>>,
     ) -> Outcome {
         if self.work.moves.is_empty() {
             // Nothing could ever be claimed.

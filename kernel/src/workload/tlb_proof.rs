@@ -269,7 +269,7 @@ impl Prover<'_> {
             free(other);
             with_token(|token| {
                 token.drain();
-                let block = token.alloc_at(pfn, Order::ZERO, MigrateType::Movable)?;
+                let block = token.alloc_at(pfn, Order::ZERO, MigrateType::Movable).ok()?;
                 Some(block.into_raw().0)
             })
         };
