@@ -6,6 +6,7 @@ use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Corruption,
     platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait},
+    tlb::{Flusher, NoShootdown},
     tuning::{Auto, Tuning},
 };
 
@@ -90,4 +91,10 @@ pub(crate) fn assert_complete<'m>(token: &mut CpuToken<'_, 'm, Machine>, blocks:
     let managed: u64 = memory.zones().map(|zone| zone.managed).sum();
     assert_eq!(memory.free(), managed, "a frame is lost");
     assert_eq!(memory.platform().reports(), []);
+}
+
+/// What CPU 0 does about translations, of which there are none.
+pub(crate) fn flusher(memory: &TestMemory) -> Flusher<'_, 'static, Machine> {
+    // SAFETY: no CPU of this machine caches translations.
+    unsafe { memory.flusher(CPU, &NoShootdown) }
 }

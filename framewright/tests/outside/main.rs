@@ -6,6 +6,7 @@
 #[path = "../support/toy.rs"]
 mod toy;
 
+mod batches;
 mod capture;
 mod machine;
 mod types;
