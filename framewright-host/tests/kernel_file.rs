@@ -146,7 +146,8 @@ mod shootdown {
     use framewright::tlb::Flusher;
 
     pub(crate) fn flusher() -> Flusher<'static, 'static, HostMachine> {
-        memory::memory().flusher(cpu::this_cpu().id, &NoShootdown)
+        // SAFETY: nothing is mapped here.
+        unsafe { memory::memory().flusher(cpu::this_cpu().id, &NoShootdown) }
     }
 }
 
@@ -275,7 +276,9 @@ fn empty_half_around(pfn: Pfn, mover: &Interrupted<'_>) {
     let range = FrameRange::new(Pfn::new(first), Pfn::new(first + pageblock / 2)).unwrap();
     let (mut moves, mut slots) = ([Move::default(); 512], [BatchSlot::default(); 512]);
     let work = Workspace { moves: &mut moves, slots: &mut slots };
-    let mut compactor = memory::memory().compactor(CpuId::new(1), mover, &NoShootdown, work);
+    // SAFETY: the file has its frames from this memory; nothing is mapped here.
+    let mut compactor =
+        unsafe { memory::memory().compactor(CpuId::new(1), mover, &NoShootdown, work) };
     let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| ());
     assert_eq!(taken.is_ok(), mover.way == Way::On, "{:?}", taken.err());
     taken.into_iter().for_each(|extent| memory::memory().free_extent(extent).unwrap());

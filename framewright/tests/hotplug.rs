@@ -54,7 +54,7 @@ fn memory_that_may_come_is_not_there() {
         assert_eq!(memory.managed(), 8 * PAGEBLOCK);
         let mut token = memory.cpu(CpuId::new(0)).unwrap();
         let absent = Pfn::new(9 * PAGEBLOCK);
-        assert!(token.alloc_at(absent, Order::ZERO, MigrateType::Movable).is_none());
+        assert!(token.alloc_at(absent, Order::ZERO, MigrateType::Movable).is_err());
         // SAFETY: nothing is freed: the call is refused.
         assert!(unsafe { token.free_raw(absent, Order::ZERO) }.is_err());
         drop(token);

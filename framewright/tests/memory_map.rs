@@ -73,7 +73,7 @@ fn holes_are_nobodys() {
     on_map(&[range(0, 512), range(1024, 1536)], |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let hole = Pfn::new(700);
-        assert!(token.alloc_at(hole, Order::ZERO, MigrateType::Movable).is_none());
+        assert!(token.alloc_at(hole, Order::ZERO, MigrateType::Movable).is_err());
         assert!(memory.isolate(hole).is_err());
         // SAFETY: the frame does not exist; it must be refused.
         assert_eq!(unsafe { token.free_raw(hole, Order::ZERO) }, Err(FreeError::NotOurs));

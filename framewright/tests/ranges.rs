@@ -44,7 +44,7 @@ fn a_given_range_is_exactly_that() {
             let taken = |pfn: u64| {
                 let pfn = Pfn::new(BASE + pfn);
                 let mut token = memory.cpu(CpuId::new(1)).unwrap();
-                token.alloc_at(pfn, Order::ZERO, MigrateType::Movable).is_none()
+                token.alloc_at(pfn, Order::ZERO, MigrateType::Movable).is_err()
             };
             assert!(taken(wanted.start().get() - BASE) && taken(wanted.end().get() - 1 - BASE));
             let around = token.alloc(Request::new(Order::ZERO, MigrateType::Movable)).unwrap();

@@ -64,7 +64,10 @@ impl World {
     }
 
     fn reclaim(&self) -> Reclaim<'static, 'static, World> {
-        Reclaim::new(self.memory(), self.memory().platform(), &NoShootdown).expect("likewise")
+        // SAFETY: its pages are in frames of this memory, and nothing is mapped.
+        let reclaim =
+            unsafe { Reclaim::new(self.memory(), self.memory().platform(), &NoShootdown) };
+        reclaim.expect("likewise")
     }
 
     fn frame(&self, pfn: Pfn) -> MutexGuard<'_, Frame> {

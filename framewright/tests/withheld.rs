@@ -149,7 +149,7 @@ fn what_is_being_removed_is_not_to_be_had_by_name() {
         |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let order = Order::new(3).unwrap();
-            assert!(token.alloc_at(Pfn::new(64), order, MigrateType::Movable).is_none());
+            assert!(token.alloc_at(Pfn::new(64), order, MigrateType::Movable).is_err());
         },
     );
 }

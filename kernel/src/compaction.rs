@@ -71,7 +71,7 @@ pub(crate) fn prepare(early: &mut EarlyMemory) {
 pub(crate) fn for_request(
     need: &Need,
     priority: CompactPriority,
-    captured: &mut Captured,
+    captured: Captured<'_>,
 ) -> Compacted {
     compacting(|compactor| compactor.compact(need, priority, captured))
 }
@@ -81,7 +81,8 @@ fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -
     let me = this_cpu().id;
     let desk = take_desk(me);
     let space = Workspace { moves: &mut desk.moves, slots: &mut desk.slots };
-    let result = work(&mut memory().compactor(me, &Mover, &Hardware, space));
+    // SAFETY: there is one memory, which all pages have their frames from; the hardware maps them.
+    let result = work(&mut unsafe { memory().compactor(me, &Mover, &Hardware, space) });
     DESKS[me.index()].store(desk, Ordering::Release);
     result
 }

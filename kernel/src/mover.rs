@@ -59,9 +59,12 @@ fn end(pfn: Pfn, to: Pfn) {
 
 /// Takes a page whose claim ends off the lists for good.
 fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
-    // SAFETY: the page has moved, and every translation to the frame was flushed: nobody uses it.
-    let _ = unsafe { lru.abandon(pfn) };
-    let listed = lru.put_back(pfn);
+    // SAFETY: the page has moved, and every translation to the frame was flushed: nobody uses it. It is
+    // isolated on behalf of its claim, which ends here.
+    let listed = unsafe {
+        let _ = lru.abandon(pfn);
+        lru.put_back(pfn)
+    };
     debug_assert!(!listed, "an abandoned page is its isolator's");
 }
 
@@ -137,7 +140,8 @@ unsafe impl migrate::Mover<Machine> for Mover {
         let lru = lists();
         for at in moves {
             file::forget_list(at.from());
-            if !lru.put_back(at.from()) {
+            // SAFETY: the page is isolated on behalf of its claim, which ends here.
+            if !unsafe { lru.put_back(at.from()) } {
                 at.set_gone();
             }
         }

@@ -14,7 +14,7 @@ pub(crate) const BUILT_IN: bool = false;
 pub(crate) fn prepare(_: &mut EarlyMemory) {}
 
 /// Nothing is done for a request.
-pub(crate) fn for_request(_: &Need, _: CompactPriority, _: &mut Captured) -> Compacted {
+pub(crate) fn for_request(_: &Need, _: CompactPriority, _: Captured<'_>) -> Compacted {
     Compacted::Unavailable
 }
 

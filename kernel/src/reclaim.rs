@@ -15,7 +15,11 @@ pub(crate) struct Kernel;
 
 /// Reclaim of this machine's memory, once there is one.
 pub(crate) fn reclaim() -> Option<Reclaim<'static, 'static, Machine>> {
-    Reclaim::new(memory::get()?, &file::Owner, &Hardware)
+    // SAFETY: there is one memory, which files have their frames from; the hardware maps them.
+    #[allow(unsafe_code)]
+    unsafe {
+        Reclaim::new(memory::get()?, &file::Owner, &Hardware)
+    }
 }
 
 impl Relief for Kernel {
@@ -37,12 +41,7 @@ impl Relief for Kernel {
         reclaim().map_or(0, |reclaim| reclaim.direct(need, frames))
     }
 
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         compaction::for_request(need, priority, captured)
     }
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use framewright::{
-    CpuId,
+    CpuId, Memory,
     tlb::{CpuMask, Flusher, Scope, Shootdown},
 };
 
@@ -29,7 +29,8 @@ impl Shootdown for Hardware {
         true
     }
 
-    fn forget(&self, _: CpuId, scope: Scope) {
+    fn forget(&self, cpu: CpuId, scope: Scope) {
+        assert!(cpu == this_cpu().id, "a CPU forgets by itself");
         if FORGETS_NOTHING.load(Ordering::Relaxed) {
             return;
         }
@@ -64,12 +65,26 @@ impl Shootdown for Hardware {
 /// What the CPU that this runs on does about translations.
 #[inline]
 pub(crate) fn flusher() -> Flusher<'static, 'static, Machine> {
-    memory::memory().flusher(this_cpu().id, &Hardware)
+    flusher_of(memory::memory())
+}
+
+#[inline]
+#[allow(unsafe_code)]
+fn flusher_of(memory: &'static Memory<'static, Machine>) -> Flusher<'static, 'static, Machine> {
+    // SAFETY: it is the only memory, and the hardware the only thing that caches translations.
+    unsafe { memory.flusher(this_cpu().id, &Hardware) }
 }
 
 /// Forgets what other CPUs have asked this one to. Interrupts are masked.
 pub(crate) fn serve() {
     if let Some(memory) = memory::get() {
-        memory.flusher(this_cpu().id, &Hardware).serve();
+        flusher_of(memory).serve();
+    }
+}
+
+/// Forgets everything on this CPU, if that spares others an interrupt. To be called at a tick.
+pub(crate) fn tick() {
+    if let Some(memory) = memory::get() {
+        flusher_of(memory).tick();
     }
 }

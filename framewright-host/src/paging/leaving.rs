@@ -14,7 +14,7 @@ use std::{
 use framewright::{
     CpuId, Memory,
     platform::Wait,
-    tlb::{CpuMask, Scope, Shootdown},
+    tlb::{CpuMask, Flusher, Scope, Shootdown},
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -117,14 +117,25 @@ pub(super) struct Shooter<'p, 'm> {
     pub(super) cache: &'p PageCache,
 }
 
-impl Shooter<'_, '_> {
+impl<'m> Shooter<'_, 'm> {
+    /// What a CPU does about translations.
+    #[allow(unsafe_code)]
+    pub(super) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, HostMachine> {
+        // SAFETY: what a CPU may have cached is on its list, which this flushes whoever runs it.
+        unsafe { self.memory.flusher(cpu, self) }
+    }
+
     /// One call for the lists of all CPUs, and all of them are told.
     fn forget_everywhere(&self, cpus: &[u16]) {
         match cpus.split_first() {
             None => self.cache.flush(&self.cache.leaving),
             Some((&cpu, rest)) => {
-                let flusher = self.memory.flusher(CpuId::new(cpu), self);
-                flusher.caught_up(|| self.forget_everywhere(rest));
+                let flusher = self.flusher(CpuId::new(cpu));
+                // SAFETY: the innermost call flushes the lists of all CPUs.
+                #[allow(unsafe_code)]
+                unsafe {
+                    flusher.caught_up(|| self.forget_everywhere(rest));
+                }
             }
         }
     }
@@ -157,7 +168,7 @@ impl Shootdown for Shooter<'_, '_> {
     fn interrupt(&self, _from: CpuId, targets: &CpuMask) {
         for cpu in targets.iter() {
             let _serving = locked(&self.cache.list(cpu).serving);
-            self.memory.flusher(cpu, self).serve();
+            self.flusher(cpu).serve();
         }
     }
 }

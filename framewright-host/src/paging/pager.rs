@@ -21,7 +21,6 @@ use super::{
     PageCache, PagingError, Seat,
     cache::{Slot, locked},
     leaving::Shooter,
-    owner::free,
 };
 use crate::{HostMachine, RegisteredCpu};
 
@@ -105,7 +104,9 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// Reclaim, for who wants to look at its books.
     #[must_use]
     pub fn reclaim(&self) -> Reclaim<'_, 'm, HostMachine> {
-        let reclaim = Reclaim::new(self.memory, self.cache, &self.shooter);
+        // SAFETY: the cache has its frames from this memory; pages leave by the lists of the shooter.
+        #[allow(unsafe_code)]
+        let reclaim = unsafe { Reclaim::new(self.memory, self.cache, &self.shooter) };
         reclaim.expect("LRU lists, since it runs")
     }
 
@@ -142,9 +143,8 @@ impl<'p, 'm> Pager<'p, 'm> {
             }
         }
         // Nobody else reclaims any more, and nobody shall wait for what is parked.
-        let flusher = self.memory.flusher(me, &self.shooter);
-        flusher.unpark_all(&mut |frames| {
-            frames.iter().for_each(|&frame| free(&mut token, frame));
+        self.shooter.flusher(me).unpark_all(&mut |blocks| {
+            blocks.for_each(|block| _ = token.free(block));
         });
     }
 

@@ -117,10 +117,18 @@ impl<'s, 'm> Seat<'s, 'm> {
         result
     }
 
-    /// Gives back a frame that reclaim has handed out.
+    /// Gives back a block that reclaim has handed out.
     #[cfg(test)]
-    pub(super) fn free(&mut self, frame: Pfn) {
-        super::owner::free(&mut self.token, frame);
+    pub(super) fn free(&mut self, block: framewright::Block<'m>) {
+        self.token.free(block).expect("it is of the memory");
+    }
+
+    /// The block of a frame that the cache has released.
+    #[cfg(test)]
+    #[allow(unsafe_code)]
+    pub(super) fn adopt(&self, frame: Pfn) -> framewright::Block<'m> {
+        // SAFETY: the cache took a block of order 0 apart for it, and has let go of it.
+        unsafe { self.token.adopt_unchecked(frame, framewright::Order::ZERO) }
     }
 
     fn id(&self, file: FileId, page: u32) -> Result<PageId, PagingError> {

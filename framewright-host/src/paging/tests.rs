@@ -53,7 +53,7 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         assert!(lru.remove(frame));
         // Reclaim takes it away...
         let mut slots = [BatchSlot::default(); 4];
-        let mut batch = memory.flusher(me.id(), &pager.shooter).batch(&mut slots);
+        let mut batch = pager.shooter.flusher(me.id()).batch(&mut slots);
         let (mut locked, mut unmapped) = ([None], [Unmapped::default()]);
         cache.lock(&[frame], &mut locked);
         assert_eq!(locked, [Some(PageState { mapped: true, ..PageState::default() })]);
@@ -66,9 +66,9 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         let mut released = [Released::default()];
         cache.release(&[frame], &[Shadow::default()], &mut released);
         assert_eq!(released, [Released::Released]);
-        batch.retire(frame).unwrap();
+        batch.retire(seat.adopt(frame)).unwrap();
         batch.flush();
-        batch.finish(&mut |frames| frames.iter().for_each(|&frame| seat.free(frame)));
+        batch.finish(&mut |blocks| blocks.for_each(|block| seat.free(block)));
         drop(batch);
         assert_eq!(seat.read(file, 3).unwrap().word(0), 0x0303_0303_0303_0303);
         let PagingStats { read, rescued, unmapped, evicted, .. } = cache.stats();

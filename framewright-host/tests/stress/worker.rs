@@ -189,7 +189,7 @@ impl<'a, 'm> Worker<'a, 'm> {
         let request = self.request(9);
         let pfn = frames.start().offset(self.random.u64(0..frames.frames()));
         let pfn = pfn.align_down(request.order());
-        if let Some(block) = token.alloc_at(pfn, request.order(), request.migratetype()) {
+        if let Ok(block) = token.alloc_at(pfn, request.order(), request.migratetype()) {
             assert_eq!(block.pfn(), pfn);
             self.keep(block, Request::new(request.order(), request.migratetype()));
         }

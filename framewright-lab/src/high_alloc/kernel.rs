@@ -144,7 +144,11 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let work = Workspace { moves: &mut moves, slots: &mut slots };
         // What CPUs have not put on lists yet could not be claimed.
         self.reclaim.lru().drain_all();
-        body(&mut self.memory.compactor(cpu, self.moves, self.world.shootdown(), work))
+        // SAFETY: the workload has its frames from this memory, and maps them in its world.
+        #[allow(unsafe_code)]
+        let mut compactor =
+            unsafe { self.memory.compactor(cpu, self.moves, self.world.shootdown(), work) };
+        body(&mut compactor)
     }
 
     /// An object of a kind; none if there is no memory for it.

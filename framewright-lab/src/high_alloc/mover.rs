@@ -117,7 +117,8 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         if frame.holds() != Holds::Nothing {
             return true;
         }
-        let theirs = self.lru.put_back(pfn);
+        // SAFETY: it was isolated a moment ago, for this claim.
+        let theirs = unsafe { self.lru.put_back(pfn) };
         if !theirs {
             frame.mark(GONE);
         }
@@ -126,9 +127,12 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     /// Takes a page whose claim ends off the lists of reclaim for good, if it is on them.
     fn leave_lists(&self, pfn: Pfn) {
-        // SAFETY: the page is isolated on behalf of its claim, and nobody uses its frame any more.
-        let _ = unsafe { self.lru.abandon(pfn) };
-        let theirs = self.lru.put_back(pfn);
+        // SAFETY: the page is isolated on behalf of its claim, which ends here, and nobody uses its frame
+        // any more.
+        let theirs = unsafe {
+            let _ = self.lru.abandon(pfn);
+            self.lru.put_back(pfn)
+        };
         debug_assert!(!theirs, "an abandoned page is its isolator's");
     }
 
@@ -174,7 +178,8 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             return self.bury(at, frame);
         }
         frame.unmark(CLAIMED | ACTIVE);
-        if !self.lru.put_back(at.from()) {
+        // SAFETY: the page is isolated on behalf of its claim, which ends here.
+        if !unsafe { self.lru.put_back(at.from()) } {
             // Abandoned while it was claimed, which nobody does here.
             frame.clear();
             at.set_gone();

@@ -75,8 +75,8 @@ impl Recorded {
                 let order = Order::new(frames.ilog2() as u8).unwrap_or(Order::ZERO);
                 let first = first_of(at) + first;
                 let taken = token.alloc_at(pfn(first), order, block.of);
-                debug_assert!(taken.is_some(), "frame {first} is free");
-                if taken.is_some() {
+                debug_assert!(taken.is_ok(), "frame {first} is free");
+                if taken.is_ok() {
                     kernel.state.frames.set_block(first, order, Holds::Kernel);
                 }
                 blocks.extend(taken);
@@ -97,7 +97,7 @@ impl Run {
         let builder = kernel.state.system();
         for at in 0..self.frames {
             let page: Pfn = pfn(self.first + at);
-            let Some(block) = token.alloc_at(page, Order::ZERO, MigrateType::Movable) else {
+            let Ok(block) = token.alloc_at(page, Order::ZERO, MigrateType::Movable) else {
                 debug_assert!(false, "frame {page:?} is free");
                 continue;
             };

@@ -42,12 +42,7 @@ impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
         Some(self.reclaim.reclaimable(zone))
     }
 
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
     }
 }

@@ -178,7 +178,8 @@ pub(super) fn play(
     let state = State::new(FRAMES, files, programs, FileCosts::FREE, random);
     let world = SimulatedWorld::new(&machine, Shooter::new(&mmu, &memory));
     let owner = Owner::new(&state, &world);
-    let reclaim = Reclaim::new(&memory, &owner, world.shootdown()).expect("LRU lists");
+    // SAFETY: the workload has its frames from this memory, and maps them in its world.
+    let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);
     let meddled = Meddled { moves: &moves, world: &world, meddle };
     let kernel = Kernel::new(&world, &memory, &state, reclaim, &meddled);

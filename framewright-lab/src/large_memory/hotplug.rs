@@ -113,7 +113,7 @@ fn frame_of<'m>(
     part: FrameRange,
 ) -> Result<framewright::Block<'m>, LargeMemoryError> {
     let migratetype = framewright::MigrateType::Movable;
-    if let Some(block) = cpu.alloc_at(part.start(), Order::ZERO, migratetype) {
+    if let Ok(block) = cpu.alloc_at(part.start(), Order::ZERO, migratetype) {
         return Ok(block);
     }
     let request = movable(Order::ZERO).on_node(number(plan.nodes - 1)).this_node();

@@ -54,7 +54,7 @@ impl<'a, 'm> Machine<'a, 'm> {
         order: Order,
         of: MigrateType,
     ) -> Option<Block<'m>> {
-        self.cpus[0].alloc_at(pfn, order, of)
+        self.cpus[0].alloc_at(pfn, order, of).ok()
     }
 
     /// Allocates on `cpu`.

@@ -60,7 +60,9 @@ impl<'p, 'm> Parts<'p, 'm> {
         let owner: &dyn PageOwner<Simulated> = &owner;
         let shootdown = Counted::new(self.memory, self.cache.mmu());
         let dynamic: &dyn Shootdown = &shootdown;
-        let reclaim = Reclaim::new(self.memory, owner, dynamic).expect("LRU lists");
+        // SAFETY: the cache has its frames from this memory, and its pages are mapped on this machine.
+        #[allow(unsafe_code)]
+        let reclaim = unsafe { Reclaim::new(self.memory, owner, dynamic) }.expect("LRU lists");
         let nodes = &self.machine.model().nodes;
         let last = nodes.iter().max().copied().unwrap_or_default();
         let keep = Keep {
@@ -122,11 +124,19 @@ impl<'k, 'm> Keep<'k, 'm> {
         let work = Workspace { moves: &mut moves, slots: &mut slots };
         // What CPUs have not put on lists yet could not be claimed.
         self.reclaim.lru().drain_all();
-        body(&mut self.memory.compactor(cpu, &self.moves, self.shootdown, work))
+        // SAFETY: as for reclaim.
+        #[allow(unsafe_code)]
+        let mut compactor =
+            unsafe { self.memory.compactor(cpu, &self.moves, self.shootdown, work) };
+        body(&mut compactor)
     }
 
     pub(super) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Simulated> {
-        self.memory.flusher(cpu, self.shootdown)
+        // SAFETY: as for reclaim.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.memory.flusher(cpu, self.shootdown)
+        }
     }
 
     fn current(&self) -> Cpu<'_> {
@@ -158,12 +168,7 @@ impl Relief for Keep<'_, '_> {
         Some(self.reclaim.reclaimable(zone))
     }
 
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
     }
 }

@@ -92,9 +92,12 @@ impl<'c, 'm> PageMoves<'c, 'm> {
         if !self.cache.relocate(cpu, from, to) {
             return at.set_refused();
         }
-        // SAFETY: the page is isolated on behalf of its claim, and nobody uses its old frame any more.
-        let _ = unsafe { self.lru.abandon(at.from()) };
-        let theirs = self.lru.put_back(at.from());
+        // SAFETY: the page is isolated on behalf of its claim, which ends here, and nobody uses its old
+        // frame any more.
+        let theirs = unsafe {
+            let _ = self.lru.abandon(at.from());
+            self.lru.put_back(at.from())
+        };
         debug_assert!(!theirs, "an abandoned page is its isolator's");
         self.lru.add(cpu.id(), at.to(), PageKind::File);
         if active {
@@ -177,7 +180,8 @@ unsafe impl Mover<Simulated> for PageMoves<'_, '_> {
     fn release(&self, moves: &mut [Move]) {
         for at in moves {
             self.cache.page(number(at.from())).unmark(ACTIVE);
-            let mine = self.lru.put_back(at.from());
+            // SAFETY: the page is isolated on behalf of its claim, which ends here.
+            let mine = unsafe { self.lru.put_back(at.from()) };
             debug_assert!(mine, "nobody abandons a page of the cache");
         }
     }

@@ -55,7 +55,11 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         let space = cache.space(area);
         if self.running != Some(space.id()) {
             let masked = cpu.mask_interrupts();
-            self.hands.keep.flusher(cpu.id()).caught_up(|| space.load(cpu));
+            // SAFETY: the unit compares generations, and flushes if it is behind.
+            #[allow(unsafe_code)]
+            unsafe {
+                self.hands.keep.flusher(cpu.id()).caught_up(|| space.load(cpu));
+            }
             cpu.restore_interrupts(masked);
             self.running = Some(space.id());
         }
@@ -165,8 +169,9 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         }
         self.hands.give(cpu, &frames);
         let mut parked = Vec::new();
-        keep.flusher(cpu.id()).unpark_all(&mut |frames| parked.extend_from_slice(frames));
-        let parked: Vec<u32> = parked.iter().map(|frame| frame.get() as u32).collect();
+        keep.flusher(cpu.id()).unpark_all(&mut |blocks| parked.extend(blocks));
+        let number = |block: Block<'_>| block.into_raw().0.get() as u32;
+        let parked: Vec<u32> = parked.into_iter().map(number).collect();
         self.hands.give(cpu, &parked);
     }
 

@@ -60,12 +60,7 @@ impl Relief for LentRelief {
         self.with(|relief| relief.reclaimable(zone))
     }
 
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         self.with(|relief| relief.compact(need, priority, captured))
     }
 

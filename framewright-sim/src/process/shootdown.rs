@@ -31,13 +31,15 @@ impl<'l, 'm> Shooter<'l, 'm> {
     /// What `cpu` does about translations.
     #[must_use]
     pub fn flusher<'s>(&'s self, cpu: Cpu<'_>) -> Flusher<'s, 'm, Simulated> {
-        self.memory.flusher(cpu.id(), self)
+        // SAFETY: the units of this machine cache translations, and nothing else does.
+        unsafe { self.memory.flusher(cpu.id(), self) }
     }
 
     /// Lets `cpu` run a process, and says that it has caught up with what was unmapped before.
     pub fn run_on(&self, cpu: Cpu<'_>, process: &Process) {
         let masked = cpu.mask_interrupts();
-        self.flusher(cpu).caught_up(|| process.run_on(cpu));
+        // SAFETY: the unit compares generations, and flushes if it is behind.
+        unsafe { self.flusher(cpu).caught_up(|| process.run_on(cpu)) };
         cpu.restore_interrupts(masked);
     }
 
@@ -62,8 +64,9 @@ impl Shootdown for Shooter<'_, '_> {
         true
     }
 
-    fn forget(&self, _cpu: CpuId, scope: Scope) {
+    fn forget(&self, of: CpuId, scope: Scope) {
         if let Some(cpu) = self.current() {
+            assert_eq!(cpu.id(), of, "a CPU forgets by itself");
             self.mmu.forget(cpu, scope);
         }
     }

@@ -3,9 +3,11 @@
 //! Of its memory only what it knows of translations is used: a stack reuses frames at once, on any
 //! CPU, which finds out best who still reaches them.
 
+use std::cell::RefCell;
+
 use framewright::{
-    Config, FrameRange, Layout, Memory, MemoryRange, Pfn,
-    tlb::{BatchSlot, Flusher},
+    Block, Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, Order, Pfn, Request,
+    tlb::{BatchSlot, Blocks, FlushBatch, Flusher},
     tuning::{Auto, TlbTuning},
 };
 
@@ -24,6 +26,8 @@ pub(super) struct Stage<'l, 'm> {
     pub(super) world: &'l World,
     pub(super) memory: &'l Memory<'m, Simulated>,
     pub(super) shooter: Shooter<'l, 'm>,
+    /// Every frame of the memory, by number, but for those that batches have.
+    blocks: RefCell<Vec<Option<Block<'m>>>>,
 }
 
 impl<'m> Stage<'_, 'm> {
@@ -34,6 +38,23 @@ impl<'m> Stage<'_, 'm> {
     /// Lets `cpu` run a process.
     pub(super) fn run_on(&self, cpu: Cpu<'_>, process: &Process) {
         self.shooter.run_on(cpu, process);
+    }
+
+    /// Gives a frame to a batch.
+    pub(super) fn retire(&self, batch: &mut FlushBatch<'_, 'm, Simulated>, frame: u32) {
+        let block = self.blocks.borrow_mut()[frame as usize].take();
+        batch.retire(block.expect("it has one owner")).expect("a batch that is large enough");
+    }
+
+    /// Gives frames back that come out of a batch.
+    pub(super) fn free_blocks(&self, cpu: Cpu<'_>, flushed: Blocks<'_, 'm, Simulated>) {
+        let mut frames = Vec::new();
+        for block in flushed {
+            frames.push(block.pfn());
+            let at = block.pfn().get() as usize;
+            self.blocks.borrow_mut()[at] = Some(block);
+        }
+        self.free(cpu, &frames);
     }
 
     /// Gives frames back that nobody may reach.
@@ -71,5 +92,10 @@ pub(super) fn with(
     let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
     let world = World::new(machine, frames);
     let shooter = Shooter::new(&world.mmu, &memory);
-    scene(&Stage { world: &world, memory: &memory, shooter })
+    let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
+    let taken = std::iter::from_fn(|| memory.alloc_unlisted(request).ok());
+    let mut blocks: Vec<_> = taken.map(Some).collect();
+    blocks.sort_unstable_by_key(|block| block.as_ref().map(Block::pfn));
+    assert_eq!(blocks.len() as u64, FRAMES, "all of the memory");
+    scene(&Stage { world: &world, memory: &memory, shooter, blocks: RefCell::new(blocks) })
 }

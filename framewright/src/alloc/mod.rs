@@ -7,6 +7,7 @@
 //! bounds, and has the embedder judge in the end ([`slow`]).
 
 mod bulk;
+mod capture;
 mod error;
 mod largest;
 mod request;
@@ -15,6 +16,7 @@ mod token;
 mod unlisted;
 
 pub use crate::buddy::MigrateType;
+pub(crate) use capture::Capture;
 pub use error::{AllocError, FreeError, Shortage};
 pub(crate) use request::FirstZone;
 pub use request::Request;

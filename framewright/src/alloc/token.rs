@@ -2,13 +2,14 @@
 
 use core::hint::cold_path;
 
-use super::{AllocError, FreeError, MigrateType, Request, slow};
+use super::{AllocError, FreeError, MigrateType, Request, Shortage, slow};
 use crate::{
     frame::{Block, MemoryTag, Order, Pfn},
     memory::{Claim, Home, Memory},
     observe::Event,
     pcp::{ListIndex, Owned},
     platform::{CpuId, Platform, Site},
+    zone::Watermark,
 };
 
 /// The right to use the lists of one CPU of a memory.
@@ -154,16 +155,28 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     /// Allocates exactly the block at `pfn`, if it is free in the zone. Blocks on the lists of
     /// a CPU are not found: drain first. Watermarks do not apply.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError::NotRequestable`] as from [`CpuToken::alloc`]; [`AllocError::NoZone`] if no
+    /// zone can have such a block there; [`AllocError::NoBlockOfOrder`] if it is not free.
     pub fn alloc_at(
         &mut self,
         pfn: Pfn,
         order: Order,
         migratetype: MigrateType,
-    ) -> Option<Block<'m>> {
-        let (zone, frame) = self.memory().locate(pfn, order).ok()?;
+    ) -> Result<Block<'m>, AllocError> {
+        if !migratetype.is_requestable() {
+            return Err(AllocError::NotRequestable(migratetype));
+        }
+        let located = self.memory().locate(pfn, order);
+        let (zone, frame) = located.map_err(|_| AllocError::NoZone)?;
         let cpu = self.memory().context(zone, self.cpu());
-        let taken = cpu.take_specific(frame, order, migratetype);
-        taken.then(|| self.hand_out(pfn, Request::new(order, migratetype)))
+        if !cpu.take_specific(frame, order, migratetype) {
+            let shortage = Shortage { zone, order, mark: Watermark::Min, rounds: 0 };
+            return Err(AllocError::NoBlockOfOrder(shortage));
+        }
+        Ok(self.hand_out(pfn, Request::new(order, migratetype)))
     }
 
     /// Frees a block to the zone, past the lists; if that completes a free block of the
@@ -171,13 +184,14 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back.
+    /// A block of another memory is given back; so is any block if requests may not ask for the
+    /// [type](AllocError::NotRequestable) of `request`.
     pub fn free_capturing(
         &mut self,
         block: Block<'m>,
         request: Request,
     ) -> Result<Option<Block<'m>>, Block<'m>> {
-        if !block.belongs_to(self.tag) {
+        if !block.belongs_to(self.tag) || !request.migratetype().is_requestable() {
             return Err(block);
         }
         let (pfn, order) = block.into_raw();
@@ -260,7 +274,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         memory.platform().point(Site::SlowPath);
         // Memory may have come or gone: then other zones may be nearest now.
         self.claim.refresh();
-        if let Some(zone) = self.claim.first(request).map(|home| home.id) {
+        if request.migratetype().is_requestable()
+            && let Some(zone) = self.claim.first(request).map(|home| home.id)
+        {
             let mut cpu = self.claim.zone(zone);
             if let Ok(frame) = slow::take(&mut cpu, request, slow::first_access(memory, request)) {
                 return Ok(cpu.pfn(frame));

@@ -45,8 +45,14 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Panics
     ///
     /// The memory was made for fewer CPUs.
+    ///
+    /// # Safety
+    ///
+    /// What `mover` promises as a [`Mover`] is true of this memory: what it claims are blocks of this
+    /// one. `shootdown` is as [`Memory::flusher`] demands, for the translations that `mover` removes.
     #[must_use]
-    pub fn compactor<'c>(
+    #[allow(unsafe_code)]
+    pub unsafe fn compactor<'c>(
         &'c self,
         cpu: CpuId,
         mover: &'c dyn Mover<P>,
@@ -119,7 +125,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         &mut self,
         site: Site<'c, 'm, P>,
         goal: Goal,
-        captured: Option<&mut Captured>,
+        captured: Option<Captured<'_>>,
     ) -> Outcome {
         if self.work.moves.is_empty() {
             // Nothing could ever be claimed.
@@ -184,7 +190,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     pub(super) fn flusher(&self) -> Flusher<'c, 'm, P> {
-        self.memory.flusher(self.cpu, self.shootdown)
+        self.memory.flusher_by(self.cpu, self.shootdown)
     }
 
     fn migration(&self) -> Migration<'c, 'm, P> {

@@ -2,7 +2,7 @@
 
 use super::{Caller, Compactor, Goal, Outcome, suitable};
 use crate::{
-    alloc::Request,
+    alloc::{Capture, Request},
     frame::Block,
     migrate::MigrateMode,
     observe::{CompactEvent, Event},
@@ -19,14 +19,14 @@ fn notices(tuning: &Tuning) -> bool {
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// Forms a block for a request: what [`Relief::compact`](crate::platform::Relief::compact) is to
     /// do. The block is in `captured` if it could be kept for the request; else whoever is first has
-    /// it.
+    /// it. [`Compacted::Unavailable`] also if requests may not ask for the type of `need`.
     pub fn compact(
         &mut self,
         need: &Need,
         priority: CompactPriority,
-        captured: &mut Captured,
+        captured: Captured<'_>,
     ) -> Compacted {
-        if self.is_off() {
+        if self.is_off() || !need.request.migratetype().is_requestable() {
             return Compacted::Unavailable;
         }
         let mode = match priority {
@@ -58,7 +58,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             }
             let highest = need.request.highest();
             let outcome = suitable::refuse(site, &goal, highest, memory.tuning())
-                .unwrap_or_else(|| self.run(site, goal, Some(&mut *captured)));
+                .unwrap_or_else(|| self.run(site, goal, Some(captured)));
             result = result.max(outcome);
             match outcome {
                 Outcome::Success => {
@@ -88,14 +88,12 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ) -> (Compacted, Option<Block<'m>>) {
         let node = request.node().unwrap_or_else(|| self.memory.node_of(self.cpu));
         let need = Need { request, cpu: self.cpu, node, unmixed: false };
-        let frames = self.memory.tuning().compact.frames;
-        let mut captured = Captured::new(self.memory.tag(), request.order(), frames);
-        let result = self.compact(&need, priority, &mut captured);
-        let pfn = captured.take();
-        if let Some(pfn) = pfn {
-            self.memory.compaction_helped(pfn, request.order());
+        let captured = Capture::new(self.memory, request.order());
+        let result = self.compact(&need, priority, captured.handle());
+        let block = captured.take();
+        if let Some(block) = &block {
+            self.memory.compaction_helped(block.pfn(), block.order());
         }
-        let block = pfn.map(|pfn| Block::new(self.memory.tag(), pfn, request.order()));
         (result, block)
     }
 

@@ -143,8 +143,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let (memory, flusher) = (self.memory, self.flusher());
         let free = &mut |frames: &[Pfn]| memory.free_frames_to_zones(self.cpu, frames);
         match how.effort.mode {
-            MigrateMode::Async => flusher.unpark(free),
-            _ => flusher.unpark_all(free),
+            MigrateMode::Async => flusher.release_settled(free),
+            _ => flusher.unpark_all_frames(free),
         };
         memory.drain_every_cpu(site.id);
     }

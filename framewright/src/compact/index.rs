@@ -30,7 +30,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         &mut self,
         site: Site<'c, 'm, P>,
         goal: Goal,
-        mut captured: Option<&mut Captured>,
+        captured: Option<Captured<'_>>,
     ) -> Outcome {
         let end = site.at.zone.spanned() as u32;
         let quest = quest(site, &goal);
@@ -44,7 +44,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 site.hints.skip.clear_all();
                 quest.begin_anew(Kind::Certain);
             }
-            outcome = self.empty_sources(site, &goal, captured.as_deref_mut(), &mut last);
+            outcome = self.empty_sources(site, &goal, captured, &mut last);
             if outcome != Outcome::Complete {
                 break;
             }
@@ -58,14 +58,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         &mut self,
         site: Site<'c, 'm, P>,
         goal: &Goal,
-        mut captured: Option<&mut Captured>,
+        captured: Option<Captured<'_>>,
         last: &mut u32,
     ) -> Outcome {
         let quest = quest(site, goal);
         let mut lacked_room = false;
         let mut tour = Tour::of(quest);
         loop {
-            let allowed = captured.as_deref().map_or(u64::MAX, Captured::left);
+            let allowed = captured.map_or(u64::MAX, Captured::left);
             let finished = self.finished(site, goal, allowed == 0);
             site.trace_judged(goal, true, finished);
             if let Some(outcome) = finished {
@@ -77,9 +77,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 Found::Nothing => return Outcome::Complete,
             };
             *last = source.index << PAGEBLOCK_ORDER;
-            let how = how(goal, captured.as_deref());
-            let emptied = self.empty(site, goal, source.index, how, captured.as_deref_mut());
-            if let Some(captured) = captured.as_deref_mut() {
+            let how = how(goal, captured);
+            let emptied = self.empty(site, goal, source.index, how, captured);
+            if let Some(captured) = captured {
                 captured.spend(emptied.work);
                 if emptied.brought_home {
                     captured.bring_home();
@@ -142,7 +142,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         goal: &Goal,
         source: u32,
         mut how: Evacuation,
-        captured: Option<&mut Captured>,
+        captured: Option<Captured<'_>>,
     ) -> Emptied {
         let order = wanted(goal);
         let (first, pageblocks) =
@@ -242,7 +242,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         site: Site<'c, 'm, P>,
         goal: &Goal,
         start: u32,
-        captured: Option<&mut Captured>,
+        captured: Option<Captured<'_>>,
     ) {
         let (Some(order), Some(captured)) = (goal.order, captured) else { return };
         let suits = goal.of == MigrateType::Movable || order >= Order::PAGEBLOCK;
@@ -262,7 +262,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
 /// How a pageblock is emptied on behalf of who waits, if anybody does. What lies on the lists of CPUs is
 /// fetched once for a request, however many pageblocks it tries: to fetch it takes the time of all of them.
-fn how(goal: &Goal, captured: Option<&Captured>) -> Evacuation {
+fn how(goal: &Goal, captured: Option<Captured<'_>>) -> Evacuation {
     let (effort, left) = (goal.effort, captured.map_or(u64::MAX, Captured::left));
     Evacuation {
         effort,

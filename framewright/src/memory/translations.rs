@@ -14,8 +14,28 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// What `cpu`, on which the caller runs, does about translations.
+    ///
+    /// # Safety
+    ///
+    /// `shootdown` does what [`Shootdown`] says, for all CPUs that cache translations to frames of this
+    /// memory: frames are freed because of it. [`NoShootdown`](crate::tlb::NoShootdown) is right only
+    /// where no CPU caches any.
     #[must_use]
-    pub fn flusher<'f>(&'f self, cpu: CpuId, shootdown: &'f dyn Shootdown) -> Flusher<'f, 'm, P> {
-        Flusher::new(&self.tlb, &self.platform, shootdown, cpu)
+    #[allow(unsafe_code)]
+    pub unsafe fn flusher<'f>(
+        &'f self,
+        cpu: CpuId,
+        shootdown: &'f dyn Shootdown,
+    ) -> Flusher<'f, 'm, P> {
+        self.flusher_by(cpu, shootdown)
+    }
+
+    /// [`Memory::flusher`], for values whose maker has promised the same.
+    pub(crate) fn flusher_by<'f>(
+        &'f self,
+        cpu: CpuId,
+        shootdown: &'f dyn Shootdown,
+    ) -> Flusher<'f, 'm, P> {
+        Flusher::new(self, shootdown, cpu)
     }
 }

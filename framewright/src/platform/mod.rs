@@ -29,7 +29,7 @@ use crate::{
 
 pub use crate::hardening::poison_word;
 pub use hooks::{Access, Cost, Line, Miss, Section, Site};
-pub(crate) use relief::MOVES_PER_DRAIN;
+pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
     Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Spare, Verdict,
 };

@@ -50,7 +50,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             self.wait_for_reserve(need.cpu, need.node, need.request.highest());
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
-        let flusher = self.memory.flusher(need.cpu, self.shootdown);
+        let flusher = self.memory.flusher_by(need.cpu, self.shootdown);
         let taker = Taker::Zones(self.memory, need.cpu);
         let room = flusher.batch_room(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);

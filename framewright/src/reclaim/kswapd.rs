@@ -111,7 +111,13 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
 
     /// Does a bounded part of what is to be done ([`Kswapd::STEP`]), with frames going to the lists
     /// of the token's CPU.
+    ///
+    /// # Panics
+    ///
+    /// The token is of another memory.
     pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
+        let is_ours = core::ptr::eq(token.memory(), self.reclaim.memory);
+        assert!(is_ours, "the token of CPU {} is of another memory", token.cpu().get());
         match self.phase {
             Phase::Idle => self.begin(token.cpu()),
             Phase::Working(round) => self.work(round, token),
@@ -171,7 +177,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             return self.end(&round);
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
-        let flusher = self.reclaim.memory.flusher(token.cpu(), self.reclaim.shootdown);
+        let flusher = self.reclaim.memory.flusher_by(token.cpu(), self.reclaim.shootdown);
         let room = flusher.batch_room(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, Taker::Token(token));
         self.reclaim.catch_up(round.scan.cpu);

@@ -202,8 +202,14 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
 
     /// Puts back a page that the caller has isolated. `false` if it was
     /// [abandoned](Lru::abandon) meanwhile: the frame is the caller's to free.
+    ///
+    /// # Safety
+    ///
+    /// The caller has [isolated](Lru::isolate) the page, and has not put it back since: a page that
+    /// another has isolated is on its way to be freed or moved.
     #[must_use = "who learns that the page was abandoned has to free its frame"]
-    pub fn put_back(&self, pfn: Pfn) -> bool {
+    #[allow(unsafe_code)]
+    pub unsafe fn put_back(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return true };
         let kind = page.flags.kind();
         page.node.with_lists(self.platform(), |lists| {

@@ -121,8 +121,15 @@ impl<P: Platform> Copy for Reclaim<'_, '_, P> {}
 impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// Reclaim of a memory; `None` if that was made without LRU lists
     /// ([`Planes::lru`](crate::Planes::lru)).
+    ///
+    /// # Safety
+    ///
+    /// What `owner` promises as a [`PageOwner`] is true of this memory: a frame that it releases is a
+    /// block of this one. `shootdown` is as [`Memory::flusher`] demands, for the translations that
+    /// `owner` removes.
     #[must_use]
-    pub fn new(
+    #[allow(unsafe_code)]
+    pub unsafe fn new(
         memory: &'a Memory<'m, P>,
         owner: &'a dyn PageOwner<P>,
         shootdown: &'a dyn Shootdown,
@@ -166,7 +173,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// To be called by CPUs that are in the kernel anyway, for a page fault: they need not be
     /// interrupted then for frames that are parked. See [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn catch_up(&self, cpu: CpuId) -> bool {
-        self.memory.flusher(cpu, self.shootdown).tick()
+        self.memory.flusher_by(cpu, self.shootdown).tick()
     }
 
     /// Asks the owner whether anonymous pages have somewhere to go, and remembers it.

@@ -122,10 +122,10 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
 
     /// A frame whose page was released.
     pub(super) fn push(&mut self, pfn: Pfn) {
-        if let Err(pfn) = self.batch.retire(pfn) {
+        if let Err(pfn) = self.batch.retire_frame(pfn) {
             self.finish();
             // An empty batch has room for one.
-            let _ = self.batch.retire(pfn);
+            let _ = self.batch.retire_frame(pfn);
         }
     }
 
@@ -138,7 +138,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     /// Flushes, or parks what may wait, and frees.
     pub(super) fn finish(&mut self) {
         let (taker, freed) = (&mut self.taker, &mut self.freed);
-        self.batch.finish(&mut |frames| {
+        self.batch.finish_frames(&mut |frames| {
             taker.take(frames);
             *freed += frames.len() as u64;
         });
@@ -148,19 +148,19 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     /// Frees what was parked and needs no flush any more.
     pub(super) fn unpark(&mut self) {
         let flusher = self.batch.flusher();
-        flusher.unpark(&mut |frames| self.free(frames));
+        flusher.release_settled(&mut |frames| self.free(frames));
     }
 
     /// Frees what was parked longest, with one flush for it.
     pub(super) fn unpark_some(&mut self) {
         let flusher = self.batch.flusher();
-        flusher.unpark_some(&mut |frames| self.free(frames));
+        flusher.unpark_some_frames(&mut |frames| self.free(frames));
     }
 
     /// Frees all that was parked, with one flush for it.
     pub(super) fn unpark_all(&mut self) {
         let flusher = self.batch.flusher();
-        flusher.unpark_all(&mut |frames| self.free(frames));
+        flusher.unpark_all_frames(&mut |frames| self.free(frames));
     }
 
     /// Frames that were freed so far.

@@ -1,8 +1,8 @@
 //! The flush batch: unmapped frames, and what has to be flushed before they are anybody's.
 
-use super::{CpuMask, DeferredFlush, Flusher, Scope, parked::CHUNK};
+use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, parked::CHUNK};
 use crate::{
-    frame::{Order, Pfn},
+    frame::{Block, Order, Pfn},
     observe::{Corruption, Finding},
     platform::Platform,
     tuning::FlushBatching,
@@ -170,13 +170,21 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.dirty |= dirty;
     }
 
-    /// Gives a frame to the batch: the embedder has let go of it for good, and only stale
+    /// Gives a block of order 0 to the batch: the embedder has let go of it for good, and only stale
     /// translations are left. [`FlushBatch::finish`] hands it out when these are gone.
     ///
     /// # Errors
     ///
-    /// The frame, if the batch is full: finish it first.
-    pub fn retire(&mut self, pfn: Pfn) -> Result<(), Pfn> {
+    /// The block, if it is of another order or memory, or the batch is full: finish it first.
+    pub fn retire(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
+        if block.order() != Order::ZERO || !self.flusher.memory.owns(&block) {
+            return Err(block);
+        }
+        self.retire_frame(block.pfn()).map_err(|_| block)
+    }
+
+    /// As [`FlushBatch::retire`], for a frame whose block is the caller's until it is taken.
+    pub(crate) fn retire_frame(&mut self, pfn: Pfn) -> Result<(), Pfn> {
         if let Some(slot) = self.slots[..self.used].iter_mut().find(|slot| slot.pfn == pfn) {
             slot.retired = true;
             return Ok(());
@@ -216,7 +224,13 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     /// Ends what was begun: flushes, or parks what may wait; and hands out the frames that were
     /// retired and that no CPU reaches any more, some of them perhaps retired through other
     /// batches. They are the receiver's; no lock is held while it has them.
-    pub fn finish(&mut self, free: &mut dyn FnMut(&[Pfn])) {
+    pub fn finish(&mut self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) {
+        let memory = self.flusher.memory;
+        self.finish_frames(&mut receiver(memory, free));
+    }
+
+    /// [`FlushBatch::finish`], in pieces: frames whose blocks are the receiver's.
+    pub(crate) fn finish_frames(&mut self, free: &mut dyn FnMut(&[Pfn])) {
         if self.is_pending() && !self.park(free) {
             self.flush();
         }
@@ -278,21 +292,13 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.flusher.park(&self.cpus, most, frames)
     }
 
+    /// Hands out what is left, all of it retired. Should the receiver panic, it has had what it was
+    /// given, and the rest is the batch's still.
     fn hand_out(&mut self, free: &mut dyn FnMut(&[Pfn])) {
-        let mut chunk = [Pfn::default(); CHUNK];
-        let mut count = 0;
-        for slot in &self.slots[..self.used] {
-            chunk[count] = slot.pfn;
-            count += 1;
-            if count == CHUNK {
-                free(&chunk);
-                count = 0;
-            }
-        }
-        if count > 0 {
+        let mut all = HandedOut { batch: self, count: 0 };
+        while let Some((chunk, count)) = all.next() {
             free(&chunk[..count]);
         }
-        self.used = 0;
     }
 
     fn used(&self) -> &[BatchSlot] {
@@ -390,5 +396,31 @@ impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
         }
         self.pending = 0;
         self.give_back_in_hand();
+    }
+}
+
+/// The first frames of a batch that are no longer its own: it forgets them when this is dropped.
+struct HandedOut<'b, 'f, 'm, P: Platform> {
+    batch: &'b mut FlushBatch<'f, 'm, P>,
+    count: usize,
+}
+
+impl<P: Platform> HandedOut<'_, '_, '_, P> {
+    /// The next frames, and how many they are.
+    fn next(&mut self) -> Option<([Pfn; CHUNK], usize)> {
+        let left = &self.batch.used()[self.count..];
+        let count = left.len().min(CHUNK);
+        let mut chunk = [Pfn::default(); CHUNK];
+        chunk.iter_mut().zip(left).for_each(|(pfn, slot)| *pfn = slot.pfn);
+        self.count += count;
+        (count > 0).then_some((chunk, count))
+    }
+}
+
+impl<P: Platform> Drop for HandedOut<'_, '_, '_, P> {
+    fn drop(&mut self) {
+        let FlushBatch { slots, used, .. } = &mut *self.batch;
+        slots.copy_within(self.count..*used, 0);
+        *used -= self.count;
     }
 }

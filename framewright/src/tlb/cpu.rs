@@ -25,6 +25,10 @@
 //! Requests are numbered in the same word, by how many were taken up before, and who posted waits for
 //! the number. (An epoch would not do: the CPU may have served, since it began, a request for other
 //! pages that was posted before.)
+//!
+//! One caller at a time serves a CPU: two would take up two requests, and the one that ends first would
+//! say that both are served. A caller that comes meanwhile leaves its request to the one at work, which
+//! looks again before it ends if anybody has come since it looked.
 
 use super::Scope;
 use crate::{
@@ -88,6 +92,8 @@ impl Pages {
 pub(crate) struct CpuFlushes<P: Platform> {
     request: AtomicU64,
     asked: Pages,
+    /// Callers of [`CpuFlushes::serve`] since one began that has not ended: the first is at work.
+    serving: AtomicU32,
     /// How many requests the CPU has served.
     served: AtomicU64,
     /// The epoch that it read before it last forgot everything it could reach.
@@ -106,6 +112,7 @@ impl<P: Platform> CpuFlushes<P> {
                 first: AtomicU64::new(0),
                 pages: AtomicU32::new(0),
             },
+            serving: AtomicU32::new(0),
             served: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
             bell: P::Word::new(0),
@@ -146,8 +153,27 @@ impl<P: Platform> CpuFlushes<P> {
         }
     }
 
+    /// Serves what the CPU was asked by having it `forget`, or leaves that to the caller that is at it.
+    pub(super) fn serve(&self, platform: &P, mut forget: impl FnMut(Scope)) {
+        let mut came = self.serving.fetch_add(1, Ordering::AcqRel) + 1;
+        if came > 1 {
+            return;
+        }
+        loop {
+            if let Some((scope, number)) = self.take(platform) {
+                forget(scope);
+                self.set_served(platform, number);
+            }
+            // Whoever came since has posted before, so that the next look finds it.
+            match self.serving.compare_exchange(came, 0, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(more) => came = more,
+            }
+        }
+    }
+
     /// Takes up what this CPU was asked to forget, and which number that has.
-    pub(super) fn take(&self, platform: &P) -> Option<(Scope, u64)> {
+    fn take(&self, platform: &P) -> Option<(Scope, u64)> {
         platform.point(Site::Flush);
         let found = Request(self.request.load(Ordering::Acquire));
         if found.state() == PAGES
@@ -177,7 +203,7 @@ impl<P: Platform> CpuFlushes<P> {
     }
 
     /// The CPU has served the request of that number, and those before.
-    pub(super) fn set_served(&self, platform: &P, number: u64) {
+    fn set_served(&self, platform: &P, number: u64) {
         self.served.store(number, Ordering::Release);
         platform.point(Site::Flush);
         self.bell.store(platform, number as u32, Ordering::Release);

@@ -4,11 +4,7 @@
 //! All of both is accessed without any order of its own: what is shown is that the protocol
 //! orders it.
 
-use loom::{
-    model::Builder,
-    sync::{Arc, Mutex},
-    thread,
-};
+use loom::{model::Builder, sync::Arc, thread};
 
 use super::{CpuFlushes, Scope, epoch::Epoch};
 use crate::{
@@ -22,8 +18,6 @@ struct Model {
     /// Present or not.
     entries: [AtomicU32; 3],
     cached: [AtomicU32; 3],
-    /// The CPU serves one interrupt at a time.
-    inside: Mutex<()>,
 }
 
 const ON: &Machine = &Machine::TRYLOCK;
@@ -35,7 +29,6 @@ impl Model {
             state: CpuFlushes::new(),
             entries: std::array::from_fn(|_| AtomicU32::new(1)),
             cached: std::array::from_fn(|_| AtomicU32::new(1)),
-            inside: Mutex::new(()),
         })
     }
 
@@ -43,17 +36,12 @@ impl Model {
         self.cached[page].store(self.entries[page].load(Relaxed), Relaxed);
     }
 
-    /// The CPU's handler, which runs in the thread that interrupts it.
+    /// The CPU's handler, which runs in the thread that interrupts it: perhaps in several at once.
     fn interrupt(&self) {
-        let inside = self.inside.lock().unwrap();
-        if let Some((scope, number)) = self.state.take(ON) {
-            match scope {
-                Scope::Everything => (0..3).for_each(|page| self.refresh(page)),
-                Scope::Pages { first, .. } => self.refresh(first as usize),
-            }
-            self.state.set_served(ON, number);
-        }
-        drop(inside);
+        self.state.serve(ON, |scope| match scope {
+            Scope::Everything => (0..3).for_each(|page| self.refresh(page)),
+            Scope::Pages { first, .. } => self.refresh(first as usize),
+        });
     }
 
     /// Unmaps a page, and flushes it as `scope` says.

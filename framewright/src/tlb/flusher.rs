@@ -1,8 +1,11 @@
 //! One CPU's view: flush, settle, serve.
 
-use super::{BatchSlot, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb};
+use super::{
+    BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
+};
 use crate::{
     frame::Pfn,
+    memory::Memory,
     observe::{Event, FlushReason, TlbCounters},
     platform::{CpuId, Platform, Wait},
     sync::Ordering,
@@ -19,6 +22,7 @@ pub struct Flusher<'f, 'm, P: Platform> {
     pub(super) platform: &'f P,
     pub(super) shootdown: &'f dyn Shootdown,
     pub(super) cpu: CpuId,
+    pub(super) memory: &'f Memory<'m, P>,
 }
 
 impl<P: Platform> Clone for Flusher<'_, '_, P> {
@@ -30,13 +34,8 @@ impl<P: Platform> Clone for Flusher<'_, '_, P> {
 impl<P: Platform> Copy for Flusher<'_, '_, P> {}
 
 impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
-    pub(crate) fn new(
-        tlb: &'f Tlb<'m, P>,
-        platform: &'f P,
-        shootdown: &'f dyn Shootdown,
-        cpu: CpuId,
-    ) -> Self {
-        Self { tlb, platform, shootdown, cpu }
+    pub(crate) fn new(memory: &'f Memory<'m, P>, shootdown: &'f dyn Shootdown, cpu: CpuId) -> Self {
+        Self { tlb: memory.tlb(), platform: memory.platform(), shootdown, cpu, memory }
     }
 
     /// The CPU.
@@ -124,7 +123,12 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// Runs `catch_up`, after which this CPU reaches nothing that was unmapped before the call:
     /// loads another address space, compares generations, flushes if it is behind. So nobody needs
     /// to interrupt it for that. Interrupts are masked, or handlers do the like.
-    pub fn caught_up<R>(&self, catch_up: impl FnOnce() -> R) -> R {
+    ///
+    /// # Safety
+    ///
+    /// `catch_up` does what is said above, for the CPU of this flusher: frames are freed because of it.
+    #[allow(unsafe_code)]
+    pub unsafe fn caught_up<R>(&self, catch_up: impl FnOnce() -> R) -> R {
         let epoch = self.tlb.epoch.read();
         let result = catch_up();
         if let Some(cpu) = self.tlb.cpu(self.cpu) {
@@ -134,37 +138,44 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Serves what other CPUs have asked of this one: the handler of the interrupt that
-    /// [`Shootdown::interrupt`] sends. Does nothing if somebody has served it already.
+    /// [`Shootdown::interrupt`] sends. Does nothing if somebody has served it already, and leaves it to
+    /// a call for the same CPU that is under way.
     pub fn serve(&self) {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
-        // Another interrupt must not serve a later request while this one is taken up and not
-        // served.
+        // What an interrupt on top of this would find is left to this call: let it come afterwards.
         let irq = self.platform.irq_save();
-        if let Some((scope, number)) = cpu.take(self.platform) {
-            self.forget_here(scope, FlushReason::RemoteShootdown);
-            cpu.set_served(self.platform, number);
-        }
+        cpu.serve(self.platform, |scope| self.forget_here(scope, FlushReason::RemoteShootdown));
         self.platform.irq_restore(irq);
     }
 
     /// Gives `free` the parked frames that no CPU reaches any more, without flushing anything; how
-    /// many. They are the caller's, as they were when they were given to a batch.
-    pub fn unpark(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        self.release_settled(free)
+    /// many. They were [retired](FlushBatch::retire), or reclaim got hold of them.
+    pub fn unpark(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
+        self.release_settled(&mut receiver(self.memory, free))
     }
 
     /// The same after one flush for the half that has waited longest: when memory is short. With
     /// [`FlushBatching::All`] for all of it, as for any batch.
-    pub fn unpark_some(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        match self.tlb.tuning.batching {
-            FlushBatching::Lazy => self.release_oldest(free),
-            _ => self.unpark_all(free),
-        }
+    pub fn unpark_some(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
+        self.unpark_some_frames(&mut receiver(self.memory, free))
     }
 
     /// The same for all parked frames, after one flush for those that need it: when memory runs
     /// out.
-    pub fn unpark_all(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+    pub fn unpark_all(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
+        self.unpark_all_frames(&mut receiver(self.memory, free))
+    }
+
+    /// [`Flusher::unpark_some`], in pieces: frames whose blocks are the receiver's.
+    pub(crate) fn unpark_some_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        match self.tlb.tuning.batching {
+            FlushBatching::Lazy => self.release_oldest(free),
+            _ => self.unpark_all_frames(free),
+        }
+    }
+
+    /// [`Flusher::unpark_all`], in pieces.
+    pub(crate) fn unpark_all_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let mut released = self.release_settled(free);
         if self.tlb.parked() > 0 {
             self.settle_parked(&CpuMask::EMPTY);

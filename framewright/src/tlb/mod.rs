@@ -62,11 +62,13 @@
 //! | `cpu` | what each CPU was asked to forget, and has forgotten; coalescing of requests |
 //! | `flusher` | one CPU's view: flush, settle, serve |
 //! | `batch` | the flush batch |
+//! | `blocks` | blocks of frames that are flushed |
 //! | `epoch` | what comparing two numbers proves |
 //! | `deferred` | what is owed to an address space or a file |
 //! | `parked` | frames that wait for a flush that need not be sent |
 
 mod batch;
+mod blocks;
 mod cpu;
 #[cfg(all(test, feature = "loom"))]
 mod cpu_loom;
@@ -79,6 +81,7 @@ mod shootdown;
 mod state;
 
 pub use batch::{BatchSlot, FlushBatch, Flushed, Translation};
+pub use blocks::Blocks;
 pub(crate) use cpu::CpuFlushes;
 pub use deferred::DeferredFlush;
 pub use flusher::Flusher;

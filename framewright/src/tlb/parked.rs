@@ -217,7 +217,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
     }
 
     /// Gives `free` the parked frames that no CPU reaches any more; how many.
-    pub(super) fn release_settled(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+    pub(crate) fn release_settled(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let (mut released, mut settled) = (0, 0);
         while self.tlb.parked() > 0 {
             let mut chunk = [Pfn::default(); CHUNK];
@@ -269,7 +269,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
         let Some(_turn) = Turn::take(&tlb.settling) else { return };
         self.release_settled(free);
         if tlb.parked() > most {
-            self.unpark_some(free);
+            self.unpark_some_frames(free);
         }
     }
 

@@ -75,7 +75,8 @@ pub trait Shootdown {
         false
     }
 
-    /// Makes the calling CPU, `cpu`, forget `scope`. Called by [`Flusher`](super::Flusher), on the CPU that
+    /// Makes the calling CPU, `cpu`, forget `scope`. Where only the CPU it runs on can do that, it makes
+    /// sure that this is `cpu`, and panics otherwise: any caller may name one. Called by [`Flusher`](super::Flusher), on the CPU that
     /// was asked to flush itself, or in the handler of an interrupt that another sent.
     fn forget(&self, cpu: CpuId, scope: Scope);
 

@@ -189,12 +189,7 @@ impl Relief for Reclaiming {
         self.frees
     }
 
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         with_compactor(self.house, 512, |c| c.compact(need, priority, captured))
     }
 }

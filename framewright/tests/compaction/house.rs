@@ -10,7 +10,10 @@ use std::{
 use framewright::{
     Block, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage},
-    tlb::{BatchSlot, CpuMask, DeferredFlush, FlushBatch, Flushed, Scope, Shootdown, Translation},
+    tlb::{
+        BatchSlot, CpuMask, DeferredFlush, FlushBatch, Flushed, Flusher, Scope, Shootdown,
+        Translation,
+    },
 };
 
 use crate::support::machine::Machine;
@@ -143,7 +146,7 @@ impl<'a, 'm> House<'a, 'm> {
         let page = self.pages.borrow_mut().remove(&at).expect("a page");
         assert!(page.order == 0 && !page.claimed && !page.locked);
         let mut slots = [BatchSlot::default(); 1];
-        let mut batch = self.memory.flusher(CpuId::new(0), self).batch(&mut slots);
+        let mut batch = self.flusher(CpuId::new(0)).batch(&mut slots);
         let cpus: CpuMask = [OTHER].into_iter().collect();
         let translation = Translation {
             cpus: &cpus,
@@ -155,8 +158,16 @@ impl<'a, 'm> House<'a, 'm> {
             owed_file: None,
         };
         batch.add(Pfn::new(at), &translation);
-        batch.retire(Pfn::new(at)).unwrap();
-        batch.finish(&mut |frames| panic!("{frames:?} do not wait"));
+        let token = self.memory.cpu(CpuId::new(0)).unwrap();
+        // SAFETY: the page had the frame as a block, and is gone.
+        let block = unsafe { token.adopt(Pfn::new(at), Order::ZERO) };
+        batch.retire(block.unwrap()).unwrap();
+        batch.finish(&mut |blocks| panic!("{blocks:?} do not wait"));
+    }
+
+    fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Machine> {
+        // SAFETY: it flushes what it has mapped.
+        unsafe { self.memory.flusher(cpu, self) }
     }
 
     /// Some page, if there is one.
@@ -365,7 +376,7 @@ impl Shootdown for House<'_, '_> {
 
     fn interrupt(&self, _: CpuId, targets: &CpuMask) {
         for cpu in targets.iter() {
-            self.memory.flusher(cpu, self).serve();
+            self.flusher(cpu).serve();
         }
     }
 }

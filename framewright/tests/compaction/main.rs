@@ -107,7 +107,8 @@ pub fn with_compactor<'m, R>(
     let mut moves = vec![Move::default(); room];
     let mut slots = vec![BatchSlot::default(); room];
     let space = Workspace { moves: &mut moves, slots: &mut slots };
-    work(&mut house.memory.compactor(CpuId::new(0), house, house, space))
+    // SAFETY: its pages are in frames of its memory, and it flushes what it has mapped.
+    work(&mut unsafe { house.memory.compactor(CpuId::new(0), house, house, space) })
 }
 
 /// Fills memory with movable pages of one frame and frees all but one in `keep`.

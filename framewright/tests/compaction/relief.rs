@@ -20,12 +20,7 @@ struct Resident(&'static House<'static, 'static>);
 unsafe impl Sync for Resident {}
 
 impl Relief for Resident {
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         with_compactor(self.0, 512, |compactor| compactor.compact(need, priority, captured))
     }
 }

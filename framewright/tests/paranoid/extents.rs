@@ -79,7 +79,7 @@ fn what_a_hypervisor_let_go_of_is_not_looked_at() {
                 memory.platform().write(frames.start(), order(9), 0);
             })
             .unwrap();
-        assert!(token.alloc_at(pfn, order(9), MigrateType::Movable).is_some());
+        assert!(token.alloc_at(pfn, order(9), MigrateType::Movable).is_ok());
         assert!(memory.platform().take_reports().is_empty());
         memory.check().unwrap();
     });

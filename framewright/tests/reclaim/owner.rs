@@ -228,7 +228,7 @@ impl Shootdown for World {
         let meanwhile = self.meanwhile.lock().unwrap().take();
         meanwhile.into_iter().for_each(|act| act(self.forever()));
         for cpu in targets.iter() {
-            self.memory().flusher(cpu, self).serve();
+            self.flusher(cpu).serve();
         }
     }
 }

@@ -73,7 +73,8 @@ fn what_is_given_up_while_it_is_written_is_awaited_no_more() {
     assert!(lru.isolate(writes[2]));
     // SAFETY: as above.
     assert_eq!(unsafe { lru.abandon(writes[2]) }, Abandoned::Theirs);
-    assert!(!lru.put_back(writes[2]));
+    // SAFETY: it was isolated above.
+    assert!(!unsafe { lru.put_back(writes[2]) });
     is_left(3);
     let mut who = vec![Abandoned::Theirs; 8];
     // SAFETY: as above.

@@ -12,7 +12,7 @@ use framewright::{
     platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
     reclaim::{Lru, PageKind, Reclaim, WriteError},
     sync::{PlainWord, SpinFlag},
-    tlb::BatchSlot,
+    tlb::{BatchSlot, Flusher},
     tuning::{Auto, Tuning},
 };
 
@@ -90,8 +90,14 @@ impl World {
         self.memory.get().expect("set right after construction")
     }
 
+    pub(crate) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, World> {
+        // SAFETY: it flushes what it has mapped.
+        unsafe { self.memory().flusher(cpu, self) }
+    }
+
     pub(crate) fn reclaim(&'static self) -> Reclaim<'static, 'static, World> {
-        Reclaim::new(self.memory(), self, self).expect("the memory has lists")
+        // SAFETY: its pages are in frames of its memory, and it flushes what it has mapped.
+        unsafe { Reclaim::new(self.memory(), self, self) }.expect("the memory has lists")
     }
 
     pub(crate) fn lru(&self) -> Lru<'static, 'static, World> {
@@ -170,7 +176,7 @@ impl World {
     pub(crate) fn store(&self, id: PageId, kind: PageKind) -> Result<(), AllocError> {
         let pfn = self.touch(id, kind)?;
         // Whoever makes a page writable makes up for flushes that were put off.
-        self.memory().flusher(CPU, self).settle(owed());
+        self.flusher(CPU).settle(owed());
         let mut pages = self.pages();
         let page = pages.page(pfn);
         page.pte_dirty = true;
@@ -190,7 +196,7 @@ impl World {
         pages.resident.remove(&pfn);
         pages.forget(id);
         drop(pages);
-        self.memory().flusher(CPU, self).settle(owed());
+        self.flusher(CPU).settle(owed());
         assert!(self.lru().remove(pfn), "nobody else has it isolated");
         // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
         unsafe { self.token().free_raw(pfn, Order::ZERO).expect("the frame was allocated") };
@@ -245,14 +251,11 @@ impl World {
     /// Frees everything that is parked.
     pub(crate) fn unpark_all(&self) {
         let mut token = self.token();
-        self.memory().flusher(CPU, self).unpark_all(&mut |frames| {
-            for &pfn in frames {
-                // SAFETY: parked frames are blocks of order 0, and no CPU reaches them any more.
-                unsafe { token.free_raw(pfn, Order::ZERO).unwrap() };
-            }
+        self.flusher(CPU).unpark_all(&mut |blocks| {
+            blocks.for_each(|block| token.free(block).unwrap());
         });
         let mut slots = [BatchSlot::default(); 1];
-        self.memory().flusher(CPU, self).batch(&mut slots).finish(&mut |_| ());
+        self.flusher(CPU).batch(&mut slots).finish(&mut |_| ());
     }
 }
 

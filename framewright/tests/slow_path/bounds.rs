@@ -2,12 +2,13 @@
 
 use framewright::{
     Request, ZoneKind,
-    platform::{CompactPriority as Priority, Compacted},
+    platform::{Captured, CompactPriority as Priority, Compacted},
     tuning::{Auto, CompactMethod},
 };
 
 use crate::script::{
-    Answers, Call, HELPLESS, MIN, Scripted, ask, fragmented, full, memory_of, movable, page, range,
+    Answers, Call, HELPLESS, MIN, Script, Scripted, ask, fragmented, full, memory_of, movable,
+    page, range,
 };
 
 /// Rounds of reclaim that a failing request went through.
@@ -86,7 +87,7 @@ fn costly_orders_take_one_round_unless_they_insist_and_compaction_can_help() {
     assert_eq!(reclaims(full(PLENTY), movable(4)), 1);
     assert_eq!(reclaims(full(PLENTY), movable(4).retry_may_fail()), 17);
     assert_eq!(reclaims(full(PLENTY), movable(4).retry_may_fail().no_io()), 1);
-    let compact = |_: &_, _, _: &mut _| Compacted::Unavailable;
+    let compact = |_: &Script, _, _: Captured<'_>| Compacted::Unavailable;
     let memory = full(Answers { compact, ..PLENTY });
     assert_eq!(reclaims(memory, movable(4).retry_may_fail()), 1);
 }

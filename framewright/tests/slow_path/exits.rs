@@ -1,7 +1,10 @@
 //! Who is woken, what is asked in which order, and who gives up when.
 
 use framewright::{AllocError, CpuId, NodeId, ZoneKind, platform::CompactPriority as Priority};
-use framewright::{platform::Compacted, tuning::Auto};
+use framewright::{
+    platform::{Captured, Compacted},
+    tuning::Auto,
+};
 
 use crate::script::{
     Answers, Call, Call::*, HELPLESS, ask, fragmented, full, memory_of, movable, order, page,
@@ -106,7 +109,7 @@ fn costly_requests_that_try_once_fail_early_or_stay_brief() {
     let request = movable(9).no_retry();
     let calls = |result, request| {
         // The script has no state: an answer each.
-        let compact: fn(&_, _, &mut _) -> _ = match result {
+        let compact: fn(&_, _, Captured<'_>) -> _ = match result {
             Compacted::Skipped => |_, _, _| Compacted::Skipped,
             Compacted::Deferred => |_, _, _| Compacted::Deferred,
             Compacted::Contended => |_, _, _| Compacted::Contended,

@@ -34,7 +34,7 @@ pub(crate) struct Answers {
     pub(crate) background: bool,
     pub(crate) reclaim: fn(&Script, usize) -> u64,
     pub(crate) reclaimable: fn(&Script, ZoneId) -> Option<u64>,
-    pub(crate) compact: fn(&Script, usize, &mut Captured) -> Compacted,
+    pub(crate) compact: fn(&Script, usize, Captured<'_>) -> Compacted,
     pub(crate) judge: fn(&Script, usize) -> Verdict,
     pub(crate) wait: fn(&Script, usize),
 }
@@ -164,7 +164,7 @@ impl Relief for Script {
         (self.answers.reclaimable)(self, zone)
     }
 
-    fn compact(&self, _: &Need, priority: CompactPriority, out: &mut Captured) -> Compacted {
+    fn compact(&self, _: &Need, priority: CompactPriority, out: Captured<'_>) -> Compacted {
         let before = self.note(Call::Compact(priority));
         (self.answers.compact)(self, before, out)
     }

@@ -186,13 +186,13 @@ impl<'a, 'm> World<'a, 'm> {
         let spare = self.oracle.can_be_had(pfn, order);
         let held = self.held();
         match self.token(step).alloc_at(pfn, order, step.migratetype()) {
-            Some(block) => {
+            Ok(block) => {
                 assert_eq!((block.pfn(), block.order()), (pfn, order));
                 assert!(spare, "{order:?} at {pfn} was not to be had");
                 let zone = self.oracle.zone_of(pfn).expect("a zone of its own");
                 self.own_named(block, by, zone);
             }
-            None => assert!(!spare || held > 0, "{order:?} at {pfn} is free"),
+            Err(_) => assert!(!spare || held > 0, "{order:?} at {pfn} is free"),
         }
     }
 

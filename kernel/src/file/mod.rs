@@ -164,7 +164,9 @@ impl File {
             }
         }
         // What waits for a flush is not free yet.
-        shootdown::flusher().unpark_all(&mut |frames| frames.iter().copied().for_each(free));
+        shootdown::flusher().unpark_all(&mut |blocks| {
+            blocks.for_each(|block| free(block.into_raw().0));
+        });
     }
 
     /// The page of a frame, if it is in this file.

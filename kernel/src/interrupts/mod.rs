@@ -17,7 +17,7 @@ use core::{
 use crate::{
     apic,
     cpu::{Cpu, this_cpu},
-    memory, shootdown,
+    shootdown,
     wait::{self, Event},
 };
 
@@ -121,9 +121,7 @@ fn counted(frame: &TrapFrame) -> &'static Cpu {
 
 fn tick(cpu: &Cpu) {
     cpu.ticked.set(true);
-    if let Some(memory) = memory::get() {
-        memory.flusher(cpu.id, &shootdown::Hardware).tick();
-    }
+    shootdown::tick();
 }
 
 /// Executes the barriers that others asked for.

@@ -250,7 +250,7 @@ impl AddressSpace {
         let cpu = this_cpu();
         let bit = 1 << cpu.id.index();
         control::disable_interrupts();
-        shootdown::flusher().caught_up(|| {
+        let load = || {
             // Said first: who flushes spares lazy CPUs, and from now on this one may cache translations.
             cpu.lazy.store(false, Ordering::SeqCst);
             self.cpus.fetch_or(bit, Ordering::SeqCst);
@@ -262,7 +262,9 @@ impl AddressSpace {
             if let Some(before) = before {
                 before.cpus.fetch_and(!bit, Ordering::SeqCst);
             }
-        });
+        };
+        // SAFETY: another root, or the same again, makes the CPU forget all it had cached.
+        unsafe { shootdown::flusher().caught_up(load) };
         control::enable_interrupts();
     }
 
@@ -270,14 +272,16 @@ impl AddressSpace {
     pub(crate) fn unload() {
         let cpu = this_cpu();
         control::disable_interrupts();
-        shootdown::flusher().caught_up(|| {
+        let unload = || {
             // SAFETY: the kernel's own tables.
             unsafe { control::load_page_table_root(&raw const boot_pml4 as u64) };
             if let Some(before) = Self::loaded_on(cpu) {
                 before.cpus.fetch_and(!(1 << cpu.id.index()), Ordering::SeqCst);
             }
             cpu.loaded.store(core::ptr::null_mut(), Ordering::Relaxed);
-        });
+        };
+        // SAFETY: another root makes the CPU forget all it had cached.
+        unsafe { shootdown::flusher().caught_up(unload) };
         cpu.lazy.store(true, Ordering::SeqCst);
         control::enable_interrupts();
     }

@@ -257,9 +257,11 @@ impl Prover<'_> {
             },
         );
         if retires {
-            assert!(batch.retire(pfn).is_ok());
+            // SAFETY: the trial has it as a block, and lets go of it.
+            let block = with_token(|token| unsafe { token.adopt_unchecked(pfn, Order::ZERO) });
+            assert!(batch.retire(block).is_ok());
         }
-        batch.finish(&mut |frames| frames.iter().copied().for_each(free));
+        batch.finish(&mut |blocks| blocks.for_each(|block| free(block.into_raw().0)));
     }
 
     /// Allocates the frame of a trial, which comes again at once, and writes to it. Where it is kept
@@ -269,7 +271,7 @@ impl Prover<'_> {
             free(other);
             with_token(|token| {
                 token.drain();
-                let block = token.alloc_at(pfn, Order::ZERO, MigrateType::Movable)?;
+                let block = token.alloc_at(pfn, Order::ZERO, MigrateType::Movable).ok()?;
                 Some(block.into_raw().0)
             })
         };

@@ -218,7 +218,10 @@ impl HostHighAlloc {
         let shared = Shared::new(memory.platform());
         let world = Threads::new(&shared);
         let owner = Owner::new(&state, &world);
-        let reclaim = Reclaim::new(&memory, &owner, world.shootdown()).expect("LRU lists");
+        // SAFETY: the workload has its frames from this memory, and maps them in its world.
+        #[allow(unsafe_code)]
+        let reclaim =
+            unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
         let moves = Moves::new(&state, reclaim.lru(), &world);
         let kernel = Kernel::new(&world, &memory, &state, reclaim, &moves);
         let Self { flags, quick, threads: builders, .. } = *self;

@@ -82,7 +82,10 @@ impl Scene<'_, '_> {
     fn empty(&self, cpu: Cpu<'_>) -> Result<(), RangeError> {
         let (mut moves, mut slots) = ([Move::default(); 4], [BatchSlot::default(); 4]);
         let work = Workspace { moves: &mut moves, slots: &mut slots };
-        let mut compactor = self.memory.compactor(cpu.id(), self.mover, self.shooter, work);
+        // SAFETY: the pages are in frames of this memory, and mapped on this machine.
+        #[allow(unsafe_code)]
+        let mut compactor =
+            unsafe { self.memory.compactor(cpu.id(), self.mover, self.shooter, work) };
         let range = frames(0, PAGEBLOCK);
         let taken = compactor.alloc_range(range, MigrateType::Movable, &mut |_| {})?;
         self.memory.free_extent(taken).expect("it is this memory's");

@@ -248,7 +248,10 @@ impl<'m> Scene<'_, 'm> {
     ) {
         let (mut moves, mut slots) = ([Move::default(); 4], [BatchSlot::default(); 4]);
         let work = Workspace { moves: &mut moves, slots: &mut slots };
-        body(&mut self.memory.compactor(cpu.id(), self.owner, shootdown, work));
+        // SAFETY: the pages are in frames of this memory, and mapped on this machine.
+        #[allow(unsafe_code)]
+        let mut compactor = unsafe { self.memory.compactor(cpu.id(), self.owner, shootdown, work) };
+        body(&mut compactor);
     }
 
     /// Everything that must hold when all is over.

@@ -7,8 +7,6 @@
 
 use std::cell::{Cell, OnceCell};
 
-use framewright::Pfn;
-
 use crate::{
     engine::{Cpu, LockId},
     process::{Access, Mapping, Oracle, Process, Pte, Purpose, Token, Trouble},
@@ -147,10 +145,10 @@ impl Reclaimer<'_, '_> {
             self.write_out(cpu, &unmapped);
         }
         for Unmapped { frame, lock, .. } in unmapped {
-            batch.retire(Pfn::new(u64::from(frame))).expect("a batch that is large enough");
+            self.stage.retire(&mut batch, frame);
             cpu.unlock(lock);
         }
-        batch.finish(&mut |frames| self.stage.free(cpu, frames));
+        batch.finish(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
 
     fn write_out(&self, cpu: Cpu<'_>, unmapped: &[Unmapped]) {

@@ -38,14 +38,12 @@ mod retry;
 mod verdict;
 mod walk;
 
-use super::{AllocError, MigrateType, Request};
+use super::{AllocError, Capture, MigrateType, Request};
 use crate::{
     frame::{Order, Pfn},
     memory::{Claim, Memory},
     pcp::Cpu,
-    platform::{
-        Captured, CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait,
-    },
+    platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
     zone::{Access, Rights, ZoneId},
 };
 
@@ -115,7 +113,7 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     /// How hard compaction is to try next.
     priority: CompactPriority,
     /// What compaction forms, and what was waited for.
-    captured: Captured,
+    captured: Capture<'s, 'm, P>,
     /// The last round of compaction.
     compacted: Option<(CompactPriority, Compacted)>,
     /// Rounds after successful compaction since the priority was raised last.
@@ -156,7 +154,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             error,
             is_fresh: true,
             priority: CompactPriority::SyncLight,
-            captured: Captured::new(memory.tag(), request.order(), memory.tuning().compact.frames),
+            captured: Capture::new(memory, request.order()),
             compacted: None,
             compaction_retries: 0,
             idle: 0,
@@ -294,7 +292,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         // time left to use it.
         let leaves_forming = self.leaves_forming();
         let request = self.need.request;
-        if leaves_forming && !self.captured.has_plenty_left() && !request.may_fail_late() {
+        if leaves_forming && !self.captured.handle().has_plenty_left() && !request.may_fail_late() {
             self.progressed = false;
             return None;
         }
@@ -303,7 +301,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
         // To look at pages, unmap them and flush takes about as long for each that it frees as to move it.
-        self.captured.spend(freed);
+        self.captured.handle().spend(freed);
         self.progressed = freed > 0;
         self.reclaimed = self.reclaimed.saturating_add(freed);
         if self.progressed
@@ -332,10 +330,11 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// done it already, and if there is time left for that.
     fn bring_home(&mut self) {
         if self.leaves_forming() {
-            if self.captured.is_home() || self.captured.left() < MOVES_PER_DRAIN {
+            let captured = self.captured.handle();
+            if captured.is_home() || captured.left() < MOVES_PER_DRAIN {
                 return;
             }
-            self.captured.bring_home();
+            captured.bring_home();
         }
         self.memory.drain_all();
     }
@@ -369,9 +368,9 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     }
 
     fn compact_at(&mut self, priority: CompactPriority) -> Option<Pfn> {
-        let result = self.relief.compact(&self.need, priority, &mut self.captured);
+        let result = self.relief.compact(&self.need, priority, self.captured.handle());
         self.compacted = Some((priority, result));
-        let captured = self.captured.take();
+        let captured = self.captured.take().map(|block| block.into_raw().0);
         // A round that was refused for earlier failures counts as one that failed.
         let counts = !matches!(result, Compacted::Unavailable | Compacted::Skipped);
         if !counts && captured.is_none() {
@@ -419,7 +418,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// After something happened outside that may have freed memory: begins to count anew.
     fn take_heart(&mut self) {
         (self.idle, self.drained) = (0, false);
-        self.captured.renew();
+        self.captured.handle().renew();
     }
 
     /// Lets others have a turn.

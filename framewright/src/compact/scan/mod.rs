@@ -50,12 +50,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         &mut self,
         site: Site<'c, 'm, P>,
         goal: Goal,
-        captured: Option<&mut Captured>,
+        captured: Option<Captured<'_>>,
     ) -> Outcome {
         let tag = self.memory.tag();
         let shortcuts = self.memory.tuning().compact.shortcuts;
-        let lacks =
-            |captured: &&mut Captured| goal.order.is_some_and(|order| captured.lacks(order));
+        let lacks = |captured: &Captured<'_>| goal.order.is_some_and(|order| captured.lacks(order));
         let keeps = shortcuts && captured.as_ref().is_some_and(lacks);
         let mut run = Run::begin(self, site, goal, keeps);
         site.trace_run(&goal, run.positions(), None);

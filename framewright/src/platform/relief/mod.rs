@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub use capture::Captured;
-pub(crate) use capture::MOVES_PER_DRAIN;
+pub(crate) use capture::{CaptureSlot, MOVES_PER_DRAIN};
 pub use verdict::{OutOfMemory, Spare, Verdict};
 
 /// A request that is short of memory.
@@ -127,12 +127,7 @@ pub trait Relief {
 
     /// Moves frames so that a block of the request's order forms in a zone that it can use. Who
     /// sees it form may hand it over through `captured`, before anybody else takes it.
-    fn compact(
-        &self,
-        need: &Need,
-        priority: CompactPriority,
-        captured: &mut Captured,
-    ) -> Compacted {
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
         let _ = (need, priority, captured);
         Compacted::Unavailable
     }

@@ -45,9 +45,9 @@ fn random_life(machine: &Machine<'_, '_>, seed: u64) {
                 let all = random(2) == 0;
                 let flusher = machine.on(cpu);
                 let _ = if all {
-                    flusher.unpark_all(&mut { receive })
+                    flusher.unpark_all_frames(&mut { receive })
                 } else {
-                    flusher.unpark(&mut { receive })
+                    flusher.release_settled(&mut { receive })
                 };
             }
             5 => {
@@ -58,13 +58,13 @@ fn random_life(machine: &Machine<'_, '_>, seed: u64) {
                         (0..2).for_each(|space| {
                             machine.unmap(&mut batch, space, page, random(6) == 0);
                         });
-                        if random(8) > 0 && batch.retire(Pfn::new(page)).is_ok() {
+                        if random(8) > 0 && batch.retire_frame(Pfn::new(page)).is_ok() {
                             resident.borrow_mut().remove(&page);
                             count += 1;
                         }
                     }
                 }
-                batch.finish(&mut { receive });
+                batch.finish_frames(&mut { receive });
                 assert!(machine.memory.tlb().parked() <= 12 + count);
             }
             _ if machine.lazy[at].get() => {}
@@ -78,7 +78,7 @@ fn random_life(machine: &Machine<'_, '_>, seed: u64) {
             }
         }
     }
-    machine.on(0).unpark_all(&mut { receive });
+    machine.on(0).unpark_all_frames(&mut { receive });
     assert_eq!(free.borrow().len() + resident.borrow().len(), PAGES as usize);
     assert!(machine.memory.platform().0.lock().unwrap().is_empty());
 }

@@ -19,9 +19,9 @@ fn what_may_have_been_stored_to_is_never_parked() {
                 owed_file: None,
             };
             batch.add(Pfn::new(9), &translation);
-            batch.retire(Pfn::new(9)).unwrap();
+            batch.retire_frame(Pfn::new(9)).unwrap();
             let dirty = batch.is_dirty();
-            batch.finish(&mut |_| {});
+            batch.finish_frames(&mut |_| {});
             dirty
         };
         assert!(!writable(machine));
@@ -39,8 +39,8 @@ fn what_was_not_given_up_is_flushed_before_it_is_let_go() {
         let (mut slots, mut got) = (slots(), 0);
         let mut batch = machine.on(0).batch(&mut slots);
         (0..2).for_each(|page| machine.unmap(&mut batch, 0, page, false));
-        batch.retire(Pfn::new(0)).unwrap();
-        batch.finish(&mut |frames| got += frames.len());
+        batch.retire_frame(Pfn::new(0)).unwrap();
+        batch.finish_frames(&mut |frames| got += frames.len());
         assert_eq!((got, machine.interrupts.get()), (1, 3));
         assert!(!machine.anyone_reaches(0, 1));
     });
@@ -62,7 +62,7 @@ fn dirty_batches_are_flushed_before_pages_are_written_out() {
         machine.unmap(&mut batch, 0, 2, false);
         batch.flush();
         assert!(!machine.anyone_reaches(0, 2));
-        batch.finish(&mut |_| panic!("nothing was given up"));
+        batch.finish_frames(&mut |_| panic!("nothing was given up"));
     });
 }
 
@@ -91,8 +91,8 @@ fn a_full_batch_flushes_at_once_what_it_cannot_note() {
         let mut batch = machine.on(0).batch(&mut slots);
         (0..3).for_each(|page| machine.unmap(&mut batch, 0, page, false));
         assert!(batch.is_full() && machine.reaches(1, 0, 1) && !machine.anyone_reaches(0, 2));
-        assert_eq!(batch.retire(Pfn::new(2)), Err(Pfn::new(2)));
-        assert_eq!(batch.retire(Pfn::new(1)), Ok(()));
+        assert_eq!(batch.retire_frame(Pfn::new(2)), Err(Pfn::new(2)));
+        assert_eq!(batch.retire_frame(Pfn::new(1)), Ok(()));
     });
 }
 
@@ -106,14 +106,14 @@ fn a_dropped_batch_loses_nothing_where_it_may_wait() {
             let mut batch = machine.on(0).batch(&mut slots);
             machine.unmap(&mut batch, 0, 0, true);
             machine.unmap(&mut batch, 0, 1, true);
-            batch.retire(Pfn::new(0)).unwrap();
+            batch.retire_frame(Pfn::new(0)).unwrap();
             drop(batch);
             assert_eq!(machine.anyone_reaches(0, 0), !may_wait);
             let reports = machine.memory.platform().0.lock().unwrap().clone();
             assert_eq!(reports.len(), usize::from(!may_wait), "{reports:?}");
             assert!(reports.iter().all(|report| report.pfn == Pfn::new(1) && report.count == 1));
             let mut got = Vec::new();
-            machine.on(0).unpark_all(&mut |frames| got.extend_from_slice(frames));
+            machine.on(0).unpark_all_frames(&mut |frames| got.extend_from_slice(frames));
             assert_eq!(got, [Pfn::new(0)]);
             assert!(!machine.anyone_reaches(0, 0));
         });

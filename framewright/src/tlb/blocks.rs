@@ -1,0 +1,54 @@
+//! Frames that come out of a batch, or were parked, as blocks for the embedder.
+
+use core::fmt;
+
+use crate::{
+    frame::{Block, Order, Pfn},
+    memory::Memory,
+    platform::{CpuId, Platform},
+};
+
+/// Blocks of order 0 that nobody owned and no CPU reaches: the receiver's, one after the other. Those
+/// that are not taken when this is dropped are freed to their zones.
+pub struct Blocks<'r, 'm, P: Platform> {
+    memory: &'r Memory<'m, P>,
+    frames: &'r [Pfn],
+}
+
+impl<'m, P: Platform> Iterator for Blocks<'_, 'm, P> {
+    type Item = Block<'m>;
+
+    fn next(&mut self) -> Option<Block<'m>> {
+        let (&pfn, others) = self.frames.split_first()?;
+        self.frames = others;
+        Some(Block::new(self.memory.tag(), pfn, Order::ZERO))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.frames.len(), Some(self.frames.len()))
+    }
+}
+
+impl<P: Platform> ExactSizeIterator for Blocks<'_, '_, P> {}
+
+impl<P: Platform> Drop for Blocks<'_, '_, P> {
+    fn drop(&mut self) {
+        if !self.frames.is_empty() {
+            self.memory.free_frames_to_zones(CpuId::default(), self.frames);
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Blocks<'_, '_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.frames).finish()
+    }
+}
+
+/// A receiver of frames that nobody owns and no CPU reaches, which gives `free` their blocks.
+pub(super) fn receiver<'r, 'm, P: Platform>(
+    memory: &'r Memory<'m, P>,
+    free: &'r mut dyn FnMut(Blocks<'_, 'm, P>),
+) -> impl FnMut(&[Pfn]) + use<'r, 'm, P> {
+    move |frames| free(Blocks { memory, frames })
+}

@@ -1,0 +1,65 @@
+//! Blocks that go through a batch: who owns them before, afterwards, and when something fails.
+
+use super::*;
+use crate::{Block, MigrateType, Request};
+
+const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+fn blocks<'m>(machine: &Machine<'_, 'm>, count: usize) -> Vec<Block<'m>> {
+    (0..count).map(|_| machine.memory.alloc_unlisted(PAGE).unwrap()).collect()
+}
+
+#[test]
+fn a_retired_block_comes_out_once() {
+    with_machine(tuning(FlushBatching::All, 32, 0), |machine| {
+        let mut slots = slots();
+        let mut batch = machine.on(0).batch(&mut slots);
+        for block in blocks(machine, 5) {
+            batch.retire(block).unwrap();
+        }
+        let mut out = Vec::new();
+        batch.finish(&mut |blocks| out.extend(blocks));
+        batch.finish(&mut |blocks| panic!("{blocks:?} come again"));
+        assert_eq!(out.len(), 5);
+        out.into_iter().for_each(|block| machine.memory.free_unlisted(block).unwrap());
+        assert_eq!(machine.memory.free(), 1024);
+    });
+}
+
+/// Retires five blocks, has them handed out, and takes the first `taken`.
+fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, parked: bool) {
+    let mut slots = slots();
+    let mut batch = machine.on(0).batch(&mut slots);
+    for block in blocks(machine, 5) {
+        batch.retire(block).unwrap();
+    }
+    let mut out = Vec::new();
+    let receive = &mut |mut blocks: Blocks<'_, 'm, Toy>| {
+        out.extend(blocks.by_ref().take(taken));
+        assert!(!panics, "in the middle");
+    };
+    let handed_out = catch_unwind(AssertUnwindSafe(|| match parked {
+        true => {
+            drop(batch);
+            machine.on(0).unpark_all(receive);
+        }
+        false => { batch }.finish(receive),
+    }));
+    assert_eq!(handed_out.is_err(), panics);
+    machine.on(0).unpark_all(&mut |blocks| panic!("{blocks:?} come again"));
+    assert_eq!((out.len(), machine.memory.free()), (taken, 1024 - taken as u64));
+    out.into_iter().for_each(|block| machine.memory.free_unlisted(block).unwrap());
+    machine.memory.check().unwrap();
+    assert_eq!(machine.memory.free(), 1024);
+    assert!(machine.memory.platform().0.lock().unwrap().is_empty(), "a frame came twice");
+}
+
+#[test]
+fn what_a_receiver_does_not_take_is_free_and_comes_out_once() {
+    for taken in [0, 2, 5] {
+        for (panics, parked) in [(false, false), (false, true), (true, false), (true, true)] {
+            let tuning = tuning(FlushBatching::All, 32, 128);
+            with_machine(tuning, |machine| take_some(machine, taken, panics, parked));
+        }
+    }
+}

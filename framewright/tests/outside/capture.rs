@@ -1,0 +1,99 @@
+//! Blocks that relief hands over.
+#![forbid(unsafe_code)]
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
+};
+
+use framewright::{
+    AllocError, Block, MigrateType, Order, Request,
+    platform::{Captured, CompactPriority, Compacted, Need, Relief},
+};
+
+use crate::machine::{CPU, PAGE, TestMemory, assert_apart, assert_complete, memory, take_all};
+
+const PAIR: Request = Request::new(Order::new(1).unwrap(), MigrateType::Movable);
+
+/// Hands over the first block that fits, and then does what it likes.
+struct Hands {
+    blocks: Mutex<Vec<Block<'static>>>,
+    then: fn(Captured<'_>) -> Compacted,
+}
+
+impl Relief for Hands {
+    fn compact(&self, _: &Need, _: CompactPriority, captured: Captured<'_>) -> Compacted {
+        let mut blocks = self.blocks.lock().unwrap();
+        let refused = blocks.drain(..).filter_map(|block| captured.keep(block).err()).collect();
+        *blocks = refused;
+        drop(blocks);
+        (self.then)(captured)
+    }
+}
+
+/// A memory full of single frames, and the blocks that its relief has, the last of which fits.
+struct Scene {
+    memory: &'static TestMemory,
+    held: Vec<Block<'static>>,
+    hands: &'static Hands,
+    other: &'static TestMemory,
+}
+
+impl Scene {
+    fn new(then: fn(Captured<'_>) -> Compacted) -> Self {
+        let (memory, other) = (memory(1024, |_| ()), memory(1024, |_| ()));
+        let mut token = memory.cpu(CPU).unwrap();
+        let foreign = [PAIR, PAIR].map(|pair| other.alloc_unlisted(pair).unwrap());
+        let mut blocks = Vec::from(foreign);
+        blocks.push(token.alloc(PAGE).unwrap());
+        blocks.push(token.alloc(PAIR).unwrap());
+        let held = take_all(&mut token);
+        let hands = Box::leak(Box::new(Hands { blocks: Mutex::new(blocks), then }));
+        memory.platform().relief.set(hands).ok().unwrap();
+        Self { memory, held, hands, other }
+    }
+
+    fn request(&self) -> Result<Block<'static>, AllocError> {
+        self.memory.cpu(CPU).unwrap().alloc(PAIR)
+    }
+
+    /// Every block is where it was, or with `served`, and nothing is lost.
+    fn end(self, served: Option<Block<'static>>) {
+        let blocks = std::mem::take(&mut *self.hands.blocks.lock().unwrap());
+        let (own, foreign): (Vec<_>, Vec<_>) =
+            blocks.into_iter().chain(served).partition(|block| self.memory.owns(block));
+        let all: Vec<_> = self.held.into_iter().chain(own).collect();
+        assert_apart(&all);
+        assert_complete(&mut self.memory.cpu(CPU).unwrap(), all);
+        assert_complete(&mut self.other.cpu(CPU).unwrap(), foreign);
+    }
+}
+
+#[test]
+fn only_a_block_of_the_memory_and_order_is_kept() {
+    let scene = Scene::new(|_| Compacted::Success);
+    let served = scene.request().unwrap();
+    assert!(scene.memory.owns(&served) && served.order() == PAIR.order());
+    assert_eq!(scene.hands.blocks.lock().unwrap().len(), 3, "the others are given back");
+    scene.end(Some(served));
+}
+
+#[test]
+fn a_handle_that_is_copied_and_swapped_loses_no_block() {
+    let scene = Scene::new(|captured| {
+        let mut copies = [captured, captured];
+        copies.swap(0, 1);
+        Compacted::Unavailable
+    });
+    let served = scene.request().unwrap();
+    scene.end(Some(served));
+}
+
+#[test]
+fn a_block_goes_back_if_relief_panics_afterwards() {
+    let scene = Scene::new(|_| panic!("in the middle"));
+    let panicked = catch_unwind(AssertUnwindSafe(|| scene.request()));
+    assert!(panicked.is_err());
+    assert_eq!(scene.memory.free(), 2, "the pair is free");
+    scene.end(None);
+}

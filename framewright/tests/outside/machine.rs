@@ -1,0 +1,100 @@
+//! A machine of one thread, and memories that live as long as the process.
+
+use std::sync::{Mutex, OnceLock};
+
+use framewright::{
+    Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
+    observe::Corruption,
+    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait},
+    tlb::{Flusher, NoShootdown},
+    tuning::{Auto, Tuning},
+};
+
+use crate::toy::{leaked, mostly_nothing};
+
+#[derive(Default)]
+pub(crate) struct Machine {
+    pub(crate) relief: OnceLock<&'static (dyn Relief + Sync)>,
+    reports: Mutex<Vec<Corruption>>,
+}
+
+impl Machine {
+    /// What hardening has reported.
+    pub(crate) fn reports(&self) -> Vec<Corruption> {
+        self.reports.lock().unwrap().clone()
+    }
+}
+
+// SAFETY: the lock is the library's own; owners use try-locks, which need no barrier.
+unsafe impl Platform for Machine {
+    mostly_nothing!();
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Trylock
+    }
+
+    fn remote_barrier(&self, _: BarrierTarget) {}
+
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < 1000, "waits for ever: {why:?}");
+    }
+
+    fn relief(&self) -> &dyn Relief {
+        match self.relief.get() {
+            Some(relief) => *relief,
+            None => &NoRelief,
+        }
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        self.reports.lock().unwrap().push(*report);
+    }
+}
+
+pub(crate) const CPU: CpuId = CpuId::new(0);
+pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
+
+pub(crate) type TestMemory = Memory<'static, Machine>;
+
+/// A memory of `frames` frames that keeps nothing back.
+pub(crate) fn memory(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static TestMemory {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    config.planes.lru = true;
+    tune(&mut config.tuning);
+    leaked(Machine::default(), &config)
+}
+
+/// Allocates every frame that is free.
+pub(crate) fn take_all<'m>(token: &mut CpuToken<'_, 'm, Machine>) -> Vec<Block<'m>> {
+    token.memory().drain_all();
+    std::iter::from_fn(|| token.alloc(PAGE.no_wait()).ok()).collect()
+}
+
+/// Every frame of `blocks` once.
+pub(crate) fn assert_apart(blocks: &[Block<'_>]) {
+    let frames = |block: &Block<'_>| block.pfn().get()..block.pfn().get() + block.order().frames();
+    let mut all: Vec<u64> = blocks.iter().flat_map(frames).collect();
+    all.sort_unstable();
+    let count = all.len();
+    all.dedup();
+    assert_eq!(all.len(), count, "a frame has two owners");
+}
+
+/// Frees all blocks, and looks whether every frame of the memory is free then.
+pub(crate) fn assert_complete<'m>(token: &mut CpuToken<'_, 'm, Machine>, blocks: Vec<Block<'m>>) {
+    blocks.into_iter().for_each(|block| token.free(block).unwrap());
+    let memory = token.memory();
+    memory.drain_all();
+    memory.check().unwrap();
+    let managed: u64 = memory.zones().map(|zone| zone.managed).sum();
+    assert_eq!(memory.free(), managed, "a frame is lost");
+    assert_eq!(memory.platform().reports(), []);
+}
+
+/// What CPU 0 does about translations, of which there are none.
+pub(crate) fn flusher(memory: &TestMemory) -> Flusher<'_, 'static, Machine> {
+    // SAFETY: no CPU of this machine caches translations.
+    unsafe { memory.flusher(CPU, &NoShootdown) }
+}
