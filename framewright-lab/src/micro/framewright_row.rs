@@ -6,6 +6,7 @@
 
 use framewright::{
     Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request, Tuning,
+    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::Auto,
@@ -67,6 +68,11 @@ unsafe impl Platform for MetadataOnly {
 
     fn now(&self) -> u64 {
         0
+    }
+
+    /// Every free of the harness is right: a report is a fault of the library.
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     frame::{Block, MemoryTag, Order, Pfn},
     memory::{Home, Memory},
     observe::{DrainReason, Event},
-    pcp::ListIndex,
+    pcp::{ListIndex, RawFree},
     platform::{CpuId, Platform, Site},
 };
 
@@ -115,11 +115,17 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// [`Block::into_raw`], and no longer uses them.
     #[allow(unsafe_code)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.memory.locate(pfn, order)?;
-        match self.free_frames(pfn, order) {
-            None => Ok(()),
-            Some(error) => Err(error),
-        }
+        let (zone, frame) = self.memory.locate(pfn, order)?;
+        let cpu = self.memory.context(zone, self.id);
+        let error = match cpu.judge_raw(frame, order)? {
+            RawFree::AsBlock => self.free_frames(pfn, order),
+            RawFree::ToZone => {
+                self.trace_free(pfn, order);
+                let refusals = cpu.free_to_zone(frame, order);
+                refusals.first.map(|(_, _, why)| why.into())
+            }
+        };
+        error.map_or(Ok(()), Err)
     }
 
     /// Turns frames back into a block: the inverse of [`Block::into_raw`].

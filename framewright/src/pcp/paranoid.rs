@@ -115,7 +115,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         Ok(())
     }
 
-    fn refuse(&self, frame: u32, order: Order, why: Refusal) -> Refusals {
+    /// Counts and reports a free that is refused at the call.
+    pub(super) fn refuse(&self, frame: u32, order: Order, why: Refusal) -> Refusals {
         let mut refusals = Refusals::default();
         refusals.add(frame, order, why);
         self.report(refusals);

@@ -23,10 +23,10 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        Buddy, Capture, Classes, Contents, IsolationRefused, MigrateType, PARTIAL, Pageblock,
-        Refusals, Watch,
+        Buddy, Capture, Classes, Contents, Heads, IsolationRefused, MigrateType, PARTIAL,
+        Pageblock, Refusal, Refusals, Watch,
     },
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
     platform::{self, Cost, Miss, Platform, Section},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
@@ -75,6 +75,8 @@ pub(crate) struct Zone<'m, P: Platform> {
     states: Option<States<'m>>,
     place: Place<'m>,
     pageblocks: Address<Pageblock>,
+    /// Written under the lock; empty where frees are not checked.
+    heads: &'m [Heads],
     managed: AtomicU64,
     marks: Marks,
     stock: Stock,
@@ -106,6 +108,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         let free = buddy.free_frames();
         Self {
             pageblocks: buddy.address(),
+            heads: buddy.heads(),
             free: AtomicU64::new(free),
             free_reserved: AtomicU64::new(0),
             classes: AtomicU64::new(buddy.classes().0),
@@ -204,6 +207,18 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end)
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
+    }
+
+    /// Whether the maps know an allocated block of exactly `order` at `frame`. Takes the lock only
+    /// where the heads of blocks alone do not tell: a block of several frames, or a frame whose
+    /// buddy is free.
+    pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
+        let confirms = |heads: &Heads| heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES);
+        let heads = self.heads.get((frame >> PAGEBLOCK_ORDER) as usize);
+        if order == Order::ZERO && heads.is_some_and(confirms) {
+            return Ok(());
+        }
+        self.with_range(platform, (frame, frame + 1), |buddy| buddy.judge(frame, order))
     }
 
     /// Gives back one block, which `capture` may keep if it completes what is waited for.

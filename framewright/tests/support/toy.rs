@@ -21,6 +21,10 @@ macro_rules! mostly_nothing {
         fn now(&self) -> u64 {
             0
         }
+
+        fn corruption(&self, report: &framewright::observe::Corruption) {
+            panic!("{report}");
+        }
     };
 }
 pub(crate) use mostly_nothing;
