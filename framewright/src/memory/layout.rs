@@ -90,7 +90,7 @@ impl Layout {
             planes: config.planes,
             lru_node: (size_of::<LruNode<'_, P>>(), align_of::<LruNode<'_, P>>()),
             lru_batch: (size_of::<LruBatch<P>>(), align_of::<LruBatch<P>>()),
-            states: config.is_paranoid(),
+            states: config.tuning.hardening >= Hardening::Tracked,
             quarantine: quarantine_of(config),
             flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
             parked: parked_of(config),
