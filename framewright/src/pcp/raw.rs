@@ -19,7 +19,7 @@ pub(crate) enum RawFree {
     ToZone,
 }
 
-impl<P: Platform> Cpu<'_, '_, P> {
+impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Judges a raw free of the block at `frame`. At *checked* it is refused if the block is on a list
     /// of this CPU, or is none for the maps of the zone; at *off* it is trusted, and at the higher
     /// levels its state decides when it is freed.
@@ -27,18 +27,27 @@ impl<P: Platform> Cpu<'_, '_, P> {
         if self.tuning.hardening != Hardening::Checked {
             return Ok(RawFree::AsBlock);
         }
-        let held = self
-            .pages
-            .as_owner(self.platform, |lists| lists.holds(self.here(), frame, order))
-            .map(|holds| if holds { Err(Refusal::AlreadyFree) } else { Ok(()) });
-        let judged =
-            held.unwrap_or(Ok(())).and_then(|()| self.zone.judge(self.platform, frame, order));
+        let search = |lists: &mut Lists<'m>| lists.holds(self.here(), frame, order);
+        let held = self.pages.as_owner(self.platform, search);
+        let judged = match held {
+            Some(true) => Err(Refusal::AlreadyFree),
+            Some(false) | None => self.ask_zone(frame, order),
+        };
         if let Err(why) = judged {
             self.refuse(frame, order, why);
             return Err(why.into());
         }
-        // Who drains the lists just now may have the block in hand.
+        // A drainer that is inside may have the block in hand.
         Ok(if held.is_some() { RawFree::AsBlock } else { RawFree::ToZone })
+    }
+
+    /// Whether the maps of the zone know a block: without its lock where they tell at a glance.
+    fn ask_zone(&self, frame: u32, order: Order) -> Result<(), Refusal> {
+        if self.zone.confirms(self.platform, frame, order) {
+            return Ok(());
+        }
+        self.count_lock(0);
+        self.zone.judge(self.platform, frame, order)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     },
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Miss, Platform, Section},
+    platform::{self, Cost, Line, Miss, Platform, Section},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
@@ -209,15 +209,20 @@ impl<'m, P: Platform> Zone<'m, P> {
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
 
-    /// Whether the maps know an allocated block of exactly `order` at `frame`. Takes the lock only
-    /// where the heads of blocks alone do not tell: a block of several frames, or a frame whose
-    /// buddy is free.
-    pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
-        let confirms = |heads: &Heads| heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES);
-        let heads = self.heads.get((frame >> PAGEBLOCK_ORDER) as usize);
-        if order == Order::ZERO && heads.is_some_and(confirms) {
-            return Ok(());
+    /// Whether the heads of blocks alone tell, without the lock, that `frame` is an allocated block
+    /// of `order`. They never do for several frames, nor where the buddy of the frame is free.
+    pub(crate) fn confirms(&self, platform: &P, frame: u32, order: Order) -> bool {
+        let index = frame >> PAGEBLOCK_ORDER;
+        let Some(heads) = self.heads.get(index as usize) else { return false };
+        if order > Order::ZERO {
+            return false;
         }
+        platform.touch(Line::Heads(self.place.id, index), platform::Access::Read, Miss::Dependent);
+        heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES)
+    }
+
+    /// Whether the maps know an allocated block of exactly `order` at `frame`. Takes the lock.
+    pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
         self.with_range(platform, (frame, frame + 1), |buddy| buddy.judge(frame, order))
     }
 
