@@ -164,7 +164,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
     }
 
-    /// What is allocated, frame by frame: at [`Hardening::Paranoid`](crate::tuning::Hardening).
+    /// What is allocated, frame by frame: from [`Hardening::Tracked`](crate::tuning::Hardening) on.
     pub(crate) fn states(&self) -> Option<States<'m>> {
         self.states
     }
