@@ -5,6 +5,7 @@
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     Request, Tuning,
+    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::Auto,
@@ -33,6 +34,9 @@ unsafe impl Platform for Machine {
     fn copy(&self, _: Pfn, _: Pfn) {}
     fn now(&self) -> u64 {
         0
+    }
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
     }
 }
 

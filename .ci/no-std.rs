@@ -15,6 +15,7 @@ use core::{arch::asm, cell::UnsafeCell, mem::MaybeUninit, panic::PanicInfo, ptr}
 
 use framewright::{
     Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
+    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
     sync::{PlainWord, SpinFlag},
 };
@@ -71,6 +72,9 @@ unsafe impl Platform for Machine {
     }
     fn now(&self) -> u64 {
         0
+    }
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Hardening `paranoid` on real threads and over real memory: of two frees that race one is
-//! refused, and writes through stale pointers are found.
+//! Hardening `tracked` and `paranoid` on real threads: of two frees that race one is refused. At
+//! `paranoid`, over real memory: writes through stale pointers are found.
 
 use framewright::{
     Block, Config, CpuToken, FreeError, Layout, Memory, MigrateType, Order, Request,
@@ -18,12 +18,12 @@ const CPUS: u16 = 2;
 
 type Token<'a, 'm> = CpuToken<'a, 'm, HostMachine>;
 
-fn on_memory(test: impl FnOnce(&Memory<'_, HostMachine>)) {
+fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, HostMachine>)) {
     let machine = HostMachine::builder().frames(FRAMES).cpus(CPUS).build().unwrap();
     let map = [machine.frames().into()];
     let mut config = Config::new(&map, machine.cpus());
     config.tuning.zone.min_free = Auto::Fixed(0);
-    config.tuning.hardening = Hardening::Paranoid;
+    config.tuning.hardening = hardening;
     let layout = Layout::new::<HostMachine>(&config).unwrap();
     let mut metadata = Metadata::for_layout(&layout).unwrap();
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
@@ -31,7 +31,7 @@ fn on_memory(test: impl FnOnce(&Memory<'_, HostMachine>)) {
 }
 
 fn on_cpu(test: impl FnOnce(&Memory<'_, HostMachine>, &mut Token<'_, '_>)) {
-    on_memory(|memory| {
+    on_memory(Hardening::Paranoid, |memory| {
         let me = memory.platform().register().unwrap();
         test(memory, &mut memory.cpu(me.id()).unwrap());
     });
@@ -103,11 +103,20 @@ fn what_owners_write_is_no_damage_and_zeroed_frames_are_zero() {
 }
 
 #[test]
-fn of_two_frees_that_race_one_is_refused() {
+fn of_two_frees_that_race_one_is_refused_at_tracked() {
+    of_two_frees_that_race_one_is_refused(Hardening::Tracked);
+}
+
+#[test]
+fn of_two_frees_that_race_one_is_refused_at_paranoid() {
+    of_two_frees_that_race_one_is_refused(Hardening::Paranoid);
+}
+
+fn of_two_frees_that_race_one_is_refused(hardening: Hardening) {
     const ROUNDS: usize = 200;
     const BLOCKS: usize = 64;
     let meet = Barrier::new(CPUS.into());
-    on_memory(|memory| {
+    on_memory(hardening, |memory| {
         let racer = |is_first: bool, taken: &Mutex<Vec<_>>| {
             let me = memory.platform().register().unwrap();
             let mut token = memory.cpu(me.id()).unwrap();

@@ -104,6 +104,11 @@ fn four_paranoid_workers_trylock() {
     });
 }
 
+#[test]
+fn four_tracked_workers() {
+    stress(&Setting { workers: 4, hardening: Hardening::Tracked, ..Setting::default() });
+}
+
 fn stress(setting: &Setting) {
     let machine = HostMachine::builder()
         .frames(FRAMES)

@@ -14,7 +14,7 @@ use framewright::{
     tuning::Auto,
 };
 use support::{
-    machine::{Metadata, cpu},
+    machine::{Metadata, cpu, order},
     toy::mostly_nothing,
 };
 
@@ -55,6 +55,8 @@ unsafe impl Platform for Listener {
         let mut heard = self.heard.lock().unwrap();
         heard.touched.entry(line).or_default().push((access, miss));
         let needs = match line {
+            // A raw free reads heads without the lock, and relies on no more than they can tell.
+            Line::Heads(..) if access == Access::Read => return,
             Line::Map(zone, _)
             | Line::Heads(zone, _)
             | Line::Header(zone, _)
@@ -256,6 +258,40 @@ fn an_owner_that_is_turned_away_goes_to_the_zone() {
         token.free(block).unwrap();
         assert!(memory.held_by_cpus() > 0);
     });
+}
+
+#[test]
+fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
+    with_memory(&[], |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let (pfn, order) = token.alloc(PAGE).unwrap().into_raw();
+        let held = memory.held_by_cpus();
+        // As if a drainer were inside for a moment.
+        memory.platform().forces(Site::EnterLists, 1);
+        // SAFETY: it was a block until `into_raw`.
+        unsafe { token.free_raw(pfn, order) }.unwrap();
+        assert_eq!((memory.stats().zone_frees, memory.held_by_cpus()), (1, held));
+    });
+}
+
+#[test]
+fn a_raw_free_looks_at_the_lists_and_at_heads_and_takes_the_lock_only_where_they_do_not_tell() {
+    for (size, locks) in [(0, 0), (1, 1)] {
+        // A refill brings the buddy of the frame along.
+        with_memory(&[("pcp.batch", "63")], |memory| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let block = token.alloc(Request::new(order(size), MigrateType::Movable)).unwrap();
+            let (pfn, of_order) = block.into_raw();
+            let before = memory.stats().zone_lock_acquisitions;
+            // SAFETY: it was a block until `into_raw`.
+            unsafe { token.free_raw(pfn, of_order) }.unwrap();
+            assert_eq!(memory.stats().zone_lock_acquisitions - before, locks);
+            let machine = memory.platform();
+            let line = Line::Heads(ZoneId::default(), (pfn.get() / 512) as u32);
+            assert_eq!(machine.touched(line, Access::Read), size == 0);
+            assert_eq!(machine.cost_of(Cost::ZoneHold), memory.stats().zone_lock_acquisitions);
+        });
+    }
 }
 
 #[test]

@@ -6,9 +6,11 @@
 mod toy;
 
 use framewright::{
-    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
+    Block, Config, CpuId, FrameRange, FreeError, Memory, MigrateType, Order, Pfn, Platform,
+    Request,
+    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
-    tuning::Auto,
+    tuning::{Auto, Hardening},
 };
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
 use toy::{leaked, mostly_nothing};
@@ -17,11 +19,18 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const CPU: CpuId = CpuId::new(0);
 
 /// CPUs are model threads. Loom has no remote barriers, hence a machine that does without.
-struct Machine;
+struct Machine {
+    /// Whether bad frees are part of the test.
+    abused: bool,
+}
 
 // SAFETY: the lock is the library's own, and there are no remote barriers.
 unsafe impl Platform for Machine {
-    mostly_nothing!();
+    mostly_nothing!(but corruption);
+
+    fn corruption(&self, report: &Corruption) {
+        assert!(self.abused, "{report}");
+    }
 
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Trylock
@@ -37,13 +46,18 @@ unsafe impl Platform for Machine {
 /// A pageblock, whole: of others the owner's short way keeps off.
 const FRAMES: u64 = 512;
 
-/// A small memory that lives as long as the process.
+/// A small memory with one CPU that lives as long as the process.
 fn memory() -> &'static Memory<'static, Machine> {
+    memory_of(1, Hardening::default())
+}
+
+fn memory_of(cpus: u16, hardening: Hardening) -> &'static Memory<'static, Machine> {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
-    let mut config = Config::new(&map, 1);
+    let mut config = Config::new(&map, cpus);
     config.tuning.zone.min_free = Auto::Fixed(0);
+    config.tuning.hardening = hardening;
     config.tuning.set("pcp.bundle_slots", "64").unwrap();
-    leaked(Machine, &config)
+    leaked(Machine { abused: hardening == Hardening::Tracked }, &config)
 }
 
 /// Words of the stack of a model thread: what loom gives the first one is too little for the slow
@@ -124,6 +138,27 @@ fn an_owner_can_be_drained_at_work() {
         });
         memory.drain_all();
         owner.join().unwrap();
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_eq!(memory.free(), FRAMES);
+    });
+}
+
+/// At `tracked`: on whichever CPUs, whatever else they do with their lists meanwhile.
+#[test]
+fn of_two_raw_frees_on_two_cpus_one_is_refused() {
+    explore(2, || {
+        let memory = memory_of(2, Hardening::Tracked);
+        let (pfn, order) = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
+        let free = move |cpu: u16| {
+            let mut token = memory.cpu(CpuId::new(cpu)).unwrap();
+            // SAFETY: none for the second of the two, which is what the level is for.
+            unsafe { token.free_raw(pfn, order) }
+        };
+        let other = spawn(move || free(1));
+        let freed = [free(0), other.join().unwrap()];
+        let refused = Err(FreeError::AlreadyFree);
+        assert!(freed == [Ok(()), refused] || freed == [refused, Ok(())], "{freed:?}");
         memory.drain_all();
         memory.check().unwrap();
         assert_eq!(memory.free(), FRAMES);

@@ -47,7 +47,8 @@ fn alloc_micro_has_a_row_per_metric_and_a_column_per_allocator() {
     }
     let labels: Vec<&str> =
         report["runs"].as_array().unwrap().iter().filter_map(|run| run["label"].as_str()).collect();
-    for label in ["framewright", "list-buddy", "floor-trylock"] {
+    let ours = ["framewright", "framewright-raw", "framewright-tracked"];
+    for label in ours.into_iter().chain(["list-buddy", "floor-trylock"]) {
         assert!(labels.contains(&label), "{label} is missing in {labels:?}");
     }
 }

@@ -125,8 +125,9 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         let whose = unsafe { self.reclaim.lru().abandon(pfn(frame)) };
         if whose == Abandoned::Yours {
             // SAFETY: the frame was allocated as a block of order 0, and nobody has it any more.
-            let freed = unsafe { token.free_raw(pfn(frame), Order::ZERO) };
-            debug_assert_eq!(freed, Ok(()), "frame {frame}");
+            let block = unsafe { token.adopt_unchecked(pfn(frame), Order::ZERO) };
+            // Made by this token, so it is never given back.
+            let _ = token.free(block);
         }
     }
 

@@ -1,18 +1,21 @@
-//! Our own row: the library as one more [`Peer`].
+//! Our own rows: the library as one more [`Peer`].
 //!
 //! On a machine that has nothing but threads and metadata, with the same kind of spinlock as the
-//! others. Hardening is at its default. The min watermark is 0, because the others have no
+//! others. In the row that competes, blocks are freed and hardening is at its default; others show
+//! what raw frees cost ([`Frees`]). The min watermark is 0, because the others have no
 //! watermarks and would hand out frames that ours keeps in reserve.
 
 use framewright::{
     Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request, Tuning,
+    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
     sync::{PlainWord, SpinFlag},
-    tuning::Auto,
+    tuning::{Auto, Hardening},
 };
 use framewright_peers::{Metadata, Peer, Worker};
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::{
+    marker::PhantomData,
     mem::{ManuallyDrop, MaybeUninit},
     ptr::NonNull,
     sync::OnceLock,
@@ -68,13 +71,56 @@ unsafe impl Platform for MetadataOnly {
     fn now(&self) -> u64 {
         0
     }
+
+    /// Every free of the harness is right: a report is a fault of the library.
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
+    }
 }
 
+/// What a row of ours frees, and how raw frees are checked.
+pub(super) trait Frees: 'static {
+    const NAME: &'static str;
+    const HARDENING: Hardening;
+    /// Whether frames are freed raw, or as blocks.
+    const RAW: bool;
+}
+
+/// Blocks, at the default level.
+pub(super) struct Blocks;
+
+impl Frees for Blocks {
+    const NAME: &'static str = "framewright";
+    const HARDENING: Hardening = Hardening::Checked;
+    const RAW: bool = false;
+}
+
+/// Raw frames, at the default level.
+pub(super) struct Raw;
+
+impl Frees for Raw {
+    const NAME: &'static str = "framewright-raw";
+    const HARDENING: Hardening = Hardening::Checked;
+    const RAW: bool = true;
+}
+
+/// Raw frames, at the level that tracks them on all CPUs; blocks cost the same there.
+pub(super) struct Tracked;
+
+impl Frees for Tracked {
+    const NAME: &'static str = "framewright-tracked";
+    const HARDENING: Hardening = Hardening::Tracked;
+    const RAW: bool = true;
+}
+
+/// The row that competes.
+pub(super) type Framewright = Ours<Blocks>;
+
 /// The library, with the metadata buffer that it lives in.
-pub(super) struct Framewright {
+pub(super) struct Ours<R: Frees> {
     memory: ManuallyDrop<Memory<'static, MetadataOnly>>,
     buffer: Buffer,
-    frames: u64,
+    frees: PhantomData<fn() -> R>,
 }
 
 /// A buffer that was lent to a memory for as long as that lives.
@@ -86,20 +132,23 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 /// The token of one CPU.
-pub(super) struct FramewrightWorker<'a>(framewright::CpuToken<'a, 'static, MetadataOnly>);
+pub(super) struct OurWorker<'a, R: Frees> {
+    token: framewright::CpuToken<'a, 'static, MetadataOnly>,
+    frees: PhantomData<R>,
+}
 
-impl Framewright {
+impl<R: Frees> Ours<R> {
     /// Frames that crossed the zone lock so far.
     pub(super) fn zone_lock_frames(&self) -> u64 {
         self.memory.stats().zone_lock_frames
     }
 }
 
-impl Peer for Framewright {
-    const NAME: &'static str = "framewright";
+impl<R: Frees> Peer for Ours<R> {
+    const NAME: &'static str = R::NAME;
     const MERGES: bool = true;
     const MAX_ORDER: u8 = 9;
-    type Worker<'a> = FramewrightWorker<'a>;
+    type Worker<'a> = OurWorker<'a, R>;
 
     fn new(frames: u64, cpus: usize) -> Self {
         let all = FrameRange::new(Pfn::new(0), Pfn::new(frames)).expect("ascending");
@@ -107,6 +156,7 @@ impl Peer for Framewright {
         let mut tuning = Tuning::default();
         tuning.zone.min_free = Auto::Fixed(0);
         tuning.zone.watermark_scale = 1;
+        tuning.hardening = R::HARDENING;
         let cpus = u16::try_from(cpus).expect("CPUs are numbered in 16 bits");
         let config = Config { tuning, ..Config::new(&map, cpus) };
         let layout =
@@ -117,20 +167,19 @@ impl Peer for Framewright {
         let start = room.as_ptr().align_offset(align);
         let metadata = &mut room[start..start + bytes];
         let memory = Memory::new(MetadataOnly::new(), &config, metadata).expect("a valid buffer");
-        Self { memory: ManuallyDrop::new(memory), buffer, frames }
+        Self { memory: ManuallyDrop::new(memory), buffer, frees: PhantomData }
     }
 
-    fn worker(&self, cpu: usize) -> FramewrightWorker<'_> {
+    fn worker(&self, cpu: usize) -> OurWorker<'_, R> {
         let cpu = CpuId::new(u16::try_from(cpu).expect("CPUs are numbered in 16 bits"));
-        FramewrightWorker(self.memory.cpu(cpu).expect("one worker per CPU"))
+        let token = self.memory.cpu(cpu).expect("one worker per CPU");
+        OurWorker { token, frees: PhantomData }
     }
 
     fn metadata(&self) -> Metadata {
-        let layout = self.memory.layout();
-        Metadata {
-            bytes: (layout.bytes_per_frame() * self.frames as f64).round() as usize,
-            how: "Layout",
-        }
+        // With the state of every frame, where that is kept.
+        let parts = self.memory.layout().parts().filter(|part| !part.per_cpu);
+        Metadata { bytes: parts.map(|part| part.bytes).sum(), how: "Layout" }
     }
 
     fn cpu_list_bytes(&self) -> usize {
@@ -138,7 +187,7 @@ impl Peer for Framewright {
     }
 }
 
-impl Drop for Framewright {
+impl<R: Frees> Drop for Ours<R> {
     fn drop(&mut self) {
         // SAFETY: dropped here once; every worker borrowed `self` and is gone.
         unsafe { ManuallyDrop::drop(&mut self.memory) };
@@ -147,21 +196,27 @@ impl Drop for Framewright {
     }
 }
 
-impl Worker for FramewrightWorker<'_> {
+impl<R: Frees> Worker for OurWorker<'_, R> {
     #[inline]
     fn alloc(&mut self, order: u8) -> Option<u64> {
         let request = Request::new(Order::new(order)?, MigrateType::Movable);
-        let (pfn, _) = self.0.alloc(request).ok()?.into_raw();
+        let (pfn, _) = self.token.alloc(request).ok()?.into_raw();
         Some(pfn.get())
     }
 
     #[inline]
     unsafe fn free(&mut self, frame: u64, order: u8) {
-        if let Some(order) = Order::new(order) {
-            // SAFETY: the caller owns the block, and it came from `into_raw` above.
-            let block = unsafe { self.0.adopt_unchecked(Pfn::new(frame), order) };
+        let Some(order) = Order::new(order) else { return };
+        let pfn = Pfn::new(frame);
+        if R::RAW {
+            // SAFETY: the caller owns the block, and it came from `into_raw` above. A refusal is
+            // reported, which ends the run.
+            let _ = unsafe { self.token.free_raw(pfn, order) };
+        } else {
+            // SAFETY: as above.
+            let block = unsafe { self.token.adopt_unchecked(pfn, order) };
             // The block is of this memory, so it is not given back.
-            let _ = self.0.free(block);
+            let _ = self.token.free(block);
         }
     }
 }

@@ -19,7 +19,7 @@
 //! | `pool`         | states of a pool: fresh, checkerboard, exhausted                  |
 //! | `one`, `two`   | the cells of one thread, of two threads                           |
 //! | `row`          | one allocator with its pools, behind an object-safe face          |
-//! | `framewright_row` | the library itself as one of the rows                          |
+//! | `framewright_row` | the library itself as some of the rows, with blocks and raw frees |
 //! | `rank`         | who is first, and by how much                                     |
 //! | `goals`        | what the table has to show for ours                               |
 //! | `instructions` | instructions per operation, counted by callgrind                  |
@@ -152,5 +152,13 @@ mod tests {
         assert!(!run("floor").metrics.contains_key("pair_o9_1t_ns"));
         assert!(table.ranked.iter().any(|label| label == "list-buddy"));
         assert!(!table.ranked.iter().any(|label| label == "bitmap-allocator"));
+        // A byte per frame is the price of the highest of these levels.
+        let price = |label: &str| run(label).metrics[METADATA].median;
+        assert_eq!(price("framewright-raw"), price("framewright"));
+        assert_eq!(price("framewright-tracked"), price("framewright") + 1.0);
+        for label in ["framewright-raw", "framewright-tracked"] {
+            assert!(run(label).metrics["pair_o0_1t_ns"].median > 0.0);
+            assert!(!table.ranked.iter().any(|ranked| ranked == label));
+        }
     }
 }

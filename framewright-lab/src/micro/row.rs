@@ -5,7 +5,7 @@
 
 use super::{
     cell::Cell,
-    framewright_row::Framewright,
+    framewright_row::{Framewright, Ours, Raw, Tracked},
     one::{self, Sample},
     pool::{CPUS, Pools},
     scale::Scale,
@@ -62,6 +62,7 @@ impl Rows {
                 ..RowOf::new(frames)
             }));
         }
+        rows = rows.beside::<Ours<Raw>>(frames).beside::<Ours<Tracked>>(frames);
         rows = rows.with::<FrameAllocDepot>(scale).with::<BuddySystem>(scale);
         // Freeing half of its frames in random order would move hundreds of gigabytes.
         rows.0.push(Box::new(RowOf::<FreeListPeer> { without_half: true, ..RowOf::new(frames) }));
@@ -70,6 +71,12 @@ impl Rows {
             rows = rows.with::<BitmapAllocator>(scale);
         }
         rows.with::<FloorTrylock>(scale).with::<Floor>(scale)
+    }
+
+    /// One more row of ours, which does not compete: what raw frees cost.
+    fn beside<P: Peer + 'static>(mut self, frames: u64) -> Self {
+        self.0.push(Box::new(RowOf::<P> { ranked: false, ..RowOf::new(frames) }));
+        self
     }
 
     /// One more row: any allocator that can be a [`Peer`].

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use framewright::observe::Corruption;
 use framewright::platform::{BarrierTarget, OwnerLock, Wait};
 use framewright::sync::{PlainWord, SpinFlag};
 use framewright::{Order, Pfn, Platform};
@@ -47,5 +48,10 @@ unsafe impl Platform for Serial {
 
     fn now(&self) -> u64 {
         self.nanos.load(Ordering::Relaxed)
+    }
+
+    /// A replay frees blocks, never raw frames.
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
     }
 }

@@ -40,8 +40,9 @@ impl<P: Platform> FrameSource for CpuToken<'_, '_, P> {
         for &frame in frames {
             // SAFETY: `take` took the block apart, with this order, and whoever gives the frame
             // back no longer uses it.
-            let freed = unsafe { self.free_raw(Pfn::new(u64::from(frame)), Order::ZERO) };
-            debug_assert_eq!(freed, Ok(()), "frame {frame}");
+            let block = unsafe { self.adopt_unchecked(Pfn::new(u64::from(frame)), Order::ZERO) };
+            // Made by this token, so it is never given back.
+            let _ = self.free(block);
         }
     }
 }

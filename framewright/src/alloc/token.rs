@@ -7,7 +7,7 @@ use crate::{
     frame::{Block, MemoryTag, Order, Pfn},
     memory::{Claim, Home, Memory},
     observe::Event,
-    pcp::{ListIndex, Owned},
+    pcp::{ListIndex, Owned, RawFree},
     platform::{CpuId, Platform, Site},
     zone::Watermark,
 };
@@ -80,13 +80,30 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     /// Frees 2^order frames from `pfn`.
     ///
+    /// What a level of [`Hardening`](crate::tuning::Hardening) sees of a bad free, at the call:
+    ///
+    /// | bad free | off | checked | tracked, paranoid |
+    /// |---|---|---|---|
+    /// | not of this memory, misaligned | yes | yes | yes |
+    /// | free in the zone | no | yes | yes |
+    /// | never allocated | no | in the zone, on own lists | yes |
+    /// | of another order, or from the inside of a block | no | yes | yes |
+    /// | on a list of the caller's CPU | no | yes | yes |
+    /// | on a list of another CPU, or in the depot between CPUs | no | no | yes |
+    /// | two CPUs free the same block at once | no | no | yes, one of the two |
+    /// | single frames of an extent | no | no | yes |
+    /// | allocated again since, as a block of this order | no | no | no |
+    ///
+    /// The last is the free of its new owner for all that can be known; no level sees it. Of what
+    /// *checked* does not see at the call, the zone refuses the second copy when it arrives there,
+    /// and reports it; but by then the block may have had two owners. *checked* cannot search the
+    /// lists of the caller's CPU while another CPU is inside to drain them: the block goes to the
+    /// zone then.
+    ///
     /// # Errors
     ///
-    /// What is wrong with it, as far as that can be told at once; nothing was changed then.
-    /// Under [`Hardening::Checked`](crate::tuning::Hardening::Checked) a bad free that was
-    /// accepted onto a list is refused when it reaches the zone, and reported through
-    /// [`Platform::corruption`]. Under [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid)
-    /// every bad free is refused at once, and reported unless the frames are of no block at all.
+    /// What is wrong with it; nothing was changed then. It was reported through
+    /// [`Platform::corruption`], unless the frames are not of this memory or misaligned.
     ///
     /// # Safety
     ///
@@ -94,19 +111,24 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// [`Block::into_raw`], and no longer uses them.
     #[allow(unsafe_code)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.memory().locate(pfn, order)?;
-        match self.free_frames(pfn, order) {
-            None => Ok(()),
-            Some(error) => Err(error),
-        }
+        let (zone, frame) = self.memory().locate(pfn, order)?;
+        let error = match self.claim.zone(zone).judge_raw(frame, order)? {
+            RawFree::AsBlock => self.free_frames(pfn, order),
+            RawFree::ToZone => {
+                self.trace_free(pfn, order);
+                let refusals = self.memory().context(zone, self.cpu()).free_to_zone(frame, order);
+                refusals.first.map(|(_, _, why)| why.into())
+            }
+        };
+        error.map_or(Ok(()), Err)
     }
 
     /// Turns frames back into a block: the inverse of [`Block::into_raw`].
     ///
     /// # Errors
     ///
-    /// The frames are not of this memory, or the block cannot start there. Under
-    /// [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) also: nobody has such a block.
+    /// The frames are not of this memory, or the block cannot start there. From
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also: nobody has such a block.
     ///
     /// # Safety
     ///
@@ -133,8 +155,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// A block of order 0, or of another memory, is given back; under
-    /// [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) also one that somebody has
+    /// A block of order 0, or of another memory, is given back; from
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also one that somebody has
     /// freed raw, which is reported.
     pub fn split(&mut self, block: Block<'m>) -> Result<(Block<'m>, Block<'m>), Block<'m>> {
         let Some(half) = block.order().get().checked_sub(1).and_then(Order::new) else {

@@ -119,6 +119,7 @@ impl Buddy<'_> {
             return 0;
         }
         let free = block.free;
+        let known = self.heads.get(index as usize);
         let want = Want {
             order,
             migratetype: of,
@@ -129,7 +130,7 @@ impl Buddy<'_> {
             how: BulkTake::Bulk,
             unmixed: true,
         };
-        take_from(block, index, &want, self.checked, out);
+        take_from(block, index, &want, known, out);
         self.free[of as usize] -= u64::from(free - self.blocks[index as usize].free);
         self.settle(index, of, ());
         out.blocks() - before

@@ -90,7 +90,10 @@ impl Buddy<'_> {
             let movable = self.home_type(index) == MigrateType::Movable;
             let block = &mut self.blocks[index as usize];
             debug_assert_eq!(block.class, FREE, "a folded pageblock looks free");
-            block.take_whole(movable, self.checked);
+            block.take_whole(movable);
+            if let Some(heads) = self.heads_of(index) {
+                heads.add(0, 1);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Giving frames back.
 
 use super::{
-    Buddy, Bundle, FRAMES, MigrateType, Watch,
+    Buddy, Bundle, FRAMES, Heads, MigrateType, Watch,
     levels::WORDS,
     pageblock::Pageblock,
     word::{self, WORD_ORDER},
@@ -77,7 +77,7 @@ impl Buddy<'_> {
             {
                 self.given_last = index;
             }
-            watch.pageblock(index, Miss::Independent, self.checked, Access::Write);
+            watch.pageblock(index, Miss::Independent, self.is_checked(), Access::Write);
             watch.cost(Cost::GivePageblocks, 1);
             let of = self.type_of(index);
             rest = self.give_run(rest, index, of, &mut refusals);
@@ -160,18 +160,19 @@ impl Buddy<'_> {
     fn give_bundle(&mut self, mut bundle: Bundle, of: MigrateType, refusals: &mut Refusals) {
         let index = bundle.pageblock();
         let first = bundle.word as usize % WORDS;
-        if self.checked {
-            self.drop_refused(&mut bundle, refusals);
+        let heads = self.heads_of(index);
+        if let Some(heads) = heads {
+            self.drop_refused(&mut bundle, heads, refusals);
         }
         let order = bundle.order;
         // A pageblock that is isolated is of its old kind still: what is emptied must not look as if nothing
         // in it were pinned.
         let movable = of == MigrateType::Movable
             || of == MigrateType::Isolate && self.home_type(index) == MigrateType::Movable;
-        let block = &mut self.blocks[index as usize];
-        if self.checked {
-            block.heads[first] &= !bundle.heads;
+        if let Some(heads) = heads {
+            heads.remove(first, bundle.heads);
         }
+        let block = &mut self.blocks[index as usize];
         let frames = if order.get() <= WORD_ORDER {
             let before = block.map[first];
             let after = before | bundle.spread();
@@ -190,17 +191,17 @@ impl Buddy<'_> {
 
     /// Leaves in `bundle` only what the maps confirm as allocated blocks of `order`.
     #[inline(always)]
-    fn drop_refused(&self, bundle: &mut Bundle, refusals: &mut Refusals) {
+    fn drop_refused(&self, bundle: &mut Bundle, known: &Heads, refusals: &mut Refusals) {
         let order = bundle.order;
         let block = &self.blocks[bundle.pageblock() as usize];
         let first = bundle.word as usize % WORDS;
-        let (map, heads) = (block.map[first], block.heads[first]);
+        let (map, heads) = (block.map[first], known.word(first));
         let frames = bundle.spread();
         let larger = word::overrun(bundle.heads, order.get(), map | heads);
         let confirmed = map & frames == 0
             && heads & frames == bundle.heads
             && larger == 0
-            && (order.get() < WORD_ORDER || is_sole_head(block, first, order));
+            && (order.get() < WORD_ORDER || is_sole_head(block, known, first, order));
         if !confirmed {
             self.drop_refused_slowly(bundle, refusals);
         }
@@ -233,8 +234,9 @@ impl Buddy<'_> {
         let size = order.frames() as u32;
         let in_block = |frame: u32| frame as usize % PAGEBLOCK_FRAMES;
         let block = self.blocks.get(index as usize).ok_or(Refusal::NotAllocated)?;
+        let heads = self.heads_of(index).ok_or(Refusal::NotAllocated)?;
         let is_free = |at: usize| block.map[at / 64] >> (at % 64) & 1 == 1;
-        let is_head = |at: usize| block.heads[at / 64] >> (at % 64) & 1 == 1;
+        let is_head = |at: usize| heads.has(at);
         let start = in_block(frame);
         if is_free(start) {
             return Err(Refusal::AlreadyFree);
@@ -266,9 +268,8 @@ impl Buddy<'_> {
         }
         let index = frame >> PAGEBLOCK_ORDER;
         self.unfold(index);
-        if self.checked {
-            let block = &mut self.blocks[index as usize];
-            block.heads[second as usize % PAGEBLOCK_FRAMES / 64] |= 1 << (second % 64);
+        if let Some(heads) = self.heads_of(index) {
+            heads.add(second as usize % PAGEBLOCK_FRAMES / 64, 1 << (second % 64));
         }
     }
 }
@@ -276,11 +277,11 @@ impl Buddy<'_> {
 /// Whether a block of `order` (at least a word) that starts with word `first` is allocated and
 /// the only one in its words, and is provably not larger.
 #[inline(always)]
-fn is_sole_head(block: &Pageblock, first: usize, order: Order) -> bool {
+fn is_sole_head(block: &Pageblock, heads: &Heads, first: usize, order: Order) -> bool {
     let words = first..first + words_of(order);
-    let rest = first + 1..words.end;
+    let mut rest = first + 1..words.end;
     let next = words.end;
     block.map.get(words).is_some_and(|map| map.iter().all(|&word| word == 0))
-        && block.heads.get(rest).is_some_and(|heads| heads.iter().all(|&word| word == 0))
-        && (next == WORDS || (block.map[next] | block.heads[next]) & 1 == 1)
+        && rest.all(|i| heads.word(i) == 0)
+        && (next == WORDS || (block.map[next] | heads.word(next)) & 1 == 1)
 }

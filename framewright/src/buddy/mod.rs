@@ -31,6 +31,7 @@ mod folded;
 mod gigablock;
 mod gigablocks;
 mod give;
+mod heads;
 mod highatomic;
 mod hotplug;
 mod in_use;
@@ -64,6 +65,7 @@ pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
 pub(crate) use gigablock::Gigablock;
 pub(crate) use give::{Capture, Refusal, Refusals};
+pub(crate) use heads::Heads;
 pub(crate) use highatomic::Reserve;
 pub(crate) use isolate::IsolationRefused;
 pub(crate) use levels::WORDS;
@@ -100,8 +102,8 @@ pub struct Buddy<'m> {
     highatomic_reserved: u64,
     /// Pageblocks that are isolated.
     isolated: u64,
-    /// Whether heads of allocated blocks are kept and frees checked against them.
-    checked: bool,
+    /// Heads of allocated blocks, which frees are checked against; empty where they are not.
+    heads: &'m [Heads],
     /// The pageblock that got frames back last, other than as a whole.
     #[cfg(feature = "smallest-first")]
     given_last: u32,
@@ -120,7 +122,8 @@ impl<'m> Buddy<'m> {
 
     /// A zone of as many pageblocks as `blocks`, the first at `base`, its frames in `ranges`
     /// free, the rest holes. `gigablocks` are empty ones, `sets` zeroes, as many as
-    /// [`Buddy::gigablocks`] and [`Buddy::set_words`] say.
+    /// [`Buddy::gigablocks`] and [`Buddy::set_words`] say. `heads` are as many as `blocks`, or none
+    /// where frees are not checked.
     pub(crate) fn new(
         base: Pfn,
         blocks: &'m mut [Pageblock],
@@ -128,7 +131,7 @@ impl<'m> Buddy<'m> {
         types: &'m [AtomicU8],
         ranges: &'m [[u32; 2]],
         sets: &'m mut [u64],
-        checked: bool,
+        heads: &'m [Heads],
     ) -> Self {
         let lists = Lists::new(Gigablocks::new(base, gigablocks, sets));
         let free = [0; MigrateType::COUNT];
@@ -142,7 +145,7 @@ impl<'m> Buddy<'m> {
             free,
             highatomic_reserved,
             isolated,
-            checked,
+            heads,
             #[cfg(feature = "smallest-first")]
             given_last: 0,
         };
@@ -175,9 +178,26 @@ impl<'m> Buddy<'m> {
         }
     }
 
+    /// The heads of all pageblocks, to be read without the lock; empty where frees are not checked.
+    pub(crate) fn heads(&self) -> &'m [Heads] {
+        self.heads
+    }
+
     /// Where the pageblocks are, for prefetching them without the lock.
     pub(crate) fn address(&self) -> Address<Pageblock> {
         Address::of(self.blocks)
+    }
+
+    /// Whether frees are checked.
+    #[inline(always)]
+    fn is_checked(&self) -> bool {
+        !self.heads.is_empty()
+    }
+
+    /// The heads of pageblock `index`, if frees are checked.
+    #[inline(always)]
+    fn heads_of(&self, index: u32) -> Option<&'m Heads> {
+        self.heads.get(index as usize)
     }
 
     /// Free frames that may be allocated: those of isolated pageblocks are left out.

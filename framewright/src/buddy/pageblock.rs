@@ -1,4 +1,4 @@
-//! One pageblock: its free map, its map of allocated heads, and its header.
+//! One pageblock: its free map and its header.
 //!
 //! The header repeats in condensed form what the map says (how many frames are free, the order
 //! of the largest free block, per word and in all), so that lists and policies never look at
@@ -24,13 +24,11 @@ pub(super) fn quartile_below(below: u16) -> u8 {
     quartile(below.saturating_sub(1).clamp(1, PAGEBLOCK_FRAMES as u16))
 }
 
-/// Metadata of 512 frames: three cache lines. Protected by the zone lock.
+/// Metadata of 512 frames: two cache lines. Protected by the zone lock.
 #[repr(C, align(64))]
 pub(crate) struct Pageblock {
     /// One bit per frame: free.
     pub(super) map: [u64; WORDS],
-    /// One bit per frame: the first frame of an allocated block. Only kept when hardening asks.
-    pub(super) heads: [u64; WORDS],
     /// Neighbours on the list of this pageblock's class.
     pub(super) previous: u32,
     pub(super) next: u32,
@@ -56,7 +54,6 @@ impl Pageblock {
     pub(crate) fn empty() -> Self {
         Self {
             map: [0; WORDS],
-            heads: [0; WORDS],
             previous: NIL,
             next: NIL,
             free: 0,
@@ -112,13 +109,10 @@ impl Pageblock {
 
     /// Takes the whole pageblock, which is free and on no list any more, as one block.
     #[inline(always)]
-    pub(super) fn take_whole(&mut self, movable: bool, checked: bool) {
+    pub(super) fn take_whole(&mut self, movable: bool) {
         self.map = [0; WORDS];
         self.levels = Levels::NOTHING_FREE;
         self.class = UNLISTED;
-        if checked {
-            self.heads[0] = 1;
-        }
         self.book_taken(PAGEBLOCK_FRAMES as u16, movable);
     }
 
@@ -156,10 +150,8 @@ impl Pageblock {
     /// Whether header and map agree (invariant I2, the part inside one pageblock).
     pub(super) fn is_consistent(&self) -> bool {
         let free: u32 = self.map.iter().map(|word| word.count_ones()).sum();
-        let no_free_heads = self.map.iter().zip(&self.heads).all(|(free, head)| free & head == 0);
         u32::from(self.free) == free
             && self.levels.agree_with(self.map)
-            && no_free_heads
             && self.free + self.movable + self.pinned == self.present
     }
 }

@@ -74,11 +74,12 @@ impl Buddy<'_> {
 
     fn take_partial_piece(&mut self, piece: &Piece, movable: bool) {
         let of = self.type_of(piece.index);
+        let heads = self.heads_of(piece.index);
         let block = &mut self.blocks[piece.index as usize];
         for (i, mask) in piece.masks() {
             block.set_word(i, block.map[i] & !mask);
-            if self.checked {
-                block.heads[i] |= mask;
+            if let Some(heads) = heads {
+                heads.add(i, mask);
             }
         }
         block.book_taken(piece.frames() as u16, movable);
@@ -89,8 +90,8 @@ impl Buddy<'_> {
     /// Makes every frame of a folded pageblock a block of its own.
     fn shatter(&mut self, index: u32) {
         self.unfold(index);
-        if self.checked {
-            self.blocks[index as usize].heads = [!0; WORDS];
+        if let Some(heads) = self.heads_of(index) {
+            (0..WORDS).for_each(|i| heads.add(i, !0));
         }
     }
 

@@ -72,6 +72,7 @@ impl Buddy<'_> {
     fn take_piece(&mut self, piece: Piece, want: &Want, out: &mut Bundles, watch: impl Watch) {
         let Piece { pageblock, first, order } = piece;
         self.tell_of_visit(pageblock, want.migratetype, watch);
+        let known = self.heads_of(pageblock);
         let block = &mut self.blocks[pageblock as usize];
         let before = block.free;
         let movable = want.migratetype == MigrateType::Movable;
@@ -88,7 +89,7 @@ impl Buddy<'_> {
                 block.set_word(word, block.map[word] & !word::spread(heads, want.order.get()));
                 heads
             };
-            finish(block, pageblock, word, heads, want.order, movable, self.checked, out);
+            finish(block, pageblock, word, heads, want.order, movable, known, out);
             out.join_last();
             word += words_of(want.order);
         }

@@ -7,7 +7,7 @@
 //! runs of pageblocks.
 
 use super::{
-    Buddy, Contents, FRAMES, MigrateType, WORDS,
+    Buddy, Contents, FRAMES, Heads, MigrateType,
     lists::QUARTILES,
     pageblock::{NIL, Pageblock, quartile_below},
 };
@@ -204,7 +204,6 @@ impl Buddy<'_> {
 
     /// How many pages pageblock `index` holds, if it suits the search.
     fn pages_in(&self, index: u32, search: Search) -> Option<u32> {
-        const ONE_BLOCK: [u64; WORDS] = [1, 0, 0, 0, 0, 0, 0, 0];
         let block = self.blocks.get(index as usize)?;
         let in_run = search.pageblocks > 1;
         if self.type_of(index) != MigrateType::Movable {
@@ -216,7 +215,11 @@ impl Buddy<'_> {
         let suits = match search.kind {
             Kind::Certain => block.pinned == 0 && (block.free > 0 || in_run),
             Kind::Doubtful => in_run || block.pinned > 0 && block.free > 0,
-            Kind::Full => u32::from(block.movable) == FRAMES && block.heads != ONE_BLOCK,
+            Kind::Full => {
+                let is_one_block = |heads: &Heads| heads.is_one_block();
+                u32::from(block.movable) == FRAMES
+                    && !self.heads_of(index).is_some_and(is_one_block)
+            }
         };
         suits.then_some((block.movable + block.pinned).into())
     }

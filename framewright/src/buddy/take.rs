@@ -4,7 +4,7 @@
 //! so that what inlining them is worth can be measured.
 
 use super::{
-    Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
+    Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
     levels::WORDS,
     lists::{Lists, Room},
     pageblock::{NIL, Pageblock},
@@ -15,6 +15,7 @@ use crate::{
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
     set::lowest,
+    sync::Address,
     tuning::BulkTake,
 };
 
@@ -109,9 +110,10 @@ impl Buddy<'_> {
             let of = self.type_of(index);
             self.tell_of_visit(index, of, watch);
             self.prefetch_next(index, watch);
+            let known = self.heads_of(index);
             let block = &mut self.blocks[index as usize];
             let before = block.free;
-            take_from(block, index, &want, self.checked, out);
+            take_from(block, index, &want, known, out);
             let taken = before - block.free;
             self.free[of as usize] -= u64::from(taken);
             self.settle(index, of, watch);
@@ -166,7 +168,8 @@ impl Buddy<'_> {
         let next = self.blocks[index as usize].next;
         if next != NIL {
             self.address().prefetch(next);
-            watch.pageblock(next, Miss::Independent, self.checked, Access::Prefetch);
+            Address::of(self.heads).prefetch(next);
+            watch.pageblock(next, Miss::Independent, self.is_checked(), Access::Prefetch);
         }
     }
 
@@ -177,7 +180,7 @@ impl Buddy<'_> {
         }
         let heads = Lists::line_of(of, self.blocks[index as usize].class);
         watch.touch(Part::Index(heads), Access::Read, Miss::Dependent);
-        watch.pageblock(index, Miss::Dependent, self.checked, Access::Write);
+        watch.pageblock(index, Miss::Dependent, self.is_checked(), Access::Write);
         watch.cost(Cost::TakePageblocks, 1);
     }
 
@@ -212,6 +215,7 @@ impl Buddy<'_> {
             return free;
         }
         let of = self.type_of(index);
+        let known = self.heads_of(index);
         let block = &mut self.blocks[index as usize];
         let first = frame as usize % PAGEBLOCK_FRAMES / 64;
         let heads = 1 << (frame % 64);
@@ -228,8 +232,8 @@ impl Buddy<'_> {
             }
             block.set_words(first, words, false);
         }
-        if self.checked {
-            block.heads[first] |= heads;
+        if let Some(known) = known {
+            known.add(first, heads);
         }
         block.book_taken(order.frames() as u16, to == MigrateType::Movable);
         self.free[of as usize] -= order.frames();
@@ -245,7 +249,7 @@ pub(super) fn take_from(
     block: &mut Pageblock,
     index: u32,
     want: &Want,
-    checked: bool,
+    known: Option<&Heads>,
     out: &mut Bundles,
 ) {
     let movable = want.migratetype == MigrateType::Movable;
@@ -253,7 +257,7 @@ pub(super) fn take_from(
     if order >= WORD_ORDER {
         let Some(first) = block.levels.best_words(order) else { return };
         block.set_words(first, words_of(want.order), false);
-        finish(block, index, first, 1, want.order, movable, checked, out);
+        finish(block, index, first, 1, want.order, movable, known, out);
         return;
     }
     let mut from = 0;
@@ -266,7 +270,7 @@ pub(super) fn take_from(
         let missing = want.blocks - out.blocks();
         let heads = pick(block.map[i], order, missing, want.at_most - out.blocks());
         block.set_word(i, block.map[i] & !word::spread(heads, order));
-        finish(block, index, i, heads, want.order, movable, checked, out);
+        finish(block, index, i, heads, want.order, movable, known, out);
         from = i;
     }
 }
@@ -296,12 +300,12 @@ pub(super) fn finish(
     heads: u64,
     order: Order,
     movable: bool,
-    checked: bool,
+    known: Option<&Heads>,
     out: &mut Bundles,
 ) {
     debug_assert!(i < WORDS && heads != 0);
-    if checked {
-        block.heads[i] |= heads;
+    if let Some(known) = known {
+        known.add(i, heads);
     }
     block.book_taken((heads.count_ones() << order.get()) as u16, movable);
     out.push(Bundle { word: (index << WORDS_SHIFT) + i as u32, heads, order });

@@ -1,6 +1,8 @@
-//! What [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) adds to the allocator.
+//! What [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) add to the allocator: *tracked* the
+//! first of three things, *paranoid* all.
 //!
-//! Three things, each a plain data structure here; `pcp/paranoid.rs` puts them to use:
+//! Each is a plain data structure here; `pcp/paranoid.rs` puts them to use:
 //!
 //! * **States** ([`States`]): a byte per frame says whether an allocated block starts there, and
 //!   of which order, or whether the frame is part of an extent. A free first takes the block's mark away with one compare-exchange, so a
@@ -15,10 +17,12 @@
 //!   that a stale pointer meets poison for longer. It is given back when memory runs short, and
 //!   by whatever drains the lists of the CPU.
 //!
-//! **The price is not on anybody else's hot path.** At paranoid the rings of all CPUs have limit
+//! **The price is not on anybody else's hot path.** At tracked the lists of all CPUs are entered
+//! through the try-lock of machines without remote barriers, so that every push and pop takes the
+//! way on which states are kept; that way is cold at the other levels. At paranoid the rings of all CPUs have limit
 //! 0, so every push and pop takes the way of a CPU whose lists are switched off, which is cold at
 //! the other levels. Allocations go to the zone one by one. The zone keeps its own map of heads
-//! besides, as at `checked`: two sets of books.
+//! besides, as at `checked`: two maps.
 //!
 //! Invariants: a byte says *block* exactly where an allocated block starts, with its order; blocks
 //! and extents in a zone's bytes add up to the frames in use ([`Memory::check`](crate::Memory::check)

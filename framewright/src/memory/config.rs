@@ -5,9 +5,9 @@ use core::fmt;
 use super::Planes;
 use crate::{
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
-    platform::CpuId,
+    platform::{CpuId, OwnerLock},
     tlb::MAX_CPUS,
-    tuning::{Hardening, Tuning},
+    tuning::{Hardening, OwnerChoice, Tuning},
     zone::{NodeId, ZoneKind},
 };
 
@@ -129,7 +129,7 @@ impl<'c> Config<'c> {
         if near == 0 { u64::from(self.cpus) } else { near as u64 }
     }
 
-    /// Whether the zones keep track of every frame.
+    /// Whether freed frames wait in quarantine instead of on lists.
     pub(super) fn is_paranoid(&self) -> bool {
         self.tuning.hardening == Hardening::Paranoid
     }
@@ -213,6 +213,10 @@ impl<'c> Config<'c> {
         }
         if self.managed() == 0 && self.memory.iter().all(|range| range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
+        }
+        let biased = self.tuning.owner_lock == OwnerChoice::Fixed(OwnerLock::Biased);
+        if self.tuning.hardening == Hardening::Tracked && biased {
+            return Err(InitError::TrackedAndBiased);
         }
         let nodes = self.nodes();
         if !self.distances.is_empty() && self.distances.len() != nodes * nodes {
@@ -311,6 +315,10 @@ pub enum InitError {
     /// The settings ask for the biased owner lock, which needs remote barriers; the machine has
     /// none.
     NoRemoteBarrier,
+    /// The settings ask for the biased owner lock at
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked), where every allocation and free
+    /// takes the other way.
+    TrackedAndBiased,
     /// First and last frame are further apart than 16 TiB less 2 GiB.
     SpanTooLarge,
     /// The buffer for metadata is too small.
@@ -362,6 +370,10 @@ impl fmt::Display for InitError {
             InitError::NoRemoteBarrier => f.write_str(
                 "owner_lock=biased needs remote barriers, which this machine does not have; \
                  use owner_lock=trylock",
+            ),
+            InitError::TrackedAndBiased => f.write_str(
+                "hardening=tracked enters the lists of a CPU through a try-lock, and \
+                 owner_lock=biased does not; use owner_lock=auto or trylock",
             ),
             InitError::SpanTooLarge => {
                 f.write_str("the memory map spans more than 16 TiB less 2 GiB")

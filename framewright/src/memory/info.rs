@@ -143,7 +143,7 @@ impl<P: Platform> Memory<'_, P> {
 
     /// Tests what must hold whenever nobody is in the middle of something: headers agree with
     /// maps and lists (I2), and of every zone the frames free, held, and allocated add up (I1,
-    /// I9), also by the states that [`Hardening::Paranoid`](crate::tuning::Hardening) keeps; parked
+    /// I9), also by the states that are kept from [`Hardening::Tracked`](crate::tuning::Hardening) on; parked
     /// frames are among those allocated.
     /// Walks every pageblock.
     ///

@@ -9,7 +9,7 @@ use core::{
 
 use super::{Config, InitError, Planes, config::ZoneSpec, cpus::CpuState};
 use crate::{
-    buddy::{Buddy, Gigablock, Pageblock},
+    buddy::{Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
     frame::PAGEBLOCK_FRAMES,
     hardening::Waiting,
@@ -18,6 +18,7 @@ use crate::{
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, ZoneShare},
     sync::{AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, parked_capacity},
+    tuning::Hardening,
     zone::{Chunk, Depot, Zone, ZoneId, Zonelists, depot_frames},
 };
 
@@ -32,6 +33,8 @@ pub struct Layout {
     /// Bytes and alignment of a zone: its lock is the machine's.
     zone: (usize, usize),
     pageblocks: usize,
+    /// Pageblocks with a map of the heads of allocated blocks.
+    heads: usize,
     gigablocks: usize,
     set_words: usize,
     ranges: usize,
@@ -74,6 +77,7 @@ impl Layout {
             zones: 0,
             zone: (size_of::<Zone<'_, P>>(), align_of::<Zone<'_, P>>()),
             pageblocks: 0,
+            heads: 0,
             gigablocks: 0,
             set_words: 0,
             ranges: 0,
@@ -86,7 +90,7 @@ impl Layout {
             planes: config.planes,
             lru_node: (size_of::<LruNode<'_, P>>(), align_of::<LruNode<'_, P>>()),
             lru_batch: (size_of::<LruBatch<P>>(), align_of::<LruBatch<P>>()),
-            states: config.is_paranoid(),
+            states: config.tuning.hardening >= Hardening::Tracked,
             quarantine: quarantine_of(config),
             flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
             parked: parked_of(config),
@@ -94,6 +98,7 @@ impl Layout {
         for zone in config.zones() {
             layout.zones += 1;
             layout.pageblocks += zone.pageblocks;
+            layout.heads += heads_of(config, zone);
             layout.gigablocks += Buddy::gigablocks(zone.base, zone.pageblocks);
             layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
             layout.ranges += zone.ranges + zone.absent;
@@ -130,6 +135,7 @@ impl Layout {
             Part::of_bytes("zones", self.zones * self.zone.0),
             Part::new::<ZoneId>("zonelists", rows, false),
             Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
+            Part::new::<Heads>("allocated heads", self.heads, false),
             Part::new::<Gigablock>("gigablocks", self.gigablocks, false),
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
             Part::new::<u64>("pageblock sets", self.set_words, false),
@@ -230,6 +236,12 @@ fn depot_of(config: &Config<'_>, zone: ZoneSpec) -> u64 {
         return 0;
     }
     depot_frames(&config.tuning.zone, zone.frames, config.cpus_near(zone.node))
+}
+
+/// Pageblocks of a zone with a map of the heads of allocated blocks: what raw frees are checked
+/// against.
+fn heads_of(config: &Config<'_>, zone: ZoneSpec) -> usize {
+    if config.tuning.hardening == Hardening::Off { 0 } else { zone.pageblocks }
 }
 
 /// Slots in the quarantine of a CPU for a zone.

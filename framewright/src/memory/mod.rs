@@ -36,7 +36,7 @@ use crate::{
     reclaim::LruState,
     sync::{AtomicBool, AtomicU32},
     tlb::Tlb,
-    tuning::{OwnerChoice, Tuning},
+    tuning::{Hardening, OwnerChoice, Tuning},
     zone::{Zone, Zonelists},
 };
 
@@ -96,6 +96,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         let layout = Layout::new::<P>(config)?;
         let tuning = config.tuning;
         let owner_lock = match tuning.owner_lock {
+            // The way in where nothing is looked at is closed: both ends of a block's life are noted.
+            OwnerChoice::Auto if tuning.hardening == Hardening::Tracked => OwnerLock::Trylock,
             OwnerChoice::Auto => platform.owner_lock(),
             OwnerChoice::Fixed(kind) => kind,
         };

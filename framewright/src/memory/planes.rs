@@ -4,7 +4,7 @@
 //! byte of flags or a word that names the owner, asks for it in its [`Config`](super::Config),
 //! and [`Layout`](super::Layout) shows the price of each. What the entries mean is the
 //! embedder's business; the library never touches them. (The library's own plane, a byte of
-//! state per frame, comes with [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) and
+//! state per frame, comes with [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
 //! belongs to the zones.)
 
 use super::Memory;

@@ -29,9 +29,13 @@ pub(crate) struct Drained {
 
 impl<P: Platform> OwnedCpu<'_, '_, P> {
     /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
-    /// refused *of this call's batch*; a block that went to a list is judged when it leaves.
+    /// refused *of this call's batch*; where there are no states, a block that went to a list is
+    /// judged when it leaves.
     pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
+        if let Err(refusals) = self.retire(frame, order) {
+            return refusals;
+        }
         let mut leaving = Leaving::new();
         let pushed = self.enter(|at, lists| {
             let list = ListIndex::freeing(order, at.zone.type_number(frame))?;

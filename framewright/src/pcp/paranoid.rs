@@ -1,12 +1,14 @@
-//! Where [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) takes part: whenever a block
-//! comes from the zone or goes back to it.
+//! Where [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) take part: whenever a block goes to a
+//! user or comes back.
 //!
-//! Whoever takes frames from the zone for a user calls [`Cpu::handed_out`]; whoever gives a
-//! user's block back calls [`Cpu::retire`] first. Both do nothing at the other levels, where the
-//! zone has no states. Filling and looking at frames happens outside of locks and lists: it is
-//! the embedder's code.
+//! Whoever takes frames from the zone or a list for a user calls [`Cpu::handed_out`]; whoever gives
+//! a user's block back calls [`Cpu::retire`] first. Both do nothing at the other levels, where the
+//! zone has no states. The short ways in and out of the lists do not call them: at *tracked* they
+//! are closed, because the lists are entered through a try-lock, and at *paranoid* the lists are.
+//! Filling and looking at frames happens outside of locks and lists: it is the embedder's code.
 //!
-//! The quarantine stands behind the lists of the CPU, as the store does, and obeys the same
+//! The quarantine, at *paranoid* alone, stands behind the lists of the CPU, as the store does, and obeys the same
 //! protocol: its frames are *held*, drains reach it, and a block of an isolated pageblock does
 //! not enter it.
 
@@ -20,10 +22,11 @@ use crate::{
     hardening::{States, Waiting},
     observe::{Corruption, Finding},
     platform::Platform,
+    tuning::Hardening,
 };
 
 impl<'m, P: Platform> Cpu<'_, 'm, P> {
-    /// A block that has just left the zone goes to a user: what was written into it while it was
+    /// A block that has just left the zone or a list goes to a user: what was written into it while it was
     /// free is found now.
     #[inline]
     pub(crate) fn handed_out(&self, frame: u32, order: Order) {
@@ -33,7 +36,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// A user's block is about to go back: at paranoid it stops being one, unless it is none.
+    /// A user's block is about to go back: where there are states it stops being one, unless it is none.
     #[inline]
     pub(crate) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
         let Some(states) = self.zone.states() else { return Ok(()) };
@@ -86,7 +89,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.zone.states().map_or(Ok(()), |states| Ok(states.expect(frame, order)?))
     }
 
-    /// Cuts a user's block into two of `half`. At paranoid it has to be one.
+    /// Cuts a user's block into two of `half`. Where there are states it has to be one.
     pub(crate) fn split_block(
         &self,
         frame: u32,
@@ -104,16 +107,21 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         Ok(())
     }
 
-    fn refuse(&self, frame: u32, order: Order, why: Refusal) -> Refusals {
+    /// Counts and reports a free that is refused at the call.
+    pub(super) fn refuse(&self, frame: u32, order: Order, why: Refusal) -> Refusals {
         let mut refusals = Refusals::default();
         refusals.add(frame, order, why);
         self.report(refusals);
         refusals
     }
 
+    fn is_paranoid(&self) -> bool {
+        self.tuning.hardening == Hardening::Paranoid
+    }
+
     /// Fills a block that nobody owns with poison, if it is to be.
     fn poison(&self, states: States<'_>, frame: u32, order: Order) {
-        if self.tuning.paranoid.poison {
+        if self.is_paranoid() && self.tuning.paranoid.poison {
             self.platform.poison(self.pfn(frame), order);
             states.mark_poisoned(frames(frame, order));
         }
@@ -122,6 +130,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Reports those of some frames that do not hold the poison they should. They are about to
     /// be handed out as blocks of `order`.
     fn look_for_damage(&self, states: States<'_>, frames: Range<u32>, order: Order) {
+        if !self.is_paranoid() {
+            return;
+        }
         let mut first = None;
         let mut count = 0;
         for frame in states.take_poisoned(frames) {
@@ -146,12 +157,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 }
 
 impl<P: Platform> OwnedCpu<'_, '_, P> {
-    /// Frees a block past the rings: to the quarantine if there is one, else to the zone.
+    /// Frees a retired block past the rings: to the quarantine if there is one, else to the zone.
     pub(super) fn free_past_rings(&mut self, frame: u32, order: Order) -> Refusals {
-        if let Err(refusals) = self.retire(frame, order) {
-            return refusals;
-        }
-        if self.zone.states().is_some() && self.withhold(frame, order) {
+        if self.is_paranoid() && self.withhold(frame, order) {
             return Refusals::default();
         }
         self.give_one(frame, order)

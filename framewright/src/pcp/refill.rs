@@ -5,6 +5,7 @@ use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
+    tuning::Hardening,
     zone::{Access, ByOrder, Fallbacks, Homebound, Loose, Refused, Rights},
 };
 
@@ -33,8 +34,15 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             }
         });
         match answer {
-            Some(Answer::Frame(frame)) => Ok(frame),
-            Some(Answer::Refill(blocks, loosely)) => self.refill(list, (blocks, loosely), access),
+            Some(Answer::Frame(frame)) => {
+                self.handed_out(frame, list.order());
+                Ok(frame)
+            }
+            Some(Answer::Refill(blocks, loosely)) => {
+                let frame = self.refill(list, (blocks, loosely), access)?;
+                self.handed_out(frame, list.order());
+                Ok(frame)
+            }
             None => self.alloc_from_zone(list.order(), list.migratetype(), access),
         }
     }
@@ -86,7 +94,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
     /// Whether allocations may use the lists of the CPU at all.
     #[inline]
     pub(crate) fn has_lists(&self) -> bool {
-        self.zone.states().is_none()
+        self.tuning.hardening != Hardening::Paranoid
     }
 
     /// Allocates one block from the zone, past the lists.

@@ -94,6 +94,12 @@ impl<'m> BundleStore<'m> {
         (slot_of(word, list, self.slots.len() - 1) / SLOTS) as u32
     }
 
+    /// Whether a block of a list is in it.
+    pub(super) fn holds(&self, list: ListIndex, frame: u32) -> bool {
+        let slot = &self.slots[slot_of(frame / 64, list, self.slots.len() - 1)];
+        slot.key == Key::new(frame / 64, list) && slot.heads >> (frame % 64) & 1 == 1
+    }
+
     /// Adds blocks to the bundles of their words, from the first on, until one has no bundle
     /// there, is in it already, or is followed by its neighbour, which is better handled as a
     /// run. Returns how many were added.

@@ -175,11 +175,11 @@ pub unsafe trait Platform: Sized + Sync {
         let _ = (cpu, event);
     }
 
-    /// Receives what hardening found. Never called under a lock of the library; must not free
-    /// or allocate through the memory that reports.
-    fn corruption(&self, report: &Corruption) {
-        let _ = report;
-    }
+    /// Receives what hardening found: a bad raw free that was refused, or damage to a free frame.
+    /// The library goes on as if it had not happened; whether the machine may, only the embedder
+    /// knows. A kernel logs it, or stops where security matters more than service. Never called
+    /// under a lock of the library; must not free or allocate through the memory that reports.
+    fn corruption(&self, report: &Corruption);
 
     /// Simulation: `count` units of modelled work of kind `cost`.
     #[inline(always)]

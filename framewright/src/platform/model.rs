@@ -3,6 +3,7 @@
 use super::{BarrierTarget, OwnerLock, Platform, Wait};
 use crate::{
     frame::{Order, Pfn},
+    observe::Corruption,
     sync::{PlainWord, SpinFlag},
 };
 
@@ -54,6 +55,10 @@ unsafe impl Platform for Machine {
 
     fn now(&self) -> u64 {
         0
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
     }
 }
 

@@ -75,8 +75,12 @@ const COMPACT_METHOD: &[(&str, CompactMethod)] = &[
     ("scan", CompactMethod::Scan),
     ("off", CompactMethod::Off),
 ];
-const HARDENING: [(&str, Hardening); 3] =
-    [("checked", Hardening::Checked), ("off", Hardening::Off), ("paranoid", Hardening::Paranoid)];
+const HARDENING: [(&str, Hardening); 4] = [
+    ("checked", Hardening::Checked),
+    ("off", Hardening::Off),
+    ("tracked", Hardening::Tracked),
+    ("paranoid", Hardening::Paranoid),
+];
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 const OWNER_CHOICE: [(&str, OwnerChoice); 3] = [
     ("auto", OwnerChoice::Auto),

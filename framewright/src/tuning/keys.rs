@@ -403,9 +403,10 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "hardening",
         default: "checked",
-        range: "off, checked, paranoid",
-        meaning: "how much raw frees are checked; paranoid refuses every bad one at the call, \
-                  has a byte per frame and no per-CPU lists",
+        range: "off, checked, tracked, paranoid",
+        meaning: "how much raw frees are checked: not at all; against the zone and the caller's own \
+                  lists; with a byte per frame, on all CPUs, until it is allocated again; and with \
+                  poison, and no per-CPU lists",
         source: "Framewright",
         field: |t| Field::Hardening(&mut t.hardening),
     },

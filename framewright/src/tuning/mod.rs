@@ -75,18 +75,26 @@ pub enum HighOrderDrain {
     EveryFree,
 }
 
-/// How much raw frees are checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// How much raw frees are checked, from least to most. No level sees a free that comes after the
+/// frames were allocated again as a block of the same order: it takes the block from its new owner.
+/// ([`CpuToken::free_raw`](crate::CpuToken::free_raw) says what each level sees.)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Hardening {
     /// Raw frees are trusted.
     Off,
-    /// A map of the heads of allocated blocks tells order and double frees at the latest when a
-    /// frame reaches the zone; the bad free goes no further and is reported.
+    /// A map of the heads of allocated blocks and a search of the lists of the caller's CPU refuse
+    /// at the call what is free in the zone or on those lists, and what is no block of its order.
+    /// Frames on lists of other CPUs, or on their way between CPUs in the depot, are refused only
+    /// when the second copy reaches the zone. Frees of [`Block`](crate::Block)s cost nothing more.
     #[default]
     Checked,
-    /// As checked, and a byte per frame tells every bad free at the call; free frames are
-    /// poisoned and wait before they are handed out again ([`ParanoidTuning`]). Every
-    /// allocation and free goes to the zone.
+    /// A byte per frame says where an allocated block starts: every bad free is refused at the call,
+    /// on whichever list the frames are, and of two that race one is. Every allocation and free
+    /// changes that byte, and enters the lists of its CPU through a try-lock
+    /// ([`OwnerLock::Trylock`]).
+    Tracked,
+    /// As tracked, and free frames are poisoned and wait before they are handed out again
+    /// ([`ParanoidTuning`]). Every allocation and free goes to the zone.
     Paranoid,
 }
 

@@ -6,7 +6,7 @@ use crate::{
     buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
     frame::Order,
     platform::{Cost, Platform, Site},
-    sync::Ordering,
+    sync::{Address, Ordering},
 };
 
 /// Kinds of work of a batch that is taken: per bundle and per frame.
@@ -168,6 +168,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.tell_of_prefetch(platform, bundles);
         for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             self.pageblocks.prefetch(bundle.pageblock());
+            Address::of(self.heads).prefetch(bundle.pageblock());
         }
     }
 

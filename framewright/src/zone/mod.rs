@@ -23,12 +23,12 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        Buddy, Capture, Classes, Contents, IsolationRefused, MigrateType, PARTIAL, Pageblock,
-        Refusals, Watch,
+        Buddy, Capture, Classes, Contents, Heads, IsolationRefused, MigrateType, PARTIAL,
+        Pageblock, Refusal, Refusals, Watch,
     },
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Miss, Platform, Section},
+    platform::{self, Cost, Line, Miss, Platform, Section},
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
@@ -75,6 +75,8 @@ pub(crate) struct Zone<'m, P: Platform> {
     states: Option<States<'m>>,
     place: Place<'m>,
     pageblocks: Address<Pageblock>,
+    /// Written under the lock; empty where frees are not checked.
+    heads: &'m [Heads],
     managed: AtomicU64,
     marks: Marks,
     stock: Stock,
@@ -106,6 +108,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         let free = buddy.free_frames();
         Self {
             pageblocks: buddy.address(),
+            heads: buddy.heads(),
             free: AtomicU64::new(free),
             free_reserved: AtomicU64::new(0),
             classes: AtomicU64::new(buddy.classes().0),
@@ -161,7 +164,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
     }
 
-    /// What is allocated, frame by frame: at [`Hardening::Paranoid`](crate::tuning::Hardening).
+    /// What is allocated, frame by frame: from [`Hardening::Tracked`](crate::tuning::Hardening) on.
     pub(crate) fn states(&self) -> Option<States<'m>> {
         self.states
     }
@@ -204,6 +207,23 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end)
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
+    }
+
+    /// Whether the heads of blocks alone tell, without the lock, that `frame` is an allocated block
+    /// of `order`. They never do for several frames, nor where the buddy of the frame is free.
+    pub(crate) fn confirms(&self, platform: &P, frame: u32, order: Order) -> bool {
+        let index = frame >> PAGEBLOCK_ORDER;
+        let Some(heads) = self.heads.get(index as usize) else { return false };
+        if order > Order::ZERO {
+            return false;
+        }
+        platform.touch(Line::Heads(self.place.id, index), platform::Access::Read, Miss::Dependent);
+        heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES)
+    }
+
+    /// Whether the maps know an allocated block of exactly `order` at `frame`. Takes the lock.
+    pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
+        self.with_range(platform, (frame, frame + 1), |buddy| buddy.judge(frame, order))
     }
 
     /// Gives back one block, which `capture` may keep if it completes what is waited for.

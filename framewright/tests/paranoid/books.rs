@@ -6,7 +6,7 @@ use framewright::{
 };
 
 use crate::{
-    MANAGED, PAGE, Token, free, on_memory, refused,
+    MANAGED, PAGE, Token, free, on_either, refused,
     support::machine::{Machine, order, raw},
 };
 
@@ -20,7 +20,7 @@ fn free_twice(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>, block: Bl
 
 #[test]
 fn whatever_handed_a_block_out_it_can_be_freed_once() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let block = memory.alloc_unlisted(PAGE.atomic()).unwrap();
         free_twice(memory, token, block);
         let block = token.alloc_at(Pfn::new(0x710), order(4), MigrateType::Movable).unwrap();
@@ -37,7 +37,7 @@ fn whatever_handed_a_block_out_it_can_be_freed_once() {
 
 #[test]
 fn whatever_frees_a_block_it_is_free() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let block = token.alloc(PAGE).unwrap();
         let (pfn, size) = raw(&block);
         memory.free_unlisted(block).unwrap();
@@ -51,7 +51,7 @@ fn whatever_frees_a_block_it_is_free() {
 
 #[test]
 fn a_captured_block_is_a_block() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let whole = token.alloc(Request::new(order(3), MigrateType::Movable)).unwrap();
         let (low, high) = token.split(whole).unwrap();
         let head = low.pfn();
@@ -66,7 +66,7 @@ fn a_captured_block_is_a_block() {
 
 #[test]
 fn only_blocks_can_be_adopted() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let block = token.alloc(Request::new(order(2), MigrateType::Movable)).unwrap();
         let pfn = block.pfn();
         for (pfn, size, error) in [
@@ -84,7 +84,7 @@ fn only_blocks_can_be_adopted() {
 
 #[test]
 fn a_block_that_was_freed_behind_its_owners_back_goes_no_further() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let block = token.alloc(Request::new(order(2), MigrateType::Movable)).unwrap();
         let (pfn, size) = raw(&block);
         free(token, pfn, size).unwrap();

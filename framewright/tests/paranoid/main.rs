@@ -1,5 +1,5 @@
-//! Hardening `paranoid`: every bad raw free is refused at the call and changes nothing; what is
-//! freed waits; what is written while it is free is found.
+//! Hardening `tracked` and `paranoid`: every bad raw free is refused at the call and changes nothing.
+//! At `paranoid`, what is freed waits, and what is written while it is free is found.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
 mod books;
@@ -10,6 +10,7 @@ mod random;
 mod refusals;
 #[path = "../support/mod.rs"]
 mod support;
+mod tracked;
 
 use framewright::{
     Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn, Request,
@@ -55,10 +56,17 @@ pub(crate) fn on_memory(test: impl for<'m> FnOnce(&Memory<'m, Machine>, &mut Tok
     on_memory_with(|_| {}, test);
 }
 
-/// Runs `test` on fresh memories with a block of each order that they have.
+/// Runs `test` on a fresh memory at each level that refuses every bad free at the call.
+pub(crate) fn on_either(test: impl for<'m> Fn(&Memory<'m, Machine>, &mut Token<'_, 'm>)) {
+    for hardening in [Hardening::Tracked, Hardening::Paranoid] {
+        on_memory_with(|config| config.tuning.hardening = hardening, &test);
+    }
+}
+
+/// Runs `test` on fresh memories with a block of each order that they have, at either level.
 pub(crate) fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, Order)) {
     for of_order in Order::all() {
-        on_memory(|memory, token| {
+        on_either(|memory, token| {
             let Ok(block) = token.alloc(Request::new(of_order, MigrateType::Movable)) else {
                 return;
             };
@@ -119,7 +127,25 @@ fn the_layout_names_the_price() {
         };
         // The memory spans three pageblocks, of whose frames each has a byte.
         assert_eq!(parts(config), [3 * 512, 2 * QUARANTINE as usize * 8]);
+        config.tuning.hardening = Hardening::Tracked;
+        assert_eq!(parts(config), [3 * 512, 0]);
         config.tuning.hardening = Hardening::Checked;
         assert_eq!(parts(config), [0, 0]);
+    });
+}
+
+#[test]
+fn the_heads_of_blocks_cost_a_bit_per_frame_where_raw_frees_are_checked() {
+    with_config(|config| {
+        let heads = |config: &Config<'_>| {
+            let layout = Layout::new::<Machine>(config).unwrap();
+            layout.parts().find(|part| part.name == "allocated heads").unwrap().bytes
+        };
+        for hardening in [Hardening::Checked, Hardening::Tracked, Hardening::Paranoid] {
+            config.tuning.hardening = hardening;
+            assert_eq!(heads(config), 3 * 512 / 8);
+        }
+        config.tuning.hardening = Hardening::Off;
+        assert_eq!(heads(config), 0);
     });
 }

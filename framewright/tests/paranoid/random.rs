@@ -34,13 +34,14 @@ proptest! {
     #[test]
     fn every_bad_free_is_refused_at_once(
         topology in (vec((any::<u16>(), any::<u16>(), any::<u8>()), 1..4), vec(0u8..2, 1..4)),
-        choices in any::<u32>(),
+        (choices, is_tracked) in any::<(u32, bool)>(),
         steps in vec(step(), 1..150),
     ) {
         let (stretches, cpus) = topology;
         let stretch = |(gap, length, place)| Stretch { gap, length, place };
         let stretches = stretches.into_iter().map(stretch).collect();
-        let (distances, choices) = (Vec::new(), choices | Setup::PARANOID);
+        let level = if is_tracked { Setup::TRACKED } else { Setup::PARANOID };
+        let (distances, choices) = (Vec::new(), choices & !Setup::PARANOID | level);
         let topology = Topology { base: 700, stretches, nodes: 1, cpus, distances, unit: 0 };
         world::run(&Setup { topology, choices }, &steps);
     }

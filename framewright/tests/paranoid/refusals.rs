@@ -3,14 +3,14 @@
 use framewright::{FreeError, MigrateType, Order, Pfn, Request};
 
 use crate::{
-    MANAGED, MAP, PAGE, each_order, free, on_memory, refused,
+    MANAGED, MAP, PAGE, each_order, free, on_either, refused,
     support::machine::{cpu, order},
 };
 
 #[test]
 fn a_double_free_is_refused_at_once() {
     for of_order in Order::all() {
-        on_memory(|memory, token| {
+        on_either(|memory, token| {
             let Ok(block) = token.alloc(Request::new(of_order, MigrateType::Unmovable)) else {
                 return;
             };
@@ -58,7 +58,7 @@ fn a_misaligned_free_is_refused_at_once() {
 
 #[test]
 fn a_free_of_two_neighbours_as_one_is_refused_at_once() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let whole = token.alloc(Request::new(order(6), MigrateType::Movable)).unwrap();
         let (low, high) = token.split(whole).unwrap();
         assert_eq!(refused(memory, token, low.pfn(), order(6)), FreeError::WrongOrder);
@@ -72,7 +72,7 @@ fn a_free_of_two_neighbours_as_one_is_refused_at_once() {
 
 #[test]
 fn foreign_frames_are_refused_at_once() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         for outside in [0, 0x3ff, 0x600, 0x6ff, 0x900, u64::MAX >> 16, u64::MAX] {
             let error = refused(memory, token, Pfn::new(outside), Order::ZERO);
             assert_eq!(error, FreeError::NotOurs, "{outside:#x}");
@@ -83,7 +83,7 @@ fn foreign_frames_are_refused_at_once() {
 
 #[test]
 fn what_was_never_handed_out_is_refused_at_once() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let _used = token.alloc(PAGE).unwrap();
         for size in Order::all().take_while(|size| *size <= order(8)) {
             assert_eq!(refused(memory, token, Pfn::new(0x400), size), FreeError::AlreadyFree);
@@ -93,11 +93,11 @@ fn what_was_never_handed_out_is_refused_at_once() {
 
 #[test]
 fn what_another_cpu_has_freed_is_refused_at_once() {
-    on_memory(|memory, token| {
+    on_either(|memory, token| {
         let mut other = memory.cpu(cpu(1)).unwrap();
         let (pfn, size) = other.alloc(PAGE).unwrap().into_raw();
         free(&mut other, pfn, size).unwrap();
-        assert_eq!(memory.held_by_cpus(), 1);
+        assert!(memory.held_by_cpus() > 0, "it is on a list, or in quarantine");
         assert_eq!(refused(memory, token, pfn, size), FreeError::AlreadyFree);
     });
 }

@@ -1,8 +1,8 @@
-//! Frees that must be refused, at `checked` and `paranoid`.
+//! Frees that must be refused, at `checked`, `tracked` and `paranoid`.
 
 use framewright::{FreeError, Order, Pfn};
 
-use super::{steps::Step, world::World, zone::Frame};
+use super::{machine::cpu, steps::Step, world::World, zone::Frame};
 
 impl World<'_, '_> {
     pub(super) fn free_twice(&mut self, step: Step) {
@@ -33,13 +33,22 @@ impl World<'_, '_> {
         }
     }
 
-    /// A raw free that must be refused: at once, or at `checked` when it reaches the zone.
+    /// A raw free that must be refused: at once, or, at `checked` and while others may have the
+    /// frames on their lists or in the depot, when it reaches the zone.
     fn abuse(&mut self, step: Step, pfn: Pfn, order: Order) {
         self.memory.platform().take_reports();
+        let others_hold_nothing = step.flags & 128 == 0;
+        if others_hold_nothing {
+            let own = self.online_cpu(step);
+            let others = (0..self.memory.cpu_count()).filter(|&i| i != own);
+            others.for_each(|i| self.memory.drain_cpu(cpu(i)).unwrap());
+        }
+        let in_zone = others_hold_nothing && self.memory.zones().all(|zone| zone.in_depot == 0);
+        let at_once = self.tracked || in_zone;
         // SAFETY: there is no excuse, but at `checked` the library says it will notice; and
         // these frames exist in arithmetic only.
         let result = unsafe { self.token(step).free_raw(pfn, order) };
-        assert!(!self.paranoid || result.is_err(), "{order:?} at {pfn} was not refused at once");
+        assert!(!at_once || result.is_err(), "{order:?} at {pfn} was not refused at once");
         self.drain_all();
         let reports = self.memory.platform().take_reports();
         if !pfn.is_aligned(order) {

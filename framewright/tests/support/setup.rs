@@ -1,6 +1,10 @@
 //! A topology with settings, from plain numbers.
 
-use framewright::{Config, MemoryRange, NodeId, Tuning, platform::OwnerLock, tuning::Hardening};
+use framewright::{
+    Config, MemoryRange, NodeId, Tuning,
+    platform::OwnerLock,
+    tuning::{Hardening, OwnerChoice},
+};
 
 use super::topology::{Stretch, Topology};
 
@@ -64,6 +68,8 @@ impl Parts {
 impl Setup {
     /// Choices of a setup at the highest level of hardening.
     pub const PARANOID: u32 = 3 << 30;
+    /// Choices of a setup at the level below, unless they are those of the highest.
+    pub const TRACKED: u32 = 3 << 28;
 
     pub fn parts(&self) -> Parts {
         let (map, cpu_nodes) = (self.topology.map(), self.topology.cpu_nodes());
@@ -91,6 +97,9 @@ impl Setup {
         }
         if self.choices & Self::PARANOID == Self::PARANOID {
             tuning.hardening = Hardening::Paranoid;
+        } else if self.choices & Self::TRACKED == Self::TRACKED {
+            tuning.hardening = Hardening::Tracked;
+            tuning.owner_lock = OwnerChoice::Auto;
         }
         tuning
     }

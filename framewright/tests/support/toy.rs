@@ -6,9 +6,17 @@ use framewright::{Config, Layout, Memory, Platform};
 use std::mem::MaybeUninit;
 
 /// The part of a [`Platform`] that does nothing: no interrupts, frames without contents, no time.
-/// The lock is the library's own.
+/// The lock is the library's own. Nothing may be reported as corrupt, except where the machine
+/// hears of it itself: `mostly_nothing!(but corruption)`.
 macro_rules! mostly_nothing {
     () => {
+        mostly_nothing!(but corruption);
+
+        fn corruption(&self, report: &framewright::observe::Corruption) {
+            panic!("{report}");
+        }
+    };
+    (but corruption) => {
         type Lock = framewright::sync::SpinFlag;
         type Word = framewright::sync::PlainWord;
         type Irq = ();

@@ -60,7 +60,9 @@ pub struct World<'a, 'm> {
     /// First frames of pageblocks that were reported as free and not used since.
     pub(super) reported: BTreeSet<Pfn>,
     checked: bool,
-    pub(super) paranoid: bool,
+    paranoid: bool,
+    /// Whether every bad free is refused at the call.
+    pub(super) tracked: bool,
 }
 
 impl<'a, 'm> World<'a, 'm> {
@@ -84,6 +86,7 @@ impl<'a, 'm> World<'a, 'm> {
             reported: BTreeSet::new(),
             checked: memory.tuning().hardening != Hardening::Off,
             paranoid: memory.tuning().hardening == Hardening::Paranoid,
+            tracked: memory.tuning().hardening >= Hardening::Tracked,
         }
     }
 

@@ -34,8 +34,9 @@ fn at(
     let sets = std::vec![0; Buddy::set_words(base, blocks.len())].leak();
     let gigablocks = (0..Buddy::gigablocks(base, blocks.len())).map(|_| Gigablock::empty());
     let gigablocks = Box::leak(gigablocks.collect::<Vec<_>>().into_boxed_slice());
+    let heads = blocks.iter().map(|_| Heads::none()).collect::<Vec<_>>();
     let blocks = Box::leak(blocks.into_boxed_slice());
-    Buddy::new(base, blocks, gigablocks, types.leak(), ranges.leak(), sets, true)
+    Buddy::new(base, blocks, gigablocks, types.leak(), ranges.leak(), sets, heads.leak())
 }
 
 fn order(value: u8) -> Order {

@@ -2,12 +2,12 @@
 
 use core::mem::MaybeUninit;
 
-use super::{Layout, depot_of, slots_of};
+use super::{Layout, depot_of, heads_of, slots_of};
 use crate::memory::{
     Config, InitError, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
 };
 use crate::{
-    buddy::{ABSENT, Buddy, Gigablock, Pageblock},
+    buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
     frame::PAGEBLOCK_FRAMES,
     hardening::{Quarantine, States, Waiting},
@@ -16,7 +16,6 @@ use crate::{
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, Tlb},
-    tuning::Hardening,
     zone::{Chunk, Depot, Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
 };
 
@@ -119,6 +118,8 @@ fn carve_compaction<'m>(
 /// The arrays of all zones, of which each takes its part off the front.
 struct ZoneArrays<'m> {
     pageblocks: &'m mut [Pageblock],
+    /// Empty where raw frees are not checked.
+    heads: &'m [Heads],
     gigablocks: &'m mut [Gigablock],
     types: &'m [AtomicU8],
     /// Empty unless the zones keep states.
@@ -137,6 +138,7 @@ impl<'m> ZoneArrays<'m> {
         let mut map = config.zones().flat_map(|zone| config.ranges_of(zone));
         Some(Self {
             pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
+            heads: carver.array(layout.heads, |_| Heads::none())?,
             gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
             types: carver.array(layout.pageblocks, |_| AtomicU8::new(ABSENT))?,
             states: carver.array(layout.plane(layout.states), |_| AtomicU8::new(0))?,
@@ -159,8 +161,8 @@ impl<'m> ZoneArrays<'m> {
         let sets = self.sets.split_off_mut(..set_words).unwrap_or_default();
         let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
         let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
-        let checked = config.tuning.hardening != Hardening::Off;
-        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, checked);
+        let heads = self.heads.split_off(..heads_of(config, spec)).unwrap_or_default();
+        let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, heads);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
         let depot = Depot::new(chunks, limit);

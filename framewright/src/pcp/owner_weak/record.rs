@@ -11,6 +11,7 @@ use std::{
 use super::model::{Act, Step, Value};
 use crate::{
     frame::{Order, Pfn},
+    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Platform, Wait},
     sync::{Ordering, RawWord, SpinFlag},
 };
@@ -115,5 +116,9 @@ unsafe impl Platform for Recorder {
 
     fn now(&self) -> u64 {
         0
+    }
+
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
     }
 }

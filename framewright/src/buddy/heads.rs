@@ -1,0 +1,89 @@
+//! Which frames start an allocated block: a map that is written under the zone lock and may be read
+//! without it.
+//!
+//! It is kept where raw frees are checked. Under the lock it says, together with the map of free
+//! frames, of which order a block is ([`Buddy::judge`](super::Buddy::judge)). Read without the lock
+//! it can only confirm: a word that is out of date, or that says too little, sends the reader to
+//! the lock. So the words need no ordering.
+
+use super::levels::WORDS;
+use crate::{
+    frame::PAGEBLOCK_FRAMES,
+    sync::{HintU64, Ordering},
+};
+
+/// One bit per frame of a pageblock: the first frame of an allocated block. A folded pageblock has
+/// none.
+#[repr(C, align(64))]
+pub(crate) struct Heads([HintU64; WORDS]);
+
+impl Heads {
+    /// No block is allocated.
+    pub(crate) fn none() -> Self {
+        Self(core::array::from_fn(|_| HintU64::new(0)))
+    }
+
+    /// Word `i`.
+    #[inline(always)]
+    pub(super) fn word(&self, i: usize) -> u64 {
+        self.0[i].load(Ordering::Relaxed)
+    }
+
+    /// Adds the blocks that start at `heads` in word `i`. Under the zone lock.
+    #[inline(always)]
+    pub(super) fn add(&self, i: usize, heads: u64) {
+        self.0[i].store(self.word(i) | heads, Ordering::Relaxed);
+    }
+
+    /// Takes out blocks, as [`Heads::add`] adds them.
+    #[inline(always)]
+    pub(super) fn remove(&self, i: usize, heads: u64) {
+        self.0[i].store(self.word(i) & !heads, Ordering::Relaxed);
+    }
+
+    /// Whether a block starts at frame `at` of the pageblock.
+    pub(super) fn has(&self, at: usize) -> bool {
+        self.word(at / 64) >> (at % 64) & 1 == 1
+    }
+
+    /// Whether the pageblock is one block.
+    pub(super) fn is_one_block(&self) -> bool {
+        (0..WORDS).all(|i| self.word(i) == u64::from(i == 0))
+    }
+
+    /// Whether frame `at` of the pageblock is certainly a block of order 0: a block starts there,
+    /// and none of a higher order can, because the frame is odd, or because the next frame starts
+    /// another block. Lockless. `false`: the zone lock tells.
+    #[inline(always)]
+    pub(crate) fn confirms_frame(&self, at: usize) -> bool {
+        let word = self.word(at % PAGEBLOCK_FRAMES / 64) >> (at % 64);
+        word & 1 == 1 && (at % 2 == 1 || word & 2 == 2)
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_cannot_be_larger_is_confirmed_without_the_lock() {
+        let heads = Heads::none();
+        heads.add(1, 0b1011_0111);
+        let confirmed = (64..72).filter(|&at| heads.confirms_frame(at));
+        // Frames 66 and 71 are followed by none, but 71 is odd.
+        assert!(confirmed.eq([64, 65, 68, 69, 71]), "of 64, 65, 66, 68, 69 and 71");
+        heads.remove(1, 0b10);
+        assert!(!heads.confirms_frame(64) && !heads.confirms_frame(65));
+        assert!(heads.has(64) && !heads.has(65) && !heads.is_one_block());
+    }
+
+    #[test]
+    fn a_pageblock_is_one_block_if_only_its_first_frame_starts_one() {
+        let heads = Heads::none();
+        assert!(!heads.is_one_block());
+        heads.add(0, 1);
+        assert!(heads.is_one_block());
+        heads.add(7, 1);
+        assert!(!heads.is_one_block());
+    }
+}
