@@ -61,21 +61,24 @@ impl Drop for Used<'_> {
 }
 
 impl LentRelief {
-    /// While `body` runs, this is who relieves, on all threads.
-    ///
-    /// # Panics
-    ///
-    /// If somebody does already.
-    pub(crate) fn lend<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
+    /// While `body` runs, this is who relieves, on all threads. `None`, and `body` does not run, if
+    /// somebody does already.
+    pub(crate) fn lend<R>(
+        &self,
+        relief: &(dyn Relief + Sync),
+        body: impl FnOnce() -> R,
+    ) -> Option<R> {
         let relief: NonNull<dyn Relief + Sync + '_> = NonNull::from(relief);
         // SAFETY: only the lifetime changes, of something that is used by `with` alone.
         let relief: NonNull<dyn Relief + Sync> = unsafe { std::mem::transmute(relief) };
         let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
-        assert!(place.is_none(), "somebody relieves already");
+        if place.is_some() {
+            return None;
+        }
         *place = Some(Lent(relief));
         drop(place);
         let _returned = Returned(self);
-        body()
+        Some(body())
     }
 
     fn with<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
@@ -138,7 +141,9 @@ mod tests {
     fn what_is_lent_is_there_during_the_call_alone() {
         let place = LentRelief::default();
         let found = place.lend(&Some7, || place.reclaimable(ZoneId::default()));
-        assert_eq!((found, place.reclaimable(ZoneId::default())), (Some(7), None));
+        assert_eq!((found, place.reclaimable(ZoneId::default())), (Some(Some(7)), None));
+        let nested = place.lend(&Some7, || place.lend(&Some7, || ()));
+        assert_eq!(nested, Some(None), "one at a time");
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             place.lend(&Some7, || panic!("in between"));
         }));
