@@ -128,6 +128,7 @@ impl Relief for LentRelief {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     struct Some7;
 
@@ -148,5 +149,43 @@ mod tests {
             place.lend(&Some7, || panic!("in between"));
         }));
         assert!(panicked.is_err() && place.reclaimable(ZoneId::default()).is_none());
+    }
+
+    /// Is in use until it is told to end.
+    #[derive(Default)]
+    struct Slow {
+        entered: AtomicBool,
+        over: AtomicBool,
+        left: AtomicBool,
+    }
+
+    impl Relief for Slow {
+        fn reclaimable(&self, _zone: ZoneId) -> Option<u64> {
+            self.entered.store(true, SeqCst);
+            while !self.over.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            self.left.store(true, SeqCst);
+            None
+        }
+    }
+
+    #[test]
+    fn nobody_uses_it_any_more_when_the_call_ends_though_waits_end_early() {
+        let _early = crate::wait::early::Early::begin();
+        let (place, slow) = (LentRelief::default(), Slow::default());
+        std::thread::scope(|scope| {
+            place.lend(&slow, || {
+                scope.spawn(|| place.reclaimable(ZoneId::default()));
+                while !slow.entered.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+                scope.spawn(|| {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    slow.over.store(true, SeqCst);
+                });
+            });
+            assert!(slow.left.load(SeqCst), "it is still in use");
+        });
     }
 }

@@ -292,3 +292,36 @@ impl Drop for Stop<'_> {
         self.0.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    #[test]
+    fn who_waits_for_a_bell_goes_on_waiting_if_woken_for_nothing() {
+        let (bell, rung) = (Bell::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                for most in [None, Some(Duration::from_secs(600))] {
+                    bell.wait(most);
+                    assert!(rung.swap(false, SeqCst), "it has not rung");
+                }
+            });
+            for _ in 0..2 {
+                for _ in 0..20 {
+                    bell.heard.notify_all();
+                    thread::sleep(Duration::from_millis(1));
+                }
+                rung.store(true, SeqCst);
+                bell.ring();
+                while rung.load(SeqCst) && !waits.is_finished() {
+                    thread::yield_now();
+                }
+            }
+        });
+        bell.end();
+        bell.wait(None);
+        assert!(bell.is_over());
+    }
+}

@@ -16,6 +16,9 @@ use framewright::{
 use super::*;
 use crate::{Backing, HostMachine, Metadata};
 
+mod early;
+mod wrong;
+
 /// Every byte of page `n` is `n`.
 struct Bytes;
 

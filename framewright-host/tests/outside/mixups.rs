@@ -129,7 +129,7 @@ fn meddle(pager: &Pager<'_, '_>, memory: &Memory<'_, HostMachine>, cpu: CpuId, o
             3 => reclaim.written(cpu, frame, Ok(())),
             4 => _ = reclaim.shrink_node(cpu, NodeId::default(), 32),
             5 => lru.drain_all(),
-            _ => _ = lru.activate(cpu, frame),
+            _ => lru.activate(cpu, frame),
         }
     }
 }
