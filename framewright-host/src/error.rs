@@ -19,6 +19,16 @@ pub enum HostError {
         /// The number of the first one.
         base: u64,
     },
+    /// A page cache cannot number the frames of a machine.
+    #[error(
+        "a page cache has room for {most} frames, and the machine has {frames}; make a smaller one"
+    )]
+    TooManyToCache {
+        /// How many the machine has.
+        frames: u64,
+        /// How many there can be.
+        most: u64,
+    },
     /// The first frame does not start a pageblock.
     #[error(
         "the first frame, {base:#x}, is not a multiple of 512: a machine starts at a pageblock"
@@ -43,7 +53,7 @@ pub enum HostError {
         /// What the kernel said.
         errno: Errno,
     },
-    /// Populating would use more memory than the system has to give.
+    /// Populating, or a table, would use more memory than the system has to give.
     #[error(
         "{what} would need {} MiB and the system has {} MiB available; ask for less",
         bytes.div_ceil(1 << 20), available >> 20

@@ -164,6 +164,37 @@ mod tests {
         assert_eq!(sum.with(&machine, |sum| *sum), THREADS * TURNS);
     }
 
+    /// Futex waits that end for no reason, and other waits that end at once.
+    #[test]
+    fn waiters_that_are_woken_for_nothing_do_not_get_in() {
+        const THREADS: u64 = 3;
+        const TURNS: u64 = 2_000;
+        let _early = crate::wait::early::Early::begin();
+        let machine = machine();
+        let lock = <HostLock as RawLock<HostMachine>>::new();
+        let (inside, turns) = (AtomicU32::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..TURNS {
+                        lock.lock(&machine);
+                        assert_eq!(inside.fetch_add(1, Relaxed), 0, "two are in");
+                        thread::yield_now();
+                        inside.fetch_sub(1, Relaxed);
+                        turns.fetch_add(1, Relaxed);
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock(&machine) };
+                    }
+                });
+            }
+            while turns.load(Relaxed) < THREADS * TURNS {
+                let _ = futex::wake(&lock.0, futex::Flags::PRIVATE, u32::MAX >> 1);
+                thread::yield_now();
+            }
+        });
+        assert!(!lock.is_held(&machine));
+    }
+
     #[test]
     fn a_sleeping_waiter_is_woken_and_counted() {
         let machine = machine();

@@ -22,8 +22,20 @@ use crate::{
     frames::Frames, lock::LockWaits, membarrier::RemoteBarrier, relief::LentRelief, wait::wait,
 };
 
+/// Tells machines apart, also those that are gone: no two of a process have the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MachineId(u64);
+
+impl MachineId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
+}
+
 /// A machine made of this process. See the [crate's documentation](crate).
 pub struct HostMachine {
+    id: MachineId,
     frames: Frames,
     cpus: Cpus,
     barrier: RemoteBarrier,
@@ -49,6 +61,7 @@ impl HostMachine {
 
     pub(crate) fn from_parts(parts: Parts) -> Self {
         Self {
+            id: MachineId::next(),
             frames: parts.frames,
             cpus: parts.cpus,
             barrier: parts.barrier,
@@ -105,14 +118,18 @@ impl HostMachine {
     }
 
     /// The contents of a block: words that any thread may load and store. Empty if there is no
-    /// memory behind the frames, or the block lies outside this machine.
+    /// memory behind the frames, or the block lies outside this machine. The block cannot be freed
+    /// while the words are borrowed.
     #[must_use]
-    pub fn words(&self, block: &Block<'_>) -> &[AtomicU64] {
+    pub fn words<'b>(&'b self, block: &'b Block<'_>) -> &'b [AtomicU64] {
         self.frames.words(block.pfn(), block.order())
     }
 
     /// The contents of a frame: words that any thread may load and store. Empty if there is no memory
     /// behind the frames, or it is not one of this machine.
+    ///
+    /// Nobody needs to own the frame for that, as nobody needs to on a machine: two threads that use one
+    /// frame find each other's values in it. All accesses are atomic, so it is no data race.
     #[must_use]
     pub fn frame(&self, pfn: Pfn) -> &[AtomicU64] {
         self.frames.words(pfn, Order::ZERO)
@@ -121,7 +138,9 @@ impl HostMachine {
     /// Where the 2^order frames from `pfn` lie in this process; `None` if there is no memory
     /// behind them, or they are not all of this machine.
     ///
-    /// Using the pointer is for whoever owns the frames, while the machine lives.
+    /// Using the pointer is for whoever owns the frames, while the machine lives. Accesses that are not
+    /// atomic are a data race with safe code that uses the frames by number ([`HostMachine::frame`],
+    /// [`Platform::clear`] and the like): whoever makes them has to know that there is none.
     #[must_use]
     pub fn pointer(&self, pfn: Pfn, order: Order) -> Option<NonNull<u8>> {
         self.frames.pointer(pfn, order)
@@ -173,7 +192,20 @@ impl HostMachine {
     ///
     /// If somebody relieves this machine already.
     pub fn with_relief<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
+        self.try_with_relief(relief, body).expect("nobody relieves this machine already")
+    }
+
+    /// The same; `None`, and nothing was run, if somebody relieves this machine already.
+    pub(crate) fn try_with_relief<R>(
+        &self,
+        relief: &(dyn Relief + Sync),
+        body: impl FnOnce() -> R,
+    ) -> Option<R> {
         self.relief.lend(relief, body)
+    }
+
+    pub(crate) fn id(&self) -> MachineId {
+        self.id
     }
 
     pub(crate) fn lock_waits(&self) -> &LockWaits {

@@ -61,21 +61,24 @@ impl Drop for Used<'_> {
 }
 
 impl LentRelief {
-    /// While `body` runs, this is who relieves, on all threads.
-    ///
-    /// # Panics
-    ///
-    /// If somebody does already.
-    pub(crate) fn lend<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
+    /// While `body` runs, this is who relieves, on all threads. `None`, and `body` does not run, if
+    /// somebody does already.
+    pub(crate) fn lend<R>(
+        &self,
+        relief: &(dyn Relief + Sync),
+        body: impl FnOnce() -> R,
+    ) -> Option<R> {
         let relief: NonNull<dyn Relief + Sync + '_> = NonNull::from(relief);
         // SAFETY: only the lifetime changes, of something that is used by `with` alone.
         let relief: NonNull<dyn Relief + Sync> = unsafe { std::mem::transmute(relief) };
         let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
-        assert!(place.is_none(), "somebody relieves already");
+        if place.is_some() {
+            return None;
+        }
         *place = Some(Lent(relief));
         drop(place);
         let _returned = Returned(self);
-        body()
+        Some(body())
     }
 
     fn with<R>(&self, body: impl FnOnce(&dyn Relief) -> R) -> R {
@@ -120,6 +123,7 @@ impl Relief for LentRelief {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     struct Some7;
 
@@ -133,10 +137,50 @@ mod tests {
     fn what_is_lent_is_there_during_the_call_alone() {
         let place = LentRelief::default();
         let found = place.lend(&Some7, || place.reclaimable(ZoneId::default()));
-        assert_eq!((found, place.reclaimable(ZoneId::default())), (Some(7), None));
+        assert_eq!((found, place.reclaimable(ZoneId::default())), (Some(Some(7)), None));
+        let nested = place.lend(&Some7, || place.lend(&Some7, || ()));
+        assert_eq!(nested, Some(None), "one at a time");
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             place.lend(&Some7, || panic!("in between"));
         }));
         assert!(panicked.is_err() && place.reclaimable(ZoneId::default()).is_none());
+    }
+
+    /// Is in use until it is told to end.
+    #[derive(Default)]
+    struct Slow {
+        entered: AtomicBool,
+        over: AtomicBool,
+        left: AtomicBool,
+    }
+
+    impl Relief for Slow {
+        fn reclaimable(&self, _zone: ZoneId) -> Option<u64> {
+            self.entered.store(true, SeqCst);
+            while !self.over.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            self.left.store(true, SeqCst);
+            None
+        }
+    }
+
+    #[test]
+    fn nobody_uses_it_any_more_when_the_call_ends_though_waits_end_early() {
+        let _early = crate::wait::early::Early::begin();
+        let (place, slow) = (LentRelief::default(), Slow::default());
+        std::thread::scope(|scope| {
+            place.lend(&slow, || {
+                scope.spawn(|| place.reclaimable(ZoneId::default()));
+                while !slow.entered.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+                scope.spawn(|| {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    slow.over.store(true, SeqCst);
+                });
+            });
+            assert!(slow.left.load(SeqCst), "it is still in use");
+        });
     }
 }

@@ -7,33 +7,32 @@
 use std::{io, ops::Range};
 
 use framewright::{
-    MigrateType, Order, Pfn, Request,
+    Block, MigrateType, Order, Request,
     reclaim::{PageKind, Shadow},
 };
 
 use super::{
     FileId, PagingError, Seat,
     cache::{PageCache, PageId, Slot, count},
-    owner::free,
     page::Claim,
 };
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// See the module. The frames are those of the seat: of all pages but perhaps the last.
+/// See the module. The frames are those of the seat, one for each page that is not shown yet.
 pub(super) struct Bringing<'b, 's, 'm> {
     seat: &'b mut Seat<'s, 'm>,
     file: FileId,
     /// Pages that were claimed.
     pages: Range<u32>,
-    /// How many of them are in memory, and others' as well.
-    shown: usize,
+    /// How many of them are in memory, and others' as well. Their frames are not the seat's any more.
+    shown: u32,
 }
 
 impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
     /// Of a page that the caller has claimed.
     pub(super) fn new(seat: &'b mut Seat<'s, 'm>, id: PageId) -> Self {
-        seat.frames.clear();
+        debug_assert!(seat.frames.is_empty());
         Self { seat, file: id.file, pages: id.page..id.page + 1, shown: 0 }
     }
 
@@ -43,20 +42,17 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         count(&cache.counters.misses, 1);
         count(&cache.counters.dirtied, stores.into());
         self.seat.pager.reclaim().catch_up(self.seat.token.cpu());
-        match self.seat.token.alloc(PAGE) {
-            Ok(block) => self.seat.frames.push(block.into_raw().0),
-            // Given back even if it was rescued: nobody else gives it up any more.
-            Err(reason) => return Err(PagingError::OutOfMemory { page, reason }),
-        }
+        // Without one it is given back, even if it was rescued: nobody else gives it up any more.
+        let block = self.seat.frame(page, PAGE)?;
+        self.seat.frames.push_back(block);
         if rescued {
             count(&cache.counters.rescued, 1);
         } else {
             self.claim_neighbours();
             self.fill().map_err(|reason| PagingError::Unreadable { page, reason })?;
         }
-        while self.shown < self.seat.frames.len() {
-            let (page, frame) = (page + self.shown as u32, self.seat.frames[self.shown]);
-            self.show(page, frame, (self.shown == 0).then_some(stores));
+        while let Some(block) = self.seat.frames.pop_front() {
+            self.show(page + self.shown, block, (self.shown == 0).then_some(stores));
             self.shown += 1;
         }
         Ok(())
@@ -73,21 +69,21 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         let file = cache.file(self.file);
         let window = (self.pages.start / file.readahead + 1).saturating_mul(file.readahead);
         while self.pages.end < window.min(file.region.pages()) {
-            let Ok(block) = self.seat.token.alloc(PAGE.no_retry()) else { break };
-            let (frame, page) = (block.into_raw().0, self.pages.end);
+            let page = self.pages.end;
+            let Ok(block) = self.seat.frame(page, PAGE.no_retry()) else { break };
             match cache.page(PageId { file: self.file, page }).state.claim() {
                 Claim::Read => {
-                    self.seat.frames.push(frame);
+                    self.seat.frames.push_back(block);
                     self.pages.end += 1;
                 }
                 Claim::Rescue => {
                     // It is there: no need to go on, nor to read it.
                     count(&cache.counters.rescued, 1);
-                    self.show(page, frame, None);
+                    self.show(page, block, None);
                     break;
                 }
                 Claim::Taken => {
-                    free(&mut self.seat.token, frame);
+                    self.seat.give_back(block);
                     break;
                 }
             }
@@ -100,7 +96,7 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         if result.is_ok() || self.pages.len() == 1 {
             return result;
         }
-        self.keep(1);
+        self.give_back_from(1);
         self.read()
     }
 
@@ -116,11 +112,13 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
     }
 
     /// A page that was claimed is in memory.
-    fn show(&self, page: u32, frame: Pfn, fixed: Option<bool>) {
+    fn show(&self, page: u32, block: Block<'m>, fixed: Option<bool>) {
         let (cache, id) = (self.cache(), PageId { file: self.file, page });
+        let number = cache.number(block.pfn()).expect("a frame of the machine");
         let shadow = cache.take_shadow(id);
-        cache.set_slot(frame, Slot::Holds(id));
-        cache.page(id).state.publish(frame, fixed);
+        let (frame, _) = block.into_raw();
+        cache.set_slot(number, Slot::Holds(id));
+        cache.page(id).state.publish(number, fixed);
         let (lru, cpu) = (self.seat.pager.reclaim().lru(), self.seat.token.cpu());
         match shadow {
             0 => lru.add(cpu, frame, PageKind::File),
@@ -128,20 +126,24 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         };
     }
 
-    /// Gives back all but the first of the pages, and their frames.
-    fn keep(&mut self, pages: usize) {
-        let end = self.pages.start + pages as u32;
+    /// Gives back all but the first `pages` of the pages, and the frames of those that are not shown.
+    fn give_back_from(&mut self, pages: u32) {
+        let end = self.pages.start + pages;
         for page in end..self.pages.end {
             self.cache().give_back(PageId { file: self.file, page });
         }
         self.pages.end = end;
-        let Seat { frames, token, .. } = &mut *self.seat;
-        frames.drain(pages..).for_each(|frame| free(token, frame));
+        let kept = (pages - self.shown) as usize;
+        while self.seat.frames.len() > kept
+            && let Some(block) = self.seat.frames.pop_back()
+        {
+            self.seat.give_back(block);
+        }
     }
 }
 
 impl Drop for Bringing<'_, '_, '_> {
     fn drop(&mut self) {
-        self.keep(self.shown);
+        self.give_back_from(self.shown);
     }
 }

@@ -13,6 +13,7 @@ use std::{
 };
 
 use framewright::{CpuId, FrameRange, Pfn, reclaim::WriteError, tlb::DeferredFlush};
+use rustix::io::Errno;
 
 use super::{
     giving::{GivingUp, Kernel},
@@ -21,7 +22,7 @@ use super::{
     region::Region,
     store::Store,
 };
-use crate::{HostError, HostMachine};
+use crate::{HostError, HostMachine, available_memory, machine::MachineId};
 
 /// Names a file of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,10 +45,31 @@ pub(super) struct Page {
 
 /// For so many pages, in memory from now on. What is read before it is ever written is the kernel's
 /// page of zeros at first, and putting another in its place interrupts every processor.
-fn books(pages: u32) -> Box<[Page]> {
-    let books: Box<[Page]> = (0..pages).map(|_| Page::default()).collect();
+fn books(pages: u32) -> Result<Box<[Page]>, HostError> {
+    let books = table("what is known of the pages of a file", pages.into(), Page::default)?;
     books.iter().for_each(|page| page.shadow.store(0, Relaxed));
-    books
+    Ok(books)
+}
+
+/// `count` values, if there is memory for them.
+fn table<T>(
+    what: &'static str,
+    count: u64,
+    make: impl FnMut() -> T,
+) -> Result<Box<[T]>, HostError> {
+    let refused = |bytes| HostError::OutOfMemory { what, bytes, errno: Errno::NOMEM };
+    let count = usize::try_from(count).map_err(|_| refused(usize::MAX))?;
+    let bytes = count.saturating_mul(size_of::<T>());
+    let mut table = Vec::new();
+    table.try_reserve_exact(count).map_err(|_| refused(bytes))?;
+    // The kernel may have promised more than there is.
+    match available_memory() {
+        Some(available) if bytes as u64 > available => {
+            return Err(HostError::TooLittleAvailable { what, bytes, available });
+        }
+        _ => table.resize_with(count, make),
+    }
+    Ok(table.into_boxed_slice())
 }
 
 /// A file, and where its pages are shown.
@@ -71,6 +93,17 @@ pub(super) enum Slot {
     Holds(PageId),
     /// This page, until it left. Reclaim has the frame.
     Left(PageId),
+}
+
+impl Slot {
+    fn pack(self) -> u64 {
+        let pack = |id: PageId| (u64::from(id.file.0) << 32 | u64::from(id.page)) + 1;
+        match self {
+            Slot::Empty => 0,
+            Slot::Holds(id) => pack(id) << 1,
+            Slot::Left(id) => pack(id) << 1 | 1,
+        }
+    }
 }
 
 /// What happened, in pages if nothing else is said.
@@ -119,9 +152,10 @@ pub(super) struct Counters {
     pub(super) write_failed: AtomicU64,
 }
 
-/// See the module. Files are added before threads use it; it belongs to one memory, whose frames it
-/// is made for.
+/// See the module. Files are added before threads use it; it belongs to the one memory that is made of
+/// its machine: [`Pager::run`](super::Pager::run) refuses others.
 pub struct PageCache {
+    machine: MachineId,
     frames: FrameRange,
     pub(super) kernel: Kernel,
     pub(super) files: Vec<File>,
@@ -141,29 +175,45 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`HostError::NoGivingUp`], where the kernel takes no memory back.
+    /// [`HostError::NoGivingUp`], where the kernel takes no memory back; [`HostError::OutOfMemory`] or
+    /// [`HostError::TooLittleAvailable`]: 8 bytes per frame cannot be had; and
+    /// [`HostError::TooManyToCache`]: the machine has more than 2^32 frames.
     pub fn new(machine: &HostMachine) -> Result<Self, HostError> {
-        Ok(Self::with(machine, Kernel::detect()?))
+        Self::with(machine, Kernel::detect()?)
     }
 
     /// One whose pages are given up one range a call, whatever the kernel can: for comparison.
-    #[must_use]
-    pub fn without_vectors(machine: &HostMachine) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// As [`PageCache::new`], but for [`HostError::NoGivingUp`].
+    pub fn without_vectors(machine: &HostMachine) -> Result<Self, HostError> {
         Self::with(machine, Kernel::ranges())
     }
 
-    fn with(machine: &HostMachine, kernel: Kernel) -> Self {
+    fn with(machine: &HostMachine, kernel: Kernel) -> Result<Self, HostError> {
+        /// A page's word has 32 bits for the number of its frame.
+        const FRAMES_MAX: u64 = 1 << 32;
         let frames = machine.frames();
-        Self {
+        if frames.frames() > FRAMES_MAX {
+            return Err(HostError::TooManyToCache { frames: frames.frames(), most: FRAMES_MAX });
+        }
+        Ok(Self {
+            machine: machine.id(),
             frames,
             kernel,
             files: Vec::new(),
-            slots: (0..frames.frames()).map(|_| AtomicU64::new(0)).collect(),
+            slots: table("what is known of the frames", frames.frames(), AtomicU64::default)?,
             leaving: (0..machine.cpus()).map(|_| List::default()).collect(),
             written: Mutex::default(),
             panicked: Mutex::default(),
             counters: Counters::default(),
-        }
+        })
+    }
+
+    /// Whether it is made for this machine.
+    pub(super) fn is_for(&self, machine: &HostMachine) -> bool {
+        self.machine == machine.id()
     }
 
     /// A file of `pages` pages that `store` keeps. A use that misses a page reads up to `readahead`
@@ -171,7 +221,8 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`HostError::OutOfMemory`]: there is no address space for it.
+    /// [`HostError::OutOfMemory`] or [`HostError::TooLittleAvailable`]: there is no address space for
+    /// it, or no memory for what is known of its pages, 16 bytes each. The store is dropped then.
     pub fn add(
         &mut self,
         store: Box<dyn Store>,
@@ -179,9 +230,9 @@ impl PageCache {
         readahead: u32,
     ) -> Result<FileId, HostError> {
         self.files.push(File {
+            pages: books(pages)?,
             region: Region::new(pages)?,
             store,
-            pages: books(pages),
             readahead: readahead.max(1),
             owed: DeferredFlush::new(),
         });
@@ -234,6 +285,10 @@ impl PageCache {
     }
 
     /// Pages of a file that are in memory.
+    ///
+    /// # Panics
+    ///
+    /// If the file is none of this cache.
     #[must_use]
     pub fn resident(&self, file: FileId) -> u64 {
         self.count(file, PageState::is_resident)
@@ -241,12 +296,20 @@ impl PageCache {
 
     /// Pages of a file that the kernel has put memory behind, by its own account: those that are in
     /// memory, and those that it was not told yet to take back.
+    ///
+    /// # Panics
+    ///
+    /// If the file is none of this cache.
     #[must_use]
     pub fn in_memory(&self, file: FileId) -> u64 {
         self.file(file).region.in_memory()
     }
 
     /// Pages of a file that differ from what is stored.
+    ///
+    /// # Panics
+    ///
+    /// If the file is none of this cache.
     #[must_use]
     pub fn dirty(&self, file: FileId) -> u64 {
         self.count(file, PageState::is_dirty)
@@ -254,6 +317,10 @@ impl PageCache {
 
     /// Pages of a file that could not be written when that was tried last. They are in memory, and
     /// dirty.
+    ///
+    /// # Panics
+    ///
+    /// If the file is none of this cache.
     #[must_use]
     pub fn failed(&self, file: FileId) -> u64 {
         self.count(file, PageState::has_failed)
@@ -269,6 +336,7 @@ impl PageCache {
         self.file(file).pages.iter().filter(|page| is(&page.state)).count() as u64
     }
 
+    /// A file of this cache.
     pub(super) fn file(&self, file: FileId) -> &File {
         &self.files[file.0 as usize]
     }
@@ -286,29 +354,28 @@ impl PageCache {
         &self.leaving[cpu.index()]
     }
 
-    pub(super) fn slot(&self, frame: Pfn) -> Slot {
-        let Some(word) = self.word(frame) else { return Slot::Empty };
-        let word = word.load(Acquire);
+    /// The number of a frame, counted from the first of the machine; `None` if it is another's.
+    pub(super) fn number(&self, frame: Pfn) -> Option<u32> {
+        let at = frame.get().checked_sub(self.frames.start().get())?;
+        u32::try_from(at).ok().filter(|_| at < self.frames.frames())
+    }
+
+    /// What the frame of this number holds.
+    pub(super) fn slot(&self, number: u32) -> Slot {
+        let word = self.slots[number as usize].load(Acquire);
         let Some(packed) = (word >> 1).checked_sub(1) else { return Slot::Empty };
         let id = PageId { file: FileId((packed >> 32) as u32), page: packed as u32 };
         if word & 1 == 0 { Slot::Holds(id) } else { Slot::Left(id) }
     }
 
-    pub(super) fn set_slot(&self, frame: Pfn, slot: Slot) {
-        let pack = |id: PageId| (u64::from(id.file.0) << 32 | u64::from(id.page)) + 1;
-        let word = match slot {
-            Slot::Empty => 0,
-            Slot::Holds(id) => pack(id) << 1,
-            Slot::Left(id) => pack(id) << 1 | 1,
-        };
-        if let Some(place) = self.word(frame) {
-            place.store(word, Release);
-        }
+    pub(super) fn set_slot(&self, number: u32, slot: Slot) {
+        self.slots[number as usize].store(slot.pack(), Release);
     }
 
-    fn word(&self, frame: Pfn) -> Option<&AtomicU64> {
-        let at = frame.get().checked_sub(self.frames.start().get())?;
-        self.slots.get(at as usize)
+    /// Empties a slot, if it has not changed: of those who try, one succeeds.
+    pub(super) fn empty_slot(&self, number: u32, before: Slot) -> bool {
+        let slot = &self.slots[number as usize];
+        slot.compare_exchange(before.pack(), Slot::Empty.pack(), AcqRel, Relaxed).is_ok()
     }
 
     /// What reclaim left of a page, which is there once.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use framewright::{AllocError, CpuError};
+use framewright::{AllocError, CpuError, Pfn};
 use thiserror::Error;
 
 use crate::HostError;
@@ -66,6 +66,49 @@ pub enum PagingError {
         page: u32,
         /// How many there are.
         pages: u32,
+    },
+    /// The cache has no such file: it is another cache's.
+    #[error("the cache has {files} files, and none of number {file}: it is another cache's")]
+    NoSuchFile {
+        /// The number of the file asked for.
+        file: u32,
+        /// How many there are.
+        files: u32,
+    },
+    /// The memory has frames that its machine has not: they cannot hold pages.
+    #[error(
+        "page {page} got frame {frame}, which the machine has not; make the memory of the frames of \
+         its machine"
+    )]
+    ForeignFrame {
+        /// The page.
+        page: u32,
+        /// The frame.
+        frame: Pfn,
+    },
+    /// The cache was made for another machine.
+    #[error("the cache was made for another machine; make one for the machine of this memory")]
+    OtherMachine,
+    /// A pager runs with this memory, or somebody else relieves it.
+    #[error("somebody relieves this memory already; wait until that pager has ended")]
+    Running,
+    /// A run has ended, and pages are not written.
+    #[error(
+        "{pages} pages are not written; they are in memory, and lost with the cache: sync them in \
+         another run"
+    )]
+    LeftUnwritten {
+        /// How many.
+        pages: u64,
+    },
+    /// Every CPU is taken, one of them by background reclaim.
+    #[error(
+        "none of the {cpus} CPUs is free: background reclaim has the last, and threads the others; \
+         build the machine with one more than there are threads"
+    )]
+    NoFreeCpu {
+        /// How many the machine has.
+        cpus: u16,
     },
     /// The memory was made without LRU lists.
     #[error("the memory has no LRU lists; make it with Planes {{ lru: true }}")]

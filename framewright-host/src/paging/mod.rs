@@ -12,7 +12,8 @@
 //! A thread uses a page through a guard, [`Reading`] or [`Writing`]: one compare-exchange on the word of
 //! the page if it is in memory. If it is not, the thread asks for a frame, and when memory is short it
 //! reclaims, or wakes the thread that does: everything about that is the library's. The cache is the
-//! owner of pages that it asks ([`PageOwner`](framewright::reclaim::PageOwner)):
+//! owner of pages that it asks ([`PageOwner`](framewright::reclaim::PageOwner)), through a type that nobody
+//! else can reach:
 //!
 //! | the library | here |
 //! |---|---|
@@ -42,6 +43,10 @@
 //!   In user space that costs a system call and an interrupt per page; here the guard is what tells. So
 //!   nothing is known of who keeps an address beyond its guard: loads through it may find zeros, and
 //!   stores are lost. Safe code cannot keep one.
+//! * No pages are lost unsaid: a run that ends says how many are dirty still ([`Ran::unwritten`]).
+//! * A cache belongs to the one memory that is made of its machine, and no safe code that has that memory
+//!   or the [`Pager`] can make two owners of a page or a frame: whatever it does to LRU lists, each step
+//!   that reclaim takes asks the word of the page first. Pages may become impossible to reclaim by that.
 //! * A store that panics leaves pages as they were: missing, or dirty. The panic is that of who called,
 //!   or of [`Pager::run`] if it was reclaim.
 //! * Pages are read and written by the thread that needs them, and it waits. A store with a deep queue
@@ -84,6 +89,6 @@ pub use error::PagingError;
 pub use giving::{GivingUp, NoVectors};
 pub use guard::{Reading, Writing};
 pub use interrupts::shootdowns;
-pub use pager::Pager;
+pub use pager::{Pager, Ran};
 pub use seat::Seat;
 pub use store::{FileStore, Store};

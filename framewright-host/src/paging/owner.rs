@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use framewright::{
-    CpuToken, Order, Pfn,
+    Pfn,
     reclaim::{
         PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped, WriteError, WriteOut,
     },
@@ -20,7 +20,7 @@ use std::{
 
 use super::{
     cache::{PageCache, PageId, Slot, count, locked},
-    page,
+    page::{Leave, PageLock},
     store::write_error,
 };
 use crate::HostMachine;
@@ -29,26 +29,31 @@ use crate::HostMachine;
 const PAUSE: Duration = Duration::from_micros(200);
 
 impl PageCache {
-    /// Writes a page that the caller has locked. It is clean then, or as dirty as before; the latter
-    /// also if the store panics.
-    pub(super) fn write(&self, id: PageId, by_reclaim: bool) -> io::Result<()> {
-        let (file, state) = (self.file(id.file), &self.page(id).state);
-        let failed = Failed(self, state);
+    /// Writes a page. It is clean then, or as dirty as before; the latter also if the store panics.
+    pub(super) fn write(
+        &self,
+        id: PageId,
+        lock: &PageLock<'_>,
+        by_reclaim: bool,
+    ) -> io::Result<()> {
+        assert!(lock.is_of(&self.page(id).state), "the lock of another page");
+        let file = self.file(id.file);
+        let failed = Failed(self, lock);
         // SAFETY: the page is locked, and nobody uses a locked page.
         unsafe {
             file.region.with_bytes(id.page..id.page + 1, |bytes| file.store.write(id.page, bytes))
         }?;
         mem::forget(failed);
         count(&self.counters.written, 1);
-        state.written(by_reclaim);
+        lock.written(by_reclaim);
         Ok(())
     }
 
     /// The same for the library, which cannot be unwound while it has pages locked: a store that
     /// panics could not write, and whoever [runs](super::Pager::run) it all is told in the end. Also
     /// dropping what it fails with runs its code.
-    fn write_contained(&self, id: PageId) -> Result<(), WriteError> {
-        let write = || self.write(id, true).map_err(|error| write_error(&error));
+    fn write_contained(&self, id: PageId, lock: &PageLock<'_>) -> Result<(), WriteError> {
+        let write = || self.write(id, lock, true).map_err(|error| write_error(&error));
         catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
             self.remember(panic);
             Err(WriteError::Io)
@@ -67,7 +72,7 @@ impl PageCache {
 }
 
 /// A page that is being written: dropped, it could not be.
-struct Failed<'c>(&'c PageCache, &'c page::PageState);
+struct Failed<'c>(&'c PageCache, &'c PageLock<'c>);
 
 impl Drop for Failed<'_> {
     fn drop(&mut self) {
@@ -76,49 +81,90 @@ impl Drop for Failed<'_> {
     }
 }
 
-/// Gives back a frame that a block of order 0 was taken apart for.
-pub(super) fn free(token: &mut CpuToken<'_, '_, HostMachine>, frame: Pfn) {
-    // SAFETY: the caller owns the frame, as whoever took the block apart did; nothing is behind its
-    // number.
-    let freed = unsafe { token.free_raw(frame, Order::ZERO) };
-    debug_assert_eq!(freed, Ok(()), "frame {frame}");
+/// The cache as the library sees it. Nobody else gets at it: the steps are the library's to order.
+///
+/// Yet none relies on the order. The LRU lists are everybody's who has the memory, and so the library
+/// may name frames here at any time, twice at once, and long after they hold another page. Each step
+/// asks the word of the page, or the slot of the frame, and changes it in one compare-exchange:
+///
+/// * a page is lent to its store under a [`PageLock`], which the library cannot end;
+/// * a page leaves only if it is clean, unused, and chosen by [`PageOwner::lock`] in this frame;
+/// * of all who release a frame that a page has left, one is told that it is released.
+pub(super) struct Owner<'c>(pub(super) &'c PageCache);
+
+impl Owner<'_> {
+    /// The page that is in a frame, and the number of that.
+    fn held(&self, frame: Pfn) -> Option<(PageId, u32)> {
+        let number = self.0.number(frame)?;
+        match self.0.slot(number) {
+            Slot::Holds(id) => Some((id, number)),
+            Slot::Empty | Slot::Left(_) => None,
+        }
+    }
+
+    fn lock_one(&self, frame: Pfn) -> Option<PageState> {
+        let number = self.0.number(frame)?;
+        match self.0.slot(number) {
+            Slot::Empty => None,
+            Slot::Left(_) => Some(PageState::default()),
+            Slot::Holds(id) => {
+                let page = self.0.page(id).state.choose(number)?;
+                let (dirty, writeback) = (page.dirty, page.writeback);
+                Some(PageState { mapped: !dirty, dirty, writeback, ..PageState::default() })
+            }
+        }
+    }
+
+    fn write_one(&self, frame: Pfn) -> WriteOut {
+        let Some((id, number)) = self.held(frame) else { return WriteOut::Refused };
+        let Some(lock) = self.0.page(id).state.lock_chosen(number) else {
+            return WriteOut::Refused;
+        };
+        match self.0.write_contained(id, &lock) {
+            Ok(()) => {
+                locked(&self.0.written).push((frame, Ok(())));
+                WriteOut::Started
+            }
+            Err(error) => WriteOut::Failed(error),
+        }
+    }
+
+    fn release_one(&self, frame: Pfn, shadow: Shadow) -> Released {
+        let Some(number) = self.0.number(frame) else { return Released::Busy };
+        match self.0.slot(number) {
+            slot @ Slot::Left(id) if self.0.empty_slot(number, slot) => {
+                self.0.page(id).shadow.store(shadow.into_raw(), Release);
+                Released::Released
+            }
+            Slot::Holds(id) if self.0.page(id).state.is_dirty() => Released::Dirty,
+            Slot::Holds(_) | Slot::Left(_) | Slot::Empty => Released::Busy,
+        }
+    }
 }
 
-// SAFETY: pages are added to the lists as frames that were allocated as blocks of order 0 and taken
-// apart. A page that is released has left its file, and the frame, which is a number here, names
-// nothing any more.
-unsafe impl PageOwner<HostMachine> for PageCache {
+// SAFETY: a frame is released once for each time that a page has left it. The page had got it as the
+// frame of a block of order 0 that was taken apart for it, and was in no other. The frame is a number
+// here: nobody uses it.
+unsafe impl PageOwner<HostMachine> for Owner<'_> {
     /// A page that is dirty is not taken from its file before it is written: there is nothing to
     /// unmap of it.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         for (&frame, out) in frames.iter().zip(out) {
-            *out = match self.slot(frame) {
-                Slot::Empty => None,
-                Slot::Left(_) => Some(PageState::default()),
-                Slot::Holds(id) => self.page(id).state.try_lock(frame).map(|page| PageState {
-                    mapped: !page.dirty,
-                    dirty: page.dirty,
-                    writeback: page.writeback,
-                    ..PageState::default()
-                }),
-            };
+            *out = self.lock_one(frame);
         }
     }
 
     fn unlock(&self, frames: &[Pfn]) {
-        for &frame in frames {
-            if let Slot::Holds(id) = self.slot(frame) {
-                self.page(id).state.unlock();
-            }
+        for (id, number) in frames.iter().filter_map(|&frame| self.held(frame)) {
+            self.0.page(id).state.unchoose(number);
         }
     }
 
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
         for (&frame, out) in frames.iter().zip(out) {
-            let used = match self.slot(frame) {
-                Slot::Holds(id) => self.page(id).state.take_accessed(frame),
-                Slot::Empty | Slot::Left(_) => false,
-            };
+            let used = self
+                .held(frame)
+                .is_some_and(|(id, number)| self.0.page(id).state.take_accessed(number));
             *out = Reference { young: used.into(), ..Reference::default() };
         }
     }
@@ -129,25 +175,33 @@ unsafe impl PageOwner<HostMachine> for PageCache {
         batch: &mut FlushBatch<'_, '_, HostMachine>,
         out: &mut [Unmapped],
     ) {
+        let cache = self.0;
         let cpu = batch.flusher().cpu();
         let cpus: CpuMask = [cpu].into_iter().collect();
         for (&frame, out) in frames.iter().zip(out) {
             *out = Unmapped::Gone { dirty: false };
-            let Slot::Holds(id) = self.slot(frame) else { continue };
-            if !self.page(id).state.leave() {
-                *out = Unmapped::Gone { dirty: true };
-                continue;
+            let Some((id, number)) = self.held(frame) else { continue };
+            match cache.page(id).state.leave(number) {
+                Leave::Left => {}
+                Leave::Dirty => {
+                    *out = Unmapped::Gone { dirty: true };
+                    continue;
+                }
+                Leave::Refused => {
+                    *out = Unmapped::Still;
+                    continue;
+                }
             }
-            count(&self.counters.unmapped, 1);
-            self.set_slot(frame, Slot::Left(id));
-            self.leave(cpu, id);
+            count(&cache.counters.unmapped, 1);
+            cache.set_slot(number, Slot::Left(id));
+            cache.leave(cpu, id);
             let translation = Translation {
                 cpus: &cpus,
                 writable: true,
                 dirty: false,
                 space: id.file.0.into(),
                 page: id.page.into(),
-                owed_space: &self.file(id.file).owed,
+                owed_space: &cache.file(id.file).owed,
                 owed_file: None,
             };
             batch.add(frame, &translation);
@@ -157,28 +211,13 @@ unsafe impl PageOwner<HostMachine> for PageCache {
     /// Writes at once; that it has ended is told when reclaim does not ask any more.
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         for (&frame, out) in frames.iter().zip(out) {
-            let Slot::Holds(id) = self.slot(frame) else { continue };
-            *out = match self.write_contained(id) {
-                Ok(()) => {
-                    locked(&self.written).push((frame, Ok(())));
-                    WriteOut::Started
-                }
-                Err(error) => WriteOut::Failed(error),
-            };
+            *out = self.write_one(frame);
         }
     }
 
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
-        for ((&frame, shadow), out) in frames.iter().zip(shadows).zip(out) {
-            *out = match self.slot(frame) {
-                Slot::Left(id) => {
-                    self.page(id).shadow.store(shadow.into_raw(), Release);
-                    self.set_slot(frame, Slot::Empty);
-                    Released::Released
-                }
-                Slot::Holds(id) if self.page(id).state.is_dirty() => Released::Dirty,
-                Slot::Holds(_) | Slot::Empty => Released::Busy,
-            };
+        for ((&frame, &shadow), out) in frames.iter().zip(shadows).zip(out) {
+            *out = self.release_one(frame, shadow);
         }
     }
 

@@ -1,8 +1,8 @@
 //! What is known of one page of a file: a word that everybody changes by compare-exchange.
 //!
 //! ```text
-//!              claim                 publish               try_lock
-//!   ABSENT ─────────────► LOCKED ───────────► RESIDENT ◄───────────► RESIDENT+LOCKED
+//!              claim                 publish                choose
+//!   ABSENT ─────────────► LOCKED ───────────► RESIDENT ◄───────────► RESIDENT+CHOSEN
 //!     ▲ ▲                   ▲ │                  │ fix: pins + 1        │ leave
 //!     │ └─ end_giving: not ─┼─┘                  ▼ release: pins - 1    ▼
 //!     │    brought in       │ claim (rescued)                        LEAVING
@@ -10,11 +10,15 @@
 //!     └──────────────────── GIVING ◄──────── begin_giving ──────────────┘
 //! ```
 //!
+//! LOCKED on a resident page belongs to one value, [`PageLock`], for as long as the page is written.
+//! CHOSEN belongs to reclaim, which names pages by their frames. Reclaim may be wrong about a frame:
+//! everybody who has the memory can change its LRU lists. So each step that reclaim asks for is one
+//! compare-exchange that succeeds only if the page is in this frame, chosen, and not in use.
+//!
 //! A page that is LEAVING has no frame any more, but its contents are still where they were: who
 //! wants it before the kernel is told takes it back. While it is GIVING the kernel is being told,
 //! and everybody waits for that.
 
-use framewright::Pfn;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -22,7 +26,7 @@ use std::sync::atomic::{
 
 /// It is in memory, and has a frame.
 const RESIDENT: u64 = 1;
-/// Somebody is bringing it in, writing it, or about to take it out.
+/// Somebody is bringing it in, or writing it.
 const LOCKED: u64 = 1 << 1;
 /// Stored to since it was read, or last written.
 const DIRTY: u64 = 1 << 2;
@@ -36,12 +40,14 @@ const FAILED: u64 = 1 << 5;
 const LEAVING: u64 = 1 << 6;
 /// The kernel is taking it back.
 const GIVING: u64 = 1 << 7;
+/// Reclaim looks at it.
+const CHOSEN: u64 = 1 << 8;
 /// One who uses it.
 const PIN: u64 = 1 << 16;
 const PINS: u64 = 0xffff << 16;
 /// Those who can use it at once.
 pub(super) const PINS_MAX: u32 = (PINS / PIN) as u32;
-/// Where the number of the frame begins.
+/// Where the number of the frame begins: it counts from the first frame of the machine.
 const FRAME: u32 = 32;
 
 /// See the module.
@@ -72,11 +78,53 @@ pub(super) enum Claim {
     Taken,
 }
 
-/// What a page that was locked is like.
+/// What a page that was chosen is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Locked {
+pub(super) struct Chosen {
     pub(super) dirty: bool,
     pub(super) writeback: bool,
+}
+
+/// What came of taking a page out of its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Leave {
+    /// It has no frame any more.
+    Left,
+    /// It is dirty.
+    Dirty,
+    /// It is not in this frame, or not chosen any more.
+    Refused,
+}
+
+/// Proof that nobody uses a page, nor will while this value lives.
+#[must_use = "the page is locked only while this value lives"]
+pub(super) struct PageLock<'p>(&'p PageState);
+
+impl Drop for PageLock<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_and(!LOCKED, Release);
+    }
+}
+
+impl PageLock<'_> {
+    /// The page was written. If reclaim began that, it is to be told, and the page is under
+    /// write-back until then.
+    pub(super) fn written(&self, by_reclaim: bool) {
+        self.0.0.fetch_and(!(DIRTY | FAILED), Release);
+        if by_reclaim {
+            self.0.0.fetch_or(WRITEBACK, Release);
+        }
+    }
+
+    /// The page could not be written: it stays dirty.
+    pub(super) fn not_written(&self) {
+        self.0.0.fetch_or(FAILED, Release);
+    }
+
+    /// Whether it is this page's.
+    pub(super) fn is_of(&self, page: &PageState) -> bool {
+        std::ptr::eq(self.0, page)
+    }
 }
 
 impl PageState {
@@ -88,7 +136,7 @@ impl PageState {
             if now & PINS == PINS {
                 return Fix::TooMany;
             }
-            if now & (RESIDENT | LOCKED) != RESIDENT {
+            if now & (RESIDENT | LOCKED | CHOSEN) != RESIDENT {
                 return if now & !LEAVING == 0 { Fix::Absent } else { Fix::Busy };
             }
             let marks = if stores { ACCESSED | DIRTY } else { ACCESSED };
@@ -119,52 +167,62 @@ impl PageState {
 
     /// The page that was claimed is in memory, and has this frame; the caller has fixed it if it
     /// says what for.
-    pub(super) fn publish(&self, frame: Pfn, fixed: Option<bool>) {
+    pub(super) fn publish(&self, frame: u32, fixed: Option<bool>) {
         let used = match fixed {
             None => 0,
             Some(false) => PIN | ACCESSED,
             Some(true) => PIN | ACCESSED | DIRTY,
         };
-        self.0.store(frame.get() << FRAME | RESIDENT | used, Release);
+        self.0.store(u64::from(frame) << FRAME | RESIDENT | used, Release);
     }
 
-    /// Locks the page if it is in this frame, and nobody uses it or has locked it.
-    pub(super) fn try_lock(&self, frame: Pfn) -> Option<Locked> {
-        let mut now = self.0.load(Relaxed);
-        loop {
-            let here = now & RESIDENT != 0 && now >> FRAME == frame.get();
-            if !here || now & (LOCKED | PINS) != 0 {
-                return None;
-            }
-            match self.0.compare_exchange_weak(now, now | LOCKED, Acquire, Relaxed) {
-                Ok(_) => {
-                    let [dirty, writeback] = [DIRTY, WRITEBACK].map(|flag| now & flag != 0);
-                    return Some(Locked { dirty, writeback });
-                }
-                Err(other) => now = other,
-            }
-        }
+    /// Changes the word to what `next` makes of it; to what it was before, unless `next` refuses.
+    fn change(&self, next: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        self.0.fetch_update(AcqRel, Acquire, next).ok()
     }
 
-    /// Unlocks it.
-    pub(super) fn unlock(&self) {
-        self.0.fetch_and(!LOCKED, Release);
+    /// Chooses the page for reclaim if it is in this frame, and nobody uses, writes or has chosen it.
+    pub(super) fn choose(&self, frame: u32) -> Option<Chosen> {
+        let is_idle = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == 0;
+        let before = self.change(|now| is_idle(now).then_some(now | CHOSEN))?;
+        let [dirty, writeback] = [DIRTY, WRITEBACK].map(|flag| before & flag != 0);
+        Some(Chosen { dirty, writeback })
+    }
+
+    /// Reclaim leaves it alone again, if it is in this frame.
+    pub(super) fn unchoose(&self, frame: u32) {
+        self.change(|now| (is_in(now, frame) && now & CHOSEN != 0).then_some(now & !CHOSEN));
+    }
+
+    /// Locks the page, which is in this frame and was chosen.
+    pub(super) fn lock_chosen(&self, frame: u32) -> Option<PageLock<'_>> {
+        let is_chosen = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == CHOSEN;
+        self.change(|now| is_chosen(now).then_some(now | LOCKED)).map(|_| PageLock(self))
+    }
+
+    /// Locks the page if it is in memory and dirty, and nobody uses, writes or has chosen it.
+    pub(super) fn try_lock_dirty(&self) -> Option<PageLock<'_>> {
+        const ALL: u64 = RESIDENT | DIRTY | LOCKED | CHOSEN | PINS;
+        let is_idle = |now| now & ALL == RESIDENT | DIRTY;
+        self.change(|now| is_idle(now).then_some(now | LOCKED)).map(|_| PageLock(self))
     }
 
     /// Whether it was used since this was asked last, if it is in this frame.
-    pub(super) fn take_accessed(&self, frame: Pfn) -> bool {
-        let now = self.0.load(Relaxed);
-        let here = now & RESIDENT != 0 && now >> FRAME == frame.get();
-        here && now & ACCESSED != 0 && self.0.fetch_and(!ACCESSED, Relaxed) & ACCESSED != 0
+    pub(super) fn take_accessed(&self, frame: u32) -> bool {
+        let was_used = |now| is_in(now, frame) && now & ACCESSED != 0;
+        was_used(self.0.load(Relaxed))
+            && self.change(|now| was_used(now).then_some(now & !ACCESSED)).is_some()
     }
 
-    /// The locked page, which is clean, loses its frame. Whether it did: not if it is dirty.
-    pub(super) fn leave(&self) -> bool {
-        if self.is_dirty() {
-            return false;
+    /// The page, which is in this frame, was chosen and is clean, loses the frame.
+    pub(super) fn leave(&self, frame: u32) -> Leave {
+        let is_chosen = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == CHOSEN;
+        let may_leave = |now| is_chosen(now) && now & DIRTY == 0;
+        match self.0.fetch_update(AcqRel, Acquire, |now| may_leave(now).then_some(LEAVING)) {
+            Ok(_) => Leave::Left,
+            Err(now) if is_chosen(now) => Leave::Dirty,
+            Err(_) => Leave::Refused,
         }
-        self.0.store(LEAVING, Release);
-        true
     }
 
     /// The kernel is about to take a page back that was leaving. Not if somebody has rescued it.
@@ -180,20 +238,6 @@ impl PageState {
     /// The kernel has taken it back, or what there was of a page that was claimed.
     pub(super) fn end_giving(&self) {
         self.0.store(0, Release);
-    }
-
-    /// The locked page was written. If reclaim began that, it is to be told, and the page is under
-    /// write-back until then.
-    pub(super) fn written(&self, by_reclaim: bool) {
-        self.0.fetch_and(!(DIRTY | FAILED), Release);
-        if by_reclaim {
-            self.0.fetch_or(WRITEBACK, Release);
-        }
-    }
-
-    /// The locked page could not be written: it stays dirty.
-    pub(super) fn not_written(&self) {
-        self.0.fetch_or(FAILED, Release);
     }
 
     /// Reclaim was told.
@@ -218,23 +262,30 @@ impl PageState {
         self.0.load(Acquire) & FAILED != 0
     }
 
-    /// The frame that it is in.
-    pub(super) fn frame(&self) -> Option<Pfn> {
+    /// The number of the frame that it is in.
+    #[cfg(test)]
+    pub(super) fn frame(&self) -> Option<u32> {
         let now = self.0.load(Acquire);
-        (now & RESIDENT != 0).then(|| Pfn::new(now >> FRAME))
+        (now & RESIDENT != 0).then_some((now >> FRAME) as u32)
     }
+}
+
+/// Whether a page with this word is in this frame.
+fn is_in(now: u64, frame: u32) -> bool {
+    now & RESIDENT != 0 && now >> FRAME == u64::from(frame)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FRAME_7: Pfn = Pfn::new(7);
+    const CLEAN: Chosen = Chosen { dirty: false, writeback: false };
 
+    /// In frame 7.
     fn resident() -> PageState {
         let page = PageState::default();
         assert_eq!((page.fix(false), page.claim()), (Fix::Absent, Claim::Read));
-        page.publish(FRAME_7, None);
+        page.publish(7, None);
         page
     }
 
@@ -242,13 +293,15 @@ mod tests {
     fn who_uses_a_page_keeps_it_where_it_is() {
         let page = resident();
         assert_eq!(page.fix(false), Fix::Fixed { dirtied: false });
-        assert_eq!(page.try_lock(FRAME_7), None);
+        assert_eq!(page.choose(7), None);
         page.release();
-        assert_eq!(page.try_lock(Pfn::new(8)), None, "it is in another frame");
-        assert_eq!(page.try_lock(FRAME_7), Some(Locked { dirty: false, writeback: false }));
+        assert_eq!(page.choose(8), None, "it is in another frame");
+        assert_eq!(page.choose(7), Some(CLEAN));
         assert_eq!((page.fix(false), page.claim()), (Fix::Busy, Claim::Taken));
-        page.unlock();
-        assert!(page.take_accessed(FRAME_7) && !page.take_accessed(FRAME_7));
+        page.unchoose(8);
+        assert_eq!(page.fix(false), Fix::Busy);
+        page.unchoose(7);
+        assert!(page.take_accessed(7) && !page.take_accessed(7));
     }
 
     #[test]
@@ -258,25 +311,60 @@ mod tests {
         assert_eq!(page.fix(true), Fix::Fixed { dirtied: false });
         page.release();
         page.release();
-        assert_eq!(page.try_lock(FRAME_7), Some(Locked { dirty: true, writeback: false }));
-        assert!(!page.leave());
-        page.not_written();
+        assert_eq!(page.choose(7), Some(Chosen { dirty: true, writeback: false }));
+        assert_eq!(page.leave(7), Leave::Dirty);
+        page.lock_chosen(7).unwrap().not_written();
         assert!(page.has_failed() && page.is_dirty());
-        page.written(true);
-        assert!(!page.has_failed() && page.leave());
+        page.lock_chosen(7).unwrap().written(true);
+        assert!(!page.has_failed());
+        assert_eq!(page.leave(7), Leave::Left);
+    }
+
+    #[test]
+    fn nothing_is_done_to_a_page_that_is_in_use_or_not_chosen() {
+        let page = resident();
+        for chosen in [false, true] {
+            assert_eq!(page.fix(true), Fix::Fixed { dirtied: !chosen });
+            assert_eq!(page.choose(7), None);
+            page.unchoose(7);
+            assert_eq!(page.leave(7), Leave::Refused);
+            assert!(page.lock_chosen(7).is_none() && page.try_lock_dirty().is_none());
+            page.release();
+            assert!(page.lock_chosen(7).is_none(), "nobody uses it, and nobody has chosen it");
+            assert_eq!(page.leave(7), Leave::Refused);
+            assert!(page.choose(7).is_some());
+            assert!(page.lock_chosen(8).is_none() && page.try_lock_dirty().is_none());
+            page.unchoose(7);
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_being_written_stays_locked_whatever_reclaim_says() {
+        let page = resident();
+        assert_eq!(page.fix(true), Fix::Fixed { dirtied: true });
+        page.release();
+        page.choose(7).unwrap();
+        let lock = page.lock_chosen(7).unwrap();
+        page.unchoose(7);
+        assert_eq!((page.fix(true), page.choose(7)), (Fix::Busy, None));
+        assert_eq!(page.leave(7), Leave::Refused);
+        lock.written(false);
+        drop(lock);
+        assert_eq!(page.fix(false), Fix::Fixed { dirtied: false });
     }
 
     #[test]
     fn what_leaves_is_rescued_until_the_kernel_is_told() {
         let page = resident();
-        page.try_lock(FRAME_7).unwrap();
-        assert!(page.leave());
+        page.choose(7).unwrap();
+        assert_eq!(page.leave(7), Leave::Left);
         assert_eq!((page.fix(false), page.claim()), (Fix::Absent, Claim::Rescue));
         assert!(!page.begin_giving(), "somebody has it");
-        page.publish(Pfn::new(9), Some(false));
+        page.publish(u32::MAX, Some(false));
         page.release();
-        page.try_lock(Pfn::new(9)).unwrap();
-        assert!(page.leave() && page.begin_giving());
+        page.choose(u32::MAX).unwrap();
+        assert_eq!(page.leave(u32::MAX), Leave::Left);
+        assert!(page.begin_giving());
         assert_eq!((page.fix(false), page.claim()), (Fix::Busy, Claim::Taken));
         assert!(page.is_giving() && !page.begin_giving());
         page.end_giving();

@@ -21,13 +21,40 @@ use super::{
     PageCache, PagingError, Seat,
     cache::{Slot, locked},
     leaving::Shooter,
+    owner::Owner,
 };
-use crate::{HostMachine, RegisteredCpu};
+use crate::{HostError, HostMachine, RegisteredCpu};
+
+/// What a run came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "pages may be left that are not written"]
+pub struct Ran<R> {
+    /// What the body has returned.
+    pub value: R,
+    /// Pages that differ from what is stored. They are in memory still, for another run to
+    /// [sync](Seat::sync): the last to use the cache loses what they hold.
+    pub unwritten: u64,
+}
+
+impl<R> Ran<R> {
+    /// What the body has returned, if all pages are written.
+    ///
+    /// # Errors
+    ///
+    /// [`PagingError::LeftUnwritten`]: some are not.
+    pub fn written(self) -> Result<R, PagingError> {
+        match self.unwritten {
+            0 => Ok(self.value),
+            pages => Err(PagingError::LeftUnwritten { pages }),
+        }
+    }
+}
 
 /// What threads share that use a cache. See [`Pager::run`].
 pub struct Pager<'p, 'm> {
     pub(super) memory: &'p Memory<'m, HostMachine>,
     pub(super) cache: &'p PageCache,
+    owner: Owner<'p>,
     pub(super) shooter: Shooter<'p, 'm>,
     bell: Bell,
     stalls: AtomicU64,
@@ -38,9 +65,13 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// of memory reclaim, and a thread does so in the background: as the memory's last CPU, which is
     /// to be left free for it. What is in memory in the end stays there; nothing is parked then.
     ///
+    /// Nothing is written for having been left dirty: what the body did not [sync](Seat::sync), or could
+    /// not, is counted in what is returned.
+    ///
     /// # Errors
     ///
-    /// [`PagingError`]: the memory has no LRU lists, or its last CPU is not free.
+    /// [`PagingError`]: the cache is made for another machine than this memory's, the memory has no LRU
+    /// lists, its last CPU is not free, or somebody runs a pager with it already.
     ///
     /// # Panics
     ///
@@ -50,32 +81,25 @@ impl<'p, 'm> Pager<'p, 'm> {
         memory: &'p Memory<'m, HostMachine>,
         cache: &'p PageCache,
         body: impl FnOnce(&Self) -> R,
-    ) -> Result<R, PagingError> {
-        let shooter = Shooter { memory, cache };
-        let (bell, stalls) = (Bell::default(), AtomicU64::new(0));
-        let pager = Self { memory, cache, shooter, bell, stalls };
+    ) -> Result<Ran<R>, PagingError> {
+        if !cache.is_for(memory.platform()) {
+            return Err(PagingError::OtherMachine);
+        }
         if memory.lru().is_none() {
             return Err(PagingError::NoLists);
         }
-        // Of a run that ended in a panic of its own.
-        drop(locked(&cache.panicked).take());
+        let (owner, shooter) = (Owner(cache), Shooter { memory, cache });
+        let (bell, stalls) = (Bell::default(), AtomicU64::new(0));
+        let pager = Self { memory, cache, owner, shooter, bell, stalls };
         let together = || {
-            thread::scope(|scope| {
-                let (ready, is_ready) = mpsc::channel();
-                let background = scope.spawn(|| pager.reclaim_in_background(ready));
-                // Ends it even if `body` panics: the scope waits for it.
-                let _stop = Stop(&pager.bell);
-                match is_ready.recv() {
-                    Ok(Ok(())) => Ok(body(&pager)),
-                    Ok(Err(error)) => Err(error),
-                    Err(mpsc::RecvError) => match background.join() {
-                        Err(panic) => resume_unwind(panic),
-                        Ok(()) => Err(PagingError::NoLists),
-                    },
-                }
-            })
+            // Of a run that ended in a panic of its own.
+            drop(locked(&cache.panicked).take());
+            let value = pager.together(body)?;
+            let unwritten = cache.files().map(|file| cache.dirty(file)).sum();
+            Ok(Ran { value, unwritten })
         };
-        let result = memory.platform().with_relief(&pager, together);
+        let result = memory.platform().try_with_relief(&pager, together);
+        let result = result.ok_or(PagingError::Running)?;
         let panicked = locked(&cache.panicked).take();
         match panicked {
             Some(panic) => resume_unwind(panic),
@@ -83,13 +107,35 @@ impl<'p, 'm> Pager<'p, 'm> {
         }
     }
 
+    /// Runs `body` beside the thread that reclaims.
+    fn together<R>(&self, body: impl FnOnce(&Self) -> R) -> Result<R, PagingError> {
+        thread::scope(|scope| {
+            let (ready, is_ready) = mpsc::channel();
+            let background = scope.spawn(|| self.reclaim_in_background(ready));
+            // Ends it even if `body` panics: the scope waits for it.
+            let _stop = Stop(&self.bell);
+            match is_ready.recv() {
+                Ok(Ok(())) => Ok(body(self)),
+                Ok(Err(error)) => Err(error),
+                Err(mpsc::RecvError) => match background.join() {
+                    Err(panic) => resume_unwind(panic),
+                    Ok(()) => Err(PagingError::NoLists),
+                },
+            }
+        })
+    }
+
     /// Makes this thread a CPU of the memory's machine.
     ///
     /// # Errors
     ///
-    /// [`PagingError::Host`]: all are taken.
+    /// [`PagingError::NoFreeCpu`]: all are taken, one of them by background reclaim; or
+    /// [`PagingError::Host`].
     pub fn register(&self) -> Result<RegisteredCpu<'_>, PagingError> {
-        Ok(self.memory.platform().register()?)
+        self.memory.platform().register().map_err(|error| match error {
+            HostError::NoFreeCpu { cpus } => PagingError::NoFreeCpu { cpus },
+            error => PagingError::Host(error),
+        })
     }
 
     /// The view of the thread that is this CPU.
@@ -106,7 +152,7 @@ impl<'p, 'm> Pager<'p, 'm> {
     pub fn reclaim(&self) -> Reclaim<'_, 'm, HostMachine> {
         // SAFETY: the cache has its frames from this memory; pages leave by the lists of the shooter.
         #[allow(unsafe_code)]
-        let reclaim = unsafe { Reclaim::new(self.memory, self.cache, &self.shooter) };
+        let reclaim = unsafe { Reclaim::new(self.memory, &self.owner, &self.shooter) };
         reclaim.expect("LRU lists, since it runs")
     }
 
@@ -117,6 +163,7 @@ impl<'p, 'm> Pager<'p, 'm> {
     }
 
     /// What the thread in the background does.
+    #[allow(unsafe_code)]
     fn reclaim_in_background(&self, ready: mpsc::Sender<Result<(), PagingError>>) {
         let me = CpuId::new(self.memory.cpu_count() - 1);
         let kswapd = self.reclaim().kswapd(NodeId::default());
@@ -152,7 +199,8 @@ impl<'p, 'm> Pager<'p, 'm> {
     pub(super) fn tell_written(&self, cpu: CpuId) -> usize {
         let written = std::mem::take(&mut *locked(&self.cache.written));
         for &(frame, result) in &written {
-            if let Slot::Holds(id) = self.cache.slot(frame) {
+            let slot = self.cache.number(frame).map(|number| self.cache.slot(number));
+            if let Some(Slot::Holds(id)) = slot {
                 self.cache.page(id).state.end_writeback();
             }
             self.reclaim().written(cpu, frame, result);
@@ -240,5 +288,38 @@ struct Stop<'b>(&'b Bell);
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    #[test]
+    fn who_waits_for_a_bell_goes_on_waiting_if_woken_for_nothing() {
+        let (bell, rung) = (Bell::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                for most in [None, Some(Duration::from_secs(600))] {
+                    bell.wait(most);
+                    assert!(rung.swap(false, SeqCst), "it has not rung");
+                }
+            });
+            for _ in 0..2 {
+                for _ in 0..20 {
+                    bell.heard.notify_all();
+                    thread::sleep(Duration::from_millis(1));
+                }
+                rung.store(true, SeqCst);
+                bell.ring();
+                while rung.load(SeqCst) && !waits.is_finished() {
+                    thread::yield_now();
+                }
+            }
+        });
+        bell.end();
+        bell.wait(None);
+        assert!(bell.is_over());
     }
 }

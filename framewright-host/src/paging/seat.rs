@@ -1,12 +1,14 @@
 //! A thread's view of a cache: using pages, and bringing them in.
 
-use framewright::{CpuToken, Pfn, platform::Wait};
+use std::collections::VecDeque;
+
+use framewright::{Block, CpuToken, Request, platform::Wait};
 
 use super::{
     FileId, PageCache, Pager, PagingError, Reading, Writing,
     bringing::Bringing,
     cache::{PageId, count},
-    page::{Claim, Fix, PINS_MAX, PageState},
+    page::{Claim, Fix, PINS_MAX, PageLock, PageState},
 };
 use crate::{HostMachine, wait::wait};
 
@@ -15,12 +17,30 @@ pub struct Seat<'s, 'm> {
     pub(super) pager: &'s Pager<'s, 'm>,
     pub(super) token: CpuToken<'s, 'm, HostMachine>,
     /// Frames of pages that are being brought in.
-    pub(super) frames: Vec<Pfn>,
+    pub(super) frames: VecDeque<Block<'m>>,
 }
 
 impl<'s, 'm> Seat<'s, 'm> {
     pub(super) fn new(pager: &'s Pager<'s, 'm>, token: CpuToken<'s, 'm, HostMachine>) -> Self {
-        Self { pager, token, frames: Vec::new() }
+        Self { pager, token, frames: VecDeque::new() }
+    }
+
+    /// A frame of the cache's machine, for this page.
+    pub(super) fn frame(&mut self, page: u32, request: Request) -> Result<Block<'m>, PagingError> {
+        let block = self.token.alloc(request);
+        let block = block.map_err(|reason| PagingError::OutOfMemory { page, reason })?;
+        let frame = block.pfn();
+        if self.pager.cache.number(frame).is_some() {
+            return Ok(block);
+        }
+        self.give_back(block);
+        Err(PagingError::ForeignFrame { page, frame })
+    }
+
+    /// Frees a frame that was not needed.
+    pub(super) fn give_back(&mut self, block: Block<'m>) {
+        let freed = self.token.free(block);
+        debug_assert_eq!(freed, Ok(()));
     }
 
     /// A page of a file, to be read.
@@ -58,11 +78,15 @@ impl<'s, 'm> Seat<'s, 'm> {
     /// # Errors
     ///
     /// [`PagingError::Unwritten`], having tried them all; else [`PagingError::Unsynced`], or else
-    /// [`PagingError::InUse`].
+    /// [`PagingError::InUse`]. And [`PagingError::NoSuchFile`].
+    ///
+    /// # Panics
+    ///
+    /// If the store does. Pages that it was not asked to write before that are dirty still.
     pub fn sync(&mut self, file: FileId) -> Result<(), PagingError> {
         let cache = self.pager.cache;
         let (mut failed, mut in_use) = (None, None);
-        for page in 0..cache.file(file).region.pages() {
+        for page in 0..self.pages(file)? {
             let id = PageId { file, page };
             match lock_dirty(&cache.page(id).state) {
                 Dirty::No => {}
@@ -70,8 +94,8 @@ impl<'s, 'm> Seat<'s, 'm> {
                     let (pages, _) = in_use.get_or_insert((0, page));
                     *pages += 1;
                 }
-                Dirty::Locked(_unlock) => {
-                    if let Err(reason) = cache.write(id, false) {
+                Dirty::Locked(lock) => {
+                    if let Err(reason) = cache.write(id, &lock, false) {
                         let (pages, _, _) = failed.get_or_insert((0, page, reason));
                         *pages += 1;
                     }
@@ -126,13 +150,20 @@ impl<'s, 'm> Seat<'s, 'm> {
     /// The block of a frame that the cache has released.
     #[cfg(test)]
     #[allow(unsafe_code)]
-    pub(super) fn adopt(&self, frame: Pfn) -> framewright::Block<'m> {
+    pub(super) fn adopt(&self, frame: framewright::Pfn) -> framewright::Block<'m> {
         // SAFETY: the cache took a block of order 0 apart for it, and has let go of it.
         unsafe { self.token.adopt_unchecked(frame, framewright::Order::ZERO) }
     }
 
+    /// Pages of a file.
+    fn pages(&self, file: FileId) -> Result<u32, PagingError> {
+        let files = &self.pager.cache.files;
+        let found = files.get(file.0 as usize).map(|file| file.region.pages());
+        found.ok_or(PagingError::NoSuchFile { file: file.0, files: files.len() as u32 })
+    }
+
     fn id(&self, file: FileId, page: u32) -> Result<PageId, PagingError> {
-        let pages = self.pager.cache.file(file).region.pages();
+        let pages = self.pages(file)?;
         if page < pages {
             Ok(PageId { file, page })
         } else {
@@ -186,30 +217,21 @@ impl<'s, 'm> Seat<'s, 'm> {
 /// Whether a page is dirty, and locked then.
 enum Dirty<'p> {
     No,
-    Locked(Unlock<'p>),
+    Locked(PageLock<'p>),
     InUse,
-}
-
-/// Unlocks a page, also if its store panics.
-struct Unlock<'p>(&'p PageState);
-
-impl Drop for Unlock<'_> {
-    fn drop(&mut self) {
-        self.0.unlock();
-    }
 }
 
 /// Locks a page if it is dirty; waits for reclaim, which has it for a moment, but for no guard.
 fn lock_dirty(state: &PageState) -> Dirty<'_> {
     let mut spins = 0;
     loop {
-        let Some(frame) = state.frame().filter(|_| state.is_dirty()) else { return Dirty::No };
-        if state.try_lock(frame).is_some() {
-            let locked = Unlock(state);
-            if state.is_dirty() {
-                return Dirty::Locked(locked);
-            }
-        } else if state.is_fixed() {
+        if let Some(lock) = state.try_lock_dirty() {
+            return Dirty::Locked(lock);
+        }
+        if !state.is_dirty() {
+            return Dirty::No;
+        }
+        if state.is_fixed() {
             return Dirty::InUse;
         }
         wait(Wait::Lock, spins);

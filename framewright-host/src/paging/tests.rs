@@ -8,13 +8,16 @@ use std::{
 };
 
 use framewright::{
-    Config, Layout, Memory, Planes,
+    Config, Layout, Memory, Pfn, Planes,
     reclaim::{PageOwner, PageState, Released, Shadow, Unmapped},
     tlb::BatchSlot,
 };
 
 use super::*;
 use crate::{Backing, HostMachine, Metadata};
+
+mod early;
+mod wrong;
 
 /// Every byte of page `n` is `n`.
 struct Bytes;
@@ -31,6 +34,7 @@ impl Store for Bytes {
 }
 
 #[test]
+#[allow(unsafe_code)]
 fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
     let builder = HostMachine::builder().frames(4096).cpus(2).backing(Backing::MetadataOnly);
     let machine = builder.build().unwrap();
@@ -47,7 +51,8 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         let mut seat = pager.seat(&me).unwrap();
         drop(seat.read(file, 3).unwrap());
         let page = cache.page(cache::PageId { file, page: 3 });
-        let frame = page.state.frame().unwrap();
+        let number = page.state.frame().unwrap();
+        let (frame, owner) = (Pfn::new(number.into()), owner::Owner(&cache));
         let lru = memory.lru().unwrap();
         lru.drain_all();
         assert!(lru.remove(frame));
@@ -55,17 +60,19 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         let mut slots = [BatchSlot::default(); 4];
         let mut batch = pager.shooter.flusher(me.id()).batch(&mut slots);
         let (mut locked, mut unmapped) = ([None], [Unmapped::default()]);
-        cache.lock(&[frame], &mut locked);
+        owner.lock(&[frame], &mut locked);
         assert_eq!(locked, [Some(PageState { mapped: true, ..PageState::default() })]);
-        cache.unmap(&[frame], &mut batch, &mut unmapped);
+        owner.unmap(&[frame], &mut batch, &mut unmapped);
         assert_eq!(unmapped, [Unmapped::Gone { dirty: false }]);
         assert_eq!((cache.resident(file), cache.in_memory(file)), (0, 1));
         // ... and it is wanted again.
         assert_eq!(seat.read(file, 3).unwrap().word(511), 0x0303_0303_0303_0303);
-        assert_ne!(page.state.frame(), Some(frame));
+        assert_ne!(page.state.frame(), Some(number));
         let mut released = [Released::default()];
-        cache.release(&[frame], &[Shadow::default()], &mut released);
+        owner.release(&[frame], &[Shadow::default()], &mut released);
         assert_eq!(released, [Released::Released]);
+        owner.release(&[frame], &[Shadow::default()], &mut released);
+        assert_eq!(released, [Released::Busy], "once only");
         batch.retire(seat.adopt(frame)).unwrap();
         batch.flush();
         batch.finish(&mut |blocks| blocks.for_each(|block| seat.free(block)));
@@ -76,6 +83,7 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         seat.clear_away().unwrap();
         assert_eq!((cache.stats().evicted, cache.in_memory(file)), (1, 0));
     })
+    .and_then(Ran::written)
     .unwrap();
     memory.drain_all();
     assert_eq!(memory.free(), memory.managed());
@@ -159,6 +167,7 @@ fn with_buggy<R>(
             seat.clear_away().unwrap();
             result
         })
+        .and_then(Ran::written)
         .unwrap()
     };
     let result = catch_unwind(AssertUnwindSafe(run));

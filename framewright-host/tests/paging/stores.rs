@@ -123,7 +123,7 @@ impl Shape {
         let mut metadata = Metadata::for_layout(&layout)?;
         let mut cache = match self.vectors {
             true => PageCache::new(&machine)?,
-            false => PageCache::without_vectors(&machine),
+            false => PageCache::without_vectors(&machine)?,
         };
         for (store, readahead) in files {
             cache.add(Box::new(store.clone()), store.0.words.len() as u32, *readahead)?;
@@ -135,6 +135,7 @@ impl Shape {
             pager.seat(&me).unwrap().clear_away().unwrap();
             result
         })?;
+        let result = result.written()?;
         memory.drain_all();
         memory.check().unwrap();
         memory.lru().unwrap().check().unwrap();

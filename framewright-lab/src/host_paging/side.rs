@@ -142,7 +142,7 @@ impl Open<'_> {
                 Ok::<_, PagingError>(after.since(&before, pages, pager.stalls()))
             })
         });
-        Ok(result??)
+        Ok(result?.written()??)
     }
 
     /// The file of a reader, and the page of it that its part begins with.
@@ -202,7 +202,7 @@ impl Open<'_> {
             let me = pager.register()?;
             pager.seat(&me)?.clear_away()
         });
-        cleared.and_then(|cleared| cleared).map_err(|error| error.to_string())?;
+        cleared.and_then(|ran| ran.written()?).map_err(|error| error.to_string())?;
         memory.drain_all();
         memory.check().map_err(|violation| violation.to_string())?;
         if let Some(Err(violation)) = memory.lru().map(|lru| lru.check()) {

@@ -62,14 +62,14 @@ impl<P: Platform> Migration<'_, '_, P> {
         targets: &mut dyn Targets,
     ) -> Moved {
         let mut result = Moved::default();
-        let mut rest = moves;
-        while !rest.is_empty() {
-            let (chunk, others) = rest.split_at_mut(chunk(rest));
-            rest = others;
+        let mut claimed = Claimed { migration: self, moves, targets };
+        while !claimed.moves.is_empty() {
+            let count = chunk(claimed.moves);
+            let targets = &mut *claimed.targets;
             let mut job = Job { migration: self, effort: *effort, targets, lacked: false };
-            job.run(chunk, slots);
+            job.run(&mut claimed.moves[..count], slots);
             result.lacked_targets |= job.lacked;
-            self.end(chunk, targets, &mut result);
+            claimed.end_first(count, &mut result);
         }
         result
     }
@@ -79,17 +79,33 @@ impl<P: Platform> Migration<'_, '_, P> {
         self.end(moves, targets, &mut Moved::default());
     }
 
-    /// Ends the claims on what did not move, and books what became of each.
+    /// Ends the claims on what did not move, and counts what became of each. What an undo that
+    /// panicked has left unmapped stays as it is, with its new frames.
     fn end(&self, moves: &mut [Move], targets: &mut dyn Targets, result: &mut Moved) {
-        for at in moves.iter_mut().filter(|at| at.stage() == Stage::Ready) {
+        for at in moves.iter_mut().filter(|at| at.has_spare_target()) {
             targets.put(at.to(), at.order());
             at.displace();
         }
-        let count = partition(moves, |at| !at.is_settled());
+        let count = partition(moves, |at| !at.is_settled() && !at.is_unmapped());
+        // Also if the embedder panics.
+        let ended = Ended { moves, targets, result };
         if count > 0 {
-            self.mover.release(&mut moves[..count]);
+            self.mover.release(&mut ended.moves[..count]);
         }
-        for at in moves {
+    }
+}
+
+/// Pages whose claims have ended: dropped, it takes over the frames that they have left.
+struct Ended<'e> {
+    moves: &'e mut [Move],
+    targets: &'e mut dyn Targets,
+    result: &'e mut Moved,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let Self { moves, targets, result } = self;
+        for at in moves.iter() {
             let frames = at.order().frames();
             match at.stage() {
                 Stage::Moved => result.moved += frames,
@@ -101,6 +117,28 @@ impl<P: Platform> Migration<'_, '_, P> {
             }
             targets.left(at.from(), at.order());
         }
+    }
+}
+
+/// Claimed pages: dropped, because the embedder has panicked, it ends all claims.
+struct Claimed<'c, 'a, 'm, P: Platform> {
+    migration: &'c Migration<'a, 'm, P>,
+    moves: &'c mut [Move],
+    targets: &'c mut dyn Targets,
+}
+
+impl<P: Platform> Claimed<'_, '_, '_, P> {
+    /// Ends the claims on the first `count` pages: that is not tried twice.
+    fn end_first(&mut self, count: usize, result: &mut Moved) {
+        let (first, rest) = core::mem::take(&mut self.moves).split_at_mut(count);
+        self.moves = rest;
+        self.migration.end(first, self.targets, result);
+    }
+}
+
+impl<P: Platform> Drop for Claimed<'_, '_, '_, P> {
+    fn drop(&mut self) {
+        self.end_first(self.moves.len(), &mut Moved::default());
     }
 }
 

@@ -127,6 +127,15 @@ pub enum ClaimEnd {
 /// * What is [set unmapped](Move::set_unmapped) is used by nobody until it is remapped or undone,
 ///   but through translations that were added to the batch.
 /// * Once a page is set moved or gone, nobody uses its old frames.
+///
+/// # Panics
+///
+/// A method should not panic. If it does, pages that are unmapped are undone, all claims on the pages that
+/// were being moved end, and no frame is lost; but for this:
+/// * claims that were collected before or by a [`Mover::claim`] that panics are the embedder's to end;
+/// * pages whose [`Mover::release`] panics are as it has left them;
+/// * pages whose [`Mover::undo`] panics stay claimed, as it has left them, and the frames that they were
+///   to move to stay allocated to nobody.
 pub unsafe trait Mover<P: Platform> {
     /// Claims pages that have any of `frames`, ascending; these are allocated, or lie on the lists of a
     /// CPU, or were freed a moment ago.

@@ -36,6 +36,8 @@ pub struct Move {
     from: Pfn,
     to: Pfn,
     order: Order,
+    /// The new frames are set aside for it, and neither its own nor given back.
+    placed: bool,
     stage: Stage,
     trouble: Option<Trouble>,
 }
@@ -85,6 +87,7 @@ impl Move {
     /// unlocked and no longer claimed.
     pub fn set_moved(&mut self) {
         self.pass(Stage::Copied, Stage::Moved);
+        self.placed &= self.stage != Stage::Moved;
     }
 
     /// For [`Mover::unmap`](super::Mover::unmap) and [`Mover::release`](super::Mover::release): its
@@ -113,7 +116,7 @@ impl Move {
     }
 
     pub(super) fn place(&mut self, to: Pfn) {
-        self.to = to;
+        (self.to, self.placed) = (to, true);
         self.pass(Stage::Claimed, Stage::Ready);
     }
 
@@ -128,8 +131,14 @@ impl Move {
         }
     }
 
+    /// Whether frames are set aside for it that it does not need, as it is not unmapped.
+    pub(super) fn has_spare_target(&self) -> bool {
+        self.placed && !self.is_unmapped()
+    }
+
     /// Its target was given back.
     pub(super) fn displace(&mut self) {
+        self.placed = false;
         if self.stage == Stage::Ready {
             self.stage = Stage::Claimed;
         }

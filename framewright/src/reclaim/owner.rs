@@ -164,6 +164,15 @@ impl Throttle {
 /// a frame that the embedder owns as a block of order 0 of this memory; that ownership passes to
 /// reclaim with the answer: nobody uses the frame from then on, but through translations in the
 /// flush batch.
+///
+/// # Panics
+///
+/// A method should not panic. If it does, the lists and the memory stay consistent, and what was unmapped
+/// is flushed; but
+/// * the pages that it was asked about, and others of their cluster, stay locked as they were, and
+///   isolated: the embedder unlocks them, and [puts them back](super::Lru::put_back);
+/// * frames of pages for which a [`PageOwner::release`] that panics had answered
+///   [`Released::Released`] stay allocated to nobody, and isolated.
 #[allow(unsafe_code)]
 pub unsafe trait PageOwner<P: Platform>: Sync {
     /// Tries to lock pages; `None` for those that somebody else has locked, without waiting.

@@ -5,6 +5,7 @@ mod account;
 mod busy;
 mod doubtful;
 mod events;
+mod faulty_mover;
 mod form;
 mod house;
 mod off;

@@ -1,0 +1,97 @@
+//! Waits that end early: for pages that others bring in, write, reclaim, or have the kernel take back.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    thread,
+};
+
+use framewright::{Config, CpuId, Layout, Memory, NodeId, Planes};
+
+use super::super::*;
+use crate::{Backing, HostMachine, Metadata, wait::early::Early};
+
+const PAGES: u32 = 48;
+
+/// Pages of one word. Others come in between whenever it is asked.
+struct Slow(Vec<AtomicU64>);
+
+impl Store for &'static Slow {
+    fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()> {
+        for (page, bytes) in (page as usize..).zip(into.chunks_exact_mut(4096)) {
+            let word = self.0[page].load(SeqCst).to_ne_bytes();
+            bytes.chunks_exact_mut(8).for_each(|bytes| bytes.copy_from_slice(&word));
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn write(&self, page: u32, from: &[u8]) -> io::Result<()> {
+        let word = u64::from_ne_bytes(from[..8].try_into().unwrap());
+        thread::yield_now();
+        let same = from.chunks_exact(8).all(|bytes| bytes == word.to_ne_bytes());
+        assert!(same, "page {page} is written while somebody stores to it");
+        self.0[page as usize].store(word, SeqCst);
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_is_lost_though_all_waits_end_early() {
+    let _early = Early::begin();
+    let builder = HostMachine::builder().frames(4096).cpus(4).backing(Backing::MetadataOnly);
+    let machine = builder.build().unwrap();
+    let map = [machine.frames().into()];
+    let planes = Planes { lru: true, ..Planes::default() };
+    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let layout = Layout::new::<HostMachine>(&config).unwrap();
+    let mut metadata = Metadata::for_layout(&layout).unwrap();
+    let mut cache = PageCache::new(&machine).unwrap();
+    let store: &'static Slow = Box::leak(Box::new(Slow((0..PAGES).map(|_| 0.into()).collect())));
+    let file = cache.add(Box::new(store), PAGES, 4).unwrap();
+    let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
+    let run = Pager::run(&memory, &cache, |pager| {
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                scope.spawn(move || {
+                    let me = pager.register().unwrap();
+                    let mut seat = pager.seat(&me).unwrap();
+                    let mut random = fastrand::Rng::with_seed(thread.into());
+                    let mut last = [0; PAGES as usize];
+                    for turn in 0..6_000 {
+                        // Each thread stores to pages of its own, and reads all.
+                        let page = random.u32(..PAGES);
+                        let own = page % 2 == thread;
+                        if own && turn % 2 == 0 {
+                            last[page as usize] = turn;
+                            seat.write(file, page).unwrap().fill(turn);
+                        }
+                        let reading = seat.read(file, page).unwrap();
+                        assert!(!own || reading.words().all(|word| word == last[page as usize]));
+                        drop(reading);
+                        if turn % 64 == 0 {
+                            match seat.sync(file) {
+                                Ok(()) | Err(PagingError::InUse { .. }) => {}
+                                Err(error) => panic!("{error}"),
+                            }
+                        }
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for _ in 0..600 {
+                    memory.lru().unwrap().drain_all();
+                    pager.reclaim().shrink_node(CpuId::new(3), NodeId::default(), 16);
+                    thread::yield_now();
+                }
+            });
+        });
+        let me = pager.register().unwrap();
+        pager.seat(&me).unwrap().clear_away().unwrap();
+    });
+    run.and_then(Ran::written).unwrap();
+    assert!(cache.stats().evicted > 100 && cache.stats().written > 50, "{:?}", cache.stats());
+    memory.drain_all();
+    memory.check().unwrap();
+    assert_eq!(memory.free(), memory.managed());
+}

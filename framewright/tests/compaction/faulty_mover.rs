@@ -1,0 +1,290 @@
+//! An embedder that goes wrong at one call: for each call that compaction and emptying make, and each way
+//! to go wrong. Afterwards every frame is in one place and holds what it should.
+
+use std::{
+    cell::{Cell, RefCell},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use framewright::{
+    Contiguous, CpuId, FrameRange, MigrateType, Order, Request,
+    compact::{Compactor, Workspace},
+    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
+    platform::CompactPriority,
+    tlb::{BatchSlot, FlushBatch, Flushed},
+};
+
+use crate::{
+    frames,
+    house::{House, Mishaps},
+    in_house_of, scatter,
+    support::machine::Machine,
+};
+
+const PAGEBLOCKS: u64 = 4;
+
+/// How a call goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    /// Every page is refused for good.
+    Refuse,
+    /// Every other page is busy.
+    BusyHalf,
+    /// The owner of every other page lets go of it.
+    Gone,
+    /// It panics before it has done anything.
+    Panic,
+    /// It panics when it has done it.
+    PanicAfter,
+}
+
+/// See the module.
+struct FaultyMover<'h, 'a, 'm> {
+    house: &'h House<'a, 'm>,
+    calls: Cell<u32>,
+    at: u32,
+    fault: Fault,
+    /// The step that went wrong, if one has.
+    wrong: Cell<Option<Step>>,
+    /// What was to be undone last: from where, and where to.
+    undone: RefCell<Vec<Move>>,
+}
+
+/// What an embedder is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Claim,
+    Unmap,
+    Remap,
+    Undo,
+    Release,
+}
+
+impl FaultyMover<'_, '_, '_> {
+    /// The fault of this call, if it does not panic.
+    fn next(&self, step: Step) -> Option<Fault> {
+        if std::thread::panicking() {
+            return None;
+        }
+        if self.calls.replace(self.calls.get() + 1) != self.at {
+            return None;
+        }
+        self.wrong.set(Some(step));
+        if self.fault == Fault::Panic {
+            panic!("a fault");
+        }
+        Some(self.fault)
+    }
+
+    fn end(fault: Option<Fault>) {
+        if fault == Some(Fault::PanicAfter) {
+            panic!("a fault");
+        }
+    }
+
+    /// Does a step for all pages, or for those that `fault` leaves; what becomes of the others is for
+    /// `wrong` to say.
+    fn step(
+        &self,
+        which: Step,
+        moves: &mut [Move],
+        mut step: impl FnMut(&mut [Move]),
+        wrong: impl Fn(&mut Move, Fault),
+    ) {
+        match self.next(which) {
+            Some(Fault::Refuse) => {
+                moves.iter_mut().for_each(|at| wrong(at, Fault::Refuse));
+            }
+            Some(fault @ (Fault::BusyHalf | Fault::Gone)) => {
+                for (nth, at) in moves.iter_mut().enumerate() {
+                    match nth % 2 {
+                        0 => wrong(at, fault),
+                        _ => step(std::slice::from_mut(at)),
+                    }
+                }
+            }
+            fault => {
+                step(moves);
+                Self::end(fault);
+            }
+        }
+    }
+}
+
+// SAFETY: the house does it all; pages whose owner has let go of them are in no house any more.
+unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
+    fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
+        let (fault, half) = (self.next(Step::Claim), frames.frames() / 2);
+        let first = FrameRange::new(frames.start(), frames.start().offset(half.max(1))).unwrap();
+        match fault {
+            Some(Fault::Refuse) => return ClaimEnd::Contended,
+            Some(Fault::BusyHalf) => {
+                self.house.claim(first, effort, claims);
+                return ClaimEnd::TooMany;
+            }
+            // It had no page when it was looked at, and has one of others now.
+            Some(Fault::Gone) => return self.house.claim(first, effort, claims),
+            _ => {}
+        }
+        let end = self.house.claim(frames, effort, claims);
+        Self::end(fault);
+        end
+    }
+
+    fn unmap(
+        &self,
+        moves: &mut [Move],
+        effort: &Effort,
+        locking: Locking,
+        batch: &mut FlushBatch<'_, '_, Machine>,
+    ) {
+        let unmap = |moves: &mut [Move]| self.house.unmap(moves, effort, locking, batch);
+        self.step(Step::Unmap, moves, unmap, |at, fault| match fault {
+            Fault::Gone => {
+                self.house.pages.borrow_mut().remove(&at.from().get()).expect("a page");
+                at.set_gone();
+            }
+            Fault::BusyHalf => at.set_busy(),
+            _ => at.set_refused(),
+        });
+    }
+
+    fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
+        let remap = |moves: &mut [Move]| self.house.remap(moves, effort, flushed);
+        self.step(Step::Remap, moves, remap, |at, fault| match fault {
+            Fault::BusyHalf => at.set_busy(),
+            _ => at.set_refused(),
+        });
+    }
+
+    fn undo(&self, moves: &[Move]) {
+        *self.undone.borrow_mut() = moves.to_vec();
+        let fault = self.next(Step::Undo);
+        self.house.undo(moves);
+        Self::end(fault);
+    }
+
+    fn release(&self, moves: &mut [Move]) {
+        let fault = self.next(Step::Release);
+        self.house.release(moves);
+        if fault == Some(Fault::Gone) {
+            for at in moves.iter_mut().step_by(2) {
+                self.house.pages.borrow_mut().remove(&at.from().get()).expect("a page");
+                at.set_gone();
+            }
+        }
+        Self::end(fault);
+    }
+}
+
+/// One of several things that move pages; what it takes it gives back.
+fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
+    let memory = mover.house.memory;
+    let mut moves = vec![Move::default(); 64];
+    let mut slots = vec![BatchSlot::default(); 64];
+    let space = Workspace { moves: &mut moves, slots: &mut slots };
+    // SAFETY: the pages are numbers of the test; it goes by what its mover and its flushes say.
+    #[allow(unsafe_code)]
+    let mut compactor: Compactor<'_, 'm, Machine> =
+        unsafe { memory.compactor(CpuId::new(0), mover, mover.house, space) };
+    let of = MigrateType::Movable;
+    match nth {
+        0 => {
+            let extent = compactor.alloc_range(frames(1, 512), of, &mut |_| ());
+            extent.into_iter().for_each(|extent| memory.free_extent(extent).unwrap());
+        }
+        1 => {
+            let wanted = Contiguous::new(700, of).aligned(Order::new(6).unwrap());
+            let extent = compactor.alloc_contiguous(&wanted);
+            extent.into_iter().for_each(|extent| memory.free_extent(extent).unwrap());
+        }
+        _ => {
+            let priority = [CompactPriority::Async, CompactPriority::Sync][nth as usize % 2];
+            let request = Request::new(Order::PAGEBLOCK, of);
+            let (_, block) = compactor.form(request, priority);
+            block.into_iter().for_each(|block| memory.free_unlisted(block).unwrap());
+        }
+    }
+}
+
+const STEPS: u32 = 3;
+
+/// What the embedder has to do when it was unwound by a panic of its own.
+fn recover(mover: &FaultyMover<'_, '_, '_>) {
+    let house = mover.house;
+    let wrong = mover.wrong.get().expect("it panicked at one call");
+    if wrong == Step::Undo {
+        let moves = mover.undone.take();
+        if mover.fault == Fault::Panic {
+            house.undo(&moves);
+        }
+        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        for at in moves {
+            // SAFETY: nothing has moved there, and the library has left it to the embedder.
+            unsafe { token.free_raw(at.to(), at.order()) }.unwrap();
+        }
+    }
+    let may_be_claimed = match wrong {
+        Step::Claim | Step::Undo => true,
+        Step::Release => mover.fault == Fault::Panic,
+        Step::Unmap | Step::Remap => false,
+    };
+    for (at, page) in house.pages.borrow_mut().iter_mut() {
+        assert!(may_be_claimed || !page.claimed, "{at:#x} is still claimed");
+        page.claimed = false;
+    }
+}
+
+/// Steps with a fault at call `at`: which it was, unless there were fewer.
+fn run(method: &str, at: u32, fault: Fault) -> Option<Step> {
+    let mut wrong = None;
+    in_house_of(PAGEBLOCKS, &[("compact.method", method)], 5, |house| {
+        scatter(house, 9);
+        house.pages.borrow_mut().values_mut().step_by(40).for_each(|page| page.pinned = true);
+        house.mishaps.set(Mishaps { busy: 7, refused: 23, gone: 29, contended: 0 });
+        let mover = FaultyMover {
+            house,
+            calls: Cell::new(0),
+            at,
+            fault,
+            wrong: Cell::new(None),
+            undone: RefCell::default(),
+        };
+        for nth in 0..STEPS {
+            if catch_unwind(AssertUnwindSafe(|| act(&mover, nth))).is_err() {
+                house.memory.check().unwrap();
+                recover(&mover);
+            }
+            house.memory.drain_all();
+            house.check();
+        }
+        wrong = mover.wrong.get();
+    });
+    wrong
+}
+
+fn for_every_call(fault: Fault) {
+    for method in ["index", "scan"] {
+        let steps: Vec<Step> = (0..).map_while(|at| run(method, at, fault)).collect();
+        for step in [Step::Claim, Step::Unmap, Step::Remap, Step::Undo, Step::Release] {
+            let times = steps.iter().filter(|&&other| other == step).count();
+            assert!(times > 1, "{method}: {step:?} went wrong {times} times");
+        }
+    }
+}
+
+#[test]
+fn an_embedder_may_refuse_and_let_go_of_pages_at_any_call() {
+    [Fault::Refuse, Fault::BusyHalf, Fault::Gone].into_iter().for_each(for_every_call);
+}
+
+#[test]
+fn an_embedder_that_panics_loses_no_frame_but_where_it_was_undoing() {
+    // Some hundred panics are expected.
+    std::panic::set_hook(Box::new(|info| {
+        if info.payload_as_str() != Some("a fault") {
+            eprintln!("{info}");
+        }
+    }));
+    [Fault::Panic, Fault::PanicAfter].into_iter().for_each(for_every_call);
+}

@@ -1,0 +1,391 @@
+//! An owner of pages that goes wrong at one call: for each call that reclaim makes, and each way to go
+//! wrong. Afterwards every frame is in one place, no store is lost, and in the end all frames come back.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use framewright::{
+    MigrateType, Order, Pfn, Request,
+    platform::Need,
+    reclaim::{
+        Abandoned, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Rest, Shadow,
+        Throttle, Unmapped, WriteError, WriteOut,
+    },
+    tlb::FlushBatch,
+};
+
+use crate::{
+    pages::{Mood, Resident},
+    world::{CPU, World, cool, memory, node},
+};
+
+/// How a call goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    /// Every page is refused.
+    Refuse,
+    /// Every other page is refused.
+    RefuseHalf,
+    /// Every other page fails for good: the store is full or broken, or the page is pinned.
+    FailHalf,
+    /// Pages that nobody has locked go away, before it or after it.
+    Gone,
+    /// The lists are changed as much as an owner may change them.
+    Lists,
+    /// It panics before it has done anything.
+    Panic,
+    /// It panics when it has done it.
+    PanicAfter,
+}
+
+const FAULTS: [Fault; 5] =
+    [Fault::Refuse, Fault::RefuseHalf, Fault::FailHalf, Fault::Gone, Fault::Lists];
+
+/// See the module.
+struct FaultyOwner {
+    world: &'static World,
+    calls: AtomicU32,
+    at: u32,
+    fault: Fault,
+    /// Frames that were released by a call that panicked: reclaim did not hear of it.
+    lost: Mutex<Vec<Pfn>>,
+}
+
+impl FaultyOwner {
+    fn new(world: &'static World, at: u32, fault: Fault) -> Self {
+        Self { world, calls: AtomicU32::new(0), at, fault, lost: Mutex::default() }
+    }
+
+    /// The fault of this call.
+    fn next(&self) -> Option<Fault> {
+        let is_it = self.calls.fetch_add(1, Relaxed) == self.at;
+        is_it.then_some(self.fault)
+    }
+
+    /// Has a call go wrong: `ask` does it for some of the frames, `refused` and `failed` are answers for
+    /// the others.
+    fn call<A: Copy>(
+        &self,
+        frames: &[Pfn],
+        out: &mut [A],
+        [refused, failed]: [A; 2],
+        mut ask: impl FnMut(&[Pfn], &mut [A]),
+    ) {
+        let fault = self.next();
+        let (answer, asked) = match fault {
+            None | Some(Fault::Gone) => return self.with_gone(fault, frames, out, ask),
+            Some(Fault::Panic) => panic!("a fault"),
+            Some(Fault::PanicAfter) => {
+                ask(frames, out);
+                panic!("a fault");
+            }
+            Some(Fault::Lists) => {
+                self.change_lists(frames);
+                ask(frames, out);
+                return self.change_lists(frames);
+            }
+            Some(Fault::Refuse) => (refused, 0),
+            Some(Fault::RefuseHalf) => (refused, 2),
+            Some(Fault::FailHalf) => (failed, 2),
+        };
+        for (nth, (frame, out)) in frames.iter().zip(out).enumerate() {
+            *out = answer;
+            if asked > 0 && nth % asked == 1 {
+                ask(std::slice::from_ref(frame), std::slice::from_mut(out));
+            }
+        }
+    }
+
+    fn with_gone<A>(
+        &self,
+        fault: Option<Fault>,
+        frames: &[Pfn],
+        out: &mut [A],
+        mut ask: impl FnMut(&[Pfn], &mut [A]),
+    ) {
+        let go = || {
+            if fault.is_some() {
+                frames.iter().step_by(2).for_each(|&frame| self.let_go(frame));
+            }
+        };
+        go();
+        ask(frames, out);
+        go();
+    }
+
+    /// The owner of an isolated page lets go of it, if reclaim has not locked it.
+    fn let_go(&self, frame: Pfn) {
+        let mut pages = self.world.pages();
+        let goes = |page: &Resident| {
+            !page.locked && page.maps == 0 && !page.writeback && page.references == 0
+        };
+        let is_reached = pages.cached.contains(&frame);
+        let Some(page) = pages.resident.get(&frame) else { return };
+        if !goes(page) || is_reached {
+            return;
+        }
+        let id = page.id;
+        pages.resident.remove(&frame);
+        pages.forget(id);
+        // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
+        assert_eq!(unsafe { self.world.lru().abandon(frame) }, Abandoned::Theirs);
+    }
+
+    fn change_lists(&self, frames: &[Pfn]) {
+        let lru = self.world.lru();
+        let others: Vec<Pfn> = self.world.pages().resident.keys().copied().step_by(7).collect();
+        for (nth, &frame) in frames.iter().chain(&others).enumerate() {
+            match nth % 4 {
+                0 => lru.activate(CPU, frame),
+                1 => lru.deactivate(CPU, frame),
+                2 => lru.mark_accessed(CPU, frame),
+                _ => lru.drain_all(),
+            }
+        }
+        for &frame in others.iter().filter(|frame| lru.isolate(**frame)) {
+            // SAFETY: it was isolated just now.
+            assert!(unsafe { lru.put_back(frame) }, "nobody lets go of it");
+        }
+    }
+
+    fn reclaim(&self) -> Reclaim<'_, 'static, World> {
+        // SAFETY: the world owns its pages, and flushes for all CPUs.
+        let reclaim = unsafe { Reclaim::new(self.world.memory(), self, self.world) };
+        reclaim.expect("the memory has lists")
+    }
+}
+
+// SAFETY: what is released was released by the world, once.
+unsafe impl PageOwner<World> for FaultyOwner {
+    fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
+        self.call(frames, out, [None, None], |frames, out| self.world.lock(frames, out));
+    }
+
+    fn unlock(&self, frames: &[Pfn]) {
+        // Nothing can be refused here.
+        let mut out = vec![(); frames.len()];
+        match self.next() {
+            Some(Fault::Panic) => panic!("a fault"),
+            fault => self.with_gone(
+                fault.filter(|&fault| fault == Fault::Gone),
+                frames,
+                &mut out,
+                |frames, _| self.world.unlock(frames),
+            ),
+        }
+        if self.fault == Fault::PanicAfter && self.calls.load(Relaxed) == self.at + 1 {
+            panic!("a fault");
+        }
+    }
+
+    fn referenced(&self, frames: &[Pfn], out: &mut [Reference]) {
+        let refused = Reference { contended: true, ..Reference::default() };
+        let failed = Reference { locked: true, ..Reference::default() };
+        let answers = [refused, failed];
+        self.call(frames, out, answers, |frames, out| self.world.referenced(frames, out));
+    }
+
+    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, World>, out: &mut [Unmapped]) {
+        let answers = [Unmapped::Still, Unmapped::NoRoom];
+        self.call(frames, out, answers, |frames, out| self.world.unmap(frames, batch, out));
+    }
+
+    fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
+        let answers = [WriteOut::Refused, WriteOut::Failed(WriteError::NoSpace)];
+        self.call(frames, out, answers, |frames, out| self.world.write_out(frames, out));
+    }
+
+    fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
+        let of = |frame| frames.iter().position(|&other| other == frame).unwrap();
+        self.call(frames, out, [Released::Busy, Released::Dirty], |some, out| {
+            let shadows: Vec<_> = some.iter().map(|&frame| shadows[of(frame)]).collect();
+            self.world.release(some, &shadows, out);
+            let answers = some.iter().zip(out);
+            let released = answers.filter(|(_, out)| **out == Released::Released);
+            *self.lost.lock().unwrap() = released.map(|(&frame, _)| frame).collect();
+        });
+        // Reclaim hears of them.
+        self.lost.lock().unwrap().clear();
+    }
+
+    fn can_swap(&self) -> bool {
+        self.of_itself(self.world.can_swap())
+    }
+
+    fn has_writers(&self) -> bool {
+        self.of_itself(self.world.has_writers())
+    }
+
+    fn wake_writers(&self) {
+        self.of_itself(false);
+        self.world.wake_writers();
+    }
+
+    fn pause(&self, why: Throttle) {
+        self.of_itself(false);
+        self.world.pause(why);
+    }
+}
+
+impl FaultyOwner {
+    /// An answer that does not concern pages; the contrary, where it goes wrong.
+    fn of_itself(&self, answer: bool) -> bool {
+        match self.next() {
+            None => answer,
+            Some(Fault::Panic | Fault::PanicAfter) => panic!("a fault"),
+            Some(_) => !answer,
+        }
+    }
+}
+
+fn kind_of(id: u32) -> PageKind {
+    if id.is_multiple_of(3) { PageKind::Anon } else { PageKind::File }
+}
+
+/// A memory in use: pages of both kinds, a third of them stored to, some mapped and used.
+fn in_use() -> &'static World {
+    let world = memory(1024, |tuning| tuning.reclaim.cluster = 8).platform();
+    world.pages().swap = true;
+    for id in 0..320 {
+        world.touch(id, kind_of(id)).unwrap();
+        if id % 3 == 1 {
+            world.store(id, kind_of(id)).unwrap();
+        }
+    }
+    cool(world);
+    // A few that no page table maps; and a few that were used.
+    for (nth, page) in world.pages().resident.values_mut().enumerate() {
+        match nth % 8 {
+            0 => {
+                page.dirty |= std::mem::take(&mut page.pte_dirty);
+                page.maps = 0;
+            }
+            1 => page.young = 1,
+            _ => {}
+        }
+    }
+    world.pages().mood = Mood::Slow;
+    world
+}
+
+/// One step of many; whether there are more.
+fn act(owner: &FaultyOwner, nth: u32) {
+    let world = owner.world;
+    let reclaim = owner.reclaim();
+    match nth % 4 {
+        0 | 2 => {
+            let request = Request::new(Order::ZERO, MigrateType::Movable);
+            let need = Need { request, cpu: CPU, node: node(), unmixed: false };
+            reclaim.direct(&need, 12);
+        }
+        1 => {
+            reclaim.wake(node(), Order::ZERO, framewright::ZoneKind::Normal);
+            let mut kswapd = reclaim.kswapd(node()).unwrap();
+            for _ in 0..3 {
+                if kswapd.step(&mut world.token()) != Rest::None {
+                    break;
+                }
+            }
+        }
+        _ => world.complete(usize::MAX),
+    }
+}
+
+const STEPS: u32 = 8;
+
+/// Everything is written and reclaimed, or truncated: all frames come back.
+fn end(world: &'static World) {
+    world.set_mood(Mood::Prompt);
+    world.complete(usize::MAX);
+    world.direct(64);
+    world.check();
+    let left: Vec<u32> = world.pages().place.keys().copied().collect();
+    left.into_iter().for_each(|id| world.truncate(id));
+    world.unpark_all();
+    world.memory().drain_all();
+    world.check();
+    assert_eq!(world.memory().free(), world.memory().managed(), "all frames came back");
+}
+
+/// Steps with a fault at call `at`; how many calls were made.
+fn run(at: u32, fault: Fault) -> u32 {
+    let world = in_use();
+    let owner = FaultyOwner::new(world, at, fault);
+    for nth in 0..STEPS {
+        act(&owner, nth);
+        world.check();
+    }
+    end(world);
+    owner.calls.load(Relaxed)
+}
+
+#[test]
+fn an_owner_may_refuse_and_let_go_of_pages_at_any_call() {
+    for fault in FAULTS {
+        let mut at = 0;
+        while run(at, fault) > at {
+            at += 1;
+        }
+        assert!(at > 60, "{fault:?}: {at} calls were gone through");
+    }
+}
+
+/// What the embedder has to do when reclaim was unwound by a panic of its own: pages of the cluster are
+/// as locked as it left them, and isolated; frames that the call had released are nobody's.
+fn recover(owner: &FaultyOwner) {
+    let world = owner.world;
+    world.memory().check().unwrap();
+    {
+        let mut pages = world.pages();
+        assert!(pages.cached.is_empty(), "what was unmapped is flushed");
+        pages.resident.values_mut().for_each(|page| page.locked = false);
+    }
+    let lru = world.lru();
+    let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+    for frame in resident {
+        // SAFETY: reclaim alone isolates pages here, and was unwound; others are left as they are.
+        assert!(unsafe { lru.put_back(frame) }, "none was abandoned");
+    }
+    for frame in std::mem::take(&mut *owner.lost.lock().unwrap()) {
+        // SAFETY: as above.
+        assert!(unsafe { lru.put_back(frame) } && lru.remove(frame), "it was left isolated");
+        // SAFETY: the world has released it, and reclaim has not heard of it.
+        unsafe { world.token().free_raw(frame, Order::ZERO).unwrap() };
+    }
+}
+
+/// The same with a panic.
+fn run_with_panic(at: u32, fault: Fault) -> u32 {
+    let world = in_use();
+    let owner = FaultyOwner::new(world, at, fault);
+    for nth in 0..STEPS {
+        if catch_unwind(AssertUnwindSafe(|| act(&owner, nth))).is_err() {
+            recover(&owner);
+        }
+        world.check();
+    }
+    end(world);
+    owner.calls.load(Relaxed)
+}
+
+#[test]
+fn an_owner_that_panics_loses_no_frame_but_those_that_it_was_releasing() {
+    // Some hundred panics are expected.
+    std::panic::set_hook(Box::new(|info| {
+        if info.payload_as_str() != Some("a fault") {
+            eprintln!("{info}");
+        }
+    }));
+    for fault in [Fault::Panic, Fault::PanicAfter] {
+        let mut at = 0;
+        while run_with_panic(at, fault) > at {
+            at += 1;
+        }
+        assert!(at > 60, "{fault:?}: {at} calls were gone through");
+    }
+}
