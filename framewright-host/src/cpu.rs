@@ -68,7 +68,15 @@ impl Cpus {
     }
 }
 
-/// This thread is a CPU of the machine, until this value is dropped. It cannot leave its thread.
+/// This thread is a CPU of the machine, until this value is dropped. It cannot leave its thread:
+///
+/// ```compile_fail,E0277
+/// # let machine = framewright_host::HostMachine::builder().frames(512).build().unwrap();
+/// std::thread::scope(|scope| {
+///     let cpu = machine.register().unwrap();
+///     scope.spawn(move || drop(cpu));
+/// });
+/// ```
 #[must_use = "the thread is a CPU only while this value lives"]
 pub struct RegisteredCpu<'h> {
     cpus: &'h Cpus,
