@@ -38,7 +38,10 @@ mod retry;
 mod verdict;
 mod walk;
 
-use super::{AllocError, Capture, MigrateType, Request};
+use super::{
+    AllocError, MigrateType, Request,
+    in_hand::{Capture, Keeping},
+};
 use crate::{
     frame::{Order, Pfn},
     memory::Memory,
@@ -346,10 +349,8 @@ impl<'s, 'm, P: Platform> Slow<'s, 'm, P> {
         if !common || !self.preferred.has_lists() {
             return reclaim(&self.need, self.relief);
         }
-        self.memory.keep_reclaimed(cpu);
-        let freed = reclaim(&self.need, self.relief);
-        self.memory.free_frames_to_lists(cpu, self.memory.take_kept(cpu).frames());
-        freed
+        let _kept = Keeping::begin(self.memory, cpu);
+        reclaim(&self.need, self.relief)
     }
 
     /// Step 5, second half.

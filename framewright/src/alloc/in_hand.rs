@@ -1,13 +1,14 @@
-//! The block that compaction forms for a request, until the request takes it.
+//! Frames that relief has found for a request, until the request takes them: none is lost if relief
+//! panics.
 
 use crate::{
     frame::{Block, Order},
     memory::Memory,
-    platform::{CaptureSlot, Captured, Platform},
+    platform::{CaptureSlot, Captured, CpuId, Platform},
 };
 
-/// A request's own side of [`Captured`]. A block that is never taken, because relief panicked, goes
-/// back to the zone when this is dropped.
+/// The block that compaction forms for a request: the request's own side of [`Captured`]. A block that
+/// is never taken goes back to the zone when this is dropped.
 pub(crate) struct Capture<'s, 'm, P: Platform> {
     memory: &'s Memory<'m, P>,
     slot: CaptureSlot,
@@ -38,5 +39,26 @@ impl<P: Platform> Drop for Capture<'_, '_, P> {
             // It is of this memory.
             let _ = self.memory.free_unlisted(block);
         }
+    }
+}
+
+/// Reclaimed frames are kept for the lists of a CPU, whose token the request holds: they come there when
+/// this is dropped.
+pub(super) struct Keeping<'k, 'm, P: Platform> {
+    memory: &'k Memory<'m, P>,
+    cpu: CpuId,
+}
+
+impl<'k, 'm, P: Platform> Keeping<'k, 'm, P> {
+    pub(super) fn begin(memory: &'k Memory<'m, P>, cpu: CpuId) -> Self {
+        memory.keep_reclaimed(cpu);
+        Self { memory, cpu }
+    }
+}
+
+impl<P: Platform> Drop for Keeping<'_, '_, P> {
+    fn drop(&mut self) {
+        let kept = self.memory.take_kept(self.cpu);
+        self.memory.free_frames_to_lists(self.cpu, kept.frames());
     }
 }
