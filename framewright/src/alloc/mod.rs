@@ -7,8 +7,8 @@
 //! bounds, and has the embedder judge in the end ([`slow`]).
 
 mod bulk;
-mod capture;
 mod error;
+mod in_hand;
 mod largest;
 mod request;
 mod slow;
@@ -16,8 +16,8 @@ mod token;
 mod unlisted;
 
 pub use crate::buddy::MigrateType;
-pub(crate) use capture::Capture;
 pub use error::{AllocError, FreeError, Shortage};
+pub(crate) use in_hand::Capture;
 pub(crate) use request::FirstZone;
 pub use request::Request;
 pub(crate) use slow::Judge;

@@ -59,11 +59,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         shootdown: &'c dyn Shootdown,
         work: Workspace<'c>,
     ) -> Compactor<'c, 'm, P> {
-        assert!(
-            cpu.index() < usize::from(self.cpu_count()),
-            "the memory has no CPU {}",
-            cpu.index()
-        );
+        self.assert_cpu(cpu);
         Compactor { memory: self, cpu, mover, shootdown, work }
     }
 

@@ -20,12 +20,17 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// Forms a block for a request: what [`Relief::compact`](crate::platform::Relief::compact) is to
     /// do. The block is in `captured` if it could be kept for the request; else whoever is first has
     /// it. [`Compacted::Unavailable`] also if requests may not ask for the type of `need`.
+    ///
+    /// # Panics
+    ///
+    /// The memory was made for fewer CPUs than `need` names.
     pub fn compact(
         &mut self,
         need: &Need,
         priority: CompactPriority,
         captured: Captured<'_>,
     ) -> Compacted {
+        self.memory.assert_cpu(need.cpu);
         if self.is_off() || !need.request.migratetype().is_requestable() {
             return Compacted::Unavailable;
         }

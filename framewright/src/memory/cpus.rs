@@ -139,6 +139,15 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(())
     }
 
+    /// Makes sure that the memory has a CPU, before anything is done on its behalf.
+    ///
+    /// # Panics
+    ///
+    /// The memory was made for fewer CPUs.
+    pub(crate) fn assert_cpu(&self, id: CpuId) {
+        assert!(id.index() < self.cpus.len(), "the memory has no CPU {}", id.index());
+    }
+
     pub(super) fn state(&self, id: CpuId) -> Result<&'m CpuState, CpuError> {
         self.cpus.get(id.index()).ok_or(CpuError::NoSuchCpu(id))
     }

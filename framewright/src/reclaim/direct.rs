@@ -44,7 +44,12 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Frames that were parked and need no flush any more come first, then pages, deeper and deeper
     /// until that is enough. If nothing is found it looks once more, with active pages becoming
     /// inactive whatever the lists look like, and with what waits in the batches of other CPUs.
+    ///
+    /// # Panics
+    ///
+    /// The memory was made for fewer CPUs than `need` names.
     pub fn direct(&self, need: &Need, frames: u64) -> u64 {
+        self.memory.assert_cpu(need.cpu);
         self.trace(need.cpu, || VmscanEvent::DirectReclaimBegin { request: need.request });
         if self.has_node(need.node) {
             self.wait_for_reserve(need.cpu, need.node, need.request.highest());
@@ -210,6 +215,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
 
     /// Frees frames of a node although nobody asked: what an embedder wants to have free ahead of
     /// time, or for tests. Returns how many were freed.
+    ///
+    /// # Panics
+    ///
+    /// The memory was made for fewer CPUs.
     pub fn shrink_node(&self, cpu: CpuId, node: NodeId, frames: u64) -> u64 {
         if !self.has_node(node) {
             return 0;

@@ -175,3 +175,20 @@ fn half_used_pageblocks_of_others_are_no_blocks_where_nothing_is_to_be_mixed() {
         token.free(block).unwrap();
     }
 }
+
+#[test]
+fn no_block_forms_of_a_type_that_requests_may_not_ask_for() {
+    for of in [MigrateType::Isolate, MigrateType::HighAtomic] {
+        for method in ["index", "scan"] {
+            let house = house_with_relief(&[("compact.method", method)], 1);
+            scatter(house, 3);
+            let request = Request::new(Order::PAGEBLOCK, of);
+            let form = |priority| with_compactor(house, 512, |c| c.form(request, priority));
+            for priority in [CompactPriority::Async, CompactPriority::Sync] {
+                assert_eq!(form(priority), (Compacted::Unavailable, None), "{of}, {method}");
+            }
+            house.memory.drain_all();
+            house.check();
+        }
+    }
+}

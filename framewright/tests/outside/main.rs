@@ -9,4 +9,5 @@ mod toy;
 mod batches;
 mod capture;
 mod machine;
+mod threads;
 mod types;

@@ -3,6 +3,7 @@
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
 mod background;
+mod failing;
 mod faulty_owner;
 mod lists;
 mod owner;

@@ -37,6 +37,8 @@ pub(crate) struct World {
     /// Whether background reclaim was woken.
     pub(crate) woken: AtomicU32,
     background: bool,
+    /// Relief panics, once, after it has reclaimed.
+    pub(crate) fails: AtomicBool,
     /// Whether a CPU may forget what it likes.
     pub(crate) forgets_alone: AtomicBool,
     /// What the other CPU does while it is interrupted, once.
@@ -71,6 +73,7 @@ pub(crate) fn memory_of(
         clock: AtomicU64::new(0),
         woken: AtomicU32::new(0),
         background,
+        fails: AtomicBool::new(false),
         forgets_alone: AtomicBool::new(true),
         meanwhile: Mutex::default(),
     };
@@ -328,7 +331,9 @@ impl Relief for World {
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         self.assert_no_lock();
-        self.forever().reclaim().direct(need, frames)
+        let freed = self.forever().reclaim().direct(need, frames);
+        assert!(!self.fails.swap(false, Ordering::Relaxed), "relief fails");
+        freed
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {

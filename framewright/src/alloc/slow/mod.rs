@@ -38,7 +38,10 @@ mod retry;
 mod verdict;
 mod walk;
 
-use super::{AllocError, Capture, MigrateType, Request};
+use super::{
+    AllocError, MigrateType, Request,
+    in_hand::{Capture, Keeping},
+};
 use crate::{
     frame::{Order, Pfn},
     memory::{Claim, Memory},
@@ -342,16 +345,14 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// Reclaims with some of the frames kept from others, for the lists of the CPU. They serve
     /// requests like most of those that come; others are better off with what the zone makes of them.
     fn keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
-        let Need { request, cpu, .. } = self.need;
+        let request = self.need.request;
         let common =
             request.order() == Order::ZERO && request.migratetype() == MigrateType::Movable;
         if !common || !self.preferred.has_lists() {
             return reclaim(&self.need, self.relief);
         }
-        self.memory.keep_reclaimed(cpu);
-        let freed = reclaim(&self.need, self.relief);
-        self.claim.free_frames(self.memory.take_kept(cpu).frames());
-        freed
+        let _kept = Keeping::begin(self.claim);
+        reclaim(&self.need, self.relief)
     }
 
     /// Step 5, second half.

@@ -1,13 +1,14 @@
-//! The block that compaction forms for a request, until the request takes it.
+//! Frames that relief has found for a request, until the request takes them: none is lost if relief
+//! panics.
 
 use crate::{
     frame::{Block, Order},
-    memory::Memory,
+    memory::{Claim, Memory},
     platform::{CaptureSlot, Captured, Platform},
 };
 
-/// A request's own side of [`Captured`]. A block that is never taken, because relief panicked, goes
-/// back to the zone when this is dropped.
+/// The block that compaction forms for a request: the request's own side of [`Captured`]. A block that
+/// is never taken goes back to the zone when this is dropped.
 pub(crate) struct Capture<'s, 'm, P: Platform> {
     memory: &'s Memory<'m, P>,
     slot: CaptureSlot,
@@ -38,5 +39,25 @@ impl<P: Platform> Drop for Capture<'_, '_, P> {
             // It is of this memory.
             let _ = self.memory.free_unlisted(block);
         }
+    }
+}
+
+/// Reclaimed frames are kept for the lists of a CPU that the request has claimed: they come there when
+/// this is dropped.
+pub(super) struct Keeping<'k, 'a, 'm, P: Platform> {
+    claim: &'k mut Claim<'a, 'm, P>,
+}
+
+impl<'k, 'a, 'm, P: Platform> Keeping<'k, 'a, 'm, P> {
+    pub(super) fn begin(claim: &'k mut Claim<'a, 'm, P>) -> Self {
+        claim.memory().keep_reclaimed(claim.cpu());
+        Self { claim }
+    }
+}
+
+impl<P: Platform> Drop for Keeping<'_, '_, '_, P> {
+    fn drop(&mut self) {
+        let kept = self.claim.memory().take_kept(self.claim.cpu());
+        self.claim.free_frames(kept.frames());
     }
 }

@@ -1,0 +1,16 @@
+//! A request's place for a block is not kept beyond the call, where another request could fill it.
+
+use std::sync::Mutex;
+
+use framewright::platform::{Captured, CompactPriority, Compacted, Need, Relief};
+
+struct Thief<'c>(Mutex<Option<Captured<'c>>>);
+
+impl Relief for Thief<'_> {
+    fn compact(&self, _: &Need, _: CompactPriority, captured: Captured<'_>) -> Compacted {
+        *self.0.lock().unwrap() = Some(captured);
+        Compacted::Success
+    }
+}
+
+fn main() {}

@@ -1,0 +1,27 @@
+//! Frames are freed because of what is said here, which no type proves.
+
+use framewright::{
+    CpuId, Memory, Platform,
+    compact::Workspace,
+    migrate::Mover,
+    reclaim::{Lru, PageOwner, Reclaim},
+    tlb::{Flusher, NoShootdown},
+    Pfn,
+};
+
+fn attack<P: Platform>(
+    memory: &Memory<'_, P>,
+    owner: &dyn PageOwner<P>,
+    mover: &dyn Mover<P>,
+    flusher: &Flusher<'_, '_, P>,
+    lru: &Lru<'_, '_, P>,
+) {
+    let work = Workspace { moves: &mut [], slots: &mut [] };
+    let _ = memory.flusher(CpuId::new(0), &NoShootdown);
+    let _ = memory.compactor(CpuId::new(0), mover, &NoShootdown, work);
+    let _ = Reclaim::new(memory, owner, &NoShootdown);
+    flusher.caught_up(|| ());
+    let _ = lru.put_back(Pfn::new(0));
+}
+
+fn main() {}
