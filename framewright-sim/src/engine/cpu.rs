@@ -2,7 +2,7 @@
 
 use super::{
     Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
-    interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
+    interrupt::Mailbox, lines::Cache, masked::MaskedSections, model::Model, word::Loaded,
 };
 use crate::host_memory::expect;
 use framewright::{CpuId, platform::Site};
@@ -18,7 +18,7 @@ pub(super) struct CpuState {
     /// after it last did.
     glance_at: Cell<u64>,
     /// When an interrupt, the periodic one included, is due: never while they are masked.
-    alarm: Cell<u64>,
+    pub(super) alarm: Cell<u64>,
     number: u16,
     /// Waits for somebody to wake it.
     pub(super) parked: Cell<bool>,
@@ -29,8 +29,8 @@ pub(super) struct CpuState {
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
     pub(super) switch: Switch,
-    /// Since when interrupts are not masked.
-    pub(super) open_since: Cell<u64>,
+    /// Since when interrupts are masked, if they are.
+    pub(super) masked_since: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
     pub(super) cache: Cache,
     pub(super) loaded: Loaded,
@@ -39,6 +39,7 @@ pub(super) struct CpuState {
     pub(super) waited: Cell<u64>,
     /// Cycles of waiting for cache lines.
     pub(super) missed: Cell<u64>,
+    pub(super) masked_sections: MaskedSections,
 }
 
 impl CpuState {
@@ -61,6 +62,12 @@ impl CpuState {
         };
         self.alarm.set(due);
         self.glance_at.set(self.glance_at.get().min(due));
+    }
+
+    /// Nothing is due any more.
+    pub(super) fn mask(&self) {
+        self.masked.set(true);
+        self.alarm.set(u64::MAX);
     }
 
     /// Nothing is pending.
@@ -89,9 +96,10 @@ impl CpuState {
 
     /// Back to time 0.
     pub(super) fn rewind(&self) {
-        for cell in [&self.clock, &self.open_since, &self.next_tick, &self.waited, &self.missed] {
+        for cell in [&self.clock, &self.next_tick, &self.waited, &self.missed] {
             cell.set(0);
         }
+        self.masked_sections.forget();
         self.cache.forget_all();
     }
 }
@@ -282,29 +290,6 @@ impl<'e> Cpu<'e> {
     pub(crate) fn fail_with(&self, failure: Failure) -> ! {
         self.engine.stop(failure);
         resume_unwind(Box::new(Reported))
-    }
-
-    /// Masks interrupts; says whether they were masked.
-    pub fn mask_interrupts(&self) -> bool {
-        let were_masked = self.state.masked.replace(true);
-        self.state.alarm.set(u64::MAX);
-        were_masked
-    }
-
-    /// Puts interrupts back as [`Cpu::mask_interrupts`] found them.
-    pub fn restore_interrupts(&self, were_masked: bool) {
-        if were_masked {
-            return;
-        }
-        let state = self.state();
-        state.masked.set(false);
-        state.open_since.set(self.now());
-        state.set_alarm();
-        if self.engine.hunts.get() {
-            self.serve_or_delay();
-        } else if self.now() >= state.alarm.get() {
-            self.serve();
-        }
     }
 
     /// Decides whether the rare outcome at `site` is forced.

@@ -57,6 +57,46 @@ impl Mailbox {
 }
 
 impl Cpu<'_> {
+    /// Masks interrupts; says whether they were masked. By the clock, those that have arrived are
+    /// served before.
+    pub fn mask_interrupts(&self) -> bool {
+        let state = self.state();
+        if state.masked.get() {
+            return true;
+        }
+        if self.now() >= state.alarm.get() {
+            self.serve_before_masking();
+        }
+        state.mask();
+        state.masked_since.set(self.now());
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn serve_before_masking(self) {
+        if !self.engine.hunts.get() {
+            self.serve();
+        }
+    }
+
+    /// Puts interrupts back as [`Cpu::mask_interrupts`] found them.
+    pub fn restore_interrupts(&self, were_masked: bool) {
+        if were_masked {
+            return;
+        }
+        let state = self.state();
+        if state.masked.replace(false) {
+            state.masked_sections.note(state.masked_since.get(), self.now());
+        }
+        state.set_alarm();
+        if self.engine.hunts.get() {
+            self.serve_or_delay();
+        } else if self.now() >= state.alarm.get() {
+            self.serve();
+        }
+    }
+
     /// Makes each target run `handler`, and waits until all have. Serves its own interrupts
     /// meanwhile. A target that runs no program runs nothing, and acknowledges at once.
     ///
@@ -124,16 +164,17 @@ impl Cpu<'_> {
         while let Some(interrupt) = state.mailbox.take_due(self.now()) {
             // A CPU that is ahead of the others looks late at what came when it was not masked: by
             // its clock it was interrupted then, and did later what it did before now.
-            let late = self.now() - interrupt.arrival.max(state.open_since.get());
+            let (began, at) = (self.now(), state.masked_sections.served_at(interrupt.arrival));
             self.fence();
             self.work(self.engine.model.entry);
-            self.mask_interrupts();
+            state.mask();
             (interrupt.handler)(*self);
             self.fence();
             state.masked.set(false);
-            state.open_since.set(self.now());
             self.work(self.engine.model.acknowledge);
-            self.acknowledge(&interrupt.acknowledgements, self.now() - late);
+            let took = self.now() - began;
+            state.masked_sections.insert(at, took);
+            self.acknowledge(&interrupt.acknowledgements, at + took);
         }
         state.set_alarm();
     }

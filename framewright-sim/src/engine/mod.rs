@@ -18,6 +18,7 @@
 //! | `cpus`      | all of them, and who runs                                            |
 //! | `schedule`  | [`Schedule`]: by clocks (`clock`) or by decisions (`choice`, `search`) |
 //! | `lock`, `word`, `queue`, `interrupt` | what CPUs agree through             |
+//! | `masked`    | when a CPU had interrupts masked                                     |
 //! | `section`   | who is where alone                                                   |
 //! | `lines`     | cache lines and what they cost                                       |
 //! | `model`     | what else costs what                                                 |
@@ -43,6 +44,7 @@ mod failure;
 mod interrupt;
 mod lines;
 mod lock;
+mod masked;
 mod model;
 mod mutex;
 mod queue;
