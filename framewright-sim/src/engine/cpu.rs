@@ -2,7 +2,7 @@
 
 use super::{
     Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
-    interrupt::Mailbox, lines::Cache, masked::MaskedSections, model::Model, word::Loaded,
+    interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
 };
 use crate::host_memory::expect;
 use framewright::{CpuId, platform::Site};
@@ -29,8 +29,8 @@ pub(super) struct CpuState {
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
     pub(super) switch: Switch,
-    /// Since when interrupts are masked, if they are.
-    pub(super) masked_since: Cell<u64>,
+    /// Since when interrupts are not masked.
+    pub(super) open_since: Cell<u64>,
     pub(super) next_tick: Cell<u64>,
     pub(super) cache: Cache,
     pub(super) loaded: Loaded,
@@ -39,7 +39,6 @@ pub(super) struct CpuState {
     pub(super) waited: Cell<u64>,
     /// Cycles of waiting for cache lines.
     pub(super) missed: Cell<u64>,
-    pub(super) masked_sections: MaskedSections,
 }
 
 impl CpuState {
@@ -96,10 +95,9 @@ impl CpuState {
 
     /// Back to time 0.
     pub(super) fn rewind(&self) {
-        for cell in [&self.clock, &self.next_tick, &self.waited, &self.missed] {
+        for cell in [&self.clock, &self.open_since, &self.next_tick, &self.waited, &self.missed] {
             cell.set(0);
         }
-        self.masked_sections.forget();
         self.cache.forget_all();
     }
 }
@@ -195,15 +193,14 @@ impl<'e> Cpu<'e> {
         }
         let (state, number) = (self.state, self.number());
         loop {
-            if self.now() >= state.alarm.get() {
-                self.serve();
-            }
-            if clock::key(self.now(), number) < self.engine.horizon.get() {
-                break;
-            }
-            self.engine.ready(number, self.now());
-            self.suspend();
-            if self.now() < state.alarm.get() {
+            // Its own step comes next, or an interrupt that arrived earlier.
+            let next = self.now().min(state.alarm.get());
+            if clock::key(next, number) >= self.engine.horizon.get() {
+                self.engine.ready(number, next);
+                self.suspend();
+            } else if next == state.alarm.get() {
+                self.serve(next);
+            } else {
                 break;
             }
         }
@@ -250,7 +247,7 @@ impl<'e> Cpu<'e> {
         self.suspend();
         state.parked.set(false);
         state.waited.set(state.waited.get() + (self.now() - since));
-        self.serve();
+        self.serve(self.now());
     }
 
     /// Lets others go on while it waits for something that the engine cannot see.

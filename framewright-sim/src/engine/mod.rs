@@ -8,7 +8,8 @@
 //! else. Work that only concerns the CPU itself moves its clock and nothing more.
 //!
 //! Under [`Schedule::Clock`] the CPU furthest behind always goes first, so that visible operations
-//! happen in the order of their times. The other schedules ignore clocks; they look for bugs.
+//! happen in the order of their times. Masking interrupts is one of them: those that arrived before are
+//! served before, as of the time when they arrived, however far ahead the CPU is. The other schedules ignore clocks; they look for bugs.
 //!
 //! | module      | job                                                                  |
 //! |-------------|----------------------------------------------------------------------|
@@ -18,7 +19,6 @@
 //! | `cpus`      | all of them, and who runs                                            |
 //! | `schedule`  | [`Schedule`]: by clocks (`clock`) or by decisions (`choice`, `search`) |
 //! | `lock`, `word`, `queue`, `interrupt` | what CPUs agree through             |
-//! | `masked`    | when a CPU had interrupts masked                                     |
 //! | `section`   | who is where alone                                                   |
 //! | `lines`     | cache lines and what they cost                                       |
 //! | `model`     | what else costs what                                                 |
@@ -44,7 +44,6 @@ mod failure;
 mod interrupt;
 mod lines;
 mod lock;
-mod masked;
 mod model;
 mod mutex;
 mod queue;
