@@ -69,5 +69,6 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Hunt(args) => commands::hunt(&args),
         Command::Tuning(args) => commands::tuning(&args),
         Command::Machines(args) => commands::machines(&args),
+        Command::Prices(args) => commands::prices(&args),
     }
 }

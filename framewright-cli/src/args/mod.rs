@@ -5,6 +5,7 @@ mod hunt;
 mod machine;
 mod number;
 mod paging;
+mod prices;
 mod qemu;
 mod record;
 mod reproduce;
@@ -23,6 +24,7 @@ pub(crate) use high_alloc::{Flags as HighAllocFlags, HighAllocArgs};
 pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Host, Machine, Qemu, simulated};
 pub(crate) use paging::{CdnArgs, MmapReadArgs, PagingArgs, Readers as FileReaders};
+pub(crate) use prices::PricesArgs;
 pub(crate) use qemu::{BesideArgs, TlbProofArgs};
 pub(crate) use record::{Buffer, RecordArgs};
 pub(crate) use reproduce::ReproduceArgs;
@@ -85,6 +87,9 @@ pub(crate) enum Command {
     /// List the simulated machines, or one with every parameter and where it comes from
     #[command(after_help = MACHINES_EXAMPLES)]
     Machines(MachinesArgs),
+    /// Say which prices of a simulated machine the gain of each mechanism comes from
+    #[command(after_help = prices::EXAMPLES)]
+    Prices(PricesArgs),
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -71,6 +71,7 @@ fn reproductions() {
     refused(&["reproduce", "all", "--seeds", "0"], &["--seeds", "1..=1000"]);
     refused(&["reproduce", "all", "--quick", "--seeds", "2"], &["--quick", "--seeds"]);
     refused(&["reproduce", "all", "--json", "no/such/x.json"], &["no/such/x.json"]);
+    refused(&["prices", "--json", "no/such/x.json"], &["no/such/x.json"]);
 }
 
 #[test]

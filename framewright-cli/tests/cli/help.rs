@@ -22,6 +22,7 @@ const COMMANDS: &[&[&str]] = &[
     &["hunt"],
     &["tuning"],
     &["machines"],
+    &["prices"],
 ];
 
 fn help(command: &[&str]) -> String {

@@ -117,3 +117,40 @@ fn huge_pages_can_be_had_while_pages_of_files_turn_over() {
     let none = run(&none, &[FlushBatching::Lazy], 1);
     assert!(!none.runs[0].metrics.contains_key("huge_requests"), "nobody asked");
 }
+
+/// What interrupts and flushes of translations cost.
+const FLUSH_PRICES: [&str; 7] = [
+    "interrupt.send",
+    "interrupt.latency_local",
+    "interrupt.latency_remote",
+    "interrupt.entry",
+    "interrupt.acknowledge",
+    "tlb.invalidate_page",
+    "tlb.flush_all",
+];
+
+/// How much less time readers take with batches than without, in percent, where interrupts and
+/// flushes cost nothing.
+fn gain_without_prices(mut paging: Paging, seed: u64) -> f64 {
+    for key in FLUSH_PRICES {
+        paging.spec = paging.spec.scaled(key, 0.0).unwrap();
+    }
+    let result = run(&paging, &[FlushBatching::Off, FlushBatching::All], seed);
+    let [off, all] = [0, 1].map(|side| median(&result.runs[side], "elapsed_s"));
+    100.0 * (off - all) / off
+}
+
+#[test]
+fn batches_gain_nothing_where_interrupts_and_flushes_cost_nothing() {
+    let spec = Spec::preset("desk-1n-4").unwrap();
+    let desk = Paging { spec, ..mmap_read(Readers::Processes, 4, 64) };
+    let trials = [
+        (desk, 1),
+        (mmap_read(Readers::Processes, 8, 128), 2),
+        (mmap_read(Readers::Threads, 2, 64), 3),
+        (mmap_read(Readers::Threads, 6, 96), 4),
+        (mmap_read(Readers::Threads, 12, 192), 5),
+    ];
+    let gains = trials.map(|(paging, seed)| gain_without_prices(paging, seed));
+    assert!(gains.iter().all(|gain| *gain <= 3.0), "{gains:.2?}");
+}

@@ -76,7 +76,7 @@ const PARAMETERS: [&str; 4] =
 /// The library's cycles under the lock per frame are to be at most so much of list-buddy's.
 const GOAL: f64 = 0.2;
 
-const CLASSIC: &str = "list-buddy";
+pub(super) const CLASSIC: &str = "list-buddy";
 const PREFETCHING: &str = "list-buddy+prefetch";
 const LIBRARY: &str = "framewright";
 
@@ -124,7 +124,7 @@ fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
     Ok(pairs)
 }
 
-fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: FreeOrder) -> Pair {
+pub(super) fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: FreeOrder) -> Pair {
     let work = Workload::PageFault(PageFault { free_order, ..PageFault::new(1) });
     let (mut time, classic) = (simulated::Plan::of(&work), subject != LIBRARY);
     if plan.quick {

@@ -15,6 +15,7 @@
 //! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `band`                                       | [`band()`]: what a figure hangs on         |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
+//! | `prices`                                     | [`Mechanism`]: which prices its gain comes from |
 
 mod band;
 mod bulk_free;
@@ -23,6 +24,7 @@ mod high_order_drain;
 mod hot_path;
 mod judge;
 mod pairs;
+mod prices;
 mod results;
 mod tlb_batch;
 
@@ -33,6 +35,7 @@ use crate::simulated::SimulationError;
 
 pub use band::{FACTORS, band};
 pub use judge::{judge, verdict};
+pub use prices::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
 pub use results::{Key, Results};
 
 /// A published result that can be done again.

@@ -18,7 +18,7 @@ pub(super) struct CpuState {
     /// after it last did.
     glance_at: Cell<u64>,
     /// When an interrupt, the periodic one included, is due: never while they are masked.
-    alarm: Cell<u64>,
+    pub(super) alarm: Cell<u64>,
     number: u16,
     /// Waits for somebody to wake it.
     pub(super) parked: Cell<bool>,
@@ -61,6 +61,12 @@ impl CpuState {
         };
         self.alarm.set(due);
         self.glance_at.set(self.glance_at.get().min(due));
+    }
+
+    /// Nothing is due any more.
+    pub(super) fn mask(&self) {
+        self.masked.set(true);
+        self.alarm.set(u64::MAX);
     }
 
     /// Nothing is pending.
@@ -187,15 +193,14 @@ impl<'e> Cpu<'e> {
         }
         let (state, number) = (self.state, self.number());
         loop {
-            if self.now() >= state.alarm.get() {
-                self.serve();
-            }
-            if clock::key(self.now(), number) < self.engine.horizon.get() {
-                break;
-            }
-            self.engine.ready(number, self.now());
-            self.suspend();
-            if self.now() < state.alarm.get() {
+            // Its own step comes next, or an interrupt that arrived earlier.
+            let next = self.now().min(state.alarm.get());
+            if clock::key(next, number) >= self.engine.horizon.get() {
+                self.engine.ready(number, next);
+                self.suspend();
+            } else if next == state.alarm.get() {
+                self.serve(next);
+            } else {
                 break;
             }
         }
@@ -242,7 +247,7 @@ impl<'e> Cpu<'e> {
         self.suspend();
         state.parked.set(false);
         state.waited.set(state.waited.get() + (self.now() - since));
-        self.serve();
+        self.serve(self.now());
     }
 
     /// Lets others go on while it waits for something that the engine cannot see.
@@ -282,29 +287,6 @@ impl<'e> Cpu<'e> {
     pub(crate) fn fail_with(&self, failure: Failure) -> ! {
         self.engine.stop(failure);
         resume_unwind(Box::new(Reported))
-    }
-
-    /// Masks interrupts; says whether they were masked.
-    pub fn mask_interrupts(&self) -> bool {
-        let were_masked = self.state.masked.replace(true);
-        self.state.alarm.set(u64::MAX);
-        were_masked
-    }
-
-    /// Puts interrupts back as [`Cpu::mask_interrupts`] found them.
-    pub fn restore_interrupts(&self, were_masked: bool) {
-        if were_masked {
-            return;
-        }
-        let state = self.state();
-        state.masked.set(false);
-        state.open_since.set(self.now());
-        state.set_alarm();
-        if self.engine.hunts.get() {
-            self.serve_or_delay();
-        } else if self.now() >= state.alarm.get() {
-            self.serve();
-        }
     }
 
     /// Decides whether the rare outcome at `site` is forced.

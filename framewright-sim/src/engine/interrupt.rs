@@ -1,6 +1,6 @@
 //! Interrupts from one CPU to others, and the periodic one.
 
-use super::Cpu;
+use super::{Cpu, Engine};
 use framewright::CpuId;
 use std::{
     cell::{Cell, RefCell},
@@ -56,7 +56,51 @@ impl Mailbox {
     }
 }
 
+impl Engine {
+    /// Makes a CPU serve an interrupt that arrives at `arrival`, however far ahead it is.
+    fn interrupt_at(&self, number: u16, arrival: u64) {
+        let state = &self.cpus[usize::from(number)];
+        let time = arrival.max(state.open_since.get());
+        state.alarm_at(time);
+        if state.parked.get() {
+            self.wake(number, time);
+        } else if !self.hunts.get() {
+            self.ready(number, time);
+        }
+    }
+}
+
 impl Cpu<'_> {
+    /// Masks interrupts; says whether they were masked. By the clock, others may go first, and
+    /// interrupts that have arrived are served.
+    pub fn mask_interrupts(&self) -> bool {
+        let state = self.state();
+        if state.masked.get() {
+            return true;
+        }
+        if !self.engine.hunts.get() {
+            self.step();
+        }
+        state.mask();
+        false
+    }
+
+    /// Puts interrupts back as [`Cpu::mask_interrupts`] found them.
+    pub fn restore_interrupts(&self, were_masked: bool) {
+        if were_masked {
+            return;
+        }
+        let state = self.state();
+        state.masked.set(false);
+        state.open_since.set(self.now());
+        state.set_alarm();
+        if self.engine.hunts.get() {
+            self.serve_or_delay();
+        } else if self.now() >= state.alarm.get() {
+            self.serve(self.now());
+        }
+    }
+
     /// Makes each target run `handler`, and waits until all have. Serves its own interrupts
     /// meanwhile. A target that runs no program runs nothing, and acknowledges at once.
     ///
@@ -95,8 +139,7 @@ impl Cpu<'_> {
             acknowledgements: Rc::clone(acknowledgements),
         });
         if !state.masked.get() {
-            state.alarm_at(arrival);
-            engine.wake(target, arrival);
+            self.engine.interrupt_at(target, arrival);
         }
     }
 
@@ -106,42 +149,49 @@ impl Cpu<'_> {
         if state.masked.get() || state.mailbox.is_empty() || self.engine.delays_interrupt() {
             return;
         }
-        self.serve();
+        self.serve(self.now());
     }
 
-    /// Serves the interrupts that are due, unless they are masked.
-    pub(super) fn serve(&self) {
+    /// Serves the interrupts that are due at `time`, unless they are masked.
+    pub(super) fn serve(&self, time: u64) {
         let state = self.state();
         if state.masked.get() {
             return;
         }
-        if self.now() >= state.next_tick.get() {
+        if time >= state.next_tick.get() {
             let (period, cost) = (self.engine.model.tick_period, self.engine.model.tick);
-            let missed = (self.now() - state.next_tick.get()) / period + 1;
+            let missed = (time - state.next_tick.get()) / period + 1;
             state.next_tick.set(state.next_tick.get() + missed * period);
             self.work(cost * missed);
         }
-        while let Some(interrupt) = state.mailbox.take_due(self.now()) {
-            // A CPU that is ahead of the others looks late at what came when it was not masked: by
-            // its clock it was interrupted then, and did later what it did before now.
-            let late = self.now() - interrupt.arrival.max(state.open_since.get());
-            self.fence();
-            self.work(self.engine.model.entry);
-            self.mask_interrupts();
-            (interrupt.handler)(*self);
-            self.fence();
-            state.masked.set(false);
-            state.open_since.set(self.now());
-            self.work(self.engine.model.acknowledge);
-            self.acknowledge(&interrupt.acknowledgements, self.now() - late);
+        while let Some(interrupt) = state.mailbox.take_due(time) {
+            self.handle(&interrupt);
         }
         state.set_alarm();
     }
 
-    fn acknowledge(&self, acknowledgements: &Acknowledgements, now: u64) {
+    /// Serves one as of the time when it arrived, or interrupts were no longer masked. A CPU that is
+    /// ahead of the others was interrupted then, and did later what it did before now.
+    fn handle(&self, interrupt: &Interrupt) {
+        let (state, model) = (self.state(), &self.engine.model);
+        let (ahead, at) = (self.now(), interrupt.arrival.max(state.open_since.get()));
+        self.fence();
+        state.clock.set(at);
+        self.work(model.entry);
+        state.mask();
+        (interrupt.handler)(*self);
+        self.fence();
+        state.masked.set(false);
+        self.work(model.acknowledge);
+        self.acknowledge(&interrupt.acknowledgements);
+        state.open_since.set(self.now());
+        state.clock.set(ahead + (self.now() - at));
+    }
+
+    fn acknowledge(&self, acknowledgements: &Acknowledgements) {
         let Acknowledgements { sender, missing, at } = acknowledgements;
         missing.set(missing.get() - 1);
-        at.set(at.get().max(now + self.engine.model.transfer(self.number(), *sender)));
+        at.set(at.get().max(self.now() + self.engine.model.transfer(self.number(), *sender)));
         if missing.get() == 0 {
             self.engine.wake(*sender, at.get());
         }

@@ -30,7 +30,7 @@ impl FileCosts {
 }
 
 impl From<&machine::Costs> for FileCosts {
-    /// Faults and unmapping as the machine says. The rest is guessed: a few cache lines each, of
+    /// Faults, looks and unmapping as the machine says. The rest is guessed: a few cache lines each, of
     /// which one or two are not at hand. But for holes: these were fitted to 4.0 us of system time per
     /// page, which lru-file-mmap-read took on four CPUs with batched flushes (2015).
     fn from(costs: &machine::Costs) -> Self {
@@ -39,7 +39,7 @@ impl From<&machine::Costs> for FileCosts {
             map: 120,
             read: 700,
             hole: 5_000,
-            look: 250,
+            look: costs.fault.look,
             unmap: costs.fault.unmap,
             release: 500,
             write: 1500,

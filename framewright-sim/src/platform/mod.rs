@@ -300,9 +300,12 @@ unsafe impl Platform for Simulated {
     }
 
     #[inline(always)]
-    fn point(&self, _site: Site) {
-        if let Some(cpu) = self.cpu() {
-            cpu.glance();
+    fn point(&self, site: Site) {
+        let Some(cpu) = self.cpu() else { return };
+        match site {
+            // Others wait for a request of a flush: none may be seen before its time.
+            Site::Flush => cpu.step(),
+            _ => cpu.glance(),
         }
     }
 

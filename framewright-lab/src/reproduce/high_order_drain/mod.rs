@@ -8,7 +8,7 @@
 //! | `findings` | what the figures say                                   |
 
 mod findings;
-mod trials;
+pub(super) mod trials;
 
 use super::pairs::{Pair, Steps};
 use super::{Experiment, Key, Plan, ReproduceError, Results, Tell};

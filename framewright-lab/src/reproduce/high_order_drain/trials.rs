@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The classic design with lists of a fixed size.
-pub(super) const LISTS: &str = "list-buddy";
+pub(in crate::reproduce) const LISTS: &str = "list-buddy";
 /// The classic design with lists that size themselves.
 pub(super) const AUTO: &str = "list-buddy auto";
 /// The classic design as both kernels were: before the change with lists of a fixed size, after it
@@ -38,7 +38,7 @@ pub(super) const SOCKET_MACHINE: &str = "icx-2s-128";
 /// What 6.1 had in such a guest.
 const GUEST_LISTS: ListSizes = ListSizes { batch: 63, high: 300 };
 /// What was published of a server: 367 frames per CPU.
-const SERVER_LISTS: ListSizes = ListSizes { batch: 63, high: 367 };
+pub(in crate::reproduce) const SERVER_LISTS: ListSizes = ListSizes { batch: 63, high: 367 };
 
 /// Cycles that a compiler computes per page on the server; see [`LOAD_WAS_FITTED`].
 const SERVER_LOAD: u64 = 33_000;
@@ -122,13 +122,13 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, ReproduceError> {
     Ok(pairs)
 }
 
-type Design = fn(&Side) -> Contender;
+pub(in crate::reproduce) type Design = fn(&Side) -> Contender;
 
-fn list_buddy(side: &Side) -> Contender {
+pub(in crate::reproduce) fn list_buddy(side: &Side) -> Contender {
     Contender::list_buddy(&side.label, side)
 }
 
-fn pair(
+pub(in crate::reproduce) fn pair(
     workload: &'static str,
     subject: &'static str,
     design: Design,
@@ -151,7 +151,11 @@ fn pair(
 
 /// For how long the workload is watched: a quick look is a tenth. Guests were counted from their
 /// first process on, when lists were small.
-fn length(plan: &Plan, work: &Workload, frames: Option<u64>) -> simulated::Plan {
+pub(in crate::reproduce) fn length(
+    plan: &Plan,
+    work: &Workload,
+    frames: Option<u64>,
+) -> simulated::Plan {
     let full = simulated::Plan::of(work);
     let part = if plan.quick { 10 } else { 1 };
     let warm_up = if frames == Some(GUEST_FRAMES) { 0 } else { full.warm_up / part };

@@ -242,6 +242,108 @@ fn masked_interrupts_are_served_when_they_may_be() {
     assert_eq!((served.get(), machine.clock(CpuId::new(1))), (1000, 1000));
 }
 
+/// A CPU with interrupts masked at the given times, and 1500 cycles of visible steps at the end; others
+/// interrupt it at the given times. When each of them was served, as it seems to it, and how long
+/// the first CPU worked.
+fn served(masked: &[std::ops::Range<u64>], arrivals: &[u64]) -> (Vec<u64>, u64) {
+    const LATENCY: u64 = 100;
+    let cpus = 1 + arrivals.len() as u16;
+    let model = Model { arrive_local: LATENCY, entry: 10, ..Model::free(cpus) };
+    let machine = Machine::modelled(model, Options::default());
+    let done: Vec<Cell<u64>> = arrivals.iter().map(|_| Cell::new(0)).collect();
+    let handler: Handler = Rc::new(|_| {});
+    let works = |cpu: Cpu<'_>| {
+        for section in masked {
+            cpu.work(section.start - cpu.now());
+            let were_masked = cpu.mask_interrupts();
+            if section.end == masked[masked.len() - 1].end {
+                // Only now others go on, whose clocks are behind.
+                cpu.step();
+            }
+            cpu.work(section.end - section.start);
+            cpu.restore_interrupts(were_masked);
+        }
+    };
+    let asks = arrivals.iter().zip(&done).map(|(&arrival, done)| -> Program<'_> {
+        let handler = &handler;
+        Box::new(move |cpu: Cpu<'_>| {
+            cpu.work(arrival - LATENCY);
+            cpu.interrupt([CpuId::new(0)], handler);
+            done.set(cpu.now());
+        })
+    });
+    let programs = std::iter::once(Box::new(works) as Program<'_>).chain(asks).collect();
+    machine.run(programs).unwrap();
+    (done.iter().map(Cell::get).collect(), machine.clock(CpuId::new(0)))
+}
+
+#[test]
+fn an_interrupt_that_arrived_before_the_masking_is_served_when_it_arrived() {
+    assert_eq!(served(&[5000..9000], &[2000]), (vec![2010], 9010));
+    // The other one arrived while they were masked.
+    assert_eq!(served(&[5000..9000], &[2000, 6000]), (vec![2010, 9020], 9020));
+}
+
+#[test]
+fn an_interrupt_that_arrived_in_an_earlier_masked_section_is_served_at_its_end() {
+    let masked = [1000..3000, 5000..9000];
+    assert_eq!(served(&masked, &[2000, 4000]), (vec![3010, 4010], 9020));
+    // One after the other, and what was done after each is so much later.
+    assert_eq!(served(&masked, &[2000, 2500, 3005, 4000]), (vec![3010, 3020, 3030, 4010], 9040));
+}
+
+#[test]
+fn a_handler_wakes_in_time_who_waits_for_what_it_does() {
+    let machine = Machine::modelled(Model { entry: 10, ..Model::free(3) }, Options::default());
+    let word = machine.engine().new_word(0);
+    let (handler, woken): (Handler, _) = (Rc::new(move |cpu| cpu.store(word, 1)), Cell::new(0));
+    let masks = |cpu: Cpu<'_>| {
+        cpu.work(5000);
+        let were_masked = cpu.mask_interrupts();
+        cpu.step();
+        cpu.work(4000);
+        cpu.restore_interrupts(were_masked);
+    };
+    let waits = |cpu: Cpu<'_>| {
+        while cpu.load(word) == 0 {
+            cpu.wait_for_change();
+        }
+        woken.set(cpu.now());
+    };
+    let asks = |cpu: Cpu<'_>| {
+        cpu.work(2000);
+        cpu.interrupt([CpuId::new(0)], &handler);
+    };
+    machine.run(vec![Box::new(masks), Box::new(waits), Box::new(asks)]).unwrap();
+    assert_eq!((woken.get(), machine.clock(CpuId::new(0))), (2010, 9010));
+}
+
+#[test]
+fn an_interrupt_that_is_due_is_served_before_others_are_masked() {
+    let model = Model { arrive_local: 1100, entry: 10, ..Model::free(2) };
+    let machine = Machine::modelled(model, Options::default());
+    let (served, done) = (Rc::new(Cell::new(0)), Cell::new(0));
+    let handler: Handler = {
+        let served = Rc::clone(&served);
+        Rc::new(move |cpu| served.set(cpu.now()))
+    };
+    let masks = |cpu: Cpu<'_>| {
+        cpu.work(10);
+        cpu.step();
+        cpu.work(4990);
+        let were_masked = cpu.mask_interrupts();
+        assert_eq!(served.get(), 1110, "it was due before they were masked");
+        cpu.work(5000);
+        cpu.restore_interrupts(were_masked);
+    };
+    let sends = |cpu: Cpu<'_>| {
+        cpu.interrupt([CpuId::new(0)], &handler);
+        done.set(cpu.now());
+    };
+    machine.run(vec![Box::new(masks), Box::new(sends)]).unwrap();
+    assert_eq!((done.get(), machine.clock(CpuId::new(0))), (1110, 10_010));
+}
+
 #[test]
 fn the_periodic_interrupt_takes_its_share() {
     let model = Model { tick_period: 1000, tick: 50, ..Model::free(1) };

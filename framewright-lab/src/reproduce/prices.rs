@@ -1,0 +1,296 @@
+//! Where gains come from: what is left of the gain of a mechanism on a machine on which its source costs
+//! nothing.
+//!
+//! A mechanism saves time because it does less of something that takes time. If that takes none, nothing
+//! may be left to save: a gain that remains has another source, and the model or the explanation is
+//! wrong. Gains are differences of times, not percentages: times themselves shrink with prices.
+
+use framewright::{
+    Tuning,
+    tuning::{CompactMethod, FlushBatching},
+};
+use framewright_sim::machine::Spec;
+use indexmap::IndexMap;
+
+use super::{
+    Plan, ReproduceError, Tell, bulk_free,
+    high_order_drain::trials,
+    pairs::{Pair, Steps},
+};
+use crate::{
+    high_alloc::{Flags, HighAlloc},
+    paging::{Paging, Work},
+    report::Run,
+    simulated::Simulation,
+    workloads::{
+        Side, Workload,
+        mmap_read::{MmapRead, Readers},
+        page_fault::FreeOrder,
+        socket_pairs::SocketPairs,
+    },
+};
+
+/// How much of a gain may be left without its source, in percent.
+pub const MOST_LEFT_PERCENT: f64 = 3.0;
+
+/// A mechanism, and what its gain comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Mechanism {
+    /// What it is called.
+    pub name: &'static str,
+    /// The setting that switches it: key, value without it, value with it.
+    pub setting: [&'static str; 3],
+    /// The machine that it is looked at on.
+    pub machine: &'static str,
+    /// Whose time it saves.
+    pub figure: &'static str,
+    /// Keys of the prices that the gain comes from, as they stand in the file of a machine.
+    pub prices: &'static [&'static str],
+    times: fn(&Spec) -> Result<Times, ReproduceError>,
+}
+
+/// A time without a mechanism and with it, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Without it.
+    pub before: f64,
+    /// With it.
+    pub after: f64,
+}
+
+/// What a mechanism gains, and what is left of that where its source costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Which mechanism.
+    pub mechanism: Mechanism,
+    /// With all prices.
+    pub priced: Times,
+    /// With those of its source set to zero.
+    pub free: Times,
+}
+
+/// The prices of cache lines that are not in the first-level cache.
+macro_rules! with_lines {
+    ($($other:literal),*) => {
+        &[$($other,)* "latency.l2", "latency.llc", "latency.modified_same_socket",
+          "latency.modified_remote", "latency.dram_local", "latency.dram_remote"]
+    };
+}
+
+/// All of them.
+pub const MECHANISMS: [Mechanism; 4] = [
+    Mechanism {
+        name: "bulk free",
+        setting: ["pcp.bulk_free", "choose-under-lock", "choose-before-lock"],
+        machine: "uniform:32",
+        figure: "a page fault of page-fault, list-buddy",
+        prices: with_lines!("code.list_buddy_choose"),
+        times: bulk_free_times,
+    },
+    Mechanism {
+        name: "high-order drains",
+        setting: ["pcp.high_order_drain", "every-free", "second-consecutive"],
+        machine: "uniform:32",
+        figure: "a GB of socket-pairs, list-buddy",
+        prices: with_lines!(
+            "code.list_buddy_take",
+            "code.list_buddy_give",
+            "code.list_buddy_choose",
+            "lock.atomic",
+            "lock.handoff_fixed"
+        ),
+        times: drain_times,
+    },
+    Mechanism {
+        name: "compaction by index",
+        setting: ["compact.method", "scan", "index"],
+        machine: "uniform:4",
+        figure: "the slowest in 100 requests of high-alloc",
+        prices: with_lines!(
+            "library.search",
+            "library.range_pageblocks",
+            "library.change_pageblocks",
+            "library.lru_hold",
+            "library.lru_moves",
+            "fault.look",
+            "fault.unmap",
+            "fault.copy",
+            "fault.copy_hot",
+            "interrupt.send",
+            "interrupt.latency_local",
+            "interrupt.entry",
+            "interrupt.acknowledge",
+            "tlb.invalidate_page",
+            "tlb.flush_all"
+        ),
+        times: compaction_times,
+    },
+    Mechanism {
+        name: "flush batches",
+        setting: ["tlb.batching", "off", "all"],
+        machine: "desk-1n-4",
+        figure: "mmap-read, from start to end",
+        prices: &[
+            "interrupt.send",
+            "interrupt.latency_local",
+            "interrupt.latency_remote",
+            "interrupt.entry",
+            "interrupt.acknowledge",
+            "tlb.invalidate_page",
+            "tlb.flush_all",
+        ],
+        times: flush_times,
+    },
+];
+
+impl Mechanism {
+    /// Runs it with and without, on its machine and on one on which its source costs nothing. `tell` hears
+    /// how many of four runs are done.
+    ///
+    /// # Errors
+    ///
+    /// That of a run.
+    pub fn origin(&self, tell: &mut Tell<'_>) -> Result<Origin, ReproduceError> {
+        let spec = match self.machine.strip_prefix("uniform:") {
+            Some(cpus) => Spec::uniform(cpus.parse().unwrap_or(1))?,
+            None => Spec::preset(self.machine)?,
+        };
+        tell(0, 2);
+        let priced = (self.times)(&spec)?;
+        tell(1, 2);
+        let free = (self.times)(&without(&spec, self.prices)?)?;
+        tell(2, 2);
+        Ok(Origin { mechanism: *self, priced, free })
+    }
+}
+
+impl Times {
+    /// What is saved, in nanoseconds.
+    #[must_use]
+    pub fn saved(&self) -> f64 {
+        self.before - self.after
+    }
+}
+
+impl Origin {
+    /// How much of the gain is left without its source, in percent.
+    #[must_use]
+    pub fn left_percent(&self) -> f64 {
+        100.0 * self.free.saved() / self.priced.saved()
+    }
+
+    /// Whether the gain comes from the prices that are named: there is one, and nothing is left
+    /// without them.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.priced.saved() > 0.0 && self.left_percent() <= MOST_LEFT_PERCENT
+    }
+}
+
+/// The machine on which nothing of `prices` takes time.
+fn without(spec: &Spec, prices: &[&str]) -> Result<Spec, ReproduceError> {
+    let free = |spec: Spec, key: &&str| spec.scaled(key, 0.0);
+    Ok(prices.iter().try_fold(spec.clone(), free)?)
+}
+
+const PLAN: fn() -> Plan = || Plan::new(1, true);
+
+fn bulk_free_times(spec: &Spec) -> Result<Times, ReproduceError> {
+    let pair = bulk_free::pair(&PLAN(), spec.clone(), bulk_free::CLASSIC, FreeOrder::Mapping);
+    per_unit(&pair, "pages_per_s", 1.0)
+}
+
+fn drain_times(spec: &Spec) -> Result<Times, ReproduceError> {
+    let work = Workload::SocketPairs(SocketPairs::new(1));
+    let plan = trials::length(&PLAN(), &work, None);
+    let simulation = Simulation { work, spec: spec.clone(), frames: None, plan };
+    let pair = trials::pair("socket-pairs", trials::LISTS, trials::list_buddy, &simulation);
+    per_unit(&pair.with_lists(Some(trials::SERVER_LISTS)), "bandwidth_bytes_per_s", 1e9)
+}
+
+/// What `units` of what `rate` counts per second take.
+fn per_unit(pair: &Pair, rate: &str, units: f64) -> Result<Times, ReproduceError> {
+    let mut tell = |_, _| ();
+    let outcome = pair.run(&PLAN(), &mut Steps::new(2, &mut tell))?;
+    let sides = outcome.sides(rate).ok_or_else(|| missing(rate))?;
+    let after = sides.after.as_ref().ok_or_else(|| missing(rate))?;
+    let nanos = |rate: f64| 1e9 * units / rate;
+    Ok(Times { before: nanos(sides.before.median), after: nanos(after.median) })
+}
+
+fn compaction_times(spec: &Spec) -> Result<Times, ReproduceError> {
+    let work = HighAlloc {
+        flags: Flags::Thp,
+        spec: spec.clone(),
+        frames: HighAlloc::DEFAULT_FRAMES,
+        from: None,
+        quick: true,
+        watched: false,
+    };
+    let sides = [CompactMethod::Scan, CompactMethod::Index]
+        .map(|method| side(|tuning| tuning.compact.method = method));
+    both(&work.run_each(&sides, 1)?, "stall_p99_ns", 1.0)
+}
+
+fn flush_times(spec: &Spec) -> Result<Times, ReproduceError> {
+    const FRAMES: u64 = 64 << 8;
+    let work = Work::MmapRead(MmapRead::new(Readers::Processes));
+    let paging = Paging { work, spec: spec.clone(), frames: FRAMES };
+    let sides = [FlushBatching::Off, FlushBatching::All]
+        .map(|batching| side(|tuning| tuning.tlb.batching = batching));
+    let result = paging.run(&sides, &[1], &mut |_, _| ())?;
+    both(&result.runs, "elapsed_s", 1e9)
+}
+
+fn side(set: impl FnOnce(&mut Tuning)) -> Side {
+    let mut side =
+        Side { label: String::new(), tuning: Tuning::default(), settings: IndexMap::new() };
+    set(&mut side.tuning);
+    side
+}
+
+/// A figure of two runs, in nanoseconds.
+fn both(runs: &[Run], metric: &str, nanos: f64) -> Result<Times, ReproduceError> {
+    let of = |run: usize| {
+        let metric = runs.get(run).and_then(|run| run.metrics.get(metric));
+        metric.map(|metric| nanos * metric.median)
+    };
+    let times = of(0).zip(of(1)).map(|(before, after)| Times { before, after });
+    times.ok_or_else(|| missing(metric))
+}
+
+fn missing(metric: &str) -> ReproduceError {
+    ReproduceError::Failed(format!("no figure {metric}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comes_from_its_prices(name: &str) {
+        let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == name).unwrap();
+        let origin = mechanism.origin(&mut |_, _| ()).unwrap();
+        let (priced, free) = (origin.priced, origin.free);
+        assert!(origin.holds(), "{:.2} % left: {priced:?}, {free:?}", origin.left_percent());
+    }
+
+    #[test]
+    fn bulk_free_gains_by_choosing() {
+        comes_from_its_prices("bulk free");
+    }
+
+    #[test]
+    fn fewer_drains_gain_by_lines_and_refills() {
+        comes_from_its_prices("high-order drains");
+    }
+
+    #[test]
+    fn compaction_by_index_gains_by_what_is_scanned_and_copied() {
+        comes_from_its_prices("compaction by index");
+    }
+
+    #[test]
+    fn flush_batches_gain_by_interrupts_and_flushes() {
+        comes_from_its_prices("flush batches");
+    }
+}
