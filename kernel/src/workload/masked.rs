@@ -2,7 +2,8 @@
 //! the longest section with interrupts masked (feature `masked`).
 //!
 //! First ranges, contiguous runs and large blocks come and go. Then memory is filled to three quarters with
-//! blocks of orders 0 to 9, and all of that goes on while lists are drained and pageblocks isolated.
+//! blocks of orders 0 to 9, and all of that goes on while lists are drained, pageblocks isolated, and free
+//! blocks counted.
 
 #![allow(unsafe_code)]
 
@@ -112,6 +113,7 @@ impl Mix<'_> {
             2 => self.range(),
             3 => self.contiguous(),
             4 => self.large(),
+            5 => memory().zones().for_each(|zone| _ = memory().block_counts(zone.id)),
             _ => self.exchange(at, 10),
         }
     }
