@@ -4,8 +4,8 @@
 mod support;
 
 use framewright::{
-    Block, Config, FrameRange, FreeError, InitError, Layout, Memory, MemoryRange, MigrateType,
-    Order, Pfn, Request, ZoneId, tuning::Auto,
+    Block, Config, Contiguous, FrameRange, FreeError, InitError, Layout, Memory, MemoryRange,
+    MigrateType, Order, Pfn, Request, ZoneId, ZoneKind, tuning::Auto,
 };
 use support::machine::{Machine, Metadata, cpu};
 
@@ -97,6 +97,89 @@ fn what_is_wrong_with_a_map_is_named() {
     assert_eq!(new(&[range(512, 1024), range(most, 513 + most)]), Err(InitError::SpanTooLarge));
     assert!(matches!(new(&[range(0, u64::MAX)]), Err(InitError::AddressTooHigh { index: 0 })));
     assert_eq!(Layout::new::<Machine>(&Config::new(&[range(0, 1)], 0)), Err(InitError::NoCpus));
+}
+
+/// Numbers at which arithmetic on frames may overflow.
+const EXTREMES: [u64; 13] = [
+    0,
+    1,
+    511,
+    512,
+    1 << 31,
+    (1 << 32) - (2 << 18),
+    1 << 32,
+    (1 << 48) - 512,
+    (1 << 48) - 1,
+    1 << 48,
+    1 << 63,
+    u64::MAX - 511,
+    u64::MAX,
+];
+
+fn extreme_ranges() -> Vec<FrameRange> {
+    let ends = |start: &u64| EXTREMES.map(|end| FrameRange::new(Pfn::new(*start), Pfn::new(end)));
+    EXTREMES.iter().flat_map(ends).flatten().collect()
+}
+
+#[test]
+fn no_map_overflows() {
+    let ranges = extreme_ranges();
+    let variants = |frames: FrameRange| {
+        let range = MemoryRange::from(frames);
+        let dma = MemoryRange { zone: ZoneKind::Dma, ..range };
+        [range, range.absent(), dma]
+    };
+    let (mut whole, mut refused) = (0, 0);
+    let mut count = |map: &[MemoryRange]| match Layout::new::<Machine>(&Config::new(map, 1)) {
+        Ok(layout) => {
+            let (first, last) = (map[0].frames, map[map.len() - 1].frames);
+            assert!(last.end() <= Pfn::MAX, "{map:?}");
+            assert!(last.end().get() - first.start().get() <= 1 << 32, "{map:?}");
+            assert!(map.iter().all(|range| range.frames.frames() > 0), "{map:?}");
+            assert!(layout.bytes() > 0);
+            whole += 1;
+        }
+        Err(_) => refused += 1,
+    };
+    count(&[]);
+    // Miri is slow: one of many has to do.
+    for &first in ranges.iter().step_by(if cfg!(miri) { 7 } else { 1 }) {
+        count(&[first.into()]);
+        for &second in &ranges {
+            for first in variants(first) {
+                variants(second).into_iter().for_each(|second| count(&[first, second]));
+            }
+        }
+    }
+    assert!(whole > 0 && refused > 0, "{whole} {refused}");
+}
+
+#[test]
+fn no_range_overflows_what_is_asked_for() {
+    on_map(&[range(512, 2048), range(2048, 4096).absent()], |memory| {
+        let movable = MigrateType::Movable;
+        for frames in extreme_ranges() {
+            assert!(memory.add_memory(frames).is_err());
+            assert!(memory.remove_memory(frames, &mut |_| ()).is_err());
+            assert!(memory.alloc_range(frames, movable, &mut |_| ()).is_err());
+            // SAFETY: it is refused.
+            assert!(unsafe { memory.adopt_extent(frames) }.is_err());
+            let within = Contiguous::new(frames.frames(), movable).within(frames);
+            assert!(memory.alloc_contiguous(&within.aligned(Order::MAX)).is_err());
+        }
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        for pfn in EXTREMES.map(Pfn::new).into_iter().filter(|pfn| pfn.get() != 512) {
+            for order in [Order::ZERO, Order::PAGEBLOCK, Order::MAX] {
+                assert!(token.alloc_at(pfn, order, movable).is_none());
+                // SAFETY: the frames do not exist; it must be refused.
+                assert!(unsafe { token.free_raw(pfn, order) }.is_err());
+            }
+            assert!(memory.isolate(pfn).is_err());
+            assert!(!memory.set_pageblock_type(pfn, movable));
+            assert_eq!(memory.pageblock_type(pfn), None);
+        }
+        memory.check().unwrap();
+    });
 }
 
 #[test]

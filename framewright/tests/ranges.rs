@@ -17,7 +17,11 @@ fn range(start: u64, end: u64) -> FrameRange {
 }
 
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
-    let map = [range(0, FRAMES).into()];
+    on_frames(FRAMES, test);
+}
+
+fn on_frames(frames: u64, test: impl FnOnce(&Memory<'_, Machine>)) {
+    let map = [range(0, frames).into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
@@ -25,7 +29,7 @@ fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
     test(&memory);
     memory.drain_all();
     memory.check().unwrap();
-    assert_eq!(memory.free(), FRAMES);
+    assert_eq!(memory.free(), frames);
 }
 
 fn given<'m>(memory: &Memory<'m, Machine>, range: FrameRange) -> Result<Extent<'m>, RangeError> {
@@ -87,6 +91,20 @@ fn what_is_in_the_way_is_named_and_nothing_changes() {
         memory.check().unwrap();
         assert_eq!(memory.free(), FRAMES - 8 - 4 - 512);
         held.into_iter().for_each(|block| token.free(block).unwrap());
+    });
+}
+
+/// Frames are taken a stretch of 64 pageblocks at a time.
+#[test]
+fn stretches_taken_before_one_that_is_in_use_are_given_back() {
+    const LARGE: u64 = 3 * 64 * 512;
+    on_frames(LARGE, |memory| {
+        let used = given(memory, range(LARGE - 1, LARGE)).unwrap();
+        let refused = given(memory, range(0, LARGE));
+        assert_eq!(refused, Err(RangeError::Busy { frames: 1 }));
+        memory.check().unwrap();
+        assert_eq!(memory.free(), LARGE - 1);
+        memory.free_extent(used).unwrap();
     });
 }
 

@@ -220,6 +220,9 @@ pub(crate) struct ReplayArgs {
     /// The recording
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
+    /// Most that is read of a pipe or a device, which is kept in memory
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size::bytes)]
+    pub(crate) limit: u64,
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]

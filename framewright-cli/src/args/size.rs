@@ -30,12 +30,7 @@ impl FromStr for Memory {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // K, M, G are powers of 1024, as on every kernel's command line.
-        let bytes = match Config::new().with_binary().parse_size(text) {
-            Ok(bytes) => bytes,
-            Err(SizeError::PosOverflow) => return Err(too_much()),
-            Err(_) => return Err(format!("a size is {AS_IN}")),
-        };
+        let bytes = bytes(text)?;
         if bytes < LEAST {
             return Err(format!("the least there can be is {}; a size is {AS_IN}", Self(LEAST)));
         }
@@ -50,6 +45,16 @@ impl FromStr for Memory {
             ));
         }
         Ok(Self(bytes))
+    }
+}
+
+/// Any number of bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    // K, M, G are powers of 1024, as on every kernel's command line.
+    match Config::new().with_binary().parse_size(text) {
+        Ok(bytes) => Ok(bytes),
+        Err(SizeError::PosOverflow) => Err(too_much()),
+        Err(_) => Err(format!("a size is {AS_IN}")),
     }
 }
 

@@ -7,7 +7,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{qemu, refuse, report::report};
+use super::{machines::note_inherited, qemu, refuse, report::report};
 use crate::args::{HighAllocArgs, HighAllocFlags, Host, Machine};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -65,6 +65,7 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
 fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
     output::check_outputs(json, ("--picture", picture), args.machine.file())?;
+    note_inherited(&args.machine);
     let from = args.from.as_deref();
     [json, picture].into_iter().try_for_each(|out| output::check_json(out, from.as_slice()))?;
     let work = HighAlloc {

@@ -2,7 +2,7 @@
 
 use framewright_sim::machine::{Spec, presets};
 
-use crate::args::{MachinesArgs, simulated};
+use crate::args::{Machine, MachinesArgs, simulated};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print};
 
@@ -18,6 +18,16 @@ pub(crate) fn machines(args: &MachinesArgs) -> Result<Outcome, Failure> {
     };
     output::print(&text)?;
     Ok(Outcome::Fine)
+}
+
+/// Says how much of a machine its file does not say.
+pub(super) fn note_inherited(machine: &Machine) {
+    if let Machine::Simulated(spec, Some(file)) = machine
+        && let Some(inherited) = spec.inherited()
+    {
+        let (file, inheritance) = (file.display(), print::inheritance(inherited));
+        output::note(format_args!("{file}: {inheritance}; see `framewright machines {file}`"));
+    }
 }
 
 fn all() -> Result<Vec<Spec>, Failure> {

@@ -9,7 +9,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{host_paging, qemu, refuse, report::report};
+use super::{host_paging, machines::note_inherited, qemu, refuse, report::report};
 use crate::args::{CdnArgs, FileReaders, Machine, MmapReadArgs, PagingArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -50,6 +50,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
             "{name} runs on simulated machines alone: give it one, as in --machine uniform:4"
         )));
     };
+    note_inherited(&args.machine);
     let frames = args.memory.map_or_else(|| default_frames(spec), |memory| memory.frames());
     let paging = Paging { work, spec: Spec::clone(spec), frames };
     let mut progress = Progress::new(paging.work.name());

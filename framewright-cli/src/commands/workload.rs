@@ -17,7 +17,7 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{qemu, refuse, report::report};
+use super::{machines::note_inherited, qemu, refuse, report::report};
 use crate::args::{FreeOrder, Machine, Machines, PageFaultArgs, Sharing, WorkloadArgs};
 use crate::failure::{Failure, Outcome};
 use crate::{output, print, progress::Progress};
@@ -62,6 +62,9 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         return Err(Failure::bad_input(
             "--svg draws series: give it machines of many sizes, as in --machine uniform:1..512",
         ));
+    }
+    if let Machines::One(machine) = &args.machine {
+        note_inherited(machine);
     }
     match &args.machine {
         Machines::One(Machine::Host(host)) => on_threads(work, host.cpus(), args),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use framewright_lab::report::{Style, Table};
-use framewright_sim::machine::{Figure, Spec, Topology};
+use framewright_sim::machine::{Figure, Inherited, PARAMETERS, Spec, Topology};
 
 use super::{bold, several};
 
@@ -45,7 +45,25 @@ pub(crate) fn machine(spec: &Spec, style: Style) -> String {
     let provenance = &topology.provenance;
     let _ = writeln!(text, "  {}: {}\n", provenance.basis.word(), provenance.note);
     let _ = write!(text, "{}", parameters(spec.parameters(), style));
+    if let Some(inherited) = spec.inherited() {
+        let _ = writeln!(text, "\n{}:", inheritance(inherited));
+        let topology = inherited.topology.then_some("topology");
+        for key in topology.iter().chain(&inherited.parameters) {
+            let _ = writeln!(text, "  {key}");
+        }
+    }
     text
+}
+
+/// How much the file of a machine does not say, and which machine does.
+pub(crate) fn inheritance(inherited: &Inherited) -> String {
+    let Inherited { base, topology, parameters } = inherited;
+    format!(
+        "{} of {} parameters{} are not in the file and taken over from '{base}'",
+        parameters.len(),
+        PARAMETERS.len(),
+        if *topology { " and the topology" } else { "" },
+    )
 }
 
 fn sentence(spec: &Spec) -> String {

@@ -23,7 +23,7 @@ pub(crate) use high_alloc::{high_alloc, high_alloc_on_threads};
 pub(crate) use host_paging::host_paging;
 pub(crate) use hunt::{hunt, hunt_list};
 pub(crate) use large_memory::large_memory;
-pub(crate) use machines::{machine, machines};
+pub(crate) use machines::{inheritance, machine, machines};
 pub(crate) use micro::{instructions, micro};
 pub(crate) use paging::paging;
 pub(crate) use prices::prices;

@@ -59,3 +59,34 @@ fn a_fault_in_a_file_is_named_with_line_key_and_value() {
         .stdout("")
         .stderr(predicate::str::contains("'skx'").and(predicate::str::contains("-2s-")));
 }
+
+#[test]
+fn what_a_file_takes_over_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let path = path.to_str().unwrap();
+    let run = |machine: &str| {
+        let window = ["--window", "1ms", "--warm-up", "0ms"];
+        let args = [&["run", "page-fault", "--machine", machine], &window[..]].concat();
+        let assert = framewright(&args).assert().success();
+        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    };
+    let whole = stdout_of(&["machines", "uniform:2", "--toml"]);
+    fs::write(path, &whole).unwrap();
+    assert_eq!((run(path), run("uniform:2")), (String::new(), String::new()));
+
+    let lines = whole.lines().filter(|line| !line.starts_with("frequency"));
+    let named = |line: &str| line.replace("\"uniform:2\"", "\"mine\"");
+    fs::write(path, lines.map(|line| named(line) + "\n").collect::<String>()).unwrap();
+    let said = format!("{path}: 1 of ");
+    let taken_over = "parameters are not in the file and taken over from 'common'";
+    let note = run(path);
+    assert!(note.starts_with(&format!("note: {said}")) && note.contains(taken_over), "{note}");
+    assert_eq!(note.lines().count(), 1, "{note}");
+    let shown = stdout_of(&["machines", path]);
+    assert!(shown.ends_with(&format!("{taken_over}:\n  clock.frequency\n")), "{shown}");
+
+    fs::write(path, "name = \"mine\"\nbase = \"laptop-8\"\n").unwrap();
+    let shown = stdout_of(&["machines", path]);
+    assert!(shown.contains("and the topology are not in the file and taken over from 'laptop-8'"));
+}

@@ -256,6 +256,69 @@ fn a_file_that_is_no_recording_is_refused() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_device_without_end_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("recording.txt");
+    std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+    for path in ["/dev/zero", link.to_str().unwrap()] {
+        framewright(&["replay", path]).assert().code(2).stdout("").stderr(
+            predicate::str::contains(format!("{path}: binary data in line 1"))
+                .and(predicate::str::contains("expected text of")),
+        );
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_read_up_to_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let path = pipe.to_str().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let writer = |text: String, times: usize| {
+        use std::io::Write;
+        let pipe = pipe.clone();
+        std::thread::spawn(move || {
+            let mut pipe = fs::OpenOptions::new().write(true).open(pipe).unwrap();
+            (0..times).try_for_each(|_| pipe.write_all(text.as_bytes()))
+        })
+    };
+    let endless = writer(RECORDING.repeat(1000), usize::MAX);
+    framewright(&["replay", path, "--limit", "1MiB"]).assert().code(2).stdout("").stderr(
+        predicate::str::contains(format!("{path}: more than 1048576 bytes of a pipe"))
+            .and(predicate::str::contains("--limit")),
+    );
+    assert!(endless.join().unwrap().is_err(), "the reader left");
+
+    for (limit, code) in [(RECORDING.len(), 0), (RECORDING.len() - 1, 2)] {
+        let all = writer(RECORDING.to_owned(), 1);
+        framewright(&["replay", path, "--limit", &limit.to_string()]).assert().code(code);
+        all.join().unwrap().unwrap();
+    }
+    framewright(&["replay", path, "--limit", "little"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("--limit").and(predicate::str::contains("as in 4GiB")));
+}
+
+#[test]
+#[cfg(unix)]
+fn tables_that_are_no_regular_file_are_refused() {
+    let (folder, path) = recording(RECORDING);
+    for which in ["before", "after"] {
+        let tables = folder.path().join(format!("recording.{which}"));
+        std::os::unix::fs::symlink("/dev/zero", &tables).unwrap();
+        framewright(&["replay", &path]).assert().code(2).stdout("").stderr(
+            predicate::str::contains(format!("{}: has the name", tables.display()))
+                .and(predicate::str::contains("no regular file")),
+        );
+        fs::remove_file(tables).unwrap();
+    }
+}
+
+#[test]
 fn a_missing_recording_is_named() {
     framewright(&["replay", "no/such/recording"])
         .assert()

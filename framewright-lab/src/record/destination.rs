@@ -2,7 +2,7 @@
 //!
 //! The text grows in `NAME.txt.zst.part`, locked for as long as its writer lives. Only when all is
 //! written and on the disk do the files get their names, the text last: where `NAME.txt.zst` is,
-//! the recording is complete. A part that a killed program left is found unlocked and used again.
+//! the recording is complete. A part that a killed program left is found unlocked and replaced.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -170,39 +170,72 @@ fn may_replace(path: &Path, force: bool) -> Result<(), RecordError> {
     }
 }
 
-/// Opens and locks the part, and makes it empty.
+/// Creates and locks the part.
+///
+/// Nothing is ever written to a file that was there before: under that name could be a link to a
+/// file of somebody else.
 fn lock_part(path: &Path) -> Result<File, RecordError> {
     let fail = |reason| RecordError::output(path, &reason);
     loop {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
-            .map_err(fail)?;
-        let opened = file.metadata().map_err(fail)?;
-        if !opened.is_file() {
-            return Err(RecordError::output(path, "it is there and no regular file"));
-        }
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(RecordError::output(
-                    path,
-                    "another recording is being written there; choose another name with -o",
-                ));
+        let file = match File::create_new(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                remove_abandoned(path)?;
+                continue;
             }
-            Err(TryLockError::Error(reason)) => return Err(fail(reason)),
-        }
-        // Its writer may have finished since it was opened: then it is a recording by now.
-        let same = fs::symlink_metadata(path)
-            .is_ok_and(|there| (there.dev(), there.ino()) == (opened.dev(), opened.ino()));
-        if same {
-            file.set_len(0).map_err(fail)?;
+            result => result.map_err(fail)?,
+        };
+        // Another recording may have taken the new file for an abandoned one.
+        lock(&file, path)?;
+        if is_at(&file, path).map_err(fail)? {
             return Ok(file);
         }
     }
+}
+
+/// Removes the part at `path`, if a recording that has ended left it.
+fn remove_abandoned(path: &Path) -> Result<(), RecordError> {
+    let fail = |reason| RecordError::output(path, &reason);
+    let refuse = |what: &str| {
+        let reason = format!("it is {what}; remove it, or choose another name with -o");
+        Err(RecordError::output(path, &reason))
+    };
+    let opened =
+        OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return refuse("a symbolic link");
+        }
+        result => result.map_err(fail)?,
+    };
+    let about = file.metadata().map_err(fail)?;
+    if !about.is_file() {
+        return refuse("there and no regular file");
+    }
+    if about.nlink() > 1 {
+        return refuse("a file that has another name, too");
+    }
+    lock(&file, path)?;
+    // Its writer may have finished since it was opened: then it is a recording by now.
+    if is_at(&file, path).map_err(fail)? { fs::remove_file(path).map_err(fail) } else { Ok(()) }
+}
+
+/// Locks a part, which only its writer does.
+fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => RecordError::output(
+            path,
+            "another recording is being written there; choose another name with -o",
+        ),
+        TryLockError::Error(reason) => RecordError::output(path, &reason),
+    })
+}
+
+/// Whether `path` names the open `file`.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    Ok(fs::symlink_metadata(path)
+        .is_ok_and(|there| (there.dev(), there.ino()) == (opened.dev(), opened.ino())))
 }
 
 #[cfg(test)]
@@ -267,6 +300,46 @@ mod tests {
         fs::write(folder.path().join("a.txt.zst.part"), "left by somebody").unwrap();
         let mut second = Destination::claim(&name, false).unwrap();
         assert_eq!(second.part().metadata().unwrap().len(), 0);
+    }
+
+    /// As root, `record` may write to any file: a link under the name of its part leads to one.
+    #[test]
+    fn what_a_link_leads_to_is_never_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        let part = folder.path().join("a.txt.zst.part");
+        let name = folder.path().join("a");
+        let try_both = |hint: &str| {
+            for force in [false, true] {
+                let error = refused(&name, force);
+                assert!(error.contains("a.txt.zst.part") && error.contains(hint), "{error}");
+            }
+            assert_eq!(fs::read(&precious).unwrap(), b"precious");
+            assert!(fs::symlink_metadata(&part).is_ok(), "left where it was");
+            fs::remove_file(&part).unwrap();
+        };
+        fs::hard_link(&precious, &part).unwrap();
+        try_both("a file that has another name, too; remove it");
+        std::os::unix::fs::symlink(&precious, &part).unwrap();
+        try_both("a symbolic link; remove it");
+        std::os::unix::fs::symlink("nowhere", &part).unwrap();
+        try_both("a symbolic link; remove it");
+        assert!(!folder.path().join("nowhere").exists());
+    }
+
+    /// A reader that has an abandoned part open does not see what the next recording writes.
+    #[test]
+    fn an_abandoned_part_is_replaced_and_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = folder.path().join("a.txt.zst.part");
+        fs::write(&part, "abandoned").unwrap();
+        let mut abandoned = File::open(&part).unwrap();
+        let mut next = Destination::claim(&folder.path().join("a"), false).unwrap();
+        next.part().write_all(b"next").unwrap();
+        let mut text = String::new();
+        io::Read::read_to_string(&mut abandoned, &mut text).unwrap();
+        assert_eq!((text.as_str(), fs::read(&part).unwrap()), ("abandoned", b"next".to_vec()));
     }
 
     #[test]

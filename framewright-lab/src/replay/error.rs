@@ -18,6 +18,19 @@ pub enum ReplayError {
         /// The most there can be.
         limit: u64,
     },
+    /// The recording names frames of more pageblocks than a replay holds.
+    #[error(
+        "{file}:{line}: up to this line, the recording names frames of more than {limit} \
+         pageblocks of 2 MiB, which is the most that a replay holds; replay a part of it"
+    )]
+    Scattered {
+        /// The recording.
+        file: String,
+        /// The line, counted from 1.
+        line: u64,
+        /// The most there can be.
+        limit: usize,
+    },
     /// The snapshot has a zone that a memory cannot have.
     #[error(
         "node {node}, zone {zone}: a memory has nodes below 64, and on each the zones DMA, DMA32, \

@@ -1,11 +1,10 @@
 //! A recording that can be read more than once: first surveyed, then replayed.
 
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::trace::{TraceError, TraceReader};
+use crate::trace::{TraceError, TraceReader, read_stream};
 
 /// A recording, in a file or in memory.
 #[derive(Clone, Debug)]
@@ -18,25 +17,20 @@ enum Source {
 }
 
 impl Recording {
-    /// The recording in a file. What can be read only once (a pipe) is read into memory.
+    /// Most bytes of a pipe or a device that are read where nothing else is asked for.
+    pub const STREAM_LIMIT: u64 = 1 << 30;
+
+    /// The recording in a file. A pipe or a device can be read only once: at most `limit` bytes of
+    /// it are read into memory.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let name = path.display().to_string();
-        let read = || {
-            if fs::metadata(path)?.file_type().is_file() {
-                return Ok(None);
-            }
-            let mut bytes = Vec::new();
-            fs::File::open(path)?.read_to_end(&mut bytes)?;
-            Ok(Some(bytes))
-        };
-        match read() {
-            Ok(None) => Ok(Self(Source::File(path.to_path_buf()))),
-            Ok(Some(bytes)) => Ok(Self::from_bytes(&name, bytes)),
-            Err(source) => Err(TraceError::Io { file: name, source }),
-        }
+    /// The file cannot be read; a pipe or a device holds more than `limit` bytes, is empty, or
+    /// begins with neither text nor zstd.
+    pub fn open(path: &Path, limit: u64) -> Result<Self, TraceError> {
+        Ok(match read_stream(path, limit)? {
+            None => Self(Source::File(path.to_path_buf())),
+            Some(bytes) => Self::from_bytes(&path.display().to_string(), bytes),
+        })
     }
 
     /// A recording in memory; messages call it `name`.

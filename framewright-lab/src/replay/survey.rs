@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::census::Census;
 use super::error::ReplayError;
+use super::plan::MOST_FRAMES;
 use super::recording::Recording;
+use super::unit::PAGEBLOCK;
 use crate::trace::{Event, Record, Warning};
 
 /// How often progress is told, in events.
@@ -42,12 +44,26 @@ impl Survey {
     /// Reads a recording from beginning to end.
     ///
     /// # Errors
-    /// The recording cannot be read, or has a malformed or impossible line.
+    /// The recording cannot be read, has a malformed or impossible line, or names frames of more
+    /// pageblocks than a replay holds.
     pub fn of(recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<Self, ReplayError> {
+        Self::within((MOST_FRAMES / PAGEBLOCK) as usize, recording, progress)
+    }
+
+    /// The same of a recording that names frames of at most `limit` pageblocks.
+    fn within(
+        limit: usize,
+        recording: &Recording,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Self, ReplayError> {
         let mut reader = recording.reader()?;
         let mut tally = Tally::default();
         while let Some(record) = reader.next_record()? {
             tally.add(&record);
+            if tally.census.pageblocks.len() > limit {
+                let (file, line) = (reader.file().to_owned(), record.line);
+                return Err(ReplayError::Scattered { file, line, limit });
+            }
             if reader.events().is_multiple_of(PROGRESS_EVERY) {
                 progress(reader.fraction().unwrap_or(0.0));
             }
@@ -120,5 +136,22 @@ impl Tally {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_too_many_pageblocks_are_refused_where_they_are_named() {
+        let line =
+            |pfn: u64| format!("a-1 [000] ..... 7.1: mm_page_free: page=1 pfn={pfn} order=10\n");
+        let text: String = (0..4).map(|n| line(n << 10)).collect();
+        let recording = Recording::from_bytes("t.txt", text.into_bytes());
+        let within = |limit| Survey::within(limit, &recording, &mut |_| {});
+        assert_eq!(within(8).unwrap().events, 4);
+        let error = within(7).unwrap_err().to_string();
+        assert!(error.contains("t.txt:4: ") && error.contains("more than 7 pageblocks"), "{error}");
     }
 }

@@ -68,8 +68,8 @@ fn small_machine() -> Snapshot {
 fn shipped() -> (Recording, Snapshot) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
     let path = folder.join("sockets.txt.zst");
-    let before = crate::trace::snapshot::beside(&path, "before").unwrap();
-    (Recording::open(&path).unwrap(), Snapshot::open(&before).unwrap())
+    let before = crate::trace::snapshot::beside(&path, "before").unwrap().unwrap();
+    (Recording::open(&path, 0).unwrap(), Snapshot::open(&before).unwrap())
 }
 
 #[test]
@@ -346,5 +346,5 @@ fn what_cannot_be_replayed_is_named() {
     assert!(fails("", None).contains("empty"));
     let giant = machine(1 << 40, 1 << 39);
     assert!(fails(&good, Some(&giant)).contains("a replay holds at most 1073741824"));
-    assert!(Recording::open(Path::new("/nowhere/at/all")).is_err());
+    assert!(Recording::open(Path::new("/nowhere/at/all"), 0).is_err());
 }

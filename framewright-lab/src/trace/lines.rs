@@ -163,6 +163,18 @@ mod tests {
     }
 
     #[test]
+    fn a_little_data_that_expands_to_much_is_read_in_little_memory() {
+        let comment = "#".repeat(1023) + "\n";
+        let packed = zstd::encode_all(comment.repeat(64 << 10).as_bytes(), 1).unwrap();
+        assert!(packed.len() < 128 << 10, "{}", packed.len());
+        let mut lines = lines(packed).unwrap();
+        while lines.next().unwrap().is_some() {
+            assert!(lines.buffer.len() <= LONGEST + 2 * CHUNK);
+        }
+        assert_eq!(lines.number, 64 << 10);
+    }
+
+    #[test]
     fn a_corrupt_stream_is_an_error() {
         let mut packed = zstd::encode_all(&vec![b'x'; 100_000][..], 1).unwrap();
         let middle = packed.len() / 2;

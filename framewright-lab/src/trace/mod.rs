@@ -42,6 +42,7 @@ pub use gfp::GfpFlags;
 pub use number::{MAX_CPUS, MAX_ORDER, MAX_PFN};
 pub use reader::{Header, Record, TraceReader};
 pub use snapshot::Snapshot;
+pub(crate) use source::read_stream;
 
 #[cfg(test)]
 mod tests;

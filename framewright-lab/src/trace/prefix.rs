@@ -30,6 +30,9 @@ const SHAPE: &str = "`task-pid [cpu] flags time: event: …` (ftrace) or \
 /// The CPU stands within this many bytes of a line's beginning: task names are short.
 const HEAD: usize = 256;
 
+/// The most bytes of an event's name: each name is kept. The kernel's have some 60 at most.
+const LONGEST_NAME: usize = 256;
+
 /// Takes a line apart.
 #[inline]
 pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, LineProblem> {
@@ -124,8 +127,8 @@ fn event_name(word: &[u8]) -> Result<&[u8], LineProblem> {
         None => &[],
     };
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./".contains(byte);
-    if name.is_empty() || !name.iter().all(allowed) {
-        return Err(LineProblem::new("event name", word, "a name and a colon"));
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.iter().all(allowed) {
+        return Err(LineProblem::new("event name", word, "a name of up to 256 bytes and a colon"));
     }
     Ok(name)
 }

@@ -10,6 +10,9 @@ use super::lines::Lines;
 use super::prefix;
 use super::source::Source;
 
+/// The most names of events that are kept. A kernel has some 3000.
+const MOST_NAMES: usize = 1 << 16;
+
 /// One event of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -119,8 +122,11 @@ impl TraceReader {
                     if !whole {
                         self.cut_line = Some((number, true));
                     }
-                    if event == Event::Other {
-                        count(&mut self.others, line.name);
+                    if event == Event::Other && !count(&mut self.others, line.name) {
+                        let expected = "at most 65536 different names in a recording";
+                        let problem = LineProblem::new("event name", line.name, expected);
+                        let file = self.lines.source().file().to_owned();
+                        return Err(TraceError::Line { file, line: number, problem });
                     }
                     let record = Record { line: number, cpu: line.cpu, nanos: line.nanos, event };
                     self.note_time(&record);
@@ -291,12 +297,11 @@ fn lost_note(note: &[u8]) -> Option<u64> {
     super::number::decimal(inside.strip_suffix(b" EVENTS")?)
 }
 
-/// Counts a name without allocating for one that is known.
-fn count(counts: &mut BTreeMap<Box<[u8]>, u64>, name: &[u8]) {
-    match counts.get_mut(name) {
-        Some(count) => *count += 1,
-        None => {
-            counts.insert(name.into(), 1);
-        }
+/// Counts a name without allocating for one that is known. Says no to one name too many.
+fn count(counts: &mut BTreeMap<Box<[u8]>, u64>, name: &[u8]) -> bool {
+    if let Some(count) = counts.get_mut(name) {
+        *count += 1;
+        return true;
     }
+    counts.len() < MOST_NAMES && counts.insert(name.into(), 1).is_none()
 }

@@ -2,7 +2,7 @@
 //!
 //! The format is told by content, not by name.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,16 +36,9 @@ pub(super) struct Source {
 impl Source {
     /// Opens a file.
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = path.display().to_string();
-        match File::open(path).and_then(|f| Ok((f.metadata()?, f))) {
-            Err(source) => Err(TraceError::Io { file, source }),
-            Ok((about, _)) if about.is_dir() => {
-                let reason = "a folder, not a recording".into();
-                Err(TraceError::Unusable { file, reason })
-            }
-            // A pipe has no size, and no progress can be told for it.
-            Ok((about, f)) => Self::new(file, f, about.is_file().then_some(about.len())),
-        }
+        let (input, about) = open(path)?;
+        // A pipe has no size, and no progress can be told for it.
+        Self::new(path.display().to_string(), input, about.is_file().then_some(about.len()))
     }
 
     /// Reads from `input`, which messages call `file`. `size` is that of the input, if known.
@@ -96,6 +89,46 @@ impl Source {
         let size = self.size.filter(|&size| size > 0)?;
         Some((self.consumed.load(Ordering::Relaxed) as f64 / size as f64).min(1.0))
     }
+}
+
+/// Opens a file that is no folder.
+fn open(path: &Path) -> Result<(File, Metadata), TraceError> {
+    let file = path.display().to_string();
+    let opened = File::open(path).and_then(|f| f.metadata().map(|about| (f, about)));
+    match opened {
+        Err(source) => Err(TraceError::Io { file, source }),
+        Ok((_, about)) if about.is_dir() => {
+            let reason = "a folder, not a recording".into();
+            Err(TraceError::Unusable { file, reason })
+        }
+        Ok(opened) => Ok(opened),
+    }
+}
+
+/// Reads all of a pipe or a device into memory, at most `limit` bytes of it; `None` for a regular
+/// file, which can be read more than once.
+pub(crate) fn read_stream(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, TraceError> {
+    let (input, about) = open(path)?;
+    if about.is_file() {
+        return Ok(None);
+    }
+    let file = path.display().to_string();
+    let mut bytes = Vec::new();
+    let read = |most: u64, bytes: &mut Vec<u8>| {
+        let done = (&input).take(most).read_to_end(bytes);
+        done.map_err(|source| TraceError::Io { file: file.clone(), source })
+    };
+    let unusable = |reason| TraceError::Unusable { file: file.clone(), reason };
+    read(SNIFF as u64, &mut bytes)?;
+    recognise(&bytes).map_err(unusable)?;
+    read(limit.saturating_add(1).saturating_sub(bytes.len() as u64), &mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(unusable(format!(
+            "more than {limit} bytes of a pipe or a device, which are kept in memory: save them \
+             as a file and replay that, or allow more with --limit"
+        )));
+    }
+    Ok(Some(bytes))
 }
 
 /// Says what else the file is, if it is neither text nor zstd.

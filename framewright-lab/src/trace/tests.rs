@@ -217,3 +217,18 @@ proptest! {
         fuzz::read_everything(&packed[..keep.index(packed.len())]);
     }
 }
+
+/// Names are kept, so neither their length nor their number may depend on the file alone.
+#[test]
+fn names_of_events_are_limited_in_length_and_number() {
+    let line = |name: &str| format!("bash-1 [000] ..... 1.0: {name}: x\n");
+    let named =
+        |count: usize| -> String { (0..count).map(|n| line(&format!("event{n}"))).collect() };
+    assert_eq!(read(named(1 << 16)).unwrap().0.len(), 1 << 16);
+    let error = read(named((1 << 16) + 1)).unwrap_err().to_string();
+    assert!(error.contains("t.txt:65537: event name `event65536`"), "{error}");
+    assert!(error.contains("at most 65536 different names"), "{error}");
+    assert_eq!(read(line(&"n".repeat(256))).unwrap().0.len(), 1);
+    let error = read(line(&"n".repeat(257))).unwrap_err().to_string();
+    assert!(error.contains("up to 256 bytes"), "{error}");
+}

@@ -58,5 +58,5 @@ pub use costs::{
 pub use error::MachineError;
 pub use parameter::{PARAMETERS, Parameter, Unit};
 pub use presets::{nearest_name, presets};
-pub use spec::{Figure, Relation, Spec};
+pub use spec::{Figure, Inherited, Relation, Spec};
 pub use topology::{MOST_CPUS, Node, Topology};

@@ -3,6 +3,7 @@
 //! A description is read on top of a *draft*: the machine that it builds upon. What it says replaces
 //! what the draft says; the result must be complete.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -17,7 +18,7 @@ use super::error::{MachineError, hint};
 use super::parameter::{PARAMETERS, sections};
 use super::plausible::{self, Implausible};
 use super::presets::{COMMON, base, built_in, presets};
-use super::spec::{Figure, Spec};
+use super::spec::{Figure, Inherited, Spec};
 use super::topology::Topology;
 
 mod section;
@@ -41,6 +42,11 @@ pub(super) struct Draft {
     costs: Costs,
     /// Of each parameter; nothing before it was given.
     provenance: Vec<Option<Provenance>>,
+    /// The machine below; none below [`COMMON`].
+    base: Option<String>,
+    /// What the description itself gives: its topology, and parameters by their place.
+    own_topology: bool,
+    own: BTreeSet<usize>,
 }
 
 impl Spec {
@@ -61,7 +67,9 @@ impl Spec {
     ///
     /// What is wrong, with its line, key and value.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, MachineError> {
-        let spec = read(file, text, None)?.finish(file)?;
+        let draft = read(file, text, None)?;
+        let inherited = draft.inherited();
+        let spec = Spec { inherited, ..draft.finish(file)? };
         let Some(reason) = borrowed_name(&spec) else { return Ok(spec) };
         let table = DeTable::parse(text).ok();
         let value = table.as_ref().and_then(|table| table.get_ref().get("name"));
@@ -100,13 +108,25 @@ impl Draft {
             description: self.description.unwrap_or_default(),
             topology,
             costs: self.costs,
+            inherited: None,
         })
+    }
+
+    /// What it has from the machine below.
+    fn inherited(&self) -> Option<Inherited> {
+        let base = self.base.clone()?;
+        let parameters = PARAMETERS.iter().enumerate();
+        let parameters = parameters.filter(|(index, _)| !self.own.contains(index));
+        let parameters: Vec<_> = parameters.map(|(_, parameter)| parameter.key).collect();
+        let topology = self.topology.is_some() && !self.own_topology;
+        (topology || !parameters.is_empty()).then_some(Inherited { base, topology, parameters })
     }
 
     fn set(&mut self, index: usize, value: u64, provenance: Provenance) {
         PARAMETERS[index].set(&mut self.costs, value);
         self.provenance.resize(PARAMETERS.len(), None);
         self.provenance[index] = Some(provenance);
+        self.own.insert(index);
     }
 }
 
@@ -129,7 +149,10 @@ fn apply(text: &str, below: Option<Draft>) -> Result<Draft, Fault> {
             "base" => {}
             "name" => draft.name = Some(name(value)?),
             "description" => draft.description = Some(string("description", value)?),
-            "topology" => draft.topology = Some(topology::read(value)?),
+            "topology" => {
+                draft.topology = Some(topology::read(value)?);
+                draft.own_topology = true;
+            }
             section if sections().any(|known| known == section) => {
                 section::read(&mut draft, section, value)?;
             }
@@ -170,7 +193,10 @@ fn on_top_of(table: &DeTable<'_>) -> Result<Draft, Fault> {
 
 fn draft_of(name: &str) -> Result<Draft, String> {
     match base(name) {
-        Some(Ok(draft)) => Ok(Draft { name: None, description: None, ..draft }),
+        Some(Ok(Draft { topology, costs, provenance, .. })) => {
+            let base = Some(name.to_owned());
+            Ok(Draft { topology, costs, provenance, base, ..Draft::default() })
+        }
         // Presets are compiled in, and a test reads them all: this is for whoever writes one.
         Some(Err(error)) => Err(error.to_string()),
         None => Err(format!("there is no such machine{}", hint(name, presets().chain([COMMON])))),

@@ -18,6 +18,18 @@ pub struct Spec {
     pub(super) costs: Costs,
     /// Of every parameter, in the order of [`PARAMETERS`].
     pub(super) provenance: Vec<Provenance>,
+    pub(super) inherited: Option<Inherited>,
+}
+
+/// What the file of a machine does not say, and another machine has said for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inherited {
+    /// The machine that the file builds upon.
+    pub base: String,
+    /// Whether its topology was taken over.
+    pub topology: bool,
+    /// The parameters that were taken over, in the order of [`PARAMETERS`].
+    pub parameters: Vec<&'static str>,
 }
 
 /// A parameter of one machine.
@@ -45,6 +57,12 @@ pub enum Relation {
 }
 
 impl Spec {
+    /// What its file left to another machine; `None` if nothing, and for machines without a file.
+    #[must_use]
+    pub fn inherited(&self) -> Option<&Inherited> {
+        self.inherited.as_ref()
+    }
+
     /// What it is called.
     #[must_use]
     pub fn name(&self) -> &str {

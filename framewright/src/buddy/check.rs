@@ -1,5 +1,7 @@
 //! Invariants and statistics that look at every pageblock.
 
+use core::ops::Range;
+
 use super::{
     ABSENT, Buddy, FRAMES, Heads, MigrateType, PARTIAL, fragmentation_index, lists::FREE,
     unusable_index,
@@ -72,15 +74,22 @@ impl Buddy<'_> {
     /// type of its first.
     pub(crate) fn counts(&self) -> BlockCounts {
         let mut counts = BlockCounts::default();
-        for (index, block) in self.blocks.iter().enumerate() {
+        self.add_counts(0..self.blocks.len() as u32, &mut counts);
+        counts
+    }
+
+    /// Adds those of some pageblocks, and the larger blocks that begin with one of them.
+    pub(crate) fn add_counts(&self, some: Range<u32>, counts: &mut BlockCounts) {
+        for index in some.clone() {
+            let Some(block) = self.blocks.get(index as usize) else { continue };
             if block.present == 0 {
                 continue;
             }
-            let of = self.type_of(index as u32);
+            let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
             // Whole pageblocks that mix are counted with the blocks that they form.
             let whole = block.is_free() && of.mixes();
-            if whole || self.lists.gigablocks.is_folded(index as u32) {
+            if whole || self.lists.gigablocks.is_folded(index) {
                 continue;
             }
             let blocks = block.levels.count_blocks(&block.map);
@@ -88,11 +97,10 @@ impl Buddy<'_> {
                 *count += u64::from(blocks);
             }
         }
-        for (place, order) in self.lists.gigablocks.free_blocks() {
-            let of = self.type_of(self.lists.gigablocks.index(place));
+        for (index, order) in self.lists.gigablocks.free_blocks(some) {
+            let of = self.type_of(index);
             counts.free[of as usize][usize::from(order.get())] += 1;
         }
-        counts
     }
 
     /// Tests invariant I2 and the counts; the text says what is wrong, the number where.

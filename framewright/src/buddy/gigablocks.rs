@@ -9,6 +9,8 @@
 //! here: counted from the zone's first frame rounded down to a gigablock. Places in front of the
 //! zone are never free.
 
+use core::ops::Range;
+
 use super::{
     MigrateType,
     gigablock::{Gigablock, Leaf, PAGEBLOCKS, spans},
@@ -54,9 +56,7 @@ impl<'m> Gigablocks<'m> {
         let count = blocks.len();
         let mut words = words;
         let mut set = |bound: usize| {
-            let (words_of_set, rest) =
-                core::mem::take(&mut words).split_at_mut(NumberSet::words(bound));
-            words = rest;
+            let words_of_set = words.split_off_mut(..NumberSet::words(bound)).unwrap_or_default();
             NumberSet::new(words_of_set, bound)
         };
         Self {
@@ -219,12 +219,18 @@ impl<'m> Gigablocks<'m> {
         leaf.reported |= mask & leaf.free;
     }
 
-    /// The maximal free blocks: place and order.
-    pub(super) fn free_blocks(&self) -> impl Iterator<Item = (u32, Order)> {
-        self.blocks.iter().enumerate().flat_map(|(number, gigablock)| {
+    /// The maximal free blocks that begin with one of `some` pageblocks: its index, and the order.
+    pub(super) fn free_blocks(&self, some: Range<u32>) -> impl Iterator<Item = (u32, Order)> {
+        let places = self.place(some.start)..self.place(some.end);
+        let numbers = places.start / PAGEBLOCKS..places.end.div_ceil(PAGEBLOCKS);
+        let gigablocks = (0..).zip(&*self.blocks);
+        let gigablocks = gigablocks.skip(numbers.start as usize).take(numbers.len());
+        gigablocks.flat_map(move |(number, gigablock)| {
+            let places = places.clone();
             gigablock.free_blocks().filter_map(move |(at, doublings)| {
+                let place = number * PAGEBLOCKS + at;
                 let order = Order::new(PAGEBLOCK_ORDER + doublings)?;
-                Some((number as u32 * PAGEBLOCKS + at, order))
+                places.contains(&place).then(|| (self.index(place), order))
             })
         })
     }
@@ -253,7 +259,7 @@ impl<'m> Gigablocks<'m> {
         }
         let gigablock = &self.blocks[(place / PAGEBLOCKS) as usize];
         let pageblocks = gigablock.allocated_from(place % PAGEBLOCKS);
-        Order::new(PAGEBLOCK_ORDER + pageblocks.ilog2() as u8)
+        Order::new(PAGEBLOCK_ORDER + pageblocks.checked_ilog2()? as u8)
     }
 
     /// The places of a leaf that are allocated as one block of order 9 each. A larger block is

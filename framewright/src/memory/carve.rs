@@ -55,7 +55,7 @@ impl<'m> Carver<'m> {
     /// Cuts off so many bytes, aligned: one body of code for arrays of all types.
     #[inline(never)]
     fn cut(&mut self, bytes: usize, align: usize) -> Option<&'m mut [MaybeUninit<u8>]> {
-        let padding = self.rest.as_ptr().align_offset(align);
+        let padding = self.rest.as_ptr().addr().wrapping_neg() & (align - 1);
         let end = padding.checked_add(bytes)?;
         let (front, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(end)?;
         self.rest = rest;

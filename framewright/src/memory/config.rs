@@ -211,7 +211,8 @@ impl<'c> Config<'c> {
         if usize::from(self.cpus) > MAX_CPUS {
             return Err(InitError::TooManyCpus { given: self.cpus });
         }
-        if self.managed() == 0 && self.memory.iter().all(|range| range.frames.frames() > 0) {
+        // Frames are not counted yet: before the map is checked, their sum may overflow.
+        if self.memory.iter().all(|range| !range.is_present() && range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
         }
         let biased = self.tuning.owner_lock == OwnerChoice::Fixed(OwnerLock::Biased);

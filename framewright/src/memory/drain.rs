@@ -92,7 +92,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// The zone and CPU that lists belong to.
     fn owner_of(&self, lists: usize) -> (ZoneId, CpuId) {
-        let cpus = self.cpus.len();
+        let cpus = self.cpus.len().max(1);
         (ZoneId::new(lists / cpus), CpuId::new((lists % cpus) as u16))
     }
 

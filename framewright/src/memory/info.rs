@@ -5,10 +5,13 @@ use core::fmt;
 use super::Memory;
 use crate::{
     buddy::BlockCounts,
-    frame::{Order, PAGEBLOCK_FRAMES, Pfn},
+    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
     zone::{NodeId, Zone, ZoneId, ZoneKind},
 };
+
+/// Pageblocks whose free blocks are counted under one hold of the zone lock.
+const COUNTED: u32 = 4;
 
 /// A zone at a glance. Counts are in frames and may be stale by one critical section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,14 +128,19 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     /// Free blocks of a zone by type and order, and its pageblocks by type; nothing if there is
-    /// no such zone. Walks every pageblock under the zone lock: for people and tests, not for
-    /// policies.
+    /// no such zone. Walks every pageblock, some under each hold of the zone lock, so that what is
+    /// allocated or freed meanwhile may be counted twice or not at all: for people and tests, not
+    /// for policies.
     #[must_use]
     pub fn block_counts(&self, zone: ZoneId) -> BlockCounts {
-        let zone = self.zones.get(zone.index());
-        zone.map_or(BlockCounts::default(), |zone| {
-            zone.with(&self.platform, |buddy| buddy.counts())
-        })
+        let mut counts = BlockCounts::default();
+        let Some(zone) = self.zones.get(zone.index()) else { return counts };
+        let pageblocks = (zone.spanned() >> PAGEBLOCK_ORDER) as u32;
+        for start in (0..pageblocks).step_by(COUNTED as usize) {
+            let some = start..pageblocks.min(start + COUNTED);
+            zone.with(&self.platform, |buddy| buddy.add_counts(some, &mut counts));
+        }
+        counts
     }
 
     /// The order of the largest free block, without walking.

@@ -209,7 +209,7 @@ impl Layout {
         if buffer.len() < self.bytes() {
             return Err(self.too_small(buffer.len()));
         }
-        if buffer.as_ptr().align_offset(self.align()) != 0 {
+        if !buffer.as_ptr().addr().is_multiple_of(self.align()) {
             return Err(InitError::MetadataMisaligned { align: self.align() });
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! A *given* range is withheld first, so that nothing more of it is handed out and what CPU
 //! lists hold of it comes home; then it is taken, or the frames in the way are named and it is
-//! let go again. For a run *anywhere* the pageblock headers are searched, some hundred at a time
+//! let go again. For a run *anywhere* the pageblock headers are searched, a hundred at a time
 //! under the zone lock, and what was found is taken; if somebody was faster, the search goes on.
 //! Either way frames move under the lock in bounded stretches.
 
@@ -21,8 +21,9 @@ use crate::{
 /// Frames that are taken or given under one hold of the zone lock, at the most.
 const STRETCH: u32 = 64 * PAGEBLOCK_FRAMES as u32;
 
-/// Stretches of pageblocks that are searched under one hold of the zone lock.
-const SEARCHED: u32 = 512;
+/// Stretches of pageblocks that are searched under one hold of the zone lock: that takes no longer than to
+/// take what was found.
+const SEARCHED: u32 = 128;
 
 /// Whose counters such operations appear under.
 const ACCOUNT: CpuId = CpuId::new(0);

@@ -47,7 +47,7 @@ pub(crate) fn default_batch(managed: u64) -> u32 {
 fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
     let few = u64::from(tuning.high_max_divisor);
     let many = u64::from(tuning.high_max_divisor_many);
-    managed / cpus.min(many).max(few) / cpus
+    managed / cpus.min(many).max(few).max(1) / cpus.max(1)
 }
 
 /// Frames in a row that are worth a drain at the second high-order free: at least half of what one
@@ -118,7 +118,7 @@ impl Sizing {
         let high = if self.high == 0 { to.high } else { self.high };
         let (seen, freed) = (self.seen, self.freed_after_high_order);
         *self = Sizing { seen, freed_after_high_order: freed, ..to };
-        self.high = high.clamp(to.high_min, to.high_max);
+        self.high = high.min(to.high_max).max(to.high_min);
     }
 
     /// Unit of refill and drain.
@@ -241,7 +241,7 @@ impl Sizing {
         }
         let most = self.batch << self.scale_max;
         // Whoever drains by bursts has to hold one.
-        let least = self.burst.clamp(self.high_min, self.high_max);
+        let least = self.burst.min(self.high_max).max(self.high_min);
         self.high = self.high.saturating_sub(most).max(least);
         held.min(u64::from(most))
     }

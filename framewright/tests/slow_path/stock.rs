@@ -1,6 +1,6 @@
 //! What a zone keeps ready for huge pages after a request found none.
 
-use framewright::{Order, ZoneId, ZoneKind, tuning::Auto};
+use framewright::{AllocError, Order, ZoneId, ZoneKind, tuning::Auto};
 
 use crate::script::{
     Answers, Call, HELPLESS, MIN, Scripted, ask, memory_of, movable, page, range, unmovable,
@@ -114,4 +114,16 @@ fn costly_requests_use_it_before_they_fail_unless_they_try_once() {
     let _stays = ask(memory, movable(5)).0.unwrap().into_raw();
     let _stays = ask(memory, movable(4).no_wait().without_reserves()).0.unwrap().into_raw();
     assert_eq!(stock(memory), 1);
+}
+
+/// The last walk, which may use what is kept for huge pages, is above the watermark and finds no block
+/// of order 5. Without that memory the request is below the watermark, which is what it is told.
+#[test]
+fn the_error_is_that_of_the_walk_before() {
+    let memory = scattered(BACKGROUND, 1_000);
+    assert!(ask(memory, movable(HUGE)).0.is_err());
+    memory.platform().hoard(page().no_retry());
+    assert_eq!((memory.free(), stock(memory)), (MIN + PAGEBLOCK, 1));
+    let error = ask(memory, movable(5)).0.unwrap_err();
+    assert!(matches!(error, AllocError::BelowWatermark(_)), "{error}");
 }

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 mod lock;
+pub(crate) mod masked;
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -38,18 +39,19 @@ pub(crate) static CORRUPTIONS: AtomicU64 = AtomicU64::new(0);
 unsafe impl Platform for Machine {
     type Lock = QueuedLock;
     type Word = PlainWord;
-    /// Whether interrupts were taken before.
-    type Irq = bool;
+    /// Whether interrupts were taken before, and since when they are masked.
+    type Irq = (bool, masked::Since);
 
     #[inline(always)]
-    fn irq_save(&self) -> bool {
+    fn irq_save(&self) -> Self::Irq {
         let enabled = control::interrupts_enabled();
         control::disable_interrupts();
-        enabled
+        (enabled, masked::Since::now())
     }
 
     #[inline(always)]
-    fn irq_restore(&self, enabled: bool) {
+    fn irq_restore(&self, (enabled, since): Self::Irq) {
+        since.end();
         if enabled {
             control::enable_interrupts();
         }

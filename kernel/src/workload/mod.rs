@@ -7,6 +7,7 @@
 //! | `page-fault` | every CPU touches pages, and unmaps them |
 //! | `high-alloc` | CPUs build while huge pages are asked for |
 //! | `kbuild` | every CPU runs compilers, one after the other |
+//! | `masked` | everything is done that masks interrupts (feature `masked`) |
 //! | `mmap-read` | every CPU reads a mapped file that is larger than memory, and stores to some of it |
 //! | `tlb-proof` | what CPUs have cached is out of reach after a flush, and not before |
 
@@ -15,6 +16,8 @@ mod boot;
 mod builder;
 mod high_alloc;
 mod kbuild;
+#[cfg(feature = "masked")]
+mod masked;
 mod mmap_read;
 mod options;
 mod page_fault;
@@ -50,6 +53,8 @@ pub(crate) fn run(command_line: &CommandLine, boot_nanos: u64) -> bool {
         "page-fault" => page_fault::run(&options, &mut report),
         "high-alloc" => high_alloc::run(&options, &mut report),
         "kbuild" => kbuild::run(&options, &mut report),
+        #[cfg(feature = "masked")]
+        "masked" => masked::run(&options, &mut report),
         "mmap-read" => mmap_read::run(&options, &mut report),
         "tlb-proof" => tlb_proof::run(&options, &mut report),
         other => refuse(format_args!("there is no workload '{other}'")),

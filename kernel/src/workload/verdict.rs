@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use crate::{
     memory::memory,
-    platform::CORRUPTIONS,
+    platform::{CORRUPTIONS, masked},
     report::{self, Check, Report},
 };
 
@@ -15,12 +15,14 @@ impl Before {
     /// Those that are now.
     pub(crate) fn now() -> Self {
         memory().drain_all();
+        masked::reset();
         Self(memory().free())
     }
 
     /// Prints the report with `checks` and those that hold for all; whether all held.
     pub(crate) fn conclude(&self, workload: &str, report: &Report, checks: &[Check<'_>]) -> bool {
         memory().drain_all();
+        masked::print();
         let free = memory().free();
         let consistent = memory().check();
         let corruptions = CORRUPTIONS.load(Ordering::Relaxed);

@@ -26,11 +26,12 @@ const TOLERANCE: f64 = 5.0;
 /// Replays the recording with each side's settings.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let json = args.json.path.as_deref();
-    let [before, after] = ["before", "after"].map(|which| snapshot::beside(&args.trace, which));
+    let beside = |which| snapshot::beside(&args.trace, which).map_err(Failure::bad_input);
+    let [before, after] = [beside("before")?, beside("after")?];
     let tables = before.as_deref().into_iter().chain(after.as_deref());
     let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables).collect();
     output::check_json(json, &inputs)?;
-    let recording = Recording::open(&args.trace).map_err(Failure::bad_input)?;
+    let recording = Recording::open(&args.trace, args.limit).map_err(Failure::bad_input)?;
     let sides = args.settings.sides();
 
     let mut progress = Progress::new("reading");

@@ -117,7 +117,7 @@ fn the_running_kernel_is_recorded_and_left_as_it_was() {
     let summary = capture.write(destination, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(summary.events > 10, "{summary:?}");
 
-    let recording = Recording::open(&files.text).unwrap();
+    let recording = Recording::open(&files.text, Recording::STREAM_LIMIT).unwrap();
     let survey = Survey::of(&recording, &mut |_| {}).unwrap();
     assert_eq!(survey.events, summary.events);
     if summary.lost.total() == 0 {

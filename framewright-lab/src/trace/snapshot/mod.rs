@@ -133,7 +133,11 @@ impl Snapshot {
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = path.display().to_string();
         let mut bytes = Vec::new();
-        match File::open(path).and_then(|f| f.take(LARGEST).read_to_end(&mut bytes)) {
+        match File::open(path).and_then(|f| f.take(LARGEST + 1).read_to_end(&mut bytes)) {
+            Ok(_) if bytes.len() as u64 > LARGEST => {
+                let reason = format!("more than {} MiB: not the kernel's tables", LARGEST >> 20);
+                Err(TraceError::Unusable { file, reason })
+            }
             Ok(_) => Self::parse(&file, &bytes),
             Err(source) => Err(TraceError::Io { file, source }),
         }
@@ -235,22 +239,31 @@ impl Zone {
 
 /// The snapshot that lies beside a recording: `NAME.before` or `NAME.after` for `NAME.txt.zst`,
 /// `NAME.txt`, `NAME.zst` or `NAME`. `which` is `before` or `after`.
-#[must_use]
-pub fn beside(recording: &Path, which: &str) -> Option<PathBuf> {
+///
+/// # Errors
+/// There is something of that name that is no regular file and leads to none.
+pub fn beside(recording: &Path, which: &str) -> Result<Option<PathBuf>, TraceError> {
     let mut stem = recording.to_path_buf();
-    loop {
-        let mut name = stem.file_name()?.to_os_string();
+    while let Some(name) = stem.file_name() {
+        let mut name = name.to_os_string();
         name.push(".");
         name.push(which);
         let candidate = stem.with_file_name(name);
         if candidate.is_file() {
-            return Some(candidate);
+            return Ok(Some(candidate));
+        }
+        if candidate.symlink_metadata().is_ok() {
+            let file = candidate.display().to_string();
+            let reason = "has the name of the recording's tables and is no regular file: rename \
+                          it, or the recording";
+            return Err(TraceError::Unusable { file, reason: reason.into() });
         }
         match stem.extension() {
             Some(ending) if ending == "zst" || ending == "txt" => stem.set_extension(""),
-            _ => return None,
+            _ => break,
         };
     }
+    Ok(None)
 }
 
 fn sum_columns<'s>(rows: impl Iterator<Item = &'s [u64]>) -> Vec<u64> {

@@ -250,14 +250,28 @@ fn what_is_no_snapshot_is_refused() {
 
 #[test]
 fn snapshots_are_found_beside_recordings() {
-    let folder = std::env::temp_dir().join(format!("framewright-beside-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("a.before"), GOOD).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    let found = |name, which| beside(&path(name), which).map_err(|error| error.to_string());
+    std::fs::write(path("a.before"), GOOD).unwrap();
     for name in ["a.txt.zst", "a.txt", "a.zst", "a"] {
-        assert_eq!(beside(&folder.join(name), "before"), Some(folder.join("a.before")), "{name}");
+        assert_eq!(found(name, "before"), Ok(Some(path("a.before"))), "{name}");
     }
-    assert_eq!(beside(&folder.join("a.txt"), "after"), None);
-    assert_eq!(beside(&folder.join("b.txt.zst"), "before"), None);
-    assert_eq!(beside(&folder.join("a.log"), "before"), None);
-    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(found("a.txt", "after"), Ok(None));
+    assert_eq!(found("b.txt.zst", "before"), Ok(None));
+    assert_eq!(found("a.log", "before"), Ok(None));
+    for target in ["/dev/zero", "nowhere"] {
+        std::os::unix::fs::symlink(target, path("a.after")).unwrap();
+        let error = found("a.txt.zst", "after").unwrap_err();
+        assert!(error.contains("a.after: ") && error.contains("no regular file"), "{error}");
+        std::fs::remove_file(path("a.after")).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_for_a_snapshot_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len((64 << 20) + 1).unwrap();
+    let error = Snapshot::open(file.path()).unwrap_err().to_string();
+    assert!(error.contains("more than 64 MiB"), "{error}");
 }

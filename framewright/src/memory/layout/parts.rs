@@ -196,7 +196,8 @@ fn carve_lists<'m, P: Platform>(
         let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
         let waiting = waiting.split_off_mut(..layout.quarantine).unwrap_or_default();
         let lists = Lists::new(BundleStore::new(slots, sets), Quarantine::new(waiting));
-        let whose = (ZoneId::new(i / cpus), CpuId::new((i % cpus) as u16));
+        let at_least_one = cpus.max(1);
+        let whose = (ZoneId::new(i / at_least_one), CpuId::new((i % at_least_one) as u16));
         CpuPages::new(owner_lock, whose, lists)
     })?;
     Some(lists)

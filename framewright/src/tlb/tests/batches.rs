@@ -215,3 +215,20 @@ fn cpus_that_look_in_now_and_then_are_never_interrupted() {
     // A flush is due when three quarters of what may be parked are.
     assert!((1..=64 / 3 * 3).contains(&without), "{without}");
 }
+
+/// More frames than the zone lock is held for at once.
+#[test]
+fn frames_of_any_number_go_to_their_zone() {
+    with_machine(tuning(FlushBatching::Off, 32, 0), |machine| {
+        let memory = machine.memory;
+        for count in [1, 64, 65, 200] {
+            let before = memory.free();
+            let single = crate::Request::new(Order::ZERO, crate::MigrateType::Movable);
+            let alloc = |_| memory.alloc_unlisted(single).unwrap().into_raw().0;
+            let frames: Vec<Pfn> = (0..count).map(alloc).collect();
+            memory.free_frames_to_zones(CpuId::new(0), &frames);
+            assert_eq!(memory.free(), before, "{count} frames");
+            memory.check().unwrap();
+        }
+    });
+}
