@@ -14,7 +14,7 @@ use std::{
 use framewright::{
     CpuId, Memory, NodeId, Order, ZoneId, ZoneKind,
     platform::{Need, Relief},
-    reclaim::{Kswapd, Reclaim, Rest},
+    reclaim::{Kswapd, Pause, Reclaim, Rest, Throttle},
 };
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     cache::{Slot, locked},
     leaving::Shooter,
     owner::free,
+    pauses::Pauses,
 };
 use crate::{HostMachine, RegisteredCpu};
 
@@ -31,6 +32,7 @@ pub struct Pager<'p, 'm> {
     pub(super) cache: &'p PageCache,
     pub(super) shooter: Shooter<'p, 'm>,
     bell: Bell,
+    pauses: Pauses,
     stalls: AtomicU64,
 }
 
@@ -53,8 +55,8 @@ impl<'p, 'm> Pager<'p, 'm> {
         body: impl FnOnce(&Self) -> R,
     ) -> Result<R, PagingError> {
         let shooter = Shooter { memory, cache };
-        let (bell, stalls) = (Bell::default(), AtomicU64::new(0));
-        let pager = Self { memory, cache, shooter, bell, stalls };
+        let (bell, pauses) = (Bell::default(), Pauses::default());
+        let pager = Self { memory, cache, shooter, bell, pauses, stalls: AtomicU64::new(0) };
         if memory.lru().is_none() {
             return Err(PagingError::NoLists);
         }
@@ -180,6 +182,16 @@ impl Relief for Pager<'_, '_> {
         }
         // What was dirty is clean now.
         self.reclaim().direct(need, frames)
+    }
+
+    fn pause(&self, pause: &Pause<'_>) {
+        // What this thread has written it tells when reclaim asks no more, and that is now.
+        self.tell_written(pause.cpu());
+        self.pauses.wait(pause);
+    }
+
+    fn resume(&self, _: NodeId, _: Throttle) {
+        self.pauses.resume();
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {

@@ -113,7 +113,11 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         if held.is(DIRTY) {
             self.state.files.dirty_pages.update(|pages| pages - 1);
         }
+        let is_written = held.is(WRITEBACK);
         held.unmark(DIRTY | WRITEBACK);
+        if is_written {
+            self.reclaim.written(token.cpu(), pfn(frame), Ok(()));
+        }
         self.state.files.remove(file, index);
         if held.is(CLAIMED) {
             held.mark(GONE);

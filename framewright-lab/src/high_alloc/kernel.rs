@@ -7,7 +7,7 @@ use framewright::{
     compact::{Compactor, Workspace},
     migrate::{Move, Mover},
     observe::NodeStat,
-    reclaim::Reclaim,
+    reclaim::{Kswapd, Reclaim},
     tlb::BatchSlot,
 };
 use framewright_sim::file::FileCosts;
@@ -76,6 +76,10 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) reclaim: Reclaim<'k, 'm, W::Platform>,
     pub(super) moves: &'k dyn Mover<W::Platform>,
     pub(super) woken: Cell<Woken>,
+    /// Background reclaim; none while somebody is at it.
+    pub(super) kswapd: Cell<Option<Kswapd<'k, 'm, W::Platform>>>,
+    /// What came of its last steps, if nobody has looked yet whether there is something to compact.
+    pub(super) done: Cell<Done>,
     /// Somebody asks for a huge page just now.
     pub(super) asking: Cell<bool>,
     /// What is left of objects to look at, in thousandths.
@@ -98,6 +102,15 @@ pub(super) struct Woken {
     pub(super) highest: ZoneKind,
 }
 
+/// What came of steps of background reclaim.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Done {
+    /// It rests.
+    pub(super) rests: bool,
+    /// There is room now for blocks of this order, in zones up to that kind.
+    pub(super) made_room_for: Option<(Order, ZoneKind)>,
+}
+
 impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
     /// Nobody has anything to do yet.
     pub(super) fn new(
@@ -115,6 +128,8 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
             reclaim,
             moves,
             woken: Cell::new(woken),
+            kswapd: Cell::new(reclaim.kswapd(memory.node_of(CpuId::new(0)))),
+            done: Cell::default(),
             asking: Cell::new(false),
             shrink_debt: Cell::new(0),
             shrunk_for: Cell::new(0),

@@ -151,8 +151,15 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             !claimed
         });
         // What is still on its way of these is nobody's, and shall not be taken for what frames hold next.
-        let is_one = |&(_, frame): &(u64, u32)| self.state.frames.at(frame).is(WRITEBACK);
-        self.state.swap.writes.borrow_mut().retain(is_one);
+        let mut ended = Vec::new();
+        self.state.swap.writes.borrow_mut().retain(|&(_, frame)| {
+            let goes_on = self.state.frames.at(frame).is(WRITEBACK);
+            if !goes_on {
+                ended.push(frame);
+            }
+            goes_on
+        });
+        ended.into_iter().for_each(|frame| self.reclaim.written(token.cpu(), pfn(frame), Ok(())));
         for some in pages.chunks(AT_ONCE) {
             self.current().work(cost * some.len() as u64);
             let mut frames = [Pfn::default(); AT_ONCE];

@@ -98,6 +98,8 @@ pub(super) struct Seen {
     /// Writing began.
     pub(super) written: u32,
     pub(super) failed: u32,
+    /// The page that was met under write-back first, of those that were seen so before: its slot.
+    pub(super) awaited: Option<u32>,
 }
 
 impl Seen {
@@ -116,6 +118,7 @@ impl Seen {
         self.reclaimed += other.reclaimed;
         self.written += other.written;
         self.failed += other.failed;
+        self.awaited = self.awaited.or(other.awaited);
     }
 }
 

@@ -156,6 +156,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         let met = flags.has(Flags::RECLAIM);
         seen.congested += u32::from(met);
+        if met {
+            seen.awaited = seen.awaited.or(Some(pass.cluster.slot(at)));
+        }
         let node = self.state.node(pass.scan.node);
         if met && pass.scan.by == By::Kswapd && node.kswapd.is_writing_back() {
             seen.immediate += 1;
@@ -301,7 +304,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.flags(pass, at).forget();
             retire.push(pass.cluster.pfn(at));
         }
-        node.sub_isolated(pass.kind, released.count_ones());
+        node.sub_isolated(self.memory.platform(), pass.kind, released.count_ones());
         pass.left = 0;
         pass.locked &= !released;
         pass.released |= released;
