@@ -190,7 +190,12 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
         self.clean_up(cpu, token);
         self.pass(Stage::Idle, cpu, token, &mut seen);
-        self.outcome.borrow_mut().counts = Counts::of(kernel);
+        let mut outcome = self.outcome.borrow_mut();
+        outcome.counts = Counts::of(kernel);
+        outcome.stall = kernel.longest.get();
+        let ticks_per_ms = kernel.ticks(1_000_000).max(1);
+        outcome.device = kernel.state.slowest.get() * 1_000_000 / ticks_per_ms;
+        drop(outcome);
         self.outcome.borrow_mut().seen = seen;
         boot.into_iter().for_each(|block| kernel.free_block(block));
         self.share.end();

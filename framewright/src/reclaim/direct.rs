@@ -133,6 +133,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
+            takes_used: false,
         };
         let mut progress = Progress::default();
         loop {

@@ -25,7 +25,7 @@ use crate::{
 };
 
 use super::{
-    PageState, Reclaim, Released, Unmapped, WriteOut,
+    PageState, Reclaim, Reference, Released, Unmapped, WriteOut,
     cluster::{Cluster, Pages, count, part},
     flags::Flags,
     kind::PageKind,
@@ -172,6 +172,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     /// Phase 4.
     fn judge_references(&self, pass: &mut Pass<'_>) {
         self.step();
+        let takes_used = pass.scan.takes_used && pass.kind == PageKind::File;
+        let takes = |reference: Reference| takes_used && !reference.contended;
         let group = pass.cluster.gather(pass.left);
         for (at, reference) in group.ask(|frames, out| self.owner.referenced(frames, out)) {
             let bit = 1 << at;
@@ -179,6 +181,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 Verdict::Reclaim => {}
                 Verdict::OnlyIfClean => pass.only_clean |= bit,
                 Verdict::Activate => pass.give_up(bit, true),
+                Verdict::Keep if takes(reference) => pass.only_clean |= bit,
                 Verdict::Keep => {
                     pass.seen.ref_keep += 1;
                     pass.give_up(bit, false);

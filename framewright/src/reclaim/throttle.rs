@@ -168,6 +168,7 @@ impl Pausing {
 impl<P: Platform> Node<'_, P> {
     /// Wakes those who pause for one of these reasons, if there are any. By those who have just done
     /// what such pauses wait for. Not under a lock of the library.
+    #[inline(never)]
     pub(super) fn resume(&self, platform: &P, reasons: &[Throttle]) {
         for &why in reasons {
             if self.pausing.has(why) {
@@ -179,6 +180,7 @@ impl<P: Platform> Node<'_, P> {
 
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Pauses until `is_over` says so, or for the longest that its kind may take.
+    #[inline(never)]
     fn pause(&self, cpu: CpuId, node: NodeId, why: Throttle, is_over: &dyn Fn() -> bool) {
         let (platform, of) = (self.memory.platform(), self.state.node(node));
         of.pausing.enter(why);
@@ -239,6 +241,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// Wakes those who wait for the reserve of a node, if they have no more reason to.
+    #[inline(never)]
     pub(super) fn resume_for_reserve(&self, node: NodeId) {
         let of = self.state.node(node);
         if of.pausing.has(Throttle::Reserve) && self.leaves_reserve(node) {
