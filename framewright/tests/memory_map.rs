@@ -170,7 +170,7 @@ fn no_range_overflows_what_is_asked_for() {
         let mut token = memory.cpu(cpu(0)).unwrap();
         for pfn in EXTREMES.map(Pfn::new).into_iter().filter(|pfn| pfn.get() != 512) {
             for order in [Order::ZERO, Order::PAGEBLOCK, Order::MAX] {
-                assert!(token.alloc_at(pfn, order, movable).is_none());
+                assert!(token.alloc_at(pfn, order, movable).is_err());
                 // SAFETY: the frames do not exist; it must be refused.
                 assert!(unsafe { token.free_raw(pfn, order) }.is_err());
             }

@@ -2,8 +2,8 @@
 //! a node without CPUs, on the first CPU of all.
 //!
 //! A thread has a stack of its own and runs until it rests. It is let on wherever its CPU has nothing
-//! else in hand: when the CPU is idle, and at the end of a page fault. So it never runs while the CPU's
-//! token is in use, and uses that token itself.
+//! else in hand: when the CPU is idle, and at the end of a page fault. So it uses the CPU's token itself;
+//! but kswapd is let on also where a request waits for it, and then the token is in use.
 
 #![allow(unsafe_code)]
 
@@ -130,9 +130,21 @@ pub(crate) fn are_wanted() -> bool {
 
 /// Lets on the threads of this CPU that have something to do; whether there was any.
 pub(crate) fn run() -> bool {
+    let_on(BODIES.len())
+}
+
+/// The same of kswapd alone, on behalf of a request that pauses: the CPU's token is in use. Not by a
+/// thread.
+pub(crate) fn run_kswapd() -> bool {
+    let_on(KSWAPD + 1)
+}
+
+/// Lets on the threads of this CPU that do the first `bodies` things.
+fn let_on(bodies: usize) -> bool {
     let me = this_cpu();
     let mut ran = false;
-    for (number, thread) in threads().iter().enumerate() {
+    let all = threads().iter().enumerate();
+    for (number, thread) in all.filter(|(number, _)| number % BODIES.len() < bodies) {
         let due = |at: u64| at != 0 && Clock::now() >= at;
         let wanted = WANTED.load(Ordering::SeqCst) >> number & 1 == 1;
         if !wanted && !due(thread.resumes.load(Ordering::Relaxed)) {
@@ -183,7 +195,7 @@ extern "C" fn kswapd(node: u64) -> ! {
     let mut work: Option<Kswapd<'static, 'static, Machine>> =
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {
-        let rest = work.as_mut().map_or(Rest::Sleep, |work| with_token(|token| work.step(token)));
+        let rest = work.as_mut().map_or(Rest::Sleep, step);
         if let Some((order, _)) = work.as_mut().and_then(Kswapd::take_compaction) {
             compaction::want(node, order);
             wake_kcompactd(node);
@@ -199,6 +211,16 @@ extern "C" fn kswapd(node: u64) -> ! {
             Rest::Sleep => {}
         }
         thread.rest();
+    }
+}
+
+/// A step of kswapd: with the token of its CPU, unless a request has that, which pauses.
+fn step(kswapd: &mut Kswapd<'static, 'static, Machine>) -> Rest {
+    let me = this_cpu();
+    if me.token_in_use.get() {
+        kswapd.step_on(me.id)
+    } else {
+        with_token(|token| kswapd.step(token))
     }
 }
 

@@ -4,10 +4,16 @@
 use framewright::{
     NodeId, Order, ZoneId, ZoneKind,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
-    reclaim::Reclaim,
+    reclaim::{Pause, Reclaim, Throttle},
 };
 
-use crate::{compaction, file, kthread, memory, platform::Machine, shootdown::Hardware};
+use crate::{
+    clock::Clock,
+    compaction, file, kthread, memory,
+    platform::Machine,
+    shootdown::Hardware,
+    wait::{self, Event},
+};
 
 /// The kernel.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +45,23 @@ impl Relief for Kernel {
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         reclaim().map_or(0, |reclaim| reclaim.direct(need, frames))
+    }
+
+    fn pause(&self, pause: &Pause<'_>) {
+        let end = Clock::now() + pause.at_most();
+        // kswapd alone pauses for write-back, and lets nobody on.
+        let is_kswapd = pause.why() == Throttle::WriteBack;
+        wait::until(Event::RESUMED, || {
+            if !is_kswapd && kthread::run_kswapd() {
+                // It waits in its own way, and may want to go on: look again before halting.
+                wait::stay_awake();
+            }
+            pause.is_over() || Clock::now() >= end
+        });
+    }
+
+    fn resume(&self, _: NodeId, _: Throttle) {
+        wait::wake(Event::RESUMED);
     }
 
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {

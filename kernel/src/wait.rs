@@ -33,6 +33,9 @@ impl Event {
     /// Something that nobody says: the next interrupt, at the latest the next tick.
     pub(crate) const ANY: Self = Self(2);
 
+    /// Those whom reclaim has pause are to look again.
+    pub(crate) const RESUMED: Self = Self(3);
+
     /// A ticket of the lock at an address is served.
     pub(crate) const fn ticket(lock: u64, ticket: u32) -> Self {
         Self(lock << 16 | ticket as u64 & 0xffff)

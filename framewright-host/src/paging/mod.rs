@@ -65,6 +65,7 @@
 //! | `leaving`   | pages on their way out, and the flush that ends it             |
 //! | `giving`    | how the kernel takes pages back: detected, and said            |
 //! | `pager`     | the library with a cache: relief, background reclaim           |
+//! | `pauses`    | threads that wait for reclaim of others                        |
 //! | `interrupts`| what the kernel counts                                         |
 //! | `error`     | what can go wrong                                              |
 
@@ -78,6 +79,7 @@ mod leaving;
 mod owner;
 mod page;
 mod pager;
+mod pauses;
 mod region;
 mod seat;
 mod store;

@@ -4,9 +4,7 @@
 
 use framewright::{
     Pfn,
-    reclaim::{
-        PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped, WriteError, WriteOut,
-    },
+    reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteError, WriteOut},
     tlb::{CpuMask, FlushBatch, Translation},
 };
 use std::{
@@ -14,8 +12,6 @@ use std::{
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::Ordering::Release,
-    thread,
-    time::Duration,
 };
 
 use super::{
@@ -24,9 +20,6 @@ use super::{
     store::write_error,
 };
 use crate::HostMachine;
-
-/// The longest pause that helps anybody here: writes have ended when they return.
-const PAUSE: Duration = Duration::from_micros(200);
 
 impl PageCache {
     /// Writes a page. It is clean then, or as dirty as before; the latter also if the store panics.
@@ -219,9 +212,5 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
         for ((&frame, &shadow), out) in frames.iter().zip(shadows).zip(out) {
             *out = self.release_one(frame, shadow);
         }
-    }
-
-    fn pause(&self, why: Throttle) {
-        thread::sleep(PAUSE.min(Duration::from_nanos(why.at_most())));
     }
 }

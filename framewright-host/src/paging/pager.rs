@@ -14,7 +14,7 @@ use std::{
 use framewright::{
     CpuId, Memory, NodeId, Order, ZoneId, ZoneKind,
     platform::{Need, Relief},
-    reclaim::{Kswapd, Reclaim, Rest},
+    reclaim::{Kswapd, Pause, Reclaim, Rest, Throttle},
 };
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     cache::{Slot, locked},
     leaving::Shooter,
     owner::Owner,
+    pauses::Pauses,
 };
 use crate::{HostError, HostMachine, RegisteredCpu};
 
@@ -57,6 +58,7 @@ pub struct Pager<'p, 'm> {
     owner: Owner<'p>,
     pub(super) shooter: Shooter<'p, 'm>,
     bell: Bell,
+    pauses: Pauses,
     stalls: AtomicU64,
 }
 
@@ -89,8 +91,8 @@ impl<'p, 'm> Pager<'p, 'm> {
             return Err(PagingError::NoLists);
         }
         let (owner, shooter) = (Owner(cache), Shooter { memory, cache });
-        let (bell, stalls) = (Bell::default(), AtomicU64::new(0));
-        let pager = Self { memory, cache, owner, shooter, bell, stalls };
+        let (bell, pauses, stalls) = (Bell::default(), Pauses::default(), AtomicU64::new(0));
+        let pager = Self { memory, cache, owner, shooter, bell, pauses, stalls };
         let together = || {
             // Of a run that ended in a panic of its own.
             drop(locked(&cache.panicked).take());
@@ -228,6 +230,16 @@ impl Relief for Pager<'_, '_> {
         }
         // What was dirty is clean now.
         self.reclaim().direct(need, frames)
+    }
+
+    fn pause(&self, pause: &Pause<'_>) {
+        // What this thread has written it tells when reclaim asks no more, and that is now.
+        self.tell_written(pause.cpu());
+        self.pauses.wait(pause);
+    }
+
+    fn resume(&self, _: NodeId, _: Throttle) {
+        self.pauses.resume();
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {

@@ -5,13 +5,10 @@
 //! running kernels' threads do: what was asked of it may be done before the request is at its end. When builders
 //! have ended, it waits until the request has.
 
-use framewright::{
-    Order,
-    reclaim::{Kswapd, Rest},
-};
+use framewright::Order;
 
 use super::{
-    kernel::{Kernel, Token, Woken},
+    kernel::{Done, Kernel, Token, Woken},
     world::{OnCpu, World},
 };
 
@@ -22,18 +19,14 @@ const LOOKS_NS: u64 = 500_000_000;
 const RESTS_NS: u64 = 32_000_000_000;
 
 /// See the module.
-pub(super) struct Daemon<'k, 'm, W: World> {
-    kswapd: Kswapd<'k, 'm, W::Platform>,
+#[derive(Default)]
+pub(super) struct Daemon {
     looks_at: u64,
 }
 
-impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
-    pub(super) fn new(kswapd: Kswapd<'k, 'm, W::Platform>) -> Self {
-        Self { kswapd, looks_at: 0 }
-    }
-
+impl Daemon {
     /// Does what there is to do until `time`.
-    pub(super) fn work_until(
+    pub(super) fn work_until<'m, W: World>(
         &mut self,
         time: u64,
         cpu: W::Cpu,
@@ -44,15 +37,13 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
             if self.step(cpu, kernel, token) {
                 continue;
             }
-            let written = kernel.state.files.writes.borrow().front().map(|write| write.ends);
-            let due = [written, kernel.state.swap.next()].into_iter().flatten();
-            let due = due.chain([kernel.woken.get().due, self.looks_at, time]).min();
-            kernel.world.wait_for_work(cpu, due.unwrap_or(time));
+            let due = kernel.next_event().min(self.looks_at).min(time);
+            kernel.world.wait_for_work(cpu, due);
         }
     }
 
     /// Does a bit of what there is to do; whether there was anything.
-    pub(super) fn step(
+    pub(super) fn step<'m, W: World>(
         &mut self,
         cpu: W::Cpu,
         kernel: &Kernel<'_, 'm, W>,
@@ -65,9 +56,11 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
         if writes && !kernel.write_back(cpu) {
             files.writers_wanted.set(false);
         }
-        if kernel.woken.get().due <= cpu.now() {
-            self.reclaim(cpu, kernel, token);
-        } else if self.looks_at <= cpu.now() {
+        let reclaimed = self.reclaim(cpu, kernel, token);
+        if self.compact_after_reclaim(cpu, kernel) || reclaimed {
+            return true;
+        }
+        if self.looks_at <= cpu.now() {
             self.look(cpu, kernel);
         } else {
             return writes;
@@ -75,35 +68,40 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
         true
     }
 
-    /// A step of background reclaim; compaction where it made room, and, when there is no more to do, for who
-    /// asked.
-    fn reclaim(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
-        // Whoever wakes it from now on, wakes it for something new.
-        kernel.woken.set(Woken { due: u64::MAX, ..kernel.woken.get() });
-        let rest = kernel.world.outside(|| self.kswapd.step(token));
-        kernel.shrink_objects();
-        let due = match rest {
-            Rest::None => cpu.now(),
-            Rest::Nap => cpu.now() + kernel.ticks(Kswapd::<W::Platform>::NAP),
-            Rest::Sleep => u64::MAX,
-        };
-        let woken = kernel.woken.get();
-        kernel.woken.set(Woken { due: woken.due.min(due), ..woken });
-        let node = self.kswapd.node();
-        if let Some((order, highest)) = self.kswapd.take_compaction()
+    /// A step of background reclaim.
+    fn reclaim<'m, W: World>(
+        &mut self,
+        cpu: W::Cpu,
+        kernel: &Kernel<'_, 'm, W>,
+        token: &mut Token<'_, 'm, W>,
+    ) -> bool {
+        let stepped = kernel.step_kswapd(cpu, |kswapd| kswapd.step(token));
+        if stepped {
+            kernel.shrink_objects();
+        }
+        stepped
+    }
+
+    /// Compaction where background reclaim made room, and, when it has no more to do, for who asked.
+    /// Whether there was something to look at.
+    fn compact_after_reclaim<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) -> bool {
+        let Done { rests, made_room_for } = kernel.done.take();
+        let node = kernel.node(cpu.id());
+        if let Some((order, highest)) = made_room_for
             && kernel.memory.wakes_compaction(cpu.id(), node, order, highest)
         {
             kernel.world.outside(|| {
                 kernel.compacting(cpu.id(), |compactor| compactor.background(node, order, highest));
             });
         }
-        if !matches!(rest, Rest::None) {
+        if rests {
             self.compact(cpu, kernel);
         }
+        rests || made_room_for.is_some()
     }
 
     /// For who asked, with hints from before forgotten.
-    fn compact(&self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>) {
+    fn compact<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
         let Woken { order, highest, .. } = kernel.woken.get();
         kernel.woken.set(Woken { order: Order::ZERO, ..kernel.woken.get() });
         let node = kernel.node(cpu.id());
@@ -120,7 +118,7 @@ impl<'k, 'm, W: World> Daemon<'k, 'm, W> {
     }
 
     /// Compacts before anybody asks, if memory is fragmented.
-    fn look(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, 'm, W>) {
+    fn look<W: World>(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
         let node = kernel.node(cpu.id());
         let look = || kernel.compacting(cpu.id(), |compactor| compactor.proactive(node));
         let better = kernel.world.outside(look);

@@ -4,7 +4,7 @@
 use super::outcome::{Counts, Outcome, Pass};
 use crate::{
     report::{Better, Metric, Run, Unit},
-    workloads::Side,
+    workloads::{EXPIRED, Side},
 };
 
 /// A figure of counts of the whole course: its name, and how it follows.
@@ -34,6 +34,11 @@ const COUNTS: &[Figure] = &[
     ("pswpin", None, |c| c.swapped_in),
     ("pgfault", None, |c| c.faults),
     ("builders_out_of_memory", None, |c| c.out_of_memory),
+    (EXPIRED[0], Some(Better::Lower), |c| c.expired_writeback),
+    (EXPIRED[1], Some(Better::Lower), |c| c.expired_isolated),
+    (EXPIRED[2], Some(Better::Lower), |c| c.expired_noprogress),
+    (EXPIRED[3], Some(Better::Lower), |c| c.expired_congested),
+    (EXPIRED[4], Some(Better::Lower), |c| c.expired_reserve),
 ];
 
 /// The same of the first pass alone, which running kernels were measured in.
@@ -46,6 +51,10 @@ const FIRST: &[Figure] = &[
     ("pass1_pgsteal_direct", None, |c| c.direct_reclaimed),
     ("pass1_pgfault", None, |c| c.faults),
 ];
+
+/// The longest that anybody waited for memory, and for a device.
+const STALL: (&str, fn(&Outcome) -> u64) = ("stall_max_ns", |o| o.stall);
+const DEVICE: (&str, fn(&Outcome) -> u64) = ("device_max_ns", |o| o.device);
 
 /// What each huge page has cost: counts of the whole course too, because what is done in the background
 /// between the passes is done for them.
@@ -103,6 +112,11 @@ pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     }
     let longest = longest(outcomes).map(|it| Metric::once(it, Unit::Nanos, Some(Better::Lower)));
     put("alloc_max_ns".into(), longest);
+    for (name, of) in [STALL, DEVICE] {
+        let nanos = outcomes.iter().map(of).max().filter(|&nanos| nanos > 0);
+        let metric = |nanos: u64| Metric::once(nanos as f64, Unit::Nanos, Some(Better::Lower));
+        put(name.into(), nanos.map(metric));
+    }
     let seconds = |outcome: &Outcome| Some(outcome.phases.first()?.nanos as f64 / 1e9);
     put("pass1_s".into(), medians(&seconds, Unit::Seconds, None));
     let rate =

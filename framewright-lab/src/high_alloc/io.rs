@@ -51,8 +51,11 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
                 }
             }
         }
-        let ready = cpu.now() + self.ticks(LATENCY_NS + fetched * PAGE_NS);
-        Ok((fetched > 0).then_some(ready))
+        let took = self.ticks(LATENCY_NS + fetched * PAGE_NS);
+        if fetched > 0 {
+            self.state.took(took);
+        }
+        Ok((fetched > 0).then(|| cpu.now() + took))
     }
 
     /// Writes `pages` pages of a file; until when who does must wait, if too much is dirty.
@@ -113,7 +116,11 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         if held.is(DIRTY) {
             self.state.files.dirty_pages.update(|pages| pages - 1);
         }
+        let is_written = held.is(WRITEBACK);
         held.unmark(DIRTY | WRITEBACK);
+        if is_written {
+            self.reclaim.written(token.cpu(), pfn(frame), Ok(()));
+        }
         self.state.files.remove(file, index);
         if held.is(CLAIMED) {
             held.mark(GONE);
@@ -181,7 +188,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
     ) -> Result<(), OutOfMemory> {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
         self.lead_to(token, file)?;
-        let Ok(block) = self.world.outside(|| token.alloc(PAGE)) else {
+        let Ok(block) = self.alloc(token, PAGE) else {
             self.out_of_memory.update(|times| times + 1);
             return Err(OutOfMemory);
         };
@@ -228,6 +235,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             files.dirty_pages.update(|pages| pages - 1);
             sent += 1;
             let ends = begins + self.ticks(LATENCY_NS + sent as u64 * PAGE_NS);
+            self.state.took(ends - cpu.now());
             files.writes.borrow_mut().push_back(Write { ends, file, index });
         }
         sent > 0

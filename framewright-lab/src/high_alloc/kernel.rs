@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell, RefMut};
 
 use framewright::{
-    Block, CpuId, Memory, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
+    AllocError, Block, CpuId, Memory, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
     compact::{Compactor, Workspace},
     migrate::{Move, Mover},
     observe::NodeStat,
-    reclaim::Reclaim,
+    reclaim::{Kswapd, Reclaim},
     tlb::BatchSlot,
 };
 use framewright_sim::file::FileCosts;
@@ -32,6 +32,8 @@ pub(super) struct State<'m, W: World> {
     pub(super) programs: Vec<Program<W>>,
     pub(super) swap: SwapArea,
     pub(super) costs: FileCosts,
+    /// The longest that a device took for a request, in ticks.
+    pub(super) slowest: Cell<u64>,
     pub(super) random: RefCell<fastrand::Rng>,
     /// What is left to chance, and asked for again, hangs on it.
     pub(super) seed: u64,
@@ -54,8 +56,14 @@ impl<W: World> State<'_, W> {
             programs,
             swap: SwapArea::default(),
             costs,
+            slowest: Cell::new(0),
             random: RefCell::new(random),
         }
+    }
+
+    /// A device takes so many ticks for a request.
+    pub(super) fn took(&self, ticks: u64) {
+        self.slowest.set(self.slowest.get().max(ticks));
     }
 
     /// The number of what runs besides the builders, behind theirs.
@@ -76,12 +84,18 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) reclaim: Reclaim<'k, 'm, W::Platform>,
     pub(super) moves: &'k dyn Mover<W::Platform>,
     pub(super) woken: Cell<Woken>,
+    /// Background reclaim; none while somebody is at it.
+    pub(super) kswapd: Cell<Option<Kswapd<'k, 'm, W::Platform>>>,
+    /// What came of its last steps, if nobody has looked yet whether there is something to compact.
+    pub(super) done: Cell<Done>,
     /// Somebody asks for a huge page just now.
     pub(super) asking: Cell<bool>,
     /// What is left of objects to look at, in thousandths.
     pub(super) shrink_debt: Cell<u64>,
     /// Pages that reclaim had looked at then.
     pub(super) shrunk_for: Cell<u64>,
+    /// The longest that a request took, in nanoseconds.
+    pub(super) longest: Cell<u64>,
     /// Requests of builders that failed.
     pub(super) out_of_memory: Cell<u64>,
     /// Faults of builders.
@@ -96,6 +110,15 @@ pub(super) struct Woken {
     /// The largest order that was asked for since compaction looked last.
     pub(super) order: Order,
     pub(super) highest: ZoneKind,
+}
+
+/// What came of steps of background reclaim.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Done {
+    /// It rests.
+    pub(super) rests: bool,
+    /// There is room now for blocks of this order, in zones up to that kind.
+    pub(super) made_room_for: Option<(Order, ZoneKind)>,
 }
 
 impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
@@ -115,9 +138,12 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
             reclaim,
             moves,
             woken: Cell::new(woken),
+            kswapd: Cell::new(reclaim.kswapd(memory.node_of(CpuId::new(0)))),
+            done: Cell::default(),
             asking: Cell::new(false),
             shrink_debt: Cell::new(0),
             shrunk_for: Cell::new(0),
+            longest: Cell::new(0),
             out_of_memory: Cell::new(0),
             faults: Cell::new(0),
         }
@@ -151,6 +177,23 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         body(&mut compactor)
     }
 
+    /// Asks for a block; how long that took is remembered if it was longest.
+    pub(super) fn alloc(
+        &self,
+        token: &mut Token<'_, 'm, W>,
+        request: Request,
+    ) -> Result<Block<'m>, AllocError> {
+        let since = self.world.watch();
+        let block = self.world.outside(|| token.alloc(request));
+        self.took(self.world.elapsed(since));
+        block
+    }
+
+    /// A request took so many nanoseconds.
+    pub(super) fn took(&self, nanos: u64) {
+        self.longest.set(self.longest.get().max(nanos));
+    }
+
     /// An object of a kind; none if there is no memory for it.
     pub(super) fn new_object(&self, token: &mut Token<'_, 'm, W>, kind: Kind) -> Option<u32> {
         if let Some(slab) = self.state.slabs.take(kind) {
@@ -166,7 +209,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let large = || {
             let request = Request::new(kind.order(), kind.migratetype());
             let request = request.no_wait().no_wake().without_reserves();
-            Some(self.own(self.world.outside(|| token.alloc(request)).ok()?))
+            Some(self.own(self.alloc(token, request).ok()?))
         };
         let large = (kind.order() > Order::ZERO).then(large).flatten();
         large.or_else(|| self.block(token, Order::ZERO, kind.migratetype()))
@@ -179,7 +222,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         order: Order,
         of: MigrateType,
     ) -> Option<Block<'m>> {
-        let block = self.world.outside(|| token.alloc(Request::new(order, of))).ok();
+        let block = self.alloc(token, Request::new(order, of)).ok();
         if block.is_none() {
             self.out_of_memory.set(self.out_of_memory.get() + 1);
         }

@@ -29,6 +29,7 @@
 //! | `reserve` | what the watermarks have to leave                               |
 //! | `system`  | what runs besides, all the time                                 |
 //! | `daemon`  | background reclaim, background compaction, writing back         |
+//! | `pause`   | programs that wait for reclaim of others                        |
 //! | `pass`    | asking for huge pages                                           |
 //! | `oracle`  | what is achievable                                              |
 //! | `play`    | the course of a run: what CPUs do                               |
@@ -53,6 +54,7 @@ mod oracle;
 mod outcome;
 mod owner;
 mod pass;
+mod pause;
 mod picture;
 mod play;
 mod program;

@@ -1,6 +1,6 @@
 //! Everything that was counted in one run.
 
-use framewright::observe::NodeStat;
+use framewright::{observe::NodeStat, reclaim::Throttle};
 
 use super::{kernel::Kernel, picture::Snapshot, world::World};
 
@@ -72,6 +72,12 @@ counts! {
     /// Pageblocks that were claimed for another type, and blocks that were stolen.
     claims,
     steals,
+    /// Pauses of reclaim that ended before what they waited for had come, by kind.
+    expired_writeback,
+    expired_isolated,
+    expired_noprogress,
+    expired_congested,
+    expired_reserve,
 }
 
 impl Counts {
@@ -102,6 +108,11 @@ impl Counts {
             out_of_memory: kernel.out_of_memory.get(),
             claims: stats.claims,
             steals: stats.steals,
+            expired_writeback: lru.get(Throttle::WriteBack.expired()),
+            expired_isolated: lru.get(Throttle::Isolated.expired()),
+            expired_noprogress: lru.get(Throttle::NoProgress.expired()),
+            expired_congested: lru.get(Throttle::Congested.expired()),
+            expired_reserve: lru.get(Throttle::Reserve.expired()),
         }
     }
 }
@@ -139,6 +150,9 @@ pub(crate) struct Outcome {
     pub(crate) builders: u64,
     /// From the start of the machine on.
     pub(crate) counts: Counts,
+    /// The longest that a request of anybody took, and a device, in nanoseconds.
+    pub(crate) stall: u64,
+    pub(crate) device: u64,
     /// Memory at some moments, if it was watched.
     pub(crate) seen: Vec<Snapshot>,
 }

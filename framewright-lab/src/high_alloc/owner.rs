@@ -5,7 +5,7 @@
 
 use framewright::{
     Pfn,
-    reclaim::{PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped, WriteOut},
+    reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut},
     tlb::FlushBatch,
 };
 
@@ -164,12 +164,5 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
 
     fn wake_writers(&self) {
         self.world().inside(|| self.state().files.writers_wanted.set(true));
-    }
-
-    /// A tenth of what would be the longest: what is waited for here, the store, is not that slow.
-    fn pause(&self, why: Throttle) {
-        let Some(cpu) = self.world().current() else { return };
-        let nanos = why.at_most() / 10;
-        cpu.sleep_until(cpu.now() + self.world().ticks(nanos));
     }
 }

@@ -69,6 +69,7 @@ pub(super) fn pass<'m, W: World>(
         let (block, latency) = alloc(kernel.world, token, flags);
         kernel.asking.set(false);
         latencies.push(latency);
+        kernel.took(latency);
         if let Some(block) = block {
             let first = block.pfn().get() as u32;
             kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Huge);

@@ -5,7 +5,7 @@ mod tests;
 
 use std::cell::{Cell, RefCell};
 
-use framewright::{Block, CpuId, MigrateType, Order};
+use framewright::{Block, MigrateType, Order};
 
 use super::{
     builder::{Builder, TREE_PAGES, Tree},
@@ -73,7 +73,7 @@ pub(super) struct Play<'p, 'k, 'm, W: World> {
     /// So is whoever does the kernel's own work.
     pub(super) over: Cell<bool>,
     /// Who does the kernel's own work, taken by whoever has him go on.
-    daemon: RefCell<Daemon<'k, 'm, W>>,
+    daemon: RefCell<Daemon>,
     pub(super) outcome: RefCell<Outcome>,
 }
 
@@ -87,8 +87,6 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         recorded: Option<&'p Recorded>,
         tell: &'p (dyn Fn(u64) + Sync),
     ) -> Self {
-        let node = kernel.node(CpuId::new(0));
-        let kswapd = kernel.reclaim.kswapd(node).expect("the node of all CPUs");
         let plan = Plan::new(&course, kernel.state.frames.count_all(), W::IS_REAL_TIME);
         Self {
             course,
@@ -102,7 +100,7 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
             copying: Cell::new(trees.len() as u32),
             building: Cell::new(course.builders.into()),
             over: Cell::new(false),
-            daemon: RefCell::new(Daemon::new(kswapd)),
+            daemon: RefCell::default(),
             outcome: RefCell::default(),
         }
     }
@@ -192,7 +190,12 @@ impl<'p, 'k, 'm, W: World> Play<'p, 'k, 'm, W> {
         }
         self.clean_up(cpu, token);
         self.pass(Stage::Idle, cpu, token, &mut seen);
-        self.outcome.borrow_mut().counts = Counts::of(kernel);
+        let mut outcome = self.outcome.borrow_mut();
+        outcome.counts = Counts::of(kernel);
+        outcome.stall = kernel.longest.get();
+        let ticks_per_ms = kernel.ticks(1_000_000).max(1);
+        outcome.device = kernel.state.slowest.get() * 1_000_000 / ticks_per_ms;
+        drop(outcome);
         self.outcome.borrow_mut().seen = seen;
         boot.into_iter().for_each(|block| kernel.free_block(block));
         self.share.end();

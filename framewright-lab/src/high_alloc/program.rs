@@ -72,7 +72,9 @@ impl SwapArea {
         let idle = cpu.now() + world.ticks(LATENCY_NS);
         let mut writes = self.writes.borrow_mut();
         let begins = writes.back().map_or(idle, |&(ends, _)| ends.max(idle));
-        writes.push_back((begins + world.ticks(PAGE_NS), frame));
+        let ends = begins + world.ticks(PAGE_NS);
+        state.took(ends - cpu.now());
+        writes.push_back((ends, frame));
         self.written.update(|pages| pages + 1);
         world.wake_worker(cpu);
         WriteOut::Started
@@ -95,7 +97,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         token: &mut Token<'_, 'm, W>,
         request: Request,
     ) -> Result<u32, OutOfMemory> {
-        let Ok(block) = self.world.outside(|| token.alloc(request)) else {
+        let Ok(block) = self.alloc(token, request) else {
             self.out_of_memory.update(|times| times + 1);
             return Err(OutOfMemory);
         };
@@ -151,8 +153,15 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             !claimed
         });
         // What is still on its way of these is nobody's, and shall not be taken for what frames hold next.
-        let is_one = |&(_, frame): &(u64, u32)| self.state.frames.at(frame).is(WRITEBACK);
-        self.state.swap.writes.borrow_mut().retain(is_one);
+        let mut ended = Vec::new();
+        self.state.swap.writes.borrow_mut().retain(|&(_, frame)| {
+            let goes_on = self.state.frames.at(frame).is(WRITEBACK);
+            if !goes_on {
+                ended.push(frame);
+            }
+            goes_on
+        });
+        ended.into_iter().for_each(|frame| self.reclaim.written(token.cpu(), pfn(frame), Ok(())));
         for some in pages.chunks(AT_ONCE) {
             self.current().work(cost * some.len() as u64);
             let mut frames = [Pfn::default(); AT_ONCE];

@@ -7,6 +7,7 @@ mod tests;
 use framewright::{
     CpuId, NodeId, Order, ZoneId, ZoneKind,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
+    reclaim::{Pause, Throttle},
 };
 
 use super::{
@@ -28,8 +29,17 @@ impl<W: World> Relief for Inside<&Kernel<'_, '_, W>> {
                 let cpu = self.current();
                 self.woken.set(Woken { due: cpu.now(), ..self.woken.get() });
                 self.world.wake_worker(cpu);
+                self.world.wake_paused(cpu);
             }
         });
+    }
+
+    fn pause(&self, pause: &Pause<'_>) {
+        self.world.inside(|| self.wait_for(pause));
+    }
+
+    fn resume(&self, _: NodeId, _: Throttle) {
+        self.world.inside(|| self.world.wake_paused(self.current()));
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {

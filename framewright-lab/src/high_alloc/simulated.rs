@@ -17,11 +17,12 @@ pub(super) struct SimulatedWorld<'w, 'm> {
     machine: &'w Machine,
     shooter: Shooter<'w, 'm>,
     idle: WaitQueue,
+    paused: WaitQueue,
 }
 
 impl<'w, 'm> SimulatedWorld<'w, 'm> {
     pub(super) fn new(machine: &'w Machine, shooter: Shooter<'w, 'm>) -> Self {
-        Self { machine, shooter, idle: WaitQueue::default() }
+        Self { machine, shooter, idle: WaitQueue::default(), paused: WaitQueue::default() }
     }
 }
 
@@ -85,6 +86,14 @@ impl<'w> World for SimulatedWorld<'w, '_> {
 
     fn wake_worker(&self, cpu: Cpu<'w>) {
         self.idle.wake_all(cpu);
+    }
+
+    fn wait_paused(&self, cpu: Cpu<'w>, time: u64) {
+        cpu.wait_on_until(&self.paused, time);
+    }
+
+    fn wake_paused(&self, cpu: Cpu<'w>) {
+        self.paused.wake_all(cpu);
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn renew<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<
 fn add<'m, W: World>(kernel: &Kernel<'_, 'm, W>, token: &mut Token<'_, 'm, W>) {
     const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
     // Without memory a daemon makes do with less.
-    let Ok(block) = kernel.world.outside(|| token.alloc(PAGE)) else { return };
+    let Ok(block) = kernel.alloc(token, PAGE) else { return };
     let frame = block.into_raw().0.get() as u32;
     let (builder, mut pages) = (kernel.state.system(), kernel.state.system_pages());
     let index = pages.len() as u32;

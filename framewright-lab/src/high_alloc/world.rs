@@ -65,6 +65,12 @@ pub(super) trait World: Sized {
     /// There is something to do in the background.
     fn wake_worker(&self, cpu: Self::Cpu);
 
+    /// Waits until somebody wakes those who pause, and no longer than until `time`.
+    fn wait_paused(&self, cpu: Self::Cpu, time: u64);
+
+    /// Has all who pause look again.
+    fn wake_paused(&self, cpu: Self::Cpu);
+
     /// Others may run the kernel meanwhile, and the library may call back.
     fn outside<R>(&self, body: impl FnOnce() -> R) -> R {
         body()

@@ -9,7 +9,7 @@ use crate::{
         Point, Run, Unit,
         figure::{Figure, metrics, ratio},
     },
-    workloads::Side,
+    workloads::{EXPIRED, Side},
 };
 
 /// All of them, in the order in which they are shown.
@@ -26,6 +26,12 @@ const FIGURES: &[Figure<Outcome>] = &[
     }),
     Figure::lower("unflushed_frames_max", Unit::Frames, |o| Some(o.unflushed as f64)),
     Figure::lower("stall_max_ns", Unit::Nanos, |o| Some(o.stall)),
+    Figure::known("device_max_ns", Unit::Nanos, |o| (o.device > 0.0).then_some(o.device)),
+    Figure::lower(EXPIRED[0], Unit::Count, |o| Some(o.expired[0] as f64)),
+    Figure::lower(EXPIRED[1], Unit::Count, |o| Some(o.expired[1] as f64)),
+    Figure::lower(EXPIRED[2], Unit::Count, |o| Some(o.expired[2] as f64)),
+    Figure::lower(EXPIRED[3], Unit::Count, |o| Some(o.expired[3] as f64)),
+    Figure::lower(EXPIRED[4], Unit::Count, |o| Some(o.expired[4] as f64)),
     Figure::higher("last_hour_pct_of_best", Unit::Percent, last_hour),
     Figure::known("huge_requests", Unit::Count, |o| of_huge(o, o.huge.requests as f64)),
     Figure::higher("huge_without_stall_pct", Unit::Percent, |o| {

@@ -1,5 +1,7 @@
 //! Everything that was counted in one run.
 
+use framewright::reclaim::Throttle;
+
 use super::course::{Hour, Huge};
 
 /// One side, one seed. Times are in seconds of the machine, cycles in those of all CPUs together.
@@ -11,6 +13,10 @@ pub(crate) struct Outcome {
     pub(crate) system: f64,
     /// The longest that a program waited for a page, in nanoseconds.
     pub(crate) stall: f64,
+    /// The longest that the store took for a request, in nanoseconds.
+    pub(crate) device: f64,
+    /// Pauses of reclaim that ended before what they waited for had come, by kind.
+    pub(crate) expired: [u64; Throttle::COUNT],
     /// Pages that programs used.
     pub(crate) pages: u64,
     /// Pages that were reclaimed.

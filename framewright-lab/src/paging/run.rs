@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use framewright::{
     Config, CpuId, Layout, Memory, Order, Planes, buddy::unusable_index, observe::NodeStat,
+    reclaim::Throttle,
 };
 use framewright_sim::{
     engine::{Failure, LockClass, Machine, Options, Program},
@@ -242,6 +243,8 @@ impl<'m> Play<'_, 'm> {
             elapsed: seconds(course.end()),
             system: seconds(busy.saturating_sub(user)),
             stall: seconds(course.stall()) * 1e9,
+            device: seconds(cache.store_stats().slowest) * 1e9,
+            expired: Throttle::ALL.map(|why| stats.get(why.expired())),
             pages: course.pages(),
             reclaimed: both(NodeStat::PgstealKswapd, NodeStat::PgstealDirect),
             by_kswapd: stats.get(NodeStat::PgstealKswapd),

@@ -86,7 +86,10 @@ impl<A: Allocator, W: World<A::Block>> Cpu<'_, A, W> {
     /// Allocates a block, and does not look at it yet.
     #[inline(always)]
     fn take(&mut self, request: Request) -> Result<A::Block, Stopped> {
-        self.allocator.alloc(request).map_err(Stopped::OutOfMemory)
+        let since = self.world.now();
+        let block = self.allocator.alloc(request).map_err(Stopped::OutOfMemory);
+        self.tally.longest.raise(self.world.now() - since);
+        block
     }
 
     /// A block was handed out so hot.

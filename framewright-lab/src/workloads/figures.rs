@@ -55,6 +55,9 @@ const FIGURES: &[Figure<Window>] = &[
     Figure::higher("bandwidth_bytes_per_s", Unit::BytesPerSecond, |w| {
         (w.done.bytes > 0).then(|| w.done.bytes as f64 / w.seconds)
     }),
+    Figure::lower("stall_max_ns", Unit::Nanos, |w| {
+        (w.done.longest > 0).then_some(w.done.longest as f64)
+    }),
     Figure::lower("zone_lock_wait_pct", Unit::Percent, |w| {
         w.cycles.map(|cycles| percent(cycles.waiting, cycles.busy))
     }),

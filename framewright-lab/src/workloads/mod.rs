@@ -47,7 +47,7 @@ pub mod socket_pairs;
 pub(crate) mod tally;
 pub(crate) mod world;
 
-use framewright::{Tuning, frame::PAGEBLOCK_FRAMES};
+use framewright::{Tuning, frame::PAGEBLOCK_FRAMES, reclaim::Throttle};
 use indexmap::IndexMap;
 
 use allocator::{Allocator, Frames};
@@ -57,6 +57,16 @@ use page_fault::{Bursts, PageFault};
 use pipe::{Message, Pipe};
 use socket_pairs::{End, SocketPairs};
 use world::World;
+
+/// Names of the figures that say how many pauses of reclaim ended before what they waited for had come,
+/// by kind of pause ([`Throttle::ALL`]).
+pub(crate) const EXPIRED: [&str; Throttle::COUNT] = [
+    "pauses_expired_writeback",
+    "pauses_expired_isolated",
+    "pauses_expired_noprogress",
+    "pauses_expired_congested",
+    "pauses_expired_reserve",
+];
 
 pub(crate) use counts::Counts;
 pub(crate) use figures::{Window, run_of};

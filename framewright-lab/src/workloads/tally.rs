@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Tally {
     /// Frames that the work needed; page tables and the like not counted.
     pub(crate) pages: Count,
+    /// The longest that a request took, in nanoseconds, where that is known.
+    pub(crate) longest: Count,
     /// Processes that came to their end.
     pub(crate) exits: Count,
     /// Bytes handed over to another CPU.
@@ -34,6 +36,14 @@ impl Count {
         self.0.store(self.0.load(Relaxed) + more, Relaxed);
     }
 
+    /// Makes it this large at least. Only the CPU that it belongs to does.
+    #[inline]
+    pub(crate) fn raise(&self, least: u64) {
+        if least > self.0.load(Relaxed) {
+            self.0.store(least, Relaxed);
+        }
+    }
+
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -43,6 +53,8 @@ impl Count {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) pages: u64,
+    /// Of all times, not only since some moment.
+    pub(crate) longest: u64,
     pub(crate) exits: u64,
     pub(crate) bytes: u64,
     pub(crate) looked_at: u64,
@@ -56,6 +68,7 @@ impl Done {
         let mut done = Self::default();
         for tally in tallies {
             done.pages += tally.pages.get();
+            done.longest = done.longest.max(tally.longest.get());
             done.exits += tally.exits.get();
             done.bytes += tally.bytes.get();
             done.looked_at += tally.looked_at.get();
@@ -69,6 +82,7 @@ impl Done {
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             pages: self.pages - before.pages,
+            longest: self.longest,
             exits: self.exits - before.exits,
             bytes: self.bytes - before.bytes,
             looked_at: self.looked_at - before.looked_at,

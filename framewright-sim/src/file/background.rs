@@ -17,6 +17,10 @@ use crate::{engine::Cpu, platform::Simulated};
 pub(super) struct Background<'k, 'm> {
     /// None while a CPU is at it.
     kswapd: Cell<Option<Kswapd<'k, 'm, Simulated>>>,
+    /// A CPU is at it.
+    busy: Cell<bool>,
+    /// What came of the last step, if nobody has looked yet whether there is something to compact.
+    done: Cell<Option<Done>>,
     pub(super) cpus: Vec<CpuId>,
     turn: Cell<usize>,
     /// When there is something to do for it.
@@ -25,6 +29,13 @@ pub(super) struct Background<'k, 'm> {
     /// The largest order that was asked for since compaction looked last.
     order: Cell<Order>,
     highest: Cell<ZoneKind>,
+}
+
+/// What came of a step.
+#[derive(Clone, Copy)]
+struct Done {
+    rests: bool,
+    made_room_for: Option<(Order, ZoneKind)>,
 }
 
 impl<'k, 'm> Background<'k, 'm> {
@@ -38,6 +49,8 @@ impl<'k, 'm> Background<'k, 'm> {
         let node = NodeId::new(node).unwrap_or_default();
         Self {
             kswapd: Cell::new(reclaim.kswapd(node)),
+            busy: Cell::new(false),
+            done: Cell::new(None),
             cpus,
             turn: Cell::new(0),
             due: Cell::new(u64::MAX),
@@ -58,8 +71,23 @@ impl<'k, 'm> Background<'k, 'm> {
         self.cpus[self.turn.get()]
     }
 
+    /// Whether it is this CPU's turn, and no other step is under way.
+    fn may_step(&self, cpu: CpuId) -> bool {
+        !self.busy.get() && self.turn() == cpu
+    }
+
+    /// When reclaim has something to do on this CPU.
+    pub(super) fn due_on(&self, cpu: CpuId) -> u64 {
+        if self.may_step(cpu) { self.due.get() } else { u64::MAX }
+    }
+
     pub(super) fn wants(&self, cpu: CpuId, now: u64) -> bool {
-        self.due.get() <= now && self.turn() == cpu
+        self.done.get().is_some() && self.may_step(cpu) || self.wants_reclaim(cpu, now)
+    }
+
+    /// Whether it has something to do but for compaction.
+    pub(super) fn wants_reclaim(&self, cpu: CpuId, now: u64) -> bool {
+        self.due_on(cpu) <= now
     }
 
     /// A step on `cpu`, whose turn it is.
@@ -69,12 +97,30 @@ impl<'k, 'm> Background<'k, 'm> {
         cpu: Cpu<'_>,
         token: &mut CpuToken<'_, 'm, Simulated>,
     ) {
+        if self.wants_reclaim(cpu.id(), cpu.now()) {
+            self.reclaim(cpu, |kswapd| kswapd.step(token));
+        }
+        if let Some(done) = self.done.take() {
+            self.compact_after(done, keep, cpu);
+        }
+        self.pass_on(keep, cpu);
+    }
+
+    /// A step of reclaim alone on `cpu`, whose turn it is, and whose token is in use.
+    pub(super) fn reclaim_beside(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
+        self.reclaim(cpu, |kswapd| kswapd.step_on(cpu.id()));
+        self.pass_on(keep, cpu);
+    }
+
+    fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> Rest) {
         let Some(mut kswapd) = self.kswapd.take() else { return };
+        self.busy.set(true);
         // Whoever wakes it from now on, wakes it for something new.
         self.due.set(u64::MAX);
-        let rest = kswapd.step(token);
+        let rest = step(&mut kswapd);
         let made_room_for = kswapd.take_compaction();
         self.kswapd.set(Some(kswapd));
+        self.busy.set(false);
         let nap = Kswapd::<Simulated>::NAP * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
         let due = match rest {
             Rest::None => cpu.now(),
@@ -82,16 +128,27 @@ impl<'k, 'm> Background<'k, 'm> {
             Rest::Sleep => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
-        if let Some((order, highest)) = made_room_for {
+        let before = self.done.get().and_then(|done| done.made_room_for);
+        let made_room_for = made_room_for.or(before);
+        self.done.set(Some(Done { rests: rest != Rest::None, made_room_for }));
+    }
+
+    /// The next step is the next CPU's, which may have nothing else to do.
+    fn pass_on(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
+        self.turn.set((self.turn.get() + 1) % self.cpus.len());
+        keep.idle[self.turn().index()].wake_all(cpu);
+    }
+
+    fn compact_after(&self, done: Done, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
+        if let Some((order, highest)) = done.made_room_for {
             self.compact(keep, cpu, order, highest);
         }
-        if !matches!(rest, Rest::None) && self.order.get() > Order::ZERO {
+        if done.rests && self.order.get() > Order::ZERO {
             self.compact(keep, cpu, self.order.replace(Order::ZERO), self.highest.get());
         } else if keep.memory.can_restock(self.node) {
             // Who asked comes when there is room for him.
             self.compact(keep, cpu, Order::ZERO, ZoneKind::Movable);
         }
-        self.turn.set((self.turn.get() + 1) % self.cpus.len());
     }
 
     /// Compacts for who asked, with hints from before forgotten, and for what is kept ready.

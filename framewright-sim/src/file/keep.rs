@@ -7,7 +7,7 @@ use framewright::{
     compact::{Compactor, Workspace},
     migrate::Move,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
-    reclaim::{PageOwner, Reclaim},
+    reclaim::{PageOwner, Pause, Reclaim, Throttle},
     tlb::{BatchSlot, Flusher, Shootdown},
 };
 
@@ -30,6 +30,8 @@ pub struct Keep<'k, 'm> {
     moves: PageMoves<'k, 'm>,
     /// CPUs that have nothing to do, by number.
     pub(super) idle: Vec<WaitQueue>,
+    /// Of each CPU, what the program on it waits for if reclaim has it pause.
+    pub(super) paused: Vec<Cell<Option<(NodeId, Throttle)>>>,
     /// By node.
     pub(super) backgrounds: Vec<Background<'k, 'm>>,
     /// Requests that had to reclaim themselves.
@@ -73,6 +75,7 @@ impl<'p, 'm> Parts<'p, 'm> {
             reclaim,
             moves: PageMoves::new(self.cache, reclaim.lru(), self.machine),
             idle: nodes.iter().map(|_| WaitQueue::default()).collect(),
+            paused: nodes.iter().map(|_| Cell::default()).collect(),
             backgrounds: (0..=last).map(|node| Background::new(reclaim, nodes, node)).collect(),
             stalls: Cell::new(0),
         };
@@ -88,10 +91,13 @@ impl<'k, 'm> Keep<'k, 'm> {
     /// If somebody has it.
     #[must_use]
     pub fn seat(&self, cpu: CpuId) -> Seat<'_, 'k, 'm> {
-        let serves = |background: &&Background<'_, '_>| background.cpus.contains(&cpu);
-        let background = self.backgrounds.iter().find(serves);
         let token = self.memory.cpu(cpu).expect("a CPU of its own");
-        Seat::new(Hands { keep: self, token }, background)
+        Seat::new(Hands { keep: self, token }, self.background_of(cpu))
+    }
+
+    /// Background reclaim that a CPU takes part in.
+    pub(super) fn background_of(&self, cpu: CpuId) -> Option<&Background<'k, 'm>> {
+        self.backgrounds.iter().find(|background| background.cpus.contains(&cpu))
     }
 
     /// Reclaim, for who wants to look at its books.
@@ -139,7 +145,7 @@ impl<'k, 'm> Keep<'k, 'm> {
         }
     }
 
-    fn current(&self) -> Cpu<'_> {
+    pub(super) fn current(&self) -> Cpu<'_> {
         self.machine.current().expect("on a CPU")
     }
 }
@@ -166,6 +172,14 @@ impl Relief for Keep<'_, '_> {
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         Some(self.reclaim.reclaimable(zone))
+    }
+
+    fn pause(&self, pause: &Pause<'_>) {
+        self.wait_for(pause);
+    }
+
+    fn resume(&self, node: NodeId, why: Throttle) {
+        self.wake_paused(node, why);
     }
 
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {

@@ -31,6 +31,8 @@
 //! | `shootdown` | flushing, as the library wants it done                           |
 //! | `owner`     | the cache as the owner of pages that the library reclaims        |
 //! | `mover`     | the same of pages that compaction moves                          |
+//! | `writer`    | writing back in the background                                   |
+//! | `pause`     | CPUs whose programs wait for reclaim of others                   |
 //! | `keep`      | the library with a cache: what CPUs share                        |
 //! | `background` | background reclaim of a node, on its CPUs in turn              |
 //! | `hands`     | what a CPU serves faults with                                    |
@@ -52,6 +54,7 @@ mod keep;
 mod mover;
 mod owner;
 mod page;
+mod pause;
 mod readahead;
 mod release;
 mod rmap;
@@ -59,6 +62,7 @@ mod seat;
 mod shootdown;
 mod store;
 mod writeback;
+mod writer;
 
 use crate::engine::Cpu;
 use thiserror::Error;

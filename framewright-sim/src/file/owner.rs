@@ -4,9 +4,7 @@
 
 use framewright::{
     Pfn,
-    reclaim::{
-        PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped as Became, WriteOut,
-    },
+    reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped as Became, WriteOut},
     tlb::{CpuMask, FlushBatch, Translation},
 };
 
@@ -125,17 +123,5 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
 
     fn wake_writers(&self) {
         self.cache().wake_writers();
-    }
-
-    /// Until the pause is over or a page was written.
-    fn pause(&self, why: Throttle) {
-        let cpu = self.cpu();
-        let model = cpu.model();
-        let most = why.at_most() * 1000 / model.nanos_per_1000_cycles.max(1);
-        let written = self.cache().next_write_ends().unwrap_or(u64::MAX);
-        let until = written.clamp(cpu.now(), cpu.now() + most);
-        if until > cpu.now() {
-            cpu.sleep_until(until);
-        }
     }
 }

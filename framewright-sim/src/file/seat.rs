@@ -1,25 +1,15 @@
 //! What one CPU does for the programs that it runs, and for the kernel.
 
-use framewright::{
-    Block, CpuId, FrameRange, MigrateType, Pfn, Request, reclaim::WriteError, tlb::BatchSlot,
-};
+use framewright::{Block, FrameRange, MigrateType, Pfn, Request};
 
-use super::{
-    AreaId, FileTrouble, Keep, StoreError, Supply, Touched, Written, background::Background,
-    hands::Hands, owner,
-};
+use super::{AreaId, FileTrouble, Keep, Supply, Touched, background::Background, hands::Hands};
 use crate::{
     engine::Cpu,
     process::{Access, SpaceId},
 };
 
-/// Pages that are made clean with one flush.
-const CLEANED_AT_ONCE: usize = 32;
 /// Cycles that are spent on writing at a time, about: 0.4 ms.
 const WRITES: u64 = 1_000_000;
-/// One frame in so many may be dirty before somebody writes in the background: Linux's
-/// `dirty_background_ratio` of 10 %.
-const BACKGROUND_SHARE: u64 = 10;
 
 /// One CPU.
 pub struct Seat<'s, 'k, 'm> {
@@ -88,21 +78,20 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
 
     /// Does what the kernel has to do on this CPU now, a little of it; whether there was anything.
     pub fn tend(&mut self, cpu: Cpu<'_>) -> bool {
-        self.hear_of_writes(cpu);
+        let keep = self.hands.keep;
+        keep.hear_of_writes(cpu);
         let reclaims = self.wants_kswapd(cpu);
-        let writes = self.wants_writer(cpu.id());
+        let writes = keep.wants_writer(cpu.id());
         if reclaims || writes {
             self.rest(cpu);
         }
         if reclaims && let Some(background) = self.background {
-            background.step(self.hands.keep, cpu, &mut self.hands.token);
-            // The CPU whose turn it is now may have nothing else to do.
-            self.hands.keep.idle[background.turn().index()].wake_all(cpu);
+            background.step(keep, cpu, &mut self.hands.token);
         }
         let until = cpu.now() + WRITES;
-        while cpu.now() < until && self.wants_writer(cpu.id()) {
-            self.write_back(cpu);
-            self.hear_of_writes(cpu);
+        while cpu.now() < until && keep.wants_writer(cpu.id()) {
+            keep.write_back(cpu);
+            keep.hear_of_writes(cpu);
         }
         reclaims || writes
     }
@@ -111,7 +100,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
     #[inline]
     #[must_use]
     pub fn is_wanted(&self, cpu: Cpu<'_>) -> bool {
-        self.wants_kswapd(cpu) || self.wants_writer(cpu.id())
+        self.wants_kswapd(cpu) || self.hands.keep.wants_writer(cpu.id())
     }
 
     /// Does nothing until `time`, or until the kernel is wanted here, or a write has ended.
@@ -120,11 +109,8 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
             return;
         }
         self.rest(cpu);
-        let mine = self.background.filter(|background| background.turn() == cpu.id());
-        let due = mine.map_or(u64::MAX, |background| background.due.get());
-        let written = self.hands.keep.cache.next_write_ends().unwrap_or(u64::MAX);
-        let queue = &self.hands.keep.idle[cpu.id().index()];
-        cpu.wait_on_until(queue, time.min(due).min(written));
+        let keep = self.hands.keep;
+        cpu.wait_on_until(&keep.idle[cpu.id().index()], time.min(keep.next_event(cpu)));
     }
 
     /// Reclaims up to `frames` frames of the CPU's node, whether anybody is short of them or not; how
@@ -182,42 +168,19 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         }
     }
 
-    fn wants_kswapd(&self, cpu: Cpu<'_>) -> bool {
-        self.background.is_some_and(|background| background.wants(cpu.id(), cpu.now()))
-    }
-
-    /// The first CPU writes back what is dirty: when much is, or reclaim is in want of clean pages.
-    fn wants_writer(&self, cpu: CpuId) -> bool {
-        let Keep { cache, memory, .. } = self.hands.keep;
-        let much = memory.managed() / BACKGROUND_SHARE;
-        cpu.index() == 0 && cache.dirty_pages() > if cache.wants_writers() { 0 } else { much }
-    }
-
-    /// Makes pages clean that became dirty first, flushes what is cached of them, and sends them.
-    pub fn write_back(&mut self, cpu: Cpu<'_>) {
-        let keep = self.hands.keep;
-        let picked = keep.cache.pick_dirty(CLEANED_AT_ONCE, 0);
-        if picked.is_empty() {
-            keep.cache.writers_done();
-        }
-        let mut slots = [BatchSlot::default(); CLEANED_AT_ONCE];
-        keep.shootdown.for_writes(cpu.id(), || {
-            let mut batch = keep.flusher(cpu.id()).batch(&mut slots);
-            keep.cache.clean(cpu, &picked, &mut |gone| owner::note(cpu, &mut batch, &gone));
-            batch.flush();
-        });
-        keep.cache.write_back(cpu, &picked);
+    /// Writes some dirty pages back: see [`PageCache::pick_dirty`](super::PageCache::pick_dirty).
+    #[cfg(test)]
+    pub(super) fn write_back(&self, cpu: Cpu<'_>) {
+        self.hands.keep.write_back(cpu);
     }
 
     /// Tells the library of pages that were written, or could not be.
-    pub fn hear_of_writes(&self, cpu: Cpu<'_>) {
-        let keep = self.hands.keep;
-        while let Some(Written { frame, result }) = keep.cache.next_written(cpu) {
-            let result = result.map_err(|error| match error {
-                StoreError::Io => WriteError::Io,
-                StoreError::Full => WriteError::NoSpace,
-            });
-            keep.reclaim.written(cpu.id(), Pfn::new(frame.into()), result);
-        }
+    #[cfg(test)]
+    pub(super) fn hear_of_writes(&self, cpu: Cpu<'_>) {
+        self.hands.keep.hear_of_writes(cpu);
+    }
+
+    fn wants_kswapd(&self, cpu: Cpu<'_>) -> bool {
+        self.background.is_some_and(|background| background.wants(cpu.id(), cpu.now()))
     }
 }

@@ -70,6 +70,8 @@ pub struct StoreStats {
     pub written: u64,
     /// Pages that were not, for a [`StoreError`].
     pub failed: u64,
+    /// The longest that a request took, in cycles.
+    pub slowest: u64,
 }
 
 /// See the module. Times are in cycles of the machine.
@@ -189,6 +191,7 @@ impl Store {
         self.free_at.set(moved);
         let answered = moved + self.latency;
         under_way.push_back(answered);
+        self.count(|stats| stats.slowest = stats.slowest.max(answered - now));
         answered
     }
 
@@ -237,7 +240,7 @@ mod tests {
         assert_eq!(store.write(0, (FILE, 5), new), (0, Err(StoreError::Full)));
         assert_eq!(store.write(0, (FILE, 4), new), (0, Ok(())), "it has its room already");
         assert_eq!([3, 4, 5].map(|page| store.contents(FILE, page)), [old, new, old]);
-        assert_eq!(store.stats(), StoreStats { read: 0, written: 2, failed: 2 });
+        assert_eq!(store.stats(), StoreStats { read: 0, written: 2, failed: 2, slowest: 0 });
         assert!(store.can_read(FILE, 3).is_err() && store.can_read(FILE, 4).is_ok());
     }
 

@@ -10,6 +10,7 @@ use framewright::{
     platform::{
         Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Verdict,
     },
+    reclaim::{Pause, Throttle},
 };
 
 use crate::lent::Lent;
@@ -58,6 +59,14 @@ impl Relief for LentRelief {
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         self.with(|relief| relief.reclaimable(zone))
+    }
+
+    fn pause(&self, pause: &Pause<'_>) {
+        self.with(|relief| relief.pause(pause));
+    }
+
+    fn resume(&self, node: NodeId, why: Throttle) {
+        self.with(|relief| relief.resume(node, why));
     }
 
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {

@@ -66,6 +66,9 @@ pub enum Symptom {
     /// The books of the allocator do not agree (I1, I2, I7, I9).
     #[error("the books of the allocator do not agree")]
     Books,
+    /// Somebody waits for what has come already, and nobody is left to say so.
+    #[error("somebody waits for what has come already")]
+    LostWakeUp,
 }
 
 #[derive(Default)]

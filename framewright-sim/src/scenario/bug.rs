@@ -54,11 +54,13 @@ pub enum Bug {
     UnlockedTake,
     /// The lists of a CPU are drained without the barrier that makes its owner's store visible.
     MissingBarrier,
+    /// Who pauses looks whether it still has to before it is where others wake it, and not again.
+    LostWakeUp,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::FreeBeforeFlush,
         Self::EarlyMask,
         Self::ForgottenTarget,
@@ -80,6 +82,7 @@ impl Bug {
         Self::LateEpoch,
         Self::UnlockedTake,
         Self::MissingBarrier,
+        Self::LostWakeUp,
     ];
 
     /// Its name.
@@ -107,6 +110,7 @@ impl Bug {
             Self::LateEpoch => "late-epoch",
             Self::UnlockedTake => "unlocked-take",
             Self::MissingBarrier => "missing-barrier",
+            Self::LostWakeUp => "lost-wake-up",
         }
     }
 
@@ -137,6 +141,7 @@ impl Bug {
             Self::LateEpoch => "a CPU claims to have seen changes that came after it looked",
             Self::UnlockedTake => "an allocator takes the first free frame without a lock",
             Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",
+            Self::LostWakeUp => "a pause is not looked at again once others could end it",
         }
     }
 
@@ -144,8 +149,8 @@ impl Bug {
     #[must_use]
     pub const fn symptoms(self) -> &'static [Symptom] {
         use Symptom::{
-            Books, FreedTwice, LostWrite, SharedSection, StaleAccess, TakenTwice, UnmappedAccess,
-            WrongContents,
+            Books, FreedTwice, LostWakeUp, LostWrite, SharedSection, StaleAccess, TakenTwice,
+            UnmappedAccess, WrongContents,
         };
         match self {
             Self::FreeBeforeFlush => &[StaleAccess],
@@ -166,6 +171,7 @@ impl Bug {
             Self::ParkedHandedOut | Self::LateEpoch => &[StaleAccess, WrongContents],
             Self::UnlockedTake => &[TakenTwice],
             Self::MissingBarrier => &[SharedSection],
+            Self::LostWakeUp => &[LostWakeUp],
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios.
-pub static SCENARIOS: [Scenario; 24] = [
+pub static SCENARIOS: [Scenario; 25] = [
     Scenario {
         name: "unmap",
         about: "threads use pages while one unmaps them and another process wants frames",
@@ -195,6 +195,16 @@ pub static SCENARIOS: [Scenario; 24] = [
         force: FORCE,
         tally: None,
         run: library::drain,
+    },
+    Scenario {
+        name: "pause",
+        about: "reclaim pauses for pages that others have isolated, and is woken when they are back",
+        cpus: 3,
+        bugs: &[Bug::LostWakeUp],
+        affordable_bound: 1,
+        force: &[],
+        tally: None,
+        run: library::pause,
     },
     Scenario {
         name: "life",

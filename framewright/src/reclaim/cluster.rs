@@ -221,7 +221,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
                 }
             }
         });
-        self.state.node(scan.node).sub_isolated(cluster.kind, some.count_ones());
+        self.state.node(scan.node).sub_isolated(platform, cluster.kind, some.count_ones());
         abandoned
     }
 }

@@ -61,6 +61,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
         let reclaimed = self.reclaim_until_freed(need, frames.max(1), &mut retire);
         let freed = retire.freed().max(reclaimed);
+        if self.has_node(need.node) {
+            self.resume_for_reserve(need.node);
+        }
         self.trace(need.cpu, || VmscanEvent::DirectReclaimEnd { nr_reclaimed: freed });
         freed
     }
@@ -135,6 +138,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
+            takes_used: false,
         };
         let mut progress = Progress::default();
         loop {

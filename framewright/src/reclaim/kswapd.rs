@@ -26,7 +26,6 @@ use crate::{
     frame::Order,
     observe::{NodeStat, VmscanEvent},
     platform::{CpuId, Platform},
-    sync::Ordering,
     tlb::BatchSlot,
     zone::{NodeId, Watermark, ZoneKind},
 };
@@ -118,11 +117,23 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
         let is_ours = core::ptr::eq(token.memory(), self.reclaim.memory);
         assert!(is_ours, "the token of CPU {} is of another memory", token.cpu().get());
-        match self.phase {
-            Phase::Idle => self.begin(token.cpu()),
-            Phase::Working(round) => self.work(round, token),
-            Phase::Napping { order, highest } => self.wake_up(token.cpu(), order, highest),
-        }
+        self.step_with(token.cpu(), Taker::Token(token))
+    }
+
+    /// The same on a CPU whose token is in use, by a request that
+    /// [pauses](crate::platform::Relief::pause) there: frames go to the zones.
+    pub fn step_on(&mut self, cpu: CpuId) -> Rest {
+        self.step_with(cpu, Taker::Zones(self.reclaim.memory, cpu))
+    }
+
+    fn step_with(&mut self, cpu: CpuId, taker: Taker<'_, '_, 'm, P>) -> Rest {
+        let rest = match self.phase {
+            Phase::Idle => self.begin(cpu),
+            Phase::Working(round) => self.work(round, cpu, taker),
+            Phase::Napping { order, highest } => self.wake_up(cpu, order, highest),
+        };
+        self.reclaim.resume_for_reserve(self.node);
+        rest
     }
 
     /// What the last step made room for, to be asked after each: blocks of this order are to be formed in zones
@@ -137,7 +148,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     }
 
     fn begin(&mut self, cpu: CpuId) -> Rest {
-        self.words().awake.store(true, Ordering::Release);
+        self.words().begin();
         let Some((order, highest)) = self.words().take() else {
             return self.sleep(cpu);
         };
@@ -161,6 +172,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             may_write: false,
             may_swap: false,
             force_deactivate: false,
+            takes_used: false,
         };
         let boost_left = boosts.iter().sum();
         let for_boost = boost_left > 0;
@@ -171,15 +183,15 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     }
 
     /// Goes on with a round: a part of a sweep, or the end.
-    fn work(&mut self, mut round: Round, token: &mut CpuToken<'_, 'm, P>) -> Rest {
-        round.scan.cpu = token.cpu();
+    fn work(&mut self, mut round: Round, cpu: CpuId, taker: Taker<'_, '_, 'm, P>) -> Rest {
+        round.scan.cpu = cpu;
         if round.sweep.is_none() && !self.has_to_sweep(&mut round) {
             return self.end(&round);
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
-        let flusher = self.reclaim.memory.flusher_by(token.cpu(), self.reclaim.shootdown);
+        let flusher = self.reclaim.memory.flusher_by(cpu, self.reclaim.shootdown);
         let room = flusher.batch_room(BATCH_SLOTS);
-        let mut retire = Retire::new(flusher.batch(&mut slots), room, Taker::Token(token));
+        let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
         self.reclaim.catch_up(round.scan.cpu);
         retire.unpark();
         self.sweep(&mut round, &mut retire);
@@ -263,7 +275,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         }
         words.set_writing_back(false);
         words.set_dirty(false);
-        words.awake.store(false, Ordering::Release);
+        words.rest();
         self.phase = Phase::Napping { order, highest };
         Rest::Nap
     }
@@ -299,7 +311,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     }
 
     fn sleep(&mut self, cpu: CpuId) -> Rest {
-        self.words().awake.store(false, Ordering::SeqCst);
+        self.words().rest();
         // Who came while it looked awake did not wake it.
         if self.words().is_wanted() && !self.reclaim.is_hopeless(self.node) {
             return Rest::None;

@@ -212,13 +212,14 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     pub unsafe fn put_back(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return true };
         let kind = page.flags.kind();
-        page.node.with_lists(self.platform(), |lists| {
-            if page.flags.place() != Place::Isolated {
-                return true;
-            }
-            page.node.sub_isolated(kind, 1);
-            page.put_back(lists, End::Head)
-        })
+        let stays = page.node.with_lists(self.platform(), |lists| {
+            let is_isolated = page.flags.place() == Place::Isolated;
+            is_isolated.then(|| page.put_back(lists, End::Head))
+        });
+        if stays.is_some() {
+            page.node.sub_isolated(self.platform(), kind, 1);
+        }
+        stays.unwrap_or(true)
     }
 
     /// The page was used in a way that no page table knows of (read, written): an inactive page

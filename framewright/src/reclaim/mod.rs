@@ -84,10 +84,9 @@ pub use kswapd::{Kswapd, Rest};
 pub(crate) use lists::Link as LruLink;
 pub use lru::{Abandoned, Lru};
 pub(crate) use node::{Node as LruNode, ZoneShare};
-pub use owner::{
-    PageOwner, PageState, Reference, Released, Throttle, Unmapped, WriteError, WriteOut,
-};
+pub use owner::{PageOwner, PageState, Reference, Released, Unmapped, WriteError, WriteOut};
 pub(crate) use state::LruState;
+pub use throttle::{Pause, Throttle};
 pub use workingset::{Refault, Shadow};
 
 use flags::Flags;
@@ -103,6 +102,7 @@ use flags::Flags;
 /// | `wake` | [`Reclaim::wake`]; if that says so, the thread or CPU that runs it |
 /// | `reclaim` | [`Reclaim::direct`] |
 /// | `reclaimable` | `Some(`[`Reclaim::reclaimable`]`)` |
+/// | `pause`, `resume` | nowhere: the embedder waits, and wakes |
 pub struct Reclaim<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
     state: &'a LruState<'m, P>,
@@ -153,6 +153,9 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// The writing of a page has ended, which [`PageOwner::write_out`] or anybody else had begun:
     /// the page is under write-back no more. If it could not be written the owner has marked it
     /// dirty again before it says so; it becomes active, so that others are tried first.
+    ///
+    /// To be told of every page that was under write-back, also of one that was abandoned or taken off
+    /// the lists meanwhile: reclaim may pause until it is.
     pub fn written(&self, cpu: CpuId, pfn: Pfn, result: Result<(), WriteError>) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };
         let awaited = page.flags.clear(Flags::RECLAIM);
@@ -168,6 +171,8 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
                 self.lru().activate(cpu, pfn);
             }
         }
+        let waiting = [Throttle::WriteBack, Throttle::Congested];
+        page.node.resume(self.memory.platform(), &waiting);
     }
 
     /// To be called by CPUs that are in the kernel anyway, for a page fault: they need not be

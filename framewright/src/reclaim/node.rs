@@ -11,6 +11,7 @@ use crate::{
 use super::{
     kind::{LruList, PageKind},
     lists::{End, Link, Lists, NONE},
+    throttle::{Pausing, Throttle},
     wakeup::KswapdWords,
 };
 
@@ -144,6 +145,7 @@ pub(crate) struct Node<'m, P: Platform> {
     refaults: [AtomicU32; PageKind::COUNT],
     refaults_seen: [AtomicU32; PageKind::COUNT],
     pub(super) kswapd: KswapdWords,
+    pub(super) pausing: Pausing,
     stats: [AtomicU64; NodeStat::COUNT],
 }
 
@@ -161,8 +163,13 @@ impl<'m, P: Platform> Node<'m, P> {
             refaults: core::array::from_fn(|_| AtomicU32::new(0)),
             refaults_seen: core::array::from_fn(|_| AtomicU32::new(0)),
             kswapd: KswapdWords::new(),
+            pausing: Pausing::new(),
             stats: core::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+
+    pub(super) fn id(&self) -> NodeId {
+        self.id
     }
 
     /// Whether somebody holds the LRU lock just now: a hint.
@@ -236,8 +243,10 @@ impl<'m, P: Platform> Node<'m, P> {
         self.isolated[kind as usize].fetch_add(pages, Ordering::Relaxed);
     }
 
-    pub(super) fn sub_isolated(&self, kind: PageKind, pages: u32) {
+    /// Pages were put back, or are gone. Not under a lock of the library.
+    pub(super) fn sub_isolated(&self, platform: &P, kind: PageKind, pages: u32) {
         self.isolated[kind as usize].fetch_sub(pages, Ordering::Relaxed);
+        self.resume(platform, &[Throttle::Isolated]);
     }
 
     pub(super) fn clock(&self) -> u64 {
@@ -292,6 +301,20 @@ impl<'m, P: Platform> Node<'m, P> {
         if amount > 0 {
             self.stats[stat as usize].fetch_add(amount, Ordering::Relaxed);
         }
+    }
+
+    /// Pages whose writing has ended so far.
+    pub(super) fn written(&self) -> u64 {
+        self.stat(NodeStat::NrWritten) + self.stat(NodeStat::WriteFailed)
+    }
+
+    /// Pages that were reclaimed so far.
+    pub(super) fn stolen(&self) -> u64 {
+        self.stat(NodeStat::PgstealKswapd) + self.stat(NodeStat::PgstealDirect)
+    }
+
+    fn stat(&self, stat: NodeStat) -> u64 {
+        self.stats[stat as usize].load(Ordering::Relaxed)
     }
 
     pub(super) fn stats(&self) -> NodeStats {

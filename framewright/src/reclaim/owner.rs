@@ -116,46 +116,6 @@ pub enum Released {
     Released,
 }
 
-/// Why whoever reclaims should pause.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Throttle {
-    /// Pages are being written faster than the store takes them: wait for some of them.
-    WriteBack,
-    /// Others hold more pages isolated than there are left: wait for them to be put back.
-    Isolated,
-    /// Nothing could be reclaimed, however hard it was tried.
-    NoProgress,
-    /// Every page seen waits for the store.
-    Congested,
-    /// So little is free that requests must leave it to background reclaim.
-    Reserve,
-}
-
-impl Throttle {
-    /// The longest pause, in nanoseconds (one tick is taken as 4 ms).
-    #[must_use]
-    pub const fn at_most(self) -> u64 {
-        match self {
-            Throttle::WriteBack => 100_000_000,
-            Throttle::Isolated => 20_000_000,
-            Throttle::NoProgress | Throttle::Congested => 4_000_000,
-            Throttle::Reserve => 1_000_000_000,
-        }
-    }
-
-    /// The name that the kernel's trace gives it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Throttle::WriteBack => "VMSCAN_THROTTLE_WRITEBACK",
-            Throttle::Isolated => "VMSCAN_THROTTLE_ISOLATED",
-            Throttle::NoProgress => "VMSCAN_THROTTLE_NOPROGRESS",
-            Throttle::Congested => "VMSCAN_THROTTLE_CONGESTED",
-            Throttle::Reserve => "VMSCAN_THROTTLE_RESERVE",
-        }
-    }
-}
-
 /// Whoever owns the pages on the LRU lists of a memory. See the module for the order of calls.
 ///
 /// # Safety
@@ -215,9 +175,4 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     /// All pages of a cluster were dirty, and nobody writes them yet: whoever does that in the
     /// background should begin.
     fn wake_writers(&self) {}
-
-    /// Pauses for at most [`Throttle::at_most`]. The default does not; bounds do not depend on it.
-    fn pause(&self, why: Throttle) {
-        let _ = why;
-    }
 }

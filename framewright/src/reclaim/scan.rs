@@ -51,6 +51,8 @@ pub(super) struct Scan {
     pub(super) may_swap: bool,
     /// Whether active pages become inactive whatever the lists look like.
     pub(super) force_deactivate: bool,
+    /// Clean pages of files go although they were used once since the last look.
+    pub(super) takes_used: bool,
 }
 
 impl Scan {
@@ -98,6 +100,8 @@ pub(super) struct Seen {
     /// Writing began.
     pub(super) written: u32,
     pub(super) failed: u32,
+    /// The page that was met under write-back first, of those that were seen so before: its slot.
+    pub(super) awaited: Option<u32>,
 }
 
 impl Seen {
@@ -116,6 +120,7 @@ impl Seen {
         self.reclaimed += other.reclaimed;
         self.written += other.written;
         self.failed += other.failed;
+        self.awaited = self.awaited.or(other.awaited);
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 };
 
 use super::{
-    PageState, Reclaim, Released, Unmapped, WriteOut,
+    PageState, Reclaim, Reference, Released, Unmapped, WriteOut,
     cluster::{Cluster, Pages, count, part},
     flags::Flags,
     kind::PageKind,
@@ -156,6 +156,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         let met = flags.has(Flags::RECLAIM);
         seen.congested += u32::from(met);
+        if met {
+            seen.awaited = seen.awaited.or(Some(pass.cluster.slot(at)));
+        }
         let node = self.state.node(pass.scan.node);
         if met && pass.scan.by == By::Kswapd && node.kswapd.is_writing_back() {
             seen.immediate += 1;
@@ -169,6 +172,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     /// Phase 4.
     fn judge_references(&self, pass: &mut Pass<'_>) {
         self.step();
+        let takes_used = pass.scan.takes_used && pass.kind == PageKind::File;
+        let takes = |reference: Reference| takes_used && !reference.contended;
         let group = pass.cluster.gather(pass.left);
         for (at, reference) in group.ask(|frames, out| self.owner.referenced(frames, out)) {
             let bit = 1 << at;
@@ -176,6 +181,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 Verdict::Reclaim => {}
                 Verdict::OnlyIfClean => pass.only_clean |= bit,
                 Verdict::Activate => pass.give_up(bit, true),
+                Verdict::Keep if takes(reference) => pass.only_clean |= bit,
                 Verdict::Keep => {
                     pass.seen.ref_keep += 1;
                     pass.give_up(bit, false);
@@ -301,7 +307,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.flags(pass, at).forget();
             retire.push(pass.cluster.pfn(at));
         }
-        node.sub_isolated(pass.kind, released.count_ones());
+        node.sub_isolated(self.memory.platform(), pass.kind, released.count_ones());
         pass.left = 0;
         pass.locked &= !released;
         pass.released |= released;

@@ -135,7 +135,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let kind = list.kind();
         let node = self.state.node(scan.node);
         if self.too_many_isolated(scan, kind) {
-            self.pause(scan, Throttle::Isolated);
+            self.pause_for_isolated(scan, kind);
             if self.too_many_isolated(scan, kind) {
                 return Seen::default();
             }
@@ -144,7 +144,10 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if cluster.len() == 0 {
             return Seen::default();
         }
-        let seen = self.shrink(scan, kind, &cluster, retire);
+        // Where everything was used, no request goes through all of memory to find that out.
+        let used_max = u64::from(self.memory.tuning().reclaim.used_max);
+        let takes_used = scan.by == By::Direct && progress.in_vain() >= used_max;
+        let seen = self.shrink(&Scan { takes_used, ..*scan }, kind, &cluster, retire);
         let (taken, reclaimed) = (u64::from(seen.taken), u64::from(seen.reclaimed));
         let (scans, steals) = scan.stats();
         let (of_kind, stolen_of_kind) = match kind {
@@ -155,6 +158,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         node.count(of_kind, taken);
         node.count(steals, reclaimed);
         node.count(stolen_of_kind, reclaimed);
+        if reclaimed > 0 {
+            node.resume(self.memory.platform(), &[Throttle::NoProgress]);
+        }
         const WRITE_COST: u64 = 32;
         node.charge(kind, WRITE_COST * u64::from(seen.written) + taken.saturating_sub(reclaimed));
         progress.scanned += taken;
@@ -168,7 +174,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Whether others have so much isolated that there may be enough once it is put back. Who
     /// reclaims in the background does not wait for those who wait for it.
-    fn too_many_isolated(&self, scan: &Scan, kind: PageKind) -> bool {
+    pub(super) fn too_many_isolated(&self, scan: &Scan, kind: PageKind) -> bool {
         if scan.by == By::Kswapd {
             return false;
         }
@@ -189,12 +195,12 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 words.set_dirty(true);
             }
             if seen.immediate > 0 {
-                self.pause(scan, Throttle::WriteBack);
+                self.pause_for_writes(scan, Throttle::WriteBack, seen);
             }
         }
         let congested = seen.dirty > 0 && seen.dirty == seen.congested;
         if congested && scan.by == By::Direct {
-            self.pause(scan, Throttle::Congested);
+            self.pause_for_writes(scan, Throttle::Congested, seen);
         }
     }
 }

@@ -1,62 +1,259 @@
 //! Pauses.
 //!
-//! Reclaim that is ahead of the store, or of others who reclaim, only takes the CPU from them. How
-//! to wait is the owner's business ([`PageOwner::pause`](super::PageOwner::pause)); nothing is
-//! decided by how long it took.
+//! Reclaim that is ahead of the store, or of others who reclaim, only takes the CPU from them. The
+//! embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and is told when what a pause
+//! waits for has come ([`Relief::resume`](crate::platform::Relief::resume)). Nothing is decided by how
+//! long a pause took.
+//!
+//! | kind | ends when | told by |
+//! |---|---|---|
+//! | write-back | a page that was met is written, or a cluster of others | `Reclaim::written` |
+//! | congested | as above | as above |
+//! | isolated | fewer pages are isolated than the lists allow | whoever puts pages back |
+//! | no progress | somebody has reclaimed a page of the node | `shrink_list` |
+//! | reserve | half of the reserve is free, or background reclaim rests | `Kswapd::step`, direct reclaim |
+//!
+//! No wake-up is lost. A pause is counted in [`Pausing`] before its condition is looked at for the
+//! last time; the condition changes before the count is read; a full fence stands between the two on
+//! either side. So the count is seen, or the condition is.
 
 use crate::{
     observe::{NodeStat, VmscanEvent},
     platform::{CpuId, Platform},
+    sync::{AtomicU32, Ordering, fence},
     zone::{NodeId, ZoneKind},
 };
 
 use super::{
-    Reclaim, Throttle,
-    scan::{By, Scan},
+    Reclaim,
+    flags::Flags,
+    kind::PageKind,
+    node::Node,
+    scan::{By, Scan, Seen},
 };
 
+/// Why whoever reclaims should pause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum Throttle {
+    /// Pages are being written faster than the store takes them: wait for some of them.
+    WriteBack,
+    /// Others hold more pages isolated than there are left: wait for them to be put back.
+    Isolated,
+    /// Nothing could be reclaimed, however hard it was tried.
+    NoProgress,
+    /// Every page seen waits for the store.
+    Congested,
+    /// So little is free that requests must leave it to background reclaim.
+    Reserve,
+}
+
+impl Throttle {
+    /// All of them, in order.
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::WriteBack, Self::Isolated, Self::NoProgress, Self::Congested, Self::Reserve];
+    /// How many there are.
+    pub const COUNT: usize = 5;
+
+    /// The longest pause, in nanoseconds (one tick is taken as 4 ms).
+    #[must_use]
+    pub const fn at_most(self) -> u64 {
+        match self {
+            Throttle::WriteBack => 100_000_000,
+            Throttle::Isolated => 20_000_000,
+            Throttle::NoProgress | Throttle::Congested => 4_000_000,
+            Throttle::Reserve => 1_000_000_000,
+        }
+    }
+
+    /// The name that the kernel's trace gives it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Throttle::WriteBack => "VMSCAN_THROTTLE_WRITEBACK",
+            Throttle::Isolated => "VMSCAN_THROTTLE_ISOLATED",
+            Throttle::NoProgress => "VMSCAN_THROTTLE_NOPROGRESS",
+            Throttle::Congested => "VMSCAN_THROTTLE_CONGESTED",
+            Throttle::Reserve => "VMSCAN_THROTTLE_RESERVE",
+        }
+    }
+
+    /// The counter of pauses that ended before what they waited for had come.
+    #[must_use]
+    pub const fn expired(self) -> NodeStat {
+        match self {
+            Throttle::WriteBack => NodeStat::ExpiredWriteBack,
+            Throttle::Isolated => NodeStat::ExpiredIsolated,
+            Throttle::NoProgress => NodeStat::ExpiredNoProgress,
+            Throttle::Congested => NodeStat::ExpiredCongested,
+            Throttle::Reserve => NodeStat::ExpiredReserve,
+        }
+    }
+}
+
+/// A pause that reclaim asks for: [`Relief::pause`](crate::platform::Relief::pause).
+#[derive(Clone, Copy)]
+pub struct Pause<'p> {
+    cpu: CpuId,
+    node: NodeId,
+    why: Throttle,
+    is_over: &'p dyn Fn() -> bool,
+}
+
+impl Pause<'_> {
+    /// The CPU that pauses. Its token is in use.
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// The node whose pages are reclaimed.
+    #[must_use]
+    pub const fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// What it waits for.
+    #[must_use]
+    pub const fn why(&self) -> Throttle {
+        self.why
+    }
+
+    /// The longest that it may take, in nanoseconds.
+    #[must_use]
+    pub const fn at_most(&self) -> u64 {
+        self.why.at_most()
+    }
+
+    /// Whether what it waits for has come. Takes no lock and does not wait.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        (self.is_over)()
+    }
+}
+
+impl core::fmt::Debug for Pause<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { cpu, node, why, .. } = self;
+        let mut f = f.debug_struct("Pause");
+        f.field("cpu", cpu).field("node", node).field("why", why).finish_non_exhaustive()
+    }
+}
+
+/// How many pause on a node, by what they wait for.
+pub(super) struct Pausing([AtomicU32; Throttle::COUNT]);
+
+impl Pausing {
+    pub(super) fn new() -> Self {
+        Self(core::array::from_fn(|_| AtomicU32::new(0)))
+    }
+
+    /// A pause begins. Conditions that are looked at from here on are as new as they have to be.
+    fn enter(&self, why: Throttle) {
+        self.0[why as usize].fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    fn leave(&self, why: Throttle) {
+        self.0[why as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether somebody pauses who may not have seen what the caller did before this.
+    fn has(&self, why: Throttle) -> bool {
+        fence(Ordering::SeqCst);
+        self.0[why as usize].load(Ordering::Relaxed) > 0
+    }
+}
+
+impl<P: Platform> Node<'_, P> {
+    /// Wakes those who pause for one of these reasons, if there are any. By those who have just done
+    /// what such pauses wait for. Not under a lock of the library.
+    #[inline(never)]
+    pub(super) fn resume(&self, platform: &P, reasons: &[Throttle]) {
+        for &why in reasons {
+            if self.pausing.has(why) {
+                platform.relief().resume(self.id(), why);
+            }
+        }
+    }
+}
+
 impl<P: Platform> Reclaim<'_, '_, P> {
-    pub(super) fn pause(&self, scan: &Scan, why: Throttle) {
-        self.pause_on(scan.cpu, scan.node, why);
-    }
-
-    fn pause_on(&self, cpu: CpuId, node: NodeId, why: Throttle) {
-        let platform = self.memory.platform();
-        let before = platform.now();
-        self.owner.pause(why);
-        if P::TRACING {
-            let usec = |nanos: u64| nanos / 1000;
-            let event = VmscanEvent::Throttled {
-                node,
-                usec_timeout: usec(why.at_most()),
-                usec_delayed: usec(platform.now().saturating_sub(before)),
-                reason: why.name(),
-            };
-            platform.trace(cpu, &event.into());
+    /// Pauses until `is_over` says so, or for the longest that its kind may take.
+    #[inline(never)]
+    fn pause(&self, cpu: CpuId, node: NodeId, why: Throttle, is_over: &dyn Fn() -> bool) {
+        let (platform, of) = (self.memory.platform(), self.state.node(node));
+        of.pausing.enter(why);
+        if !is_over() {
+            let before = platform.now();
+            platform.relief().pause(&Pause { cpu, node, why, is_over });
+            of.count(why.expired(), u64::from(!is_over()));
+            if P::TRACING {
+                let usec = |nanos: u64| nanos / 1000;
+                let event = VmscanEvent::Throttled {
+                    node,
+                    usec_timeout: usec(why.at_most()),
+                    usec_delayed: usec(platform.now().saturating_sub(before)),
+                    reason: why.name(),
+                };
+                platform.trace(cpu, &event.into());
+            }
         }
+        of.pausing.leave(why);
     }
 
-    /// Nothing was reclaimed although everything was looked at.
-    pub(super) fn pause_without_progress(&self, scan: &Scan) {
+    /// The store is behind: pauses until the page that was met first is written, or as many others as
+    /// are reclaimed together.
+    pub(super) fn pause_for_writes(&self, scan: &Scan, why: Throttle, seen: &Seen) {
+        let Some(first) = seen.awaited else { return };
         let node = self.state.node(scan.node);
-        let hopeless = node.kswapd.failures() >= self.memory.tuning().reclaim.hopeless;
-        if scan.by == By::Direct && !hopeless {
-            self.pause(scan, Throttle::NoProgress);
+        let enough = node.written() + u64::from(self.memory.tuning().reclaim.cluster);
+        let is_written = || !self.state.flags_at(first).has(Flags::RECLAIM);
+        self.pause(scan.cpu, scan.node, why, &|| is_written() || node.written() >= enough);
+    }
+
+    /// Others hold many pages isolated: pauses until some were put back.
+    pub(super) fn pause_for_isolated(&self, scan: &Scan, kind: PageKind) {
+        let is_over = || !self.too_many_isolated(scan, kind);
+        self.pause(scan.cpu, scan.node, Throttle::Isolated, &is_over);
+    }
+
+    /// Nothing was reclaimed although everything was looked at: pauses until somebody else did.
+    pub(super) fn pause_without_progress(&self, scan: &Scan) {
+        if scan.by != By::Direct || self.is_hopeless(scan.node) {
+            return;
         }
+        let node = self.state.node(scan.node);
+        let before = node.stolen();
+        self.pause(scan.cpu, scan.node, Throttle::NoProgress, &|| node.stolen() != before);
     }
 
     /// Who needs memory leaves what little there is to those who free some: while not even half of
     /// the reserve of a node is free, it wakes background reclaim and pauses, once.
     pub(super) fn wait_for_reserve(&self, cpu: CpuId, node: NodeId, highest: ZoneKind) {
         let relief = self.memory.platform().relief();
-        let words = &self.state.node(node).kswapd;
-        let hopeless = words.failures() >= self.memory.tuning().reclaim.hopeless;
-        if hopeless || !relief.reclaims_in_background() || self.has_reserve(node) {
+        if self.is_hopeless(node) || !relief.reclaims_in_background() || self.has_reserve(node) {
             return;
         }
         relief.wake(node, crate::frame::Order::ZERO, highest);
         self.state.node(node).count(NodeStat::PgscanDirectThrottle, 1);
-        self.pause_on(cpu, node, Throttle::Reserve);
+        self.pause(cpu, node, Throttle::Reserve, &|| self.leaves_reserve(node));
+    }
+
+    /// Wakes those who wait for the reserve of a node, if they have no more reason to.
+    #[inline(never)]
+    pub(super) fn resume_for_reserve(&self, node: NodeId) {
+        let of = self.state.node(node);
+        if of.pausing.has(Throttle::Reserve) && self.leaves_reserve(node) {
+            self.memory.platform().relief().resume(node, Throttle::Reserve);
+        }
+    }
+
+    /// Whether nobody has to wait for the reserve of a node: half of it is free, or background reclaim
+    /// does not work for it.
+    fn leaves_reserve(&self, node: NodeId) -> bool {
+        let works = self.state.node(node).kswapd.is_at_work();
+        !works || self.is_hopeless(node) || self.has_reserve(node)
     }
 
     fn has_reserve(&self, node: NodeId) -> bool {

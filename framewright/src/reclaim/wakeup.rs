@@ -16,8 +16,10 @@ pub(crate) struct KswapdWords {
     order: AtomicU32,
     /// The highest zone wanted.
     highest: AtomicU32,
+    /// Whether it was woken and has not begun yet.
+    woken: AtomicBool,
     /// Whether it works at the moment.
-    pub(super) awake: AtomicBool,
+    awake: AtomicBool,
     /// Rounds without any progress.
     failures: AtomicU32,
     /// All pages of a pass were under write-back.
@@ -31,6 +33,7 @@ impl KswapdWords {
         Self {
             order: AtomicU32::new(0),
             highest: AtomicU32::new(0),
+            woken: AtomicBool::new(false),
             awake: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             writing_back: AtomicBool::new(false),
@@ -54,6 +57,24 @@ impl KswapdWords {
 
     pub(super) fn is_wanted(&self) -> bool {
         self.order.load(Ordering::Acquire) != 0
+    }
+
+    /// It begins to work.
+    pub(super) fn begin(&self) {
+        self.awake.store(true, Ordering::Release);
+        self.woken.store(false, Ordering::Release);
+    }
+
+    /// It rests. Those who ask for something from now on wake it.
+    pub(super) fn rest(&self) {
+        self.woken.store(false, Ordering::Release);
+        self.awake.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it works, or was woken to.
+    pub(super) fn is_at_work(&self) -> bool {
+        // In this order: while it begins, one of them says so.
+        self.woken.load(Ordering::Acquire) || self.awake.load(Ordering::Acquire)
     }
 
     pub(super) fn failures(&self) -> u32 {
@@ -97,6 +118,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if self.is_balanced(node, order, highest) && !self.is_boosted(node, highest) {
             return false;
         }
+        words.woken.store(true, Ordering::Release);
         self.trace(CpuId::default(), || VmscanEvent::WakeupKswapd { node, highest, order });
         true
     }

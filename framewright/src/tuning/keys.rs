@@ -225,6 +225,15 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::number(&mut t.alloc.retries, 0, 1000),
     },
     Key {
+        path: "alloc.progress_retries",
+        default: "256",
+        range: "1 to 1000000",
+        meaning: "rounds of reclaim in a row that free frames and do not serve the request, because others \
+                  take them or the embedder miscounts, before the embedder judges it",
+        source: "ours: Linux has no bound. In simulated runs on up to 96 CPUs no request took more than a few",
+        field: |t| Field::number(&mut t.alloc.progress_retries, 1, 1_000_000),
+    },
+    Key {
         path: "alloc.compaction_retries",
         default: "16",
         range: "0 to 1000",
@@ -275,6 +284,16 @@ pub const KEYS: &[Key] = &[
                   until somebody else frees something",
         source: "Linux: MAX_RECLAIM_RETRIES, for kswapd_failures",
         field: |t| Field::number(&mut t.reclaim.hopeless, 1, 1000),
+    },
+    Key {
+        path: "reclaim.used_max",
+        default: "8192",
+        range: "0 to 4294967295 pages",
+        meaning: "pages that a request looks at in vain before it takes clean pages of files also if they \
+                  were used once since the last look",
+        source: "ours: Linux goes through all of the list. run mmap-read --memory 1GiB --times 3 --vs \
+                 reclaim.used_max=4294967295 shows what it is worth: stall_max_ns",
+        field: |t| Field::number(&mut t.reclaim.used_max, 0, u32::MAX),
     },
     Key {
         path: "tlb.batching",

@@ -197,6 +197,9 @@ impl Default for ZoneTuning {
 pub struct AllocTuning {
     /// Rounds of reclaim without progress after which a request gives up hope.
     pub retries: u32,
+    /// Rounds of reclaim in a row that may free frames without serving the request, before the embedder
+    /// judges it.
+    pub progress_retries: u32,
     /// Rounds after compaction that formed a block which others took, before it is asked to try
     /// harder; a quarter of them for costly orders.
     pub compaction_retries: u32,
@@ -207,7 +210,7 @@ pub struct AllocTuning {
 
 impl Default for AllocTuning {
     fn default() -> Self {
-        Self { retries: 16, compaction_retries: 16, defrag_mode: false }
+        Self { retries: 16, progress_retries: 256, compaction_retries: 16, defrag_mode: false }
     }
 }
 
@@ -222,11 +225,13 @@ pub struct ReclaimTuning {
     pub add_batch: u32,
     /// Rounds without any progress after which background reclaim holds a node to be hopeless.
     pub hopeless: u32,
+    /// Pages that a request looks at in vain before it takes clean pages of files that were used once.
+    pub used_max: u32,
 }
 
 impl Default for ReclaimTuning {
     fn default() -> Self {
-        Self { swappiness: 60, cluster: 64, add_batch: 63, hopeless: 16 }
+        Self { swappiness: 60, cluster: 64, add_batch: 63, hopeless: 16, used_max: 8192 }
     }
 }
 

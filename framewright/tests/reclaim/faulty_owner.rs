@@ -14,7 +14,7 @@ use framewright::{
     platform::Need,
     reclaim::{
         Abandoned, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Rest, Shadow,
-        Throttle, Unmapped, WriteError, WriteOut,
+        Unmapped, WriteError, WriteOut,
     },
     tlb::FlushBatch,
 };
@@ -224,11 +224,6 @@ unsafe impl PageOwner<World> for FaultyOwner {
     fn wake_writers(&self) {
         self.of_itself(false);
         self.world.wake_writers();
-    }
-
-    fn pause(&self, why: Throttle) {
-        self.of_itself(false);
-        self.world.pause(why);
     }
 }
 

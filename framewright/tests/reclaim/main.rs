@@ -9,6 +9,7 @@ mod lists;
 mod owner;
 mod pages;
 mod passes;
+mod pauses;
 mod properties;
 mod stores;
 #[path = "../support/toy.rs"]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use framewright::{
     CpuId, Pfn,
     reclaim::{
-        Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Throttle, Unmapped,
+        Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped,
         WriteError, WriteOut,
     },
     tlb::{CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Translation},
@@ -194,11 +194,6 @@ unsafe impl PageOwner<World> for World {
     fn wake_writers(&self) {
         self.assert_no_lock();
         self.note("wake writers");
-    }
-
-    fn pause(&self, why: Throttle) {
-        self.assert_no_lock();
-        self.note(why.name());
     }
 }
 

@@ -370,3 +370,14 @@ fn anonymous_pages_go_only_where_there_is_room_for_them() {
     assert!(world.reclaim().reclaimable(zone) > 200);
     world.check();
 }
+
+#[test]
+fn a_request_does_not_go_through_all_of_memory_where_everything_was_used() {
+    let world = memory(8192, |tuning| tuning.reclaim.used_max = 1024).platform();
+    (0..6000).for_each(|id| _ = world.touch(id, FILE).unwrap());
+    world.lru().drain_all();
+    assert!(world.direct(32) >= 32);
+    let looked_at = stat(world, NodeStat::PgscanFile);
+    assert!(looked_at < 1024 + 8 * 64, "{looked_at} pages were looked at");
+    world.check();
+}

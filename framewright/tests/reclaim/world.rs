@@ -10,7 +10,7 @@ use framewright::{
     Planes, Platform, Request, ZoneId, ZoneKind,
     observe::{Corruption, Event, NodeStat},
     platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
-    reclaim::{Lru, PageKind, Reclaim, WriteError},
+    reclaim::{Lru, PageKind, Pause, Reclaim, Throttle, WriteError},
     sync::{PlainWord, SpinFlag},
     tlb::{BatchSlot, Flusher},
     tuning::{Auto, Tuning},
@@ -43,6 +43,10 @@ pub(crate) struct World {
     pub(crate) forgets_alone: AtomicBool,
     /// What the other CPU does while it is interrupted, once.
     pub(crate) meanwhile: Mutex<Option<fn(&'static World)>>,
+    /// What others do while reclaim pauses, once.
+    pub(crate) others: Mutex<Option<fn(&'static World, &Pause<'_>)>>,
+    /// For what those who pause were woken.
+    pub(crate) resumed: Mutex<Vec<Throttle>>,
 }
 
 /// A memory of `frames` frames with 64 in reserve, in one zone.
@@ -76,6 +80,8 @@ pub(crate) fn memory_of(
         fails: AtomicBool::new(false),
         forgets_alone: AtomicBool::new(true),
         meanwhile: Mutex::default(),
+        others: Mutex::default(),
+        resumed: Mutex::default(),
     };
     let memory = leaked(world, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
@@ -149,21 +155,7 @@ impl World {
         let version = pages.store.get(&id).copied().unwrap_or(0);
         // Nothing is behind an anonymous page that was never written.
         let dirty = kind == PageKind::Anon && !pages.store.contains_key(&id);
-        let page = Resident {
-            id,
-            kind,
-            version,
-            maps: 0,
-            young: 0,
-            pte_dirty: false,
-            dirty,
-            writeback: false,
-            locked: false,
-            unevictable: false,
-            pinned: false,
-            executable: false,
-            references: 0,
-        };
+        let page = resident(id, kind, version, dirty);
         assert!(pages.resident.insert(pfn, page).is_none(), "the frame is in use");
         assert!(!pages.cached.contains(&pfn), "the frame is still reachable (I5)");
         pages.place.insert(id, pfn);
@@ -173,6 +165,17 @@ impl World {
         let refault = shadow.map_or_else(Default::default, |shadow| lru.refault(shadow, kind));
         assert!(lru.add_as(CPU, pfn, kind, refault), "the page is new");
         Ok(pfn)
+    }
+
+    /// A program has a page that was never read, in a frame that it has got otherwise.
+    pub(crate) fn take(&self, pfn: Pfn) {
+        let id = PageId::MAX - self.pages().resident.len() as PageId;
+        let mut pages = self.pages();
+        assert!(pages.resident.insert(pfn, resident(id, PageKind::File, 0, false)).is_none());
+        pages.place.insert(id, pfn);
+        pages.page(pfn).maps = 1;
+        drop(pages);
+        assert!(self.lru().add(CPU, pfn, PageKind::File), "the page is new");
     }
 
     /// A program stores to a page.
@@ -336,8 +339,41 @@ impl Relief for World {
         freed
     }
 
+    fn pause(&self, pause: &Pause<'_>) {
+        self.assert_no_lock();
+        self.note(pause.why().name());
+        let others = self.others.lock().unwrap().take();
+        if let Some(act) = others {
+            act(self.forever(), pause);
+        }
+    }
+
+    fn resume(&self, _: NodeId, why: Throttle) {
+        self.assert_no_lock();
+        self.resumed.lock().unwrap().push(why);
+    }
+
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         Some(self.forever().reclaim().reclaimable(zone))
+    }
+}
+
+/// A page that nobody maps yet.
+fn resident(id: PageId, kind: PageKind, version: u64, dirty: bool) -> Resident {
+    Resident {
+        id,
+        kind,
+        version,
+        maps: 0,
+        young: 0,
+        pte_dirty: false,
+        dirty,
+        writeback: false,
+        locked: false,
+        unevictable: false,
+        pinned: false,
+        executable: false,
+        references: 0,
     }
 }
 

@@ -54,6 +54,27 @@ fn progress_starts_the_count_anew() {
 }
 
 #[test]
+fn progress_that_serves_nobody_ends_in_a_judgement() {
+    // Whatever is freed, others take.
+    let reclaim = |_: &_, _| 1;
+    assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 1 + 256);
+    let short = || {
+        let zone = [range(0, 4096, 0, framewright::ZoneKind::Normal)];
+        let memory = memory_of(&zone, Answers { reclaim, ..PLENTY }, |tuning| {
+            tuning.alloc.progress_retries = 5;
+            tuning.zone.min_free = Auto::Fixed(MIN as u32);
+        });
+        memory.platform().hoard(page().no_wait());
+        memory
+    };
+    let memory = short();
+    let (result, calls) = ask(memory, page());
+    assert!(result.is_err());
+    assert_eq!(calls.iter().filter(|call| matches!(call, Call::Judge(_))).count(), 1);
+    assert_eq!(reclaims(short(), page()), 1 + 5);
+}
+
+#[test]
 fn nothing_left_to_reclaim_ends_it_at_once() {
     assert_eq!(reclaims(full(HELPLESS), page()), 1);
     // One more frame would do.

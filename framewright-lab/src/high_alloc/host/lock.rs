@@ -12,6 +12,8 @@ use std::{
 static KERNEL: Mutex<()> = Mutex::new(());
 /// There is work for who does it in the background.
 static WORK: Condvar = Condvar::new();
+/// Those who pause are to look again.
+static RESUMED: Condvar = Condvar::new();
 
 thread_local! {
     /// What this thread has while it is inside.
@@ -43,10 +45,24 @@ pub(super) fn outside<R>(body: impl FnOnce() -> R) -> R {
 
 /// Waits outside until there is work, but not for longer than that.
 pub(super) fn wait_for_work(most: Duration) {
+    wait_for(&WORK, most);
+}
+
+/// Waits outside until those who pause are to look again, but not for longer than that.
+pub(super) fn wait_paused(most: Duration) {
+    wait_for(&RESUMED, most);
+}
+
+fn wait_for(event: &Condvar, most: Duration) {
     if let Some(held) = HELD.take() {
-        let (held, _) = WORK.wait_timeout(held, most).unwrap_or_else(PoisonError::into_inner);
+        let (held, _) = event.wait_timeout(held, most).unwrap_or_else(PoisonError::into_inner);
         HELD.set(Some(held));
     }
+}
+
+/// Has those who pause look again. By who is inside: between their look and their wait nobody else is.
+pub(super) fn wake_paused() {
+    RESUMED.notify_all();
 }
 
 /// There is some.

@@ -73,6 +73,13 @@ impl<'t> Threads<'t> {
     }
 }
 
+impl Threads<'_> {
+    /// How long it is until then.
+    fn until(&self, time: u64) -> Duration {
+        Duration::from_nanos(time.saturating_sub(self.0.clock()) / FASTER)
+    }
+}
+
 impl<'t> World for Threads<'t> {
     type Platform = HostMachine;
     type Cpu = Thread<'t>;
@@ -118,12 +125,21 @@ impl<'t> World for Threads<'t> {
     }
 
     fn wait_for_work(&self, _: Thread<'t>, time: u64) {
-        lock::wait_for_work(Duration::from_nanos(time.saturating_sub(self.0.clock()) / FASTER));
+        lock::wait_for_work(self.until(time));
         self.0.crew.go_on();
     }
 
     fn wake_worker(&self, _: Thread<'t>) {
         lock::wake_worker();
+    }
+
+    fn wait_paused(&self, _: Thread<'t>, time: u64) {
+        lock::wait_paused(self.until(time));
+        self.0.crew.go_on();
+    }
+
+    fn wake_paused(&self, _: Thread<'t>) {
+        lock::wake_paused();
     }
 
     fn outside<R>(&self, body: impl FnOnce() -> R) -> R {

@@ -7,6 +7,7 @@ mod drain;
 mod hotplug;
 mod isolate;
 mod life;
+mod pause;
 mod reserve;
 mod world;
 
@@ -16,4 +17,5 @@ pub(super) use drain::run as drain;
 pub(super) use hotplug::run as hotplug;
 pub(super) use isolate::run as isolate;
 pub(super) use life::run as life;
+pub(super) use pause::run as pause;
 pub(super) use reserve::run as reserve;

@@ -19,7 +19,8 @@
 //!    hook, and goes on with 2.
 //!
 //! Each round ends because progress does: without any, rounds are counted; progress that others
-//! take away goes on only while something is left to reclaim; and compaction is asked again a
+//! take away goes on only while something is left to reclaim, and is counted as well, so that a
+//! [`Relief`] that only says it makes progress keeps no request here; and compaction is asked again a
 //! bounded number of times, trying harder.
 //!
 //! When memory comes or goes, zones change under the walk. Its generation is read before the
@@ -123,6 +124,8 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     compaction_retries: u32,
     /// Rounds since the last progress.
     idle: u32,
+    /// Rounds since it last began to count that freed something and did not serve it.
+    unserved: u32,
     /// Whether the last round of reclaim freed anything.
     progressed: bool,
     reclaimed: u64,
@@ -161,6 +164,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             compacted: None,
             compaction_retries: 0,
             idle: 0,
+            unserved: 0,
             progressed: false,
             reclaimed: 0,
             rounds: 0,
@@ -418,7 +422,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// After something happened outside that may have freed memory: begins to count anew.
     fn take_heart(&mut self) {
-        (self.idle, self.drained) = (0, false);
+        (self.idle, self.unserved, self.drained) = (0, 0, false);
         self.captured.handle().renew();
     }
 

@@ -20,7 +20,11 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         if request.is_costly() && !(request.may_fail_late() && self.has_compaction()) {
             return Err(Stop::Failed);
         }
-        if self.reclaim_is_hopeful() || self.progressed && self.compaction_is_hopeful() {
+        let is_patient = self.unserved < self.memory.tuning().alloc.progress_retries;
+        self.unserved += u32::from(self.progressed);
+        if is_patient
+            && (self.reclaim_is_hopeful() || self.progressed && self.compaction_is_hopeful())
+        {
             return Ok(None);
         }
         self.check_unchanged()?;

@@ -19,6 +19,7 @@ use crate::{
     alloc::Request,
     frame::Order,
     platform::CpuId,
+    reclaim::{Pause, Throttle},
     zone::{NodeId, ZoneId, ZoneKind},
 };
 
@@ -123,6 +124,25 @@ pub trait Relief {
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         let _ = zone;
         None
+    }
+
+    /// Waits until [`Pause::is_over`], and no longer than [`Pause::at_most`]. Called by whoever reclaims,
+    /// with no page locked or isolated. The default does not wait; bounds do not depend on it, but pauses
+    /// that end early are counted as such ([`Throttle::expired`]).
+    ///
+    /// No wake-up is lost if the order is this: be where [`Relief::resume`] finds this CPU or thread,
+    /// *then* ask `is_over` once more, then wait; and ask again when woken. What is waited for has to be
+    /// able to come: whatever completes writes goes on, and so does background reclaim. A CPU that
+    /// runs it, and pauses now, may run it from here: [`Kswapd::step_on`](crate::reclaim::Kswapd::step_on).
+    fn pause(&self, pause: &Pause<'_>) {
+        let _ = pause;
+    }
+
+    /// Those who [pause](Relief::pause) for this reason on a node are to look again. Called only while
+    /// there are some; on any CPU, by anybody who reclaims, puts pages back or tells of a write. Must
+    /// neither wait nor call the library. The default wakes nobody.
+    fn resume(&self, node: NodeId, why: Throttle) {
+        let _ = (node, why);
     }
 
     /// Moves frames so that a block of the request's order forms in a zone that it can use. Who

@@ -1,0 +1,114 @@
+//! Pauses: reclaim waits for pages that others have isolated, and somebody says when they are back.
+
+use framewright::{
+    Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Planes,
+    Request,
+    platform::Relief,
+    reclaim::{
+        PageKind, PageOwner, PageState, Pause, Reclaim, Reference, Released, Shadow, Throttle,
+        Unmapped, WriteOut,
+    },
+    tlb::{FlushBatch, NoShootdown},
+};
+
+use crate::{
+    engine::{Cpu, Failure, Machine, WaitQueue},
+    one_thread::OneThread,
+    platform::{Books, LentRelief, Settings, Simulated},
+    process::Symptom,
+    scenario::{Bug, Verdict, world::seen},
+};
+
+const FRAMES: u64 = 512;
+/// Pages on the lists, and how many of them CPU 0 isolates: more than an eighth of the rest.
+const PAGES: usize = 16;
+const ISOLATED: usize = 8;
+
+/// The owner of pages that nobody can lock: nothing of them is ever reclaimed.
+struct Owner;
+
+// SAFETY: it releases nothing.
+unsafe impl PageOwner<Simulated> for Owner {
+    fn lock(&self, _: &[Pfn], _: &mut [Option<PageState>]) {}
+    fn unlock(&self, _: &[Pfn]) {}
+    fn referenced(&self, _: &[Pfn], _: &mut [Reference]) {}
+    fn unmap(&self, _: &[Pfn], _: &mut FlushBatch<'_, '_, Simulated>, _: &mut [Unmapped]) {}
+    fn write_out(&self, _: &[Pfn], _: &mut [WriteOut]) {}
+    fn release(&self, _: &[Pfn], _: &[Shadow], _: &mut [Released]) {}
+}
+
+/// CPUs that pause wait here, and no clock ends that.
+struct Waits<'w>(OneThread<(&'w Machine, WaitQueue, Option<Bug>)>);
+
+impl Waits<'_> {
+    fn cpu(&self) -> Cpu<'_> {
+        self.0.get().0.current().expect("on a CPU")
+    }
+}
+
+impl Relief for Waits<'_> {
+    fn pause(&self, pause: &Pause<'_>) {
+        let ((_, queue, bug), cpu) = (self.0.get(), self.cpu());
+        if pause.why() != Throttle::Isolated {
+            // Nobody makes progress here, ever.
+            return;
+        }
+        if *bug == Some(Bug::LostWakeUp) {
+            if !pause.is_over() {
+                cpu.step();
+                cpu.wait_on(queue);
+            }
+            return;
+        }
+        while !pause.is_over() {
+            cpu.wait_on(queue);
+        }
+    }
+
+    fn resume(&self, _: NodeId, _: Throttle) {
+        self.0.get().1.wake_all(self.cpu());
+    }
+}
+
+/// CPU 0 has many pages isolated for a moment, while CPUs 1 and 2 reclaim.
+pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
+    let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
+    let map = [MemoryRange::from(range)];
+    let planes = Planes { lru: true, ..Planes::default() };
+    let config = Config { planes, ..Config::new(&map, machine.cpus()) };
+    let mut books = Books::new(&Layout::new::<Simulated>(&config).expect("a small layout"));
+    let relief = LentRelief::default();
+    let platform = Simulated::new(machine, Settings::default()).with_relief(&relief);
+    let memory = Memory::new(platform, &config, books.as_mut()).expect("a small memory");
+    let waits = Waits(OneThread::new((machine, WaitQueue::default(), bug)));
+    // SAFETY: the owner lets go of no page, and nothing is mapped.
+    #[allow(unsafe_code)]
+    let reclaim = unsafe { Reclaim::new(&memory, &Owner, &NoShootdown) }.expect("LRU lists");
+    let page = Request::new(Order::ZERO, MigrateType::Movable);
+    let pages: Vec<Pfn> = (0..PAGES)
+        .map(|_| memory.alloc_unlisted(page).expect("a frame of many").into_raw().0)
+        .collect();
+    let (lru, first) = (reclaim.lru(), framewright::CpuId::new(0));
+    pages.iter().for_each(|&pfn| assert!(lru.add(first, pfn, PageKind::File)));
+    lru.drain_all();
+    let isolates = |cpu: Cpu<'_>| {
+        let isolated = pages[..ISOLATED].iter().filter(|&&pfn| lru.isolate(pfn));
+        let isolated: Vec<Pfn> = isolated.copied().collect();
+        cpu.step();
+        for pfn in isolated {
+            // SAFETY: it was isolated above.
+            #[allow(unsafe_code)]
+            let is_back = unsafe { lru.put_back(pfn) };
+            assert!(is_back, "nobody abandons pages");
+        }
+    };
+    let reclaims = |cpu: Cpu<'_>| {
+        assert_eq!(reclaim.shrink_node(cpu.id(), NodeId::default(), 1), 0);
+    };
+    let programs = || machine.run(vec![Box::new(isolates), Box::new(reclaims), Box::new(reclaims)]);
+    match relief.lend(&waits, programs) {
+        Ok(()) => Verdict::Clean,
+        Err(Failure::Deadlock) => seen(Symptom::LostWakeUp, "all pages are back on their lists"),
+        Err(failure) => Verdict::Failed(failure),
+    }
+}
