@@ -13,8 +13,9 @@ use framewright::{
 
 use super::{
     FileId, PagingError, Seat,
-    cache::{PageCache, PageId, Slot, count},
+    cache::{PageCache, PageId, Slot},
     page::Claim,
+    stats::count,
 };
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);

@@ -1,4 +1,4 @@
-//! The page cache: files, what is in which frame, what was counted.
+//! The page cache: files, and what is in which frame.
 
 use std::{
     any::Any,
@@ -20,6 +20,7 @@ use super::{
     leaving::List,
     page::PageState,
     region::Region,
+    stats::{Counters, PagingStats},
     store::Store,
 };
 use crate::{HostError, HostMachine, available_memory, machine::MachineId};
@@ -104,52 +105,6 @@ impl Slot {
             Slot::Left(id) => pack(id) << 1 | 1,
         }
     }
-}
-
-/// What happened, in pages if nothing else is said.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PagingStats {
-    /// Uses that did not find their page in memory.
-    pub misses: u64,
-    /// Read from a store.
-    pub read: u64,
-    /// Pages that came back before the kernel was told that they go.
-    pub rescued: u64,
-    /// Taken from their file by reclaim.
-    pub unmapped: u64,
-    /// Given up: the kernel has freed what was behind them.
-    pub evicted: u64,
-    /// Flushes that had something to give up.
-    pub flushes: u64,
-    /// Calls to the kernel for that.
-    pub calls: u64,
-    /// Nanoseconds of processor time that these took who called.
-    pub call_nanos: u64,
-    /// Pages that the kernel refused to take back.
-    pub refused: u64,
-    /// Pages that became dirty.
-    pub dirtied: u64,
-    /// Written to a store.
-    pub written: u64,
-    /// Attempts to write a page that failed.
-    pub write_failed: u64,
-}
-
-/// The same as its writers see it.
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) misses: AtomicU64,
-    pub(super) read: AtomicU64,
-    pub(super) rescued: AtomicU64,
-    pub(super) unmapped: AtomicU64,
-    pub(super) evicted: AtomicU64,
-    pub(super) flushes: AtomicU64,
-    pub(super) calls: AtomicU64,
-    pub(super) call_nanos: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) dirtied: AtomicU64,
-    pub(super) written: AtomicU64,
-    pub(super) write_failed: AtomicU64,
 }
 
 /// See the module. Files are added before threads use it; it belongs to the one memory that is made of
@@ -253,35 +208,7 @@ impl PageCache {
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> PagingStats {
-        let Counters {
-            misses,
-            read,
-            rescued,
-            unmapped,
-            evicted,
-            flushes,
-            calls,
-            call_nanos,
-            refused,
-            dirtied,
-            written,
-            write_failed,
-        } = &self.counters;
-        let of = |counter: &AtomicU64| counter.load(Relaxed);
-        PagingStats {
-            misses: of(misses),
-            read: of(read),
-            rescued: of(rescued),
-            unmapped: of(unmapped),
-            evicted: of(evicted),
-            flushes: of(flushes),
-            calls: of(calls),
-            call_nanos: of(call_nanos),
-            refused: of(refused),
-            dirtied: of(dirtied),
-            written: of(written),
-            write_failed: of(write_failed),
-        }
+        self.counters.read()
     }
 
     /// Pages of a file that are in memory.
@@ -388,8 +315,4 @@ impl PageCache {
 /// A mutex that does not mind that somebody has panicked.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Relaxed);
 }

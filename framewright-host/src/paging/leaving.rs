@@ -18,7 +18,10 @@ use framewright::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
-use super::cache::{PageCache, PageId, count, locked};
+use super::{
+    cache::{PageCache, PageId, locked},
+    stats::count,
+};
 use crate::{HostMachine, wait::wait};
 
 /// What a CPU has taken from files.

@@ -57,7 +57,8 @@
 //! | `page`      | what is known of a page: a word                                |
 //! | `region`    | address space that shows a file                                |
 //! | `store`     | where pages come from and go to                                |
-//! | `cache`     | files, what is in which frame, what was counted                |
+//! | `cache`     | files, and what is in which frame                              |
+//! | `stats`     | what is counted                                                |
 //! | `seat`      | a thread's view: using pages                                   |
 //! | `bringing`  | bringing pages in that are missing                             |
 //! | `guard`     | pages in use                                                   |
@@ -82,15 +83,17 @@ mod pager;
 mod pauses;
 mod region;
 mod seat;
+mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{FileId, PageCache, PagingStats};
+pub use cache::{FileId, PageCache};
 pub use error::PagingError;
 pub use giving::{GivingUp, NoVectors};
 pub use guard::{Reading, Writing};
 pub use interrupts::shootdowns;
 pub use pager::{Pager, Ran};
 pub use seat::Seat;
+pub use stats::PagingStats;
 pub use store::{FileStore, Store};

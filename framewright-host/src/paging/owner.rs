@@ -15,8 +15,9 @@ use std::{
 };
 
 use super::{
-    cache::{PageCache, PageId, Slot, count, locked},
+    cache::{PageCache, PageId, Slot, locked},
     page::{Leave, PageLock},
+    stats::count,
     store::write_error,
 };
 use crate::HostMachine;

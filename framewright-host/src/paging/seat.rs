@@ -7,8 +7,9 @@ use framewright::{Block, CpuToken, Request, platform::Wait};
 use super::{
     FileId, PageCache, Pager, PagingError, Reading, Writing,
     bringing::Bringing,
-    cache::{PageId, count},
+    cache::PageId,
     page::{Claim, Fix, PINS_MAX, PageLock, PageState},
+    stats::count,
 };
 use crate::{HostMachine, wait::wait};
 
