@@ -199,3 +199,20 @@ fn blocks_are_counted_as_large_as_they_are() {
     assert_eq!(counts.yields(order(9)), 517);
     assert_eq!(counts.largest(), Some(Order::MAX));
 }
+
+#[test]
+fn blocks_counted_in_pieces_are_those_of_the_whole() {
+    let mut buddy = buddy(3 * 512 + 100);
+    for (start, end) in [(100, 1000), (300_000, 300_001), (512 * 600, 512 * 700)] {
+        assert!(buddy.take_range(start, end, MOVABLE));
+    }
+    let whole = buddy.counts();
+    assert_eq!(whole.free_frames(), buddy.free_frames());
+    for step in [1, 4, 511, 2000] {
+        let mut pieces = BlockCounts::default();
+        for start in (0..3 * 512 + 100).step_by(step as usize) {
+            buddy.add_counts(start..(start + step).min(3 * 512 + 100), &mut pieces);
+        }
+        assert_eq!(pieces, whole, "{step} at a time");
+    }
+}
