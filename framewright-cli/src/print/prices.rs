@@ -32,10 +32,9 @@ pub(crate) fn prices(origins: &[Origin], style: Style) -> String {
         let [key, before, after] = mechanism.setting;
         // Writing to a string does not fail.
         let _ = writeln!(text, "\n{}", bold(mechanism.name, style));
-        let _ = writeln!(text, "  time    {}", mechanism.figure);
-        let _ = writeln!(text, "  change  {key}={before}, then {after}");
-        let _ =
-            writeln!(text, "{}", paragraph(&format!("  prices  {}", mechanism.prices.join(" "))));
+        let _ = writeln!(text, "time: {}", mechanism.figure);
+        let _ = writeln!(text, "change: {key}={before}, then {after}");
+        text.push_str(&paragraph(&format!("prices: {}", mechanism.prices.join(" "))));
     }
     text
 }
