@@ -5,10 +5,7 @@ use framewright::{
     observe::{Corruption, Finding},
 };
 
-use crate::{
-    MANAGED, PAGE, on_either, on_memory, quarantine::fill_quarantine, refused,
-    support::machine::order,
-};
+use crate::{MANAGED, PAGE, on_either, on_memory, refused, support::machine::order};
 
 fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()
