@@ -207,7 +207,10 @@ pub(crate) fn alloc(request: Request) -> Option<Pfn> {
 ///
 /// The caller owns the frames as a block of this order, and no longer uses them.
 pub(crate) unsafe fn free(pfn: Pfn, order: Order) {
-    // SAFETY: as the caller promises.
-    let freed = with_token(|token| unsafe { token.free_raw(pfn, order) });
-    assert!(freed.is_ok(), "frame {pfn} is not a block of order {order}");
+    let freed = with_token(|token| {
+        // SAFETY: as the caller promises.
+        let block = unsafe { token.adopt_unchecked(pfn, order) };
+        token.free(block).is_ok()
+    });
+    debug_assert!(freed, "a block of this memory is never given back");
 }

@@ -3,8 +3,7 @@
 use core::ops::Range;
 
 use super::{
-    ABSENT, Buddy, FRAMES, Heads, MigrateType, PARTIAL, fragmentation_index, lists::FREE,
-    unusable_index,
+    ABSENT, Buddy, FRAMES, MigrateType, PARTIAL, fragmentation_index, lists::FREE, unusable_index,
 };
 use crate::{
     frame::{Order, PAGEBLOCK_ORDER},
@@ -112,10 +111,7 @@ impl Buddy<'_> {
                 return Err(("the header of a pageblock contradicts its map", index as u32));
             }
             let index = index as u32;
-            let is_head_free = |heads: &Heads| {
-                block.map.iter().enumerate().any(|(i, free)| free & heads.word(i) != 0)
-            };
-            if self.heads_of(index).is_some_and(is_head_free) {
+            if self.heads_of(index).is_some_and(|heads| heads.has_any_of(&block.map)) {
                 return Err(("an allocated block starts at a free frame", index));
             }
             let of = self.type_of(index);

@@ -46,7 +46,14 @@ impl Heads {
         self.word(at / 64) >> (at % 64) & 1 == 1
     }
 
+    /// Whether a block starts at one of the frames of a map.
+    #[inline(never)]
+    pub(super) fn has_any_of(&self, map: &[u64; WORDS]) -> bool {
+        map.iter().enumerate().any(|(i, frames)| self.word(i) & frames != 0)
+    }
+
     /// Whether the pageblock is one block.
+    #[inline(never)]
     pub(super) fn is_one_block(&self) -> bool {
         (0..WORDS).all(|i| self.word(i) == u64::from(i == 0))
     }

@@ -33,8 +33,8 @@ pub struct Layout {
     /// Bytes and alignment of a zone: its lock is the machine's.
     zone: (usize, usize),
     pageblocks: usize,
-    /// Pageblocks with a map of the heads of allocated blocks.
-    heads: usize,
+    /// Whether there is a map of the heads of allocated blocks: what raw frees are checked against.
+    heads: bool,
     gigablocks: usize,
     set_words: usize,
     ranges: usize,
@@ -77,7 +77,7 @@ impl Layout {
             zones: 0,
             zone: (size_of::<Zone<'_, P>>(), align_of::<Zone<'_, P>>()),
             pageblocks: 0,
-            heads: 0,
+            heads: config.tuning.hardening != Hardening::Off,
             gigablocks: 0,
             set_words: 0,
             ranges: 0,
@@ -98,7 +98,6 @@ impl Layout {
         for zone in config.zones() {
             layout.zones += 1;
             layout.pageblocks += zone.pageblocks;
-            layout.heads += heads_of(config, zone);
             layout.gigablocks += Buddy::gigablocks(zone.base, zone.pageblocks);
             layout.set_words += Buddy::set_words(zone.base, zone.pageblocks);
             layout.ranges += zone.ranges + zone.absent;
@@ -135,7 +134,7 @@ impl Layout {
             Part::of_bytes("zones", self.zones * self.zone.0),
             Part::new::<ZoneId>("zonelists", rows, false),
             Part::new::<Pageblock>("pageblocks", self.pageblocks, false),
-            Part::new::<Heads>("allocated heads", self.heads, false),
+            Part::new::<Heads>("allocated heads", self.heads(), false),
             Part::new::<Gigablock>("gigablocks", self.gigablocks, false),
             Part::new::<AtomicU8>("pageblock types", self.pageblocks, false),
             Part::new::<u64>("pageblock sets", self.set_words, false),
@@ -180,6 +179,11 @@ impl Layout {
     #[must_use]
     pub fn cpu_list_bytes(&self) -> usize {
         self.parts().filter(|part| part.per_cpu).map(|part| part.bytes).sum()
+    }
+
+    /// Pageblocks with a map of the heads of allocated blocks: all or none.
+    fn heads(&self) -> usize {
+        if self.heads { self.pageblocks } else { 0 }
     }
 
     /// Entries of a plane.
@@ -236,12 +240,6 @@ fn depot_of(config: &Config<'_>, zone: ZoneSpec) -> u64 {
         return 0;
     }
     depot_frames(&config.tuning.zone, zone.frames, config.cpus_near(zone.node))
-}
-
-/// Pageblocks of a zone with a map of the heads of allocated blocks: what raw frees are checked
-/// against.
-fn heads_of(config: &Config<'_>, zone: ZoneSpec) -> usize {
-    if config.tuning.hardening == Hardening::Off { 0 } else { zone.pageblocks }
 }
 
 /// Slots in the quarantine of a CPU for a zone.

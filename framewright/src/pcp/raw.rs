@@ -53,6 +53,7 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
 impl<'m> Lists<'m> {
     /// Whether a block is on a list of its order, of whatever type: its pageblock may have had
     /// another when it came.
+    #[inline(never)]
     fn holds(&mut self, here: Here<'_, 'm, impl Platform>, frame: u32, order: Order) -> bool {
         ListIndex::all().filter(|list| list.order() == order).any(|list| {
             let len = here.pages.len(list);

@@ -33,18 +33,15 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
                 Answer::Refill(blocks, lists.thirst(at.here(), list, blocks))
             }
         });
-        match answer {
-            Some(Answer::Frame(frame)) => {
-                self.handed_out(frame, list.order());
-                Ok(frame)
-            }
+        let frame = match answer {
+            Some(Answer::Frame(frame)) => frame,
             Some(Answer::Refill(blocks, loosely)) => {
-                let frame = self.refill(list, (blocks, loosely), access)?;
-                self.handed_out(frame, list.order());
-                Ok(frame)
+                self.refill(list, (blocks, loosely), access)?
             }
-            None => self.alloc_from_zone(list.order(), list.migratetype(), access),
-        }
+            None => return self.alloc_from_zone(list.order(), list.migratetype(), access),
+        };
+        self.handed_out(frame, list.order());
+        Ok(frame)
     }
 
     /// Takes a batch from the zone, keeps one block and puts the others on the lists.

@@ -25,9 +25,10 @@ impl<P: Platform> Taker<'_, '_, '_, P> {
             Taker::Token(token) => {
                 for &pfn in frames {
                     // SAFETY: the owner of the page has released it as a block of order 0, or
-                    // abandoned it as one, and what CPUs had cached of it is flushed. What is
-                    // refused all the same has been reported.
-                    let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
+                    // abandoned it as one, and what CPUs had cached of it is flushed.
+                    let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };
+                    // It is of this memory. What is refused all the same has been reported.
+                    let _ = token.free(block);
                 }
             }
             Taker::Zones(memory, cpu) => {

@@ -223,7 +223,13 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Whether the maps know an allocated block of exactly `order` at `frame`. Takes the lock.
     pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
-        self.with_range(platform, (frame, frame + 1), |buddy| buddy.judge(frame, order))
+        // Nothing changes, so there is nothing to publish.
+        self.guarded.with(platform, |Guarded { buddy, .. }| {
+            self.tell_of_hold(platform);
+            let pageblock = core::iter::once(frame >> PAGEBLOCK_ORDER);
+            self.tell_of_pageblocks(platform, Cost::RangePageblocks, pageblock);
+            buddy.judge(frame, order)
+        })
     }
 
     /// Gives back one block, which `capture` may keep if it completes what is waited for.

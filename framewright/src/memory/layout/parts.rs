@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::{Layout, depot_of, heads_of, slots_of};
+use super::{Layout, depot_of, slots_of};
 use crate::memory::{
     Config, InitError, carve::Carver, config::ZoneSpec, cpus::CpuState, planes::PlaneArrays,
 };
@@ -138,7 +138,7 @@ impl<'m> ZoneArrays<'m> {
         let mut map = config.zones().flat_map(|zone| config.ranges_of(zone));
         Some(Self {
             pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
-            heads: carver.array(layout.heads, |_| Heads::none())?,
+            heads: carver.array(layout.heads(), |_| Heads::none())?,
             gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
             types: carver.array(layout.pageblocks, |_| AtomicU8::new(ABSENT))?,
             states: carver.array(layout.plane(layout.states), |_| AtomicU8::new(0))?,
@@ -161,7 +161,7 @@ impl<'m> ZoneArrays<'m> {
         let sets = self.sets.split_off_mut(..set_words).unwrap_or_default();
         let ranges = self.ranges.split_off(..spec.ranges).unwrap_or_default();
         let absent = self.ranges.split_off(..spec.absent).unwrap_or_default();
-        let heads = self.heads.split_off(..heads_of(config, spec)).unwrap_or_default();
+        let heads = self.heads.split_off(..count).unwrap_or_default();
         let buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, ranges, sets, heads);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
