@@ -133,6 +133,8 @@ pub struct PageCache {
     /// Where somebody looks: frames that were released, and nobody has asked for since. Reclaim frees
     /// them when it is time.
     pub(super) released: RefCell<BTreeSet<u32>>,
+    /// It has a memory, whose frames it holds: it goes with no other.
+    pub(super) has_memory: Cell<bool>,
     stats: Cell<CacheStats>,
 }
 
@@ -154,6 +156,7 @@ impl PageCache {
             writers_wanted: Cell::new(false),
             released: RefCell::default(),
             writes: RefCell::default(),
+            has_memory: Cell::new(false),
             stats: Cell::default(),
         }
     }

@@ -6,7 +6,7 @@ use framewright::{
 };
 
 use super::{FileId, Keep, Supply};
-use crate::{engine::Cpu, platform::Simulated, process::FrameSource};
+use crate::{engine::Cpu, platform::Simulated};
 
 /// What a CPU has to serve faults with.
 pub(super) struct Hands<'s, 'k, 'm> {
@@ -39,11 +39,16 @@ impl Supply for Hands<'_, '_, '_> {
         self.take(cpu, TABLE.zeroed())
     }
 
+    #[allow(unsafe_code)]
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]) {
         if let Some(oracle) = self.keep.cache.mmu().oracle() {
             frames.iter().for_each(|&frame| oracle.freed(cpu, frame));
         }
-        FrameSource::give(&mut self.token, cpu, frames);
+        for &frame in frames {
+            // SAFETY: `take` took the block apart, with this order, and the cache no longer uses it.
+            let freed = unsafe { self.token.free_raw(Pfn::new(frame.into()), Order::ZERO) };
+            debug_assert_eq!(freed, Ok(()), "frame {frame}");
+        }
     }
 
     fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>) {

@@ -56,13 +56,16 @@ impl<'p, 'm> Parts<'p, 'm> {
     ///
     /// # Panics
     ///
-    /// If the memory has no LRU lists.
+    /// If the memory has no LRU lists, or the cache was put together with one before: it would give
+    /// frames of that to this.
     pub fn together<R>(&self, body: impl FnOnce(&Keep<'_, 'm>) -> R) -> R {
+        assert!(!self.cache.has_memory.replace(true), "a page cache goes with one memory, once");
         let owner = Owner::new(self.cache, self.machine);
         let owner: &dyn PageOwner<Simulated> = &owner;
         let shootdown = Counted::new(self.memory, self.cache.mmu());
         let dynamic: &dyn Shootdown = &shootdown;
-        // SAFETY: the cache has its frames from this memory, and its pages are mapped on this machine.
+        // SAFETY: the cache has its frames from this memory and no other, as was made sure of above, and
+        // its pages are mapped on the units that the shootdown flushes.
         #[allow(unsafe_code)]
         let reclaim = unsafe { Reclaim::new(self.memory, owner, dynamic) }.expect("LRU lists");
         let nodes = &self.machine.model().nodes;

@@ -1,8 +1,8 @@
 //! Where processes get their frames, and give them back.
 
-#![allow(unsafe_code)]
+use std::{cell::RefCell, collections::BTreeMap};
 
-use framewright::{CpuToken, MigrateType, Order, Pfn, Platform, Request};
+use framewright::{Block, CpuToken, MigrateType, Order, Platform, Request};
 
 use crate::engine::Cpu;
 
@@ -24,25 +24,45 @@ pub trait FrameSource {
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]);
 }
 
-/// The library: a CPU's token.
-impl<P: Platform> FrameSource for CpuToken<'_, '_, P> {
+/// Blocks of a memory whose frames processes have, by number: whichever CPU gives a frame back finds its
+/// block here.
+#[derive(Debug, Default)]
+pub struct HeldFrames<'m>(RefCell<BTreeMap<u32, Block<'m>>>);
+
+/// The library: a CPU's token, and what all CPUs have taken.
+pub struct TokenFrames<'h, 'a, 'm, P: Platform> {
+    token: CpuToken<'a, 'm, P>,
+    held: &'h HeldFrames<'m>,
+}
+
+impl<'h, 'a, 'm, P: Platform> TokenFrames<'h, 'a, 'm, P> {
+    /// Frames from the memory of `token`, which `held` remembers.
+    #[must_use]
+    pub fn new(token: CpuToken<'a, 'm, P>, held: &'h HeldFrames<'m>) -> Self {
+        Self { token, held }
+    }
+}
+
+impl<P: Platform> FrameSource for TokenFrames<'_, '_, '_, P> {
     fn take(&mut self, _cpu: Cpu<'_>, purpose: Purpose) -> Option<u32> {
         let migratetype = match purpose {
             Purpose::Page => MigrateType::Movable,
             Purpose::Table => MigrateType::Unmovable,
         };
-        let block = self.alloc(Request::new(Order::ZERO, migratetype).zeroed()).ok()?;
-        let (pfn, _) = block.into_raw();
-        Some(u32::try_from(pfn.get()).expect("a simulated machine has less than 16 TiB"))
+        let block = self.token.alloc(Request::new(Order::ZERO, migratetype).zeroed()).ok()?;
+        let frame = u32::try_from(block.pfn().get());
+        let frame = frame.expect("a simulated machine has less than 16 TiB");
+        self.held.0.borrow_mut().insert(frame, block);
+        Some(frame)
     }
 
+    /// # Panics
+    ///
+    /// A frame was not taken, or has been given back, or is of another memory.
     fn give(&mut self, _cpu: Cpu<'_>, frames: &[u32]) {
-        for &frame in frames {
-            // SAFETY: `take` took the block apart, with this order, and whoever gives the frame
-            // back no longer uses it.
-            let block = unsafe { self.adopt_unchecked(Pfn::new(u64::from(frame)), Order::ZERO) };
-            // Made by this token, so it is never given back.
-            let _ = self.free(block);
+        for frame in frames {
+            let block = self.held.0.borrow_mut().remove(frame).expect("a frame that was taken");
+            self.token.free(block).expect("a frame of this memory");
         }
     }
 }

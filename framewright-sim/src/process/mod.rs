@@ -54,7 +54,7 @@ mod tlb;
 pub use access::{Access, Fault};
 pub use contents::Contents;
 pub use costs::Costs;
-pub use frames::{FrameSource, Purpose};
+pub use frames::{FrameSource, HeldFrames, Purpose, TokenFrames};
 pub use life::{Process, Trouble};
 pub use mmu::{Mmu, MmuStats, SpaceId};
 pub use mover::{Mishap, PageMover};

@@ -8,6 +8,7 @@ use crate::{
 use std::cell::RefCell;
 
 mod hunting;
+mod parts;
 
 const FRAMES: u32 = 256;
 

@@ -11,7 +11,7 @@ use crate::{
     check,
     engine::{Cpu, Failure, Machine, Program},
     platform::{Books, Settings, Simulated},
-    process::{Mmu, Oracle, Symptom},
+    process::{HeldFrames, Mmu, Oracle, Symptom},
     scenario::{
         Bug, Verdict,
         world::{failed, seen},
@@ -29,6 +29,8 @@ pub(super) type Token<'a, 'm> = CpuToken<'a, 'm, Simulated>;
 pub(super) struct Library<'m> {
     pub(super) memory: Memory<'m, Simulated>,
     pub(super) mmu: Mmu,
+    /// Blocks whose frames processes have.
+    pub(super) held: HeldFrames<'m>,
     /// Blocks that one CPU left for another to free.
     pub(super) left: RefCell<Vec<Block<'m>>>,
     /// What nobody may be handed anything of.
@@ -126,6 +128,7 @@ pub(super) fn run_with(
     let library = Library {
         memory: Memory::new(platform, &config, books.as_mut()).expect("a small memory"),
         mmu: Mmu::checking(machine.cpus(), Oracle::new(FRAMES as u32)),
+        held: HeldFrames::default(),
         left: RefCell::default(),
         withheld: Cell::new(None),
         urgent: Cell::new(0),

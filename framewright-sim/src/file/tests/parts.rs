@@ -1,0 +1,31 @@
+//! What goes together.
+
+use framewright::{Config, FrameRange, Layout, Memory, Pfn, Planes};
+
+use crate::{
+    engine::{Machine, Model, Options},
+    file::{FileCosts, PageCache, Parts, StoreSpec},
+    platform::{Books, LentRelief, Settings, Simulated},
+    process::{Mmu, Oracle},
+};
+
+#[test]
+#[should_panic(expected = "a page cache goes with one memory, once")]
+fn a_cache_gives_its_frames_to_no_second_memory() {
+    const FRAMES: u64 = 512;
+    let machine = Machine::new(1, Options::default());
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+    let config =
+        Config { planes: Planes { lru: true, ..Planes::default() }, ..Config::new(&map, 1) };
+    let mmu = Mmu::checking(1, Oracle::new(FRAMES as u32));
+    let (model, store) = (Model::free(1), StoreSpec::INSTANT);
+    let cache = PageCache::new(&mmu, &model, FRAMES as u32, store, FileCosts::FREE);
+    for _ in 0..2 {
+        let mut books = Books::new(&Layout::new::<Simulated>(&config).unwrap());
+        let relief = LentRelief::default();
+        let platform = Simulated::new(&machine, Settings::default()).with_relief(&relief);
+        let memory = Memory::new(platform, &config, books.as_mut()).unwrap();
+        let parts = Parts { machine: &machine, memory: &memory, cache: &cache, relief: &relief };
+        parts.together(|_| ());
+    }
+}
