@@ -166,6 +166,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             may_write: false,
             may_swap: false,
             force_deactivate: false,
+            in_vain: 0,
             takes_used: false,
         };
         let boost_left = boosts.iter().sum();
