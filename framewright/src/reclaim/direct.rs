@@ -137,7 +137,6 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
             in_vain,
-            takes_used: false,
         };
         let mut progress = Progress::default();
         loop {

@@ -167,7 +167,6 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             may_swap: false,
             force_deactivate: false,
             in_vain: 0,
-            takes_used: false,
         };
         let boost_left = boosts.iter().sum();
         let for_boost = boost_left > 0;

@@ -53,8 +53,6 @@ pub(super) struct Scan {
     pub(super) force_deactivate: bool,
     /// Pages that were looked at in vain for the same request before.
     pub(super) in_vain: u64,
-    /// Clean pages of files go although they were used once since the last look.
-    pub(super) takes_used: bool,
 }
 
 impl Scan {
