@@ -48,6 +48,29 @@ fn every_page_is_read_and_batches_save_interrupts() {
 }
 
 #[test]
+fn nobody_waits_until_all_of_memory_was_looked_at() {
+    // All pages were used once when memory is full for the first time.
+    let paging = mmap_read(Readers::Processes, 4, 1024);
+    let result = run(&paging, &[FlushBatching::Lazy], 1);
+    let stall = median(&result.runs[0], "stall_max_ns");
+    assert!(stall <= 5e6, "{stall} ns");
+}
+
+#[test]
+fn every_pause_is_ended_by_what_it_waits_for() {
+    // Pauses for the reserve took a second before somebody ended them.
+    let paging = mmap_read(Readers::Processes, 16, 256);
+    for batching in [FlushBatching::All, FlushBatching::Lazy] {
+        let result = run(&paging, &[batching], 2);
+        let of = |name| median(&result.runs[0], name);
+        assert!(of("stall_max_ns") <= 25e6, "{batching:?}: {} ns", of("stall_max_ns"));
+        let kinds = ["writeback", "isolated", "reserve"];
+        let expired = kinds.map(|kind| of(&format!("pauses_expired_{kind}")));
+        assert_eq!(expired, [0.0; 3], "{batching:?}");
+    }
+}
+
+#[test]
 fn no_more_is_unflushed_than_a_200th_of_memory_whatever_is_under_way() {
     // 16 CPUs that reclaim 64 pages at a time could have 1024 under way.
     let paging = mmap_read(Readers::Processes, 16, 640);

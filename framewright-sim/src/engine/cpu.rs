@@ -278,6 +278,11 @@ impl<'e> Cpu<'e> {
         self.step();
     }
 
+    /// Whether the schedule ignores clocks: then no time passes by itself.
+    pub(crate) fn ignores_clocks(&self) -> bool {
+        self.engine.hunts.get()
+    }
+
     /// Ends the run: something is wrong.
     pub fn fail(&self, what: impl Into<String>) -> ! {
         self.fail_with(Failure::Violation { cpu: self.id(), what: what.into() })

@@ -79,16 +79,17 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     ) -> u64 {
         const MOST: u64 = 1024;
         let wanted = need.request.order().frames().min(frames);
-        let (mut reclaimed, mut force_deactivate) = (0, false);
+        let (mut reclaimed, mut in_vain, mut force_deactivate) = (0, 0, false);
         while !self.compaction_is_ready(need, frames) {
             self.catch_up(need.cpu);
             retire.unpark();
             if retire.freed() >= wanted {
                 return reclaimed;
             }
-            let more = self.deepen(need, frames, force_deactivate, retire);
+            let more = self.deepen(need, frames, in_vain, force_deactivate, retire);
             retire.finish();
             reclaimed += more.reclaimed;
+            in_vain += more.in_vain();
             let found = more.reclaimed > 0;
             if reclaimed >= MOST
                 || !found && (force_deactivate || reclaimed > 0)
@@ -116,11 +117,13 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     }
 
     /// All nodes that help, at one priority after the other. While a sweep finds what it aims at,
-    /// looking deeper would only find what is dear: the next one goes on at the same priority.
+    /// looking deeper would only find what is dear: the next one goes on at the same priority. `in_vain`
+    /// pages were looked at before, and not reclaimed.
     fn deepen(
         &self,
         need: &Need,
         frames: u64,
+        in_vain: u64,
         force_deactivate: bool,
         retire: &mut Retire<'_, '_, '_, 'm, P>,
     ) -> Progress {
@@ -138,7 +141,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
-            takes_used: false,
+            in_vain,
         };
         let mut progress = Progress::default();
         loop {

@@ -172,7 +172,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             may_write: false,
             may_swap: false,
             force_deactivate: false,
-            takes_used: false,
+            in_vain: 0,
         };
         let boost_left = boosts.iter().sum();
         let for_boost = boost_left > 0;

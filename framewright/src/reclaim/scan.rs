@@ -51,8 +51,8 @@ pub(super) struct Scan {
     pub(super) may_swap: bool,
     /// Whether active pages become inactive whatever the lists look like.
     pub(super) force_deactivate: bool,
-    /// Clean pages of files go although they were used once since the last look.
-    pub(super) takes_used: bool,
+    /// Pages that were looked at in vain for the same request before.
+    pub(super) in_vain: u64,
 }
 
 impl Scan {

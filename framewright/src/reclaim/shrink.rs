@@ -25,7 +25,7 @@ use crate::{
 };
 
 use super::{
-    PageState, Reclaim, Reference, Released, Unmapped, WriteOut,
+    PageState, Reclaim, Released, Unmapped, WriteOut,
     cluster::{Cluster, Pages, count, part},
     flags::Flags,
     kind::PageKind,
@@ -59,12 +59,14 @@ struct Pass<'p> {
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Reclaims what it can of a cluster, and puts the rest back.
+    /// Reclaims what it can of a cluster, and puts the rest back. `takes_used`: clean pages of files go
+    /// although they were used once since the last look.
     pub(super) fn shrink(
         &self,
         scan: &Scan,
         kind: PageKind,
         cluster: &Cluster,
+        takes_used: bool,
         retire: &mut Retire<'_, '_, '_, '_, P>,
     ) -> Seen {
         let mut pass = Pass {
@@ -85,7 +87,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         };
         self.memory.platform().cost(Cost::ReclaimPages, cluster.len() as u32);
         self.lock(&mut pass);
-        self.judge_references(&mut pass);
+        self.judge_references(&mut pass, takes_used && kind == PageKind::File);
         let mut chosen = pass.left;
         while chosen != 0 {
             // Nobody has to forget what is not mapped.
@@ -170,10 +172,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// Phase 4.
-    fn judge_references(&self, pass: &mut Pass<'_>) {
+    fn judge_references(&self, pass: &mut Pass<'_>, takes_used: bool) {
         self.step();
-        let takes_used = pass.scan.takes_used && pass.kind == PageKind::File;
-        let takes = |reference: Reference| takes_used && !reference.contended;
         let group = pass.cluster.gather(pass.left);
         for (at, reference) in group.ask(|frames, out| self.owner.referenced(frames, out)) {
             let bit = 1 << at;
@@ -181,7 +181,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 Verdict::Reclaim => {}
                 Verdict::OnlyIfClean => pass.only_clean |= bit,
                 Verdict::Activate => pass.give_up(bit, true),
-                Verdict::Keep if takes(reference) => pass.only_clean |= bit,
+                Verdict::Keep if takes_used && !reference.contended => pass.only_clean |= bit,
                 Verdict::Keep => {
                     pass.seen.ref_keep += 1;
                     pass.give_up(bit, false);

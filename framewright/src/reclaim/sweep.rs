@@ -146,8 +146,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         // Where everything was used, no request goes through all of memory to find that out.
         let used_max = u64::from(self.memory.tuning().reclaim.used_max);
-        let takes_used = scan.by == By::Direct && progress.in_vain() >= used_max;
-        let seen = self.shrink(&Scan { takes_used, ..*scan }, kind, &cluster, retire);
+        let takes_used = scan.by == By::Direct && scan.in_vain + progress.in_vain() >= used_max;
+        let seen = self.shrink(scan, kind, &cluster, takes_used, retire);
         let (taken, reclaimed) = (u64::from(seen.taken), u64::from(seen.reclaimed));
         let (scans, steals) = scan.stats();
         let (of_kind, stolen_of_kind) = match kind {

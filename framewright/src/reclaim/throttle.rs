@@ -204,6 +204,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// The store is behind: pauses until the page that was met first is written, or as many others as
     /// are reclaimed together.
+    #[inline(never)]
     pub(super) fn pause_for_writes(&self, scan: &Scan, why: Throttle, seen: &Seen) {
         let Some(first) = seen.awaited else { return };
         let node = self.state.node(scan.node);
@@ -213,12 +214,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// Others hold many pages isolated: pauses until some were put back.
+    #[inline(never)]
     pub(super) fn pause_for_isolated(&self, scan: &Scan, kind: PageKind) {
         let is_over = || !self.too_many_isolated(scan, kind);
         self.pause(scan.cpu, scan.node, Throttle::Isolated, &is_over);
     }
 
     /// Nothing was reclaimed although everything was looked at: pauses until somebody else did.
+    #[inline(never)]
     pub(super) fn pause_without_progress(&self, scan: &Scan) {
         if scan.by != By::Direct || self.is_hopeless(scan.node) {
             return;
@@ -230,6 +233,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Who needs memory leaves what little there is to those who free some: while not even half of
     /// the reserve of a node is free, it wakes background reclaim and pauses, once.
+    #[inline(never)]
     pub(super) fn wait_for_reserve(&self, cpu: CpuId, node: NodeId, highest: ZoneKind) {
         let relief = self.memory.platform().relief();
         if self.is_hopeless(node) || !relief.reclaims_in_background() || self.has_reserve(node) {
