@@ -145,7 +145,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// The memory was made for fewer CPUs.
     pub(crate) fn assert_cpu(&self, id: CpuId) {
-        assert!(id.index() < self.cpus.len(), "the memory has no CPU {}", id.index());
+        assert!(id.index() < self.cpus.len(), "the memory has no such CPU");
     }
 
     pub(super) fn state(&self, id: CpuId) -> Result<&'m CpuState, CpuError> {

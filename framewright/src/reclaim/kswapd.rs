@@ -116,7 +116,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// The token is of another memory.
     pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
         let is_ours = core::ptr::eq(token.memory(), self.reclaim.memory);
-        assert!(is_ours, "the token of CPU {} is of another memory", token.cpu().get());
+        assert!(is_ours, "the token is of another memory");
         self.step_with(token.cpu(), Taker::Token(token))
     }
 
