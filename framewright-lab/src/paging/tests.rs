@@ -62,7 +62,7 @@ fn every_pause_is_ended_by_what_it_waits_for() {
     let paging = mmap_read(Readers::Processes, 16, 256);
     for batching in [FlushBatching::All, FlushBatching::Lazy] {
         let result = run(&paging, &[batching], 2);
-        let of = |name| median(&result.runs[0], name);
+        let of = |name: &str| median(&result.runs[0], name);
         assert!(of("stall_max_ns") <= 25e6, "{batching:?}: {} ns", of("stall_max_ns"));
         let kinds = ["writeback", "isolated", "reserve"];
         let expired = kinds.map(|kind| of(&format!("pauses_expired_{kind}")));
