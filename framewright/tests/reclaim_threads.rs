@@ -5,10 +5,11 @@
 use std::{
     mem::MaybeUninit,
     sync::{
-        Mutex, MutexGuard, OnceLock, TryLockError,
+        Condvar, Mutex, MutexGuard, OnceLock, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use framewright::{
@@ -16,8 +17,8 @@ use framewright::{
     Platform, Request, ZoneId,
     platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
     reclaim::{
-        Abandoned, Lru, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Rest, Shadow,
-        Unmapped, WriteOut,
+        Abandoned, Lru, PageKind, PageOwner, PageState, Pause, Reclaim, Reference, Released, Rest,
+        Shadow, Throttle, Unmapped, WriteOut,
     },
     sync::{PlainWord, SpinFlag},
     tlb::{FlushBatch, NoShootdown},
@@ -50,6 +51,9 @@ struct World {
     /// What was written to a page last. Under its place's lock.
     truth: Vec<AtomicU64>,
     done: AtomicBool,
+    /// Where those wait who pause.
+    pauses: Mutex<()>,
+    resumed: Condvar,
 }
 
 type Mem = Memory<'static, World>;
@@ -222,6 +226,27 @@ impl Relief for World {
         World::reclaim(self).direct(need, frames)
     }
 
+    /// Without a limit where somebody has to come: a wake-up that is lost is found out.
+    fn pause(&self, pause: &Pause<'_>) {
+        const LONG: Duration = Duration::from_secs(6);
+        if !matches!(pause.why(), Throttle::Isolated | Throttle::Reserve) {
+            return;
+        }
+        let mut held = self.pauses.lock().unwrap();
+        // Background reclaim may have ended with the test.
+        while !pause.is_over() && !self.done.load(Ordering::Relaxed) {
+            let (again, limit) = self.resumed.wait_timeout(held, LONG).unwrap();
+            held = again;
+            let is_done = self.done.load(Ordering::Relaxed);
+            assert!(!limit.timed_out() || is_done, "nobody ends {pause:?}");
+        }
+    }
+
+    fn resume(&self, _: NodeId, _: Throttle) {
+        drop(self.pauses.lock().unwrap());
+        self.resumed.notify_all();
+    }
+
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
         Some(World::reclaim(self).reclaimable(zone))
     }
@@ -267,6 +292,8 @@ fn world() -> &'static World {
         store: (0..IDS).map(|_| AtomicU64::new(0)).collect(),
         truth: (0..IDS).map(|_| AtomicU64::new(0)).collect(),
         done: AtomicBool::new(false),
+        pauses: Mutex::default(),
+        resumed: Condvar::new(),
     };
     let layout = Layout::new::<World>(&config).unwrap();
     let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()].leak();

@@ -8,7 +8,7 @@ use framewright::{
 
 use crate::{
     pages::Mood,
-    world::{CPU, DuringPause, OTHER, World, cool, filled, memory, node, stat},
+    world::{CPU, OTHER, Others, World, cool, filled, memory, node, stat},
 };
 
 const FILE: PageKind = PageKind::File;
@@ -32,7 +32,7 @@ struct Case {
     /// Has it reclaim.
     reclaim: fn(&'static World),
     /// What others do meanwhile.
-    others: DuringPause,
+    others: Others,
 }
 
 const CASES: [Case; 6] = [

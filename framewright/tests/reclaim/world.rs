@@ -28,7 +28,7 @@ pub(crate) const OTHER: u16 = 1;
 pub(crate) type Mem = Memory<'static, World>;
 
 /// What others do while reclaim pauses.
-pub(crate) type DuringPause = fn(&'static World, &Pause<'_>);
+pub(crate) type Others = fn(&'static World, &Pause<'_>);
 
 /// See the module. Everything an embedder is, in one value.
 pub(crate) struct World {
@@ -47,7 +47,7 @@ pub(crate) struct World {
     /// What the other CPU does while it is interrupted, once.
     pub(crate) meanwhile: Mutex<Option<fn(&'static World)>>,
     /// What others do while reclaim pauses, once.
-    pub(crate) others: Mutex<Option<DuringPause>>,
+    pub(crate) others: Mutex<Option<Others>>,
     /// For what those who pause were woken.
     pub(crate) resumed: Mutex<Vec<Throttle>>,
 }
