@@ -73,7 +73,7 @@ impl SwapArea {
         let mut writes = self.writes.borrow_mut();
         let begins = writes.back().map_or(idle, |&(ends, _)| ends.max(idle));
         let ends = begins + world.ticks(PAGE_NS);
-        state.took(ends - cpu.now());
+        state.took(ends.saturating_sub(cpu.now()));
         writes.push_back((ends, frame));
         self.written.update(|pages| pages + 1);
         world.wake_worker(cpu);
