@@ -302,7 +302,7 @@ unsafe impl Mover<Simulated> for Owner {
         for at in moves {
             self.is_at(at, Step::Release);
             // It goes back to some list, which takes a lock.
-            (0..4).for_each(|_| self.cpu().step());
+            (0..4).for_each(|_| _ = self.machine.current().inspect(Cpu::step));
             let forgotten = self.bug == Some(Bug::FailedStaysClaimed)
                 && self.failed.borrow().contains(&number(at.from()));
             if !forgotten {
