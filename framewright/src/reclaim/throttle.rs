@@ -149,19 +149,26 @@ impl Pausing {
     }
 
     /// A pause begins. Conditions that are looked at from here on are as new as they have to be.
-    fn enter(&self, why: Throttle) {
-        self.0[why as usize].fetch_add(1, Ordering::SeqCst);
+    fn enter(&self, why: Throttle) -> Entered<'_> {
+        let count = &self.0[why as usize];
+        count.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-    }
-
-    fn leave(&self, why: Throttle) {
-        self.0[why as usize].fetch_sub(1, Ordering::Relaxed);
+        Entered(count)
     }
 
     /// Whether somebody pauses who may not have seen what the caller did before this.
     fn has(&self, why: Throttle) -> bool {
         fence(Ordering::SeqCst);
         self.0[why as usize].load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A pause that has begun. It ends when this is dropped, also if the embedder panics.
+struct Entered<'p>(&'p AtomicU32);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -183,7 +190,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     #[inline(never)]
     fn pause(&self, cpu: CpuId, node: NodeId, why: Throttle, is_over: &dyn Fn() -> bool) {
         let (platform, of) = (self.memory.platform(), self.state.node(node));
-        of.pausing.enter(why);
+        let _entered = of.pausing.enter(why);
         if !is_over() {
             let before = platform.now();
             platform.relief().pause(&Pause { cpu, node, why, is_over });
@@ -199,7 +206,6 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 platform.trace(cpu, &event.into());
             }
         }
-        of.pausing.leave(why);
     }
 
     /// The store is behind: pauses until the page that was met first is written, or as many others as

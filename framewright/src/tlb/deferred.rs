@@ -1,6 +1,6 @@
 //! What is owed to an address space or to a file.
 
-use super::CpuMask;
+use super::{CpuMask, mask::WORDS};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Flushes that were put off, as far as they concern one address space or the contents of one
@@ -25,7 +25,7 @@ pub struct DeferredFlush {
     settled: AtomicU64,
     /// CPUs that may have cached any of it. Only grows: those that have long forgotten it are told
     /// by their epochs.
-    cpus: [AtomicU64; 8],
+    cpus: [AtomicU64; WORDS],
 }
 
 impl DeferredFlush {
@@ -72,5 +72,20 @@ impl DeferredFlush {
 impl Default for DeferredFlush {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+mod tests {
+    use super::*;
+    use crate::{CpuId, tlb::MAX_CPUS};
+
+    #[test]
+    fn every_cpu_that_a_memory_can_have_may_be_owed_a_flush() {
+        let last = MAX_CPUS as u16 - 1;
+        let cpus: CpuMask = [0, 511, 512, last].map(CpuId::new).into_iter().collect();
+        let deferred = DeferredFlush::new();
+        deferred.note(1, &cpus);
+        assert_eq!(deferred.owed(), (1, cpus));
     }
 }

@@ -6,7 +6,7 @@ use crate::platform::CpuId;
 pub const MAX_CPUS: usize = 1024;
 
 /// Words of a [`CpuMask`].
-const WORDS: usize = MAX_CPUS / 64;
+pub(super) const WORDS: usize = MAX_CPUS / 64;
 
 /// A set of CPUs, numbered 0 to [`MAX_CPUS`] - 1.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -1,5 +1,7 @@
 //! Pauses end when what they wait for has come, and somebody says so.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use framewright::{
     CpuId, MigrateType, Order, Request,
     observe::NodeStat,
@@ -192,6 +194,15 @@ fn nobody_is_told_while_nobody_pauses() {
     let world = filled(310, FILE);
     cool(world);
     assert!(world.direct(64) >= 64);
+    assert_eq!(*world.resumed.lock().unwrap(), []);
+}
+
+#[test]
+fn nobody_is_told_after_a_pause_that_panicked() {
+    let world = short();
+    *world.others.lock().unwrap() = Some(|_, _| panic!("in a pause"));
+    assert!(catch_unwind(AssertUnwindSafe(|| world.direct(32))).is_err());
+    work(world);
     assert_eq!(*world.resumed.lock().unwrap(), []);
 }
 
