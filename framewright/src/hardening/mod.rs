@@ -1,6 +1,6 @@
 //! What [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
-//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) add to the allocator: *tracked* the
-//! first of three things, *paranoid* all.
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) add to the allocator. *tracked* has
+//! the first of the three parts below, *paranoid* has all.
 //!
 //! Each is a plain data structure here; `pcp/paranoid.rs` puts them to use:
 //!
@@ -17,12 +17,12 @@
 //!   that a stale pointer meets poison for longer. It is given back when memory runs short, and
 //!   by whatever drains the lists of the CPU.
 //!
-//! **The price is not on anybody else's hot path.** At tracked the lists of all CPUs are entered
-//! through the try-lock of machines without remote barriers, so that every push and pop takes the
-//! way on which states are kept; that way is cold at the other levels. At paranoid the rings of all CPUs have limit
-//! 0, so every push and pop takes the way of a CPU whose lists are switched off, which is cold at
-//! the other levels. Allocations go to the zone one by one. The zone keeps its own map of heads
-//! besides, as at `checked`: two maps.
+//! **The hot paths of the other levels do not pay for this.** At *tracked* the lists of all CPUs are entered
+//! through the try-lock of machines without remote barriers, so every push and pop takes the path that
+//! updates the states, which is cold at the other levels. At *paranoid* the rings of all CPUs have limit 0,
+//! so every push and pop takes the path of a CPU whose lists are switched off, which is cold at the other
+//! levels. Allocations go to the zone one by one. The zone keeps its own map of heads besides, as at
+//! `checked`: two maps.
 //!
 //! Invariants: a byte says *block* exactly where an allocated block starts, with its order; blocks
 //! and extents in a zone's bytes add up to the frames in use ([`Memory::check`](crate::Memory::check)
