@@ -62,8 +62,8 @@ impl Drop for Used<'_> {
 }
 
 impl LentRelief {
-    /// While `body` runs, this is who relieves, on all threads. `None`, and `body` does not run, if
-    /// somebody does already.
+    /// Uses `relief` on all threads while `body` runs. `None`, without running `body`, if another
+    /// is in use already.
     pub(crate) fn lend<R>(
         &self,
         relief: &(dyn Relief + Sync),

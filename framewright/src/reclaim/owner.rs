@@ -128,7 +128,7 @@ pub enum Released {
 /// # Panics
 ///
 /// A method should not panic. If one does, the lists and the memory stay consistent, and translations of
-/// unmapped pages are flushed, with these exceptions:
+/// unmapped pages are flushed. However:
 /// * the pages passed to the method, and others of their cluster, keep their locks and stay isolated: the
 ///   embedder unlocks them, and [puts them back](super::Lru::put_back);
 /// * if [`PageOwner::release`] panics, the frames that it had answered [`Released::Released`] for leak, and

@@ -55,8 +55,8 @@ impl CaptureSlot {
 ///
 /// ```
 /// # use framewright::{Block, platform::Captured};
-/// // `formed` was returned by `CpuToken::free_capturing`. fn hand_over<'m>(formed: Block<'m>,
-/// captured: Captured<'_>) -> Option<Block<'m>> {
+/// // `formed` was returned by `CpuToken::free_capturing`.
+/// fn hand_over<'m>(formed: Block<'m>, captured: Captured<'_>) -> Option<Block<'m>> {
 ///     captured.keep(formed).err()
 /// }
 /// ```
