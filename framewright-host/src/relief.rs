@@ -155,7 +155,7 @@ mod tests {
         assert!(panicked.is_err() && place.reclaimable(ZoneId::default()).is_none());
     }
 
-    /// Is in use until it is told to end.
+    /// Stays in use until `over` is set.
     #[derive(Default)]
     struct Slow {
         entered: AtomicBool,

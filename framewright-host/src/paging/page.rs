@@ -108,7 +108,7 @@ impl Drop for PageLock<'_> {
 
 impl PageLock<'_> {
     /// The page was written. If reclaim began the write, the page stays under write-back until
-    /// reclaim is told that the write has ended.
+    /// the end of the write is reported to reclaim.
     pub(super) fn written(&self, by_reclaim: bool) {
         self.0.0.fetch_and(!(DIRTY | FAILED), Release);
         if by_reclaim {

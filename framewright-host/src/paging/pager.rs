@@ -30,7 +30,7 @@ use crate::{HostError, HostMachine, RegisteredCpu};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "pages may be left that are not written"]
 pub struct Ran<R> {
-    /// What the body has returned.
+    /// The return value of the body.
     pub value: R,
     /// Dirty pages. They are still in memory, and another run can [sync](Seat::sync) them; their
     /// contents are lost when the cache is dropped.

@@ -10,7 +10,7 @@
 //! | write-back | the page that was seen first is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
 //! | isolated | fewer pages are isolated than the lists allow | putting pages back |
-//! | no progress | somebody has reclaimed a page of the node | `shrink_list` |
+//! | no progress | a page of the node was reclaimed | `shrink_list` |
 //! | reserve | half of the reserve is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
 //!
 //! No wake-up is lost. The waiter increments the count in [`Pausing`], then checks its condition once more;

@@ -159,7 +159,7 @@ impl<'a, 'm> House<'a, 'm> {
         };
         batch.add(Pfn::new(at), &translation);
         let token = self.memory.cpu(CpuId::new(0)).unwrap();
-        // SAFETY: the page owned the frame as a block, and is freed now.
+        // SAFETY: the page owned the frame as a block, and no longer exists.
         let block = unsafe { token.adopt(Pfn::new(at), Order::ZERO) };
         batch.retire(block.unwrap()).unwrap();
         batch.finish(&mut |blocks| panic!("{blocks:?} do not wait"));
