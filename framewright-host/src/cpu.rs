@@ -68,7 +68,8 @@ impl Cpus {
     }
 }
 
-/// This thread is a CPU of the machine, until this value is dropped. It cannot leave its thread:
+/// This thread is a CPU of the machine until this value is dropped. The value cannot leave its
+/// thread:
 ///
 /// ```compile_fail,E0277
 /// # let machine = framewright_host::HostMachine::builder().frames(512).build().unwrap();

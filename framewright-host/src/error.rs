@@ -19,14 +19,14 @@ pub enum HostError {
         /// The number of the first one.
         base: u64,
     },
-    /// A page cache cannot number the frames of a machine.
+    /// The machine has more frames than a page cache can number.
     #[error(
         "a page cache has room for {most} frames, and the machine has {frames}; make a smaller one"
     )]
     TooManyToCache {
-        /// How many the machine has.
+        /// Frames of the machine.
         frames: u64,
-        /// How many there can be.
+        /// The most that a page cache can number.
         most: u64,
     },
     /// The first frame does not start a pageblock.
@@ -53,7 +53,7 @@ pub enum HostError {
         /// What the kernel said.
         errno: Errno,
     },
-    /// Populating, or a table, would use more memory than the system has to give.
+    /// Populating, or a table, needs more memory than the system has available.
     #[error(
         "{what} would need {} MiB and the system has {} MiB available; ask for less",
         bytes.div_ceil(1 << 20), available >> 20

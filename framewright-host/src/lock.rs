@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(sum.with(&machine, |sum| *sum), THREADS * TURNS);
     }
 
-    /// Futex waits that end for no reason, and other waits that end at once.
+    /// Futex waits with spurious wake-ups, and other waits that end at once.
     #[test]
     fn waiters_that_are_woken_for_nothing_do_not_get_in() {
         const THREADS: u64 = 3;

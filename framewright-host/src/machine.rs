@@ -22,7 +22,7 @@ use crate::{
     frames::Frames, lock::LockWaits, membarrier::RemoteBarrier, relief::LentRelief, wait::wait,
 };
 
-/// Tells machines apart, also those that are gone: no two of a process have the same.
+/// Identifies a machine: unique within the process, also among machines that were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MachineId(u64);
 
@@ -128,8 +128,8 @@ impl HostMachine {
     /// The contents of a frame: words that any thread may load and store. Empty if there is no memory
     /// behind the frames, or it is not one of this machine.
     ///
-    /// Nobody needs to own the frame for that, as nobody needs to on a machine: two threads that use one
-    /// frame find each other's values in it. All accesses are atomic, so it is no data race.
+    /// The caller need not own the frame, as on a real machine: two threads that use the same frame see each
+    /// other's values. All accesses are atomic, so this is no data race.
     #[must_use]
     pub fn frame(&self, pfn: Pfn) -> &[AtomicU64] {
         self.frames.words(pfn, Order::ZERO)
@@ -138,9 +138,9 @@ impl HostMachine {
     /// Where the 2^order frames from `pfn` lie in this process; `None` if there is no memory
     /// behind them, or they are not all of this machine.
     ///
-    /// Using the pointer is for whoever owns the frames, while the machine lives. Accesses that are not
-    /// atomic are a data race with safe code that uses the frames by number ([`HostMachine::frame`],
-    /// [`Platform::clear`] and the like): whoever makes them has to know that there is none.
+    /// Only the owner of the frames may use the pointer, and only while the machine lives. Accesses that are
+    /// not atomic race with safe code that uses the same frames by number ([`HostMachine::frame`],
+    /// [`Platform::clear`] and the like): the caller must ensure that there is no such access.
     #[must_use]
     pub fn pointer(&self, pfn: Pfn, order: Order) -> Option<NonNull<u8>> {
         self.frames.pointer(pfn, order)
@@ -195,7 +195,7 @@ impl HostMachine {
         self.try_with_relief(relief, body).expect("nobody relieves this machine already")
     }
 
-    /// The same; `None`, and nothing was run, if somebody relieves this machine already.
+    /// The same; `None` if the machine has a `Relief` already. Nothing was run then.
     pub(crate) fn try_with_relief<R>(
         &self,
         relief: &(dyn Relief + Sync),

@@ -62,8 +62,8 @@ impl Drop for Used<'_> {
 }
 
 impl LentRelief {
-    /// While `body` runs, this is who relieves, on all threads. `None`, and `body` does not run, if
-    /// somebody does already.
+    /// Uses `relief` on all threads while `body` runs. `None`, without running `body`, if another
+    /// is in use already.
     pub(crate) fn lend<R>(
         &self,
         relief: &(dyn Relief + Sync),
@@ -155,7 +155,7 @@ mod tests {
         assert!(panicked.is_err() && place.reclaimable(ZoneId::default()).is_none());
     }
 
-    /// Is in use until it is told to end.
+    /// Stays in use until `over` is set.
     #[derive(Default)]
     struct Slow {
         entered: AtomicBool,

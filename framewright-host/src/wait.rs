@@ -51,7 +51,7 @@ pub(crate) fn wait(why: Wait, round: u32) {
     }
 }
 
-/// Waits that end at once: every waiting loop has to look again.
+/// Waits that end at once, so that every waiting loop has to check its condition again.
 #[cfg(test)]
 pub(crate) mod early {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

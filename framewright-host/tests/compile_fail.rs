@@ -1,4 +1,4 @@
-//! What must not compile: what privacy and lifetimes keep safe code from.
+//! Programs that must not compile, because of privacy or lifetimes.
 
 #[test]
 fn safe_code_does_not_get_that_far() {

@@ -1,5 +1,5 @@
-//! A store that goes wrong at one call: for each call that a run makes, and each way to go wrong.
-//! Whatever that is, nothing is lost, nothing is left locked, and all frames come back.
+//! A store with a fault at one call, for each call of a run and each kind of fault. After each, no
+//! data is lost, no page stays locked, and all frames are freed.
 
 #![forbid(unsafe_code)]
 
@@ -23,31 +23,31 @@ use setup::{Words, builder, with_memory};
 
 const PAGES: u32 = 24;
 
-/// How a call goes wrong.
+/// The kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
-    /// It panics before it has done anything.
+    /// Panics before the operation.
     Panic,
-    /// It panics when it has done it.
+    /// Panics after the operation.
     PanicAfter,
-    /// It refuses.
+    /// Returns an error without doing the operation.
     Refuse,
-    /// It does half of it, and refuses.
+    /// Does half of the operation, then returns an error.
     Half,
-    /// It takes as long as others need to have everything reclaimed that can be.
+    /// Lasts until another thread has reclaimed all that can be reclaimed.
     Reclaimed,
 }
 
 const FAULTS: [Fault; 5] =
     [Fault::Panic, Fault::PanicAfter, Fault::Refuse, Fault::Half, Fault::Reclaimed];
 
-/// See the module.
+/// The faulty store.
 struct Faulty {
     words: Words,
     calls: Arc<AtomicU64>,
     at: u64,
     fault: Fault,
-    /// Has everything reclaimed, and says when that is done.
+    /// Requests that everything is reclaimed, and receives the completion.
     reclaim: Mutex<(Sender<()>, Receiver<()>)>,
 }
 
@@ -59,7 +59,7 @@ enum Part {
 }
 
 impl Faulty {
-    /// Does a call, in the way that is its turn.
+    /// Does a call, with the fault if it is the chosen call.
     fn call(&self, mut run: impl FnMut(Part) -> io::Result<()>) -> io::Result<()> {
         if self.calls.fetch_add(1, SeqCst) != self.at {
             return run(Part::Whole);
@@ -78,7 +78,7 @@ impl Faulty {
             }
             Fault::Reclaimed => {
                 let reclaim = self.reclaim.lock().unwrap_or_else(PoisonError::into_inner);
-                // Nobody listens any more when all is cleared away in the end.
+                // The receiver is gone in the final cleanup.
                 if reclaim.0.send(()).is_ok() {
                     let _ = reclaim.1.recv();
                 }
@@ -113,8 +113,8 @@ impl Store for Faulty {
     }
 }
 
-/// Tries something until it succeeds: it fails once at the most, but for what another's panic says in
-/// the end.
+/// Repeats an operation until it succeeds. It fails at most once, except for a panic of another thread that
+/// is passed on at the end.
 fn persist<R>(mut what: impl FnMut() -> Result<R, PagingError>) -> R {
     for _ in 0..2 {
         if let Ok(Ok(done)) = catch_unwind(AssertUnwindSafe(&mut what)) {
@@ -204,7 +204,7 @@ fn run(at: u64, fault: Fault) -> u64 {
             let lost = cache.dirty(file) == 0 && words.stored(page) != value(page, 2);
             assert!(!lost, "page {page} is lost: {fault:?} at {at}");
         }
-        // The store is as good as new: all is written, and given back.
+        // The fault is over: everything is written and reclaimed.
         let end = Pager::run(memory, &cache, |pager| {
             let me = pager.register().unwrap();
             let mut seat = pager.seat(&me).unwrap();
@@ -224,7 +224,7 @@ fn run(at: u64, fault: Fault) -> u64 {
 
 #[test]
 fn a_store_may_go_wrong_at_any_call() {
-    // Panics are expected by the hundred.
+    // Hundreds of panics are expected; do not print them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload_as_str() != Some("a fault") {
             eprintln!("{info}");

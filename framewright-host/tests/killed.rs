@@ -1,5 +1,5 @@
-//! A process that is killed while it writes pages back. Afterwards every page on disk is whole, and what
-//! a sync has acknowledged is there.
+//! A process that is killed while it writes pages back. Afterwards no page on disk is torn, and all data of
+//! acknowledged syncs is there.
 
 #![forbid(unsafe_code)]
 
@@ -19,12 +19,12 @@ use std::{
 
 use setup::{builder, with_memory};
 
-/// Twice what there are frames for: reclaim writes, too.
+/// Twice as many pages as frames, so that reclaim writes, too.
 const PAGES: u32 = 8192;
 const PAGE: usize = 4096;
 /// Times that a process is killed.
 const KILLS: u32 = 8;
-/// The variables that make this program the one to be killed.
+/// The environment variables that make this program the process to be killed.
 const FILE: &str = "FRAMEWRIGHT_KILLED_FILE";
 const FROM: &str = "FRAMEWRIGHT_KILLED_FROM";
 
@@ -32,8 +32,8 @@ fn value(page: u32, version: u32) -> u64 {
     u64::from(version) << 32 | u64::from(page)
 }
 
-/// Stores version after version to all pages, syncs, and says so, until it is killed. (Not a test: it
-/// does nothing unless it is started by the one below.)
+/// Stores ever higher versions to all pages, syncs, and prints each synced version, until it is killed. (Not
+/// a test: it does nothing unless the test below starts it.)
 #[test]
 fn process_to_be_killed() {
     let (Ok(file), Ok(from)) = (env::var(FILE), env::var(FROM)) else { return };
@@ -58,13 +58,13 @@ fn process_to_be_killed() {
     });
 }
 
-/// Not through the test harness, which would capture it.
+/// Bypasses the test harness, which would capture the output.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
 }
 
-/// The version of every page, all of whose words must agree.
+/// The version of every page. All words of a page must agree.
 fn versions(file: &Path) -> Vec<u32> {
     let bytes = fs::read(file).unwrap();
     assert_eq!(bytes.len(), PAGES as usize * PAGE);
@@ -81,8 +81,8 @@ fn versions(file: &Path) -> Vec<u32> {
     pages.collect()
 }
 
-/// Starts a process that stores from this version on, and kills it while it syncs; the last version that
-/// it has synced.
+/// Starts a process that stores from this version on, and kills it during a sync. Returns the last version
+/// that it has synced.
 fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "process_to_be_killed", "--nocapture", "--test-threads", "1"])

@@ -1,4 +1,4 @@
-//! An outsider who has the crate, and no unsafe code: what he can try, and what comes of it.
+//! Attempts by safe code outside the crate to misuse its interface.
 
 #![forbid(unsafe_code)]
 

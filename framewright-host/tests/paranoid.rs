@@ -1,5 +1,5 @@
-//! Hardening `tracked` and `paranoid` on real threads: of two frees that race one is refused. At
-//! `paranoid`, over real memory: writes through stale pointers are found.
+//! Hardening `tracked` and `paranoid` on real threads: of two racing frees, one is refused. At
+//! `paranoid`, with real memory, writes through stale pointers are detected.
 
 use framewright::{
     Block, Config, CpuToken, FreeError, Layout, Memory, MigrateType, Order, Request,

@@ -22,7 +22,7 @@
 //!
 //! Beside them: [`platform`] (the machine below), `sync` (every atomic), [`tuning`] (every
 //! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction),
-//! `hardening` (what the highest level of it adds).
+//! `hardening` (the parts that its two highest levels add).
 //!
 //! The feature `scanners`, on by default, is compaction by two scanners as Linux does it, to compare:
 //! without it `compact.method` is `index` or `off`, rules of the scanners mean nothing, and some 10 KiB

@@ -88,7 +88,7 @@ fn refused(
     }
 }
 
-/// The same; the caller is told.
+/// The same; the caller gets the error.
 fn refused_as(
     error: FreeError,
     memory: &Memory<'_, Machine>,
@@ -145,7 +145,7 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
             let reports = memory.platform().take_reports();
             let what = Finding::BadFree(FreeError::AlreadyFree);
             assert_eq!(reports, [Corruption { pfn, order: size, what, count: 1 }]);
-            // Of two requests one gets it, and the other something else, if there is anything.
+            // One of two requests gets the block; the other gets a different one, if any is free.
             let request = Request::new(size, MigrateType::Movable);
             let got: Vec<_> = (0..2).filter_map(|_| token.alloc(request).ok()).collect();
             assert_eq!(got[0].pfn(), pfn);
@@ -164,7 +164,7 @@ fn a_double_free_is_refused_while_the_first_is_in_the_store() {
         let frames: Vec<Pfn> = (0..400).map(|_| alloc(token, 0).into_raw().0).collect();
         // SAFETY: they were blocks until `into_raw`.
         let mut free = |pfn: Pfn| unsafe { token.free_raw(pfn, Order::ZERO) };
-        // Far more than a ring holds, and neighbours far apart.
+        // Far more frames than a ring holds; neighbours are freed far apart.
         let scattered = |i: usize| frames[i * 7 % 400];
         (0..400).for_each(|i| free(scattered(i)).unwrap());
         assert!(memory.held_by_cpus() > 200, "most of them are still on the lists");

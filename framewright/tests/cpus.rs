@@ -62,7 +62,7 @@ fn an_offline_cpu_holds_nothing_and_serves_nobody() {
     });
 }
 
-/// What each CPU may hold of the first zone.
+/// The number of frames of the first zone that each CPU may hold.
 fn highs(memory: &Memory<'_, Machine>) -> Vec<u64> {
     memory.pagesets(ZoneId::default()).map(|pageset| pageset.high).collect()
 }
@@ -79,7 +79,7 @@ fn online_cpus_share_what_lists_may_hold() {
         assert_eq!(highs(memory), [128, 0]);
         memory.cpu_online(cpu(1)).unwrap();
         assert_eq!(highs(memory), [64, 64]);
-        // The lists of the CPU that came back are open again.
+        // The lists of the CPU that is online again are in use again.
         let mut token = memory.cpu(cpu(1)).unwrap();
         let block = token.alloc(PAGE).unwrap();
         token.free(block).unwrap();

@@ -55,7 +55,8 @@ unsafe impl Platform for Listener {
         let mut heard = self.heard.lock().unwrap();
         heard.touched.entry(line).or_default().push((access, miss));
         let needs = match line {
-            // A raw free reads heads without the lock, and relies on no more than they can tell.
+            // A raw free reads the map of heads without the lock, and only relies on a
+            // confirmation.
             Line::Heads(..) if access == Access::Read => return,
             Line::Map(zone, _)
             | Line::Heads(zone, _)
@@ -266,7 +267,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let (pfn, order) = token.alloc(PAGE).unwrap().into_raw();
         let held = memory.held_by_cpus();
-        // As if a drainer were inside for a moment.
+        // Acts as a drainer that is inside for a moment.
         memory.platform().forces(Site::EnterLists, 1);
         // SAFETY: it was a block until `into_raw`.
         unsafe { token.free_raw(pfn, order) }.unwrap();
@@ -277,7 +278,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
 #[test]
 fn a_raw_free_looks_at_the_lists_and_at_heads_and_takes_the_lock_only_where_they_do_not_tell() {
     for (size, locks) in [(0, 0), (1, 1)] {
-        // A refill brings the buddy of the frame along.
+        // A refill takes the buddy of the frame as well.
         with_memory(&[("pcp.batch", "63")], |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let block = token.alloc(Request::new(order(size), MigrateType::Movable)).unwrap();

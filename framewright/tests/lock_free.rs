@@ -20,7 +20,7 @@ const CPU: CpuId = CpuId::new(0);
 
 /// CPUs are model threads. Loom has no remote barriers, hence a machine that does without.
 struct Machine {
-    /// Whether bad frees are part of the test.
+    /// Whether the test contains bad frees.
     abused: bool,
 }
 
@@ -144,7 +144,8 @@ fn an_owner_can_be_drained_at_work() {
     });
 }
 
-/// At `tracked`: on whichever CPUs, whatever else they do with their lists meanwhile.
+/// At `tracked`, one of two frees of a block is refused, on any two CPUs and with any concurrent
+/// use of their lists.
 #[test]
 fn of_two_raw_frees_on_two_cpus_one_is_refused() {
     explore(2, || {
@@ -152,7 +153,7 @@ fn of_two_raw_frees_on_two_cpus_one_is_refused() {
         let (pfn, order) = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
         let free = move |cpu: u16| {
             let mut token = memory.cpu(CpuId::new(cpu)).unwrap();
-            // SAFETY: none for the second of the two, which is what the level is for.
+            // SAFETY: none for the second of the two; the level must refuse it.
             unsafe { token.free_raw(pfn, order) }
         };
         let other = spawn(move || free(1));

@@ -94,7 +94,7 @@ fn what_is_in_the_way_is_named_and_nothing_changes() {
     });
 }
 
-/// Frames are taken a stretch of 64 pageblocks at a time.
+/// Frames are taken in stretches of 64 pageblocks.
 #[test]
 fn stretches_taken_before_one_that_is_in_use_are_given_back() {
     const LARGE: u64 = 3 * 64 * 512;

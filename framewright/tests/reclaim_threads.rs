@@ -51,7 +51,7 @@ struct World {
     /// What was written to a page last. Under its place's lock.
     truth: Vec<AtomicU64>,
     done: AtomicBool,
-    /// Where those wait who pause.
+    /// The wait queue of pauses.
     pauses: Mutex<()>,
     resumed: Condvar,
 }
@@ -226,7 +226,7 @@ impl Relief for World {
         World::reclaim(self).direct(need, frames)
     }
 
-    /// Without a limit where somebody has to come: a wake-up that is lost is found out.
+    /// Without a time limit where a wake-up must come, so that a lost wake-up hangs the test.
     fn pause(&self, pause: &Pause<'_>) {
         const LONG: Duration = Duration::from_secs(6);
         if !matches!(pause.why(), Throttle::Isolated | Throttle::Reserve) {

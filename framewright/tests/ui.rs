@@ -1,4 +1,4 @@
-//! What must not compile: programs that would have two owners of a frame, or use what is not theirs.
+//! Programs that must not compile: they would give a frame two owners, or use frames that they do not own.
 #![cfg(not(any(miri, feature = "loom", feature = "tso")))]
 
 #[test]

@@ -81,7 +81,8 @@ fn compacting<R>(work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -
     let me = this_cpu().id;
     let desk = take_desk(me);
     let space = Workspace { moves: &mut desk.moves, slots: &mut desk.slots };
-    // SAFETY: there is one memory, which all pages have their frames from; the hardware maps them.
+    // SAFETY: there is only one memory, so all pages have their frames from it; `Hardware` flushes
+    // all translations to them.
     let result = work(&mut unsafe { memory().compactor(me, &Mover, &Hardware, space) });
     DESKS[me.index()].store(desk, Ordering::Release);
     result

@@ -1,9 +1,9 @@
 //! Threads of the kernel: kswapd and kcompactd, one each for each node, on the first CPU of the node; of
 //! a node without CPUs, on the first CPU of all.
 //!
-//! A thread has a stack of its own and runs until it rests. It is let on wherever its CPU has nothing
-//! else in hand: when the CPU is idle, and at the end of a page fault. So it uses the CPU's token itself;
-//! but kswapd is let on also where a request waits for it, and then the token is in use.
+//! A thread has a stack of its own and runs until it rests. It is scheduled when its CPU has no other work:
+//! when the CPU is idle, and at the end of a page fault. So it can use the CPU's token. kswapd is also
+//! scheduled while a request waits for it; the token is in use then.
 
 #![allow(unsafe_code)]
 
@@ -133,13 +133,13 @@ pub(crate) fn run() -> bool {
     let_on(BODIES.len())
 }
 
-/// The same of kswapd alone, on behalf of a request that pauses: the CPU's token is in use. Not by a
+/// The same, for kswapd alone, from a request that pauses: the CPU's token is in use. Not called by a kernel
 /// thread.
 pub(crate) fn run_kswapd() -> bool {
     let_on(KSWAPD + 1)
 }
 
-/// Lets on the threads of this CPU that do the first `bodies` things.
+/// Runs the threads of this CPU whose body is among the first `bodies`.
 fn let_on(bodies: usize) -> bool {
     let me = this_cpu();
     let mut ran = false;
@@ -214,7 +214,7 @@ extern "C" fn kswapd(node: u64) -> ! {
     }
 }
 
-/// A step of kswapd: with the token of its CPU, unless a request has that, which pauses.
+/// A step of kswapd: with the token of its CPU, or without it while a request that pauses uses it.
 fn step(kswapd: &mut Kswapd<'static, 'static, Machine>) -> Rest {
     let me = this_cpu();
     if me.token_in_use.get() {

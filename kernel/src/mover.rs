@@ -59,8 +59,8 @@ fn end(pfn: Pfn, to: Pfn) {
 
 /// Takes a page whose claim ends off the lists for good.
 fn leave_lists(lru: &Lru<'_, '_, Machine>, pfn: Pfn) {
-    // SAFETY: the page has moved, and every translation to the frame was flushed: nobody uses it. It is
-    // isolated on behalf of its claim, which ends here.
+    // SAFETY: the page has moved, and every translation to its old frame was flushed, so the frame has no
+    // users. The claim, which ends here, has isolated the page.
     let listed = unsafe {
         let _ = lru.abandon(pfn);
         lru.put_back(pfn)
@@ -140,7 +140,7 @@ unsafe impl migrate::Mover<Machine> for Mover {
         let lru = lists();
         for at in moves {
             file::forget_list(at.from());
-            // SAFETY: the page is isolated on behalf of its claim, which ends here.
+            // SAFETY: the claim, which ends here, has isolated the page.
             if !unsafe { lru.put_back(at.from()) } {
                 at.set_gone();
             }

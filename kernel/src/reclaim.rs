@@ -21,7 +21,8 @@ pub(crate) struct Kernel;
 
 /// Reclaim of this machine's memory, once there is one.
 pub(crate) fn reclaim() -> Option<Reclaim<'static, 'static, Machine>> {
-    // SAFETY: there is one memory, which files have their frames from; the hardware maps them.
+    // SAFETY: there is only one memory, so files have their frames from it; `Hardware` flushes all
+    // translations to them.
     #[allow(unsafe_code)]
     unsafe {
         Reclaim::new(memory::get()?, &file::Owner, &Hardware)
@@ -49,11 +50,11 @@ impl Relief for Kernel {
 
     fn pause(&self, pause: &Pause<'_>) {
         let end = Clock::now() + pause.at_most();
-        // kswapd alone pauses for write-back, and lets nobody on.
+        // Only kswapd pauses for write-back, and it runs no other thread.
         let is_kswapd = pause.why() == Throttle::WriteBack;
         wait::until(Event::RESUMED, || {
             if !is_kswapd && kthread::run_kswapd() {
-                // It waits in its own way, and may want to go on: look again before halting.
+                // kswapd may have more work, or a pause of its own: check again before halting.
                 wait::stay_awake();
             }
             pause.is_over() || Clock::now() >= end

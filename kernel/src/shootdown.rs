@@ -71,7 +71,8 @@ pub(crate) fn flusher() -> Flusher<'static, 'static, Machine> {
 #[inline]
 #[allow(unsafe_code)]
 fn flusher_of(memory: &'static Memory<'static, Machine>) -> Flusher<'static, 'static, Machine> {
-    // SAFETY: it is the only memory, and the hardware the only thing that caches translations.
+    // SAFETY: there is only one memory, and only the CPUs' TLBs cache translations, which
+    // `Hardware` flushes.
     unsafe { memory.flusher(this_cpu().id, &Hardware) }
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn serve() {
     }
 }
 
-/// Forgets everything on this CPU, if that spares others an interrupt. To be called at a tick.
+/// Flushes this CPU's TLB if that makes a later interrupt unnecessary. Called at each tick.
 pub(crate) fn tick() {
     if let Some(memory) = memory::get() {
         flusher_of(memory).tick();

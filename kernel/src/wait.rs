@@ -33,7 +33,7 @@ impl Event {
     /// Something that nobody says: the next interrupt, at the latest the next tick.
     pub(crate) const ANY: Self = Self(2);
 
-    /// Those whom reclaim has pause are to look again.
+    /// Wakes pauses of reclaim.
     pub(crate) const RESUMED: Self = Self(3);
 
     /// A ticket of the lock at an address is served.

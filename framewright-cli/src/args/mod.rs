@@ -87,7 +87,7 @@ pub(crate) enum Command {
     /// List the simulated machines, or one with every parameter and where it comes from
     #[command(after_help = MACHINES_EXAMPLES)]
     Machines(MachinesArgs),
-    /// Say which prices of a simulated machine the gain of each mechanism comes from
+    /// Show which costs of a simulated machine the gain of each mechanism comes from
     #[command(after_help = prices::EXAMPLES)]
     Prices(PricesArgs),
 }
@@ -220,7 +220,7 @@ pub(crate) struct ReplayArgs {
     /// The recording
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// Most that is read of a pipe or a device, which is kept in memory
+    /// The most to read from a pipe or a device, whose data is kept in memory
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size::bytes)]
     pub(crate) limit: u64,
     #[command(flatten)]

@@ -50,7 +50,7 @@ impl FromStr for Memory {
 
 /// Any number of bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    // K, M, G are powers of 1024, as on every kernel's command line.
+    // K, M, G are powers of 1024, as on the kernel command line.
     match Config::new().with_binary().parse_size(text) {
         Ok(bytes) => Ok(bytes),
         Err(SizeError::PosOverflow) => Err(too_much()),

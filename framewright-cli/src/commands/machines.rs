@@ -20,7 +20,7 @@ pub(crate) fn machines(args: &MachinesArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-/// Says how much of a machine its file does not say.
+/// Prints how many parameters a machine file inherits.
 pub(super) fn note_inherited(machine: &Machine) {
     if let Machine::Simulated(spec, Some(file)) = machine
         && let Some(inherited) = spec.inherited()

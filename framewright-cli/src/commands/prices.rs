@@ -10,7 +10,8 @@ use crate::{output, print, progress::Progress};
 
 const NAME: &str = "prices";
 
-/// Runs every mechanism with its prices and without, and says whether nothing of its gain is left.
+/// Runs every mechanism with the costs that its gain comes from and with these set to zero. Returns
+/// whether nothing of any gain is left.
 pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     let json = args.json.path.as_deref();
     output::check_json(json, &[])?;
@@ -36,7 +37,7 @@ pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     Ok(output::outcome(&report.verdict))
 }
 
-/// Times with the prices of the machine, and with those of the source at zero.
+/// Times with the costs of the machine, and with those of the gain's source at zero.
 fn runs(origin: &Origin) -> [Run; 2] {
     let [key, before, after] = origin.mechanism.setting;
     [("priced", origin.priced), ("free", origin.free)].map(|(label, times)| {

@@ -55,7 +55,7 @@ pub(crate) fn machine(spec: &Spec, style: Style) -> String {
     text
 }
 
-/// How much the file of a machine does not say, and which machine does.
+/// How many parameters a machine file inherits, and from which machine.
 pub(crate) fn inheritance(inherited: &Inherited) -> String {
     let Inherited { base, topology, parameters } = inherited;
     format!(

@@ -7,7 +7,7 @@ use framewright_lab::reproduce::{MOST_LEFT_PERCENT, Origin, Times};
 
 use super::{bold, paragraph};
 
-/// A row per mechanism, and below what was compared and the prices that were set to zero.
+/// A row per mechanism; below, the compared settings and the costs that were set to zero.
 pub(crate) fn prices(origins: &[Origin], style: Style) -> String {
     let header = ["mechanism", "machine", "saves", "without its prices", "left", ""];
     let mut table = Table::new(header, style).left_aligned(1).left_aligned(5);
@@ -30,7 +30,7 @@ pub(crate) fn prices(origins: &[Origin], style: Style) -> String {
     let mut text = format!("{table}\nleft: of what is saved; at most {MOST_LEFT_PERCENT} %\n");
     for Origin { mechanism, .. } in origins {
         let [key, before, after] = mechanism.setting;
-        // Writing to a string does not fail.
+        // Writing to a `String` does not fail.
         let _ = writeln!(text, "\n{}", bold(mechanism.name, style));
         let _ = writeln!(text, "time: {}", mechanism.figure);
         let _ = writeln!(text, "change: {key}={before}, then {after}");
@@ -39,12 +39,12 @@ pub(crate) fn prices(origins: &[Origin], style: Style) -> String {
     text
 }
 
-/// What is saved, and of which time.
+/// The time that is saved, and the time without the mechanism.
 fn saved(times: Times) -> String {
     format!("{} of {}", scaled(times.saved()), scaled(times.before))
 }
 
-/// Nanoseconds in the largest unit of which there is one.
+/// Nanoseconds, in the largest unit that gives at least one.
 fn scaled(nanos: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     let fits = UNITS.iter().find(|(unit, _)| nanos.abs() >= *unit).or(UNITS.last());

@@ -20,13 +20,14 @@ use super::{
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// See the module. The frames are those of the seat, one for each page that is not shown yet.
+/// Pages that are being read into memory. The seat holds their frames, one for each page that is
+/// not visible to other threads yet.
 pub(super) struct Bringing<'b, 's, 'm> {
     seat: &'b mut Seat<'s, 'm>,
     file: FileId,
     /// Pages that were claimed.
     pages: Range<u32>,
-    /// How many of them are in memory, and others' as well. Their frames are not the seat's any more.
+    /// How many of them are in memory and visible to other threads. The seat no longer holds their frames.
     shown: u32,
 }
 
@@ -43,7 +44,8 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         count(&cache.counters.misses, 1);
         count(&cache.counters.dirtied, stores.into());
         self.seat.pager.reclaim().catch_up(self.seat.token.cpu());
-        // Without one it is given back, even if it was rescued: nobody else gives it up any more.
+        // Without a frame the page is given back to the kernel, even if it was rescued: it is on no
+        // list of pages to release any more.
         let block = self.seat.frame(page, PAGE)?;
         self.seat.frames.push_back(block);
         if rescued {
@@ -127,7 +129,8 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         };
     }
 
-    /// Gives back all but the first `pages` of the pages, and the frames of those that are not shown.
+    /// Ends the claims on all but the first `pages` of the pages, and frees the frames of those that are not
+    /// visible.
     fn give_back_from(&mut self, pages: u32) {
         let end = self.pages.start + pages;
         for page in end..self.pages.end {

@@ -1,4 +1,4 @@
-//! The page cache: files, and what is in which frame.
+//! The page cache: files, and which page each frame holds.
 
 use std::{
     any::Any,
@@ -63,7 +63,7 @@ fn table<T>(
     let bytes = count.saturating_mul(size_of::<T>());
     let mut table = Vec::new();
     table.try_reserve_exact(count).map_err(|_| refused(bytes))?;
-    // The kernel may have promised more than there is.
+    // The kernel overcommits: an allocation succeeds even if the memory is not available.
     match available_memory() {
         Some(available) if bytes as u64 > available => {
             return Err(HostError::TooLittleAvailable { what, bytes, available });
@@ -107,8 +107,8 @@ impl Slot {
     }
 }
 
-/// See the module. Files are added before threads use it; it belongs to the one memory that is made of
-/// its machine: [`Pager::run`](super::Pager::run) refuses others.
+/// The page cache. Files are added before threads use it. It belongs to the one memory that is made on its
+/// machine: [`Pager::run`](super::Pager::run) refuses any other.
 pub struct PageCache {
     machine: MachineId,
     frames: FrameRange,
@@ -166,7 +166,7 @@ impl PageCache {
         })
     }
 
-    /// Whether it is made for this machine.
+    /// Whether the cache was made for this machine.
     pub(super) fn is_for(&self, machine: &HostMachine) -> bool {
         self.machine == machine.id()
     }
@@ -176,8 +176,8 @@ impl PageCache {
     ///
     /// # Errors
     ///
-    /// [`HostError::OutOfMemory`] or [`HostError::TooLittleAvailable`]: there is no address space for
-    /// it, or no memory for what is known of its pages, 16 bytes each. The store is dropped then.
+    /// [`HostError::OutOfMemory`] or [`HostError::TooLittleAvailable`]: there is no address space for it, or
+    /// no memory for its table of pages, 16 bytes per page. The store is dropped then.
     pub fn add(
         &mut self,
         store: Box<dyn Store>,
@@ -281,13 +281,14 @@ impl PageCache {
         &self.leaving[cpu.index()]
     }
 
-    /// The number of a frame, counted from the first of the machine; `None` if it is another's.
+    /// The number of a frame, counted from the first of the machine; `None` if the frame is not of
+    /// this machine.
     pub(super) fn number(&self, frame: Pfn) -> Option<u32> {
         let at = frame.get().checked_sub(self.frames.start().get())?;
         u32::try_from(at).ok().filter(|_| at < self.frames.frames())
     }
 
-    /// What the frame of this number holds.
+    /// The contents of the frame with this number.
     pub(super) fn slot(&self, number: u32) -> Slot {
         let word = self.slots[number as usize].load(Acquire);
         let Some(packed) = (word >> 1).checked_sub(1) else { return Slot::Empty };
@@ -299,7 +300,7 @@ impl PageCache {
         self.slots[number as usize].store(slot.pack(), Release);
     }
 
-    /// Empties a slot, if it has not changed: of those who try, one succeeds.
+    /// Empties a slot if it has not changed. Of concurrent attempts, one succeeds.
     pub(super) fn empty_slot(&self, number: u32, before: Slot) -> bool {
         let slot = &self.slots[number as usize];
         slot.compare_exchange(before.pack(), Slot::Empty.pack(), AcqRel, Relaxed).is_ok()

@@ -67,15 +67,15 @@ pub enum PagingError {
         /// How many there are.
         pages: u32,
     },
-    /// The cache has no such file: it is another cache's.
+    /// The cache has no such file: the number is from another cache.
     #[error("the cache has {files} files, and none of number {file}: it is another cache's")]
     NoSuchFile {
-        /// The number of the file asked for.
+        /// The number of the requested file.
         file: u32,
-        /// How many there are.
+        /// Files of the cache.
         files: u32,
     },
-    /// The memory has frames that its machine has not: they cannot hold pages.
+    /// The memory has frames that do not exist on its machine: they cannot hold pages.
     #[error(
         "page {page} got frame {frame}, which the machine has not; make the memory of the frames of \
          its machine"
@@ -89,25 +89,25 @@ pub enum PagingError {
     /// The cache was made for another machine.
     #[error("the cache was made for another machine; make one for the machine of this memory")]
     OtherMachine,
-    /// A pager runs with this memory, or somebody else relieves it.
+    /// Another pager runs with this memory, or another `Relief` serves it.
     #[error("somebody relieves this memory already; wait until that pager has ended")]
     Running,
-    /// A run has ended, and pages are not written.
+    /// A run has ended with unwritten pages.
     #[error(
         "{pages} pages are not written; they are in memory, and lost with the cache: sync them in \
          another run"
     )]
     LeftUnwritten {
-        /// How many.
+        /// Unwritten pages.
         pages: u64,
     },
-    /// Every CPU is taken, one of them by background reclaim.
+    /// Every CPU is in use, one of them by background reclaim.
     #[error(
         "none of the {cpus} CPUs is free: background reclaim has the last, and threads the others; \
          build the machine with one more than there are threads"
     )]
     NoFreeCpu {
-        /// How many the machine has.
+        /// CPUs of the machine.
         cpus: u16,
     },
     /// The memory was made without LRU lists.

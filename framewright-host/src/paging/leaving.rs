@@ -121,10 +121,11 @@ pub(super) struct Shooter<'p, 'm> {
 }
 
 impl<'m> Shooter<'_, 'm> {
-    /// What a CPU does about translations.
+    /// Shootdown and flusher of a CPU.
     #[allow(unsafe_code)]
     pub(super) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, HostMachine> {
-        // SAFETY: what a CPU may have cached is on its list, which this flushes whoever runs it.
+        // SAFETY: all pages that a CPU may have cached are on its list, which this flushes on any
+        // thread.
         unsafe { self.memory.flusher(cpu, self) }
     }
 

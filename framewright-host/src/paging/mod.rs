@@ -11,9 +11,8 @@
 //!
 //! A thread uses a page through a guard, [`Reading`] or [`Writing`]: one compare-exchange on the word of
 //! the page if it is in memory. If it is not, the thread asks for a frame, and when memory is short it
-//! reclaims, or wakes the thread that does: everything about that is the library's. The cache is the
-//! owner of pages that it asks ([`PageOwner`](framewright::reclaim::PageOwner)), through a type that nobody
-//! else can reach:
+//! reclaims, or wakes the thread that does: everything about that is the library's. The library asks the
+//! cache as the owner of pages ([`PageOwner`](framewright::reclaim::PageOwner)), through a private type:
 //!
 //! | the library | here |
 //! |---|---|
@@ -43,10 +42,11 @@
 //!   In user space that costs a system call and an interrupt per page; here the guard is what tells. So
 //!   nothing is known of who keeps an address beyond its guard: loads through it may find zeros, and
 //!   stores are lost. Safe code cannot keep one.
-//! * No pages are lost unsaid: a run that ends says how many are dirty still ([`Ran::unwritten`]).
-//! * A cache belongs to the one memory that is made of its machine, and no safe code that has that memory
-//!   or the [`Pager`] can make two owners of a page or a frame: whatever it does to LRU lists, each step
-//!   that reclaim takes asks the word of the page first. Pages may become impossible to reclaim by that.
+//! * No dirty page is dropped silently: the result of a run counts the pages that are still dirty
+//!   ([`Ran::unwritten`]).
+//! * A cache belongs to the one memory that is made on its machine. Safe code that has that memory or the
+//!   [`Pager`] cannot give a page or a frame two owners, even if it changes the LRU lists: each step of
+//!   reclaim checks the word of the page first. Such changes can make pages unreclaimable.
 //! * A store that panics leaves pages as they were: missing, or dirty. The panic is that of who called,
 //!   or of [`Pager::run`] if it was reclaim.
 //! * Pages are read and written by the thread that needs them, and it waits. A store with a deep queue
@@ -57,7 +57,7 @@
 //! | `page`      | what is known of a page: a word                                |
 //! | `region`    | address space that shows a file                                |
 //! | `store`     | where pages come from and go to                                |
-//! | `cache`     | files, and what is in which frame                              |
+//! | `cache`     | files, and which page each frame holds                         |
 //! | `stats`     | what is counted                                                |
 //! | `seat`      | a thread's view: using pages                                   |
 //! | `bringing`  | bringing pages in that are missing                             |
@@ -66,7 +66,7 @@
 //! | `leaving`   | pages on their way out, and the flush that ends it             |
 //! | `giving`    | how the kernel takes pages back: detected, and said            |
 //! | `pager`     | the library with a cache: relief, background reclaim           |
-//! | `pauses`    | threads that wait for reclaim of others                        |
+//! | `pauses`    | the wait queue of reclaim                                      |
 //! | `interrupts`| what the kernel counts                                         |
 //! | `error`     | what can go wrong                                              |
 

@@ -23,7 +23,8 @@ use super::{
 use crate::HostMachine;
 
 impl PageCache {
-    /// Writes a page. It is clean then, or as dirty as before; the latter also if the store panics.
+    /// Writes a page. The page is clean if this succeeds, else as dirty as before, also if the
+    /// store panics.
     pub(super) fn write(
         &self,
         id: PageId,
@@ -75,19 +76,19 @@ impl Drop for Failed<'_> {
     }
 }
 
-/// The cache as the library sees it. Nobody else gets at it: the steps are the library's to order.
+/// The cache as a [`PageOwner`]. Private, so that only the library calls its methods.
 ///
-/// Yet none relies on the order. The LRU lists are everybody's who has the memory, and so the library
-/// may name frames here at any time, twice at once, and long after they hold another page. Each step
-/// asks the word of the page, or the slot of the frame, and changes it in one compare-exchange:
+/// No method relies on the order of calls. All code that has the memory can change the LRU lists, so the
+/// library may pass any frame at any time, twice at once, or long after the frame has got another page. Each
+/// step checks and changes the word of the page, or the slot of the frame, in one compare-exchange:
 ///
 /// * a page is lent to its store under a [`PageLock`], which the library cannot end;
 /// * a page leaves only if it is clean, unused, and chosen by [`PageOwner::lock`] in this frame;
-/// * of all who release a frame that a page has left, one is told that it is released.
+/// * of concurrent releases of a frame that a page has left, one succeeds.
 pub(super) struct Owner<'c>(pub(super) &'c PageCache);
 
 impl Owner<'_> {
-    /// The page that is in a frame, and the number of that.
+    /// The page that is in a frame, and the number of the frame.
     fn held(&self, frame: Pfn) -> Option<(PageId, u32)> {
         let number = self.0.number(frame)?;
         match self.0.slot(number) {
@@ -136,9 +137,9 @@ impl Owner<'_> {
     }
 }
 
-// SAFETY: a frame is released once for each time that a page has left it. The page had got it as the
-// frame of a block of order 0 that was taken apart for it, and was in no other. The frame is a number
-// here: nobody uses it.
+// SAFETY: a frame is released once each time a page has left it. The page had the frame from a block of order
+// 0 that it owned, and had no other frame. The frame is only a number here: there is no memory behind it that
+// could be used.
 unsafe impl PageOwner<HostMachine> for Owner<'_> {
     /// A page that is dirty is not taken from its file before it is written: there is nothing to
     /// unmap of it.

@@ -10,10 +10,10 @@
 //!     └──────────────────── GIVING ◄──────── begin_giving ──────────────┘
 //! ```
 //!
-//! LOCKED on a resident page belongs to one value, [`PageLock`], for as long as the page is written.
-//! CHOSEN belongs to reclaim, which names pages by their frames. Reclaim may be wrong about a frame:
-//! everybody who has the memory can change its LRU lists. So each step that reclaim asks for is one
-//! compare-exchange that succeeds only if the page is in this frame, chosen, and not in use.
+//! On a resident page, one [`PageLock`] owns LOCKED while the page is written. CHOSEN belongs to reclaim,
+//! which identifies pages by their frames. Reclaim may be wrong about a frame, because all code that has the
+//! memory can change its LRU lists. So each step of reclaim is one compare-exchange that succeeds only if the
+//! page is in this frame, chosen, and not in use.
 //!
 //! A page that is LEAVING has no frame any more, but its contents are still where they were: who
 //! wants it before the kernel is told takes it back. While it is GIVING the kernel is being told,
@@ -26,7 +26,7 @@ use std::sync::atomic::{
 
 /// It is in memory, and has a frame.
 const RESIDENT: u64 = 1;
-/// Somebody is bringing it in, or writing it.
+/// It is being read or written.
 const LOCKED: u64 = 1 << 1;
 /// Stored to since it was read, or last written.
 const DIRTY: u64 = 1 << 2;
@@ -40,14 +40,14 @@ const FAILED: u64 = 1 << 5;
 const LEAVING: u64 = 1 << 6;
 /// The kernel is taking it back.
 const GIVING: u64 = 1 << 7;
-/// Reclaim looks at it.
+/// Chosen by reclaim.
 const CHOSEN: u64 = 1 << 8;
 /// One who uses it.
 const PIN: u64 = 1 << 16;
 const PINS: u64 = 0xffff << 16;
 /// Those who can use it at once.
 pub(super) const PINS_MAX: u32 = (PINS / PIN) as u32;
-/// Where the number of the frame begins: it counts from the first frame of the machine.
+/// The shift of the frame number, which counts from the first frame of the machine.
 const FRAME: u32 = 32;
 
 /// See the module.
@@ -78,17 +78,17 @@ pub(super) enum Claim {
     Taken,
 }
 
-/// What a page that was chosen is like.
+/// The state of a page when it was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Chosen {
     pub(super) dirty: bool,
     pub(super) writeback: bool,
 }
 
-/// What came of taking a page out of its file.
+/// The result of removing a page from its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leave {
-    /// It has no frame any more.
+    /// Removed: it no longer has a frame.
     Left,
     /// It is dirty.
     Dirty,
@@ -96,7 +96,7 @@ pub(super) enum Leave {
     Refused,
 }
 
-/// Proof that nobody uses a page, nor will while this value lives.
+/// Proof that a page is not in use, and cannot be used while this value lives.
 #[must_use = "the page is locked only while this value lives"]
 pub(super) struct PageLock<'p>(&'p PageState);
 
@@ -107,8 +107,8 @@ impl Drop for PageLock<'_> {
 }
 
 impl PageLock<'_> {
-    /// The page was written. If reclaim began that, it is to be told, and the page is under
-    /// write-back until then.
+    /// The page was written. If reclaim began the write, the page stays under write-back until
+    /// the end of the write is reported to reclaim.
     pub(super) fn written(&self, by_reclaim: bool) {
         self.0.0.fetch_and(!(DIRTY | FAILED), Release);
         if by_reclaim {
@@ -121,7 +121,7 @@ impl PageLock<'_> {
         self.0.0.fetch_or(FAILED, Release);
     }
 
-    /// Whether it is this page's.
+    /// Whether this is the lock of that page.
     pub(super) fn is_of(&self, page: &PageState) -> bool {
         std::ptr::eq(self.0, page)
     }
@@ -176,12 +176,13 @@ impl PageState {
         self.0.store(u64::from(frame) << FRAME | RESIDENT | used, Release);
     }
 
-    /// Changes the word to what `next` makes of it; to what it was before, unless `next` refuses.
+    /// Replaces the word with the result of `next`. Returns the old word, or `None` if `next`
+    /// refuses.
     fn change(&self, next: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
         self.0.fetch_update(AcqRel, Acquire, next).ok()
     }
 
-    /// Chooses the page for reclaim if it is in this frame, and nobody uses, writes or has chosen it.
+    /// Chooses the page for reclaim if it is in this frame, not in use, not being written, and not chosen.
     pub(super) fn choose(&self, frame: u32) -> Option<Chosen> {
         let is_idle = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == 0;
         let before = self.change(|now| is_idle(now).then_some(now | CHOSEN))?;
@@ -189,18 +190,18 @@ impl PageState {
         Some(Chosen { dirty, writeback })
     }
 
-    /// Reclaim leaves it alone again, if it is in this frame.
+    /// Ends the choice by reclaim, if the page is in this frame.
     pub(super) fn unchoose(&self, frame: u32) {
         self.change(|now| (is_in(now, frame) && now & CHOSEN != 0).then_some(now & !CHOSEN));
     }
 
-    /// Locks the page, which is in this frame and was chosen.
+    /// Locks the page if it is in this frame and was chosen.
     pub(super) fn lock_chosen(&self, frame: u32) -> Option<PageLock<'_>> {
         let is_chosen = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == CHOSEN;
         self.change(|now| is_chosen(now).then_some(now | LOCKED)).map(|_| PageLock(self))
     }
 
-    /// Locks the page if it is in memory and dirty, and nobody uses, writes or has chosen it.
+    /// Locks the page if it is in memory, dirty, not in use, not being written, and not chosen.
     pub(super) fn try_lock_dirty(&self) -> Option<PageLock<'_>> {
         const ALL: u64 = RESIDENT | DIRTY | LOCKED | CHOSEN | PINS;
         let is_idle = |now| now & ALL == RESIDENT | DIRTY;
@@ -214,7 +215,7 @@ impl PageState {
             && self.change(|now| was_used(now).then_some(now & !ACCESSED)).is_some()
     }
 
-    /// The page, which is in this frame, was chosen and is clean, loses the frame.
+    /// Takes the frame from the page if it is in this frame, was chosen and is clean.
     pub(super) fn leave(&self, frame: u32) -> Leave {
         let is_chosen = |now| is_in(now, frame) && now & (LOCKED | CHOSEN | PINS) == CHOSEN;
         let may_leave = |now| is_chosen(now) && now & DIRTY == 0;
@@ -262,7 +263,7 @@ impl PageState {
         self.0.load(Acquire) & FAILED != 0
     }
 
-    /// The number of the frame that it is in.
+    /// The number of its frame.
     #[cfg(test)]
     pub(super) fn frame(&self) -> Option<u32> {
         let now = self.0.load(Acquire);

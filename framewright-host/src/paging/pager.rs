@@ -26,23 +26,23 @@ use super::{
 };
 use crate::{HostError, HostMachine, RegisteredCpu};
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "pages may be left that are not written"]
 pub struct Ran<R> {
-    /// What the body has returned.
+    /// The return value of the body.
     pub value: R,
-    /// Pages that differ from what is stored. They are in memory still, for another run to
-    /// [sync](Seat::sync): the last to use the cache loses what they hold.
+    /// Dirty pages. They are still in memory, and another run can [sync](Seat::sync) them; their
+    /// contents are lost when the cache is dropped.
     pub unwritten: u64,
 }
 
 impl<R> Ran<R> {
-    /// What the body has returned, if all pages are written.
+    /// The return value of the body, if all pages are written.
     ///
     /// # Errors
     ///
-    /// [`PagingError::LeftUnwritten`]: some are not.
+    /// [`PagingError::LeftUnwritten`]: some pages are not written.
     pub fn written(self) -> Result<R, PagingError> {
         match self.unwritten {
             0 => Ok(self.value),
@@ -67,13 +67,13 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// of memory reclaim, and a thread does so in the background: as the memory's last CPU, which is
     /// to be left free for it. What is in memory in the end stays there; nothing is parked then.
     ///
-    /// Nothing is written for having been left dirty: what the body did not [sync](Seat::sync), or could
-    /// not, is counted in what is returned.
+    /// The end of a run does not write dirty pages. Pages that the body did not [sync](Seat::sync), or could
+    /// not, are counted in the result.
     ///
     /// # Errors
     ///
     /// [`PagingError`]: the cache is made for another machine than this memory's, the memory has no LRU
-    /// lists, its last CPU is not free, or somebody runs a pager with it already.
+    /// lists, its last CPU is not free, or another pager runs with it.
     ///
     /// # Panics
     ///
@@ -94,7 +94,7 @@ impl<'p, 'm> Pager<'p, 'm> {
         let (bell, pauses, stalls) = (Bell::default(), Pauses::default(), AtomicU64::new(0));
         let pager = Self { memory, cache, owner, shooter, bell, pauses, stalls };
         let together = || {
-            // Of a run that ended in a panic of its own.
+            // A panic of a store that an earlier run did not report, because its body panicked.
             drop(locked(&cache.panicked).take());
             let value = pager.together(body)?;
             let unwritten = cache.files().map(|file| cache.dirty(file)).sum();
@@ -109,12 +109,12 @@ impl<'p, 'm> Pager<'p, 'm> {
         }
     }
 
-    /// Runs `body` beside the thread that reclaims.
+    /// Runs `body` and, concurrently, the thread of background reclaim.
     fn together<R>(&self, body: impl FnOnce(&Self) -> R) -> Result<R, PagingError> {
         thread::scope(|scope| {
             let (ready, is_ready) = mpsc::channel();
             let background = scope.spawn(|| self.reclaim_in_background(ready));
-            // Ends it even if `body` panics: the scope waits for it.
+            // Stops the thread even if `body` panics, because the scope waits for it.
             let _stop = Stop(&self.bell);
             match is_ready.recv() {
                 Ok(Ok(())) => Ok(body(self)),
@@ -131,7 +131,7 @@ impl<'p, 'm> Pager<'p, 'm> {
     ///
     /// # Errors
     ///
-    /// [`PagingError::NoFreeCpu`]: all are taken, one of them by background reclaim; or
+    /// [`PagingError::NoFreeCpu`]: all CPUs are in use, one of them by background reclaim; or
     /// [`PagingError::Host`].
     pub fn register(&self) -> Result<RegisteredCpu<'_>, PagingError> {
         self.memory.platform().register().map_err(|error| match error {
@@ -152,7 +152,8 @@ impl<'p, 'm> Pager<'p, 'm> {
     /// Reclaim, for who wants to look at its books.
     #[must_use]
     pub fn reclaim(&self) -> Reclaim<'_, 'm, HostMachine> {
-        // SAFETY: the cache has its frames from this memory; pages leave by the lists of the shooter.
+        // SAFETY: the cache has its frames from this memory; unmapped pages are on the lists that the shooter
+        // flushes.
         #[allow(unsafe_code)]
         let reclaim = unsafe { Reclaim::new(self.memory, &self.owner, &self.shooter) };
         reclaim.expect("LRU lists, since it runs")
@@ -233,7 +234,8 @@ impl Relief for Pager<'_, '_> {
     }
 
     fn pause(&self, pause: &Pause<'_>) {
-        // What this thread has written it tells when reclaim asks no more, and that is now.
+        // Reclaim makes no other call during a pause, so the writes of this thread can be reported
+        // now; the pause may wait for them.
         self.tell_written(pause.cpu());
         self.pauses.wait(pause);
     }

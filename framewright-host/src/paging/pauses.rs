@@ -1,4 +1,4 @@
-//! Threads that reclaim has pause.
+//! The wait queue of threads that reclaim pauses.
 
 use std::{
     sync::{Condvar, Mutex, PoisonError},
@@ -9,7 +9,8 @@ use framewright::reclaim::Pause;
 
 use super::cache::locked;
 
-/// Where all of them wait, whatever for: they are few, and each looks again.
+/// One wait queue for all reasons: the waiters are few, and each checks its own condition after a
+/// wake-up.
 #[derive(Default)]
 pub(super) struct Pauses {
     lock: Mutex<()>,
@@ -17,7 +18,7 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// Waits until a pause is over, and no longer than it may take.
+    /// Waits until a pause is over, or until its time limit.
     pub(super) fn wait(&self, pause: &Pause<'_>) {
         let end = Instant::now() + Duration::from_nanos(pause.at_most());
         let mut held = locked(&self.lock);
@@ -31,9 +32,10 @@ impl Pauses {
         }
     }
 
-    /// Has them look again.
+    /// Wakes all waiters.
     pub(super) fn resume(&self) {
-        // Those who have looked already, and found nothing, are waiting when the lock is had.
+        // A waiter checks its condition and begins to wait under the lock. So a waiter that has not
+        // seen the change is on the wait queue now.
         drop(locked(&self.lock));
         self.resumed.notify_all();
     }

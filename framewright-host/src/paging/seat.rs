@@ -26,7 +26,7 @@ impl<'s, 'm> Seat<'s, 'm> {
         Self { pager, token, frames: VecDeque::new() }
     }
 
-    /// A frame of the cache's machine, for this page.
+    /// Allocates a frame of the cache's machine for this page.
     pub(super) fn frame(&mut self, page: u32, request: Request) -> Result<Block<'m>, PagingError> {
         let block = self.token.alloc(request);
         let block = block.map_err(|reason| PagingError::OutOfMemory { page, reason })?;
@@ -79,11 +79,11 @@ impl<'s, 'm> Seat<'s, 'm> {
     /// # Errors
     ///
     /// [`PagingError::Unwritten`], having tried them all; else [`PagingError::Unsynced`], or else
-    /// [`PagingError::InUse`]. And [`PagingError::NoSuchFile`].
+    /// [`PagingError::InUse`] and [`PagingError::NoSuchFile`].
     ///
     /// # Panics
     ///
-    /// If the store does. Pages that it was not asked to write before that are dirty still.
+    /// If the store panics. Pages that were not passed to the store by then are still dirty.
     pub fn sync(&mut self, file: FileId) -> Result<(), PagingError> {
         let cache = self.pager.cache;
         let (mut failed, mut in_use) = (None, None);
@@ -142,7 +142,7 @@ impl<'s, 'm> Seat<'s, 'm> {
         result
     }
 
-    /// Gives back a block that reclaim has handed out.
+    /// Frees a block that reclaim has handed out.
     #[cfg(test)]
     pub(super) fn free(&mut self, block: framewright::Block<'m>) {
         self.token.free(block).expect("it is of the memory");
@@ -152,7 +152,7 @@ impl<'s, 'm> Seat<'s, 'm> {
     #[cfg(test)]
     #[allow(unsafe_code)]
     pub(super) fn adopt(&self, frame: framewright::Pfn) -> framewright::Block<'m> {
-        // SAFETY: the cache took a block of order 0 apart for it, and has let go of it.
+        // SAFETY: the cache had the frame from a block of order 0, and has released it.
         unsafe { self.token.adopt_unchecked(frame, framewright::Order::ZERO) }
     }
 

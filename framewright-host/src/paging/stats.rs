@@ -1,25 +1,25 @@
-//! What a cache counts.
+//! Counters of a page cache.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What happened, in pages if nothing else is said.
+/// Counters of a page cache, in pages unless noted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PagingStats {
-    /// Uses that did not find their page in memory.
+    /// Accesses to pages that were not in memory.
     pub misses: u64,
     /// Read from a store.
     pub read: u64,
-    /// Pages that came back before the kernel was told that they go.
+    /// Pages that were used again before the kernel was told to take them back.
     pub rescued: u64,
-    /// Taken from their file by reclaim.
+    /// Pages that reclaim unmapped.
     pub unmapped: u64,
-    /// Given up: the kernel has freed what was behind them.
+    /// Pages whose memory the kernel has freed.
     pub evicted: u64,
-    /// Flushes that had something to give up.
+    /// Flushes that gave pages back to the kernel.
     pub flushes: u64,
-    /// Calls to the kernel for that.
+    /// System calls of these flushes.
     pub calls: u64,
-    /// Nanoseconds of processor time that these took who called.
+    /// Processor time of the calling threads in these calls, in nanoseconds.
     pub call_nanos: u64,
     /// Pages that the kernel refused to take back.
     pub refused: u64,
@@ -31,7 +31,7 @@ pub struct PagingStats {
     pub write_failed: u64,
 }
 
-/// The same as its writers see it.
+/// The same, as atomics.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) misses: AtomicU64,

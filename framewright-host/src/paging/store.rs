@@ -14,9 +14,9 @@ use std::{
 /// Keeps pages while they are not in memory. A page that was never written is whatever the store
 /// says it is. Called from many threads at once, but never for one page.
 ///
-/// What is read or written is locked meanwhile: a store must not use the pages that it serves, else it
-/// waits for itself. Two files, of one cache or of two, must not be kept in one place: each writes pages
-/// that the other has in memory.
+/// Pages are locked while the store reads or writes them, so a store must not use these pages through the
+/// cache: it would deadlock. Two files, of one cache or of two, must not have the same storage: each would
+/// overwrite pages that the other has in memory.
 ///
 /// A store that panics harms nobody but who called: see [`Seat::read`](super::Seat::read) and
 /// [`Pager::run`](super::Pager::run).

@@ -47,7 +47,7 @@ fn a_file_for_whose_pages_there_is_no_memory_is_refused() {
     let machine = builder(2).build().unwrap();
     let mut cache = PageCache::new(&machine).unwrap();
     let error = cache.add(Box::new(Words::new(1)), u32::MAX, 1).unwrap_err();
-    // 64 GiB: a kernel that promises everything is not believed.
+    // 64 GiB: refused even if the kernel overcommits without limit.
     let refused = |error: &HostError| {
         matches!(error, HostError::OutOfMemory { .. } | HostError::TooLittleAvailable { .. })
     };

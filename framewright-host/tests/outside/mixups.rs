@@ -1,5 +1,5 @@
-//! Memories, machines, caches and files of one taken for those of another; and LRU lists that others
-//! change while reclaim works with them.
+//! Memories, machines, caches and files that are confused with others; and changes of the LRU lists during
+//! reclaim.
 
 use framewright::{CpuId, FrameRange, Memory, NodeId, Pfn, reclaim::PageKind};
 use framewright_host::{
@@ -29,7 +29,7 @@ fn a_cache_serves_the_memory_of_its_machine_alone() {
         assert!(matches!(refusal(memory, &of_one), Some(PagingError::OtherMachine)));
         assert!(refusal(memory, &of_other).is_none());
     });
-    // The next machine may be where the last was.
+    // The next machine may have the address of the last one.
     with_memory(builder(2).build().unwrap(), |memory| {
         assert!(matches!(refusal(memory, &of_other), Some(PagingError::OtherMachine)));
     });
@@ -112,8 +112,8 @@ fn frames_that_the_machine_has_not_hold_no_pages() {
     assert_eq!(memory.free(), memory.managed());
 }
 
-/// Takes pages off the lists, adds them again, says that they were written, and reclaims, all
-/// without asking anybody.
+/// Takes pages off the lists, adds them again, reports them as written, and reclaims, all without
+/// the cache.
 fn meddle(pager: &Pager<'_, '_>, memory: &Memory<'_, HostMachine>, cpu: CpuId, over: &AtomicBool) {
     let (lru, reclaim) = (memory.lru().unwrap(), pager.reclaim());
     let mut random = fastrand::Rng::with_seed(5);

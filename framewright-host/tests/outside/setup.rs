@@ -10,14 +10,14 @@ use std::{
     },
 };
 
-/// Frames that are enough for reclaim to have something to choose from.
+/// Enough frames for reclaim to have a choice of pages.
 pub(crate) const FRAMES: u64 = 4096;
 
 pub(crate) fn builder(cpus: u16) -> HostBuilder {
     HostMachine::builder().frames(FRAMES).cpus(cpus).backing(Backing::MetadataOnly)
 }
 
-/// Room for a memory with LRU lists of these frames, made of this machine.
+/// Metadata for a memory of this machine's frames, with LRU lists.
 pub(crate) fn metadata(machine: &HostMachine, map: &[MemoryRange]) -> Metadata {
     Metadata::for_layout(&Layout::new::<HostMachine>(&config(machine, map)).unwrap()).unwrap()
 }
@@ -43,8 +43,7 @@ pub(crate) fn with_memory<R>(
     result
 }
 
-/// A store in memory: pages of one word each, which stands for all words of the page. Clones are the
-/// same store.
+/// A store in memory with one word per page, which stands for all words of the page. Clones share the store.
 #[derive(Clone)]
 pub(crate) struct Words {
     words: Arc<Mutex<Vec<u64>>>,

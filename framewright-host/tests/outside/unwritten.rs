@@ -57,7 +57,7 @@ fn a_guard_that_is_forgotten_keeps_its_page_and_is_not_passed_over() {
             mem::forget(guard);
             let error = seat.clear_away().unwrap_err();
             assert!(matches!(error, PagingError::InUse { pages: 1, page: 3 }), "{error}");
-            // A seat that is forgotten keeps its CPU, and no more.
+            // A leaked seat keeps its CPU, but nothing else.
             mem::forget(seat);
             assert!(matches!(pager.seat(&me), Err(PagingError::Cpu(_))));
             mem::forget(me);

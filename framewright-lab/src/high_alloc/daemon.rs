@@ -82,8 +82,8 @@ impl Daemon {
         stepped
     }
 
-    /// Compaction where background reclaim made room, and, when it has no more to do, for who asked.
-    /// Whether there was something to look at.
+    /// Compaction where background reclaim made room, and, if background reclaim sleeps, for the requests
+    /// that woke it. Returns whether there was work.
     fn compact_after_reclaim<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) -> bool {
         let Done { rests, made_room_for } = kernel.done.take();
         let node = kernel.node(cpu.id());

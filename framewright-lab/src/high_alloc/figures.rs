@@ -52,7 +52,7 @@ const FIRST: &[Figure] = &[
     ("pass1_pgfault", None, |c| c.faults),
 ];
 
-/// The longest that anybody waited for memory, and for a device.
+/// The longest waits for memory and for a device.
 const STALL: (&str, fn(&Outcome) -> u64) = ("stall_max_ns", |o| o.stall);
 const DEVICE: (&str, fn(&Outcome) -> u64) = ("device_max_ns", |o| o.device);
 

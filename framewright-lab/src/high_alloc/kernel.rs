@@ -32,7 +32,7 @@ pub(super) struct State<'m, W: World> {
     pub(super) programs: Vec<Program<W>>,
     pub(super) swap: SwapArea,
     pub(super) costs: FileCosts,
-    /// The longest that a device took for a request, in ticks.
+    /// The longest time of a device request, in ticks.
     pub(super) slowest: Cell<u64>,
     pub(super) random: RefCell<fastrand::Rng>,
     /// What is left to chance, and asked for again, hangs on it.
@@ -61,7 +61,7 @@ impl<W: World> State<'_, W> {
         }
     }
 
-    /// A device takes so many ticks for a request.
+    /// Records the time of a device request, in ticks.
     pub(super) fn took(&self, ticks: u64) {
         self.slowest.set(self.slowest.get().max(ticks));
     }
@@ -84,9 +84,9 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) reclaim: Reclaim<'k, 'm, W::Platform>,
     pub(super) moves: &'k dyn Mover<W::Platform>,
     pub(super) woken: Cell<Woken>,
-    /// Background reclaim; none while somebody is at it.
+    /// Background reclaim; `None` while a CPU runs a step of it.
     pub(super) kswapd: Cell<Option<Kswapd<'k, 'm, W::Platform>>>,
-    /// What came of its last steps, if nobody has looked yet whether there is something to compact.
+    /// The result of its last steps, until compaction has taken it.
     pub(super) done: Cell<Done>,
     /// Somebody asks for a huge page just now.
     pub(super) asking: Cell<bool>,
@@ -94,7 +94,7 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) shrink_debt: Cell<u64>,
     /// Pages that reclaim had looked at then.
     pub(super) shrunk_for: Cell<u64>,
-    /// The longest that a request took, in nanoseconds.
+    /// The longest time of a request, in nanoseconds.
     pub(super) longest: Cell<u64>,
     /// Requests of builders that failed.
     pub(super) out_of_memory: Cell<u64>,
@@ -112,12 +112,12 @@ pub(super) struct Woken {
     pub(super) highest: ZoneKind,
 }
 
-/// What came of steps of background reclaim.
+/// The result of steps of background reclaim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
-    /// It rests.
+    /// Background reclaim sleeps.
     pub(super) rests: bool,
-    /// There is room now for blocks of this order, in zones up to that kind.
+    /// It has made room for blocks of this order, in zones up to that kind.
     pub(super) made_room_for: Option<(Order, ZoneKind)>,
 }
 
@@ -170,14 +170,14 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let work = Workspace { moves: &mut moves, slots: &mut slots };
         // What CPUs have not put on lists yet could not be claimed.
         self.reclaim.lru().drain_all();
-        // SAFETY: the workload has its frames from this memory, and maps them in its world.
+        // SAFETY: the workload has its frames from this memory, and maps them only in its world.
         #[allow(unsafe_code)]
         let mut compactor =
             unsafe { self.memory.compactor(cpu, self.moves, self.world.shootdown(), work) };
         body(&mut compactor)
     }
 
-    /// Asks for a block; how long that took is remembered if it was longest.
+    /// Allocates a block, and records the time if it is the longest so far.
     pub(super) fn alloc(
         &self,
         token: &mut Token<'_, 'm, W>,
@@ -189,7 +189,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         block
     }
 
-    /// A request took so many nanoseconds.
+    /// Records the time of a request, in nanoseconds.
     pub(super) fn took(&self, nanos: u64) {
         self.longest.set(self.longest.get().max(nanos));
     }

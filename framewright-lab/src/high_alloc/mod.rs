@@ -29,7 +29,7 @@
 //! | `reserve` | what the watermarks have to leave                               |
 //! | `system`  | what runs besides, all the time                                 |
 //! | `daemon`  | background reclaim, background compaction, writing back         |
-//! | `pause`   | programs that wait for reclaim of others                        |
+//! | `pause`   | the wait queue of reclaim                                       |
 //! | `pass`    | asking for huge pages                                           |
 //! | `oracle`  | what is achievable                                              |
 //! | `play`    | the course of a run: what CPUs do                               |

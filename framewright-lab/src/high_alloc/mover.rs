@@ -117,7 +117,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         if frame.holds() != Holds::Nothing {
             return true;
         }
-        // SAFETY: it was isolated a moment ago, for this claim.
+        // SAFETY: this call has isolated the page, for this claim.
         let theirs = unsafe { self.lru.put_back(pfn) };
         if !theirs {
             frame.mark(GONE);
@@ -127,8 +127,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
 
     /// Takes a page whose claim ends off the lists of reclaim for good, if it is on them.
     fn leave_lists(&self, pfn: Pfn) {
-        // SAFETY: the page is isolated on behalf of its claim, which ends here, and nobody uses its frame
-        // any more.
+        // SAFETY: the claim, which ends here, has isolated the page, and its old frame has no users any more.
         let theirs = unsafe {
             let _ = self.lru.abandon(pfn);
             self.lru.put_back(pfn)
@@ -178,7 +177,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
             return self.bury(at, frame);
         }
         frame.unmark(CLAIMED | ACTIVE);
-        // SAFETY: the page is isolated on behalf of its claim, which ends here.
+        // SAFETY: the claim, which ends here, has isolated the page.
         if !unsafe { self.lru.put_back(at.from()) } {
             // Abandoned while it was claimed, which nobody does here.
             frame.clear();

@@ -72,7 +72,7 @@ counts! {
     /// Pageblocks that were claimed for another type, and blocks that were stolen.
     claims,
     steals,
-    /// Pauses of reclaim that ended before what they waited for had come, by kind.
+    /// Pauses of reclaim that ended before their condition was met, by kind.
     expired_writeback,
     expired_isolated,
     expired_noprogress,
@@ -150,7 +150,7 @@ pub(crate) struct Outcome {
     pub(crate) builders: u64,
     /// From the start of the machine on.
     pub(crate) counts: Counts,
-    /// The longest that a request of anybody took, and a device, in nanoseconds.
+    /// The longest time of a memory request and of a device request, in nanoseconds.
     pub(crate) stall: u64,
     pub(crate) device: u64,
     /// Memory at some moments, if it was watched.

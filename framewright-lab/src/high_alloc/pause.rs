@@ -1,8 +1,8 @@
-//! Pauses of reclaim, and background reclaim that goes on meanwhile.
+//! Pauses of reclaim, and background reclaim that continues meanwhile.
 //!
-//! Who does the kernel's own work has no CPU of his own on simulated machines: it may be his CPU that
-//! pauses. So everybody who pauses does of it what others may wait for: reclaim in the background,
-//! and hearing of writes that have ended.
+//! The kernel's own work has no CPU to itself on simulated machines: the CPU that runs it may pause. So every
+//! CPU that pauses does the part of this work that pauses may wait for: background reclaim, and handling the
+//! ends of writes.
 
 use framewright::reclaim::{Kswapd, Pause, Rest};
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 impl<'m, W: World> Kernel<'_, 'm, W> {
-    /// Waits until a pause is over, and no longer than it may take. Inside.
+    /// Waits until a pause is over, or until its time limit. Called with the kernel's lock held.
     pub(super) fn wait_for(&self, pause: &Pause<'_>) {
         let cpu = self.current();
         let end = cpu.now() + self.ticks(pause.at_most());
@@ -26,7 +26,8 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         }
     }
 
-    /// When something happens by itself that somebody has to do with.
+    /// The time of the next event that a CPU must handle: a write ends, or background reclaim is
+    /// due.
     pub(super) fn next_event(&self) -> u64 {
         let written = self.state.files.writes.borrow().front().map(|write| write.ends);
         let kswapd = self.kswapd.take();
@@ -35,7 +36,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         [written, self.state.swap.next(), due].into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// A step of background reclaim, if it has something to do and nobody is at it. Whether that was so.
+    /// Runs a step of background reclaim, if one is due and no other CPU runs one. Returns whether it ran.
     pub(super) fn step_kswapd(
         &self,
         cpu: W::Cpu,
@@ -45,7 +46,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             return false;
         }
         let Some(mut kswapd) = self.kswapd.take() else { return false };
-        // Whoever wakes it from now on, wakes it for something new.
+        // A wake-up from now on is for new work, and must not be overwritten.
         self.woken.set(Woken { due: u64::MAX, ..self.woken.get() });
         let rest = self.world.outside(|| step(&mut kswapd));
         let made_room_for = kswapd.take_compaction().or(self.done.get().made_room_for);
@@ -58,7 +59,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         let woken = self.woken.get();
         self.woken.set(Woken { due: woken.due.min(due), ..woken });
         self.done.set(Done { rests: rest != Rest::None, made_room_for });
-        // Who goes on with it may be somebody else.
+        // Another CPU may run the next step.
         self.world.wake_worker(cpu);
         self.world.wake_paused(cpu);
         true

@@ -175,7 +175,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
                 if *who == Abandoned::Yours {
                     // SAFETY: the frame was allocated as a block of order 0, and nobody has it any more.
                     let block = unsafe { token.adopt_unchecked(frame, Order::ZERO) };
-                    // Made by this token, so it is never given back.
+                    // The block is of the token's memory, so this cannot fail.
                     let _ = token.free(block);
                 }
             }

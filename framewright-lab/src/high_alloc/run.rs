@@ -64,7 +64,7 @@ pub(super) fn run(
     let state = State::new(nodes.frames(), files, programs, spec.costs().into(), random);
     let world = SimulatedWorld::new(&machine, Shooter::new(&mmu, &memory));
     let owner = Owner::new(&state, &world);
-    // SAFETY: the workload has its frames from this memory, and maps them in its world.
+    // SAFETY: the workload has its frames from this memory, and maps them only in its world.
     #[allow(unsafe_code)]
     let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);

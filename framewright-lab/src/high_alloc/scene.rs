@@ -178,7 +178,7 @@ pub(super) fn play(
     let state = State::new(FRAMES, files, programs, FileCosts::FREE, random);
     let world = SimulatedWorld::new(&machine, Shooter::new(&mmu, &memory));
     let owner = Owner::new(&state, &world);
-    // SAFETY: the workload has its frames from this memory, and maps them in its world.
+    // SAFETY: the workload has its frames from this memory, and maps them only in its world.
     let reclaim = unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");
     let moves = Moves::new(&state, reclaim.lru(), &world);
     let meddled = Meddled { moves: &moves, world: &world, meddle };

@@ -65,10 +65,10 @@ pub(super) trait World: Sized {
     /// There is something to do in the background.
     fn wake_worker(&self, cpu: Self::Cpu);
 
-    /// Waits until somebody wakes those who pause, and no longer than until `time`.
+    /// Waits on the queue of pauses, at most until `time`.
     fn wait_paused(&self, cpu: Self::Cpu, time: u64);
 
-    /// Has all who pause look again.
+    /// Wakes all pauses.
     fn wake_paused(&self, cpu: Self::Cpu);
 
     /// Others may run the kernel meanwhile, and the library may call back.

@@ -1,9 +1,9 @@
 //! Our own rows: the library as one more [`Peer`].
 //!
 //! On a machine that has nothing but threads and metadata, with the same kind of spinlock as the
-//! others. In the row that competes, blocks are freed and hardening is at its default; others show
-//! what raw frees cost ([`Frees`]). The min watermark is 0, because the others have no
-//! watermarks and would hand out frames that ours keeps in reserve.
+//! others. The row that is compared with the others frees blocks, with hardening at its default;
+//! further rows show the cost of raw frees ([`Frees`]). The min watermark is 0, because the others
+//! have no watermarks and would hand out frames that ours keeps in reserve.
 
 use framewright::{
     Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request, Tuning,
@@ -72,13 +72,13 @@ unsafe impl Platform for MetadataOnly {
         0
     }
 
-    /// Every free of the harness is right: a report is a fault of the library.
+    /// All frees of the harness are valid, so a report is a bug of the library.
     fn corruption(&self, report: &Corruption) {
         panic!("{report}");
     }
 }
 
-/// What a row of ours frees, and how raw frees are checked.
+/// Whether a row of ours frees blocks or raw frames, and the hardening level.
 pub(super) trait Frees: 'static {
     const NAME: &'static str;
     const HARDENING: Hardening;
@@ -104,7 +104,7 @@ impl Frees for Raw {
     const RAW: bool = true;
 }
 
-/// Raw frames, at the level that tracks them on all CPUs; blocks cost the same there.
+/// Raw frames, at the level that tracks them on all CPUs, where blocks cost the same.
 pub(super) struct Tracked;
 
 impl Frees for Tracked {
@@ -113,7 +113,7 @@ impl Frees for Tracked {
     const RAW: bool = true;
 }
 
-/// The row that competes.
+/// The row that is compared with the others.
 pub(super) type Framewright = Ours<Blocks>;
 
 /// The library, with the metadata buffer that it lives in.
@@ -177,7 +177,7 @@ impl<R: Frees> Peer for Ours<R> {
     }
 
     fn metadata(&self) -> Metadata {
-        // With the state of every frame, where that is kept.
+        // Includes the states of frames, at the levels that have them.
         let parts = self.memory.layout().parts().filter(|part| !part.per_cpu);
         Metadata { bytes: parts.map(|part| part.bytes).sum(), how: "Layout" }
     }
@@ -210,7 +210,7 @@ impl<R: Frees> Worker for OurWorker<'_, R> {
         let pfn = Pfn::new(frame);
         if R::RAW {
             // SAFETY: the caller owns the block, and it came from `into_raw` above. A refusal is
-            // reported, which ends the run.
+            // reported, and the report ends the run.
             let _ = unsafe { self.token.free_raw(pfn, order) };
         } else {
             // SAFETY: as above.

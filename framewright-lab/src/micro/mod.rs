@@ -152,7 +152,7 @@ mod tests {
         assert!(!run("floor").metrics.contains_key("pair_o9_1t_ns"));
         assert!(table.ranked.iter().any(|label| label == "list-buddy"));
         assert!(!table.ranked.iter().any(|label| label == "bitmap-allocator"));
-        // A byte per frame is the price of the highest of these levels.
+        // The highest of these levels has a byte per frame.
         let price = |label: &str| run(label).metrics[METADATA].median;
         assert_eq!(price("framewright-raw"), price("framewright"));
         assert_eq!(price("framewright-tracked"), price("framewright") + 1.0);

@@ -73,7 +73,7 @@ impl Rows {
         rows.with::<FloorTrylock>(scale).with::<Floor>(scale)
     }
 
-    /// One more row of ours, which does not compete: what raw frees cost.
+    /// A further row of ours, which is not compared with the others: the cost of raw frees.
     fn beside<P: Peer + 'static>(mut self, frames: u64) -> Self {
         self.0.push(Box::new(RowOf::<P> { ranked: false, ..RowOf::new(frames) }));
         self

@@ -13,9 +13,9 @@ pub(crate) struct Outcome {
     pub(crate) system: f64,
     /// The longest that a program waited for a page, in nanoseconds.
     pub(crate) stall: f64,
-    /// The longest that the store took for a request, in nanoseconds.
+    /// The longest time of a store request, in nanoseconds.
     pub(crate) device: f64,
-    /// Pauses of reclaim that ended before what they waited for had come, by kind.
+    /// Pauses of reclaim that ended before their condition was met, by kind.
     pub(crate) expired: [u64; Throttle::COUNT],
     /// Pages that programs used.
     pub(crate) pages: u64,

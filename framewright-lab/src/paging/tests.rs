@@ -58,7 +58,7 @@ fn nobody_waits_until_all_of_memory_was_looked_at() {
 
 #[test]
 fn every_pause_is_ended_by_what_it_waits_for() {
-    // Pauses for the reserve took a second before somebody ended them.
+    // Without a wake-up, a pause for the reserve takes a second.
     let paging = mmap_read(Readers::Processes, 16, 256);
     for batching in [FlushBatching::All, FlushBatching::Lazy] {
         let result = run(&paging, &[batching], 2);
@@ -141,7 +141,7 @@ fn huge_pages_can_be_had_while_pages_of_files_turn_over() {
     assert!(!none.runs[0].metrics.contains_key("huge_requests"), "nobody asked");
 }
 
-/// What interrupts and flushes of translations cost.
+/// The keys of the costs of interrupts and TLB flushes.
 const FLUSH_PRICES: [&str; 7] = [
     "interrupt.send",
     "interrupt.latency_local",

@@ -2,7 +2,8 @@
 //!
 //! The text grows in `NAME.txt.zst.part`, locked for as long as its writer lives. Only when all is
 //! written and on the disk do the files get their names, the text last: where `NAME.txt.zst` is,
-//! the recording is complete. A part that a killed program left is found unlocked and replaced.
+//! the recording is complete. The partial file of a killed program is unlocked; the next recording
+//! replaces it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -170,10 +171,9 @@ fn may_replace(path: &Path, force: bool) -> Result<(), RecordError> {
     }
 }
 
-/// Creates and locks the part.
+/// Creates and locks the partial file.
 ///
-/// Nothing is ever written to a file that was there before: under that name could be a link to a
-/// file of somebody else.
+/// It never writes to an existing file, because the name could be a link to another user's file.
 fn lock_part(path: &Path) -> Result<File, RecordError> {
     let fail = |reason| RecordError::output(path, &reason);
     loop {
@@ -192,7 +192,7 @@ fn lock_part(path: &Path) -> Result<File, RecordError> {
     }
 }
 
-/// Removes the part at `path`, if a recording that has ended left it.
+/// Removes the partial file at `path`, if the recording that made it has ended.
 fn remove_abandoned(path: &Path) -> Result<(), RecordError> {
     let fail = |reason| RecordError::output(path, &reason);
     let refuse = |what: &str| {
@@ -216,11 +216,11 @@ fn remove_abandoned(path: &Path) -> Result<(), RecordError> {
         return refuse("a file that has another name, too");
     }
     lock(&file, path)?;
-    // Its writer may have finished since it was opened: then it is a recording by now.
+    // Its writer may have finished since it was opened; the file is a complete recording then.
     if is_at(&file, path).map_err(fail)? { fs::remove_file(path).map_err(fail) } else { Ok(()) }
 }
 
-/// Locks a part, which only its writer does.
+/// Locks a partial file. Only its writer holds this lock.
 fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => RecordError::output(
@@ -302,7 +302,8 @@ mod tests {
         assert_eq!(second.part().metadata().unwrap().len(), 0);
     }
 
-    /// As root, `record` may write to any file: a link under the name of its part leads to one.
+    /// As root, `record` may write to any file, so it must not follow a link that has the name of
+    /// its partial file.
     #[test]
     fn what_a_link_leads_to_is_never_written() {
         let folder = tempfile::tempdir().unwrap();
@@ -328,7 +329,8 @@ mod tests {
         assert!(!folder.path().join("nowhere").exists());
     }
 
-    /// A reader that has an abandoned part open does not see what the next recording writes.
+    /// A reader that has an abandoned partial file open does not see the data of the next
+    /// recording.
     #[test]
     fn an_abandoned_part_is_replaced_and_not_written() {
         let folder = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ pub enum ReplayError {
         /// The most there can be.
         limit: u64,
     },
-    /// The recording names frames of more pageblocks than a replay holds.
+    /// The recording contains frames of more pageblocks than a replay supports.
     #[error(
         "{file}:{line}: up to this line, the recording names frames of more than {limit} \
          pageblocks of 2 MiB, which is the most that a replay holds; replay a part of it"
@@ -28,7 +28,7 @@ pub enum ReplayError {
         file: String,
         /// The line, counted from 1.
         line: u64,
-        /// The most there can be.
+        /// The most that a replay supports.
         limit: usize,
     },
     /// The snapshot has a zone that a memory cannot have.

@@ -17,7 +17,7 @@ enum Source {
 }
 
 impl Recording {
-    /// Most bytes of a pipe or a device that are read where nothing else is asked for.
+    /// The default limit of bytes that are read from a pipe or a device.
     pub const STREAM_LIMIT: u64 = 1 << 30;
 
     /// The recording in a file. A pipe or a device can be read only once: at most `limit` bytes of

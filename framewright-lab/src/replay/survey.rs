@@ -44,13 +44,13 @@ impl Survey {
     /// Reads a recording from beginning to end.
     ///
     /// # Errors
-    /// The recording cannot be read, has a malformed or impossible line, or names frames of more
-    /// pageblocks than a replay holds.
+    /// The recording cannot be read, has a malformed or impossible line, or contains frames of more
+    /// pageblocks than a replay supports.
     pub fn of(recording: &Recording, progress: &mut dyn FnMut(f64)) -> Result<Self, ReplayError> {
         Self::within((MOST_FRAMES / PAGEBLOCK) as usize, recording, progress)
     }
 
-    /// The same of a recording that names frames of at most `limit` pageblocks.
+    /// The same, for a recording with frames of at most `limit` pageblocks.
     fn within(
         limit: usize,
         recording: &Recording,

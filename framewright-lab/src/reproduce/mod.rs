@@ -15,7 +15,7 @@
 //! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `band`                                       | [`band()`]: what a figure hangs on         |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
-//! | `prices`                                     | [`Mechanism`]: which prices its gain comes from |
+//! | `prices`                                     | [`Mechanism`]: the costs that its gain comes from |
 
 mod band;
 mod bulk_free;

@@ -1,9 +1,8 @@
-//! Where gains come from: what is left of the gain of a mechanism on a machine on which its source costs
-//! nothing.
+//! The sources of gains: how much of a mechanism's gain is left on a machine where its source costs nothing.
 //!
-//! A mechanism saves time because it does less of something that takes time. If that takes none, nothing
-//! may be left to save: a gain that remains has another source, and the model or the explanation is
-//! wrong. Gains are differences of times, not percentages: times themselves shrink with prices.
+//! A mechanism saves time because it avoids some costly operation. If that operation costs nothing, no gain
+//! may be left: a remaining gain has another source, and the model or the explanation is wrong. Gains are
+//! differences of times, not percentages, because the times themselves shrink with the costs.
 
 use framewright::{
     Tuning,
@@ -33,18 +32,18 @@ use crate::{
 /// How much of a gain may be left without its source, in percent.
 pub const MOST_LEFT_PERCENT: f64 = 3.0;
 
-/// A mechanism, and what its gain comes from.
+/// A mechanism, and the costs that its gain comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Mechanism {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// The setting that switches it: key, value without it, value with it.
     pub setting: [&'static str; 3],
-    /// The machine that it is looked at on.
+    /// The machine that it is measured on.
     pub machine: &'static str,
-    /// Whose time it saves.
+    /// The operation whose time it saves.
     pub figure: &'static str,
-    /// Keys of the prices that the gain comes from, as they stand in the file of a machine.
+    /// The keys, in machine files, of the costs that the gain comes from.
     pub prices: &'static [&'static str],
     times: fn(&Spec) -> Result<Times, ReproduceError>,
 }
@@ -58,18 +57,18 @@ pub struct Times {
     pub after: f64,
 }
 
-/// What a mechanism gains, and what is left of that where its source costs nothing.
+/// The gain of a mechanism, with its source at full cost and at no cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// Which mechanism.
+    /// The mechanism.
     pub mechanism: Mechanism,
-    /// With all prices.
+    /// Times with all costs.
     pub priced: Times,
-    /// With those of its source set to zero.
+    /// Times with the costs of its source set to zero.
     pub free: Times,
 }
 
-/// The prices of cache lines that are not in the first-level cache.
+/// The costs of cache lines that are not in the first-level cache.
 macro_rules! with_lines {
     ($($other:literal),*) => {
         &[$($other,)* "latency.l2", "latency.llc", "latency.modified_same_socket",
@@ -77,7 +76,7 @@ macro_rules! with_lines {
     };
 }
 
-/// All of them.
+/// All mechanisms.
 pub const MECHANISMS: [Mechanism; 4] = [
     Mechanism {
         name: "bulk free",
@@ -106,9 +105,9 @@ pub const MECHANISMS: [Mechanism; 4] = [
         setting: ["compact.method", "scan", "index"],
         machine: "uniform:4",
         figure: "the slowest in 100 requests of high-alloc",
-        // Scanning, and moving a page: off its list, unmapped, flushed, copied; a frame taken for it, and
-        // its own given back. Requests that scanners do not serve reclaim, too: without the prices of
-        // that and of taking and giving frames among those that are zero, 4.5 % of the gain is left.
+        // The costs of scanning and of moving a page: isolating, unmapping, flushing and copying it,
+        // allocating its new frame and freeing the old one. Requests that the scanners do not serve also
+        // reclaim. If the costs of reclaim, allocation and freeing are not zero, 4.5 % of the gain is left.
         prices: with_lines!(
             "library.search",
             "library.range_pageblocks",
@@ -164,12 +163,12 @@ pub const MECHANISMS: [Mechanism; 4] = [
 ];
 
 impl Mechanism {
-    /// Runs it with and without, on its machine and on one on which its source costs nothing. `tell` hears
-    /// how many of four runs are done.
+    /// Runs with and without the mechanism, on its machine and on one where its source costs nothing. Calls
+    /// `tell` with the number of finished runs, of four.
     ///
     /// # Errors
     ///
-    /// That of a run.
+    /// The error of a run.
     pub fn origin(&self, tell: &mut Tell<'_>) -> Result<Origin, ReproduceError> {
         let spec = match self.machine.strip_prefix("uniform:") {
             Some(cpus) => Spec::uniform(cpus.parse().unwrap_or(1))?,
@@ -185,7 +184,7 @@ impl Mechanism {
 }
 
 impl Times {
-    /// What is saved, in nanoseconds.
+    /// The time that is saved, in nanoseconds.
     #[must_use]
     pub fn saved(&self) -> f64 {
         self.before - self.after
@@ -199,15 +198,15 @@ impl Origin {
         100.0 * self.free.saved() / self.priced.saved()
     }
 
-    /// Whether the gain comes from the prices that are named: there is one, and nothing is left
-    /// without them.
+    /// Whether the gain comes from the named costs: there is a gain, and none is left without these
+    /// costs.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.priced.saved() > 0.0 && self.left_percent() <= MOST_LEFT_PERCENT
     }
 }
 
-/// The machine on which nothing of `prices` takes time.
+/// The machine with the costs `prices` set to zero.
 fn without(spec: &Spec, prices: &[&str]) -> Result<Spec, ReproduceError> {
     let free = |spec: Spec, key: &&str| spec.scaled(key, 0.0);
     Ok(prices.iter().try_fold(spec.clone(), free)?)
@@ -228,7 +227,7 @@ fn drain_times(spec: &Spec) -> Result<Times, ReproduceError> {
     per_unit(&pair.with_lists(Some(trials::SERVER_LISTS)), "bandwidth_bytes_per_s", 1e9)
 }
 
-/// What `units` of what `rate` counts per second take.
+/// The time of `units`, at a `rate` per second.
 fn per_unit(pair: &Pair, rate: &str, units: f64) -> Result<Times, ReproduceError> {
     let mut tell = |_, _| ();
     let outcome = pair.run(&PLAN(), &mut Steps::new(2, &mut tell))?;

@@ -30,7 +30,8 @@ const SHAPE: &str = "`task-pid [cpu] flags time: event: …` (ftrace) or \
 /// The CPU stands within this many bytes of a line's beginning: task names are short.
 const HEAD: usize = 256;
 
-/// The most bytes of an event's name: each name is kept. The kernel's have some 60 at most.
+/// The most bytes of an event's name, because all names are kept. Those of the kernel have at most
+/// some 60.
 const LONGEST_NAME: usize = 256;
 
 /// Takes a line apart.

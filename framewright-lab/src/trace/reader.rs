@@ -297,7 +297,7 @@ fn lost_note(note: &[u8]) -> Option<u64> {
     super::number::decimal(inside.strip_suffix(b" EVENTS")?)
 }
 
-/// Counts a name without allocating for one that is known. Says no to one name too many.
+/// Counts a name, without allocating if it is known. Returns `false` if there are too many names.
 fn count(counts: &mut BTreeMap<Box<[u8]>, u64>, name: &[u8]) -> bool {
     if let Some(count) = counts.get_mut(name) {
         *count += 1;

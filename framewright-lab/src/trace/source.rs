@@ -37,7 +37,7 @@ impl Source {
     /// Opens a file.
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         let (input, about) = open(path)?;
-        // A pipe has no size, and no progress can be told for it.
+        // A pipe has no size, so there is no progress to show.
         Self::new(path.display().to_string(), input, about.is_file().then_some(about.len()))
     }
 
@@ -91,7 +91,7 @@ impl Source {
     }
 }
 
-/// Opens a file that is no folder.
+/// Opens a file; a directory is an error.
 fn open(path: &Path) -> Result<(File, Metadata), TraceError> {
     let file = path.display().to_string();
     let opened = File::open(path).and_then(|f| f.metadata().map(|about| (f, about)));

@@ -58,8 +58,7 @@ use pipe::{Message, Pipe};
 use socket_pairs::{End, SocketPairs};
 use world::World;
 
-/// Names of the figures that say how many pauses of reclaim ended before what they waited for had come,
-/// by kind of pause ([`Throttle::ALL`]).
+/// Names of the counts of pauses that ended before their condition was met, by kind ([`Throttle::ALL`]).
 pub(crate) const EXPIRED: [&str; Throttle::COUNT] = [
     "pauses_expired_writeback",
     "pauses_expired_isolated",

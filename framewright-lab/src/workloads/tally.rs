@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Tally {
     /// Frames that the work needed; page tables and the like not counted.
     pub(crate) pages: Count,
-    /// The longest that a request took, in nanoseconds, where that is known.
+    /// The longest time of a request, in nanoseconds, where that is known.
     pub(crate) longest: Count,
     /// Processes that came to their end.
     pub(crate) exits: Count,
@@ -36,7 +36,7 @@ impl Count {
         self.0.store(self.0.load(Relaxed) + more, Relaxed);
     }
 
-    /// Makes it this large at least. Only the CPU that it belongs to does.
+    /// Raises the value to at least this one. Called only by the CPU that it belongs to.
     #[inline]
     pub(crate) fn raise(&self, least: u64) {
         if least > self.0.load(Relaxed) {
@@ -53,7 +53,7 @@ impl Count {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) pages: u64,
-    /// Of all times, not only since some moment.
+    /// The maximum of the whole run, not of a period.
     pub(crate) longest: u64,
     pub(crate) exits: u64,
     pub(crate) bytes: u64,

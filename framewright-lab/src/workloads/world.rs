@@ -24,7 +24,7 @@ pub(crate) trait World<B> {
     /// Whether the CPU shall give back what it has, in the middle of a round.
     fn is_over(&self) -> bool;
 
-    /// The CPU's time in nanoseconds, where that costs nothing to look up; else 0.
+    /// The CPU's time in nanoseconds, where reading it costs nothing; else 0.
     fn now(&self) -> u64 {
         0
     }

@@ -63,7 +63,7 @@ impl CpuState {
         self.glance_at.set(self.glance_at.get().min(due));
     }
 
-    /// Nothing is due any more.
+    /// Masks interrupts: none is due until they are unmasked.
     pub(super) fn mask(&self) {
         self.masked.set(true);
         self.alarm.set(u64::MAX);
@@ -193,7 +193,7 @@ impl<'e> Cpu<'e> {
         }
         let (state, number) = (self.state, self.number());
         loop {
-            // Its own step comes next, or an interrupt that arrived earlier.
+            // The next event is this CPU's step, or an interrupt that arrived earlier.
             let next = self.now().min(state.alarm.get());
             if clock::key(next, number) >= self.engine.horizon.get() {
                 self.engine.ready(number, next);
@@ -278,7 +278,7 @@ impl<'e> Cpu<'e> {
         self.step();
     }
 
-    /// Whether the schedule ignores clocks: then no time passes by itself.
+    /// Whether the schedule ignores clocks. Time then advances only by the steps of CPUs.
     pub(crate) fn ignores_clocks(&self) -> bool {
         self.engine.hunts.get()
     }

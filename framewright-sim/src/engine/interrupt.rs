@@ -57,7 +57,7 @@ impl Mailbox {
 }
 
 impl Engine {
-    /// Makes a CPU serve an interrupt that arrives at `arrival`, however far ahead it is.
+    /// Makes a CPU serve an interrupt that arrives at `arrival`, even if its clock is later.
     fn interrupt_at(&self, number: u16, arrival: u64) {
         let state = &self.cpus[usize::from(number)];
         let time = arrival.max(state.open_since.get());
@@ -71,8 +71,8 @@ impl Engine {
 }
 
 impl Cpu<'_> {
-    /// Masks interrupts; says whether they were masked. By the clock, others may go first, and
-    /// interrupts that have arrived are served.
+    /// Masks interrupts. Returns whether they were masked before. In a schedule by clocks, CPUs
+    /// with earlier clocks run first, and interrupts that have arrived are served.
     pub fn mask_interrupts(&self) -> bool {
         let state = self.state();
         if state.masked.get() {
@@ -152,7 +152,7 @@ impl Cpu<'_> {
         self.serve(self.now());
     }
 
-    /// Serves the interrupts that are due at `time`, unless they are masked.
+    /// Serves the interrupts that are due at `time`, unless interrupts are masked.
     pub(super) fn serve(&self, time: u64) {
         let state = self.state();
         if state.masked.get() {
@@ -170,8 +170,8 @@ impl Cpu<'_> {
         state.set_alarm();
     }
 
-    /// Serves one as of the time when it arrived, or interrupts were no longer masked. A CPU that is
-    /// ahead of the others was interrupted then, and did later what it did before now.
+    /// Serves one interrupt at the time of its arrival, or of the unmasking of interrupts if that is later.
+    /// If the CPU's clock is later, its work since then is shifted by the length of the handler.
     fn handle(&self, interrupt: &Interrupt) {
         let (state, model) = (self.state(), &self.engine.model);
         let (ahead, at) = (self.now(), interrupt.arrival.max(state.open_since.get()));

@@ -8,8 +8,9 @@
 //! else. Work that only concerns the CPU itself moves its clock and nothing more.
 //!
 //! Under [`Schedule::Clock`] the CPU furthest behind always goes first, so that visible operations
-//! happen in the order of their times. Masking interrupts is one of them: those that arrived before are
-//! served before, as of the time when they arrived, however far ahead the CPU is. The other schedules ignore clocks; they look for bugs.
+//! happen in the order of their times. Masking interrupts is one of these steps: interrupts that arrived
+//! earlier are served first, at the time of their arrival, even if the CPU's clock is later. The other
+//! schedules ignore clocks; they look for bugs.
 //!
 //! | module      | job                                                                  |
 //! |-------------|----------------------------------------------------------------------|

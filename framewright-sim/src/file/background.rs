@@ -17,9 +17,9 @@ use crate::{engine::Cpu, platform::Simulated};
 pub(super) struct Background<'k, 'm> {
     /// None while a CPU is at it.
     kswapd: Cell<Option<Kswapd<'k, 'm, Simulated>>>,
-    /// A CPU is at it.
+    /// A CPU runs a step of it.
     busy: Cell<bool>,
-    /// What came of the last step, if nobody has looked yet whether there is something to compact.
+    /// The result of the last step, until compaction has taken it.
     done: Cell<Option<Done>>,
     pub(super) cpus: Vec<CpuId>,
     turn: Cell<usize>,
@@ -31,7 +31,7 @@ pub(super) struct Background<'k, 'm> {
     highest: Cell<ZoneKind>,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy)]
 struct Done {
     rests: bool,
@@ -71,7 +71,7 @@ impl<'k, 'm> Background<'k, 'm> {
         self.cpus[self.turn.get()]
     }
 
-    /// Whether it is this CPU's turn, and no other step is under way.
+    /// Whether it is this CPU's turn, and no other step is in progress.
     fn may_step(&self, cpu: CpuId) -> bool {
         !self.busy.get() && self.turn() == cpu
     }
@@ -85,7 +85,7 @@ impl<'k, 'm> Background<'k, 'm> {
         self.done.get().is_some() && self.may_step(cpu) || self.wants_reclaim(cpu, now)
     }
 
-    /// Whether it has something to do but for compaction.
+    /// Whether reclaim, as opposed to compaction, has something to do.
     pub(super) fn wants_reclaim(&self, cpu: CpuId, now: u64) -> bool {
         self.due_on(cpu) <= now
     }
@@ -106,7 +106,7 @@ impl<'k, 'm> Background<'k, 'm> {
         self.pass_on(keep, cpu);
     }
 
-    /// A step of reclaim alone on `cpu`, whose turn it is, and whose token is in use.
+    /// A step of reclaim without compaction on `cpu`, whose turn it is and whose token is in use.
     pub(super) fn reclaim_beside(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
         self.reclaim(cpu, |kswapd| kswapd.step_on(cpu.id()));
         self.pass_on(keep, cpu);
@@ -133,7 +133,7 @@ impl<'k, 'm> Background<'k, 'm> {
         self.done.set(Some(Done { rests: rest != Rest::None, made_room_for }));
     }
 
-    /// The next step is the next CPU's, which may have nothing else to do.
+    /// Passes the next step to the next CPU, and wakes it if it is idle.
     fn pass_on(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>) {
         self.turn.set((self.turn.get() + 1) % self.cpus.len());
         keep.idle[self.turn().index()].wake_all(cpu);

@@ -133,7 +133,8 @@ pub struct PageCache {
     /// Where somebody looks: frames that were released, and nobody has asked for since. Reclaim frees
     /// them when it is time.
     pub(super) released: RefCell<BTreeSet<u32>>,
-    /// It has a memory, whose frames it holds: it goes with no other.
+    /// Whether the cache belongs to a memory. It holds frames of that memory, so it cannot be used
+    /// with another.
     pub(super) has_memory: Cell<bool>,
     stats: Cell<CacheStats>,
 }

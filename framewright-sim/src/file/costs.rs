@@ -30,9 +30,9 @@ impl FileCosts {
 }
 
 impl From<&machine::Costs> for FileCosts {
-    /// Faults, looks and unmapping as the machine says. The rest is guessed: a few cache lines each, of
-    /// which one or two are not at hand. But for holes: these were fitted to 4.0 us of system time per
-    /// page, which lru-file-mmap-read took on four CPUs with batched flushes (2015).
+    /// Faults, looks and unmapping as the machine says. The rest is estimated: a few cache lines each, of
+    /// which one or two are not at hand. But for holes: these were fitted to 4.0 us of system time per page,
+    /// which lru-file-mmap-read took on four CPUs with batched flushes (2015).
     fn from(costs: &machine::Costs) -> Self {
         Self {
             fault: costs.fault.service,

@@ -30,7 +30,7 @@ pub struct Keep<'k, 'm> {
     moves: PageMoves<'k, 'm>,
     /// CPUs that have nothing to do, by number.
     pub(super) idle: Vec<WaitQueue>,
-    /// Of each CPU, what the program on it waits for if reclaim has it pause.
+    /// By CPU: the reason for which reclaim pauses the program on it, if it does.
     pub(super) paused: Vec<Cell<Option<(NodeId, Throttle)>>>,
     /// By node.
     pub(super) backgrounds: Vec<Background<'k, 'm>>,
@@ -56,16 +56,16 @@ impl<'p, 'm> Parts<'p, 'm> {
     ///
     /// # Panics
     ///
-    /// If the memory has no LRU lists, or the cache was put together with one before: it would give
-    /// frames of that to this.
+    /// If the memory has no LRU lists, or if the cache was used with a memory before: it would free
+    /// frames of that memory to this one.
     pub fn together<R>(&self, body: impl FnOnce(&Keep<'_, 'm>) -> R) -> R {
         assert!(!self.cache.has_memory.replace(true), "a page cache goes with one memory, once");
         let owner = Owner::new(self.cache, self.machine);
         let owner: &dyn PageOwner<Simulated> = &owner;
         let shootdown = Counted::new(self.memory, self.cache.mmu());
         let dynamic: &dyn Shootdown = &shootdown;
-        // SAFETY: the cache has its frames from this memory and no other, as was made sure of above, and
-        // its pages are mapped on the units that the shootdown flushes.
+        // SAFETY: the cache has its frames from this memory alone, as checked above, and the shootdown
+        // flushes all translation caches that map its pages.
         #[allow(unsafe_code)]
         let reclaim = unsafe { Reclaim::new(self.memory, owner, dynamic) }.expect("LRU lists");
         let nodes = &self.machine.model().nodes;
@@ -98,7 +98,7 @@ impl<'k, 'm> Keep<'k, 'm> {
         Seat::new(Hands { keep: self, token }, self.background_of(cpu))
     }
 
-    /// Background reclaim that a CPU takes part in.
+    /// The background reclaim of the node, if this CPU runs steps of it.
     pub(super) fn background_of(&self, cpu: CpuId) -> Option<&Background<'k, 'm>> {
         self.backgrounds.iter().find(|background| background.cpus.contains(&cpu))
     }

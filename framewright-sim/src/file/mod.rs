@@ -32,7 +32,7 @@
 //! | `owner`     | the cache as the owner of pages that the library reclaims        |
 //! | `mover`     | the same of pages that compaction moves                          |
 //! | `writer`    | writing back in the background                                   |
-//! | `pause`     | CPUs whose programs wait for reclaim of others                   |
+//! | `pause`     | the wait queue of reclaim                                        |
 //! | `keep`      | the library with a cache: what CPUs share                        |
 //! | `background` | background reclaim of a node, on its CPUs in turn              |
 //! | `hands`     | what a CPU serves faults with                                    |

@@ -92,8 +92,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
         if !self.cache.relocate(cpu, from, to) {
             return at.set_refused();
         }
-        // SAFETY: the page is isolated on behalf of its claim, which ends here, and nobody uses its old
-        // frame any more.
+        // SAFETY: the claim, which ends here, has isolated the page, and its old frame has no users any more.
         let theirs = unsafe {
             let _ = self.lru.abandon(at.from());
             self.lru.put_back(at.from())
@@ -180,7 +179,7 @@ unsafe impl Mover<Simulated> for PageMoves<'_, '_> {
     fn release(&self, moves: &mut [Move]) {
         for at in moves {
             self.cache.page(number(at.from())).unmark(ACTIVE);
-            // SAFETY: the page is isolated on behalf of its claim, which ends here.
+            // SAFETY: the claim, which ends here, has isolated the page.
             let mine = unsafe { self.lru.put_back(at.from()) };
             debug_assert!(mine, "nobody abandons a page of the cache");
         }

@@ -1,9 +1,8 @@
-//! Pauses of reclaim: a CPU whose program waits, and what the kernel does on it meanwhile.
+//! Pauses of reclaim, and the kernel's work on a CPU whose program pauses.
 //!
-//! A running kernel has threads for background reclaim and for writing back, and interrupts for writes
-//! that have ended; all of these go on while a program waits. So the CPU of such a program does what
-//! it would do if it were idle, but for compaction, which takes long: that waits until the
-//! program does not.
+//! A real kernel has threads for background reclaim and write-back, and completion interrupts for writes. All
+//! of these continue while a program waits. So the CPU of such a program does the same work as an idle CPU,
+//! except compaction: it takes long, so it is left until the program continues.
 
 use framewright::{
     NodeId,
@@ -14,20 +13,20 @@ use super::Keep;
 use crate::engine::Cpu;
 
 impl Keep<'_, '_> {
-    /// Waits until a pause is over, and no longer than it may take.
+    /// Waits until a pause is over, or until its time limit.
     pub(super) fn wait_for(&self, pause: &Pause<'_>) {
         let cpu = self.current();
         let may_expire = matches!(pause.why(), Throttle::NoProgress | Throttle::Congested);
         if may_expire && cpu.ignores_clocks() {
-            // Perhaps nothing but time would end it.
+            // Possibly only the time limit would end it, and no time passes here.
             return;
         }
         let at = cpu.id().index();
         let most = pause.at_most() * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
         let end = cpu.now() + most;
-        // Background reclaim that goes on here may pause, too.
+        // Background reclaim that runs on this CPU meanwhile may pause, too.
         let outer = self.paused[at].replace(Some((pause.node(), pause.why())));
-        // Between this look and the wait no other CPU goes first.
+        // No other CPU runs between this check and the wait, so no wake-up is lost.
         while !pause.is_over() && cpu.now() < end {
             if !self.tend_beside(cpu) {
                 cpu.wait_on_until(&self.idle[at], end.min(self.next_event(cpu)));
@@ -36,7 +35,7 @@ impl Keep<'_, '_> {
         self.paused[at].set(outer);
     }
 
-    /// Has CPUs look again whose programs pause for this reason.
+    /// Wakes the CPUs whose programs pause for this reason.
     pub(super) fn wake_paused(&self, node: NodeId, why: Throttle) {
         let cpu = self.current();
         for (paused, idle) in self.paused.iter().zip(&self.idle) {
@@ -46,15 +45,16 @@ impl Keep<'_, '_> {
         }
     }
 
-    /// When something happens by itself that a CPU has to do with.
+    /// The time of the next event that a CPU must handle: background reclaim is due, or a write
+    /// ends.
     pub(super) fn next_event(&self, cpu: Cpu<'_>) -> u64 {
         let background = self.background_of(cpu.id());
         let due = background.map_or(u64::MAX, |background| background.due_on(cpu.id()));
         due.min(self.cache.next_write_ends().unwrap_or(u64::MAX))
     }
 
-    /// Does what the kernel has to do on a CPU whose token is in use, a little of it; whether there was
-    /// anything.
+    /// Does a bounded part of the kernel's work on a CPU whose token is in use. Returns whether there was
+    /// any.
     fn tend_beside(&self, cpu: Cpu<'_>) -> bool {
         let heard = self.hear_of_writes(cpu);
         let background = self.background_of(cpu.id());

@@ -174,7 +174,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         self.hands.keep.write_back(cpu);
     }
 
-    /// Tells the library of pages that were written, or could not be.
+    /// Reports to the library the pages whose writes have ended or failed.
     #[cfg(test)]
     pub(super) fn hear_of_writes(&self, cpu: Cpu<'_>) {
         self.hands.keep.hear_of_writes(cpu);

@@ -1,4 +1,4 @@
-//! Writing back in the background, on the first CPU.
+//! Background write-back, on the first CPU.
 
 use framewright::{CpuId, Pfn, reclaim::WriteError, tlb::BatchSlot};
 
@@ -7,20 +7,21 @@ use crate::engine::Cpu;
 
 /// Pages that are made clean with one flush.
 const CLEANED_AT_ONCE: usize = 32;
-/// One frame in so many may be dirty before somebody writes in the background: Linux's
-/// `dirty_background_ratio` of 10 %.
+/// The reciprocal of the share of frames that may be dirty before background write-back begins:
+/// Linux's `dirty_background_ratio` of 10 %.
 const BACKGROUND_SHARE: u64 = 10;
 
 impl Keep<'_, '_> {
-    /// The first CPU writes back what is dirty: when much is, or reclaim is in want of clean pages.
+    /// Whether this CPU writes back dirty pages: the first CPU does, if many are dirty or reclaim
+    /// needs clean pages.
     pub(super) fn wants_writer(&self, cpu: CpuId) -> bool {
         let Self { cache, memory, .. } = self;
         let much = memory.managed() / BACKGROUND_SHARE;
         cpu.index() == 0 && cache.dirty_pages() > if cache.wants_writers() { 0 } else { much }
     }
 
-    /// Makes pages clean that became dirty first, flushes what is cached of them, and sends them. Whether
-    /// there were any.
+    /// Marks the oldest dirty pages clean, flushes their translations, and submits their writes. Returns
+    /// whether there were any.
     pub(super) fn write_back(&self, cpu: Cpu<'_>) -> bool {
         let picked = self.cache.pick_dirty(CLEANED_AT_ONCE, 0);
         if picked.is_empty() {
@@ -36,7 +37,8 @@ impl Keep<'_, '_> {
         !picked.is_empty()
     }
 
-    /// Tells the library of pages that were written, or could not be. Whether there were any.
+    /// Reports to the library the pages whose writes have ended or failed. Returns whether there
+    /// were any.
     pub(super) fn hear_of_writes(&self, cpu: Cpu<'_>) -> bool {
         let mut heard = false;
         while let Some(Written { frame, result }) = self.cache.next_written(cpu) {

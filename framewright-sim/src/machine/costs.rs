@@ -115,7 +115,8 @@ pub struct Fault {
     pub copy_hot: u64,
     /// Putting a frame on the list of pages in use.
     pub lru_add: u64,
-    /// Looking at a page: whether its entry in a page table was used, or whether it can be moved.
+    /// Examining a page: whether its page-table entry was accessed, or whether the page can be
+    /// moved.
     pub look: u64,
 }
 

@@ -42,9 +42,9 @@ pub(super) struct Draft {
     costs: Costs,
     /// Of each parameter; nothing before it was given.
     provenance: Vec<Option<Provenance>>,
-    /// The machine below; none below [`COMMON`].
+    /// The base machine; `None` for [`COMMON`].
     base: Option<String>,
-    /// What the description itself gives: its topology, and parameters by their place.
+    /// The parts that the description itself gives: topology, and parameters by index.
     own_topology: bool,
     own: BTreeSet<usize>,
 }
@@ -112,7 +112,7 @@ impl Draft {
         })
     }
 
-    /// What it has from the machine below.
+    /// The parts that are inherited from the base machine.
     fn inherited(&self) -> Option<Inherited> {
         let base = self.base.clone()?;
         let parameters = PARAMETERS.iter().enumerate();

@@ -21,14 +21,14 @@ pub struct Spec {
     pub(super) inherited: Option<Inherited>,
 }
 
-/// What the file of a machine does not say, and another machine has said for it.
+/// The parts of a machine that its file does not give and that come from another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inherited {
-    /// The machine that the file builds upon.
+    /// The base machine of the file.
     pub base: String,
-    /// Whether its topology was taken over.
+    /// Whether the topology is inherited.
     pub topology: bool,
-    /// The parameters that were taken over, in the order of [`PARAMETERS`].
+    /// The inherited parameters, in the order of [`PARAMETERS`].
     pub parameters: Vec<&'static str>,
 }
 
@@ -57,7 +57,8 @@ pub enum Relation {
 }
 
 impl Spec {
-    /// What its file left to another machine; `None` if nothing, and for machines without a file.
+    /// The parts that its file inherits; `None` if it inherits nothing, and for machines without a
+    /// file.
     #[must_use]
     pub fn inherited(&self) -> Option<&Inherited> {
         self.inherited.as_ref()

@@ -432,7 +432,7 @@ proptest! {
         let damaged: String = damaged.into_iter().collect();
         if let Ok(spec) = Spec::from_toml("damaged.toml", &damaged) {
             prop_assert!((1..=MOST_CPUS).contains(&spec.cpus()));
-            // What is written stands alone.
+            // A written file is self-contained.
             let alone = Spec { inherited: None, ..spec };
             prop_assert_eq!(Spec::from_toml("again.toml", &alone.to_toml()).unwrap(), alone);
         }

@@ -305,7 +305,7 @@ unsafe impl Platform for Simulated {
     fn point(&self, site: Site) {
         let Some(cpu) = self.cpu() else { return };
         match site {
-            // Others wait for a request of a flush: none may be seen before its time.
+            // Other CPUs wait for flush requests, so these must not become visible early.
             Site::Flush => cpu.step(),
             _ => cpu.glance(),
         }

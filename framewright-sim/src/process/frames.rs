@@ -24,19 +24,18 @@ pub trait FrameSource {
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]);
 }
 
-/// Blocks of a memory whose frames processes have, by number: whichever CPU gives a frame back finds its
-/// block here.
+/// Blocks whose frames processes use, by frame number, so that any CPU can free a frame.
 #[derive(Debug, Default)]
 pub struct HeldFrames<'m>(RefCell<BTreeMap<u32, Block<'m>>>);
 
-/// The library: a CPU's token, and what all CPUs have taken.
+/// Frames from the library: the token of a CPU, and the blocks of all CPUs.
 pub struct TokenFrames<'h, 'a, 'm, P: Platform> {
     token: CpuToken<'a, 'm, P>,
     held: &'h HeldFrames<'m>,
 }
 
 impl<'h, 'a, 'm, P: Platform> TokenFrames<'h, 'a, 'm, P> {
-    /// Frames from the memory of `token`, which `held` remembers.
+    /// Frames from the memory of `token`; `held` keeps their blocks.
     #[must_use]
     pub fn new(token: CpuToken<'a, 'm, P>, held: &'h HeldFrames<'m>) -> Self {
         Self { token, held }
@@ -58,7 +57,7 @@ impl<P: Platform> FrameSource for TokenFrames<'_, '_, '_, P> {
 
     /// # Panics
     ///
-    /// A frame was not taken, or has been given back, or is of another memory.
+    /// A frame was not taken, was given back already, or is of another memory.
     fn give(&mut self, _cpu: Cpu<'_>, frames: &[u32]) {
         for frame in frames {
             let block = self.held.0.borrow_mut().remove(frame).expect("a frame that was taken");

@@ -66,7 +66,7 @@ pub enum Symptom {
     /// The books of the allocator do not agree (I1, I2, I7, I9).
     #[error("the books of the allocator do not agree")]
     Books,
-    /// Somebody waits for what has come already, and nobody is left to say so.
+    /// Lost wake-up: a waiter sleeps although its condition is met, and no other CPU will wake it.
     #[error("somebody waits for what has come already")]
     LostWakeUp,
 }

@@ -54,7 +54,7 @@ pub enum Bug {
     UnlockedTake,
     /// The lists of a CPU are drained without the barrier that makes its owner's store visible.
     MissingBarrier,
-    /// Who pauses looks whether it still has to before it is where others wake it, and not again.
+    /// A lost wake-up: a waiter checks its condition before it is on the wait queue, and not again.
     LostWakeUp,
 }
 

@@ -153,7 +153,7 @@ pub(super) fn switch(machine: &Machine, bug: Option<Bug>) -> Verdict {
             if bug == Some(Bug::LateEpoch) {
                 process.run_on(cpu);
                 scene.touch(cpu, process, &accesses);
-                // SAFETY: none, that is the bug; frames have no contents here.
+                // SAFETY: not met on purpose: this is the bug. Frames have no contents here.
                 #[allow(unsafe_code)]
                 unsafe {
                     scene.stage.flusher(cpu).caught_up(|| {});

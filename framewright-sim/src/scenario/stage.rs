@@ -26,7 +26,7 @@ pub(super) struct Stage<'l, 'm> {
     pub(super) world: &'l World,
     pub(super) memory: &'l Memory<'m, Simulated>,
     pub(super) shooter: Shooter<'l, 'm>,
-    /// Every frame of the memory, by number, but for those that batches have.
+    /// The blocks of all frames of the memory, by number, except those in flush batches.
     blocks: RefCell<Vec<Option<Block<'m>>>>,
 }
 
@@ -40,13 +40,13 @@ impl<'m> Stage<'_, 'm> {
         self.shooter.run_on(cpu, process);
     }
 
-    /// Gives a frame to a batch.
+    /// Gives a frame to a flush batch.
     pub(super) fn retire(&self, batch: &mut FlushBatch<'_, 'm, Simulated>, frame: u32) {
         let block = self.blocks.borrow_mut()[frame as usize].take();
         batch.retire(block.expect("it has one owner")).expect("a batch that is large enough");
     }
 
-    /// Gives frames back that come out of a batch.
+    /// Takes back the frames that a flush batch hands out.
     pub(super) fn free_blocks(&self, cpu: Cpu<'_>, flushed: Blocks<'_, 'm, Simulated>) {
         let mut frames = Vec::new();
         for block in flushed {

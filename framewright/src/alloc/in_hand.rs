@@ -1,4 +1,4 @@
-//! Frames that relief has found for a request, until the request takes them: none is lost if relief
+//! Frames that relief has found for a request, until the request takes them. None is lost if relief
 //! panics.
 
 use crate::{
@@ -21,7 +21,7 @@ impl<'s, 'm, P: Platform> Capture<'s, 'm, P> {
         Self { memory, slot: CaptureSlot::new(memory.tag(), order, frames) }
     }
 
-    /// What relief gets of it.
+    /// The reference to it that relief gets.
     pub(crate) fn handle(&self) -> Captured<'_> {
         Captured::of(&self.slot)
     }
@@ -36,14 +36,14 @@ impl<'s, 'm, P: Platform> Capture<'s, 'm, P> {
 impl<P: Platform> Drop for Capture<'_, '_, P> {
     fn drop(&mut self) {
         if let Some(block) = self.take() {
-            // It is of this memory.
+            // Not refused: the block is of this memory.
             let _ = self.memory.free_unlisted(block);
         }
     }
 }
 
-/// Reclaimed frames are kept for the lists of a CPU that the request has claimed: they come there when
-/// this is dropped.
+/// While it lives, frames that are reclaimed for the request are set aside for its claimed CPU. Dropping it
+/// frees them to the lists of that CPU.
 pub(super) struct Keeping<'k, 'a, 'm, P: Platform> {
     claim: &'k mut Claim<'a, 'm, P>,
 }

@@ -80,7 +80,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     /// Frees 2^order frames from `pfn`.
     ///
-    /// What a level of [`Hardening`](crate::tuning::Hardening) sees of a bad free, at the call:
+    /// Which bad frees each level of [`Hardening`](crate::tuning::Hardening) detects at the call:
     ///
     /// | bad free | off | checked | tracked, paranoid |
     /// |---|---|---|---|
@@ -94,15 +94,14 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// | single frames of an extent | no | no | yes |
     /// | allocated again since, as a block of this order | no | no | no |
     ///
-    /// The last is the free of its new owner for all that can be known; no level sees it. Of what
-    /// *checked* does not see at the call, the zone refuses the second copy when it arrives there,
-    /// and reports it; but by then the block may have had two owners. *checked* cannot search the
-    /// lists of the caller's CPU while another CPU is inside to drain them: the block goes to the
-    /// zone then.
+    /// No level detects the last: it looks like a free by the new owner. A double free that
+    /// *checked* does not detect at the call is refused and reported when the second copy reaches
+    /// the zone; by then the block may have had two owners. *checked* cannot search the lists of
+    /// the caller's CPU while another CPU drains them; the block is freed to the zone then.
     ///
     /// # Errors
     ///
-    /// What is wrong with it; nothing was changed then. It was reported through
+    /// The reason why the free is refused; nothing has changed then. The free was reported through
     /// [`Platform::corruption`], unless the frames are not of this memory or misaligned.
     ///
     /// # Safety
@@ -128,7 +127,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// # Errors
     ///
     /// The frames are not of this memory, or the block cannot start there. From
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also: nobody has such a block.
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also if no such block is
+    /// allocated.
     ///
     /// # Safety
     ///
@@ -156,8 +156,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// # Errors
     ///
     /// A block of order 0, or of another memory, is given back; from
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also one that somebody has
-    /// freed raw, which is reported.
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also one that was freed raw
+    /// before, which is reported.
     pub fn split(&mut self, block: Block<'m>) -> Result<(Block<'m>, Block<'m>), Block<'m>> {
         let Some(half) = block.order().get().checked_sub(1).and_then(Order::new) else {
             return Err(block);
@@ -258,7 +258,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
         let base = self.claim.home().base;
         if let Some((normal, lists)) = self.claim.normal_lists() {
-            // Modulo 2^32, as all numbers of frames.
+            // Wraps modulo 2^32, like every difference of frame numbers in a zone.
             let frame = frame.wrapping_add(base.wrapping_sub(normal.base) as u32);
             if push_simply(platform, (normal, lists), frame, order) {
                 return None;
@@ -294,7 +294,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     fn alloc_slowly(&mut self, request: Request) -> Result<Pfn, AllocError> {
         let memory = self.memory();
         memory.platform().point(Site::SlowPath);
-        // Memory may have come or gone: then other zones may be nearest now.
+        // Memory may have been added or removed, so that other zones are nearest now.
         self.claim.refresh();
         if request.migratetype().is_requestable()
             && let Some(zone) = self.claim.first(request).map(|home| home.id)

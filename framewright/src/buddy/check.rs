@@ -77,7 +77,7 @@ impl Buddy<'_> {
         counts
     }
 
-    /// Adds those of some pageblocks, and the larger blocks that begin with one of them.
+    /// Adds the blocks of some pageblocks, and the larger blocks that begin with one of these.
     pub(crate) fn add_counts(&self, some: Range<u32>, counts: &mut BlockCounts) {
         for index in some.clone() {
             let Some(block) = self.blocks.get(index as usize) else { continue };

@@ -1,10 +1,10 @@
-//! Which frames start an allocated block: a map that is written under the zone lock and may be read
-//! without it.
+//! A map of the frames that start an allocated block. It is written under the zone lock and may be
+//! read without it.
 //!
-//! It is kept where raw frees are checked. Under the lock it says, together with the map of free
-//! frames, of which order a block is ([`Buddy::judge`](super::Buddy::judge)). Read without the lock
-//! it can only confirm: a word that is out of date, or that says too little, sends the reader to
-//! the lock. So the words need no ordering.
+//! The map exists where raw frees are checked. Under the lock, it and the map of free frames give
+//! the order of a block ([`Buddy::judge`](super::Buddy::judge)). A read without the lock can only
+//! confirm: if the word is out of date or does not suffice, the reader takes the lock. So the words
+//! need no ordering.
 
 use super::levels::WORDS;
 use crate::{
@@ -35,7 +35,7 @@ impl Heads {
         self.0[i].store(self.word(i) | heads, Ordering::Relaxed);
     }
 
-    /// Takes out blocks, as [`Heads::add`] adds them.
+    /// Removes the blocks that start at `heads` in word `i`. Under the zone lock.
     #[inline(always)]
     pub(super) fn remove(&self, i: usize, heads: u64) {
         self.0[i].store(self.word(i) & !heads, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Heads {
 
     /// Whether frame `at` of the pageblock is certainly a block of order 0: a block starts there,
     /// and none of a higher order can, because the frame is odd, or because the next frame starts
-    /// another block. Lockless. `false`: the zone lock tells.
+    /// another block. Lockless. If `false`, decide under the zone lock.
     #[inline(always)]
     pub(crate) fn confirms_frame(&self, at: usize) -> bool {
         let word = self.word(at % PAGEBLOCK_FRAMES / 64) >> (at % 64);
@@ -77,7 +77,7 @@ mod tests {
         let heads = Heads::none();
         heads.add(1, 0b1011_0111);
         let confirmed = (64..72).filter(|&at| heads.confirms_frame(at));
-        // Frames 66 and 71 are followed by none, but 71 is odd.
+        // The frames after 66 and 71 start no block; 71 is odd, so it is confirmed nevertheless.
         assert!(confirmed.eq([64, 65, 68, 69, 71]), "of 64, 65, 66, 68, 69 and 71");
         heads.remove(1, 0b10);
         assert!(!heads.confirms_frame(64) && !heads.confirms_frame(65));

@@ -102,7 +102,7 @@ pub struct Buddy<'m> {
     highatomic_reserved: u64,
     /// Pageblocks that are isolated.
     isolated: u64,
-    /// Heads of allocated blocks, which frees are checked against; empty where they are not.
+    /// Heads of allocated blocks, for checking frees; empty where frees are not checked.
     heads: &'m [Heads],
     /// The pageblock that got frames back last, other than as a whole.
     #[cfg(feature = "smallest-first")]

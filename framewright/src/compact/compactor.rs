@@ -48,8 +48,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Safety
     ///
-    /// What `mover` promises as a [`Mover`] is true of this memory: what it claims are blocks of this
-    /// one. `shootdown` is as [`Memory::flusher`] demands, for the translations that `mover` removes.
+    /// `mover` keeps the promises of [`Mover`] for this memory: it claims only blocks of this memory.
+    /// `shootdown` is as [`Memory::flusher`] demands, for the translations that `mover` removes.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn compactor<'c>(

@@ -1,10 +1,10 @@
 //! The claim of a CPU: the ownership of its lists, in every zone.
 //!
-//! There is one claim per CPU at a time ([`CpuState`](super::cpus::CpuState)). Lists are entered as
-//! their owner with a value that only a claim makes, and makes while it is borrowed exclusively:
-//! [`Owned`] on the hot path, [`OwnedCpu`] elsewhere. So safe code can neither enter the lists of a
-//! CPU that somebody else owns, nor enter lists twice. A remote drainer needs no claim: the owner
-//! protocol admits it (`super::drain`).
+//! There is at most one claim per CPU ([`CpuState`](super::cpus::CpuState)). Only a claim can
+//! create the values that enter lists as their owner: [`Owned`] on the hot path, [`OwnedCpu`]
+//! elsewhere. Such a value borrows the claim exclusively. So safe code can neither enter the lists
+//! of a CPU that it has not claimed, nor enter lists twice. A remote drainer needs no claim: the
+//! owner protocol admits it (`super::drain`).
 
 #![allow(unsafe_code)]
 
@@ -29,10 +29,10 @@ pub(crate) struct Claim<'a, 'm, P: Platform> {
     /// The zone that requests for at most [`ZoneKind::Normal`](crate::ZoneKind::Normal) try first,
     /// if there is one.
     normal: Option<Home<'m, P>>,
-    /// The memory's generation when the homes were looked up.
+    /// The memory's generation when these zones were looked up.
     generation: u32,
     id: CpuId,
-    /// Not `Send`: a CPU does not wander between threads in the middle of something.
+    /// Not `Send`: an operation that has begun on a CPU ends on the same thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -102,11 +102,11 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
             FirstZone::OfNormal => self.normal.as_ref(),
             FirstZone::Elsewhere => None,
         };
-        // The nearest zone is on another node if the CPU's own has none that serves.
+        // The nearest zone is on another node if the CPU's own node has no suitable zone.
         home.filter(|home| home.near || !request.stays_on_node())
     }
 
-    /// Looks up anew which zones are tried first, if memory came or went since.
+    /// Looks up again which zones are tried first, if memory was added or removed since.
     pub(crate) fn refresh(&mut self) {
         let generation = self.memory.generation();
         if generation != self.generation {
@@ -128,7 +128,7 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         }
     }
 
-    /// Gives back what the CPU keeps from being handed out again, if hardening has it do so.
+    /// Gives the frames in the CPU's quarantine back, if hardening has one.
     pub(crate) fn end_quarantine(&mut self) {
         if self.memory.tuning.hardening == Hardening::Paranoid {
             for zone in (0..self.memory.zones.len()).map(ZoneId::new) {
@@ -140,7 +140,7 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         }
     }
 
-    /// Frees single frames to the CPU's lists. Their blocks are the caller's.
+    /// Frees single frames to the CPU's lists. The caller owns them as blocks of order 0.
     pub(crate) fn free_frames(&mut self, frames: &[Pfn]) {
         for &pfn in frames {
             if P::TRACING {
@@ -148,7 +148,7 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
                 self.memory.platform.trace(self.id, &event);
             }
             if let Some((zone, frame)) = self.memory.find(pfn, Order::ZERO) {
-                // A refusal is reported where it is found.
+                // A refusal has been reported by the callee.
                 self.zone(zone).free(frame, Order::ZERO);
             }
         }

@@ -211,7 +211,7 @@ impl<'c> Config<'c> {
         if usize::from(self.cpus) > MAX_CPUS {
             return Err(InitError::TooManyCpus { given: self.cpus });
         }
-        // Frames are not counted yet: before the map is checked, their sum may overflow.
+        // Does not sum frames: the map is not checked yet, so that the sum may overflow.
         if self.memory.iter().all(|range| !range.is_present() && range.frames.frames() > 0) {
             return Err(InitError::NoMemory);
         }
@@ -317,8 +317,7 @@ pub enum InitError {
     /// none.
     NoRemoteBarrier,
     /// The settings ask for the biased owner lock at
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked), where every allocation and free
-    /// takes the other way.
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked), which needs the try-lock.
     TrackedAndBiased,
     /// First and last frame are further apart than 16 TiB less 2 GiB.
     SpanTooLarge,

@@ -139,7 +139,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(())
     }
 
-    /// Makes sure that the memory has a CPU, before anything is done on its behalf.
+    /// Checks that the memory has this CPU.
     ///
     /// # Panics
     ///
@@ -157,7 +157,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         for zone in (0..self.zones.len()).map(ZoneId::new) {
             let sizing = self.sizing(zone);
             for id in 0..self.cpu_count() {
-                // Nobody else can have claimed one yet.
+                // The memory is not shared yet, so every claim succeeds.
                 if let Ok(mut claim) = self.claim(CpuId::new(id)) {
                     claim.zone(zone).enter(|at, lists| lists.resize(at.pages, sizing));
                 }
@@ -216,8 +216,8 @@ mod loom_tests {
 
     use super::*;
 
-    /// One side claims the CPU for a token, the other takes it offline as [`Memory::cpu_offline`]
-    /// does. Wherever they meet, no token is out when the CPU has gone.
+    /// One thread claims the CPU for a token, the other takes it offline as [`Memory::cpu_offline`]
+    /// does. In every interleaving, no token exists once the CPU is offline.
     #[test]
     fn loom_a_cpu_that_has_gone_is_not_claimed() {
         model(|| {

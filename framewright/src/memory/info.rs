@@ -128,8 +128,8 @@ impl<P: Platform> Memory<'_, P> {
     }
 
     /// Free blocks of a zone by type and order, and its pageblocks by type; nothing if there is
-    /// no such zone. Walks every pageblock, some under each hold of the zone lock, so that what is
-    /// allocated or freed meanwhile may be counted twice or not at all: for people and tests, not
+    /// no such zone. Walks every pageblock, a few under each hold of the zone lock: blocks that are
+    /// allocated or freed meanwhile may be counted twice or not at all. For people and tests, not
     /// for policies.
     #[must_use]
     pub fn block_counts(&self, zone: ZoneId) -> BlockCounts {

@@ -33,7 +33,7 @@ pub struct Layout {
     /// Bytes and alignment of a zone: its lock is the machine's.
     zone: (usize, usize),
     pageblocks: usize,
-    /// Whether there is a map of the heads of allocated blocks: what raw frees are checked against.
+    /// Whether there is a map of the heads of allocated blocks, for checking raw frees.
     heads: bool,
     gigablocks: usize,
     set_words: usize,

@@ -96,7 +96,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         let layout = Layout::new::<P>(config)?;
         let tuning = config.tuning;
         let owner_lock = match tuning.owner_lock {
-            // The way in where nothing is looked at is closed: both ends of a block's life are noted.
+            // The hot path of the biased lock updates no states; the try-lock closes it.
             OwnerChoice::Auto if tuning.hardening == Hardening::Tracked => OwnerLock::Trylock,
             OwnerChoice::Auto => platform.owner_lock(),
             OwnerChoice::Fixed(kind) => kind,

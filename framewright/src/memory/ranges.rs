@@ -21,8 +21,8 @@ use crate::{
 /// Frames that are taken or given under one hold of the zone lock, at the most.
 const STRETCH: u32 = 64 * PAGEBLOCK_FRAMES as u32;
 
-/// Stretches of pageblocks that are searched under one hold of the zone lock: that takes no longer than to
-/// take what was found.
+/// Stretches of pageblocks that are searched under one hold of the zone lock. The search takes no longer than
+/// taking the frames that it finds.
 const SEARCHED: u32 = 128;
 
 /// Whose counters such operations appear under.

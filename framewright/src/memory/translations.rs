@@ -17,9 +17,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Safety
     ///
-    /// `shootdown` does what [`Shootdown`] says, for all CPUs that cache translations to frames of this
-    /// memory: frames are freed because of it. [`NoShootdown`](crate::tlb::NoShootdown) is right only
-    /// where no CPU caches any.
+    /// `shootdown` keeps the contract of [`Shootdown`] for all CPUs that cache translations to frames of this
+    /// memory: frames are freed after its flushes. [`NoShootdown`](crate::tlb::NoShootdown) is correct only
+    /// where no CPU caches such translations.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn flusher<'f>(
@@ -30,7 +30,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.flusher_by(cpu, shootdown)
     }
 
-    /// [`Memory::flusher`], for values whose maker has promised the same.
+    /// As [`Memory::flusher`], for values whose `unsafe` constructor demands the same.
     pub(crate) fn flusher_by<'f>(
         &'f self,
         cpu: CpuId,

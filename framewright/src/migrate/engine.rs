@@ -79,15 +79,15 @@ impl<P: Platform> Migration<'_, '_, P> {
         self.end(moves, targets, &mut Moved::default());
     }
 
-    /// Ends the claims on what did not move, and counts what became of each. What an undo that
-    /// panicked has left unmapped stays as it is, with its new frames.
+    /// Ends the claims on pages that did not move, and counts the outcome of each. A page that is
+    /// still unmapped because its undo panicked stays unmapped and keeps its new frames.
     fn end(&self, moves: &mut [Move], targets: &mut dyn Targets, result: &mut Moved) {
         for at in moves.iter_mut().filter(|at| at.has_spare_target()) {
             targets.put(at.to(), at.order());
             at.displace();
         }
         let count = partition(moves, |at| !at.is_settled() && !at.is_unmapped());
-        // Also if the embedder panics.
+        // Its `drop` also runs if the embedder panics.
         let ended = Ended { moves, targets, result };
         if count > 0 {
             self.mover.release(&mut ended.moves[..count]);
@@ -95,7 +95,7 @@ impl<P: Platform> Migration<'_, '_, P> {
     }
 }
 
-/// Pages whose claims have ended: dropped, it takes over the frames that they have left.
+/// Pages whose claims have ended. Dropping it takes over the frames that they have left.
 struct Ended<'e> {
     moves: &'e mut [Move],
     targets: &'e mut dyn Targets,
@@ -120,7 +120,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Claimed pages: dropped, because the embedder has panicked, it ends all claims.
+/// Claimed pages. Dropping it while the embedder panics ends all claims.
 struct Claimed<'c, 'a, 'm, P: Platform> {
     migration: &'c Migration<'a, 'm, P>,
     moves: &'c mut [Move],
@@ -128,7 +128,8 @@ struct Claimed<'c, 'a, 'm, P: Platform> {
 }
 
 impl<P: Platform> Claimed<'_, '_, '_, P> {
-    /// Ends the claims on the first `count` pages: that is not tried twice.
+    /// Ends the claims on the first `count` pages, and removes these first, so that a panic does
+    /// not end them twice.
     fn end_first(&mut self, count: usize, result: &mut Moved) {
         let (first, rest) = core::mem::take(&mut self.moves).split_at_mut(count);
         self.moves = rest;

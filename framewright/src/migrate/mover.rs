@@ -130,12 +130,12 @@ pub enum ClaimEnd {
 ///
 /// # Panics
 ///
-/// A method should not panic. If it does, pages that are unmapped are undone, all claims on the pages that
-/// were being moved end, and no frame is lost; but for this:
-/// * claims that were collected before or by a [`Mover::claim`] that panics are the embedder's to end;
-/// * pages whose [`Mover::release`] panics are as it has left them;
-/// * pages whose [`Mover::undo`] panics stay claimed, as it has left them, and the frames that they were
-///   to move to stay allocated to nobody.
+/// A method should not panic. If one does, pages that are unmapped are undone, all claims on the pages that
+/// were being moved end, and no frame is lost, with these exceptions:
+/// * if [`Mover::claim`] panics, the embedder has to end the claims that were collected by then;
+/// * if [`Mover::release`] panics, its pages stay in the state in which it has left them;
+/// * if [`Mover::undo`] panics, its pages stay claimed in the state in which it has left them, and their
+///   target frames leak.
 pub unsafe trait Mover<P: Platform> {
     /// Claims pages that have any of `frames`, ascending; these are allocated, or lie on the lists of a
     /// CPU, or were freed a moment ago.

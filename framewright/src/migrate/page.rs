@@ -36,7 +36,8 @@ pub struct Move {
     from: Pfn,
     to: Pfn,
     order: Order,
-    /// The new frames are set aside for it, and neither its own nor given back.
+    /// The new frames are reserved for it: it does not own them yet, and they have not been given
+    /// back.
     placed: bool,
     stage: Stage,
     trouble: Option<Trouble>,
@@ -131,7 +132,7 @@ impl Move {
         }
     }
 
-    /// Whether frames are set aside for it that it does not need, as it is not unmapped.
+    /// Whether frames are reserved for it that it does not need, because it is not unmapped.
     pub(super) fn has_spare_target(&self) -> bool {
         self.placed && !self.is_unmapped()
     }

@@ -57,15 +57,16 @@ stats! {
     PgscanDirect = "pgscan_direct",
     /// Waits of those who needed memory for background reclaim.
     PgscanDirectThrottle = "pgscan_direct_throttle",
-    /// Pauses for write-back that ended before it had.
+    /// Pauses for write-back that ended before the write did.
     ExpiredWriteBack = "fw_throttle_expired_writeback",
     /// Pauses for isolated pages that ended before they were put back.
     ExpiredIsolated = "fw_throttle_expired_isolated",
-    /// Pauses for the progress of others that ended before there was any.
+    /// Pauses for progress that ended before others had made any.
     ExpiredNoProgress = "fw_throttle_expired_noprogress",
     /// Pauses for a congested store that ended before it had written anything.
     ExpiredCongested = "fw_throttle_expired_congested",
-    /// Waits for background reclaim that ended before it had freed half of the reserve, or rested.
+    /// Waits for background reclaim that ended before it had freed half of the reserve or gone to
+    /// sleep.
     ExpiredReserve = "fw_throttle_expired_reserve",
     /// Anonymous pages looked at.
     PgscanAnon = "pgscan_anon",

@@ -10,8 +10,8 @@ use crate::{
     zone::{Access, Loose, Rights, Watermark, Zone},
 };
 
-/// A zone as seen from a CPU: what operations need that do not enter the CPU's lists. Those that do
-/// need an [`OwnedCpu`](super::OwnedCpu).
+/// A zone as seen from a CPU, for operations that do not enter the CPU's lists. Operations that
+/// enter them need an [`OwnedCpu`](super::OwnedCpu).
 pub(crate) struct Cpu<'c, 'm, P: Platform> {
     pub(crate) platform: &'c P,
     pub(crate) zone: &'c Zone<'m, P>,

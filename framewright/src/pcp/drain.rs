@@ -28,9 +28,9 @@ pub(crate) struct Drained {
 }
 
 impl<P: Platform> OwnedCpu<'_, '_, P> {
-    /// Frees a block: to its list if it has one, else to the zone. Returns what hardening
-    /// refused *of this call's batch*; where there are no states, a block that went to a list is
-    /// judged when it leaves.
+    /// Frees a block: to its list if it has one, else to the zone. Returns the blocks *of this
+    /// call's batch* that hardening refused. Where there are no states, a block on a list is
+    /// checked when it leaves the list.
     pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
         if let Err(refusals) = self.retire(frame, order) {

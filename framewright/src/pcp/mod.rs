@@ -19,8 +19,8 @@
 //!
 //! Access: the hot fields of [`CpuPages`] are written by the side that the owner protocol
 //! ([`owner`]) admits, and may be read by anyone; the [`Lists`] behind them are only for that side.
-//! The owner's side is entered with an [`Owned`], which a claim of the CPU makes. Nothing of the embedder runs while somebody is inside, but for the wait of the zone
-//! lock where lists are drained from inside.
+//! The owner enters with an [`Owned`], which only a claim of the CPU creates. No code of the embedder runs
+//! while a side is inside, except the wait for the zone lock where lists are drained from inside.
 //!
 //! Invariants: a frame is in one place; `held` is what the rings and the store hold. A ring takes
 //! frees up to its limit; a bundle from the store or the zone may fill it beyond, never beyond its

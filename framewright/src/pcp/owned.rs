@@ -8,7 +8,7 @@ use super::{Cpu, Lists};
 use crate::platform::Platform;
 
 /// A [`Cpu`] with the right to enter its lists as their owner. Allocating from the lists, freeing
-/// to them and draining them locally take it exclusively; all else goes through [`Cpu`].
+/// to them and draining them locally borrow it exclusively; all other operations use [`Cpu`].
 pub(crate) struct OwnedCpu<'o, 'm, P: Platform>(Cpu<'o, 'm, P>);
 
 impl<'o, 'm, P: Platform> OwnedCpu<'o, 'm, P> {

@@ -13,35 +13,35 @@
 //! ```
 //!
 //! This is Dekker's protocol with one fence moved to the other side. Without the remote barrier the
-//! owner's store could sit in its store buffer while both proceed.
+//! owner's store could stay in its store buffer while both proceed.
 //!
-//! The argument holds for any processor. The barrier is a full one at some point B of the program order
-//! of the owner's CPU, after the drainer's store to `request` and before its load of `busy`. A visit of
-//! the owner reads `request` before or after B:
+//! The argument holds for any processor. The remote barrier is a full barrier at some point B in the program
+//! order of the owner's CPU, after the drainer's store to `request` and before its load of `busy`. The
+//! owner's load of `request` is before or after B:
 //!
-//! * *after B* it finds the drainer's 1, and gives way, or a later value. A later 0 is from a drainer's
-//!   release: the acquiring load sees all that this drainer did, and those before it;
-//! * *before B*: the visit's `busy = 1` is earlier still in program order, so it is visible when the
-//!   barrier returns. The drainer finds it, or a later value. A later 0 is from the end of this visit or
-//!   of a later one: the acquiring load sees all that the visit did.
+//! * *after B*, it reads the drainer's 1, and gives way, or a later value. A later 0 is from a drainer's
+//!   release: the acquire load then sees all work of this drainer and of earlier ones;
+//! * *before B*, its `busy = 1` is earlier still in program order, so that store is visible when the barrier
+//!   returns. The drainer reads it, or a later value. A later 0 is from the end of this or a later critical
+//!   section of the owner: the acquire load sees all work of that section.
 //!
-//! In which order the processor performs the owner's store and load does not matter. Their program order
-//! does, hence the compiler fence: with the load first, B could fall between the two.
+//! The order in which the processor performs the owner's store and load does not matter. Their program order
+//! does, hence the compiler fence: if the load came first, B could fall between the two.
 //!
 //! Four orderings carry the data across: acquire in `enter` and `take_over`, release in `leave` and
-//! `release`. A refused entry stores its 0 with release as well: the drainer may find that one instead of
-//! the 0 of the visit before, and in C11 only a release then carries the visit's work.
+//! `release`. A refused entry stores its 0 with release as well: the drainer may read this 0 instead of the 0
+//! of the critical section before, and in C11 only a release store then publishes the work of that section.
 //!
-//! C11 has no remote barrier, so no single tool shows all of this. `owner_loom` shows under C11 that the
-//! orderings suffice where both sides execute a fence; `owner_tso` runs this code on store buffers, and
-//! `owner_weak` performs its steps out of order, as ARMv8 and RISC-V may: both with the barrier on the
-//! drainer's side, and both fail without it. Processors that show stores to some CPUs earlier than to
-//! others (POWER) are not modelled.
+//! C11 has no remote barrier, so no single tool checks all of this. `owner_loom` shows under C11 that the
+//! orderings suffice where both sides execute a fence. `owner_tso` runs this code on store buffers, and
+//! `owner_weak` performs its steps out of order, as ARMv8 and RISC-V may. Both use the barrier on the
+//! drainer's side, and both fail without it. Processors that show stores to some CPUs earlier than to others
+//! (POWER) are not modelled.
 //!
 //! An owner that finds a request does not wait: it goes to the zone instead. So an owner never
-//! blocks on a drainer, and a drainer waits only for as long as an owner is inside. There is one
-//! owner, and it is never inside twice: entering takes an [`Owned`](super::Owned). (Code that may run on top of a busy
-//! owner, an interrupt handler, has no token and takes the zone path.)
+//! blocks on a drainer, and a drainer waits only for as long as an owner is inside. There is one owner, and
+//! it is never inside twice: to enter, it needs an [`Owned`](super::Owned). (Code that may run on top of a
+//! busy owner, an interrupt handler, has no token and takes the zone path.)
 //!
 //! Where a remote barrier cannot be had ([`OwnerLock::Trylock`]), `request` is pinned to a
 //! marker that sends the owner down its cold path, where both sides compete for `lock`.

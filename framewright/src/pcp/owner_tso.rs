@@ -1,7 +1,8 @@
 //! The owner protocol on processors with store buffers, explored completely.
 //!
-//! Stores are delayed here and nothing else is reordered, as on x86: with the remote barrier no exploration
-//! finds two users of the lists, without it one is found at once. `owner_weak` reorders loads as well.
+//! Stores are delayed here and nothing else is reordered, as on x86. With the remote barrier the exploration
+//! finds no two users of the lists at once; without it, the exploration finds them immediately. `owner_weak`
+//! reorders loads as well.
 
 use std::sync::Arc;
 

@@ -99,8 +99,8 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     ///
     /// # Safety
     ///
-    /// While the value lives nobody else has one for these lists, and what was done with the one
-    /// before happened before this call.
+    /// While the value lives there is no other for these lists, and all use of the previous one
+    /// happened before this call.
     #[inline(always)]
     pub(crate) unsafe fn owned(&self) -> Owned<'_, 'm, P> {
         Owned { pages: self }
@@ -249,7 +249,8 @@ impl<'m, P: Platform> CpuPages<'m, P> {
 }
 
 /// The right to enter the lists of one CPU for one zone as their owner. There is one at a time
-/// ([`CpuPages::owned`]), and each entry borrows it exclusively: so nobody is inside twice.
+/// ([`CpuPages::owned`]), and each entry borrows it exclusively, so that the owner is never inside
+/// twice.
 pub(crate) struct Owned<'o, 'm, P: Platform> {
     pages: &'o CpuPages<'m, P>,
 }
@@ -263,7 +264,8 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return None;
         }
         let len = &pages.lens[list.get()];
-        // In bytes, as it is kept: one less than nothing is no entry of a ring, so that one test will do.
+        // Lengths are bytes. For an empty ring this wraps to a number that is no index of a ring, so one test
+        // covers both cases.
         let last = len.load(Ordering::Relaxed).wrapping_sub(1);
         // SAFETY: the owner is inside until `leave`.
         let frame = unsafe {
@@ -313,8 +315,8 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         true
     }
 
-    /// Runs `f` on the lists as their owner, by whichever way in there is; `None` if there is
-    /// none, because a drainer is inside or on its way.
+    /// Runs `f` on the lists as their owner, under either owner lock; `None` if a drainer is inside
+    /// or about to enter.
     pub(super) fn enter<R>(
         &mut self,
         platform: &P,

@@ -1,16 +1,17 @@
 //! Where [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
-//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) take part: whenever a block goes to a
-//! user or comes back.
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) update states and poison: whenever a block is
+//! handed to a user or freed.
 //!
-//! Whoever takes frames from the zone or a list for a user calls [`Cpu::handed_out`]; whoever gives
-//! a user's block back calls [`Cpu::retire`] first. Both do nothing at the other levels, where the
-//! zone has no states. The short ways in and out of the lists do not call them: at *tracked* they
-//! are closed, because the lists are entered through a try-lock, and at *paranoid* the lists are.
-//! Filling and looking at frames happens outside of locks and lists: it is the embedder's code.
+//! Code that takes frames from the zone or a list for a user calls [`Cpu::handed_out`]; code that
+//! frees a user's block calls [`Cpu::retire`] first. Both do nothing at the other levels, where the
+//! zone has no states. The hot paths of the lists do not call them, because these paths are not
+//! taken: at *tracked* the lists are entered through a try-lock, and at *paranoid* the lists are
+//! switched off. Frames are filled and checked outside of locks and lists, because that runs the
+//! embedder's code.
 //!
-//! The quarantine, at *paranoid* alone, stands behind the lists of the CPU, as the store does, and obeys the same
-//! protocol: its frames are *held*, drains reach it, and a block of an isolated pageblock does
-//! not enter it.
+//! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and follows
+//! the same protocol: its frames are *held*, drains reach it, and a block of an isolated pageblock does not
+//! enter it.
 
 use core::ops::Range;
 
@@ -26,8 +27,8 @@ use crate::{
 };
 
 impl<'m, P: Platform> Cpu<'_, 'm, P> {
-    /// A block that has just left the zone or a list goes to a user: what was written into it while it was
-    /// free is found now.
+    /// A block that has just left the zone or a list goes to a user. Writes to it while it was free are
+    /// detected now.
     #[inline]
     pub(crate) fn handed_out(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
@@ -36,7 +37,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// A user's block is about to go back: where there are states it stops being one, unless it is none.
+    /// A user's block is about to be freed. Where there are states, the block is refused if it is not
+    /// allocated, else marked as free.
     #[inline]
     pub(crate) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
         let Some(states) = self.zone.states() else { return Ok(()) };
@@ -89,7 +91,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.zone.states().map_or(Ok(()), |states| Ok(states.expect(frame, order)?))
     }
 
-    /// Cuts a user's block into two of `half`. Where there are states it has to be one.
+    /// Splits a user's block into two of order `half`. Where there are states, it is refused unless
+    /// it is allocated.
     pub(crate) fn split_block(
         &self,
         frame: u32,

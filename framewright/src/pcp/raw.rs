@@ -1,28 +1,27 @@
-//! Raw frees, which no [`Block`](crate::Block) vouches for: what the level *checked* looks at before
-//! one reaches a list.
+//! Raw frees: they come without a [`Block`](crate::Block) as proof, so the level *checked* checks each before
+//! it reaches a list.
 //!
-//! Only raw frees pay for it. The lists of the CPU are searched first, then the zone is asked: a
-//! drainer moves blocks from those lists to the zone and never back, so that it cannot carry a
-//! block past both looks.
+//! Only raw frees pay for it. The lists of the CPU are searched first, then the zone: a drainer
+//! moves blocks from the lists to the zone and never back, so no block escapes both searches.
 
 use super::{ListIndex, Lists, OwnedCpu, pages::Here};
 use crate::{
     alloc::FreeError, buddy::Refusal, frame::Order, platform::Platform, tuning::Hardening,
 };
 
-/// Where a raw free goes that is not refused.
+/// The destination of a raw free that is not refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RawFree {
-    /// Wherever a block goes.
+    /// As the free of a [`Block`](crate::Block).
     AsBlock,
-    /// To the zone, which is exact: the lists could not be searched.
+    /// To the zone, because the lists could not be searched; the check in the zone is exact.
     ToZone,
 }
 
 impl<P: Platform> OwnedCpu<'_, '_, P> {
-    /// Judges a raw free of the block at `frame`. At *checked* it is refused if the block is on a list
-    /// of this CPU, or is none for the maps of the zone; at *off* it is trusted, and at the higher
-    /// levels its state decides when it is freed.
+    /// Checks a raw free of the block at `frame`. At *checked* it is refused if the block is on a list of
+    /// this CPU, or is not allocated according to the maps of the zone. At *off* there is no check. At the
+    /// higher levels the state of the block decides when it is freed.
     pub(crate) fn judge_raw(&mut self, frame: u32, order: Order) -> Result<RawFree, FreeError> {
         if self.tuning.hardening != Hardening::Checked {
             return Ok(RawFree::AsBlock);
@@ -36,11 +35,12 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             self.refuse(frame, order, why);
             return Err(why.into());
         }
-        // A drainer that is inside may have the block in hand.
+        // A drainer that is inside may have taken the block off the lists already.
         Ok(if held.is_some() { RawFree::AsBlock } else { RawFree::ToZone })
     }
 
-    /// Whether the maps of the zone know a block: without its lock where they tell at a glance.
+    /// Whether the block is allocated according to the maps of the zone. Takes the zone lock only
+    /// where a lockless read cannot confirm it.
     fn ask_zone(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         if self.zone.confirms(self.platform, frame, order) {
             return Ok(());
@@ -51,8 +51,8 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
 }
 
 impl<'m> Lists<'m> {
-    /// Whether a block is on a list of its order, of whatever type: its pageblock may have had
-    /// another when it came.
+    /// Whether a block is on a list of its order. Lists of all types are searched, because the type
+    /// of its pageblock may have changed since it was freed.
     #[inline(never)]
     fn holds(&mut self, here: Here<'_, 'm, impl Platform>, frame: u32, order: Order) -> bool {
         ListIndex::all().filter(|list| list.order() == order).any(|list| {

@@ -64,7 +64,8 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
         let frame = loose.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
         let accepted = self.enter(|at, lists| {
-            // Read inside: see `Home::type_of`.
+            // Read inside: isolation changes the type of a pageblock, then waits until no owner is
+            // inside.
             let stays = |bundle: Bundle| {
                 at.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
             };
@@ -88,7 +89,7 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
 }
 
 impl<P: Platform> Cpu<'_, '_, P> {
-    /// Whether allocations may use the lists of the CPU at all.
+    /// Whether allocations may use the lists of the CPU.
     #[inline]
     pub(crate) fn has_lists(&self) -> bool {
         self.tuning.hardening != Hardening::Paranoid

@@ -94,7 +94,7 @@ impl<'m> BundleStore<'m> {
         (slot_of(word, list, self.slots.len() - 1) / SLOTS) as u32
     }
 
-    /// Whether a block of a list is in it.
+    /// Whether the store holds this block for a list.
     pub(super) fn holds(&self, list: ListIndex, frame: u32) -> bool {
         let slot = &self.slots[slot_of(frame / 64, list, self.slots.len() - 1)];
         slot.key == Key::new(frame / 64, list) && slot.heads >> (frame % 64) & 1 == 1

@@ -103,12 +103,11 @@ pub enum OwnerLock {
 ///   release nobody else acquires it, and the release happens before the next acquisition;
 /// * a word of type [`Platform::Word`] is atomic, and orders as it is asked to;
 /// * if [`Platform::owner_lock`] says [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
-///   returns only after whoever holds the token of a targeted CPU has executed a full memory
-///   barrier since the call, or was not running; a thread that claims the token during the call is no
-///   exception. On processors where an interrupt is not such a barrier, its handler has to execute
-///   one. The call is itself a full barrier for the caller.
-///   A machine that sends the barrier to CPUs as interrupts must therefore see to it that a
-///   token is claimed and used on the CPU it names.
+///   returns only after the holder of the token of each targeted CPU has executed a full memory barrier since
+///   the call, or was not running. This includes a thread that claims the token during the call. On
+///   processors where an interrupt is not such a barrier, its handler has to execute one. The call is itself
+///   a full barrier for the caller. A machine that sends the barrier to CPUs as interrupts must therefore see
+///   to it that a token is claimed and used on the CPU it names.
 pub unsafe trait Platform: Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;
@@ -175,10 +174,11 @@ pub unsafe trait Platform: Sized + Sync {
         let _ = (cpu, event);
     }
 
-    /// Receives what hardening found: a bad raw free that was refused, or damage to a free frame.
-    /// The library goes on as if it had not happened; whether the machine may, only the embedder
-    /// knows. A kernel logs it, or stops where security matters more than service. Never called
-    /// under a lock of the library; must not free or allocate through the memory that reports.
+    /// Receives the reports of hardening: a bad raw free that was refused, or damage to a free
+    /// frame. The library continues as if nothing had happened; only the embedder knows whether the
+    /// machine may continue. A kernel logs the report, or panics where security matters more than
+    /// availability. Never called under a lock of the library; must not free or allocate through
+    /// the memory that reports.
     fn corruption(&self, report: &Corruption);
 
     /// Simulation: `count` units of modelled work of kind `cost`.

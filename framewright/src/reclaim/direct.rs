@@ -116,9 +116,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         reclaimed
     }
 
-    /// All nodes that help, at one priority after the other. While a sweep finds what it aims at,
-    /// looking deeper would only find what is dear: the next one goes on at the same priority. `in_vain`
-    /// pages were looked at before, and not reclaimed.
+    /// All nodes that help, at one priority after the other. While a sweep reaches its target, the next one
+    /// stays at the same priority: a deeper scan would only reach pages that are costlier to reclaim.
+    /// `in_vain` pages were scanned before and not reclaimed.
     fn deepen(
         &self,
         need: &Need,

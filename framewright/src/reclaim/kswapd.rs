@@ -120,8 +120,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         self.step_with(token.cpu(), Taker::Token(token))
     }
 
-    /// The same on a CPU whose token is in use, by a request that
-    /// [pauses](crate::platform::Relief::pause) there: frames go to the zones.
+    /// As [`Kswapd::step`], on a CPU whose token is in use by a request that
+    /// [pauses](crate::platform::Relief::pause) there. Frames go to the zones.
     pub fn step_on(&mut self, cpu: CpuId) -> Rest {
         self.step_with(cpu, Taker::Zones(self.reclaim.memory, cpu))
     }

@@ -205,8 +205,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     ///
     /// # Safety
     ///
-    /// The caller has [isolated](Lru::isolate) the page, and has not put it back since: a page that
-    /// another has isolated is on its way to be freed or moved.
+    /// The caller has [isolated](Lru::isolate) the page, and has not put it back since. A page that
+    /// others have isolated may be about to be freed or moved.
     #[must_use = "who learns that the page was abandoned has to free its frame"]
     #[allow(unsafe_code)]
     pub unsafe fn put_back(&self, pfn: Pfn) -> bool {

@@ -102,7 +102,7 @@ use flags::Flags;
 /// | `wake` | [`Reclaim::wake`]; if that says so, the thread or CPU that runs it |
 /// | `reclaim` | [`Reclaim::direct`] |
 /// | `reclaimable` | `Some(`[`Reclaim::reclaimable`]`)` |
-/// | `pause`, `resume` | nowhere: the embedder waits, and wakes |
+/// | `pause`, `resume` | none: the embedder has the wait queue |
 pub struct Reclaim<'a, 'm, P: Platform> {
     memory: &'a Memory<'m, P>,
     state: &'a LruState<'m, P>,
@@ -124,9 +124,8 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     ///
     /// # Safety
     ///
-    /// What `owner` promises as a [`PageOwner`] is true of this memory: a frame that it releases is a
-    /// block of this one. `shootdown` is as [`Memory::flusher`] demands, for the translations that
-    /// `owner` removes.
+    /// `owner` keeps the promises of [`PageOwner`] for this memory: each frame that it releases is a block of
+    /// this memory. `shootdown` is as [`Memory::flusher`] demands, for the translations that `owner` removes.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn new(
@@ -154,8 +153,8 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     /// the page is under write-back no more. If it could not be written the owner has marked it
     /// dirty again before it says so; it becomes active, so that others are tried first.
     ///
-    /// To be told of every page that was under write-back, also of one that was abandoned or taken off
-    /// the lists meanwhile: reclaim may pause until it is.
+    /// Call it for every page that was under write-back, also if the page was abandoned or taken off the
+    /// lists meanwhile: reclaim may pause until the call.
     pub fn written(&self, cpu: CpuId, pfn: Pfn, result: Result<(), WriteError>) {
         let Some(page) = self.state.page(self.memory, pfn) else { return };
         let awaited = page.flags.clear(Flags::RECLAIM);

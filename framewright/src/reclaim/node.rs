@@ -243,7 +243,7 @@ impl<'m, P: Platform> Node<'m, P> {
         self.isolated[kind as usize].fetch_add(pages, Ordering::Relaxed);
     }
 
-    /// Pages were put back, or are gone. Not under a lock of the library.
+    /// Isolated pages were put back or freed. Not called under a lock of the library.
     pub(super) fn sub_isolated(&self, platform: &P, kind: PageKind, pages: u32) {
         self.isolated[kind as usize].fetch_sub(pages, Ordering::Relaxed);
         self.resume(platform, &[Throttle::Isolated]);
@@ -303,7 +303,7 @@ impl<'m, P: Platform> Node<'m, P> {
         }
     }
 
-    /// Pages whose writing has ended so far.
+    /// Writes of pages that have ended so far.
     pub(super) fn written(&self) -> u64 {
         self.stat(NodeStat::NrWritten) + self.stat(NodeStat::WriteFailed)
     }

@@ -127,12 +127,12 @@ pub enum Released {
 ///
 /// # Panics
 ///
-/// A method should not panic. If it does, the lists and the memory stay consistent, and what was unmapped
-/// is flushed; but
-/// * the pages that it was asked about, and others of their cluster, stay locked as they were, and
-///   isolated: the embedder unlocks them, and [puts them back](super::Lru::put_back);
-/// * frames of pages for which a [`PageOwner::release`] that panics had answered
-///   [`Released::Released`] stay allocated to nobody, and isolated.
+/// A method should not panic. If one does, the lists and the memory stay consistent, and translations of
+/// unmapped pages are flushed. However:
+/// * the pages passed to the method, and others of their cluster, keep their locks and stay isolated: the
+///   embedder unlocks them, and [puts them back](super::Lru::put_back);
+/// * if [`PageOwner::release`] panics, the frames that it had answered [`Released::Released`] for leak, and
+///   stay isolated.
 #[allow(unsafe_code)]
 pub unsafe trait PageOwner<P: Platform>: Sync {
     /// Tries to lock pages; `None` for those that somebody else has locked, without waiting.

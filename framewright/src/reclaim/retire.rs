@@ -25,9 +25,9 @@ impl<P: Platform> Taker<'_, '_, '_, P> {
             Taker::Token(token) => {
                 for &pfn in frames {
                     // SAFETY: the owner of the page has released it as a block of order 0, or
-                    // abandoned it as one, and what CPUs had cached of it is flushed.
+                    // abandoned it as one, and all translations to it are flushed.
                     let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };
-                    // It is of this memory. What is refused all the same has been reported.
+                    // The block is of this memory. A refusal by hardening has been reported.
                     let _ = token.free(block);
                 }
             }

@@ -51,7 +51,7 @@ pub(super) struct Scan {
     pub(super) may_swap: bool,
     /// Whether active pages become inactive whatever the lists look like.
     pub(super) force_deactivate: bool,
-    /// Pages that were looked at in vain for the same request before.
+    /// Pages that were scanned in vain for the same request before.
     pub(super) in_vain: u64,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Seen {
     /// Writing began.
     pub(super) written: u32,
     pub(super) failed: u32,
-    /// The page that was met under write-back first, of those that were seen so before: its slot.
+    /// The slot of the first page that was under write-back in this scan and in an earlier one.
     pub(super) awaited: Option<u32>,
 }
 

@@ -59,8 +59,8 @@ struct Pass<'p> {
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Reclaims what it can of a cluster, and puts the rest back. `takes_used`: clean pages of files go
-    /// although they were used once since the last look.
+    /// Reclaims the pages of a cluster that it can, and puts the others back. `takes_used`: clean file pages
+    /// are reclaimed even if they were referenced once since the last scan.
     pub(super) fn shrink(
         &self,
         scan: &Scan,

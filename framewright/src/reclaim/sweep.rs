@@ -144,7 +144,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if cluster.len() == 0 {
             return Seen::default();
         }
-        // Where everything was used, no request goes through all of memory to find that out.
+        // If all pages were referenced, a request must not scan all of memory before it reclaims
+        // any.
         let used_max = u64::from(self.memory.tuning().reclaim.used_max);
         let takes_used = scan.by == By::Direct && scan.in_vain + progress.in_vain() >= used_max;
         let seen = self.shrink(scan, kind, &cluster, takes_used, retire);

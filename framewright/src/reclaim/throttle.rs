@@ -1,21 +1,21 @@
 //! Pauses.
 //!
-//! Reclaim that is ahead of the store, or of others who reclaim, only takes the CPU from them. The
-//! embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and is told when what a pause
-//! waits for has come ([`Relief::resume`](crate::platform::Relief::resume)). Nothing is decided by how
-//! long a pause took.
+//! If reclaim runs ahead of the store or of other reclaimers, it only takes CPU time from them. So it pauses:
+//! the embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and the library wakes it when the
+//! condition of the pause is met ([`Relief::resume`](crate::platform::Relief::resume)). No decision depends
+//! on the length of a pause.
 //!
-//! | kind | ends when | told by |
+//! | kind | ends when | woken by |
 //! |---|---|---|
-//! | write-back | a page that was met is written, or a cluster of others | `Reclaim::written` |
+//! | write-back | the page that was seen first is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
-//! | isolated | fewer pages are isolated than the lists allow | whoever puts pages back |
-//! | no progress | somebody has reclaimed a page of the node | `shrink_list` |
-//! | reserve | half of the reserve is free, or background reclaim rests | `Kswapd::step`, direct reclaim |
+//! | isolated | fewer pages are isolated than the lists allow | putting pages back |
+//! | no progress | a page of the node was reclaimed | `shrink_list` |
+//! | reserve | half of the reserve is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
 //!
-//! No wake-up is lost. A pause is counted in [`Pausing`] before its condition is looked at for the
-//! last time; the condition changes before the count is read; a full fence stands between the two on
-//! either side. So the count is seen, or the condition is.
+//! No wake-up is lost. The waiter increments the count in [`Pausing`], then checks its condition once more;
+//! the waker changes the condition, then reads the count. Each has a full fence between the two. So the waker
+//! sees the waiter, or the waiter sees the condition.
 
 use crate::{
     observe::{NodeStat, VmscanEvent},
@@ -32,7 +32,7 @@ use super::{
     scan::{By, Scan, Seen},
 };
 
-/// Why whoever reclaims should pause.
+/// Why reclaim pauses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Throttle {
@@ -66,7 +66,7 @@ impl Throttle {
         }
     }
 
-    /// The name that the kernel's trace gives it.
+    /// Its name in the kernel's trace events.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl Throttle {
         }
     }
 
-    /// The counter of pauses that ended before what they waited for had come.
+    /// The counter of pauses that ended before their condition was met.
     #[must_use]
     pub const fn expired(self) -> NodeStat {
         match self {
@@ -113,19 +113,19 @@ impl Pause<'_> {
         self.node
     }
 
-    /// What it waits for.
+    /// The reason for the pause.
     #[must_use]
     pub const fn why(&self) -> Throttle {
         self.why
     }
 
-    /// The longest that it may take, in nanoseconds.
+    /// The longest that the pause may take, in nanoseconds.
     #[must_use]
     pub const fn at_most(&self) -> u64 {
         self.why.at_most()
     }
 
-    /// Whether what it waits for has come. Takes no lock and does not wait.
+    /// Whether the condition of the pause is met. Takes no lock and does not wait.
     #[must_use]
     pub fn is_over(&self) -> bool {
         (self.is_over)()
@@ -140,7 +140,7 @@ impl core::fmt::Debug for Pause<'_> {
     }
 }
 
-/// How many pause on a node, by what they wait for.
+/// The number of waiters on a node, by reason.
 pub(super) struct Pausing([AtomicU32; Throttle::COUNT]);
 
 impl Pausing {
@@ -148,7 +148,8 @@ impl Pausing {
         Self(core::array::from_fn(|_| AtomicU32::new(0)))
     }
 
-    /// A pause begins. Conditions that are looked at from here on are as new as they have to be.
+    /// Counts a waiter. It must check its condition after this, so that either it or the waker sees
+    /// the other.
     fn enter(&self, why: Throttle) -> Entered<'_> {
         let count = &self.0[why as usize];
         count.fetch_add(1, Ordering::SeqCst);
@@ -156,7 +157,7 @@ impl Pausing {
         Entered(count)
     }
 
-    /// Whether somebody pauses who may not have seen what the caller did before this.
+    /// Whether there may be a waiter that has not seen the caller's changes before this call.
     fn has(&self, why: Throttle) -> bool {
         fence(Ordering::SeqCst);
         self.0[why as usize].load(Ordering::Relaxed) > 0
@@ -173,8 +174,8 @@ impl Drop for Entered<'_> {
 }
 
 impl<P: Platform> Node<'_, P> {
-    /// Wakes those who pause for one of these reasons, if there are any. By those who have just done
-    /// what such pauses wait for. Not under a lock of the library.
+    /// Wakes the waiters for these reasons, if there are any. Called after a change that may meet their
+    /// condition, not under a lock of the library.
     #[inline(never)]
     pub(super) fn resume(&self, platform: &P, reasons: &[Throttle]) {
         for &why in reasons {
@@ -186,7 +187,7 @@ impl<P: Platform> Node<'_, P> {
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Pauses until `is_over` says so, or for the longest that its kind may take.
+    /// Pauses until `is_over`, or until the time limit of its kind.
     #[inline(never)]
     fn pause(&self, cpu: CpuId, node: NodeId, why: Throttle, is_over: &dyn Fn() -> bool) {
         let (platform, of) = (self.memory.platform(), self.state.node(node));
@@ -208,8 +209,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// The store is behind: pauses until the page that was met first is written, or as many others as
-    /// are reclaimed together.
+    /// The store is behind: pauses until the page that was seen first under write-back is written, or as many
+    /// pages as a cluster has.
     #[inline(never)]
     pub(super) fn pause_for_writes(&self, scan: &Scan, why: Throttle, seen: &Seen) {
         let Some(first) = seen.awaited else { return };
@@ -226,7 +227,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, Throttle::Isolated, &is_over);
     }
 
-    /// Nothing was reclaimed although everything was looked at: pauses until somebody else did.
+    /// Everything was scanned and nothing was reclaimed: pauses until another reclaimer has made
+    /// progress.
     #[inline(never)]
     pub(super) fn pause_without_progress(&self, scan: &Scan) {
         if scan.by != By::Direct || self.is_hopeless(scan.node) {
@@ -250,7 +252,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(cpu, node, Throttle::Reserve, &|| self.leaves_reserve(node));
     }
 
-    /// Wakes those who wait for the reserve of a node, if they have no more reason to.
+    /// Wakes the waiters for the reserve of a node, if their condition is met.
     #[inline(never)]
     pub(super) fn resume_for_reserve(&self, node: NodeId) {
         let of = self.state.node(node);
@@ -259,8 +261,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// Whether nobody has to wait for the reserve of a node: half of it is free, or background reclaim
-    /// does not work for it.
+    /// Whether requests need not wait for the reserve of a node: half of it is free, or background reclaim
+    /// does not run for it.
     fn leaves_reserve(&self, node: NodeId) -> bool {
         let works = self.state.node(node).kswapd.is_at_work();
         !works || self.is_hopeless(node) || self.has_reserve(node)

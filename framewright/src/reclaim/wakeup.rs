@@ -16,7 +16,7 @@ pub(crate) struct KswapdWords {
     order: AtomicU32,
     /// The highest zone wanted.
     highest: AtomicU32,
-    /// Whether it was woken and has not begun yet.
+    /// Whether background reclaim was woken and has not begun yet.
     woken: AtomicBool,
     /// Whether it works at the moment.
     awake: AtomicBool,
@@ -59,21 +59,21 @@ impl KswapdWords {
         self.order.load(Ordering::Acquire) != 0
     }
 
-    /// It begins to work.
+    /// Background reclaim begins to work.
     pub(super) fn begin(&self) {
         self.awake.store(true, Ordering::Release);
         self.woken.store(false, Ordering::Release);
     }
 
-    /// It rests. Those who ask for something from now on wake it.
+    /// Background reclaim sleeps. A later request wakes it.
     pub(super) fn rest(&self) {
         self.woken.store(false, Ordering::Release);
         self.awake.store(false, Ordering::SeqCst);
     }
 
-    /// Whether it works, or was woken to.
+    /// Whether background reclaim works, or was woken.
     pub(super) fn is_at_work(&self) -> bool {
-        // In this order: while it begins, one of them says so.
+        // In this order: `begin` sets `awake` before it clears `woken`, so one of them is seen set.
         self.woken.load(Ordering::Acquire) || self.awake.load(Ordering::Acquire)
     }
 

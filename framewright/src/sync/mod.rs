@@ -35,8 +35,8 @@ pub(crate) use core::sync::atomic::{
 #[cfg(feature = "loom")]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
 
-/// A word that is only ever a hint: written under a lock, and read without it where any value will
-/// do. Checkers need not explore it.
+/// A word that is only a hint: written under a lock, and read without it where any value is
+/// acceptable. Model checkers need not explore its accesses.
 pub(crate) use core::sync::atomic::AtomicU64 as HintU64;
 
 /// Loom has no compiler fence: the models give both sides a full fence instead.

@@ -170,12 +170,13 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.dirty |= dirty;
     }
 
-    /// Gives a block of order 0 to the batch: the embedder has let go of it for good, and only stale
-    /// translations are left. [`FlushBatch::finish`] hands it out when these are gone.
+    /// Gives a block of order 0 to the batch. The embedder has removed all references to it; only stale
+    /// translations are left. [`FlushBatch::finish`] hands the block out when these are flushed.
     ///
     /// # Errors
     ///
-    /// The block, if it is of another order or memory, or the batch is full: finish it first.
+    /// Returns the block if it is of another order or memory, or if the batch is full: finish the
+    /// batch first.
     pub fn retire(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
         if block.order() != Order::ZERO || !self.flusher.memory.owns(&block) {
             return Err(block);
@@ -183,7 +184,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.retire_frame(block.pfn()).map_err(|_| block)
     }
 
-    /// As [`FlushBatch::retire`], for a frame whose block is the caller's until it is taken.
+    /// As [`FlushBatch::retire`], for a frame that the caller owns as a block of order 0. The batch
+    /// owns it if this succeeds.
     pub(crate) fn retire_frame(&mut self, pfn: Pfn) -> Result<(), Pfn> {
         if let Some(slot) = self.slots[..self.used].iter_mut().find(|slot| slot.pfn == pfn) {
             slot.retired = true;
@@ -229,7 +231,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.finish_frames(&mut receiver(memory, free));
     }
 
-    /// [`FlushBatch::finish`], in pieces: frames whose blocks are the receiver's.
+    /// As [`FlushBatch::finish`], with frame numbers in chunks. `free` owns these frames as blocks
+    /// of order 0.
     pub(crate) fn finish_frames(&mut self, free: &mut dyn FnMut(&[Pfn])) {
         if self.is_pending() && !self.park(free) {
             self.flush();
@@ -292,8 +295,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.flusher.park(&self.cpus, most, frames)
     }
 
-    /// Hands out what is left, all of it retired. Should the receiver panic, it has had what it was
-    /// given, and the rest is the batch's still.
+    /// Hands out the remaining frames, all of which are retired. If the receiver panics, it owns
+    /// the frames that it was given, and the batch keeps the others.
     fn hand_out(&mut self, free: &mut dyn FnMut(&[Pfn])) {
         let mut all = HandedOut { batch: self, count: 0 };
         while let Some((chunk, count)) = all.next() {
@@ -399,7 +402,8 @@ impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
     }
 }
 
-/// The first frames of a batch that are no longer its own: it forgets them when this is dropped.
+/// The first frames of a batch, which the receiver owns now. Dropping this removes them from the
+/// batch.
 struct HandedOut<'b, 'f, 'm, P: Platform> {
     batch: &'b mut FlushBatch<'f, 'm, P>,
     count: usize,

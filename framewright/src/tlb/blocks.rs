@@ -1,4 +1,4 @@
-//! Frames that come out of a batch, or were parked, as blocks for the embedder.
+//! Flushed frames of a batch, or from deferred frees, as blocks for the embedder.
 
 use core::fmt;
 
@@ -8,8 +8,8 @@ use crate::{
     platform::{CpuId, Platform},
 };
 
-/// Blocks of order 0 that nobody owned and no CPU reaches: the receiver's, one after the other. Those
-/// that are not taken when this is dropped are freed to their zones.
+/// Blocks of order 0 that no CPU has a translation to any more. The iterator hands them to its owner one by
+/// one; dropping it frees the others to their zones.
 pub struct Blocks<'r, 'm, P: Platform> {
     memory: &'r Memory<'m, P>,
     frames: &'r [Pfn],
@@ -45,7 +45,7 @@ impl<P: Platform> fmt::Debug for Blocks<'_, '_, P> {
     }
 }
 
-/// A receiver of frames that nobody owns and no CPU reaches, which gives `free` their blocks.
+/// A receiver of flushed frames without an owner. It passes them to `free` as blocks.
 pub(super) fn receiver<'r, 'm, P: Platform>(
     memory: &'r Memory<'m, P>,
     free: &'r mut dyn FnMut(Blocks<'_, 'm, P>),

@@ -26,9 +26,9 @@
 //! the number. (An epoch would not do: the CPU may have served, since it began, a request for other
 //! pages that was posted before.)
 //!
-//! One caller at a time serves a CPU: two would take up two requests, and the one that ends first would
-//! say that both are served. A caller that comes meanwhile leaves its request to the one at work, which
-//! looks again before it ends if anybody has come since it looked.
+//! Only one call at a time serves a CPU: two would take two requests, and the first to end would mark both as
+//! served. A call that finds another in progress returns at once; the one in progress then looks for requests
+//! again before it ends.
 
 use super::Scope;
 use crate::{
@@ -92,7 +92,8 @@ impl Pages {
 pub(crate) struct CpuFlushes<P: Platform> {
     request: AtomicU64,
     asked: Pages,
-    /// Callers of [`CpuFlushes::serve`] since one began that has not ended: the first is at work.
+    /// Calls of [`CpuFlushes::serve`] since the one in progress began, including it; 0 if none is
+    /// in progress.
     serving: AtomicU32,
     /// How many requests the CPU has served.
     served: AtomicU64,
@@ -153,7 +154,7 @@ impl<P: Platform> CpuFlushes<P> {
         }
     }
 
-    /// Serves what the CPU was asked by having it `forget`, or leaves that to the caller that is at it.
+    /// Serves the requests to this CPU with `forget`, or leaves them to a call that is in progress.
     pub(super) fn serve(&self, platform: &P, mut forget: impl FnMut(Scope)) {
         let mut came = self.serving.fetch_add(1, Ordering::AcqRel) + 1;
         if came > 1 {
@@ -164,7 +165,8 @@ impl<P: Platform> CpuFlushes<P> {
                 forget(scope);
                 self.set_served(platform, number);
             }
-            // Whoever came since has posted before, so that the next look finds it.
+            // Calls since then came after their requests were posted, so another look finds these
+            // requests.
             match self.serving.compare_exchange(came, 0, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
                 Err(more) => came = more,

@@ -36,7 +36,8 @@ impl Model {
         self.cached[page].store(self.entries[page].load(Relaxed), Relaxed);
     }
 
-    /// The CPU's handler, which runs in the thread that interrupts it: perhaps in several at once.
+    /// The CPU's handler. It runs in the thread that sends the interrupt, so several may run at
+    /// once.
     fn interrupt(&self) {
         self.state.serve(ON, |scope| match scope {
             Scope::Everything => (0..3).for_each(|page| self.refresh(page)),

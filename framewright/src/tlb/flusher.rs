@@ -126,7 +126,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     ///
     /// # Safety
     ///
-    /// `catch_up` does what is said above, for the CPU of this flusher: frames are freed because of it.
+    /// After `catch_up`, the CPU of this flusher has no translation that was removed before the call: frames
+    /// are freed because of this.
     #[allow(unsafe_code)]
     pub unsafe fn caught_up<R>(&self, catch_up: impl FnOnce() -> R) -> R {
         let epoch = self.tlb.epoch.read();
@@ -138,18 +139,19 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Serves what other CPUs have asked of this one: the handler of the interrupt that
-    /// [`Shootdown::interrupt`] sends. Does nothing if somebody has served it already, and leaves it to
-    /// a call for the same CPU that is under way.
+    /// [`Shootdown::interrupt`] sends. Does nothing if the request was served already, or if a call for the
+    /// same CPU is in progress, which then serves it.
     pub fn serve(&self) {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
-        // What an interrupt on top of this would find is left to this call: let it come afterwards.
+        // Masked: an interrupt during this call would leave its request to this call, and return
+        // with the request pending.
         let irq = self.platform.irq_save();
         cpu.serve(self.platform, |scope| self.forget_here(scope, FlushReason::RemoteShootdown));
         self.platform.irq_restore(irq);
     }
 
     /// Gives `free` the parked frames that no CPU reaches any more, without flushing anything; how
-    /// many. They were [retired](FlushBatch::retire), or reclaim got hold of them.
+    /// many. They were [retired](FlushBatch::retire), or reclaimed.
     pub fn unpark(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.release_settled(&mut receiver(self.memory, free))
     }
@@ -160,13 +162,14 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.unpark_some_frames(&mut receiver(self.memory, free))
     }
 
-    /// The same for all parked frames, after one flush for those that need it: when memory runs
-    /// out.
+    /// The same for all parked frames, after one flush for those that need it. For use when memory
+    /// runs out.
     pub fn unpark_all(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.unpark_all_frames(&mut receiver(self.memory, free))
     }
 
-    /// [`Flusher::unpark_some`], in pieces: frames whose blocks are the receiver's.
+    /// As [`Flusher::unpark_some`], with frame numbers in chunks. `free` owns these frames as
+    /// blocks of order 0.
     pub(crate) fn unpark_some_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         match self.tlb.tuning.batching {
             FlushBatching::Lazy => self.release_oldest(free),
@@ -174,7 +177,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    /// [`Flusher::unpark_all`], in pieces.
+    /// As [`Flusher::unpark_all`], with frame numbers in chunks.
     pub(crate) fn unpark_all_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let mut released = self.release_settled(free);
         if self.tlb.parked() > 0 {

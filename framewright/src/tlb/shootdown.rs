@@ -75,9 +75,10 @@ pub trait Shootdown {
         false
     }
 
-    /// Makes the calling CPU, `cpu`, forget `scope`. Where only the CPU it runs on can do that, it makes
-    /// sure that this is `cpu`, and panics otherwise: any caller may name one. Called by [`Flusher`](super::Flusher), on the CPU that
-    /// was asked to flush itself, or in the handler of an interrupt that another sent.
+    /// Invalidates `scope` in the TLB of `cpu`, which is the calling CPU. Where a CPU can only flush its own
+    /// TLB, the method must check that it runs on `cpu`, and panic otherwise, because safe code can name any
+    /// CPU. Called by [`Flusher`](super::Flusher), on the CPU that is to flush itself, or in the handler of
+    /// an interrupt from another CPU.
     fn forget(&self, cpu: CpuId, scope: Scope);
 
     /// Interrupts `targets`, each of which then calls [`Flusher::serve`](super::Flusher::serve).

@@ -75,26 +75,27 @@ pub enum HighOrderDrain {
     EveryFree,
 }
 
-/// How much raw frees are checked, from least to most. No level sees a free that comes after the
-/// frames were allocated again as a block of the same order: it takes the block from its new owner.
-/// ([`CpuToken::free_raw`](crate::CpuToken::free_raw) says what each level sees.)
+/// How much raw frees are checked, from least to most.
+/// [`CpuToken::free_raw`](crate::CpuToken::free_raw) lists the bad frees that each level detects.
+/// No level detects a free after the frames were allocated again as a block of the same order: it
+/// takes the block from its new owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Hardening {
-    /// Raw frees are trusted.
+    /// Raw frees are not checked.
     Off,
-    /// A map of the heads of allocated blocks and a search of the lists of the caller's CPU refuse
-    /// at the call what is free in the zone or on those lists, and what is no block of its order.
-    /// Frames on lists of other CPUs, or on their way between CPUs in the depot, are refused only
-    /// when the second copy reaches the zone. Frees of [`Block`](crate::Block)s cost nothing more.
+    /// A raw free is checked at the call against a map of the heads of allocated blocks and against
+    /// the lists of the caller's CPU. It is refused if the frames are free in the zone or on those
+    /// lists, or are not a block of that order. A double free of frames on lists of other CPUs, or
+    /// in the depot, is refused only when the second copy reaches the zone. Frees of
+    /// [`Block`](crate::Block)s cost nothing extra.
     #[default]
     Checked,
-    /// A byte per frame says where an allocated block starts: every bad free is refused at the call,
-    /// on whichever list the frames are, and of two that race one is. Every allocation and free
-    /// changes that byte, and enters the lists of its CPU through a try-lock
-    /// ([`OwnerLock::Trylock`]).
+    /// A byte per frame says where an allocated block starts: every bad free is refused at the call, no
+    /// matter which list has the frames. Of two racing frees, one is refused. Every allocation and free
+    /// updates that byte, and enters the lists of its CPU through a try-lock ([`OwnerLock::Trylock`]).
     Tracked,
-    /// As tracked, and free frames are poisoned and wait before they are handed out again
-    /// ([`ParanoidTuning`]). Every allocation and free goes to the zone.
+    /// As *tracked*. In addition, free frames are poisoned and wait in quarantine before they are
+    /// handed out again ([`ParanoidTuning`]). Every allocation and free takes the zone lock.
     Paranoid,
 }
 
@@ -197,8 +198,8 @@ impl Default for ZoneTuning {
 pub struct AllocTuning {
     /// Rounds of reclaim without progress after which a request gives up hope.
     pub retries: u32,
-    /// Rounds of reclaim in a row that may free frames without serving the request, before the embedder
-    /// judges it.
+    /// Consecutive rounds of reclaim that may free frames without serving the request, before the embedder
+    /// decides whether the request fails.
     pub progress_retries: u32,
     /// Rounds after compaction that formed a block which others took, before it is asked to try
     /// harder; a quarter of them for costly orders.
@@ -225,7 +226,7 @@ pub struct ReclaimTuning {
     pub add_batch: u32,
     /// Rounds without any progress after which background reclaim holds a node to be hopeless.
     pub hopeless: u32,
-    /// Pages that a request looks at in vain before it takes clean pages of files that were used once.
+    /// Pages that a request scans in vain before it reclaims clean file pages that were used once.
     pub used_max: u32,
 }
 

@@ -164,7 +164,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
     }
 
-    /// What is allocated, frame by frame: from [`Hardening::Tracked`](crate::tuning::Hardening) on.
+    /// The states of all frames; present from [`Hardening::Tracked`](crate::tuning::Hardening) on.
     pub(crate) fn states(&self) -> Option<States<'m>> {
         self.states
     }
@@ -209,8 +209,8 @@ impl<'m, P: Platform> Zone<'m, P> {
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
 
-    /// Whether the heads of blocks alone tell, without the lock, that `frame` is an allocated block
-    /// of `order`. They never do for several frames, nor where the buddy of the frame is free.
+    /// Whether the map of heads confirms, without the lock, that `frame` is an allocated block of
+    /// `order`. It never confirms a block of several frames, nor a frame whose buddy is free.
     pub(crate) fn confirms(&self, platform: &P, frame: u32, order: Order) -> bool {
         let index = frame >> PAGEBLOCK_ORDER;
         let Some(heads) = self.heads.get(index as usize) else { return false };
@@ -221,9 +221,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES)
     }
 
-    /// Whether the maps know an allocated block of exactly `order` at `frame`. Takes the lock.
+    /// Checks in the maps that `frame` starts an allocated block of exactly `order`. Takes the
+    /// lock.
     pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
-        // Nothing changes, so there is nothing to publish.
+        // Read-only, so the counters that are read without the lock need no update.
         self.guarded.with(platform, |Guarded { buddy, .. }| {
             self.tell_of_hold(platform);
             let pageblock = core::iter::once(frame >> PAGEBLOCK_ORDER);

@@ -130,7 +130,7 @@ impl Owner {
     fn with_compactor<R>(&self, work: impl FnOnce(&mut Compactor<'_, 'static, Machine>) -> R) -> R {
         let (mut moves, mut slots) = ([Move::default(); 64], [BatchSlot::default(); 64]);
         let space = Workspace { moves: &mut moves, slots: &mut slots };
-        // SAFETY: its pages are in frames of its memory, and nothing is mapped.
+        // SAFETY: the pages of the mover are in frames of this memory, and nothing is mapped.
         work(&mut unsafe { self.memory.compactor(CpuId::new(0), self, self, space) })
     }
 

@@ -1,5 +1,5 @@
-//! An embedder that goes wrong at one call: for each call that compaction and emptying make, and each way
-//! to go wrong. Afterwards every frame is in one place and holds what it should.
+//! A `Mover` with a fault at one call, for each call that compaction and range emptying make and each kind of
+//! fault. Afterwards every frame has one owner and the right contents.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,34 +23,34 @@ use crate::{
 
 const PAGEBLOCKS: u64 = 4;
 
-/// How a call goes wrong.
+/// The kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     /// Every page is refused for good.
     Refuse,
     /// Every other page is busy.
     BusyHalf,
-    /// The owner of every other page lets go of it.
+    /// The owner of every other page frees it.
     Gone,
-    /// It panics before it has done anything.
+    /// Panics before the operation.
     Panic,
-    /// It panics when it has done it.
+    /// Panics after the operation.
     PanicAfter,
 }
 
-/// See the module.
+/// The faulty mover.
 struct FaultyMover<'h, 'a, 'm> {
     house: &'h House<'a, 'm>,
     calls: Cell<u32>,
     at: u32,
     fault: Fault,
-    /// The step that went wrong, if one has.
+    /// The step that failed, if one has.
     wrong: Cell<Option<Step>>,
-    /// What was to be undone last: from where, and where to.
+    /// The moves of the last call of `undo`.
     undone: RefCell<Vec<Move>>,
 }
 
-/// What an embedder is asked for.
+/// The methods of a `Mover`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Claim,
@@ -82,8 +82,7 @@ impl FaultyMover<'_, '_, '_> {
         }
     }
 
-    /// Does a step for all pages, or for those that `fault` leaves; what becomes of the others is for
-    /// `wrong` to say.
+    /// Does a step for all pages, or with a fault only for some; `wrong` decides the outcome of the others.
     fn step(
         &self,
         which: Step,
@@ -111,7 +110,7 @@ impl FaultyMover<'_, '_, '_> {
     }
 }
 
-// SAFETY: the house does it all; pages whose owner has let go of them are in no house any more.
+// SAFETY: `house` keeps the promises; pages that their owner has freed are removed from it.
 unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let (fault, half) = (self.next(Step::Claim), frames.frames() / 2);
@@ -122,7 +121,7 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
                 self.house.claim(first, effort, claims);
                 return ClaimEnd::TooMany;
             }
-            // It had no page when it was looked at, and has one of others now.
+            // The frame had no page when it was checked, and holds another page now.
             Some(Fault::Gone) => return self.house.claim(first, effort, claims),
             _ => {}
         }
@@ -177,13 +176,14 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
     }
 }
 
-/// One of several things that move pages; what it takes it gives back.
+/// One of several operations that move pages. It frees all that it allocates.
 fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
     let memory = mover.house.memory;
     let mut moves = vec![Move::default(); 64];
     let mut slots = vec![BatchSlot::default(); 64];
     let space = Workspace { moves: &mut moves, slots: &mut slots };
-    // SAFETY: the pages are numbers of the test; it goes by what its mover and its flushes say.
+    // SAFETY: the pages exist only in the test, which relies on nothing but its mover and its
+    // flushes.
     #[allow(unsafe_code)]
     let mut compactor: Compactor<'_, 'm, Machine> =
         unsafe { memory.compactor(CpuId::new(0), mover, mover.house, space) };
@@ -209,7 +209,7 @@ fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
 
 const STEPS: u32 = 3;
 
-/// What the embedder has to do when it was unwound by a panic of its own.
+/// The recovery that is left to the embedder after a panic in its `Mover`.
 fn recover(mover: &FaultyMover<'_, '_, '_>) {
     let house = mover.house;
     let wrong = mover.wrong.get().expect("it panicked at one call");
@@ -220,7 +220,7 @@ fn recover(mover: &FaultyMover<'_, '_, '_>) {
         }
         let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
         for at in moves {
-            // SAFETY: nothing has moved there, and the library has left it to the embedder.
+            // SAFETY: no page has moved to this frame, and the library has left it to the embedder.
             unsafe { token.free_raw(at.to(), at.order()) }.unwrap();
         }
     }
@@ -235,7 +235,8 @@ fn recover(mover: &FaultyMover<'_, '_, '_>) {
     }
 }
 
-/// Steps with a fault at call `at`: which it was, unless there were fewer.
+/// Runs all operations with a fault at call `at`. Returns the step that failed; `None` if there
+/// were fewer calls.
 fn run(method: &str, at: u32, fault: Fault) -> Option<Step> {
     let mut wrong = None;
     in_house_of(PAGEBLOCKS, &[("compact.method", method)], 5, |house| {
@@ -280,7 +281,7 @@ fn an_embedder_may_refuse_and_let_go_of_pages_at_any_call() {
 
 #[test]
 fn an_embedder_that_panics_loses_no_frame_but_where_it_was_undoing() {
-    // Some hundred panics are expected.
+    // Hundreds of panics are expected; do not print them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload_as_str() != Some("a fault") {
             eprintln!("{info}");

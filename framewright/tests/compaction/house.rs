@@ -159,14 +159,14 @@ impl<'a, 'm> House<'a, 'm> {
         };
         batch.add(Pfn::new(at), &translation);
         let token = self.memory.cpu(CpuId::new(0)).unwrap();
-        // SAFETY: the page had the frame as a block, and is gone.
+        // SAFETY: the page owned the frame as a block, and no longer exists.
         let block = unsafe { token.adopt(Pfn::new(at), Order::ZERO) };
         batch.retire(block.unwrap()).unwrap();
         batch.finish(&mut |blocks| panic!("{blocks:?} do not wait"));
     }
 
     fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Machine> {
-        // SAFETY: it flushes what it has mapped.
+        // SAFETY: it flushes all translations that it has made.
         unsafe { self.memory.flusher(cpu, self) }
     }
 

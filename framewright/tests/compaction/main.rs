@@ -108,7 +108,8 @@ pub fn with_compactor<'m, R>(
     let mut moves = vec![Move::default(); room];
     let mut slots = vec![BatchSlot::default(); room];
     let space = Workspace { moves: &mut moves, slots: &mut slots };
-    // SAFETY: its pages are in frames of its memory, and it flushes what it has mapped.
+    // SAFETY: the pages of the mover are in frames of this memory, and it flushes all translations
+    // to them.
     work(&mut unsafe { house.memory.compactor(CpuId::new(0), house, house, space) })
 }
 

@@ -1,4 +1,4 @@
-//! Frames that wait for a flush.
+//! Deferred frees: frames that wait for a flush.
 #![forbid(unsafe_code)]
 
 use framewright::{MigrateType, Order, Request, tlb::BatchSlot};
@@ -30,7 +30,7 @@ fn a_batch_that_is_dropped_gives_nobody_a_frame_that_is_in_use() {
     }
     drop(batch);
     flusher(memory).unpark_all(&mut |blocks| held.extend(blocks));
-    // What a slot remembers of an earlier batch means nothing to the next.
+    // The contents of a slot from an earlier batch do not affect the next.
     copy.clone_from(&slots);
     for slots in [&mut slots, &mut copy] {
         flusher(memory).batch(slots).finish(&mut |blocks| panic!("{blocks:?} were retired before"));

@@ -1,4 +1,4 @@
-//! Blocks that relief hands over.
+//! Blocks that relief passes to a request.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -31,7 +31,8 @@ impl Relief for Hands {
     }
 }
 
-/// A memory full of single frames, and the blocks that its relief has, the last of which fits.
+/// A memory whose frames are all allocated, and the blocks that its relief has. Only the last fits
+/// the request.
 struct Scene {
     memory: &'static TestMemory,
     held: Vec<Block<'static>>,
@@ -57,7 +58,7 @@ impl Scene {
         self.memory.cpu(CPU).unwrap().alloc(PAIR)
     }
 
-    /// Every block is where it was, or with `served`, and nothing is lost.
+    /// Every block has its owner from before, or is `served`; none is lost.
     fn end(self, served: Option<Block<'static>>) {
         let blocks = std::mem::take(&mut *self.hands.blocks.lock().unwrap());
         let (own, foreign): (Vec<_>, Vec<_>) =

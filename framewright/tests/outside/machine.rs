@@ -1,4 +1,4 @@
-//! A machine of one thread, and memories that live as long as the process.
+//! A machine with one thread, and memories that live as long as the process.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -19,7 +19,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// What hardening has reported.
+    /// Reports of hardening.
     pub(crate) fn reports(&self) -> Vec<Corruption> {
         self.reports.lock().unwrap().clone()
     }
@@ -56,7 +56,7 @@ pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable)
 
 pub(crate) type TestMemory = Memory<'static, Machine>;
 
-/// A memory of `frames` frames that keeps nothing back.
+/// A memory of `frames` frames without reserves.
 pub(crate) fn memory(frames: u64, tune: impl FnOnce(&mut Tuning)) -> &'static TestMemory {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
     let mut config = Config::new(&map, 2);
@@ -82,7 +82,7 @@ pub(crate) fn assert_apart(blocks: &[Block<'_>]) {
     assert_eq!(all.len(), count, "a frame has two owners");
 }
 
-/// Frees all blocks, and looks whether every frame of the memory is free then.
+/// Frees all blocks, and checks that every frame of the memory is free then.
 pub(crate) fn assert_complete<'m>(token: &mut CpuToken<'_, 'm, Machine>, blocks: Vec<Block<'m>>) {
     blocks.into_iter().for_each(|block| token.free(block).unwrap());
     let memory = token.memory();
@@ -93,7 +93,7 @@ pub(crate) fn assert_complete<'m>(token: &mut CpuToken<'_, 'm, Machine>, blocks:
     assert_eq!(memory.platform().reports(), []);
 }
 
-/// What CPU 0 does about translations, of which there are none.
+/// The flusher of CPU 0. There are no translations.
 pub(crate) fn flusher(memory: &TestMemory) -> Flusher<'_, 'static, Machine> {
     // SAFETY: no CPU of this machine caches translations.
     unsafe { memory.flusher(CPU, &NoShootdown) }

@@ -1,4 +1,4 @@
-//! What safe code may try and must not achieve: two owners of a frame, a frame without one, a hang.
+//! Safe code must not be able to give a frame two owners, to lose a frame, or to hang.
 //!
 //! The machine is the only unsafe code here. Every attack is in a module that forbids it.
 #![cfg(not(any(feature = "loom", feature = "tso")))]

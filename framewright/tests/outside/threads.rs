@@ -1,12 +1,12 @@
-//! What stays on its thread.
+//! Types that must not be `Send`.
 #![forbid(unsafe_code)]
 
 use framewright::{CpuToken, platform::Captured, tlb::Flusher};
 
 use crate::machine::Machine;
 
-/// Has one implementation for every type, and another for those that may be sent: which is meant is
-/// clear only where they may not.
+/// Implemented once for every type, and once more for `Send` types. So type inference finds a
+/// single implementation only if the type is not `Send`.
 trait StaysHere<Why> {
     const CHECKED: () = ();
 }

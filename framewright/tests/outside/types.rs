@@ -1,4 +1,4 @@
-//! Types that requests may not ask for.
+//! Migratetypes that requests must not use.
 #![forbid(unsafe_code)]
 
 use framewright::{AllocError, MigrateType, Order, Pfn, Request};

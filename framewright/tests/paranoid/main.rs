@@ -1,5 +1,5 @@
 //! Hardening `tracked` and `paranoid`: every bad raw free is refused at the call and changes nothing.
-//! At `paranoid`, what is freed waits, and what is written while it is free is found.
+//! At `paranoid`, freed frames wait in quarantine, and writes to free frames are detected.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
 mod books;

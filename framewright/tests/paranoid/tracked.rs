@@ -1,4 +1,4 @@
-//! What only `tracked` has: lists of CPUs, and a depot between them, none of whose frames can be freed.
+//! `tracked` alone has frames on the lists of CPUs and in the depot: a raw free of any of these is refused.
 
 use framewright::{
     Block, Config, FrameRange, FreeError, InitError, Layout, Memory, MigrateType, Order, Pfn,
@@ -42,7 +42,7 @@ fn what_is_on_the_list_of_another_cpu_is_refused() {
             let request = Request::new(order(size), MigrateType::Movable);
             let Ok(block) = other.alloc(request) else { continue };
             let pfn = block.pfn();
-            // Neighbours that came with it and were never handed out.
+            // Frames from the same refill that were never handed out.
             if size < 9 {
                 let neighbour = pfn.offset(order(size).frames());
                 let error = refused(memory, token, neighbour, order(size));
@@ -73,7 +73,7 @@ fn what_is_on_its_way_through_the_depot_is_refused() {
     let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
     let frames: Vec<Pfn> =
         (0..2048).map(|_| first.alloc(PAGE).map(Block::into_raw).unwrap().0).collect();
-    // Neighbours are freed long after one another.
+    // Many frees lie between those of neighbours.
     for i in 0..frames.len() {
         free(&mut first, frames[i * 129 % frames.len()], Order::ZERO).unwrap();
     }
@@ -93,7 +93,7 @@ fn what_was_allocated_again_is_its_new_owners_to_no_level() {
         free(token, pfn, size).unwrap();
         let again = token.alloc(PAGE).unwrap();
         assert_eq!(again.pfn(), pfn);
-        // The stale free looks like one of the new owner, whose own is then the bad one.
+        // The stale free looks like one by the new owner, so the new owner's free is refused.
         free(token, pfn, size).unwrap();
         token.free(again).unwrap();
         assert_eq!(memory.platform().take_reports().len(), 1);

@@ -1,4 +1,4 @@
-//! Relief that panics, and what it is not called with.
+//! Panics in `Relief`, and calls that it must not get.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

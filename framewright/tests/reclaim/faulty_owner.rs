@@ -1,5 +1,5 @@
-//! An owner of pages that goes wrong at one call: for each call that reclaim makes, and each way to go
-//! wrong. Afterwards every frame is in one place, no store is lost, and in the end all frames come back.
+//! A `PageOwner` with a fault at one call, for each call that reclaim makes and each kind of fault.
+//! Afterwards every frame has one owner, no store is lost, and finally all frames are freed.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -24,7 +24,7 @@ use crate::{
     world::{CPU, World, cool, memory, node},
 };
 
-/// How a call goes wrong.
+/// The kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     /// Every page is refused.
@@ -33,26 +33,26 @@ enum Fault {
     RefuseHalf,
     /// Every other page fails for good: the store is full or broken, or the page is pinned.
     FailHalf,
-    /// Pages that nobody has locked go away, before it or after it.
+    /// Unlocked pages are freed, before or after the call.
     Gone,
-    /// The lists are changed as much as an owner may change them.
+    /// The call changes the LRU lists in every way that an owner may.
     Lists,
-    /// It panics before it has done anything.
+    /// Panics before the operation.
     Panic,
-    /// It panics when it has done it.
+    /// Panics after the operation.
     PanicAfter,
 }
 
 const FAULTS: [Fault; 5] =
     [Fault::Refuse, Fault::RefuseHalf, Fault::FailHalf, Fault::Gone, Fault::Lists];
 
-/// See the module.
+/// The faulty owner.
 struct FaultyOwner {
     world: &'static World,
     calls: AtomicU32,
     at: u32,
     fault: Fault,
-    /// Frames that were released by a call that panicked: reclaim did not hear of it.
+    /// Frames that were released by a call that panicked, so that reclaim does not know of it.
     lost: Mutex<Vec<Pfn>>,
 }
 
@@ -67,8 +67,8 @@ impl FaultyOwner {
         is_it.then_some(self.fault)
     }
 
-    /// Has a call go wrong: `ask` does it for some of the frames, `refused` and `failed` are answers for
-    /// the others.
+    /// Does a call, with the fault if it is the chosen call: `ask` does it for some frames; `refused` and
+    /// `failed` are the answers for the others.
     fn call<A: Copy>(
         &self,
         frames: &[Pfn],
@@ -118,7 +118,7 @@ impl FaultyOwner {
         go();
     }
 
-    /// The owner of an isolated page lets go of it, if reclaim has not locked it.
+    /// The owner of an isolated page frees it, if reclaim has not locked it.
     fn let_go(&self, frame: Pfn) {
         let mut pages = self.world.pages();
         let goes = |page: &Resident| {
@@ -132,7 +132,7 @@ impl FaultyOwner {
         let id = page.id;
         pages.resident.remove(&frame);
         pages.forget(id);
-        // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
+        // SAFETY: the page was added as a block of order 0, and has no references any more.
         assert_eq!(unsafe { self.world.lru().abandon(frame) }, Abandoned::Theirs);
     }
 
@@ -160,14 +160,14 @@ impl FaultyOwner {
     }
 }
 
-// SAFETY: what is released was released by the world, once.
+// SAFETY: the world releases each frame, once.
 unsafe impl PageOwner<World> for FaultyOwner {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.call(frames, out, [None, None], |frames, out| self.world.lock(frames, out));
     }
 
     fn unlock(&self, frames: &[Pfn]) {
-        // Nothing can be refused here.
+        // This call cannot refuse a page.
         let mut out = vec![(); frames.len()];
         match self.next() {
             Some(Fault::Panic) => panic!("a fault"),
@@ -209,7 +209,7 @@ unsafe impl PageOwner<World> for FaultyOwner {
             let released = answers.filter(|(_, out)| **out == Released::Released);
             *self.lost.lock().unwrap() = released.map(|(&frame, _)| frame).collect();
         });
-        // Reclaim hears of them.
+        // Reclaim gets these answers.
         self.lost.lock().unwrap().clear();
     }
 
@@ -228,7 +228,7 @@ unsafe impl PageOwner<World> for FaultyOwner {
 }
 
 impl FaultyOwner {
-    /// An answer that does not concern pages; the contrary, where it goes wrong.
+    /// An answer that does not concern pages, negated by a fault.
     fn of_itself(&self, answer: bool) -> bool {
         match self.next() {
             None => answer,
@@ -268,7 +268,7 @@ fn in_use() -> &'static World {
     world
 }
 
-/// One step of many; whether there are more.
+/// One of many steps. Returns whether there are more.
 fn act(owner: &FaultyOwner, nth: u32) {
     let world = owner.world;
     let reclaim = owner.reclaim();
@@ -293,7 +293,7 @@ fn act(owner: &FaultyOwner, nth: u32) {
 
 const STEPS: u32 = 8;
 
-/// Everything is written and reclaimed, or truncated: all frames come back.
+/// Writes and reclaims everything, or truncates it: all frames are freed.
 fn end(world: &'static World) {
     world.set_mood(Mood::Prompt);
     world.complete(usize::MAX);
@@ -307,7 +307,7 @@ fn end(world: &'static World) {
     assert_eq!(world.memory().free(), world.memory().managed(), "all frames came back");
 }
 
-/// Steps with a fault at call `at`; how many calls were made.
+/// Runs the steps with a fault at call `at`. Returns the number of calls.
 fn run(at: u32, fault: Fault) -> u32 {
     let world = in_use();
     let owner = FaultyOwner::new(world, at, fault);
@@ -330,8 +330,8 @@ fn an_owner_may_refuse_and_let_go_of_pages_at_any_call() {
     }
 }
 
-/// What the embedder has to do when reclaim was unwound by a panic of its own: pages of the cluster are
-/// as locked as it left them, and isolated; frames that the call had released are nobody's.
+/// The recovery that is left to the embedder after a panic in its `PageOwner`: pages of the cluster are still
+/// locked and isolated; frames that the call had released have no owner.
 fn recover(owner: &FaultyOwner) {
     let world = owner.world;
     world.memory().check().unwrap();
@@ -343,13 +343,14 @@ fn recover(owner: &FaultyOwner) {
     let lru = world.lru();
     let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
     for frame in resident {
-        // SAFETY: reclaim alone isolates pages here, and was unwound; others are left as they are.
+        // SAFETY: only reclaim isolates pages here, and it was unwound; pages that are not isolated
+        // are left alone.
         assert!(unsafe { lru.put_back(frame) }, "none was abandoned");
     }
     for frame in std::mem::take(&mut *owner.lost.lock().unwrap()) {
         // SAFETY: as above.
         assert!(unsafe { lru.put_back(frame) } && lru.remove(frame), "it was left isolated");
-        // SAFETY: the world has released it, and reclaim has not heard of it.
+        // SAFETY: the world has released the frame, and reclaim does not know of it.
         unsafe { world.token().free_raw(frame, Order::ZERO).unwrap() };
     }
 }
@@ -370,7 +371,7 @@ fn run_with_panic(at: u32, fault: Fault) -> u32 {
 
 #[test]
 fn an_owner_that_panics_loses_no_frame_but_those_that_it_was_releasing() {
-    // Some hundred panics are expected.
+    // Hundreds of panics are expected; do not print them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload_as_str() != Some("a fault") {
             eprintln!("{info}");

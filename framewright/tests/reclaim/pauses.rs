@@ -1,4 +1,4 @@
-//! Pauses end when what they wait for has come, and somebody says so.
+//! A pause ends when its condition is met, and its waiters are woken then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,8 +15,8 @@ use crate::{
 
 const FILE: PageKind = PageKind::File;
 
-/// What others do is what the pause waits for: it is not over before, it is over after, and those who
-/// pause were told.
+/// Checks that `others` meets the condition of the pause: the pause is not over before, is over afterwards,
+/// and its waiters were woken.
 fn ends(world: &'static World, pause: &Pause<'_>, why: Throttle, others: impl FnOnce()) {
     assert_eq!((pause.why(), pause.node()), (why, node()));
     assert!(!pause.is_over(), "{why:?}: there is nothing to wait for");
@@ -26,14 +26,14 @@ fn ends(world: &'static World, pause: &Pause<'_>, why: Throttle, others: impl Fn
     assert!(world.resumed.lock().unwrap().contains(&why), "{why:?}: nobody was told");
 }
 
-/// What reclaim pauses for.
+/// A reason for a pause, with the events that end it.
 struct Case {
     why: Throttle,
-    /// A world in which it will.
+    /// A world in which reclaim pauses for this reason.
     world: fn() -> &'static World,
-    /// Has it reclaim.
+    /// Starts reclaim.
     reclaim: fn(&'static World),
-    /// What others do meanwhile.
+    /// The activity of others during the pause.
     others: Others,
 }
 
@@ -52,7 +52,7 @@ const CASES: [Case; 6] = [
             world
         },
         reclaim: |world| _ = world.direct(32),
-        // It frees nothing, and rests.
+        // Background reclaim frees nothing and sleeps.
         others: |world, pause| ends(world, pause, Throttle::Reserve, || work(world)),
     },
     Case {
@@ -127,7 +127,7 @@ fn short() -> &'static World {
     world
 }
 
-/// A world whose pages were all met under write-back once.
+/// A world whose pages were all seen under write-back once.
 fn written(change: fn(&mut crate::pages::Resident)) -> &'static World {
     let world = memory(2048, |_| ()).platform();
     (0..310).for_each(|id| world.store(id, FILE).unwrap());
@@ -145,7 +145,7 @@ fn written(change: fn(&mut crate::pages::Resident)) -> &'static World {
     world
 }
 
-/// Background reclaim works until it rests, beside a request whose token is in use.
+/// Background reclaim works until it sleeps, while the token of its CPU is in use by a request.
 fn work(world: &'static World) {
     let mut kswapd = world.reclaim().kswapd(node()).unwrap();
     let mut steps = 0;
@@ -164,7 +164,7 @@ fn pauses_end_with_what_they_wait_for() {
         (case.reclaim)(world);
         assert!(world.others.lock().unwrap().is_none(), "{nth}: {:?} did not pause", case.why);
         let first = stat(world, case.why.expired()) - before;
-        // Others pause later in the same call, with nobody to end that.
+        // A later pause in the same call is not resumed.
         let paused = world.take_notes().iter().filter(|&&note| note == case.why.name()).count();
         assert_eq!(
             first,

@@ -27,7 +27,7 @@ pub(crate) const OTHER: u16 = 1;
 
 pub(crate) type Mem = Memory<'static, World>;
 
-/// What others do while reclaim pauses.
+/// The activity of others while reclaim pauses.
 pub(crate) type Others = fn(&'static World, &Pause<'_>);
 
 /// See the module. Everything an embedder is, in one value.
@@ -46,9 +46,9 @@ pub(crate) struct World {
     pub(crate) forgets_alone: AtomicBool,
     /// What the other CPU does while it is interrupted, once.
     pub(crate) meanwhile: Mutex<Option<fn(&'static World)>>,
-    /// What others do while reclaim pauses, once.
+    /// The activity of others while reclaim pauses, once.
     pub(crate) others: Mutex<Option<Others>>,
-    /// For what those who pause were woken.
+    /// The reasons whose waiters were woken.
     pub(crate) resumed: Mutex<Vec<Throttle>>,
 }
 
@@ -103,12 +103,12 @@ impl World {
     }
 
     pub(crate) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, World> {
-        // SAFETY: it flushes what it has mapped.
+        // SAFETY: it flushes all translations that it has made.
         unsafe { self.memory().flusher(cpu, self) }
     }
 
     pub(crate) fn reclaim(&'static self) -> Reclaim<'static, 'static, World> {
-        // SAFETY: its pages are in frames of its memory, and it flushes what it has mapped.
+        // SAFETY: its pages are in frames of this memory, and it flushes all translations to them.
         unsafe { Reclaim::new(self.memory(), self, self) }.expect("the memory has lists")
     }
 
@@ -170,7 +170,7 @@ impl World {
         Ok(pfn)
     }
 
-    /// A program has a page that was never read, in a frame that it has got otherwise.
+    /// Adds a page that was never read, in a frame that the program has already.
     pub(crate) fn take(&self, pfn: Pfn) {
         let id = PageId::MAX - self.pages().resident.len() as PageId;
         let mut pages = self.pages();
@@ -361,7 +361,7 @@ impl Relief for World {
     }
 }
 
-/// A page that nobody maps yet.
+/// A page that is not mapped yet.
 fn resident(id: PageId, kind: PageKind, version: u64, dirty: bool) -> Resident {
     Resident {
         id,

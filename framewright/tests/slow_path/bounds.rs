@@ -55,7 +55,7 @@ fn progress_starts_the_count_anew() {
 
 #[test]
 fn progress_that_serves_nobody_ends_in_a_judgement() {
-    // Whatever is freed, others take.
+    // Others take all frames that are freed.
     let reclaim = |_: &_, _| 1;
     assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 1 + 256);
     let short = || {

@@ -116,8 +116,8 @@ fn costly_requests_use_it_before_they_fail_unless_they_try_once() {
     assert_eq!(stock(memory), 1);
 }
 
-/// The last walk, which may use what is kept for huge pages, is above the watermark and finds no block
-/// of order 5. Without that memory the request is below the watermark, which is what it is told.
+/// The last walk, which may use the huge-page reserve, is above the watermark and finds no block of order 5.
+/// Without the reserve the request is below the watermark, and this is the error that it gets.
 #[test]
 fn the_error_is_that_of_the_walk_before() {
     let memory = scattered(BACKGROUND, 1_000);

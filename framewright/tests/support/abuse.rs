@@ -33,8 +33,8 @@ impl World<'_, '_> {
         }
     }
 
-    /// A raw free that must be refused: at once, or, at `checked` and while others may have the
-    /// frames on their lists or in the depot, when it reaches the zone.
+    /// A raw free that must be refused: at the call, or, at `checked` while the frames may be on
+    /// lists of other CPUs or in the depot, when it reaches the zone.
     fn abuse(&mut self, step: Step, pfn: Pfn, order: Order) {
         self.memory.platform().take_reports();
         let others_hold_nothing = step.flags & 128 == 0;

@@ -68,7 +68,7 @@ impl Parts {
 impl Setup {
     /// Choices of a setup at the highest level of hardening.
     pub const PARANOID: u32 = 3 << 30;
-    /// Choices of a setup at the level below, unless they are those of the highest.
+    /// The choices of a setup, at the next lower level unless it needs the highest.
     pub const TRACKED: u32 = 3 << 28;
 
     pub fn parts(&self) -> Parts {

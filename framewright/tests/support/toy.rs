@@ -6,8 +6,8 @@ use framewright::{Config, Layout, Memory, Platform};
 use std::mem::MaybeUninit;
 
 /// The part of a [`Platform`] that does nothing: no interrupts, frames without contents, no time.
-/// The lock is the library's own. Nothing may be reported as corrupt, except where the machine
-/// hears of it itself: `mostly_nothing!(but corruption)`.
+/// The lock is the library's own. A corruption report panics, unless the machine defines
+/// `corruption` itself: `mostly_nothing!(but corruption)`.
 macro_rules! mostly_nothing {
     () => {
         mostly_nothing!(but corruption);

@@ -1,4 +1,4 @@
-//! A request's place for a block is not kept beyond the call, where another request could fill it.
+//! The slot for a request's block cannot outlive the call, where another request could fill it.
 
 use std::sync::Mutex;
 

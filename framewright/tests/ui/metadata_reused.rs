@@ -1,4 +1,4 @@
-//! Metadata is not used for another memory while a block of the first lives.
+//! Metadata cannot be used for another memory while a block of the first lives.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,4 @@
-//! Frames are freed because of what is said here, which no type proves.
+//! Each of these calls must be `unsafe`: frames are freed on the word of the caller.
 
 use framewright::{
     CpuId, Memory, Platform,

@@ -1,4 +1,4 @@
-//! A block that a flush batch has is no longer its former owner's.
+//! A block that was given to a flush batch no longer belongs to its former owner.
 
 use framewright::{Block, CpuToken, Platform, tlb::FlushBatch};
 

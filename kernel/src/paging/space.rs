@@ -263,7 +263,8 @@ impl AddressSpace {
                 before.cpus.fetch_and(!bit, Ordering::SeqCst);
             }
         };
-        // SAFETY: another root, or the same again, makes the CPU forget all it had cached.
+        // SAFETY: a load of `cr3`, even of the same root, flushes all user translations. Global
+        // entries map the kernel alone.
         unsafe { shootdown::flusher().caught_up(load) };
         control::enable_interrupts();
     }
@@ -280,7 +281,8 @@ impl AddressSpace {
             }
             cpu.loaded.store(core::ptr::null_mut(), Ordering::Relaxed);
         };
-        // SAFETY: another root makes the CPU forget all it had cached.
+        // SAFETY: a load of `cr3` flushes all user translations. Global entries map the kernel
+        // alone.
         unsafe { shootdown::flusher().caught_up(unload) };
         cpu.lazy.store(true, Ordering::SeqCst);
         control::enable_interrupts();

@@ -1,6 +1,6 @@
-//! Sections of the library that run with interrupts masked: the longest of each place, in ticks of the
-//! counter of cycles, which are instructions under `-icount` on one CPU. The feature `masked` counts them;
-//! without it nothing is there.
+//! Measures the library's sections with interrupts masked: the longest for each place in the code, in cycles
+//! of the time-stamp counter, which are instructions under `-icount` on one CPU. Without the feature
+//! `masked`, all of this compiles to nothing.
 
 #[cfg(feature = "masked")]
 mod counted {
@@ -13,10 +13,10 @@ mod counted {
 
     use crate::{cpu::control, serial::println};
 
-    /// Places in the code: more than the library has.
+    /// Places that can be recorded: more than the library has.
     const PLACES: usize = 128;
 
-    /// Where a section ends, and the longest that ended there.
+    /// The end of sections in the code, and the longest section that ended there.
     struct Place {
         address: AtomicU64,
         longest: AtomicU64,
@@ -25,18 +25,18 @@ mod counted {
     static LONGEST: [Place; PLACES] =
         [const { Place { address: AtomicU64::new(0), longest: AtomicU64::new(0) } }; PLACES];
 
-    /// When a section began.
+    /// The time at which a section began.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Since(u64);
 
     impl Since {
-        /// It begins.
+        /// Begins a section.
         #[inline(always)]
         pub(crate) fn now() -> Self {
             Self(control::timestamp())
         }
 
-        /// It ends.
+        /// Ends the section, and records its length.
         #[inline(always)]
         pub(crate) fn end(self) {
             let length = control::timestamp() - self.0;
@@ -44,11 +44,11 @@ mod counted {
         }
     }
 
-    /// The place that this is inlined into.
+    /// The address of the code that this is inlined into.
     #[inline(always)]
     fn here() -> u64 {
         let address;
-        // SAFETY: reads a register.
+        // SAFETY: only computes an address from the instruction pointer.
         unsafe { asm!("lea {}, [rip]", out(reg) address, options(nomem, nostack)) };
         address
     }
@@ -64,7 +64,7 @@ mod counted {
         place.longest.fetch_max(length, Ordering::Relaxed);
     }
 
-    /// Forgets all sections so far.
+    /// Discards all recorded sections.
     pub(crate) fn reset() {
         LONGEST.iter().for_each(|place| place.longest.store(0, Ordering::Relaxed));
     }

@@ -39,7 +39,7 @@ pub(crate) static CORRUPTIONS: AtomicU64 = AtomicU64::new(0);
 unsafe impl Platform for Machine {
     type Lock = QueuedLock;
     type Word = PlainWord;
-    /// Whether interrupts were taken before, and since when they are masked.
+    /// Whether interrupts were enabled before, and the time of the masking.
     type Irq = (bool, masked::Since);
 
     #[inline(always)]

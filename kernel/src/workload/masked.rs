@@ -1,9 +1,9 @@
-//! `masked`: everything that the library does under a zone's lock, in a random order on the first CPU, for
-//! the longest section with interrupts masked (feature `masked`).
+//! `masked`: all operations of the library under a zone lock, in random order on the first CPU, to find the
+//! longest section with interrupts masked (feature `masked`).
 //!
-//! First ranges, contiguous runs and large blocks come and go. Then memory is filled to three quarters with
-//! blocks of orders 0 to 9, and all of that goes on while lists are drained, pageblocks isolated, and free
-//! blocks counted.
+//! First, ranges, contiguous runs and large blocks are allocated and freed in empty memory. Then three
+//! quarters of memory are filled with blocks of orders 0 to 9, and the same operations continue while lists
+//! are drained, pageblocks are isolated, and free blocks are counted.
 
 #![allow(unsafe_code)]
 
@@ -17,12 +17,12 @@ use crate::{
     report::Report,
 };
 
-/// The order of the block that the table of blocks lies in: room for 65,536.
+/// The order of the block for the table of blocks, which has 65,536 entries.
 const TABLE: u8 = 7;
-/// The longest range that is asked for, in frames.
+/// The longest range that is requested, in frames.
 const LONGEST: u64 = 128 << 9;
 
-/// Runs it; whether it passed.
+/// Runs the workload. Returns whether it passed.
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["steps"]);
     if !options.counts_instructions() {
@@ -33,14 +33,15 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     let order = Order::new(TABLE).unwrap_or_default();
     let table = with_token(|token| token.alloc(Request::new(order, MigrateType::Unmovable)));
     let Ok(table) = table else { refuse(format_args!("there is no memory for a table of blocks")) };
-    // SAFETY: the block is ours, mapped, and so large; all bytes of it are numbers.
+    // SAFETY: this function owns the block, which is mapped and has that size; any bytes are valid
+    // as `u64`.
     let slots = unsafe {
         let start = frames::address(table.pfn()) as *mut u64;
         core::slice::from_raw_parts_mut(start, order.frames() as usize * frames::WORDS)
     };
     slots.fill(EMPTY);
     let mut mix = Mix { random: 1, slots };
-    // While all is free, runs are as long as they can be, however small memory is.
+    // While all memory is free, runs reach their maximum length even in little memory.
     (0..steps / 100).for_each(|_| mix.runs());
     mix.fill();
     (0..steps).for_each(|_| mix.step());
@@ -71,7 +72,7 @@ impl Mix<'_> {
         types[self.below(3) as usize]
     }
 
-    /// Small blocks first, so that the rest is taken in larger ones.
+    /// Allocates small blocks first, then larger ones.
     fn fill(&mut self) {
         let all = memory().free();
         for at in 0..self.slots.len() {
@@ -83,7 +84,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Frees what a slot has, or allocates a block of an order below `orders` for it.
+    /// Frees the block of a slot, or allocates one of an order below `orders` for it.
     fn exchange(&mut self, at: usize, orders: u64) {
         let order = Order::new(self.below(orders) as u8).unwrap_or_default();
         let request = Request::new(order, self.a_type()).no_wait();
@@ -118,7 +119,7 @@ impl Mix<'_> {
         }
     }
 
-    /// A block of an order from 9 up, for which the library compacts.
+    /// Requests a block of order 9 or above, for which the library compacts.
     fn large(&mut self) {
         let order = Order::new(9 + self.below(10) as u8).unwrap_or_default();
         let request = Request::new(order, self.a_type()).no_retry();
@@ -127,7 +128,7 @@ impl Mix<'_> {
         }
     }
 
-    /// A frame that there may be.
+    /// A random frame number within the span of the zones.
     fn frame(&mut self) -> u64 {
         let zones = memory().zones();
         let (start, end) = zones.fold((u64::MAX, 0), |(start, end), zone| {

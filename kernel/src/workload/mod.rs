@@ -7,7 +7,7 @@
 //! | `page-fault` | every CPU touches pages, and unmaps them |
 //! | `high-alloc` | CPUs build while huge pages are asked for |
 //! | `kbuild` | every CPU runs compilers, one after the other |
-//! | `masked` | everything is done that masks interrupts (feature `masked`) |
+//! | `masked` | all operations of the library that mask interrupts (feature `masked`) |
 //! | `mmap-read` | every CPU reads a mapped file that is larger than memory, and stores to some of it |
 //! | `tlb-proof` | what CPUs have cached is out of reach after a flush, and not before |
 

@@ -257,7 +257,7 @@ impl Prover<'_> {
             },
         );
         if retires {
-            // SAFETY: the trial has it as a block, and lets go of it.
+            // SAFETY: the trial owns the frame as a block, and gives it up here.
             let block = with_token(|token| unsafe { token.adopt_unchecked(pfn, Order::ZERO) });
             assert!(batch.retire(block).is_ok());
         }

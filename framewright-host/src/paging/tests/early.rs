@@ -1,4 +1,4 @@
-//! Waits that end early: for pages that others bring in, write, reclaim, or have the kernel take back.
+//! Spurious wake-ups of waits for pages that other threads read, write, reclaim, or give back to the kernel.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use crate::{Backing, HostMachine, Metadata, wait::early::Early};
 
 const PAGES: u32 = 48;
 
-/// Pages of one word. Others come in between whenever it is asked.
+/// A store of one word per page. It yields to other threads during each call.
 struct Slow(Vec<AtomicU64>);
 
 impl Store for &'static Slow {

@@ -1,4 +1,4 @@
-//! A library that is wrong about everything: no step that it asks for does harm.
+//! Calls of the `PageOwner` with wrong frames and in wrong order: none does harm.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use framewright::{
 use super::super::{cache::PageId, owner::Owner, page::Fix, *};
 use crate::{Backing, HostMachine, Metadata};
 
-/// Says what was written last, and unlocks pages while they are written.
+/// A store that records the last write, and unlocks pages while they are written.
 #[derive(Default)]
 struct Unlocking {
     written: AtomicU64,
@@ -89,7 +89,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
         drop(guard);
         all_steps("not chosen");
         assert_eq!((cache.dirty(file), store.written.load(SeqCst)), (1, 0));
-        // Frames that hold nothing, and frames that the machine has not.
+        // Empty frames, and frames that are not of this machine.
         for frame in [frame.offset(1), Pfn::new(4096), Pfn::MAX] {
             owner.lock(&[frame], &mut locked);
             let mut released = [Released::Released];

@@ -12,7 +12,7 @@ use std::{
 static KERNEL: Mutex<()> = Mutex::new(());
 /// There is work for who does it in the background.
 static WORK: Condvar = Condvar::new();
-/// Those who pause are to look again.
+/// The wait queue of pauses.
 static RESUMED: Condvar = Condvar::new();
 
 thread_local! {
@@ -48,7 +48,7 @@ pub(super) fn wait_for_work(most: Duration) {
     wait_for(&WORK, most);
 }
 
-/// Waits outside until those who pause are to look again, but not for longer than that.
+/// Releases the lock and waits on the queue of pauses, at most for the given time.
 pub(super) fn wait_paused(most: Duration) {
     wait_for(&RESUMED, most);
 }
@@ -60,7 +60,8 @@ fn wait_for(event: &Condvar, most: Duration) {
     }
 }
 
-/// Has those who pause look again. By who is inside: between their look and their wait nobody else is.
+/// Wakes all pauses. The caller holds the lock, and waiters hold it from the check of their condition until
+/// they wait, so no wake-up is lost.
 pub(super) fn wake_paused() {
     RESUMED.notify_all();
 }

@@ -218,7 +218,7 @@ impl HostHighAlloc {
         let shared = Shared::new(memory.platform());
         let world = Threads::new(&shared);
         let owner = Owner::new(&state, &world);
-        // SAFETY: the workload has its frames from this memory, and maps them in its world.
+        // SAFETY: the workload has its frames from this memory, and maps them only in its world.
         #[allow(unsafe_code)]
         let reclaim =
             unsafe { Reclaim::new(&memory, &owner, world.shootdown()) }.expect("LRU lists");

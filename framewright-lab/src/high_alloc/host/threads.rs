@@ -74,7 +74,7 @@ impl<'t> Threads<'t> {
 }
 
 impl Threads<'_> {
-    /// How long it is until then.
+    /// The time left until then.
     fn until(&self, time: u64) -> Duration {
         Duration::from_nanos(time.saturating_sub(self.0.clock()) / FASTER)
     }

@@ -241,7 +241,7 @@ impl Zone {
 /// `NAME.txt`, `NAME.zst` or `NAME`. `which` is `before` or `after`.
 ///
 /// # Errors
-/// There is something of that name that is no regular file and leads to none.
+/// The name exists, but is neither a regular file nor a link to one.
 pub fn beside(recording: &Path, which: &str) -> Result<Option<PathBuf>, TraceError> {
     let mut stem = recording.to_path_buf();
     while let Some(name) = stem.file_name() {

@@ -242,9 +242,9 @@ fn masked_interrupts_are_served_when_they_may_be() {
     assert_eq!((served.get(), machine.clock(CpuId::new(1))), (1000, 1000));
 }
 
-/// A CPU with interrupts masked at the given times, and 1500 cycles of visible steps at the end; others
-/// interrupt it at the given times. When each of them was served, as it seems to it, and how long
-/// the first CPU worked.
+/// A CPU masks interrupts at the given times, and ends with 1500 cycles of visible steps. Others interrupt it
+/// at the given times. Returns the time at which each interrupt was served, by the clock of the first CPU,
+/// and the total time of that CPU.
 fn served(masked: &[std::ops::Range<u64>], arrivals: &[u64]) -> (Vec<u64>, u64) {
     const LATENCY: u64 = 100;
     let cpus = 1 + arrivals.len() as u16;
@@ -257,7 +257,7 @@ fn served(masked: &[std::ops::Range<u64>], arrivals: &[u64]) -> (Vec<u64>, u64) 
             cpu.work(section.start - cpu.now());
             let were_masked = cpu.mask_interrupts();
             if section.end == masked[masked.len() - 1].end {
-                // Only now others go on, whose clocks are behind.
+                // The other CPUs, whose clocks are earlier, run only now.
                 cpu.step();
             }
             cpu.work(section.end - section.start);
@@ -281,7 +281,7 @@ fn served(masked: &[std::ops::Range<u64>], arrivals: &[u64]) -> (Vec<u64>, u64) 
 fn an_interrupt_that_arrived_before_the_masking_is_served_when_it_arrived() {
     let masked = std::slice::from_ref(&(5000..9000));
     assert_eq!(served(masked, &[2000]), (vec![2010], 9010));
-    // The other one arrived while they were masked.
+    // The other interrupt arrived while interrupts were masked.
     assert_eq!(served(masked, &[2000, 6000]), (vec![2010, 9020], 9020));
 }
 
@@ -289,7 +289,7 @@ fn an_interrupt_that_arrived_before_the_masking_is_served_when_it_arrived() {
 fn an_interrupt_that_arrived_in_an_earlier_masked_section_is_served_at_its_end() {
     let masked = [1000..3000, 5000..9000];
     assert_eq!(served(&masked, &[2000, 4000]), (vec![3010, 4010], 9020));
-    // One after the other, and what was done after each is so much later.
+    // The handlers run one after the other; each shifts the work after it by its length.
     assert_eq!(served(&masked, &[2000, 2500, 3005, 4000]), (vec![3010, 3020, 3030, 4010], 9040));
 }
 

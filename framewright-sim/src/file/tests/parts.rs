@@ -1,4 +1,4 @@
-//! What goes together.
+//! A cache works only with the memory that it belongs to.
 
 use framewright::{Config, FrameRange, Layout, Memory, Pfn, Planes};
 

@@ -1,4 +1,5 @@
-//! Pauses: reclaim waits for pages that others have isolated, and somebody says when they are back.
+//! Pauses: reclaim waits for pages that another CPU has isolated, and is woken when they are put
+//! back.
 
 use framewright::{
     Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Planes,
@@ -24,7 +25,7 @@ const FRAMES: u64 = 512;
 const PAGES: usize = 16;
 const ISOLATED: usize = 8;
 
-/// The owner of pages that nobody can lock: nothing of them is ever reclaimed.
+/// The owner of pages that cannot be locked, so none is ever reclaimed.
 struct Owner;
 
 // SAFETY: it releases nothing.
@@ -37,7 +38,7 @@ unsafe impl PageOwner<Simulated> for Owner {
     fn release(&self, _: &[Pfn], _: &[Shadow], _: &mut [Released]) {}
 }
 
-/// CPUs that pause wait here, and no clock ends that.
+/// The wait queue of CPUs that pause. It has no time limit.
 struct Waits<'w>(OneThread<(&'w Machine, WaitQueue, Option<Bug>)>);
 
 impl Waits<'_> {
@@ -50,7 +51,7 @@ impl Relief for Waits<'_> {
     fn pause(&self, pause: &Pause<'_>) {
         let ((_, queue, bug), cpu) = (self.0.get(), self.cpu());
         if pause.why() != Throttle::Isolated {
-            // Nobody makes progress here, ever.
+            // No CPU ever makes progress here.
             return;
         }
         if *bug == Some(Bug::LostWakeUp) {

@@ -29,7 +29,7 @@ pub(super) type Token<'a, 'm> = CpuToken<'a, 'm, Simulated>;
 pub(super) struct Library<'m> {
     pub(super) memory: Memory<'m, Simulated>,
     pub(super) mmu: Mmu,
-    /// Blocks whose frames processes have.
+    /// Blocks whose frames processes use.
     pub(super) held: HeldFrames<'m>,
     /// Blocks that one CPU left for another to free.
     pub(super) left: RefCell<Vec<Block<'m>>>,

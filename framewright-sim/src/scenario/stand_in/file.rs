@@ -214,7 +214,7 @@ impl<'l, 'm> File<'l, 'm> {
     /// Has parked frames handed out as if all CPUs had flushed: a mistake.
     fn hand_out_parked(&self, cpu: Cpu<'_>) {
         for other in (0..self.stage.memory.cpu_count()).map(framewright::CpuId::new) {
-            // SAFETY: none, that is the bug; frames have no contents here.
+            // SAFETY: not met on purpose: this is the bug. Frames have no contents here.
             #[allow(unsafe_code)]
             unsafe {
                 self.stage.memory.flusher(other, &self.stage.shooter).caught_up(|| {});

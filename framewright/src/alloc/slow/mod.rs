@@ -18,10 +18,9 @@
 //! 7. A request that never fails may use half of the reserve; then it waits through the wait
 //!    hook, and goes on with 2.
 //!
-//! Each round ends because progress does: without any, rounds are counted; progress that others
-//! take away goes on only while something is left to reclaim, and is counted as well, so that a
-//! [`Relief`] that only says it makes progress keeps no request here; and compaction is asked again a
-//! bounded number of times, trying harder.
+//! The number of rounds is bounded. Rounds without progress are counted. Rounds whose frames others take are
+//! counted as well, so that a [`Relief`] that only claims progress cannot keep a request here. Compaction is
+//! repeated a bounded number of times, at rising priority.
 //!
 //! When memory comes or goes, zones change under the walk. Its generation is read before the
 //! first walk and compared before every round and before giving up; if it has changed the request
@@ -124,7 +123,7 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     compaction_retries: u32,
     /// Rounds since the last progress.
     idle: u32,
-    /// Rounds since it last began to count that freed something and did not serve it.
+    /// Consecutive rounds that freed something and did not serve the request.
     unserved: u32,
     /// Whether the last round of reclaim freed anything.
     progressed: bool,

@@ -1,19 +1,19 @@
 //! The owner protocol on processors that reorder loads and stores, explored completely.
 //!
-//! The steps and their orderings are not written down here: they are recorded from the code itself,
-//! through a [`RawWord`] that keeps a log. The model performs them as ARMv8 and RISC-V may, where all
-//! CPUs see one memory: each thread performs its steps in any order, except that
+//! The steps and their orderings are recorded from the code itself, through a [`RawWord`] that keeps a log.
+//! The model performs them as ARMv8 and RISC-V may, with a memory that is the same for all CPUs. Each thread
+//! performs its steps in any order, except that
 //!
-//! * steps at one place keep their order, but a load may take the value of the thread's own store
+//! * accesses to one word keep their order, but a load may take the value of the thread's own store
 //!   before others see it;
-//! * nothing after an acquiring load is performed before it, and a releasing store is performed after
-//!   everything before it;
-//! * a store waits for the values and branches that it depends on; a load does not wait for branches;
-//! * a remote barrier is a full fence for its caller, and at some point of the other thread's program
-//!   order: at that moment everything before the point has been performed, and nothing after it.
+//! * no later step is performed before an acquire load, and a release store is performed after all earlier
+//!   steps;
+//! * a store is performed after the loads and branches that it depends on; a load does not wait for branches;
+//! * a remote barrier is a full fence for its caller, and a full fence at some point of the other thread's
+//!   program order: all steps before that point have been performed then, and none after it.
 //!
-//! A branch is a load that must find the value with which this path was recorded. Every path of the
-//! owner is tried.
+//! A branch is a load that must return the value with which this path was recorded. All paths of
+//! the owner are explored.
 
 mod model;
 mod record;
@@ -25,14 +25,14 @@ use crate::platform::OwnerLock;
 use model::{Act, DATA, Step, Value, explore};
 use record::{Find, Recorder};
 
-/// What the sides of the protocol do, in program order.
+/// The steps of the two sides of the protocol, in program order.
 #[derive(Clone)]
 struct Protocol {
-    /// The owner gets in, adds one to the data, and leaves.
+    /// The owner enters, adds one to the data, and leaves.
     entered: Vec<Step>,
     /// The owner finds a drainer.
     refused: Vec<Step>,
-    /// A drainer empties the data.
+    /// A drainer takes over and sets the data to zero.
     drain: Vec<Step>,
 }
 
@@ -43,7 +43,7 @@ impl Protocol {
         let enter = recorder.record(&[Only(0)], |on| assert!(owner.enter(on)));
         let leave = recorder.record(&[], |on| owner.leave(on));
         let refused = recorder.record(&[Only(1)], |on| assert!(!owner.enter(on)));
-        // First the kind of the protocol is read, from the word of the request.
+        // The first load of `request` reads which kind of the protocol is in use.
         let announce = recorder.record(&[Any(0), Only(0)], |on| owner.announce(on));
         let take_over = recorder.record(&[Any(1), Only(0)], |on| owner.take_over(on));
         let release = recorder.record(&[Any(1)], |on| owner.release(on));
@@ -78,8 +78,8 @@ fn in_turn(parts: &[&[Step]]) -> Vec<Step> {
 }
 
 impl Protocol {
-    /// Explores an owner that comes `visits` times, by every path, beside some drainers. Says whether
-    /// they exclude each other.
+    /// Explores an owner that enters `visits` times, by every path, concurrently with some drainers. Returns
+    /// whether they exclude each other.
     fn excludes(&self, visits: u32, drainers: usize) -> bool {
         let mut ends = Vec::new();
         for path in 0..1 << visits {
@@ -131,8 +131,8 @@ fn they_do_not_if_the_compiler_moves_the_owners_load_up() {
     assert!(!protocol.excludes(1, 1));
 }
 
-/// The orderings of steps that the protocol does not hold without: those between the words and the
-/// data, and no other. The drainer's compare-exchange is followed by a full barrier.
+/// The orderings that the protocol needs: those between the words and the data, and no other. The
+/// drainer's compare-exchange needs none, because a full barrier follows it.
 #[test]
 fn four_orderings_carry_the_data_over() {
     let protocol = Protocol::recorded();
@@ -163,7 +163,7 @@ fn four_orderings_carry_the_data_over() {
     );
 }
 
-/// The place of a step, and what it does.
+/// The word that a step accesses, and what the step does.
 fn step_name(
     protocol: &Protocol,
     of: fn(&mut Protocol) -> &mut Vec<Step>,

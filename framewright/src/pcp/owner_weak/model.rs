@@ -1,8 +1,8 @@
-//! What the processor may make of the steps, explored completely.
+//! All orders in which the processor may perform the steps, explored completely.
 
 use std::{collections::HashSet, vec, vec::Vec};
 
-/// Where the data lie that the protocol protects: two words that are always equal.
+/// The places of the data that the protocol protects: two words that are always equal.
 pub(super) const DATA: [usize; 2] = [2, 3];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,9 +11,9 @@ pub(super) enum Act {
     Store(Value),
     /// A compare-exchange that succeeds, in one step.
     Swap(u32),
-    /// On the thread of the owner, which is the first.
+    /// A remote barrier on the owner's thread, which is the first.
     RemoteBarrier,
-    /// What is left of it if the owner's CPU is not reached.
+    /// A barrier that does not reach the owner's CPU.
     Fence,
 }
 
@@ -34,7 +34,7 @@ impl Act {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Value {
     Is(u32),
-    /// Than the load with this number found, counted from the start of the program.
+    /// One more than the value of the load with this number, counted from the start of the program.
     OneMoreThan(usize),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Value {
 pub(super) struct Step {
     pub(super) act: Act,
     pub(super) place: usize,
-    /// What it has to find, for the program to come this way.
+    /// The value that it must return for the program to take this path.
     pub(super) only: Option<u32>,
     pub(super) acquire: bool,
     pub(super) release: bool,
@@ -53,8 +53,8 @@ impl Step {
         Self { act, place, only: None, acquire: false, release: false }
     }
 
-    /// Whether a step after this one in program order has to be performed after it. `own` is the
-    /// number of this one.
+    /// Whether `later`, which follows in program order, has to be performed after this step. `own`
+    /// is the number of this one.
     fn holds_back(&self, own: usize, later: &Step) -> bool {
         let needs = matches!(later.act, Act::Store(Value::OneMoreThan(load)) if load == own);
         let forwards = matches!(self.act, Act::Store(_)) && later.act == Act::Load;
@@ -117,7 +117,7 @@ impl State {
         if step.act.stores() {
             next.memory[step.place] = self.stored(thread, step)?;
         }
-        // The owner has performed everything up to a point, and nothing after it.
+        // The owner has performed all steps up to some point, and none after it.
         if step.act == Act::RemoteBarrier && !(self.done[0] + 1).is_power_of_two() {
             return None;
         }
@@ -126,8 +126,8 @@ impl State {
     }
 }
 
-/// Runs the programs in every way there is. Says how many ends were reached, or how one of them shows
-/// that two sides were inside at once.
+/// Runs the programs in every possible order. Returns the number of final states, or a description of one
+/// that shows two sides inside at once.
 pub(super) fn explore(programs: &[Vec<Step>]) -> Result<usize, [u32; 4]> {
     let mut seen = HashSet::from([State::default()]);
     let mut left = vec![State::default()];
@@ -151,7 +151,7 @@ pub(super) fn explore(programs: &[Vec<Step>]) -> Result<usize, [u32; 4]> {
     Ok(ends)
 }
 
-/// No side saw the other's work half done, and nothing was lost.
+/// No side saw the other's work half done, and no addition was lost.
 fn check(state: &State, programs: &[Vec<Step>]) -> Result<(), [u32; 4]> {
     let (mut added, mut taken, mut torn) = (0, 0, false);
     for (program, found) in programs.iter().zip(&state.found) {

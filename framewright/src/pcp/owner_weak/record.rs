@@ -1,4 +1,4 @@
-//! What the code does: its steps, recorded.
+//! Recording the steps of the code.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use crate::{
     sync::{Ordering, RawWord, SpinFlag},
 };
 
-/// A machine that logs what is done with its words.
+/// A machine that logs the accesses to its words.
 #[derive(Default)]
 pub(super) struct Recorder(Mutex<Log>);
 
@@ -24,12 +24,12 @@ pub(super) struct Recorder(Mutex<Log>);
 struct Log {
     /// Words used so far.
     places: usize,
-    /// What the next loads find.
+    /// The values that the next loads return.
     answers: VecDeque<Find>,
     steps: Vec<Step>,
 }
 
-/// What a recorded load found: the path depends on it, or does not.
+/// The value that a recorded load returned, and whether the path depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Find {
     Only(u32),
@@ -37,7 +37,7 @@ pub(super) enum Find {
 }
 
 impl Recorder {
-    /// Records what `run` does when its loads find `answers`.
+    /// Records the steps of `run` when its loads return `answers`.
     pub(super) fn record(&self, answers: &[Find], run: impl FnOnce(&Self)) -> Vec<Step> {
         self.0.lock().unwrap().answers.extend(answers);
         run(self);
@@ -62,10 +62,10 @@ impl Recorder {
     }
 }
 
-/// A word, which has a number from its first use on.
+/// A word. It gets its number at its first use.
 pub(super) struct Word(OnceLock<usize>);
 
-// SAFETY: one thread records; nothing is excluded by these words.
+// SAFETY: a single thread records, so that these words need not exclude another.
 unsafe impl RawWord<Recorder> for Word {
     fn new(_: u32) -> Self {
         Self(OnceLock::new())
@@ -92,7 +92,7 @@ unsafe impl RawWord<Recorder> for Word {
     }
 }
 
-// SAFETY: no memory is made on it.
+// SAFETY: no `Memory` is made on this machine, so nothing relies on its promises.
 unsafe impl Platform for Recorder {
     type Lock = SpinFlag;
     type Word = Word;

@@ -7,9 +7,8 @@ use crate::frame::{Block, MemoryTag, Order, Pfn};
 /// Pages that move in the time that it takes to bring home what lies on the lists of CPUs.
 pub(crate) const MOVES_PER_DRAIN: u64 = 48;
 
-/// What a request keeps of compaction on its behalf: the block that was formed for it, and what it
-/// may wait for. Relief gets no more than a reference to it ([`Captured`]), so that the block of one
-/// request never becomes that of another.
+/// The state of a request during compaction: the block that was formed for it, and its budget of page moves.
+/// Relief only gets a reference to it ([`Captured`]), so that one request never gets the block of another.
 #[derive(Debug)]
 pub(crate) struct CaptureSlot {
     memory: NonZeroUsize,
@@ -23,8 +22,8 @@ pub(crate) struct CaptureSlot {
 }
 
 impl CaptureSlot {
-    /// Room for one block of `order` of a memory, and a budget: `frames` moves for each pageblock
-    /// that the block takes.
+    /// A slot for one block of `order` of a memory, and a budget of `frames` moves for each
+    /// pageblock that the block spans.
     pub(crate) fn new(memory: MemoryTag<'_>, order: Order, frames: u32) -> Self {
         let share = u64::from(frames) * u64::from(order.max(Order::PAGEBLOCK).pageblocks());
         Self {
@@ -48,15 +47,15 @@ impl CaptureSlot {
     }
 }
 
-/// Where compaction may put the block that it was asked to form, for the request that asked: so
-/// that nobody else takes it in between.
+/// The place where compaction puts the block that it formed for a request, so that no other request
+/// takes it in between.
 ///
-/// It names the request and holds nothing itself: whatever is done with this value, the block stays
-/// with the request. It cannot leave the call that it was given to, nor its thread.
+/// It refers to the request and owns nothing: the block stays with the request even if this value
+/// is copied or dropped. It cannot outlive the call that it was passed to, nor leave its thread.
 ///
 /// ```
 /// # use framewright::{Block, platform::Captured};
-/// // `formed` as it came from `CpuToken::free_capturing`.
+/// // `formed` was returned by `CpuToken::free_capturing`.
 /// fn hand_over<'m>(formed: Block<'m>, captured: Captured<'_>) -> Option<Block<'m>> {
 ///     captured.keep(formed).err()
 /// }
@@ -65,7 +64,7 @@ impl CaptureSlot {
 pub struct Captured<'c>(&'c CaptureSlot);
 
 impl<'c> Captured<'c> {
-    /// What names the request that keeps `slot`.
+    /// The reference to the request that owns `slot`.
     pub(crate) fn of(slot: &'c CaptureSlot) -> Self {
         Self(slot)
     }

@@ -126,21 +126,24 @@ pub trait Relief {
         None
     }
 
-    /// Waits until [`Pause::is_over`], and no longer than [`Pause::at_most`]. Called by whoever reclaims,
-    /// with no page locked or isolated. The default does not wait; bounds do not depend on it, but pauses
-    /// that end early are counted as such ([`Throttle::expired`]).
+    /// Waits until [`Pause::is_over`], but no longer than [`Pause::at_most`]. Called by direct and background
+    /// reclaim with no page locked or isolated. The default does not wait. The bounds of reclaim do not
+    /// depend on the wait, but a pause that ends before its condition is met is counted
+    /// ([`Throttle::expired`]).
     ///
-    /// No wake-up is lost if the order is this: be where [`Relief::resume`] finds this CPU or thread,
-    /// *then* ask `is_over` once more, then wait; and ask again when woken. What is waited for has to be
-    /// able to come: whatever completes writes goes on, and so does background reclaim. A CPU that
-    /// runs it, and pauses now, may run it from here: [`Kswapd::step_on`](crate::reclaim::Kswapd::step_on).
+    /// To lose no wake-up, put the CPU or thread on the wait queue that [`Relief::resume`] wakes, *then*
+    /// check `is_over` once more, then wait; check again after each wake-up. The condition must be able to
+    /// become true meanwhile: writes must complete, and background reclaim must continue. If background
+    /// reclaim runs on the CPU that pauses, run it from here:
+    /// [`Kswapd::step_on`](crate::reclaim::Kswapd::step_on).
     fn pause(&self, pause: &Pause<'_>) {
         let _ = pause;
     }
 
-    /// Those who [pause](Relief::pause) for this reason on a node are to look again. Called only while
-    /// there are some; on any CPU, by anybody who reclaims, puts pages back or tells of a write. Must
-    /// neither wait nor call the library. The default wakes nobody.
+    /// Wakes all waiters that [pause](Relief::pause) for this reason on a node, so that they check again.
+    /// Called only while there are such waiters. Called on any CPU, from reclaim, from [putting a page
+    /// back](crate::reclaim::Lru::put_back) and from the [end of a write](crate::reclaim::Reclaim::written).
+    /// Must neither wait nor call the library. The default does nothing.
     fn resume(&self, node: NodeId, why: Throttle) {
         let _ = (node, why);
     }

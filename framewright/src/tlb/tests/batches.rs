@@ -167,7 +167,7 @@ fn flushing_some_pages_is_not_forgetting_everything() {
 #[test]
 fn catching_up_covers_what_was_unmapped_before_it_began() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
-        // SAFETY: nothing that it reached before is freed here.
+        // SAFETY: no frame that this CPU had a translation to is freed here.
         #[allow(unsafe_code)]
         unsafe {
             machine.on(1).caught_up(|| assert_eq!(reclaim(machine, 0..4, false), []));
@@ -216,7 +216,7 @@ fn cpus_that_look_in_now_and_then_are_never_interrupted() {
     assert!((1..=64 / 3 * 3).contains(&without), "{without}");
 }
 
-/// More frames than the zone lock is held for at once.
+/// More frames than are freed under one hold of the zone lock.
 #[test]
 fn frames_of_any_number_go_to_their_zone() {
     with_machine(tuning(FlushBatching::Off, 32, 0), |machine| {

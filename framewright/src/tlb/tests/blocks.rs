@@ -1,4 +1,4 @@
-//! Blocks that go through a batch: who owns them before, afterwards, and when something fails.
+//! The ownership of blocks that go through a batch: before, afterwards, and after a failure.
 
 use super::*;
 use crate::{Block, MigrateType, Request};
@@ -26,7 +26,7 @@ fn a_retired_block_comes_out_once() {
     });
 }
 
-/// Retires five blocks, has them handed out, and takes the first `taken`.
+/// Retires five blocks, finishes the batch, and takes the first `taken` of them.
 fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, parked: bool) {
     let mut slots = slots();
     let mut batch = machine.on(0).batch(&mut slots);

@@ -145,7 +145,7 @@ impl<'m> Machine<'_, 'm> {
             self.loaded[at].set(space);
             self.lazy[at].set(false);
         };
-        // SAFETY: it forgets what it has of the space that it loads.
+        // SAFETY: the CPU flushes its entries of the address space that it loads.
         #[allow(unsafe_code)]
         unsafe {
             self.on(cpu).caught_up(load);
