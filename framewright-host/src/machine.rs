@@ -190,9 +190,9 @@ impl HostMachine {
     ///
     /// # Panics
     ///
-    /// If somebody relieves this machine already.
+    /// If the machine has a `Relief` already.
     pub fn with_relief<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
-        self.try_with_relief(relief, body).expect("nobody relieves this machine already")
+        self.try_with_relief(relief, body).expect("no other relief serves this machine")
     }
 
     /// The same; `None` if the machine has a `Relief` already. Nothing was run then.

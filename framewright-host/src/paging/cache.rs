@@ -47,7 +47,7 @@ pub(super) struct Page {
 /// For so many pages, in memory from now on. What is read before it is ever written is the kernel's
 /// page of zeros at first, and putting another in its place interrupts every processor.
 fn books(pages: u32) -> Result<Box<[Page]>, HostError> {
-    let books = table("what is known of the pages of a file", pages.into(), Page::default)?;
+    let books = table("the table of the pages of a file", pages.into(), Page::default)?;
     books.iter().for_each(|page| page.shadow.store(0, Relaxed));
     Ok(books)
 }
@@ -158,7 +158,7 @@ impl PageCache {
             frames,
             kernel,
             files: Vec::new(),
-            slots: table("what is known of the frames", frames.frames(), AtomicU64::default)?,
+            slots: table("the table of the frames", frames.frames(), AtomicU64::default)?,
             leaving: (0..machine.cpus()).map(|_| List::default()).collect(),
             written: Mutex::default(),
             panicked: Mutex::default(),

@@ -68,7 +68,7 @@ pub enum PagingError {
         pages: u32,
     },
     /// The cache has no such file: the number is from another cache.
-    #[error("the cache has {files} files, and none of number {file}: it is another cache's")]
+    #[error("the cache has {files} files, and none of number {file}; it is from another cache")]
     NoSuchFile {
         /// The number of the requested file.
         file: u32,
@@ -90,7 +90,7 @@ pub enum PagingError {
     #[error("the cache was made for another machine; make one for the machine of this memory")]
     OtherMachine,
     /// Another pager runs with this memory, or another `Relief` serves it.
-    #[error("somebody relieves this memory already; wait until that pager has ended")]
+    #[error("another pager serves this memory; wait until it has ended")]
     Running,
     /// A run has ended with unwritten pages.
     #[error(

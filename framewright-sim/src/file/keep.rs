@@ -59,7 +59,7 @@ impl<'p, 'm> Parts<'p, 'm> {
     /// If the memory has no LRU lists, or if the cache was used with a memory before: it would free
     /// frames of that memory to this one.
     pub fn together<R>(&self, body: impl FnOnce(&Keep<'_, 'm>) -> R) -> R {
-        assert!(!self.cache.has_memory.replace(true), "a page cache goes with one memory, once");
+        assert!(!self.cache.has_memory.replace(true), "a page cache serves one memory, once");
         let owner = Owner::new(self.cache, self.machine);
         let owner: &dyn PageOwner<Simulated> = &owner;
         let shootdown = Counted::new(self.memory, self.cache.mmu());

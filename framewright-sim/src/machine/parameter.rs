@@ -147,7 +147,7 @@ pub const PARAMETERS: &[Parameter] = parameters! {
         "copying a frame that the second-level cache holds";
     "fault.lru_add" Cycles fault.lru_add: "putting a frame on the list of pages in use";
     "fault.look" Cycles fault.look:
-        "looking whether the entry of a page was used, or whether it can be moved";
+        "examining a page: whether its entry was used, or whether it can be moved";
     "tick.period" Micros tick.period_us: "from one periodic interrupt to the next";
     "tick.cost" Cycles tick.cost: "one periodic interrupt";
     "cache.l2" Kibibytes cache.l2_kib:

@@ -67,7 +67,7 @@ pub enum Symptom {
     #[error("the books of the allocator do not agree")]
     Books,
     /// Lost wake-up: a waiter sleeps although its condition is met, and no other CPU will wake it.
-    #[error("somebody waits for what has come already")]
+    #[error("a waiter sleeps although its condition is met")]
     LostWakeUp,
 }
 

@@ -141,7 +141,7 @@ impl Bug {
             Self::LateEpoch => "a CPU claims to have seen changes that came after it looked",
             Self::UnlockedTake => "an allocator takes the first free frame without a lock",
             Self::MissingBarrier => "lists are drained without a barrier on their owner's CPU",
-            Self::LostWakeUp => "a pause is not looked at again once others could end it",
+            Self::LostWakeUp => "a waiter does not check its condition again when queued",
         }
     }
 

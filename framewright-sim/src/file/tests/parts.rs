@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-#[should_panic(expected = "a page cache goes with one memory, once")]
+#[should_panic(expected = "a page cache serves one memory, once")]
 fn a_cache_gives_its_frames_to_no_second_memory() {
     const FRAMES: u64 = 512;
     let machine = Machine::new(1, Options::default());
