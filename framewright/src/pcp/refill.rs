@@ -169,14 +169,32 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let from_depot = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
         match self.zone.take(self.platform, want, how, taken, from_depot) {
             Ok(fallback) => {
-                let loose = loosely.as_ref().map(|(_, loose)| &**loose);
-                self.account_take(&want, (taken, loose), fallback, access);
+                let loose = loosely.map(|(_, loose)| loose);
+                let held = Untold { cpu: *self, taken, loose };
+                self.account_take(&want, (held.taken, held.loose.as_deref()), fallback, access);
+                core::mem::forget(held);
                 Ok(())
             }
             Err(error) => {
                 self.count_lock(0);
                 Err(error)
             }
+        }
+    }
+}
+
+/// What was taken from the zone while the embedder is told of it. It goes back if the embedder panics.
+struct Untold<'t, 'c, 'm, P: Platform> {
+    cpu: Cpu<'c, 'm, P>,
+    taken: &'t Bundles,
+    loose: Option<&'t mut Loose>,
+}
+
+impl<P: Platform> Drop for Untold<'_, '_, '_, P> {
+    fn drop(&mut self) {
+        self.cpu.give(self.taken);
+        if let Some(loose) = &mut self.loose {
+            self.cpu.give_loose(loose);
         }
     }
 }

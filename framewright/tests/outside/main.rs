@@ -9,5 +9,6 @@ mod toy;
 mod batches;
 mod capture;
 mod machine;
+mod mixing;
 mod threads;
 mod types;

@@ -1,0 +1,56 @@
+//! Relief that panics when it hears that types were mixed.
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use framewright::{
+    AllocError, Block, MigrateType, NodeId, Order, Request, ZoneKind, platform::Relief,
+    tuning::Auto,
+};
+
+use crate::machine::{CPU, TestMemory, assert_complete, memory, take_all};
+
+/// Panics when it is asked whether it works in the background, or else when it is woken.
+struct Panics {
+    asked: bool,
+}
+
+impl Relief for Panics {
+    fn reclaims_in_background(&self) -> bool {
+        assert!(!self.asked, "asked");
+        true
+    }
+
+    fn wake(&self, _: NodeId, _: Order, _: ZoneKind) {
+        panic!("woken");
+    }
+}
+
+const UNMOVABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).no_wait();
+
+type Alloc = fn(&'static TestMemory) -> Result<Block<'static>, AllocError>;
+
+#[test]
+fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
+    let ways: [Alloc; 2] = [
+        |memory| memory.cpu(CPU).unwrap().alloc(UNMOVABLE),
+        |memory| memory.alloc_unlisted(UNMOVABLE),
+    ];
+    for (asked, alloc) in [false, true].into_iter().flat_map(|asked| ways.map(|way| (asked, way))) {
+        let memory = memory(4096, |tuning| tuning.zone.min_free = Auto::Fixed(32));
+        let mut token = memory.cpu(CPU).unwrap();
+        // No pageblock is free as a whole, and all are movable.
+        let (held, free): (Vec<_>, Vec<_>) = take_all(&mut token)
+            .into_iter()
+            .partition(|block| block.pfn().is_aligned(Order::PAGEBLOCK));
+        free.into_iter().for_each(|block| token.free(block).unwrap());
+        drop(token);
+        memory.drain_all();
+        memory.platform().relief.set(Box::leak(Box::new(Panics { asked }))).ok().unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| alloc(memory)));
+        assert!(panicked.is_err(), "nobody was told");
+        memory.drain_all();
+        memory.check().unwrap();
+        assert_complete(&mut memory.cpu(CPU).unwrap(), held);
+    }
+}
