@@ -125,7 +125,8 @@ pub enum ClaimEnd {
 ///   its frames are not freed by anybody else: its owner's letting go is what [`Move::set_gone`]
 ///   says instead.
 /// * What is [set unmapped](Move::set_unmapped) is used by nobody until it is remapped or undone,
-///   but through translations that were added to the batch, in whose place no other is put.
+///   but through translations that were added to the batch, in whose place no other is put, and which
+///   is neither finished nor forgotten.
 /// * Once a page is set moved or gone, nobody uses its old frames.
 ///
 /// # Panics

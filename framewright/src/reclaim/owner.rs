@@ -123,7 +123,9 @@ pub enum Released {
 /// A page that [`PageOwner::release`] answers [`Released::Released`] for was added to the lists as
 /// a frame that the embedder owns as a block of order 0 of this memory; that ownership passes to
 /// reclaim with the answer: nobody uses the frame from then on, but through translations in the
-/// flush batch that [`PageOwner::unmap`] was given, in whose place no other is put.
+/// flush batch that [`PageOwner::unmap`] was given, in whose place no other is put. To that batch
+/// translations are [added](FlushBatch::add), and nothing else is done: a batch that is
+/// [finished](FlushBatch::finish), replaced or forgotten there frees frames unflushed, or loses them.
 ///
 /// # Panics
 ///
