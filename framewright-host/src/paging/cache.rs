@@ -46,10 +46,10 @@ pub(super) struct Page {
 
 /// For so many pages, in memory from now on. What is read before it is ever written is the kernel's
 /// page of zeros at first, and putting another in its place interrupts every processor.
-fn books(pages: u32) -> Result<Box<[Page]>, HostError> {
-    let books = table("the table of the pages of a file", pages.into(), Page::default)?;
-    books.iter().for_each(|page| page.shadow.store(0, Relaxed));
-    Ok(books)
+fn page_table(pages: u32) -> Result<Box<[Page]>, HostError> {
+    let entries = table("the table of the pages of a file", pages.into(), Page::default)?;
+    entries.iter().for_each(|page| page.shadow.store(0, Relaxed));
+    Ok(entries)
 }
 
 /// `count` values, if there is memory for them.
@@ -185,7 +185,7 @@ impl PageCache {
         readahead: u32,
     ) -> Result<FileId, HostError> {
         self.files.push(File {
-            pages: books(pages)?,
+            pages: page_table(pages)?,
             region: Region::new(pages)?,
             store,
             readahead: readahead.max(1),
