@@ -170,7 +170,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         match self.zone.take(self.platform, want, how, taken, from_depot) {
             Ok(fallback) => {
                 let loose = loosely.map(|(_, loose)| loose);
-                let held = Untold { cpu: *self, taken, loose };
+                let held = RefillGuard { cpu: *self, taken, loose };
                 self.account_take(&want, (held.taken, held.loose.as_deref()), fallback, access);
                 core::mem::forget(held);
                 Ok(())
@@ -183,14 +183,15 @@ impl<P: Platform> Cpu<'_, '_, P> {
     }
 }
 
-/// What was taken from the zone while the embedder is told of it. It goes back if the embedder panics.
-struct Untold<'t, 'c, 'm, P: Platform> {
+/// Blocks that were taken from the zone and are not yet on a list. They return to the zone if the
+/// embedder panics while the refill is reported to it.
+struct RefillGuard<'t, 'c, 'm, P: Platform> {
     cpu: Cpu<'c, 'm, P>,
     taken: &'t Bundles,
     loose: Option<&'t mut Loose>,
 }
 
-impl<P: Platform> Drop for Untold<'_, '_, '_, P> {
+impl<P: Platform> Drop for RefillGuard<'_, '_, '_, P> {
     fn drop(&mut self) {
         self.cpu.give(self.taken);
         if let Some(loose) = &mut self.loose {
