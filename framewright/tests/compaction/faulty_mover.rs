@@ -110,7 +110,7 @@ impl FaultyMover<'_, '_, '_> {
     }
 }
 
-// SAFETY: `house` keeps the promises; pages that their owner has freed are removed from it.
+// SAFETY: the fixture meets the contract, and pages that their owner has freed are removed from it.
 unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
         let (fault, half) = (self.next(Step::Claim), frames.frames() / 2);
