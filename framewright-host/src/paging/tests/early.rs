@@ -36,6 +36,12 @@ impl Store for &'static Slow {
     }
 }
 
+/// Whether enough was reclaimed and written back for the waits of both to have been tried.
+fn reclaimed(cache: &PageCache) -> bool {
+    let stats = cache.stats();
+    stats.evicted > 100 && stats.written > 50
+}
+
 #[test]
 fn nothing_is_lost_though_all_waits_end_early() {
     let _early = Early::begin();
@@ -50,15 +56,19 @@ fn nothing_is_lost_though_all_waits_end_early() {
     let store: &'static Slow = Box::leak(Box::new(Slow((0..PAGES).map(|_| 0.into()).collect())));
     let file = cache.add(Box::new(store), PAGES, 4).unwrap();
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
-    let run = Pager::run(&memory, &cache, |pager| {
+    let (cache, memory) = (&cache, &memory);
+    let run = Pager::run(memory, cache, |pager| {
         thread::scope(|scope| {
-            for thread in 0..2 {
+            let workers = [0, 1].map(|thread| {
                 scope.spawn(move || {
                     let me = pager.register().unwrap();
                     let mut seat = pager.seat(&me).unwrap();
                     let mut random = fastrand::Rng::with_seed(thread.into());
                     let mut last = [0; PAGES as usize];
-                    for turn in 0..6_000 {
+                    let mut turn = 0;
+                    // The machine decides how much runs of this beside the reclaim below.
+                    while turn < 6_000 || !reclaimed(cache) && turn < 6_000_000 {
+                        turn += 1;
                         // Each thread stores to pages of its own, and reads all.
                         let page = random.u32(..PAGES);
                         let own = page % 2 == thread;
@@ -76,10 +86,10 @@ fn nothing_is_lost_though_all_waits_end_early() {
                             }
                         }
                     }
-                });
-            }
-            scope.spawn(|| {
-                for _ in 0..600 {
+                })
+            });
+            scope.spawn(move || {
+                while workers.iter().any(|worker| !worker.is_finished()) {
                     memory.lru().unwrap().drain_all();
                     pager.reclaim().shrink_node(CpuId::new(3), NodeId::default(), 16);
                     thread::yield_now();
@@ -90,7 +100,7 @@ fn nothing_is_lost_though_all_waits_end_early() {
         pager.seat(&me).unwrap().clear_away().unwrap();
     });
     run.and_then(Ran::written).unwrap();
-    assert!(cache.stats().evicted > 100 && cache.stats().written > 50, "{:?}", cache.stats());
+    assert!(reclaimed(cache), "{:?}", cache.stats());
     memory.drain_all();
     memory.check().unwrap();
     assert_eq!(memory.free(), memory.managed());
