@@ -3,7 +3,7 @@
 use super::{
     AreaId, FileId, FileTrouble, PageCache, Supply,
     area::{Area, TABLE},
-    page::{DIRTY, LOCKED, MOVING},
+    page::{AWAITED, DIRTY, LOCKED, MOVING},
 };
 use crate::{
     engine::Cpu,
@@ -102,11 +102,13 @@ impl PageCache {
         let Some(frame) = self.file(file).frame(index) else { return Ok(None) };
         let held = self.page(frame);
         if held.ready.get() > cpu.now() {
+            held.mark(AWAITED);
             return Ok(Some(held.ready.get()));
         }
         if held.is(MOVING) {
             return Ok(Some(cpu.now() + MOVES));
         }
+        held.unmark(AWAITED);
         held.held(|| {
             let table = if at.space.reaches(page) { None } else { supply.table(cpu) };
             let surplus = at.locked(cpu, index, || {

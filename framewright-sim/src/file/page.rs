@@ -16,6 +16,9 @@ pub(super) const ERROR: u8 = 8;
 pub(super) const MOVING: u8 = 32;
 /// Reclaim took it for one in use when it was claimed to be moved.
 pub(super) const ACTIVE: u8 = 64;
+/// A program waits until it is read: reclaim and compaction leave it alone until it is mapped. A kernel's fault
+/// holds a reference to the page for as long.
+pub(super) const AWAITED: u8 = 128;
 /// It is a page of a file.
 const CACHED: u8 = 16;
 

@@ -3,7 +3,7 @@
 use super::{
     FileId, PageCache,
     cache::Slot,
-    page::{DIRTY, LOCKED, WRITEBACK},
+    page::{AWAITED, DIRTY, LOCKED, WRITEBACK},
 };
 use crate::{
     engine::Cpu,
@@ -23,10 +23,11 @@ impl PageCache {
         self.page(frame).is(WRITEBACK)
     }
 
-    /// Locks a page, unless somebody has, or it is being read, or the frame holds none.
+    /// Locks a page, unless somebody has, or it is being read or a program waits for that, or the frame holds none.
     pub fn try_lock(&self, cpu: Cpu<'_>, frame: u32) -> bool {
         let page = self.page(frame);
-        let free = page.holds().is_some() && page.ready.get() <= cpu.now() && !page.is(LOCKED);
+        let read = page.holds().is_some() && page.ready.get() <= cpu.now();
+        let free = read && !page.is(LOCKED | AWAITED);
         if free {
             page.mark(LOCKED);
         }

@@ -113,6 +113,26 @@ fn a_miss_reads_a_run_and_a_fault_maps_around() {
 }
 
 #[test]
+fn a_page_stays_until_the_program_that_waits_for_it_has_mapped_it() {
+    let mut world = World::measuring(StoreSpec { latency_ns: 1_000, mb_per_s: 0, queue: 0 });
+    let space = AddressSpace::new(&world.mmu);
+    let file = world.cache.create(FileSpec { fault_around: 1, ..FileSpec::new(100) });
+    let area = world.cache.map(&space, 512, file, false);
+    world.run(|cpu| {
+        space.load(cpu);
+        assert_eq!(world.touch(cpu, area, 40, Access::Load), Touched::Wait(1_000));
+        let frames = [40, 41].map(|page| world.cache.frame_of(file, page).unwrap());
+        cpu.sleep_until(2_000);
+        let locked = frames.map(|frame| world.cache.try_lock(cpu, frame));
+        assert_eq!(locked, [false, true], "nobody waits for the page that was read ahead");
+        assert!(matches!(world.touch(cpu, area, 40, Access::Load), Touched::Done(_)));
+        assert!(world.cache.try_lock(cpu, frames[0]));
+    });
+    assert_eq!(world.cache.stats().major_faults, 1);
+    world.cache.dissolve();
+}
+
+#[test]
 fn accessed_bits_are_collected_once_and_unmapping_tells_of_stores() {
     let mut world = World::checking();
     let (one, other) = (AddressSpace::new(&world.mmu), AddressSpace::new(&world.mmu));
@@ -198,12 +218,13 @@ fn what_cannot_be_written_stays_dirty_and_is_told() {
 fn a_page_that_is_read_or_held_is_not_locked_or_released() {
     let mut world = World::measuring(StoreSpec { latency_ns: 1_000, mb_per_s: 0, queue: 0 });
     let space = AddressSpace::new(&world.mmu);
-    let file = world.cache.create(FileSpec { readahead: 1, ..FileSpec::new(4) });
+    let file = world.cache.create(FileSpec { readahead: 2, ..FileSpec::new(4) });
     let area = world.cache.map(&space, 0, file, false);
     world.run(|cpu| {
         space.load(cpu);
         world.touch(cpu, area, 2, Access::Load);
-        let frame = world.cache.frame_of(file, 2).unwrap();
+        // Read ahead: no program waits for it.
+        let frame = world.cache.frame_of(file, 3).unwrap();
         assert!(!world.cache.try_lock(cpu, frame), "it is being read");
         cpu.sleep_until(1_000);
         assert!(world.cache.try_lock(cpu, frame) && !world.cache.try_lock(cpu, frame));
@@ -214,6 +235,6 @@ fn a_page_that_is_read_or_held_is_not_locked_or_released() {
         });
         assert_eq!(released, 0);
         world.cache.release(cpu, &[frame], &|_| Some(9), &mut |_| released += 1);
-        assert_eq!((released, world.cache.frame_of(file, 2)), (1, None));
+        assert_eq!((released, world.cache.frame_of(file, 3)), (1, None));
     });
 }
