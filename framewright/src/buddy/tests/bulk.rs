@@ -12,7 +12,7 @@ fn one_by_one_takes_what_bulk_takes_from_one_word() {
         let mut out = Bundles::new();
         let want = Want { how, ..want(0, MOVABLE, 31) };
         buddy.take_bundles(want, &mut out, ());
-        buddy.check().unwrap();
+        check(&buddy);
         (out.as_slice().to_vec(), buddy.free_frames())
     };
     let (bundles, free) = taken(BulkTake::OneByOne);

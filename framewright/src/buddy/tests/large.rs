@@ -64,7 +64,7 @@ fn a_large_block_takes_the_type_of_its_owner() {
     let mut buddy = buddy(64);
     buddy.retag(3, MigrateType::Reclaimable, ());
     buddy.retag(0, MigrateType::Unmovable, ());
-    buddy.check().unwrap();
+    check(&buddy);
     let (frames, fallback) = take(&mut buddy, want(12, MOVABLE, 1));
     let fallback = fallback.unwrap();
     assert_eq!((frames[0], fallback.pageblock, fallback.claimed), (0, 0, true));
@@ -79,13 +79,13 @@ fn types_that_must_not_mix_stay_apart() {
     let mut buddy = buddy(64);
     buddy.retag(5, MigrateType::HighAtomic, ());
     buddy.isolate(40).unwrap();
-    buddy.check().unwrap();
+    check(&buddy);
     assert_eq!(buddy.classes().largest(), Some(order(13)));
     assert!(!buddy.take_specific(0, order(12), MOVABLE));
     assert!(buddy.take_specific(8 * 512, order(12), MOVABLE));
     assert_eq!(give(&mut buddy, 8 * 512, 12).count, 0);
     buddy.undo_isolate(40);
-    buddy.check().unwrap();
+    check(&buddy);
     assert_eq!(buddy.classes().largest(), Some(order(14)));
 }
 
@@ -121,7 +121,7 @@ fn a_split_large_block_is_freed_in_parts() {
     let block = blocks[0];
     for half in (8..12).rev() {
         buddy.split_head(block, order(half));
-        buddy.check().unwrap();
+        check(&buddy);
     }
     assert_eq!(give(&mut buddy, block, 12).count, 1);
     for value in [11, 10, 9, 8] {
@@ -137,7 +137,7 @@ fn a_pageblock_is_isolated_inside_an_allocated_large_block() {
     let (blocks, _) = take(&mut buddy, want(13, MOVABLE, 1));
     let index = blocks[0] / 512 + 5;
     buddy.isolate(index).unwrap();
-    buddy.check().unwrap();
+    check(&buddy);
     assert_eq!(give(&mut buddy, blocks[0], 13).count, 0);
     assert_eq!(buddy.free_frames(), 63 * 512, "one pageblock is withheld");
     assert!(!buddy.take_specific(blocks[0], order(13), MOVABLE));
@@ -165,7 +165,7 @@ fn a_large_merge_is_captured() {
     assert_eq!(capture.taken, None);
     assert_eq!(buddy.give_or_capture(pageblocks[2], order(9), &mut capture).count, 0);
     assert_eq!(capture.taken, Some(pageblocks[2]));
-    buddy.check().unwrap();
+    check(&buddy);
     assert_eq!(give(&mut buddy, pageblocks[2], 10).count, 0);
     let mut capture = Capture { order: order(18), migratetype: MOVABLE, taken: None };
     assert_eq!(buddy.give_or_capture(pageblocks[0], order(9), &mut capture).count, 0);
@@ -186,7 +186,7 @@ fn pageblocks_of_a_batch_come_back_together_or_alone() {
     bundles.insert(20, Bundle::of(frames[30], order(10)));
     let refusals = buddy.give_bundles(&bundles, ());
     assert_eq!(refusals.count, 2);
-    buddy.check().unwrap();
+    check(&buddy);
     assert_eq!(buddy.free_frames(), (582 - 1) * 512);
 }
 

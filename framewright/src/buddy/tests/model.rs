@@ -137,7 +137,7 @@ impl Model {
 
     /// Compares everything.
     pub(super) fn check(&self) {
-        self.buddy.check().unwrap();
+        check(&self.buddy);
         let expected = self.blocks();
         let counts = self.buddy.counts();
         let counted: Vec<u64> = Order::all().map(|order| counts.free_of_order(order)).collect();
