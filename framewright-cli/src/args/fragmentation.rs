@@ -1,4 +1,4 @@
-//! What `run churn` and `run replace` take.
+//! The arguments of `run churn` and `run replace`.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,16 @@ use clap::{Args as ArgGroup, ValueEnum};
 
 use super::{Memory, RunArgs, number::whole};
 
-/// What stands before the examples of each.
+/// The text before the examples of each.
 macro_rules! with_examples {
     ($what:literal, $examples:literal) => {
         concat!(
             $what,
             " Nothing stands behind the frames; every allocator gets the same calls, one after the \
-             other. No allocator is asked or drained on the way: what is free is known from what was \
-             allocated. One call in 7 is timed, and what reading the clock takes is subtracted. \
+             other. No allocator is asked or drained on the way: the command counts free frames from \
+             its own calls. One call in 7 is timed, and the time of reading the clock is subtracted; \
+             cpu_ns_per_operation is CPU time, which includes the command's own work, the same for all, \
+             but not that of other programs. \
              With one thread, all counts are the same for the same arguments.\n\n\
              The library has no watermarks here, as the others have none, unless --set or --vs names \
              zone.min_free or zone.watermark_scale. frame-alloc-depot and buddy_system_allocator know \
@@ -25,7 +27,7 @@ macro_rules! with_examples {
 
 pub(super) const CHURN_EXAMPLES: &str = with_examples!(
     "Random blocks are allocated up to the occupancy. Then a coin decides between an allocation and \
-     the free of a random block, within half a percent below the occupancy. At the end huge pages are \
+     the free of a random block, at most a fifth of a percent of memory below the occupancy. At the end huge pages are \
      allocated until one is refused (order9_allocatable), after a drain of all lists of CPUs again \
      (order9_after_drain); order9_ideal are those that the free frames would make. Latencies include \
      requests that were refused.",
@@ -55,18 +57,18 @@ pub(super) const REPLACE_EXAMPLES: &str = with_examples!(
       How it goes on from round to round."
 );
 
-/// What several are here.
+/// Help of `--seeds`.
 pub(super) const SEEDS: &str = "As many seeds, from that one on; figures are medians";
 
-/// What a look is here.
+/// Help of `--quick`.
 pub(super) const CHURN_QUICK: &str =
     "A look, not a measurement: 1 GiB and a million operations, unless they are given";
 
-/// What a look is here.
+/// Help of `--quick`.
 pub(super) const REPLACE_QUICK: &str =
     "A look, not a measurement: 1 GiB and 16 rounds, unless they are given";
 
-/// What `run churn` takes.
+/// The arguments of `run churn`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ChurnArgs {
     /// Memory in use, in percent; several by comma
@@ -83,7 +85,7 @@ pub(crate) struct ChurnArgs {
     pub(crate) common: FragmentationArgs,
 }
 
-/// What `run replace` takes.
+/// The arguments of `run replace`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ReplaceArgs {
     /// Memory that is free, in percent; several by comma
@@ -101,7 +103,7 @@ pub(crate) struct ReplaceArgs {
     pub(crate) common: FragmentationArgs,
 }
 
-/// What both take.
+/// The arguments of both.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct FragmentationArgs {
     /// Memory that each allocator manages, as in 4GiB or 512M [default: 4GiB; 1GiB if --quick]
@@ -111,11 +113,11 @@ pub(crate) struct FragmentationArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
-    /// What blocks are for
+    /// Migratetypes of the blocks
     #[arg(long, value_enum, value_name = "TYPES", default_value_t)]
     pub(crate) types: Types,
-    /// Who frees a block
-    #[arg(long, value_enum, value_name = "WHO", default_value_t)]
+    /// The CPU that frees a block
+    #[arg(long, value_enum, value_name = "CPU", default_value_t)]
     pub(crate) free_by: FreeBy,
     /// Allocators that take part, by comma [default: all]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', hide_default_value = true,
@@ -139,17 +141,17 @@ pub(crate) enum Mix {
     Mixed,
 }
 
-/// What blocks are for.
+/// Migratetypes of the blocks.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum Types {
-    /// Movable contents
+    /// All are movable
     #[default]
     Movable,
     /// 5 % are unmovable, 15 % reclaimable; huge pages are movable
     Mixed,
 }
 
-/// Who frees a block.
+/// The CPU that frees a block.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum FreeBy {
     /// The CPU that allocated it

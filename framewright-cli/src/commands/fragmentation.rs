@@ -29,7 +29,7 @@ pub(crate) fn churn(args: &ChurnArgs) -> Result<Outcome, Failure> {
     let mut progress = Progress::new("churn");
     let result = work.run(&setup, &mut |done, total| progress.update(done, total));
     drop(progress);
-    let result = result.map_err(|error| failure(&error))?;
+    let result = result.map_err(|error| failure(&error, "--occupancy"))?;
     let report = report_of("churn", &setup, &result);
     let axes = ("millions of operations", "in use");
     let text = print::churn(&work, &setup, &result, &report, output::style());
@@ -45,7 +45,7 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
     let mut progress = Progress::new("replace");
     let result = work.run(&setup, &mut |done, total| progress.update(done, total));
     drop(progress);
-    let result = result.map_err(|error| failure(&error))?;
+    let result = result.map_err(|error| failure(&error, "--free"))?;
     let report = report_of("replace", &setup, &result);
     let text = print::replace(&work, &setup, &result, &report, output::style());
     finish(&args.common, &result, &report, ("rounds", "free"), &text)
@@ -118,13 +118,13 @@ fn finish(
     Ok(output::outcome(&report.verdict))
 }
 
-/// The error, with the option that is to blame.
-fn failure(error: &SetupError) -> Failure {
+/// The error, with the option that is to blame; `shares` is the one with shares of memory.
+fn failure(error: &SetupError, shares: &str) -> Failure {
     let option = match error {
-        SetupError::Memory { .. } => "--memory: ",
-        SetupError::Threads { .. } => "--threads: ",
-        SetupError::TooFew { .. } => "--occupancy: ",
-        _ => "",
+        SetupError::Memory { .. } => "--memory",
+        SetupError::Threads { .. } => "--threads",
+        SetupError::Share { .. } | SetupError::Twice { .. } | SetupError::TooFew { .. } => shares,
+        SetupError::Tuning { .. } => "--set",
     };
-    Failure::BadInput(format!("{option}{error}"))
+    Failure::BadInput(format!("{option}: {error}"))
 }

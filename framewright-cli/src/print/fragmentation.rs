@@ -1,9 +1,10 @@
 //! The results of `run churn` and `run replace`.
 
-use std::fmt::Write;
+use std::{collections::HashSet, fmt::Write};
 
 use framewright_lab::fragmentation::{
-    Churn, FragmentationResult, FreeBy, Mix, Replace, SERIES, Section, Setup, TIMED_ONE_IN, Types,
+    Churn, FragmentationResult, FreeBy, Mix, Replace, SERIES, SHARES, Section, Setup, TIMED_ONE_IN,
+    Types,
 };
 use framewright_lab::report::{Comparison, HEADER_NOTE, Report, Run, Style, Table, decimal};
 
@@ -83,17 +84,13 @@ fn header(work: &str, setup: &Setup, report: &Report, style: Style) -> String {
     text
 }
 
-/// The settings of the first section, which all others share.
+/// The settings of the library's sides, once: they are the same in all sections.
 fn settings(report: &Report, style: Style) -> String {
     let mut first = report.clone();
-    let labels: Vec<String> = report.runs.iter().map(|run| run.label.clone()).collect();
-    let mut index = 0;
-    first.runs.retain(|run| {
-        index += 1;
-        !labels[..index - 1].contains(&run.label)
-    });
+    let mut seen = HashSet::new();
+    first.runs.retain(|run| seen.insert(run.label.clone()));
     for run in &mut first.runs {
-        run.settings.retain(|key, _| key.contains('.'));
+        run.settings.retain(|key, _| !SHARES.contains(&key.as_str()));
     }
     common::settings(&first, style)
 }

@@ -3,7 +3,7 @@
 use framewright_peers::{Peer, list_buddy::MigrateType};
 
 use super::{
-    Experiment, Setup, SetupError,
+    Experiment, SHARES, Setup, SetupError,
     cpu::{Cpu, Cpus, HUGE},
     outcome::{self, Outcome, latency},
 };
@@ -12,7 +12,7 @@ use crate::report::{Point, Unit, figure::Figure};
 /// Points of the series over time, besides the beginning.
 const POINTS: u64 = 20;
 /// The occupancy stays between its limit and so many frames of 1,024 below.
-const BAND: u64 = 5;
+const BAND: u64 = 2;
 /// One block in so many is a huge page in a mixed run.
 const HUGE_ONE_IN: u16 = 512;
 /// Blocks of the largest order that a thread has to have at the least.
@@ -54,7 +54,7 @@ impl Mix {
     }
 }
 
-/// The block to be allocated next. It is kept until there is room for it, so that large blocks are
+/// The block to be allocated next. It is kept until it fits below the limit, so that large blocks are
 /// not drawn less often near the limit.
 #[derive(Clone, Copy)]
 struct Next {
@@ -69,10 +69,13 @@ impl Churn {
         Next { order, migratetype }
     }
 
-    /// Allocates up to the occupancy.
+    /// Allocates up to the occupancy, or until not even a small block is left.
     fn fill<P: Peer>(&self, setup: &Setup, most: u64, cpu: &mut Cpu<'_, P>) {
         let mut next = self.next(setup, cpu);
-        while cpu.used() + (1 << next.order) <= most && cpu.alloc(next.order, next.migratetype) {
+        while cpu.used() + (1 << next.order) <= most {
+            if !cpu.alloc(next.order, next.migratetype) && next.order < HUGE {
+                return;
+            }
             next = self.next(setup, cpu);
         }
     }
@@ -82,8 +85,8 @@ impl Churn {
         let least = most.saturating_sub(setup.frames_per_thread() * BAND / 1024);
         let mut next = self.next(setup, cpu);
         for _ in 0..operations {
-            let has_room = cpu.used() + (1 << next.order) <= most;
-            if has_room && (cpu.used() < least || cpu.random().bool()) {
+            let fits = cpu.used() + (1 << next.order) <= most;
+            if fits && (cpu.used() < least || cpu.random().bool()) {
                 cpu.alloc(next.order, next.migratetype);
                 next = self.next(setup, cpu);
             } else {
@@ -94,7 +97,7 @@ impl Churn {
 }
 
 impl Experiment for Churn {
-    const SHARE: &'static str = "occupancy";
+    const SHARE: &'static str = SHARES[0];
     const FIGURES: &'static [Figure<Outcome>] = &[
         Figure::higher("order9_allocatable", Unit::Count, |o| Some(o.allocatable?.0 as f64)),
         Figure::higher("order9_after_drain", Unit::Count, |o| Some(o.allocatable?.1? as f64)),
@@ -105,6 +108,7 @@ impl Experiment for Churn {
         Figure::lower("order9_refused", Unit::Count, |o| Some(o.refused_huge? as f64)),
         Figure::lower("smaller_refused", Unit::Count, |o| Some(o.tally.refused_small as f64)),
         Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
+        Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
         latency!("alloc_p50_ns", allocs, 0.5),
         latency!("alloc_p99_ns", allocs, 0.99),
         latency!("alloc_p999_ns", allocs, 0.999),

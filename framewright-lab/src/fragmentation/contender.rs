@@ -80,7 +80,7 @@ impl Contender {
         Self { label: label.to_owned(), settings: IndexMap::new(), allocator }
     }
 
-    /// Says whether the library takes its tuning.
+    /// Checks that the library accepts the tuning.
     pub(super) fn check(&self, setup: &Setup) -> Result<(), InitError> {
         match self.allocator {
             Allocator::Framewright(tuning) => {

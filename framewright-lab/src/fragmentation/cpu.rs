@@ -1,17 +1,19 @@
-//! The CPUs of an experiment: what each holds, and the calls that it makes.
+//! The CPUs of an experiment: the blocks that each holds, and the calls that it makes.
 //!
 //! A block goes from `alloc` into the holdings of a CPU, from there to one `free`, and nowhere else;
-//! so every free is valid. A CPU is a thread. Where another CPU is to free what one has allocated,
-//! threads pass blocks on in a ring; a single thread acts for a second CPU instead, so that the counts
+//! so every free is valid. A CPU is a thread. Where another CPU is to free the blocks, threads send
+//! them around a ring; a single thread acts for a second CPU instead, so that the counts
 //! of such a run repeat, too.
 
 use framewright_peers::{Peer, Worker, list_buddy::MigrateType};
 use std::{
     sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     thread,
+    time::Duration,
 };
 
 use super::{FreeBy, latency::Latencies, pageblocks::Pageblocks};
+use crate::clock::thread_time;
 
 /// Blocks on their way to the CPU that frees them: so few that they hardly count as in use.
 const IN_FLIGHT: usize = 256;
@@ -30,7 +32,7 @@ impl Block {
     }
 }
 
-/// What a CPU holds, and what it has done so far.
+/// The blocks that a CPU holds, and its calls so far.
 pub(super) struct Held {
     live: Vec<Block>,
     used: u64,
@@ -38,11 +40,13 @@ pub(super) struct Held {
     tally: Tally,
 }
 
-/// What was done.
+/// Calls and refusals.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) allocs: Latencies,
     pub(super) frees: Latencies,
+    /// CPU time of the threads.
+    pub(super) cpu_time: Duration,
     /// Requests for huge pages that were refused.
     pub(super) refused_huge: u64,
     /// Smaller requests that were refused.
@@ -53,6 +57,7 @@ impl Tally {
     fn absorb(&mut self, other: &Self) {
         self.allocs.absorb(&other.allocs);
         self.frees.absorb(&other.frees);
+        self.cpu_time += other.cpu_time;
         self.refused_huge += other.refused_huge;
         self.refused_small += other.refused_small;
     }
@@ -74,13 +79,13 @@ pub(super) struct Cpu<'c, P: Peer + 'c> {
     pageblocks: &'c Pageblocks,
 }
 
-/// Who frees what a CPU does not want any more.
+/// The path of a block that is to be freed.
 enum Frees<W> {
     /// The CPU itself.
     Itself,
     /// Another CPU, for which the same thread acts.
     Beside(W),
-    /// The thread at the other end; this one frees what it receives.
+    /// The next thread; this one frees the blocks that it receives.
     Next { next: SyncSender<Block>, inbox: Receiver<Block> },
 }
 
@@ -110,8 +115,9 @@ impl<P: Peer + 'static> Cpus<P> {
                 Some(Route::Next { next, inbox }) => Frees::Next { next, inbox },
             };
             let mut cpu: Cpu<'_, P> = Cpu { held, worker: peer.worker(number), frees, pageblocks };
+            let start = thread_time();
             work(&mut cpu);
-            cpu.finish();
+            cpu.finish().tally.cpu_time += thread_time() - start;
         };
         thread::scope(|scope| {
             let mut parts = self.held.iter_mut().zip(routes).enumerate();
@@ -140,12 +146,12 @@ impl<P: Peer + 'static> Cpus<P> {
         self.held.iter().map(|held| held.used).sum()
     }
 
-    /// Forgets what was done so far.
+    /// Sets all counts of calls to zero.
     pub(super) fn clear_tally(&mut self) {
         self.held.iter_mut().for_each(|held| held.tally = Tally::default());
     }
 
-    /// What all have done together.
+    /// The calls of all CPUs together.
     pub(super) fn tally(&self) -> Tally {
         let mut all = Tally::default();
         self.held.iter().for_each(|held| all.absorb(&held.tally));
@@ -212,7 +218,7 @@ fn routes(threads: usize, free_by: FreeBy) -> Vec<Option<Route>> {
     }
 }
 
-impl<P: Peer> Cpu<'_, P> {
+impl<'c, P: Peer> Cpu<'c, P> {
     /// Frames that it has in use.
     pub(super) fn used(&self) -> u64 {
         self.held.used
@@ -272,7 +278,7 @@ impl<P: Peer> Cpu<'_, P> {
                 // SAFETY: as above.
                 unsafe { give_back::<P>(other, &block, &mut self.held.tally, self.pageblocks) };
             }
-            Frees::Next { .. } => self.pass_on(block),
+            Frees::Next { .. } => self.send(block),
         }
     }
 
@@ -287,8 +293,8 @@ impl<P: Peer> Cpu<'_, P> {
         true
     }
 
-    /// Hands a block to the next CPU, and frees what it receives itself until there is room.
-    fn pass_on(&mut self, mut block: Block) {
+    /// Sends a block to the next CPU. While that one's queue is full, this CPU frees the blocks in its own.
+    fn send(&mut self, mut block: Block) {
         while let Frees::Next { next, .. } = &self.frees {
             match next.try_send(block) {
                 Ok(()) => return,
@@ -301,11 +307,11 @@ impl<P: Peer> Cpu<'_, P> {
         }
     }
 
-    /// Frees what the CPU before it has passed on so far.
+    /// Frees the blocks that the CPU before it has sent so far.
     fn receive(&mut self) {
         if let Frees::Next { inbox, .. } = &self.frees {
             for block in inbox.try_iter() {
-                // SAFETY: the other CPU held it until it passed it on.
+                // SAFETY: the other CPU held it until it sent it.
                 unsafe {
                     give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks)
                 };
@@ -313,16 +319,17 @@ impl<P: Peer> Cpu<'_, P> {
         }
     }
 
-    /// Frees what is still passed on to it, until the CPU before it has finished.
-    fn finish(self) {
+    /// Frees the blocks that are still sent to it, until the CPU before it has finished.
+    fn finish(self) -> &'c mut Held {
         let Self { held, mut worker, frees, pageblocks } = self;
         if let Frees::Next { next, inbox } = frees {
             drop(next);
             for block in inbox {
-                // SAFETY: the other CPU held it until it passed it on.
+                // SAFETY: the other CPU held it until it sent it.
                 unsafe { give_back::<P>(&mut worker, &block, &mut held.tally, pageblocks) };
             }
         }
+        held
     }
 }
 

@@ -97,7 +97,7 @@ fn least(slot: usize) -> u64 {
     (slot - shift * PARTS) << shift
 }
 
-/// What reading the clock twice takes, in nanoseconds: the median of some tries.
+/// Nanoseconds that two readings of the clock take: the median of some tries.
 fn clock_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {

@@ -2,20 +2,20 @@
 //!
 //! Nothing stands behind the frames, as in [`alloc-micro`](crate::micro). Every allocator goes through
 //! the same calls, one allocator right after the other, and the allocator that begins changes from
-//! seed to seed. What is free in which pageblock the experiment knows from what it has allocated; so
-//! no allocator is asked, or drained, before the end. With one thread, all counts are the same for the
+//! seed to seed. The experiment knows from its own calls how much of each pageblock is free; so no
+//! allocator is asked, or drained, before the end. With one thread, all counts are the same for the
 //! same arguments.
 //!
 //! | module       | job                                                                |
 //! |--------------|--------------------------------------------------------------------|
-//! | `setup`      | what both experiments take, and what is wrong with it              |
+//! | `setup`      | the parameters of both experiments, and their checks               |
 //! | `churn`      | a pool held at an occupancy by random allocations and frees        |
 //! | `replace`    | LLFree's benchmark: every page gets another frame, again and again |
 //! | `contender`  | the allocators                                                     |
-//! | `cpu`        | CPUs: what they hold, and every call of an allocator               |
-//! | `pageblocks` | what is allocated in each pageblock                                |
-//! | `latency`    | how long calls take                                                |
-//! | `outcome`    | what a run has found                                               |
+//! | `cpu`        | CPUs: their blocks, and every call of an allocator                 |
+//! | `pageblocks` | allocated frames of each pageblock                                 |
+//! | `latency`    | durations of calls                                                 |
+//! | `outcome`    | the result of one run of one allocator                             |
 
 mod churn;
 mod contender;
@@ -51,6 +51,9 @@ use crate::{
 /// The series of both experiments: pageblocks of which nothing is allocated.
 pub const SERIES: &str = "huge_frames_free";
 
+/// Names of the share of memory in the settings of a run: in `churn` and in `replace`.
+pub const SHARES: [&str; 2] = ["occupancy", "free"];
+
 /// The result of one share of memory.
 #[derive(Clone, Debug)]
 pub struct Section {
@@ -60,12 +63,12 @@ pub struct Section {
     pub runs: Vec<Run>,
 }
 
-/// What came out.
+/// The result of an experiment.
 #[derive(Clone, Debug)]
 pub struct FragmentationResult {
     /// A table for each share of memory.
     pub sections: Vec<Section>,
-    /// Whether all frames came back.
+    /// The check that no frame was lost.
     pub checks: Vec<Check>,
 }
 
@@ -90,7 +93,7 @@ impl FragmentationResult {
 
 /// An experiment that any allocator can do.
 trait Experiment {
-    /// What the share of memory is called that it takes.
+    /// The name of its share of memory.
     const SHARE: &'static str;
     /// Its figures, in the order in which they are shown.
     const FIGURES: &'static [Figure<Outcome>];
@@ -98,10 +101,10 @@ trait Experiment {
     /// Steps that `play` tells of.
     fn steps(&self) -> u64;
 
-    /// Says what is wrong with such a share of memory.
+    /// Checks that this share of memory is enough.
     fn check(&self, setup: &Setup, share: u8) -> Result<(), SetupError>;
 
-    /// Does it on CPUs that hold nothing. What they hold at the end is freed by the caller.
+    /// Does it on CPUs that hold nothing. The caller frees the blocks that they hold at the end.
     fn play<P: Peer + 'static>(
         &self,
         setup: &Setup,

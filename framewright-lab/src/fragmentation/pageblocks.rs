@@ -1,4 +1,4 @@
-//! What is allocated in each pageblock, as the experiment knows it: no allocator is asked.
+//! Allocated frames of each pageblock, counted by the experiment: no allocator is asked.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -4,7 +4,7 @@
 use framewright_peers::Peer;
 
 use super::{
-    Experiment, Setup, SetupError,
+    Experiment, SHARES, Setup, SetupError,
     cpu::{Cpu, Cpus},
     outcome::{self, Outcome},
 };
@@ -33,8 +33,8 @@ impl Replace {
         }
     }
 
-    /// Replaces each page once, in random order. What is freed is taken from the front of the pages that
-    /// have not been replaced yet, from the last to the first: pages that come take places behind them.
+    /// Replaces each page once, in random order. The first `left` pages have not been replaced yet; they
+    /// are freed from the last to the first, and new pages take places behind them.
     fn round<P: Peer>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) {
         cpu.shuffle();
         let mut left = cpu.blocks();
@@ -57,7 +57,7 @@ impl Replace {
 }
 
 impl Experiment for Replace {
-    const SHARE: &'static str = "free";
+    const SHARE: &'static str = SHARES[1];
     const FIGURES: &'static [Figure<Outcome>] = &[
         Figure::higher("huge_frames_free", Unit::Count, |o| Some(o.course.last()?.1)),
         Figure::known("huge_frames_ideal", Unit::Count, outcome::ideal),
@@ -66,6 +66,7 @@ impl Experiment for Replace {
         }),
         Figure::lower("refused", Unit::Count, |o| Some(o.tally.refused_small as f64)),
         Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
+        Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
     ];
 
     fn steps(&self) -> u64 {

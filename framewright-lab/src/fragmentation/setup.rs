@@ -1,4 +1,4 @@
-//! What both experiments take.
+//! The parameters of both experiments.
 
 use framewright::{InitError, frame::PAGEBLOCK_FRAMES};
 use framewright_peers::list_buddy::MigrateType;
@@ -16,18 +16,18 @@ const MOST: u64 = 1 << 24;
 /// 16 MiB: with less, frames on lists of CPUs are what is measured.
 const LEAST_PER_THREAD: u64 = 1 << 12;
 
-/// What both experiments take.
+/// The parameters of both experiments.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Frames that every allocator manages: whole pageblocks.
     pub frames: u64,
     /// Threads, each a CPU with an equal share of the memory and of the work.
     pub threads: u16,
-    /// What allocations are for.
+    /// Migratetypes of the blocks.
     pub types: Types,
-    /// Who frees.
+    /// The CPU that frees a block.
     pub free_by: FreeBy,
-    /// Who takes part.
+    /// The allocators.
     pub contenders: Vec<Contender>,
     /// Shares of memory in percent: in use for `churn`, free for `replace`.
     pub shares: Vec<u8>,
@@ -35,7 +35,7 @@ pub struct Setup {
     pub seeds: Vec<u64>,
 }
 
-/// What allocations are for. Huge pages are movable in any case.
+/// Migratetypes of the blocks. Huge pages are movable in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Types {
     /// Movable contents.
@@ -44,7 +44,7 @@ pub enum Types {
     Mixed,
 }
 
-/// Who frees a block.
+/// The CPU that frees a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FreeBy {
     /// The CPU that allocated it.
@@ -94,12 +94,12 @@ pub enum SetupError {
         /// Frames that would do.
         least: u64,
     },
-    /// The library does not take the settings.
+    /// The library refuses the settings.
     #[error("{label}: {error}")]
     Tuning {
-        /// Whose settings.
+        /// The contender with these settings.
         label: String,
-        /// What the library says.
+        /// The library's words.
         error: InitError,
     },
 }
@@ -115,7 +115,7 @@ impl Setup {
         (self.frames - used) >> HUGE
     }
 
-    /// Says what cannot be done.
+    /// Checks the parameters.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         let (frames, threads) = (self.frames, self.threads);
         if !(LEAST..=MOST).contains(&frames) || !frames.is_multiple_of(PAGEBLOCK_FRAMES as u64) {
@@ -142,7 +142,7 @@ impl Setup {
 }
 
 impl Types {
-    /// What a block of this order is for.
+    /// The migratetype of a block of this order.
     pub(super) fn draw(self, order: u8, random: &mut fastrand::Rng) -> MigrateType {
         if self == Types::Movable || order == HUGE {
             return MigrateType::Movable;
