@@ -116,7 +116,9 @@ fn rounds(section: &Section, last: u32, style: Style) -> Table {
     for round in doubled.take_while(|round| *round < last).chain([last]) {
         let value = |run: &Run| {
             let point = run.series.get(SERIES).and_then(|points| points.get(round as usize));
-            point.map_or_else(String::new, |point| decimal(point.1, 0))
+            // A median of two seeds may have a half.
+            let decimals = |value: f64| usize::from(value.fract() != 0.0);
+            point.map_or_else(String::new, |point| decimal(point.1, decimals(point.1)))
         };
         table.plain_row(std::iter::once(round.to_string()).chain(section.runs.iter().map(value)));
     }
