@@ -27,7 +27,7 @@ macro_rules! with_examples {
 
 pub(super) const CHURN_EXAMPLES: &str = with_examples!(
     "Random blocks are allocated up to the occupancy. Then a coin decides between an allocation and \
-     the free of a random block, at most a fifth of a percent of memory below the occupancy. At the end huge pages are \
+     the free of a random block, at most half a percent of memory below the occupancy. At the end huge pages are \
      allocated until one is refused (order9_allocatable), after a drain of all lists of CPUs again \
      (order9_after_drain); order9_ideal are those that the free frames would make. Latencies include \
      requests that were refused.",

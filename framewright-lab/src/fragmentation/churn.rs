@@ -12,7 +12,7 @@ use crate::report::{Point, Unit, figure::Figure};
 /// Points of the series over time, besides the beginning.
 const POINTS: u64 = 20;
 /// The occupancy stays between its limit and so many frames of 1,024 below.
-const BAND: u64 = 2;
+const BAND: u64 = 5;
 /// One block in so many is a huge page in a mixed run.
 const HUGE_ONE_IN: u16 = 512;
 /// Blocks of the largest order that a thread has to have at the least.
