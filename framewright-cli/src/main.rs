@@ -62,6 +62,8 @@ fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Run(Run::TlbProof(args)) => commands::tlb_proof(&args),
         Command::Run(Run::HighAlloc(args)) => commands::high_alloc(&args),
         Command::Run(Run::AllocMicro(args)) => commands::micro(&args),
+        Command::Run(Run::Churn(args)) => commands::churn(&args),
+        Command::Run(Run::Replace(args)) => commands::replace(&args),
         Command::Run(Run::LargeMemory(args)) => commands::large_memory(&args),
         Command::Replay(args) => commands::replay(&args),
         Command::Record(args) => commands::record(&args),

@@ -3,6 +3,7 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables beside them, and
 //! [`replay`] does again what they hold. [`micro`] and [`large_memory`] measure single operations,
+//! [`fragmentation`] what many of them leave of free memory,
 //! [`workloads`] whole ones, on threads, on [`simulated`] machines, or on
 //! [`qemu`]'s; [`paging`] those that use more
 //! memory than there is, [`host_paging`] the same on threads over real memory, and [`high_alloc`] asks
@@ -10,6 +11,7 @@
 //! the form of every result, and [`plot`] draws it.
 
 mod clock;
+pub mod fragmentation;
 pub mod high_alloc;
 pub mod host_paging;
 pub mod large_memory;

@@ -199,7 +199,10 @@ pub struct FrameAllocDepot<const CPUS: usize = 2> {
 }
 
 /// The handle of one CPU's magazine.
-pub struct DepotWorker<'a, const CPUS: usize>(&'a FrameAllocDepot<CPUS>);
+pub struct DepotWorker<'a, const CPUS: usize> {
+    shared: &'a FrameAllocDepot<CPUS>,
+    cpu: usize,
+}
 
 impl<const CPUS: usize> Peer for FrameAllocDepot<CPUS> {
     const NAME: &'static str = "frame-alloc-depot";
@@ -218,7 +221,7 @@ impl<const CPUS: usize> Peer for FrameAllocDepot<CPUS> {
     fn worker(&self, cpu: usize) -> DepotWorker<'_, CPUS> {
         assert!(cpu < CPUS, "this depot is compiled for {CPUS} CPUs");
         CPU.set(cpu);
-        DepotWorker(self)
+        DepotWorker { shared: self, cpu }
     }
 
     fn metadata(&self) -> Metadata {
@@ -236,12 +239,17 @@ impl<const CPUS: usize> Peer for FrameAllocDepot<CPUS> {
 impl<const CPUS: usize> Worker for DepotWorker<'_, CPUS> {
     #[inline]
     fn alloc(&mut self, order: u8) -> Option<u64> {
-        alloc(&*self.0.depot, &self.0.span, order)
+        alloc(&*self.shared.depot, &self.shared.span, order)
+    }
+
+    #[inline]
+    fn resume(&mut self) {
+        CPU.set(self.cpu);
     }
 
     #[inline]
     unsafe fn free(&mut self, frame: u64, order: u8) {
         // SAFETY: the caller's promise, passed on.
-        unsafe { free(&*self.0.depot, &self.0.span, frame, order) };
+        unsafe { free(&*self.shared.depot, &self.shared.span, frame, order) };
     }
 }

@@ -1,5 +1,7 @@
 //! The trait that every measured allocator implements.
 
+use crate::list_buddy::MigrateType;
+
 /// A frame allocator under measurement: shared by all threads, used through one [`Worker`] per
 /// thread.
 pub trait Peer: Sync + Sized {
@@ -36,6 +38,12 @@ pub trait Peer: Sync + Sized {
 
     /// Bytes of all its per-CPU lists together; 0 if it has none.
     fn cpu_list_bytes(&self) -> usize;
+
+    /// Gives all frames on per-CPU lists back to the shared structure; says whether the allocator
+    /// offers that.
+    fn drain(&self) -> bool {
+        false
+    }
 }
 
 /// One thread's handle on a [`Peer`].
@@ -43,6 +51,18 @@ pub trait Worker {
     /// Takes 2^`order` naturally aligned frames; the number of the first, or `None` if there is
     /// no such block.
     fn alloc(&mut self, order: u8) -> Option<u64>;
+
+    /// As [`alloc`](Worker::alloc), for contents of this kind. Allocators without migratetypes ignore
+    /// it; for the others `alloc` is for movable contents.
+    #[inline]
+    fn alloc_typed(&mut self, order: u8, _migratetype: MigrateType) -> Option<u64> {
+        self.alloc(order)
+    }
+
+    /// Says that the calling thread acts for this worker's CPU from now on. Needed only by a thread
+    /// that has the workers of several CPUs.
+    #[inline]
+    fn resume(&mut self) {}
 
     /// Gives them back.
     ///

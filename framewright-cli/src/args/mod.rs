@@ -1,5 +1,6 @@
 //! The command line as types. What is wrong with a value is found here, before any work.
 
+mod fragmentation;
 mod high_alloc;
 mod hunt;
 mod machine;
@@ -20,6 +21,10 @@ use std::path::PathBuf;
 use clap::{Args as ArgGroup, Parser, Subcommand};
 use framewright_lab::micro::instructions::Workload;
 
+pub(crate) use fragmentation::{
+    ChurnArgs, Contender as FragmentationContender, FragmentationArgs, FreeBy, Mix, ReplaceArgs,
+    Types,
+};
 pub(crate) use high_alloc::{Flags as HighAllocFlags, HighAllocArgs};
 pub(crate) use hunt::{HuntArgs, What, Which};
 pub(crate) use machine::{Host, Machine, Qemu, simulated};
@@ -101,6 +106,7 @@ Examples:
   framewright run high-alloc --flags thp --vs compact.method=scan
   framewright run alloc-micro --quick
   framewright run alloc-micro --instructions
+  framewright run churn --quick
   framewright run large-memory --quick
   framewright run page-fault --machine qemu:4
   framewright run tlb-proof
@@ -140,6 +146,17 @@ pub(crate) enum Run {
     TlbProof(TlbProofArgs),
     /// Nanoseconds per operation, beside other allocators and the floor
     AllocMicro(AllocMicroArgs),
+    /// Huge pages that are left after millions of random allocations and frees, beside other allocators
+    #[command(after_help = fragmentation::CHURN_EXAMPLES,
+              mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
+              mut_arg("quick", |quick| quick.help(fragmentation::CHURN_QUICK)))]
+    Churn(ChurnArgs),
+    /// Huge pages that form while every page gets another frame, again and again (LLFree's benchmark),
+    /// beside other allocators
+    #[command(after_help = fragmentation::REPLACE_EXAMPLES,
+              mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
+              mut_arg("quick", |quick| quick.help(fragmentation::REPLACE_QUICK)))]
+    Replace(ReplaceArgs),
     /// A machine of 1 TiB on 4 nodes, as metadata only: start, hotplug, blocks up to 1 GiB,
     /// contiguous runs, node fallback
     #[command(after_help = LARGE_MEMORY_EXAMPLES)]

@@ -1,5 +1,6 @@
 //! The commands, one file each: do the work, make the report, print it.
 
+mod fragmentation;
 mod high_alloc;
 mod host_paging;
 mod hunt;
@@ -17,6 +18,7 @@ mod reproduce;
 mod tuning;
 mod workload;
 
+pub(crate) use fragmentation::{churn, replace};
 pub(crate) use high_alloc::high_alloc;
 pub(crate) use hunt::hunt;
 pub(crate) use large_memory::large_memory;

@@ -1,5 +1,6 @@
 //! Reports as text.
 
+mod fragmentation;
 mod free_blocks;
 mod high_alloc;
 mod host_paging;
@@ -19,6 +20,7 @@ mod workload;
 use anstyle::Style as TextStyle;
 use framewright_lab::report::Style;
 
+pub(crate) use fragmentation::{churn, replace, threads};
 pub(crate) use high_alloc::{high_alloc, high_alloc_on_threads};
 pub(crate) use host_paging::host_paging;
 pub(crate) use hunt::{hunt, hunt_list};

@@ -65,6 +65,38 @@ fn large_memories() {
 }
 
 #[test]
+fn fragmentation() {
+    let churn = |option: &str, hints: &[&str]| {
+        refused(&["run", "churn", "--quick", option], hints);
+    };
+    churn("--occupancy=0", &["--occupancy", "1..=99"]);
+    churn("--occupancy=70,100", &["--occupancy", "'100'", "1..=99"]);
+    churn("--occupancy=70,70", &["--occupancy", "70 % is named twice"]);
+    churn("--mix=large", &["--mix", "'large'", "small", "mixed"]);
+    churn("--operations=0", &["--operations", "as in 16M"]);
+    churn("--threads=0", &["--threads", "1..=64"]);
+    churn("--memory=32MiB", &["--memory", "32 MiB", "64 MiB to 64 GiB"]);
+    churn("--memory=128GiB", &["--memory", "64 MiB to 64 GiB"]);
+    churn("--contenders=slab", &["--contenders", "'slab'", "list-buddy"]);
+    churn("--contenders=list-buddy,list-buddy", &["--contenders", "twice"]);
+    churn("--set=hardening=trakced", &["--set", "'hardening'"]);
+    churn("--json=no/such/x.json", &["no/such/x.json"]);
+    let small = &["run", "churn", "--memory", "64MiB", "--occupancy", "3"];
+    refused(small, &["--occupancy", "3 % in use", "at least 2048"]);
+    refused(&["run", "churn", "--memory", "64MiB", "--threads", "9"], &["--threads", "1 to 4"]);
+    refused(&["run", "replace", "--free", "x"], &["--free", "'x'"]);
+    refused(&["run", "replace", "--free", "20,20"], &["--free", "20 % is named twice"]);
+    refused(&["run", "replace", "--rounds", "0"], &["--rounds", "1..=100000"]);
+    refused(&["run", "replace", "--batch", "0"], &["--batch", "1..="]);
+    refused(
+        &["run", "replace", "--quick", "--json", "x", "--picture", "x"],
+        &["--json", "--picture"],
+    );
+    let both = ["--set", "hardening=tracked", "--set", "owner_lock=biased"];
+    refused(&[&["run", "churn", "--quick"], &both[..]].concat(), &["framewright: ", "owner_lock"]);
+}
+
+#[test]
 fn reproductions() {
     refused(&["reproduce"], &["<EXPERIMENT>"]);
     refused(&["reproduce", "bulk-fre"], &["'bulk-fre'", "'bulk-free'", "high-order-drain"]);

@@ -15,6 +15,8 @@ const COMMANDS: &[&[&str]] = &[
     &["run", "high-alloc"],
     &["run", "tlb-proof"],
     &["run", "alloc-micro"],
+    &["run", "churn"],
+    &["run", "replace"],
     &["run", "large-memory"],
     &["replay"],
     &["record"],

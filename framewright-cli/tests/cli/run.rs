@@ -78,3 +78,81 @@ fn what_callgrind_counts_is_a_number_of_frames() {
     let text = crate::stdout_of(&["run", "alloc-micro", "--counted", workload]);
     assert!(text.trim().parse::<u64>().is_ok_and(|frames| frames > 0), "{text}");
 }
+
+/// What does not depend on time, by label and setting.
+fn counts(report: &Value) -> Vec<Value> {
+    let mut runs = report["runs"].as_array().unwrap().clone();
+    for run in &mut runs {
+        let metrics = run["metrics"].as_object_mut().unwrap();
+        metrics.retain(|_, metric| metric["unit"] != "ns");
+    }
+    runs
+}
+
+#[test]
+fn churn_has_a_table_per_occupancy_and_repeats_its_counts() {
+    let args =
+        ["churn", "--quick", "--memory", "64MiB", "--operations", "20k", "--occupancy", "70,90"];
+    let (text, report) = run(&[&args[..], &["--vs", "zone.refill_pageblocks=64"]].concat());
+    for line in
+        ["70 % in use", "90 % in use", "order9_allocatable ", "alloc_p9999_ns ", "frames  holds"]
+    {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line} is missing in {text}");
+    }
+    let runs = report["runs"].as_array().unwrap();
+    let labels: Vec<&str> = runs.iter().filter_map(|run| run["label"].as_str()).collect();
+    let each = [
+        "framewright base",
+        "framewright vs",
+        "list-buddy",
+        "frame-alloc-depot",
+        "buddy_system_allocator",
+    ];
+    assert_eq!(labels, [each, each].concat());
+    assert_eq!(runs[1]["settings"]["zone.refill_pageblocks"], "64");
+    assert_eq!(runs[5]["settings"]["occupancy"], "90%");
+    assert_eq!(runs[0]["series"]["huge_frames_free"].as_array().unwrap().len(), 21);
+    let (_, again) = run(&[&args[..], &["--vs", "zone.refill_pageblocks=64"]].concat());
+    assert_eq!(counts(&report), counts(&again));
+}
+
+#[test]
+fn replace_shows_rounds_and_draws_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("replace.svg");
+    let (text, report) = run(&[
+        "replace",
+        "--quick",
+        "--memory",
+        "64MiB",
+        "--rounds",
+        "5",
+        "--free",
+        "50,90",
+        "--batch",
+        "64",
+        "--types",
+        "mixed",
+        "--free-by",
+        "other",
+        "--contenders",
+        "framewright,list-buddy",
+        "--seeds",
+        "2",
+        "--picture",
+        picture.to_str().unwrap(),
+    ]);
+    for line in
+        ["50 % free", "90 % free", "huge_frames_ideal ", "huge_frames_free after round", "4 ", "5 "]
+    {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line} is missing in {text}");
+    }
+    assert!(!text.lines().any(|found| found.starts_with("3 ")), "{text}");
+    let run = &report["runs"][2];
+    assert_eq!((&run["label"], &run["settings"]["free"]), (&"framewright".into(), &"90%".into()));
+    assert_eq!(run["metrics"]["huge_frames_free"]["n"], 2);
+    let svg = fs::read_to_string(picture).unwrap();
+    for words in ["free huge frames, 50 % free", "free huge frames, 90 % free", "list-buddy"] {
+        assert!(svg.contains(words), "{words} is missing in {svg}");
+    }
+}

@@ -6,13 +6,14 @@
 //! have no watermarks and would hand out frames that ours keeps in reserve.
 
 use framewright::{
-    Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request, Tuning,
+    Config, CpuId, FrameRange, InitError, Memory, MigrateType, Order, Pfn, Platform, Request,
+    Tuning,
     observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, Hardening},
 };
-use framewright_peers::{Metadata, Peer, Worker};
+use framewright_peers::{Metadata, Peer, Worker, list_buddy};
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::{
     marker::PhantomData,
@@ -22,7 +23,7 @@ use std::{
 };
 
 /// Threads, and no memory behind the frames.
-pub(super) struct MetadataOnly {
+pub(crate) struct MetadataOnly {
     owner_lock: OwnerLock,
 }
 
@@ -79,7 +80,7 @@ unsafe impl Platform for MetadataOnly {
 }
 
 /// Whether a row of ours frees blocks or raw frames, and the hardening level.
-pub(super) trait Frees: 'static {
+pub(crate) trait Frees: 'static {
     const NAME: &'static str;
     const HARDENING: Hardening;
     /// Whether frames are freed raw, or as blocks.
@@ -87,7 +88,7 @@ pub(super) trait Frees: 'static {
 }
 
 /// Blocks, at the default level.
-pub(super) struct Blocks;
+pub(crate) struct Blocks;
 
 impl Frees for Blocks {
     const NAME: &'static str = "framewright";
@@ -114,10 +115,10 @@ impl Frees for Tracked {
 }
 
 /// The row that is compared with the others.
-pub(super) type Framewright = Ours<Blocks>;
+pub(crate) type Framewright = Ours<Blocks>;
 
 /// The library, with the metadata buffer that it lives in.
-pub(super) struct Ours<R: Frees> {
+pub(crate) struct Ours<R: Frees> {
     memory: ManuallyDrop<Memory<'static, MetadataOnly>>,
     buffer: Buffer,
     frees: PhantomData<fn() -> R>,
@@ -132,7 +133,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 /// The token of one CPU.
-pub(super) struct OurWorker<'a, R: Frees> {
+pub(crate) struct OurWorker<'a, R: Frees> {
     token: framewright::CpuToken<'a, 'static, MetadataOnly>,
     frees: PhantomData<R>,
 }
@@ -142,6 +143,37 @@ impl<R: Frees> Ours<R> {
     pub(super) fn zone_lock_frames(&self) -> u64 {
         self.memory.stats().zone_lock_frames
     }
+
+    /// The same with a tuning of the caller's, which names the hardening level, too.
+    ///
+    /// # Errors
+    ///
+    /// The library does not take the tuning.
+    ///
+    /// # Panics
+    ///
+    /// If there are no frames, or more CPUs than a memory can have.
+    pub(crate) fn with_tuning(frames: u64, cpus: usize, tuning: Tuning) -> Result<Self, InitError> {
+        let all = FrameRange::new(Pfn::new(0), Pfn::new(frames)).expect("ascending");
+        let map = [all.into()];
+        let cpus = u16::try_from(cpus).expect("CPUs are numbered in 16 bits");
+        let config = Config { tuning, ..Config::new(&map, cpus) };
+        let layout = framewright::Layout::new::<MetadataOnly>(&config)?;
+        let (bytes, align) = (layout.bytes(), layout.align());
+        let room = Box::leak(Box::<[u8]>::new_uninit_slice(bytes + align));
+        let buffer = Buffer(NonNull::from(&mut *room));
+        let start = room.as_ptr().align_offset(align);
+        let metadata = &mut room[start..start + bytes];
+        let memory = Memory::new(MetadataOnly::new(), &config, metadata).expect("a valid buffer");
+        Ok(Self { memory: ManuallyDrop::new(memory), buffer, frees: PhantomData })
+    }
+}
+
+/// The tuning for a comparison with allocators that have no watermarks and no reserves.
+pub(crate) fn without_watermarks(mut tuning: Tuning) -> Tuning {
+    tuning.zone.min_free = Auto::Fixed(0);
+    tuning.zone.watermark_scale = 1;
+    tuning
 }
 
 impl<R: Frees> Peer for Ours<R> {
@@ -151,23 +183,8 @@ impl<R: Frees> Peer for Ours<R> {
     type Worker<'a> = OurWorker<'a, R>;
 
     fn new(frames: u64, cpus: usize) -> Self {
-        let all = FrameRange::new(Pfn::new(0), Pfn::new(frames)).expect("ascending");
-        let map = [all.into()];
-        let mut tuning = Tuning::default();
-        tuning.zone.min_free = Auto::Fixed(0);
-        tuning.zone.watermark_scale = 1;
-        tuning.hardening = R::HARDENING;
-        let cpus = u16::try_from(cpus).expect("CPUs are numbered in 16 bits");
-        let config = Config { tuning, ..Config::new(&map, cpus) };
-        let layout =
-            framewright::Layout::new::<MetadataOnly>(&config).expect("a valid configuration");
-        let (bytes, align) = (layout.bytes(), layout.align());
-        let room = Box::leak(Box::<[u8]>::new_uninit_slice(bytes + align));
-        let buffer = Buffer(NonNull::from(&mut *room));
-        let start = room.as_ptr().align_offset(align);
-        let metadata = &mut room[start..start + bytes];
-        let memory = Memory::new(MetadataOnly::new(), &config, metadata).expect("a valid buffer");
-        Self { memory: ManuallyDrop::new(memory), buffer, frees: PhantomData }
+        let tuning = Tuning { hardening: R::HARDENING, ..without_watermarks(Tuning::default()) };
+        Self::with_tuning(frames, cpus, tuning).expect("a valid configuration")
     }
 
     fn worker(&self, cpu: usize) -> OurWorker<'_, R> {
@@ -185,6 +202,11 @@ impl<R: Frees> Peer for Ours<R> {
     fn cpu_list_bytes(&self) -> usize {
         self.memory.layout().cpu_list_bytes()
     }
+
+    fn drain(&self) -> bool {
+        self.memory.drain_all();
+        true
+    }
 }
 
 impl<R: Frees> Drop for Ours<R> {
@@ -196,12 +218,31 @@ impl<R: Frees> Drop for Ours<R> {
     }
 }
 
+impl<R: Frees> OurWorker<'_, R> {
+    #[inline]
+    fn take(&mut self, order: u8, migratetype: MigrateType) -> Option<u64> {
+        let request = Request::new(Order::new(order)?, migratetype);
+        let (pfn, _) = self.token.alloc(request).ok()?.into_raw();
+        Some(pfn.get())
+    }
+}
+
 impl<R: Frees> Worker for OurWorker<'_, R> {
     #[inline]
     fn alloc(&mut self, order: u8) -> Option<u64> {
-        let request = Request::new(Order::new(order)?, MigrateType::Movable);
-        let (pfn, _) = self.token.alloc(request).ok()?.into_raw();
-        Some(pfn.get())
+        self.take(order, MigrateType::Movable)
+    }
+
+    #[inline]
+    fn alloc_typed(&mut self, order: u8, migratetype: list_buddy::MigrateType) -> Option<u64> {
+        self.take(
+            order,
+            match migratetype {
+                list_buddy::MigrateType::Unmovable => MigrateType::Unmovable,
+                list_buddy::MigrateType::Movable => MigrateType::Movable,
+                list_buddy::MigrateType::Reclaimable => MigrateType::Reclaimable,
+            },
+        )
     }
 
     #[inline]

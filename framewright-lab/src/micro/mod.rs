@@ -26,7 +26,7 @@
 
 mod calls;
 mod cell;
-mod framewright_row;
+pub(crate) mod framewright_row;
 mod goals;
 pub mod instructions;
 mod one;

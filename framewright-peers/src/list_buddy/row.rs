@@ -31,13 +31,23 @@ impl Peer for ListBuddy {
     fn cpu_list_bytes(&self) -> usize {
         self.list_bytes()
     }
+
+    fn drain(&self) -> bool {
+        self.drain_all();
+        true
+    }
 }
 
 #[allow(unsafe_code)] // The method is declared unsafe; nothing here is.
 impl<M: Machine> Worker for ListWorker<'_, M> {
     #[inline]
     fn alloc(&mut self, order: u8) -> Option<u64> {
-        self.buddy.alloc(self.cpu, order, MigrateType::Movable)
+        self.alloc_typed(order, MigrateType::Movable)
+    }
+
+    #[inline]
+    fn alloc_typed(&mut self, order: u8, migratetype: MigrateType) -> Option<u64> {
+        self.buddy.alloc(self.cpu, order, migratetype)
     }
 
     #[inline]

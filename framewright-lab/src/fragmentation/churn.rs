@@ -1,0 +1,164 @@
+//! A pool that is held at an occupancy by random allocations and frees.
+
+use framewright_peers::{Peer, list_buddy::MigrateType};
+
+use super::{
+    Experiment, SHARES, Setup, SetupError,
+    cpu::{Cpu, Cpus, HUGE},
+    outcome::{self, Outcome, latency},
+};
+use crate::report::{Point, Unit, figure::Figure};
+
+/// Points of the series over time, besides the beginning.
+const POINTS: u64 = 20;
+/// The occupancy stays between its limit and so many frames of 1,024 below.
+const BAND: u64 = 5;
+/// One block in so many is a huge page in a mixed run.
+const HUGE_ONE_IN: u16 = 512;
+/// Blocks of the largest order that a thread has to have at the least.
+const LEAST_BLOCKS: u64 = 4;
+
+/// Which orders are allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mix {
+    /// Orders 0 to 4, each half as often as the one below; 4 as often as 3.
+    Small,
+    /// The same, and one block in 512 is of order 9.
+    Mixed,
+}
+
+/// A run of `churn`.
+#[derive(Clone, Debug)]
+pub struct Churn {
+    /// Which orders.
+    pub mix: Mix,
+    /// Allocations and frees in all, once the occupancy is reached.
+    pub operations: u64,
+}
+
+impl Mix {
+    fn draw(self, random: &mut fastrand::Rng) -> u8 {
+        if self == Mix::Mixed && random.u16(..HUGE_ONE_IN) == 0 {
+            return HUGE;
+        }
+        (random.u8(..) | 1 << 4).trailing_zeros() as u8
+    }
+
+    /// The largest order.
+    #[must_use]
+    pub fn largest(self) -> u8 {
+        match self {
+            Mix::Small => 4,
+            Mix::Mixed => HUGE,
+        }
+    }
+}
+
+/// The block to be allocated next. It is kept until it fits below the limit, so that large blocks are
+/// not drawn less often near the limit.
+#[derive(Clone, Copy)]
+struct Next {
+    order: u8,
+    migratetype: MigrateType,
+}
+
+impl Churn {
+    fn next<P: Peer>(&self, setup: &Setup, cpu: &mut Cpu<'_, P>) -> Next {
+        let order = self.mix.draw(cpu.random());
+        let migratetype = setup.types.draw(order, cpu.random());
+        Next { order, migratetype }
+    }
+
+    /// Allocates up to the occupancy, or until not even a small block is left.
+    fn fill<P: Peer>(&self, setup: &Setup, most: u64, cpu: &mut Cpu<'_, P>) {
+        let mut next = self.next(setup, cpu);
+        while cpu.used() + (1 << next.order) <= most {
+            if !cpu.alloc(next.order, next.migratetype) && next.order < HUGE {
+                return;
+            }
+            next = self.next(setup, cpu);
+        }
+    }
+
+    /// Allocates and frees by the toss of a coin, within the limits.
+    fn hold<P: Peer>(&self, setup: &Setup, most: u64, operations: u64, cpu: &mut Cpu<'_, P>) {
+        let least = most.saturating_sub(setup.frames_per_thread() * BAND / 1024);
+        let mut next = self.next(setup, cpu);
+        for _ in 0..operations {
+            let fits = cpu.used() + (1 << next.order) <= most;
+            if fits && (cpu.used() < least || cpu.random().bool()) {
+                cpu.alloc(next.order, next.migratetype);
+                next = self.next(setup, cpu);
+            } else {
+                cpu.free_random();
+            }
+        }
+    }
+}
+
+impl Experiment for Churn {
+    const SHARE: &'static str = SHARES[0];
+    const FIGURES: &'static [Figure<Outcome>] = &[
+        Figure::higher("order9_allocatable", Unit::Count, |o| Some(o.allocatable?.0 as f64)),
+        Figure::higher("order9_after_drain", Unit::Count, |o| Some(o.allocatable?.1? as f64)),
+        Figure::known("order9_ideal", Unit::Count, outcome::ideal),
+        Figure::higher("order9_share_pct", Unit::Percent, |o| {
+            Some(outcome::percent(o.allocatable?.0, o.ideal))
+        }),
+        Figure::lower("order9_refused", Unit::Count, |o| Some(o.refused_huge? as f64)),
+        Figure::lower("smaller_refused", Unit::Count, |o| Some(o.tally.refused_small as f64)),
+        Figure::lower("ns_per_operation", Unit::Nanos, outcome::mean),
+        Figure::lower("cpu_ns_per_operation", Unit::Nanos, outcome::cpu_mean),
+        latency!("alloc_p50_ns", allocs, 0.5),
+        latency!("alloc_p99_ns", allocs, 0.99),
+        latency!("alloc_p999_ns", allocs, 0.999),
+        latency!("alloc_p9999_ns", allocs, 0.9999),
+        latency!("free_p50_ns", frees, 0.5),
+        latency!("free_p99_ns", frees, 0.99),
+        latency!("free_p999_ns", frees, 0.999),
+        latency!("free_p9999_ns", frees, 0.9999),
+    ];
+
+    fn steps(&self) -> u64 {
+        POINTS
+    }
+
+    fn check(&self, setup: &Setup, share: u8) -> Result<(), SetupError> {
+        let frames = setup.frames_per_thread() * u64::from(share) / 100;
+        let least = LEAST_BLOCKS << self.mix.largest();
+        if frames < least {
+            return Err(SetupError::TooFew { share, frames, least });
+        }
+        Ok(())
+    }
+
+    fn play<P: Peer + 'static>(
+        &self,
+        setup: &Setup,
+        share: u8,
+        cpus: &mut Cpus<P>,
+        tell: &mut dyn FnMut(u64),
+    ) -> Outcome {
+        let most = setup.frames_per_thread() * u64::from(share) / 100;
+        cpus.each(|cpu| self.fill(setup, most, cpu));
+        cpus.clear_tally();
+        let mut course = vec![Point(0.0, cpus.free_pageblocks() as f64)];
+        for point in 1..=POINTS {
+            let until = |point: u64| self.operations * point / POINTS;
+            let operations = until(point) - until(point - 1);
+            let each = operations / u64::from(setup.threads);
+            cpus.each(|cpu| self.hold(setup, most, each, cpu));
+            course.push(Point(until(point) as f64 / 1e6, cpus.free_pageblocks() as f64));
+            tell(point);
+        }
+        let tally = cpus.tally();
+        let refused_huge = (self.mix == Mix::Mixed).then_some(tally.refused_huge);
+        Outcome {
+            ideal: setup.ideal(cpus.used()),
+            allocatable: Some(cpus.allocatable()),
+            refused_huge,
+            tally,
+            course,
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The CPUs of an experiment: the blocks that each holds, and the calls that it makes.
+//!
+//! A block goes from `alloc` into the holdings of a CPU, from there to one `free`, and nowhere else;
+//! so every free is valid. A CPU is a thread. Where another CPU is to free the blocks, threads send
+//! them around a ring; a single thread acts for a second CPU instead, so that the counts
+//! of such a run repeat, too.
+
+use framewright_peers::{Peer, Worker, list_buddy::MigrateType};
+use std::{
+    sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    thread,
+    time::Duration,
+};
+
+use super::{FreeBy, latency::Latencies, pageblocks::Pageblocks};
+use crate::clock::thread_time;
+
+/// Blocks on their way to the CPU that frees them: so few that they hardly count as in use.
+const IN_FLIGHT: usize = 256;
+/// The order of a huge page.
+pub(super) const HUGE: u8 = 9;
+
+/// A block that is allocated.
+struct Block {
+    first: u32,
+    order: u8,
+}
+
+impl Block {
+    fn frames(&self) -> u32 {
+        1 << self.order
+    }
+}
+
+/// The blocks that a CPU holds, and its calls so far.
+pub(super) struct Held {
+    live: Vec<Block>,
+    used: u64,
+    random: fastrand::Rng,
+    tally: Tally,
+}
+
+/// Calls and refusals.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) allocs: Latencies,
+    pub(super) frees: Latencies,
+    /// CPU time of the threads.
+    pub(super) cpu_time: Duration,
+    /// Requests for huge pages that were refused.
+    pub(super) refused_huge: u64,
+    /// Smaller requests that were refused.
+    pub(super) refused_small: u64,
+}
+
+impl Tally {
+    fn absorb(&mut self, other: &Self) {
+        self.allocs.absorb(&other.allocs);
+        self.frees.absorb(&other.frees);
+        self.cpu_time += other.cpu_time;
+        self.refused_huge += other.refused_huge;
+        self.refused_small += other.refused_small;
+    }
+}
+
+/// All CPUs, and the allocator that they use.
+pub(super) struct Cpus<P> {
+    peer: P,
+    held: Vec<Held>,
+    free_by: FreeBy,
+    pageblocks: Pageblocks,
+}
+
+/// One CPU at work.
+pub(super) struct Cpu<'c, P: Peer + 'c> {
+    held: &'c mut Held,
+    worker: P::Worker<'c>,
+    frees: Frees<P::Worker<'c>>,
+    pageblocks: &'c Pageblocks,
+}
+
+/// The path of a block that is to be freed.
+enum Frees<W> {
+    /// The CPU itself.
+    Itself,
+    /// Another CPU, for which the same thread acts.
+    Beside(W),
+    /// The next thread; this one frees the blocks that it receives.
+    Next { next: SyncSender<Block>, inbox: Receiver<Block> },
+}
+
+impl<P: Peer + 'static> Cpus<P> {
+    /// CPUs that hold nothing: one for each thread, and two for one whose blocks another frees.
+    pub(super) fn new(peer: P, frames: u64, threads: u16, free_by: FreeBy, seed: u64) -> Self {
+        let held = |thread: u16| Held {
+            live: Vec::new(),
+            used: 0,
+            random: fastrand::Rng::with_seed(
+                seed.wrapping_mul(1 << 16).wrapping_add(thread.into()),
+            ),
+            tally: Tally::default(),
+        };
+        let held = (0..threads).map(held).collect();
+        Self { peer, held, free_by, pageblocks: Pageblocks::new(frames) }
+    }
+
+    /// Has every CPU do its part of some work, all at the same time.
+    pub(super) fn each(&mut self, work: impl Fn(&mut Cpu<'_, P>) + Sync) {
+        let (peer, pageblocks, work) = (&self.peer, &self.pageblocks, &work);
+        let routes = routes(self.held.len(), self.free_by);
+        let part = move |number: usize, held: &mut Held, route: Option<Route>| {
+            let frees = match route {
+                None => Frees::Itself,
+                Some(Route::Beside(other)) => Frees::Beside(peer.worker(other)),
+                Some(Route::Next { next, inbox }) => Frees::Next { next, inbox },
+            };
+            let mut cpu: Cpu<'_, P> = Cpu { held, worker: peer.worker(number), frees, pageblocks };
+            let start = thread_time();
+            work(&mut cpu);
+            cpu.finish().tally.cpu_time += thread_time() - start;
+        };
+        thread::scope(|scope| {
+            let mut parts = self.held.iter_mut().zip(routes).enumerate();
+            let first = parts.next();
+            for (number, (held, route)) in parts {
+                scope.spawn(move || part(number, held, route));
+            }
+            if let Some((number, (held, route))) = first {
+                part(number, held, route);
+            }
+        });
+    }
+
+    #[cfg(test)]
+    pub(super) fn peer(&self) -> &P {
+        &self.peer
+    }
+
+    /// Pageblocks of which nothing is allocated.
+    pub(super) fn free_pageblocks(&self) -> u64 {
+        self.pageblocks.free()
+    }
+
+    /// Frames that are allocated.
+    pub(super) fn used(&self) -> u64 {
+        self.held.iter().map(|held| held.used).sum()
+    }
+
+    /// Sets all counts of calls to zero.
+    pub(super) fn clear_tally(&mut self) {
+        self.held.iter_mut().for_each(|held| held.tally = Tally::default());
+    }
+
+    /// The calls of all CPUs together.
+    pub(super) fn tally(&self) -> Tally {
+        let mut all = Tally::default();
+        self.held.iter().for_each(|held| all.absorb(&held.tally));
+        all
+    }
+
+    /// Huge pages that the first CPU can allocate as it is, and those that it can once all lists of
+    /// CPUs are drained, if that can be asked of the allocator. They are freed again.
+    pub(super) fn allocatable(&self) -> (u64, Option<u64>) {
+        let mut worker = self.peer.worker(0);
+        let mut blocks = Vec::new();
+        blocks.extend(std::iter::from_fn(|| worker.alloc(HUGE)));
+        let as_it_is = blocks.len() as u64;
+        let drained = self.peer.drain().then(|| {
+            blocks.extend(std::iter::from_fn(|| worker.alloc(HUGE)));
+            blocks.len() as u64
+        });
+        for first in blocks {
+            // SAFETY: allocated above with this order, and freed once.
+            unsafe { worker.free(first, HUGE) };
+        }
+        (as_it_is, drained)
+    }
+
+    /// Frees everything; says how many frames can be allocated then.
+    pub(super) fn give_back(mut self) -> u64 {
+        self.each(|cpu| while cpu.free_random() {});
+        capacity(&self.peer, self.held.len().max(2))
+    }
+}
+
+/// Frames that the CPUs of an allocator can get. It is of no use afterwards.
+pub(super) fn capacity<P: Peer>(peer: &P, cpus: usize) -> u64 {
+    peer.drain();
+    let frames_of = |worker: &mut P::Worker<'_>, order| -> u64 {
+        std::iter::from_fn(|| worker.alloc(order)).map(|_| 1 << order).sum()
+    };
+    (0..cpus)
+        .map(|cpu| {
+            let mut worker = peer.worker(cpu);
+            (0..=HUGE).rev().map(|order| frames_of(&mut worker, order)).sum::<u64>()
+        })
+        .sum()
+}
+
+/// [`Frees`] before there are workers.
+enum Route {
+    Beside(usize),
+    Next { next: SyncSender<Block>, inbox: Receiver<Block> },
+}
+
+/// The route of each thread; none where CPUs free their own blocks.
+fn routes(threads: usize, free_by: FreeBy) -> Vec<Option<Route>> {
+    match (free_by, threads) {
+        (FreeBy::Itself, _) => (0..threads).map(|_| None).collect(),
+        (FreeBy::Other, 1) => vec![Some(Route::Beside(1))],
+        (FreeBy::Other, _) => {
+            let (mut nexts, inboxes): (Vec<_>, Vec<_>) =
+                (0..threads).map(|_| sync_channel(IN_FLIGHT)).unzip();
+            nexts.rotate_left(1);
+            let route = |(next, inbox)| Some(Route::Next { next, inbox });
+            nexts.into_iter().zip(inboxes).map(route).collect()
+        }
+    }
+}
+
+impl<'c, P: Peer> Cpu<'c, P> {
+    /// Frames that it has in use.
+    pub(super) fn used(&self) -> u64 {
+        self.held.used
+    }
+
+    /// Blocks that it has.
+    pub(super) fn blocks(&self) -> usize {
+        self.held.live.len()
+    }
+
+    /// Its random numbers.
+    pub(super) fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.held.random
+    }
+
+    /// Brings its blocks into random order.
+    pub(super) fn shuffle(&mut self) {
+        self.held.random.shuffle(&mut self.held.live);
+    }
+
+    /// Allocates a block, which becomes its last; `false` if it was refused.
+    pub(super) fn alloc(&mut self, order: u8, migratetype: MigrateType) -> bool {
+        self.receive();
+        self.worker.resume();
+        let Held { live, used, tally, .. } = &mut *self.held;
+        let worker = &mut self.worker;
+        match tally.allocs.time(|| alloc::<P>(worker, order, migratetype)) {
+            Some(first) => {
+                self.pageblocks.take(first, 1 << order);
+                *used += 1 << order;
+                let first = u32::try_from(first).expect("frame numbers below 2^32");
+                live.push(Block { first, order });
+                true
+            }
+            None => {
+                let refused =
+                    if order == HUGE { &mut tally.refused_huge } else { &mut tally.refused_small };
+                *refused += 1;
+                false
+            }
+        }
+    }
+
+    /// Frees block `index`, whose place the last one takes.
+    pub(super) fn free(&mut self, index: usize) {
+        let block = self.held.live.swap_remove(index);
+        self.held.used -= u64::from(block.frames());
+        match &mut self.frees {
+            Frees::Itself => {
+                // SAFETY: it was held until now.
+                unsafe {
+                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks)
+                };
+            }
+            Frees::Beside(other) => {
+                other.resume();
+                // SAFETY: as above.
+                unsafe { give_back::<P>(other, &block, &mut self.held.tally, self.pageblocks) };
+            }
+            Frees::Next { .. } => self.send(block),
+        }
+    }
+
+    /// Frees any of its blocks; `false` if it has none.
+    pub(super) fn free_random(&mut self) -> bool {
+        let blocks = self.blocks();
+        if blocks == 0 {
+            return false;
+        }
+        let index = self.held.random.usize(..blocks);
+        self.free(index);
+        true
+    }
+
+    /// Sends a block to the next CPU. While that one's queue is full, this CPU frees the blocks in its own.
+    fn send(&mut self, mut block: Block) {
+        while let Frees::Next { next, .. } = &self.frees {
+            match next.try_send(block) {
+                Ok(()) => return,
+                Err(TrySendError::Full(back)) => block = back,
+                // The other thread has panicked, and the run will end with that.
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+            self.receive();
+            thread::yield_now();
+        }
+    }
+
+    /// Frees the blocks that the CPU before it has sent so far.
+    fn receive(&mut self) {
+        if let Frees::Next { inbox, .. } = &self.frees {
+            for block in inbox.try_iter() {
+                // SAFETY: the other CPU held it until it sent it.
+                unsafe {
+                    give_back::<P>(&mut self.worker, &block, &mut self.held.tally, self.pageblocks)
+                };
+            }
+        }
+    }
+
+    /// Frees the blocks that are still sent to it, until the CPU before it has finished.
+    fn finish(self) -> &'c mut Held {
+        let Self { held, mut worker, frees, pageblocks } = self;
+        if let Frees::Next { next, inbox } = frees {
+            drop(next);
+            for block in inbox {
+                // SAFETY: the other CPU held it until it sent it.
+                unsafe { give_back::<P>(&mut worker, &block, &mut held.tally, pageblocks) };
+            }
+        }
+        held
+    }
+}
+
+/// Frees a block, perhaps timed.
+///
+/// # Safety
+///
+/// The block was allocated through a worker of the same peer and is not held any more.
+unsafe fn give_back<P: Peer>(
+    worker: &mut P::Worker<'_>,
+    block: &Block,
+    tally: &mut Tally,
+    pageblocks: &Pageblocks,
+) {
+    let first = u64::from(block.first);
+    pageblocks.give(first, block.frames());
+    // SAFETY: the caller's promise.
+    tally.frees.time(|| unsafe { free::<P>(worker, first, block.order) });
+}
+
+/// Never inlined, so that no allocator's calls are optimised together with the code around them.
+#[inline(never)]
+fn alloc<P: Peer>(worker: &mut P::Worker<'_>, order: u8, migratetype: MigrateType) -> Option<u64> {
+    worker.alloc_typed(order, migratetype)
+}
+
+/// Never inlined, as [`alloc`].
+///
+/// # Safety
+///
+/// As [`Worker::free`].
+#[inline(never)]
+unsafe fn free<P: Peer>(worker: &mut P::Worker<'_>, first: u64, order: u8) {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { worker.free(first, order) };
+}

@@ -1,0 +1,222 @@
+//! `churn` and `replace`: how many huge pages an allocator keeps free memory good for.
+//!
+//! Nothing stands behind the frames, as in [`alloc-micro`](crate::micro). Every allocator goes through
+//! the same calls, one allocator right after the other, and the allocator that begins changes from
+//! seed to seed. The experiment knows from its own calls how much of each pageblock is free; so no
+//! allocator is asked, or drained, before the end. With one thread, all counts are the same for the
+//! same arguments.
+//!
+//! | module       | job                                                                |
+//! |--------------|--------------------------------------------------------------------|
+//! | `setup`      | the parameters of both experiments, and their checks               |
+//! | `churn`      | a pool held at an occupancy by random allocations and frees        |
+//! | `replace`    | LLFree's benchmark: every page gets another frame, again and again |
+//! | `contender`  | the allocators                                                     |
+//! | `cpu`        | CPUs: their blocks, and every call of an allocator                 |
+//! | `pageblocks` | allocated frames of each pageblock                                 |
+//! | `latency`    | durations of calls                                                 |
+//! | `outcome`    | the result of one run of one allocator                             |
+
+mod churn;
+mod contender;
+mod cpu;
+mod latency;
+mod outcome;
+mod pageblocks;
+mod replace;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+use framewright_peers::Peer;
+
+pub use churn::{Churn, Mix};
+pub use contender::{Allocator, Contender};
+pub use latency::TIMED_ONE_IN;
+pub use replace::Replace;
+pub use setup::{FreeBy, Setup, SetupError, Types};
+
+use contender::Ended;
+use cpu::Cpus;
+use outcome::Outcome;
+
+use crate::{
+    plot::{Axis, Panel, Plot},
+    report::{
+        Check, Point, Run,
+        figure::{Figure, metrics},
+    },
+};
+
+/// The series of both experiments: pageblocks of which nothing is allocated.
+pub const SERIES: &str = "huge_frames_free";
+
+/// Names of the share of memory in the settings of a run: in `churn` and in `replace`.
+pub const SHARES: [&str; 2] = ["occupancy", "free"];
+
+/// The result of one share of memory.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Percent of memory: in use for `churn`, free for `replace`.
+    pub share: u8,
+    /// One for each contender.
+    pub runs: Vec<Run>,
+}
+
+/// The result of an experiment.
+#[derive(Clone, Debug)]
+pub struct FragmentationResult {
+    /// A table for each share of memory.
+    pub sections: Vec<Section>,
+    /// The check that no frame was lost.
+    pub checks: Vec<Check>,
+}
+
+impl FragmentationResult {
+    /// All columns of all tables.
+    #[must_use]
+    pub fn runs(&self) -> Vec<Run> {
+        self.sections.iter().flat_map(|section| section.runs.iter().cloned()).collect()
+    }
+
+    /// The series, a panel for each share of memory, which `words` describe; along `x`.
+    #[must_use]
+    pub fn plot(&self, title: &str, subtitle: &str, x: &str, words: &str) -> Plot {
+        let panel = |section: &Section| {
+            let y = format!("free huge frames, {} % {words}", section.share);
+            Panel::of_series(&section.runs, SERIES, Axis::linear(x), Axis::linear(&y))
+        };
+        let panels = self.sections.iter().map(panel).collect();
+        Plot { title: title.to_owned(), subtitle: subtitle.to_owned(), panels }
+    }
+}
+
+/// An experiment that any allocator can do.
+trait Experiment {
+    /// The name of its share of memory.
+    const SHARE: &'static str;
+    /// Its figures, in the order in which they are shown.
+    const FIGURES: &'static [Figure<Outcome>];
+
+    /// Steps that `play` tells of.
+    fn steps(&self) -> u64;
+
+    /// Checks that this share of memory is enough.
+    fn check(&self, setup: &Setup, share: u8) -> Result<(), SetupError>;
+
+    /// Does it on CPUs that hold nothing. The caller frees the blocks that they hold at the end.
+    fn play<P: Peer + 'static>(
+        &self,
+        setup: &Setup,
+        share: u8,
+        cpus: &mut Cpus<P>,
+        tell: &mut dyn FnMut(u64),
+    ) -> Outcome;
+}
+
+impl Churn {
+    /// Has every contender do it at every occupancy with every seed. `progress` hears how many of how
+    /// many steps are done.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] says what cannot be done.
+    pub fn run(
+        &self,
+        setup: &Setup,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<FragmentationResult, SetupError> {
+        run(self, setup, progress)
+    }
+}
+
+impl Replace {
+    /// Has every contender do it with every share of free memory and every seed. `progress` hears how
+    /// many of how many steps are done.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] says what cannot be done.
+    pub fn run(
+        &self,
+        setup: &Setup,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<FragmentationResult, SetupError> {
+        run(self, setup, progress)
+    }
+}
+
+fn run<E: Experiment>(
+    experiment: &E,
+    setup: &Setup,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<FragmentationResult, SetupError> {
+    setup.check()?;
+    setup.shares.iter().try_for_each(|share| experiment.check(setup, *share))?;
+    let contenders = setup.contenders.len();
+    let plays = setup.shares.len() * setup.seeds.len() * contenders;
+    let (steps, mut done) = (experiment.steps(), 0);
+    let total = plays as u64 * steps;
+    let mut outcomes = vec![vec![Vec::new(); contenders]; setup.shares.len()];
+    let mut lost = Vec::new();
+    for (round, seed) in setup.seeds.iter().enumerate() {
+        for (share, outcomes) in setup.shares.iter().zip(&mut outcomes) {
+            for turn in 0..contenders {
+                let index = (turn + round) % contenders;
+                let contender = &setup.contenders[index];
+                let mut tell = |step| progress(done + step, total);
+                let Ended { outcome, capacity, back } =
+                    contender.play(experiment, setup, *share, *seed, &mut tell);
+                if back != capacity {
+                    lost.push(format!("{}: {back} of {capacity} frames", contender.label));
+                }
+                outcomes[index].push(outcome);
+                done += steps;
+            }
+        }
+    }
+    let sections = setup.shares.iter().zip(&outcomes);
+    let sections = sections.map(|(share, outcomes)| Section {
+        share: *share,
+        runs: setup
+            .contenders
+            .iter()
+            .zip(outcomes)
+            .map(|(contender, outcomes)| run_of::<E>(contender, *share, outcomes))
+            .collect(),
+    });
+    Ok(FragmentationResult { sections: sections.collect(), checks: vec![all_back(&lost, plays)] })
+}
+
+fn all_back(lost: &[String], plays: usize) -> Check {
+    let detail = match lost {
+        [] => {
+            format!("after each of {plays} runs everything was freed and could be allocated again")
+        }
+        lost => format!("after everything was freed there were {}", lost.join(", ")),
+    };
+    Check { name: "frames".to_owned(), passed: lost.is_empty(), detail }
+}
+
+fn run_of<E: Experiment>(contender: &Contender, share: u8, outcomes: &[Outcome]) -> Run {
+    let mut settings = contender.settings.clone();
+    settings.insert(E::SHARE.to_owned(), format!("{share}%"));
+    Run {
+        label: contender.label.clone(),
+        settings,
+        metrics: metrics(E::FIGURES, outcomes),
+        series: [(SERIES.to_owned(), medians(outcomes))].into_iter().collect(),
+    }
+}
+
+/// The median course, point by point.
+fn medians(outcomes: &[Outcome]) -> Vec<Point> {
+    let points = outcomes.first().map_or(0, |outcome| outcome.course.len());
+    let median = |index: usize| {
+        let mut values: Vec<f64> = outcomes.iter().map(|it| it.course[index].1).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
+        Point(outcomes[0].course[index].0, middle)
+    };
+    (0..points).map(median).collect()
+}
