@@ -1,6 +1,8 @@
 //! The flush batch: unmapped frames, and what has to be flushed before they are anybody's.
 
-use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, parked::CHUNK};
+use super::{
+    Blocks, CpuMask, DeferredFlush, Flusher, Scope, Unmapping, blocks::receiver, parked::CHUNK,
+};
 use crate::{
     frame::{Block, Order, Pfn},
     observe::{Corruption, Finding},
@@ -102,6 +104,12 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     #[must_use]
     pub fn flusher(&self) -> Flusher<'f, 'm, P> {
         self.flusher
+    }
+
+    /// The part of it that is passed to whatever unmaps: translations can be added there, and nothing else
+    /// can be done.
+    pub fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
+        Unmapping::new(self)
     }
 
     /// Whether it can take no further frame.
