@@ -149,7 +149,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     /// A translation to `pfn` was removed: to be called before the page-table lock is released. It
     /// is flushed now, or noted.
     pub fn add(&mut self, pfn: Pfn, translation: &Translation<'_>) {
-        let Flusher { tlb, shootdown, .. } = self.flusher;
+        let Flusher { tlb, shootdown, memory, .. } = self.flusher;
         let &Translation { cpus, writable, dirty, space, page, owed_space, owed_file } =
             translation;
         self.flusher.count(|counters| counters.unmapped.add(1));
@@ -163,6 +163,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             FlushBatching::All | FlushBatching::Lazy => false,
         };
         let scope = Scope::page(space, page);
+        let is_ours = |owed: &DeferredFlush| owed.belongs_to(memory.tag());
+        let at_once = at_once || !is_ours(owed_space) || !owed_file.is_none_or(is_ours);
         if at_once || !self.note(pfn) {
             self.flusher.shoot(cpus, scope);
             return;

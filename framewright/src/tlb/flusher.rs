@@ -108,6 +108,10 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
             return false;
         }
         let (epoch, cpus) = deferred.owed();
+        if !deferred.belongs_to(self.memory.tag()) {
+            // Its epoch means nothing here.
+            return self.shoot(&cpus, Scope::Everything);
+        }
         let flushed = self.reach(&cpus, epoch);
         deferred.set_settled(epoch);
         flushed

@@ -24,6 +24,7 @@ use crate::{
 
 mod batches;
 mod blocks;
+mod foreign;
 mod panics;
 mod random;
 mod stores;
