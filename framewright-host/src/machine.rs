@@ -190,12 +190,12 @@ impl HostMachine {
     ///
     /// # Panics
     ///
-    /// If the machine has a `Relief` already.
+    /// If the machine has a `Relief` already, or one is still in use whose call of this has ended its body.
     pub fn with_relief<R>(&self, relief: &(dyn Relief + Sync), body: impl FnOnce() -> R) -> R {
         self.try_with_relief(relief, body).expect("no other relief serves this machine")
     }
 
-    /// The same; `None` if the machine has a `Relief` already. Nothing was run then.
+    /// The same; `None` if the machine has a `Relief` already, or still. Nothing was run then.
     pub(crate) fn try_with_relief<R>(
         &self,
         relief: &(dyn Relief + Sync),

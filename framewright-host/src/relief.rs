@@ -16,7 +16,7 @@ use std::{
     ptr::NonNull,
     sync::{
         PoisonError, RwLock,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
 };
 
@@ -26,6 +26,8 @@ use crate::wait::wait;
 #[derive(Default)]
 pub(crate) struct LentRelief {
     place: RwLock<Option<Lent>>,
+    /// A call of [`LentRelief::lend`] is under way, perhaps only to wait for uses to end.
+    lending: AtomicBool,
     /// Calls under way. (The lock is not held during them: they call one another.)
     users: AtomicUsize,
 }
@@ -49,6 +51,7 @@ impl Drop for Returned<'_> {
             wait(Wait::Lock, spins);
             spins += 1;
         }
+        self.0.lending.store(false, SeqCst);
     }
 }
 
@@ -63,7 +66,7 @@ impl Drop for Used<'_> {
 
 impl LentRelief {
     /// Uses `relief` on all threads while `body` runs. `None`, without running `body`, if another
-    /// is in use already.
+    /// is in use already, or still: if that uses it itself, it would wait for its own end.
     pub(crate) fn lend<R>(
         &self,
         relief: &(dyn Relief + Sync),
@@ -72,13 +75,11 @@ impl LentRelief {
         let relief: NonNull<dyn Relief + Sync + '_> = NonNull::from(relief);
         // SAFETY: only the lifetime changes, of something that is used by `with` alone.
         let relief: NonNull<dyn Relief + Sync> = unsafe { std::mem::transmute(relief) };
-        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
-        if place.is_some() {
+        if self.lending.swap(true, SeqCst) {
             return None;
         }
-        *place = Some(Lent(relief));
-        drop(place);
         let _returned = Returned(self);
+        *self.place.write().unwrap_or_else(PoisonError::into_inner) = Some(Lent(relief));
         Some(body())
     }
 
@@ -132,7 +133,6 @@ impl Relief for LentRelief {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
 
     struct Some7;
 
@@ -153,6 +153,43 @@ mod tests {
             place.lend(&Some7, || panic!("in between"));
         }));
         assert!(panicked.is_err() && place.reclaimable(ZoneId::default()).is_none());
+    }
+
+    /// Lends relief to its own machine once its own lending has ended.
+    #[derive(Default)]
+    struct Nested {
+        place: LentRelief,
+        entered: AtomicBool,
+        lent: AtomicBool,
+    }
+
+    impl Relief for Nested {
+        fn reclaimable(&self, _zone: ZoneId) -> Option<u64> {
+            self.entered.store(true, SeqCst);
+            while self.place.place.read().unwrap().is_some() {
+                std::thread::yield_now();
+            }
+            self.lent.store(self.place.lend(&Some7, || ()).is_some(), SeqCst);
+            None
+        }
+    }
+
+    #[test]
+    fn who_is_still_in_use_lends_nothing_and_waits_for_nobody() {
+        let nested: &'static Nested = Box::leak(Box::default());
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            nested.place.lend(nested, || {
+                std::thread::spawn(|| nested.place.reclaimable(ZoneId::default()));
+                while !nested.entered.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+            });
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(std::time::Duration::from_secs(20)).expect("it waits for itself");
+        assert!(!nested.lent.load(SeqCst));
+        assert_eq!(nested.place.lend(&Some7, || ()), Some(()), "the place is free again");
     }
 
     /// Stays in use until `over` is set.

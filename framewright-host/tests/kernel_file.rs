@@ -17,7 +17,7 @@ use framewright::{
     frame::PAGEBLOCK_FRAMES,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
     reclaim::LruList,
-    tlb::{BatchSlot, FlushBatch, Flushed, NoShootdown},
+    tlb::{BatchSlot, Flushed, NoShootdown, Unmapping},
 };
 use framewright_host::{HostMachine, Metadata};
 
@@ -232,7 +232,7 @@ unsafe impl Mover<HostMachine> for Interrupted<'_> {
         moves: &mut [Move],
         effort: &Effort,
         locking: Locking,
-        batch: &mut FlushBatch<'_, '_, HostMachine>,
+        batch: &mut Unmapping<'_, '_, '_, HostMachine>,
     ) {
         mover::Mover.unmap(moves, effort, locking, batch);
     }

@@ -119,3 +119,85 @@ fn a_pageblock_whose_free_frames_lie_on_lists_can_be_isolated() {
     memory.undo_isolate(isolated).unwrap();
     memory.check().unwrap();
 }
+
+/// Leaves frames on the lists of a CPU.
+fn fill_lists(memory: &'static Traced, cpu: u16) {
+    let mut cpu = memory.cpu(CpuId::new(cpu)).unwrap();
+    let block = cpu.alloc(PAGE).unwrap();
+    cpu.free(block).unwrap();
+    assert!(memory.held_by_cpus() > 0);
+}
+
+fn pageblocks(start: u64, end: u64) -> FrameRange {
+    FrameRange::new(Pfn::new(start * 512), Pfn::new(end * 512)).unwrap()
+}
+
+#[test]
+fn a_tracer_may_add_and_remove_memory_while_a_removal_drains_lists() {
+    let memory = memory(
+        |event| matches!(event, Event::PagePcpuDrain { .. }),
+        |memory, _| {
+            memory.remove_memory(pageblocks(8, 16), &mut |_| ()).unwrap();
+            memory.add_memory(pageblocks(8, 12)).unwrap();
+        },
+    );
+    fill_lists(memory, 0);
+    memory.remove_memory(pageblocks(0, 8), &mut |_| ()).unwrap();
+    assert!(!memory.platform().armed.load(Ordering::Relaxed), "no drain was traced");
+    assert_eq!(memory.managed(), 52 * 512);
+    memory.check().unwrap();
+}
+
+/// Runs what drains lists, and the trace hook panics meanwhile.
+fn interrupted(run: impl FnOnce(&'static Traced)) -> &'static Traced {
+    let when = |event: &Event| matches!(event, Event::PagePcpuDrain { .. });
+    let memory = memory(when, |_, _| panic!("the trace hook panics"));
+    fill_lists(memory, 0);
+    let run = std::panic::AssertUnwindSafe(|| run(memory));
+    assert!(std::panic::catch_unwind(run).is_err());
+    memory
+}
+
+#[test]
+fn an_isolation_that_panics_is_undone() {
+    static IS_SECOND: AtomicBool = AtomicBool::new(false);
+    let memory = memory(
+        |event| matches!(event, Event::PagePcpuDrain { .. }),
+        |memory, _| {
+            assert!(!IS_SECOND.swap(true, Ordering::Relaxed), "the trace hook panics");
+            // For the drain that comes after the isolation.
+            fill_lists(memory, 0);
+            memory.platform().armed.store(true, Ordering::Relaxed);
+        },
+    );
+    fill_lists(memory, 1);
+    let isolate = std::panic::AssertUnwindSafe(|| memory.isolate(Pfn::new(63 * 512)).map(drop));
+    assert!(std::panic::catch_unwind(isolate).is_err());
+    memory.drain_all();
+    assert_eq!(memory.free(), 64 * 512, "a frame is withheld or lost");
+    let isolated = memory.isolate(Pfn::new(63 * 512)).expect("nobody has isolated it");
+    memory.undo_isolate(isolated).unwrap();
+    memory.check().unwrap();
+}
+
+#[test]
+fn a_cpu_whose_way_offline_panicked_has_no_owner() {
+    let memory = interrupted(|memory| memory.cpu_offline(CpuId::new(0)).unwrap());
+    memory.cpu_offline(CpuId::new(0)).unwrap();
+    memory.cpu_online(CpuId::new(0)).unwrap();
+    fill_lists(memory, 0);
+    memory.drain_all();
+    assert_eq!(memory.free(), 64 * 512, "a frame is lost");
+    memory.check().unwrap();
+}
+
+#[test]
+fn a_removal_that_panics_withholds_nothing() {
+    let memory = interrupted(|memory| {
+        memory.remove_memory(pageblocks(0, 64), &mut |_| ()).unwrap();
+    });
+    memory.drain_all();
+    assert_eq!(memory.free(), 64 * 512, "a frame is lost");
+    memory.remove_memory(pageblocks(0, 8), &mut |_| ()).unwrap();
+    memory.check().unwrap();
+}

@@ -318,3 +318,25 @@ fn one_hold_serves_all_orders() {
         assert_eq!(claims, 0, "the maps see nothing of it");
     });
 }
+
+/// The cell of the table at [`CpuToken::free_raw`] that says no for *checked*: the free is refused when the
+/// frame comes to the zone.
+#[test]
+fn a_raw_free_of_what_lies_in_the_depot_is_refused_in_the_zone() {
+    on_memory(|memory| {
+        fill_depot(memory);
+        let mut token = memory.cpu(cpu(1)).unwrap();
+        // SAFETY: none; this is the abuse that `checked` is there for. The frames do not exist.
+        let mut free = |frame| unsafe { token.free_raw(Pfn::new(frame), Order::ZERO) };
+        // Frames that are free in the zone are refused at the call.
+        let passed = (0..FRAMES).find(|&frame| free(frame).is_ok());
+        assert!(
+            passed.is_some() && memory.platform().take_reports().len() as u64 == passed.unwrap()
+        );
+        drop(token);
+        memory.drain_all();
+        let reports = memory.platform().take_reports();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        assert_eq!((reports[0].count, memory.free()), (1, FRAMES));
+    });
+}

@@ -4,11 +4,24 @@
 
 mod support;
 
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread,
+};
+
 use framewright::{
     Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
-    NodeId, Order, OrderTooSmall, Pfn, Request, ZoneId, ZoneKind, tuning::Auto,
+    NodeId, Order, OrderTooSmall, Pfn, Platform, Request, ZoneId, ZoneKind,
+    platform::{BarrierTarget, OwnerLock, Site, Wait},
+    tuning::Auto,
 };
-use support::machine::{Machine, Metadata};
+use support::{
+    machine::{Machine, Metadata},
+    toy::{leaked, mostly_nothing},
+};
 
 const MOVABLE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const PAGEBLOCK: u64 = 512;
@@ -283,4 +296,77 @@ fn lists_follow_the_size_of_their_zone() {
         memory.remove_memory(range(0, 12), &mut |_| ()).unwrap();
         assert_eq!(highs().collect::<Vec<_>>(), [128, 128]);
     });
+}
+
+/// A machine on which another thread adds memory when lists are about to be made larger or smaller.
+#[derive(Default)]
+struct Racing {
+    memory: OnceLock<&'static Memory<'static, Racing>>,
+    /// Visits of lists until then.
+    left: AtomicU32,
+    /// The other thread waits for something.
+    waits: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+// SAFETY: the lock is the library's own; owners use try-locks, which need no barrier.
+unsafe impl Platform for Racing {
+    mostly_nothing!();
+    const LISTENING: bool = true;
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Trylock
+    }
+
+    fn remote_barrier(&self, _: BarrierTarget) {}
+
+    fn point(&self, site: Site) {
+        if let Some(&memory) = self.memory.get()
+            && site == Site::Drain
+            && self.left.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            thread::spawn(move || {
+                memory.add_memory(range(8, 16)).unwrap();
+                memory.platform().has_ended.store(true, Ordering::Release);
+            });
+            while !self.waits.load(Ordering::Relaxed) && !self.has_ended.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        }
+    }
+
+    fn wait(&self, _: Wait, _: u32) {
+        self.waits.store(true, Ordering::Relaxed);
+        thread::yield_now();
+    }
+}
+
+/// How much CPU 0 may hold, after `change` and an addition of memory before visit number `at`.
+fn high_after(change: fn(&Memory<'static, Racing>), at: u32) -> u64 {
+    let map = [
+        range(0, 8).into(),
+        MemoryRange::new(range(8, 24), NodeId::default(), ZoneKind::Normal).absent(),
+    ];
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    an_eighth(&mut config);
+    let memory = leaked(Racing::default(), &config);
+    memory.platform().left.store(at, Ordering::Relaxed);
+    assert!(memory.platform().memory.set(memory).is_ok());
+    change(memory);
+    while !memory.platform().has_ended.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
+    memory.check().unwrap();
+    memory.pagesets(ZoneId::default()).next().unwrap().high
+}
+
+#[test]
+fn lists_follow_the_size_of_their_zone_though_cpus_come_and_go_meanwhile() {
+    for at in 1..=2 {
+        assert_eq!(high_after(|memory| memory.cpu_online(CpuId::new(1)).unwrap(), at), 512);
+    }
+    for at in 1..=3 {
+        assert_eq!(high_after(|memory| memory.cpu_offline(CpuId::new(1)).unwrap(), at), 1024);
+    }
 }

@@ -84,6 +84,19 @@ fn holes_are_nobodys() {
 }
 
 #[test]
+fn an_isolated_pageblock_has_the_frames_of_its_zone_alone() {
+    let dma = MemoryRange { zone: ZoneKind::Dma, ..range(0, 300) };
+    on_map(&[dma, range(310, 1024)], |memory| {
+        for (at, start, end) in [(10, 0, 300), (400, 310, 512), (600, 512, 1024)] {
+            let isolated = memory.isolate(Pfn::new(at)).unwrap();
+            assert_eq!(Some(isolated.range()), FrameRange::new(Pfn::new(start), Pfn::new(end)));
+            memory.undo_isolate(isolated).unwrap();
+        }
+        memory.check().unwrap();
+    });
+}
+
+#[test]
 fn what_is_wrong_with_a_map_is_named() {
     let new = |map: &[MemoryRange]| Layout::new::<Machine>(&Config::new(map, 1)).map(|_| ());
     assert_eq!(new(&[]), Err(InitError::NoMemory));

@@ -21,7 +21,7 @@ use framewright::{
         Shadow, Throttle, Unmapped, WriteOut,
     },
     sync::{PlainWord, SpinFlag},
-    tlb::{FlushBatch, NoShootdown},
+    tlb::{NoShootdown, Unmapping},
     tuning::Auto,
 };
 
@@ -170,7 +170,7 @@ unsafe impl PageOwner<World> for World {
         }
     }
 
-    fn unmap(&self, frames: &[Pfn], _: &mut FlushBatch<'_, '_, Self>, out: &mut [Unmapped]) {
+    fn unmap(&self, frames: &[Pfn], _: &mut Unmapping<'_, '_, '_, Self>, out: &mut [Unmapped]) {
         for (&pfn, slot) in frames.iter().zip(out) {
             let mut frame = self.frame(pfn);
             frame.mapped = false;

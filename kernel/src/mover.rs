@@ -10,7 +10,7 @@ use framewright::{
     FrameRange, Pfn,
     migrate::{self, ClaimEnd, Claims, Effort, Locking, Move},
     reclaim::{Lru, PageKind},
-    tlb::{FlushBatch, Flushed, Translation},
+    tlb::{Flushed, Translation, Unmapping},
 };
 
 use crate::{
@@ -31,7 +31,7 @@ fn lists() -> Lru<'static, 'static, Machine> {
 }
 
 /// Takes a page of a program out of its page table; whether it was there.
-fn begin(pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>) -> Option<()> {
+fn begin(pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) -> Option<()> {
     let (space, page, slot) = rmap::place_of(pfn)?;
     let entry = slot.begin_move(pfn)?;
     let cpus = space.advance();
@@ -89,7 +89,7 @@ unsafe impl migrate::Mover<Machine> for Mover {
         moves: &mut [Move],
         effort: &Effort,
         locking: Locking,
-        batch: &mut FlushBatch<'_, '_, Machine>,
+        batch: &mut Unmapping<'_, '_, '_, Machine>,
     ) {
         for at in moves {
             if !file::unmap(at, (effort.mode, locking), batch) {

@@ -5,7 +5,7 @@
 use framewright::{
     Pfn,
     reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteError, WriteOut},
-    tlb::{CpuMask, FlushBatch, Translation},
+    tlb::{CpuMask, Translation, Unmapping},
 };
 use std::{
     any::Any,
@@ -167,11 +167,11 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
     fn unmap(
         &self,
         frames: &[Pfn],
-        batch: &mut FlushBatch<'_, '_, HostMachine>,
+        batch: &mut Unmapping<'_, '_, '_, HostMachine>,
         out: &mut [Unmapped],
     ) {
         let cache = self.0;
-        let cpu = batch.flusher().cpu();
+        let cpu = batch.cpu();
         let cpus: CpuMask = [cpu].into_iter().collect();
         for (&frame, out) in frames.iter().zip(out) {
             *out = Unmapped::Gone { dirty: false };

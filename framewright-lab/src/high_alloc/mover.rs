@@ -9,7 +9,7 @@ use framewright::{
     FrameRange, Pfn,
     migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
     reclaim::{Lru, LruList, PageKind},
-    tlb::{FlushBatch, Flushed},
+    tlb::{Flushed, Unmapping},
 };
 
 use super::{
@@ -148,7 +148,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         &self,
         at: &mut Move,
         effort: &Effort,
-        batch: &mut FlushBatch<'_, '_, W::Platform>,
+        batch: &mut Unmapping<'_, '_, '_, W::Platform>,
     ) {
         let (cpu, frame) = (self.cpu(), self.frame(at.from()));
         if frame.is(GONE) {
@@ -232,7 +232,7 @@ unsafe impl<W: World> Mover<W::Platform> for Moves<'_, '_, W> {
         moves: &mut [Move],
         effort: &Effort,
         _: Locking,
-        batch: &mut FlushBatch<'_, '_, W::Platform>,
+        batch: &mut Unmapping<'_, '_, '_, W::Platform>,
     ) {
         self.world.inside(|| moves.iter_mut().for_each(|at| self.unmap_one(at, effort, batch)));
     }

@@ -6,7 +6,7 @@
 use framewright::{
     Pfn,
     reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut},
-    tlb::FlushBatch,
+    tlb::Unmapping,
 };
 
 use super::{
@@ -45,7 +45,7 @@ impl<'o, 'm, W: World> Owner<'o, 'm, W> {
     }
 
     /// A page of a program is in no page table from now on.
-    fn unmap_one(&self, pfn: Pfn, batch: &mut FlushBatch<'_, '_, W::Platform>) {
+    fn unmap_one(&self, pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, W::Platform>) {
         let (frame, world) = (self.frame(pfn), self.world());
         let Holds::Anonymous { builder, index } = frame.holds() else { return };
         if let Some(cpu) = world.current()
@@ -104,7 +104,7 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
     fn unmap(
         &self,
         frames: &[Pfn],
-        batch: &mut FlushBatch<'_, '_, W::Platform>,
+        batch: &mut Unmapping<'_, '_, '_, W::Platform>,
         out: &mut [Unmapped],
     ) {
         self.world().inside(|| {

@@ -14,7 +14,7 @@ use framewright::{
     frame::PAGEBLOCK_FRAMES,
     migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
     reclaim::{LruList, Reclaim},
-    tlb::{FlushBatch, Flushed},
+    tlb::{Flushed, Unmapping},
 };
 use framewright_sim::{
     engine::{Cpu, Failure, Machine, Options, Schedule, WaitQueue},
@@ -90,7 +90,7 @@ unsafe impl Mover<Simulated> for Meddled<'_, '_, '_> {
         moves: &mut [Move],
         effort: &Effort,
         locking: Locking,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
         for at in moves {
             if self.passes(Step::Unmap(effort.mode), at) {

@@ -2,7 +2,7 @@
 
 use framewright::{
     CpuId, Pfn,
-    tlb::{CpuMask, FlushBatch, Shootdown, Translation},
+    tlb::{CpuMask, Shootdown, Translation, Unmapping},
 };
 use framewright_sim::{
     engine::{Cpu, Machine, WaitQueue},
@@ -63,7 +63,7 @@ impl<'w> World for SimulatedWorld<'w, '_> {
         process: &Process,
         page: u32,
         frame: Pfn,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
         let space = process.space();
         space.advance_generation(cpu);

@@ -12,7 +12,7 @@ use std::ops::Deref;
 
 use framewright::{
     CpuId, Pfn, Platform,
-    tlb::{FlushBatch, Shootdown},
+    tlb::{Shootdown, Unmapping},
 };
 
 /// See the module.
@@ -56,7 +56,7 @@ pub(super) trait World: Sized {
         space: &Self::Space,
         page: u32,
         frame: Pfn,
-        batch: &mut FlushBatch<'_, '_, Self::Platform>,
+        batch: &mut Unmapping<'_, '_, '_, Self::Platform>,
     );
 
     /// Waits until there may be something to do in the background, and no longer than until `time`.

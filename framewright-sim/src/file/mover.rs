@@ -10,7 +10,7 @@ use framewright::{
     FrameRange, Pfn,
     migrate::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Move, Mover},
     reclaim::{Lru, LruList, PageKind},
-    tlb::{FlushBatch, Flushed},
+    tlb::{Flushed, Unmapping},
 };
 
 use super::{
@@ -63,7 +63,7 @@ impl<'c, 'm> PageMoves<'c, 'm> {
         cpu: Cpu<'_>,
         at: &mut Move,
         effort: &Effort,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
         let frame = number(at.from());
         let page = self.cache.page(frame);
@@ -157,7 +157,7 @@ unsafe impl Mover<Simulated> for PageMoves<'_, '_> {
         moves: &mut [Move],
         effort: &Effort,
         _: Locking,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
         let cpu = self.cpu();
         moves.iter_mut().for_each(|at| self.unmap_one(cpu, at, effort, batch));

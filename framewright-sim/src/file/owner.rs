@@ -5,7 +5,7 @@
 use framewright::{
     Pfn,
     reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped as Became, WriteOut},
-    tlb::{CpuMask, FlushBatch, Translation},
+    tlb::{CpuMask, Translation, Unmapping},
 };
 
 use super::{PageCache, Unmapped};
@@ -40,7 +40,11 @@ fn numbers(frames: &[Pfn]) -> Vec<u32> {
 
 /// Notes in a flush batch that a translation was taken away: the generation first, then who may have
 /// it cached.
-pub(super) fn note(cpu: Cpu<'_>, batch: &mut FlushBatch<'_, '_, Simulated>, gone: &Unmapped<'_>) {
+pub(super) fn note(
+    cpu: Cpu<'_>,
+    batch: &mut Unmapping<'_, '_, '_, Simulated>,
+    gone: &Unmapped<'_>,
+) {
     gone.space.advance_generation(cpu);
     let cpus = CpuMask::from_words(gone.space.cpus(cpu).words());
     let translation = Translation {
@@ -86,7 +90,12 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
         }
     }
 
-    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Simulated>, out: &mut [Became]) {
+    fn unmap(
+        &self,
+        frames: &[Pfn],
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
+        out: &mut [Became],
+    ) {
         let (cache, cpu) = (self.cache(), self.cpu());
         let frames = numbers(frames);
         cache.unmap(cpu, &frames, &mut |gone| note(cpu, batch, &gone));

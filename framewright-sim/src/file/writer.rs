@@ -30,7 +30,8 @@ impl Keep<'_, '_> {
         let mut slots = [BatchSlot::default(); CLEANED_AT_ONCE];
         self.shootdown.for_writes(cpu.id(), || {
             let mut batch = self.flusher(cpu.id()).batch(&mut slots);
-            self.cache.clean(cpu, &picked, &mut |gone| owner::note(cpu, &mut batch, &gone));
+            self.cache
+                .clean(cpu, &picked, &mut |gone| owner::note(cpu, &mut batch.unmapping(), &gone));
             batch.flush();
         });
         self.cache.write_back(cpu, &picked);

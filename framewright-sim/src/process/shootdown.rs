@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use framewright::{
     CpuId, Memory, Pfn,
-    tlb::{CpuMask, DeferredFlush, FlushBatch, Flusher, Scope, Shootdown, Translation},
+    tlb::{CpuMask, DeferredFlush, Flusher, Scope, Shootdown, Translation, Unmapping},
 };
 
 use super::{AddressSpace, Mapping, Mmu, Process, Pte};
@@ -98,7 +98,7 @@ impl AddressSpace {
         page: u32,
         instead: Pte,
         owed_file: Option<&DeferredFlush>,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) -> Option<Mapping> {
         self.pte(cpu, page).present()?;
         let mapping = self.replace_pte(cpu, page, instead).present()?;

@@ -63,6 +63,15 @@ impl CpuState {
     }
 }
 
+/// A CPU that is claimed until this value is dropped, also if the embedder panics.
+struct Claimed<'a>(&'a CpuState);
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        self.0.unclaim();
+    }
+}
+
 /// Why a CPU cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpuError {
@@ -118,13 +127,18 @@ impl<'m, P: Platform> Memory<'m, P> {
         if !state.claim() {
             return Err(CpuError::InUse(id));
         }
+        let _claimed = Claimed(state);
         state.set_online(false);
+        let turn = self.wait_for_turn();
         for cpu in self.contexts(id) {
             self.with_lists(cpu, |lists| lists.resize(cpu.pages, Sizing::disabled()));
+        }
+        self.resize_lists();
+        // The embedder is told of drains.
+        drop(turn);
+        for cpu in self.contexts(id) {
             self.drain_lists(cpu, DrainReason::Offline);
         }
-        state.unclaim();
-        self.resize_lists();
         Ok(())
     }
 
@@ -135,6 +149,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// The CPU does not exist.
     pub fn cpu_online(&self, id: CpuId) -> Result<(), CpuError> {
         self.state(id)?.set_online(true);
+        let _turn = self.wait_for_turn();
         self.resize_lists();
         Ok(())
     }
@@ -165,7 +180,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
     }
 
-    /// Sizes the lists of every online CPU anew, after CPUs or memory came or went.
+    /// Sizes the lists of every online CPU anew, after CPUs or memory came or went. In the caller's
+    /// [turn](Memory::wait_for_turn): two calls at once could leave sizes for what is not there any more.
     pub(super) fn resize_lists(&self) {
         for zone in (0..self.zones.len()).map(ZoneId::new) {
             let sizing = self.sizing(zone);

@@ -8,7 +8,8 @@
 //!
 //! Afterwards the watermarks and the bounds of CPU lists follow the new size, and requests in the
 //! slow path learn by the memory's generation that looking again may be worth while. One change
-//! at a time: others wait through the wait hook.
+//! at a time, CPUs that come or go among them: others wait through the wait hook. No other hook that may call
+//! back is called meanwhile.
 
 use core::{fmt, ops::Range};
 
@@ -73,8 +74,8 @@ impl fmt::Display for HotplugError {
 
 impl core::error::Error for HotplugError {}
 
-/// The turn of whoever changes what memory there is, until this value is dropped.
-struct Turn<'a>(&'a AtomicBool);
+/// The turn of whoever changes what memory or which CPUs there are, until this value is dropped.
+pub(super) struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -130,9 +131,12 @@ impl<P: Platform> Memory<'_, P> {
             return Err(HotplugError::Absent { at: zone.pfn(block << PAGEBLOCK_ORDER) });
         }
         let (start, end) = (blocks.start << PAGEBLOCK_ORDER, blocks.end << PAGEBLOCK_ORDER);
-        let withheld = self.withhold(id, start, end).map_err(|at| HotplugError::Isolated { at })?;
-        // The embedder moves pages now. What is withheld cannot be removed by anybody else.
+        let withheld = self.withhold_undrained(id, start, end);
+        let withheld = withheld.map_err(|at| HotplugError::Isolated { at })?;
+        // The embedder is told of drains, and moves pages, and may add and remove memory meanwhile. What is
+        // withheld cannot be removed by anybody else.
         drop(turn);
+        self.drain_every_cpu(id);
         clear(id, start, end);
         let turn = self.wait_for_turn();
         if self.report_in_use(id, start, end, &mut |_| ()) > 0 {
@@ -149,7 +153,8 @@ impl<P: Platform> Memory<'_, P> {
         Ok(())
     }
 
-    fn wait_for_turn(&self) -> Turn<'_> {
+    /// Takes the turn to change what follows from the size of zones or the number of CPUs.
+    pub(super) fn wait_for_turn(&self) -> Turn<'_> {
         let mut spins = 0;
         while self.changing.swap(true, Ordering::Acquire) {
             self.platform.wait(Wait::Lock, spins);

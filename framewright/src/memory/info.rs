@@ -5,13 +5,10 @@ use core::fmt;
 use super::Memory;
 use crate::{
     buddy::BlockCounts,
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    frame::{Order, PAGEBLOCK_FRAMES, Pfn},
     platform::Platform,
     zone::{NodeId, Zone, ZoneId, ZoneKind},
 };
-
-/// Pageblocks whose free blocks are counted under one hold of the zone lock.
-const COUNTED: u32 = 4;
 
 /// A zone at a glance. Counts are in frames and may be stale by one critical section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,14 +130,8 @@ impl<P: Platform> Memory<'_, P> {
     /// for policies.
     #[must_use]
     pub fn block_counts(&self, zone: ZoneId) -> BlockCounts {
-        let mut counts = BlockCounts::default();
-        let Some(zone) = self.zones.get(zone.index()) else { return counts };
-        let pageblocks = (zone.spanned() >> PAGEBLOCK_ORDER) as u32;
-        for start in (0..pageblocks).step_by(COUNTED as usize) {
-            let some = start..pageblocks.min(start + COUNTED);
-            zone.with(&self.platform, |buddy| buddy.add_counts(some, &mut counts));
-        }
-        counts
+        let zone = self.zones.get(zone.index());
+        zone.map_or_else(BlockCounts::default, |zone| zone.block_counts(&self.platform))
     }
 
     /// The order of the largest free block, without walking.

@@ -5,12 +5,13 @@ use core::fmt;
 use super::Memory;
 use crate::{
     buddy::IsolationRefused,
-    frame::{FrameRange, MemoryTag, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    frame::{FrameRange, MemoryTag, Order, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
     zone::ZoneId,
 };
 
-/// A pageblock that is withheld from allocation, owned by whoever isolated it.
+/// A pageblock that is withheld from allocation, owned by whoever isolated it. Where two zones share a
+/// pageblock, it is the part of one zone.
 ///
 /// Its frames that are in use stay in use; those freed stay free and are not handed out.
 /// Forgetting this value leaves the pageblock withheld.
@@ -19,15 +20,14 @@ use crate::{
 pub struct IsolatedBlock<'m> {
     memory: MemoryTag<'m>,
     zone: ZoneId,
-    first: Pfn,
+    range: FrameRange,
 }
 
 impl IsolatedBlock<'_> {
-    /// Its frames.
+    /// Its frames, from the first that the zone has to the last, holes between them included.
     #[must_use]
     pub fn range(&self) -> FrameRange {
-        let end = self.first.offset(PAGEBLOCK_FRAMES as u64);
-        FrameRange::new(self.first, end).unwrap_or(FrameRange::EMPTY)
+        self.range
     }
 }
 
@@ -67,24 +67,27 @@ impl core::error::Error for IsolateError {}
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// Withholds the pageblock that holds `pfn` from allocation, and brings home what CPU lists
-    /// hold of it. When this returns, none of its frames is on a list, and none will be.
+    /// hold of it. When this returns, none of its frames is on a list, and none will be. Where two zones share
+    /// the pageblock, this is about the zone that has `pfn`.
     ///
     /// # Errors
     ///
     /// It is not ours, is isolated already, or holds frames that cannot move.
     pub fn isolate(&self, pfn: Pfn) -> Result<IsolatedBlock<'m>, IsolateError> {
-        let first = pfn.align_down(Order::PAGEBLOCK);
         let (id, frame) = self.find(pfn, Order::ZERO).ok_or(IsolateError::NotOurs)?;
         let zone = &self.zones[id.index()];
         // What lies on the lists of CPUs looks allocated to the zone.
         self.drain_all();
-        zone.isolate(&self.platform, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
-            IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
-            IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
-        })?;
+        let withheld =
+            self.withhold_movable(id, frame >> PAGEBLOCK_ORDER).map_err(|why| match why {
+                IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
+                IsolationRefused::Pinned(frames) => IsolateError::Pinned { frames },
+            })?;
         // Owners decide by the type, inside their lists; who is inside now may have read it.
         self.drain_every_cpu(id);
-        Ok(IsolatedBlock { memory: self.tag, zone: id, first })
+        withheld.keep();
+        let range = zone.frames_of(frame >> PAGEBLOCK_ORDER);
+        Ok(IsolatedBlock { memory: self.tag, zone: id, range })
     }
 
     /// Makes an isolated pageblock allocatable again.
@@ -97,7 +100,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             return Err(block);
         }
         let zone = &self.zones[block.zone.index()];
-        let frame = (block.first.get() - zone.base().get()) as u32;
+        let frame = (block.range.start().get() - zone.base().get()) as u32;
         zone.undo_isolate(&self.platform, frame >> PAGEBLOCK_ORDER);
         Ok(())
     }

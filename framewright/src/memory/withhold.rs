@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use super::Memory;
 use crate::{
+    buddy::IsolationRefused,
     frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
     zone::{ZoneId, clip, pageblocks},
@@ -27,7 +28,25 @@ impl<P: Platform> Drop for Withheld<'_, '_, P> {
     }
 }
 
+impl<P: Platform> Withheld<'_, '_, P> {
+    /// They stay withheld.
+    pub(super) fn keep(mut self) {
+        self.blocks.end = self.blocks.start;
+    }
+}
+
 impl<'m, P: Platform> Memory<'m, P> {
+    /// Withholds one pageblock, unless it holds frames that cannot move. What lies on the lists of CPUs stays
+    /// there for now.
+    pub(super) fn withhold_movable(
+        &self,
+        id: ZoneId,
+        block: u32,
+    ) -> Result<Withheld<'_, 'm, P>, IsolationRefused> {
+        self.zones[id.index()].isolate(&self.platform, block)?;
+        Ok(Withheld { memory: self, zone: id, blocks: block..block + 1 })
+    }
+
     /// Withholds the pageblocks of frames `start` to `end` of a zone, all or none, and brings
     /// home what CPU lists hold of them: when this returns, none of their frames is on a list,
     /// and none will be.

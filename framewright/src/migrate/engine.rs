@@ -186,8 +186,9 @@ impl<P: Platform> Job<'_, '_, '_, P> {
             }
             // Once for all of them, as far as it goes: what finds no room is flushed at once.
             batch.reserve(ready as u64);
-            mover.unmap(&mut unmapped.moves[..ready], &self.effort, locking, &mut batch);
-            take_refusals(&mut unmapped.moves[..ready], self.targets);
+            let ready = &mut unmapped.moves[..ready];
+            mover.unmap(ready, &self.effort, locking, &mut batch.unmapping());
+            take_refusals(ready, self.targets);
         }
         let flushed = batch.flush();
         for at in unmapped.moves.iter_mut().filter(|at| at.stage() == Stage::Unmapped) {

@@ -6,7 +6,7 @@ use super::Move;
 use crate::{
     frame::{FrameRange, Order, Pfn},
     platform::Platform,
-    tlb::{FlushBatch, Flushed},
+    tlb::{Flushed, Unmapping},
 };
 
 /// What may be waited for.
@@ -125,8 +125,7 @@ pub enum ClaimEnd {
 ///   its frames are not freed by anybody else: its owner's letting go is what [`Move::set_gone`]
 ///   says instead.
 /// * What is [set unmapped](Move::set_unmapped) is used by nobody until it is remapped or undone,
-///   but through translations that were added to the batch, in whose place no other is put, and which
-///   is neither finished nor forgotten.
+///   but through translations that were added to the batch.
 /// * Once a page is set moved or gone, nobody uses its old frames.
 ///
 /// # Panics
@@ -150,7 +149,7 @@ pub unsafe trait Mover<P: Platform> {
         moves: &mut [Move],
         effort: &Effort,
         locking: Locking,
-        batch: &mut FlushBatch<'_, '_, P>,
+        batch: &mut Unmapping<'_, '_, '_, P>,
     );
 
     /// The contents of these are in their new frames too. Makes everybody find them there, unlocks

@@ -108,6 +108,20 @@ pub enum OwnerLock {
 ///   processors where an interrupt is not such a barrier, its handler has to execute one. The call is itself
 ///   a full barrier for the caller. A machine that sends the barrier to CPUs as interrupts must therefore see
 ///   to it that a token is claimed and used on the CPU it names.
+///
+/// # Panics
+///
+/// A method should not panic. If one does, no frame has two owners. However:
+/// * if [`Platform::clear`] or [`Platform::trace`] panics, the blocks are lost that the interrupted call was to
+///   hand out or to free, as nobody has them any more, and those that it was giving back to the zone. What it has changed for itself only, such as an
+///   isolation, a claim of a CPU or the right to change what memory there is, is undone;
+/// * if [`Platform::corruption`] panics, the report has been made, and the refused block is lost, as it would be
+///   otherwise;
+/// * if [`Platform::copy`] panics, pages that were about to move stay where they were, as described at
+///   [`Mover`](crate::migrate::Mover);
+/// * if a method panics that is called under a lock of the library ([`Platform::irq_save`],
+///   [`Platform::irq_restore`], the simulation hooks) or to wait for one, or [`Platform::remote_barrier`], the
+///   lock or the lists of the CPU stay taken: whatever needs them waits for ever.
 pub unsafe trait Platform: Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;

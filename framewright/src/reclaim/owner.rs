@@ -21,7 +21,7 @@
 //! None of them is called under a lock of the library, and none may call back into the reclaim
 //! that is asking (but [`Lru`](super::Lru) is free to use).
 
-use crate::{frame::Pfn, platform::Platform, tlb::FlushBatch};
+use crate::{frame::Pfn, platform::Platform, tlb::Unmapping};
 
 use super::workingset::Shadow;
 
@@ -123,9 +123,7 @@ pub enum Released {
 /// A page that [`PageOwner::release`] answers [`Released::Released`] for was added to the lists as
 /// a frame that the embedder owns as a block of order 0 of this memory; that ownership passes to
 /// reclaim with the answer: nobody uses the frame from then on, but through translations in the
-/// flush batch that [`PageOwner::unmap`] was given, in whose place no other is put. To that batch
-/// translations are [added](FlushBatch::add), and nothing else is done: a batch that is
-/// [finished](FlushBatch::finish), replaced or forgotten there frees frames unflushed, or loses them.
+/// flush batch that [`PageOwner::unmap`] was given, to which they were [added](Unmapping::add).
 ///
 /// # Panics
 ///
@@ -149,7 +147,7 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
 
     /// Removes all translations of locked pages, and adds each that a CPU may have cached to
     /// `batch`. Pages that have no copy elsewhere get their place in the store here.
-    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, P>, out: &mut [Unmapped]);
+    fn unmap(&self, frames: &[Pfn], batch: &mut Unmapping<'_, '_, '_, P>, out: &mut [Unmapped]);
 
     /// Begins to write locked pages, none of which is reachable through a translation that can
     /// write: for whatever the embedder maps in between it has to see to that itself.

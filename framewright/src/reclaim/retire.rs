@@ -7,7 +7,7 @@ use crate::{
     frame::{Order, Pfn},
     memory::Memory,
     platform::{CpuId, Platform},
-    tlb::FlushBatch,
+    tlb::{FlushBatch, Unmapping},
     tuning::FlushBatching,
 };
 
@@ -107,8 +107,8 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     }
 
     /// Where the owner puts what it unmaps.
-    pub(super) fn batch(&mut self) -> &mut FlushBatch<'f, 'm, P> {
-        &mut self.batch
+    pub(super) fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
+        self.batch.unmapping()
     }
 
     /// Before anything is written out.

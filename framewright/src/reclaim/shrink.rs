@@ -194,7 +194,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     fn unmap(&self, pass: &mut Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) {
         self.step();
         let group = pass.cluster.gather(pass.left & pass.mapped);
-        let ask = |frames: &[_], out: &mut [_]| self.owner.unmap(frames, retire.batch(), out);
+        let ask =
+            |frames: &[_], out: &mut [_]| self.owner.unmap(frames, &mut retire.unmapping(), out);
         for (at, unmapped) in group.ask(ask) {
             let bit = 1 << at;
             match unmapped {

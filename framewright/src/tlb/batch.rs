@@ -1,6 +1,8 @@
 //! The flush batch: unmapped frames, and what has to be flushed before they are anybody's.
 
-use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, parked::CHUNK};
+use super::{
+    Blocks, CpuMask, DeferredFlush, Flusher, Scope, Unmapping, blocks::receiver, parked::CHUNK,
+};
 use crate::{
     frame::{Block, Order, Pfn},
     observe::{Corruption, Finding},
@@ -104,6 +106,12 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         self.flusher
     }
 
+    /// The part of it that is passed to whatever unmaps: translations can be added there, and nothing else
+    /// can be done.
+    pub fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
+        Unmapping::new(self)
+    }
+
     /// Whether it can take no further frame.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -141,7 +149,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     /// A translation to `pfn` was removed: to be called before the page-table lock is released. It
     /// is flushed now, or noted.
     pub fn add(&mut self, pfn: Pfn, translation: &Translation<'_>) {
-        let Flusher { tlb, shootdown, .. } = self.flusher;
+        let Flusher { tlb, shootdown, memory, .. } = self.flusher;
         let &Translation { cpus, writable, dirty, space, page, owed_space, owed_file } =
             translation;
         self.flusher.count(|counters| counters.unmapped.add(1));
@@ -155,6 +163,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             FlushBatching::All | FlushBatching::Lazy => false,
         };
         let scope = Scope::page(space, page);
+        let is_ours = |owed: &DeferredFlush| owed.belongs_to(memory.tag());
+        let at_once = at_once || !is_ours(owed_space) || !owed_file.is_none_or(is_ours);
         if at_once || !self.note(pfn) {
             self.flusher.shoot(cpus, scope);
             return;

@@ -29,12 +29,15 @@
 //! Only one call at a time serves a CPU: two would take two requests, and the first to end would mark both as
 //! served. A call that finds another in progress returns at once; the one in progress then looks for requests
 //! again before it ends.
+//!
+//! If the embedder panics while it flushes, the request counts as taken up and not as served. The next call
+//! flushes everything, which serves it, too.
 
 use super::Scope;
 use crate::{
     observe::TlbCounters,
     platform::{Platform, Site},
-    sync::{AtomicU32, AtomicU64, Ordering, RawWord},
+    sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, RawWord},
 };
 
 const IDLE: u32 = 0;
@@ -95,6 +98,8 @@ pub(crate) struct CpuFlushes<P: Platform> {
     /// Calls of [`CpuFlushes::serve`] since the one in progress began, including it; 0 if none is
     /// in progress.
     serving: AtomicU32,
+    /// A request was taken up and not served, because the embedder panicked. For the call in progress.
+    is_behind: AtomicBool,
     /// How many requests the CPU has served.
     served: AtomicU64,
     /// The epoch that it read before it last forgot everything it could reach.
@@ -102,6 +107,42 @@ pub(crate) struct CpuFlushes<P: Platform> {
     /// Changes with `served`: what who waits for that looks at.
     bell: P::Word,
     pub(super) counters: TlbCounters,
+}
+
+/// A call that serves a CPU. Dropped, because the embedder has panicked, it leaves all that the CPU was asked
+/// for to the next call: without this, requests whose interrupts came meanwhile would never be looked at.
+struct Serving<'c, P: Platform> {
+    cpu: &'c CpuFlushes<P>,
+    platform: &'c P,
+    /// Calls since this one began, including it, as far as their requests were looked for.
+    came: u32,
+}
+
+impl<P: Platform> Serving<'_, P> {
+    /// Ends the call, unless others came meanwhile; whether it has ended. These came after their requests were
+    /// posted, so another look finds those requests.
+    fn ends(&mut self) -> bool {
+        let serving = &self.cpu.serving;
+        match serving.compare_exchange(self.came, 0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(more) => {
+                self.came = more;
+                false
+            }
+        }
+    }
+}
+
+impl<P: Platform> Drop for Serving<'_, P> {
+    fn drop(&mut self) {
+        self.cpu.is_behind.store(true, Ordering::Relaxed);
+        loop {
+            let _ = self.cpu.take(self.platform);
+            if self.ends() {
+                break;
+            }
+        }
+    }
 }
 
 impl<P: Platform> CpuFlushes<P> {
@@ -114,6 +155,7 @@ impl<P: Platform> CpuFlushes<P> {
                 pages: AtomicU32::new(0),
             },
             serving: AtomicU32::new(0),
+            is_behind: AtomicBool::new(false),
             served: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
             bell: P::Word::new(0),
@@ -156,22 +198,32 @@ impl<P: Platform> CpuFlushes<P> {
 
     /// Serves the requests to this CPU with `forget`, or leaves them to a call that is in progress.
     pub(super) fn serve(&self, platform: &P, mut forget: impl FnMut(Scope)) {
-        let mut came = self.serving.fetch_add(1, Ordering::AcqRel) + 1;
+        let came = self.serving.fetch_add(1, Ordering::AcqRel) + 1;
         if came > 1 {
             return;
         }
+        let mut call = Serving { cpu: self, platform, came };
         loop {
-            if let Some((scope, number)) = self.take(platform) {
+            if let Some((scope, number)) = self.next(platform) {
                 forget(scope);
+                self.is_behind.store(false, Ordering::Relaxed);
                 self.set_served(platform, number);
             }
-            // Calls since then came after their requests were posted, so another look finds these
-            // requests.
-            match self.serving.compare_exchange(came, 0, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(more) => came = more,
+            if call.ends() {
+                break;
             }
         }
+        core::mem::forget(call);
+    }
+
+    /// What is to be flushed, and the number of the last request that this serves.
+    fn next(&self, platform: &P) -> Option<(Scope, u64)> {
+        let taken = self.take(platform);
+        if !self.is_behind.load(Ordering::Relaxed) {
+            return taken;
+        }
+        let number = || Request(self.request.load(Ordering::Relaxed)).number();
+        Some((Scope::Everything, taken.map_or_else(number, |(_, number)| number)))
     }
 
     /// Takes up what this CPU was asked to forget, and which number that has.

@@ -121,6 +121,27 @@ fn loom_a_request_belongs_to_who_writes_it() {
     });
 }
 
+/// The first call that serves the CPU panics, perhaps while another request comes. The next flush serves all.
+#[test]
+fn loom_requests_that_a_panic_left_are_served_with_the_next() {
+    explore(2, || {
+        let model = Model::new();
+        let other = Arc::clone(&model);
+        let thread = thread::spawn(move || {
+            other.entries[0].store(0, Relaxed);
+            if other.state.post(ON, Scope::page(0, 0)) {
+                let serve = || other.state.serve(ON, |_| panic!("it is not flushed"));
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
+            }
+        });
+        model.entries[1].store(0, Relaxed);
+        model.ask(1, Scope::page(0, 1));
+        thread.join().unwrap();
+        model.unmap(2, Scope::page(0, 2));
+        assert!((0..3).all(|page| model.cached[page].load(Relaxed) == 0));
+    });
+}
+
 #[test]
 fn loom_who_has_forgotten_since_reaches_nothing() {
     explore(3, || {

@@ -1,7 +1,10 @@
 //! What is owed to an address space or to a file.
 
 use super::{CpuMask, mask::WORDS};
-use crate::sync::{AtomicU64, Ordering};
+use crate::{
+    frame::MemoryTag,
+    sync::{AtomicU64, Ordering},
+};
 
 /// Flushes that were put off, as far as they concern one address space or the contents of one
 /// file: kept by the embedder in each of both.
@@ -9,6 +12,11 @@ use crate::sync::{AtomicU64, Ordering};
 /// [`FlushBatch::add`](super::FlushBatch::add) notes in it what is put off;
 /// [`Flusher::settle`](super::Flusher::settle) makes up for it. Comparing two numbers tells that
 /// nothing is owed.
+///
+/// It belongs to the first memory whose batch notes in it, for the numbers are those of that memory. Where an
+/// address space or a file has pages of several memories, it needs one for each. Used with another memory
+/// nevertheless, it puts no flush off: a batch flushes at once, and settling flushes everything each time, and
+/// leaves it owed to the memory that it belongs to. It must not be kept for a memory that is made later.
 ///
 /// An embedder settles
 /// * that of an **address space** once it has taken the page-table lock, and before it relies on
@@ -19,6 +27,8 @@ use crate::sync::{AtomicU64, Ordering};
 ///   writable mapping, truncation, or invalidation of any of its pages.
 #[derive(Debug)]
 pub struct DeferredFlush {
+    /// The address that tells the memory it belongs to; 0: none yet.
+    memory: AtomicU64,
     /// Whoever has forgotten everything since this epoch reaches nothing of it.
     epoch: AtomicU64,
     /// Nothing before this epoch is owed any more.
@@ -33,6 +43,7 @@ impl DeferredFlush {
     #[must_use]
     pub fn new() -> Self {
         Self {
+            memory: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             settled: AtomicU64::new(0),
             cpus: core::array::from_fn(|_| AtomicU64::new(0)),
@@ -43,6 +54,18 @@ impl DeferredFlush {
     #[must_use]
     pub fn is_owed(&self) -> bool {
         self.epoch.load(Ordering::Acquire) > self.settled.load(Ordering::Acquire)
+    }
+
+    /// Whether it belongs to this memory. It does from now on if it belonged to none.
+    pub(super) fn belongs_to(&self, memory: MemoryTag<'_>) -> bool {
+        let address = memory.address().get() as u64;
+        let mut found = self.memory.load(Ordering::Relaxed);
+        if found == 0 {
+            let order = Ordering::Relaxed;
+            let first = self.memory.compare_exchange(0, address, order, order);
+            found = first.map_or_else(|other| other, |_| address);
+        }
+        found == address
     }
 
     /// `cpus` may have cached what was unmapped before `epoch`.

@@ -33,6 +33,26 @@ impl<P: Platform> Clone for Flusher<'_, '_, P> {
 
 impl<P: Platform> Copy for Flusher<'_, '_, P> {}
 
+/// Interrupts are masked on this CPU until this value is dropped, also if the embedder panics.
+struct Masked<'p, P: Platform> {
+    platform: &'p P,
+    irq: Option<P::Irq>,
+}
+
+impl<'p, P: Platform> Masked<'p, P> {
+    fn new(platform: &'p P) -> Self {
+        Self { platform, irq: Some(platform.irq_save()) }
+    }
+}
+
+impl<P: Platform> Drop for Masked<'_, P> {
+    fn drop(&mut self) {
+        if let Some(irq) = self.irq.take() {
+            self.platform.irq_restore(irq);
+        }
+    }
+}
+
 impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     pub(crate) fn new(memory: &'f Memory<'m, P>, shootdown: &'f dyn Shootdown, cpu: CpuId) -> Self {
         Self { tlb: memory.tlb(), platform: memory.platform(), shootdown, cpu, memory }
@@ -88,6 +108,10 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
             return false;
         }
         let (epoch, cpus) = deferred.owed();
+        if !deferred.belongs_to(self.memory.tag()) {
+            // Its epoch means nothing here.
+            return self.shoot(&cpus, Scope::Everything);
+        }
         let flushed = self.reach(&cpus, epoch);
         deferred.set_settled(epoch);
         flushed
@@ -145,9 +169,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
         // Masked: an interrupt during this call would leave its request to this call, and return
         // with the request pending.
-        let irq = self.platform.irq_save();
+        let _masked = Masked::new(self.platform);
         cpu.serve(self.platform, |scope| self.forget_here(scope, FlushReason::RemoteShootdown));
-        self.platform.irq_restore(irq);
     }
 
     /// Gives `free` the parked frames that no CPU reaches any more, without flushing anything; how

@@ -62,6 +62,7 @@
 //! | `cpu` | what each CPU was asked to forget, and has forgotten; coalescing of requests |
 //! | `flusher` | one CPU's view: flush, settle, serve |
 //! | `batch` | the flush batch |
+//! | `unmapping` | the part of a batch that owners of pages add to |
 //! | `blocks` | blocks of frames that are flushed |
 //! | `epoch` | what comparing two numbers proves |
 //! | `deferred` | what is owed to an address space or a file |
@@ -79,6 +80,7 @@ mod mask;
 mod parked;
 mod shootdown;
 mod state;
+mod unmapping;
 
 pub use batch::{BatchSlot, FlushBatch, Flushed, Translation};
 pub use blocks::Blocks;
@@ -90,6 +92,7 @@ pub(crate) use parked::{Group, Parked};
 pub use shootdown::{NoShootdown, Scope, Shootdown};
 pub use state::Tlb;
 pub(crate) use state::parked_capacity;
+pub use unmapping::Unmapping;
 
 #[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
 mod tests;

@@ -79,10 +79,17 @@ pub trait Shootdown {
     /// TLB, the method must check that it runs on `cpu`, and panic otherwise, because safe code can name any
     /// CPU. Called by [`Flusher`](super::Flusher), on the CPU that is to flush itself, or in the handler of
     /// an interrupt from another CPU.
+    ///
+    /// Should not panic. If it does, nothing counts as flushed: what another CPU asked for is flushed, with
+    /// everything else, when this CPU [serves](super::Flusher::serve) the next time, and the other CPU waits
+    /// until then.
     fn forget(&self, cpu: CpuId, scope: Scope);
 
     /// Interrupts `targets`, each of which then calls [`Flusher::serve`](super::Flusher::serve).
     /// May return before they have, or after. Called by `from`, which is not among them.
+    ///
+    /// Should not panic. If it does, those of `targets` that were not interrupted have to serve nevertheless:
+    /// other CPUs that want them to flush send no second interrupt, and wait until they have.
     fn interrupt(&self, from: CpuId, targets: &CpuMask);
 
     /// Whether `cpu` runs nothing of what it has loaded (it is idle, offline, or runs a kernel

@@ -6,7 +6,7 @@
 
 use super::{Access, Refused, Zone};
 use crate::{
-    buddy::{Buddy, Classes, Fallback, MigrateType, Reserve, fragmentation_index},
+    buddy::{BlockCounts, Buddy, Classes, Fallback, MigrateType, Reserve, fragmentation_index},
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::Platform,
     sync::Ordering,
@@ -16,6 +16,9 @@ use crate::{
 /// The high-atomic reserve holds at most one frame in so many, rounded up to a pageblock; zones
 /// of which that would not be a pageblock have none.
 const RESERVED_SHARE: u64 = 100;
+
+/// Pageblocks whose free blocks are counted under one hold of the zone lock.
+const COUNTED: u32 = 4;
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// Whether a request may take 2^order frames now: enough stays free, and a block of the
@@ -63,14 +66,26 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Whether compaction by scanners leaves a request for `order` alone, because it guesses that memory
     /// is short rather than that large blocks are. By index it needs no such guess: it finds nothing to
-    /// empty where nothing is scattered.
+    /// empty where nothing is scattered. Walks every pageblock, as [`Zone::block_counts`] does.
     pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
         if !tuning.method.scans() {
             return false;
         }
-        let blocks = self.with(platform, |buddy| buddy.counts()).by_order();
+        let blocks = self.block_counts(platform).by_order();
         let index = fragmentation_index(&blocks, usize::from(order.get()));
         (0..=i64::from(tuning.extfrag_threshold)).contains(&index)
+    }
+
+    /// Its free blocks by type and order, and its pageblocks by type. Walks every pageblock, a few under each
+    /// hold of the lock: blocks that are allocated or freed meanwhile may be counted twice or not at all.
+    pub(crate) fn block_counts(&self, platform: &P) -> BlockCounts {
+        let mut counts = BlockCounts::default();
+        let pageblocks = (self.spanned() >> PAGEBLOCK_ORDER) as u32;
+        for start in (0..pageblocks).step_by(COUNTED as usize) {
+            let some = start..pageblocks.min(start + COUNTED);
+            self.with(platform, |buddy| buddy.add_counts(some, &mut counts));
+        }
+        counts
     }
 
     /// Frames that `access` seems to allow to take if `more` were free; negative below the mark.

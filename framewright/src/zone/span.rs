@@ -35,6 +35,12 @@ impl<'m, P: Platform> Zone<'m, P> {
         (self.pfn(start), u64::from(end - start))
     }
 
+    /// The frames of a pageblock that is not absent, from the first that is there to the last.
+    pub(crate) fn frames_of(&self, block: u32) -> FrameRange {
+        let (start, end) = self.present_in(block);
+        FrameRange::new(self.pfn(start), self.pfn(end)).unwrap_or(FrameRange::EMPTY)
+    }
+
     /// The first frame that is there in a pageblock that is not absent, and the end of the last.
     fn present_in(&self, block: u32) -> (u32, u32) {
         let (start, end) = clip(block, 0, u32::MAX);

@@ -9,7 +9,7 @@ use framewright::{
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
     observe::{CompactEvent, Event, Scanner},
     platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Wait},
-    tlb::{BatchSlot, CpuMask, FlushBatch, Flushed, Scope, Shootdown},
+    tlb::{BatchSlot, CpuMask, Flushed, Scope, Shootdown, Unmapping},
     tuning::Auto,
 };
 
@@ -66,7 +66,7 @@ unsafe impl Mover<Machine> for Owner {
         moves: &mut [Move],
         _: &Effort,
         _: Locking,
-        _: &mut FlushBatch<'_, '_, Machine>,
+        _: &mut Unmapping<'_, '_, '_, Machine>,
     ) {
         moves.iter_mut().for_each(Move::set_unmapped);
     }

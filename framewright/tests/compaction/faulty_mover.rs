@@ -11,7 +11,7 @@ use framewright::{
     compact::{Compactor, Workspace},
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
     platform::CompactPriority,
-    tlb::{BatchSlot, FlushBatch, Flushed},
+    tlb::{BatchSlot, Flushed, Unmapping},
 };
 
 use crate::{
@@ -135,7 +135,7 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
         moves: &mut [Move],
         effort: &Effort,
         locking: Locking,
-        batch: &mut FlushBatch<'_, '_, Machine>,
+        batch: &mut Unmapping<'_, '_, '_, Machine>,
     ) {
         let unmap = |moves: &mut [Move]| self.house.unmap(moves, effort, locking, batch);
         self.step(Step::Unmap, moves, unmap, |at, fault| match fault {

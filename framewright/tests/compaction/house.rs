@@ -11,8 +11,8 @@ use framewright::{
     Block, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage},
     tlb::{
-        BatchSlot, CpuMask, DeferredFlush, FlushBatch, Flushed, Flusher, Scope, Shootdown,
-        Translation,
+        BatchSlot, CpuMask, DeferredFlush, Flushed, Flusher, Scope, Shootdown, Translation,
+        Unmapping,
     },
 };
 
@@ -235,7 +235,12 @@ impl<'a, 'm> House<'a, 'm> {
         }
     }
 
-    fn unmap_one(&self, at: &mut Move, locking: Locking, batch: &mut FlushBatch<'_, '_, Machine>) {
+    fn unmap_one(
+        &self,
+        at: &mut Move,
+        locking: Locking,
+        batch: &mut Unmapping<'_, '_, '_, Machine>,
+    ) {
         let mishaps = self.mishaps.get();
         let from = at.from().get();
         if self.fuller_only.get() {
@@ -317,7 +322,7 @@ unsafe impl Mover<Machine> for House<'_, '_> {
         moves: &mut [Move],
         _: &Effort,
         locking: Locking,
-        batch: &mut FlushBatch<'_, '_, Machine>,
+        batch: &mut Unmapping<'_, '_, '_, Machine>,
     ) {
         assert!(locking == Locking::Try || moves.len() == 1, "waits with several locked");
         moves.iter_mut().for_each(|at| self.unmap_one(at, locking, batch));

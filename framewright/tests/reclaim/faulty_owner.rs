@@ -16,7 +16,7 @@ use framewright::{
         Abandoned, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Rest, Shadow,
         Unmapped, WriteError, WriteOut,
     },
-    tlb::FlushBatch,
+    tlb::Unmapping,
 };
 
 use crate::{
@@ -190,7 +190,12 @@ unsafe impl PageOwner<World> for FaultyOwner {
         self.call(frames, out, answers, |frames, out| self.world.referenced(frames, out));
     }
 
-    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, World>, out: &mut [Unmapped]) {
+    fn unmap(
+        &self,
+        frames: &[Pfn],
+        batch: &mut Unmapping<'_, '_, '_, World>,
+        out: &mut [Unmapped],
+    ) {
         let answers = [Unmapped::Still, Unmapped::NoRoom];
         self.call(frames, out, answers, |frames, out| self.world.unmap(frames, batch, out));
     }

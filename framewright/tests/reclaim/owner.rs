@@ -8,7 +8,7 @@ use framewright::{
         Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped,
         WriteError, WriteOut,
     },
-    tlb::{CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Translation},
+    tlb::{CpuMask, DeferredFlush, Scope, Shootdown, Translation, Unmapping},
 };
 
 use crate::{
@@ -98,7 +98,7 @@ unsafe impl PageOwner<World> for World {
         });
     }
 
-    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Self>, out: &mut [Unmapped]) {
+    fn unmap(&self, frames: &[Pfn], batch: &mut Unmapping<'_, '_, '_, Self>, out: &mut [Unmapped]) {
         let cpus = [CpuId::new(OTHER)].into_iter().collect::<CpuMask>();
         let mut removed = Vec::new();
         self.each(frames, out, |pages, pfn| {

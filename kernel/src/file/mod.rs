@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use framewright::{
     MigrateType, Order, Pfn, Request,
     reclaim::{Abandoned, PageKind, Shadow},
-    tlb::{DeferredFlush, FlushBatch, Scope, Translation},
+    tlb::{DeferredFlush, Scope, Translation, Unmapping},
 };
 
 pub(crate) use owner::Owner;
@@ -191,7 +191,7 @@ impl File {
 }
 
 /// Takes a page that is locked out of every page table, into a flush batch.
-fn unmap(file: &'static File, pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>) {
+fn unmap(file: &'static File, pfn: Pfn, batch: &mut Unmapping<'_, '_, '_, Machine>) {
     for (space, page, slot) in file.mappings_of(pfn) {
         let entry = slot.take();
         let cpus = space.advance();

@@ -14,7 +14,7 @@ use framewright::{
     Pfn,
     migrate::{Locking, MigrateMode, Move},
     reclaim::LruList,
-    tlb::FlushBatch,
+    tlb::Unmapping,
 };
 
 use super::{
@@ -51,7 +51,7 @@ pub(crate) fn forget_list(pfn: Pfn) -> bool {
 pub(crate) fn unmap(
     at: &mut Move,
     (mode, locking): (MigrateMode, Locking),
-    batch: &mut FlushBatch<'_, '_, Machine>,
+    batch: &mut Unmapping<'_, '_, '_, Machine>,
 ) -> bool {
     let of_file = |file: &&File| file.page_of(at.from()).is_some();
     let Some(file) = moving().filter(of_file) else { return false };

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use framewright::{
     Pfn,
     reclaim::{PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteOut},
-    tlb::FlushBatch,
+    tlb::Unmapping,
 };
 
 use super::{Cached, DIRTY, File, RECLAIMED, WRITTEN, flags, set_flags, try_lock, unlock};
@@ -42,7 +42,12 @@ unsafe impl PageOwner<Machine> for Owner {
         }
     }
 
-    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, Machine>, out: &mut [Unmapped]) {
+    fn unmap(
+        &self,
+        frames: &[Pfn],
+        batch: &mut Unmapping<'_, '_, '_, Machine>,
+        out: &mut [Unmapped],
+    ) {
         let Some(file) = File::current() else { return };
         for (&pfn, out) in frames.iter().zip(out) {
             super::unmap(file, pfn, batch);

@@ -74,7 +74,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
             let (mut used, mut released) = ([Reference::default()], [Released::Released]);
             owner.unlock(&[frame]);
             owner.referenced(&[frame], &mut used);
-            owner.unmap(&[frame], &mut batch, &mut unmapped);
+            owner.unmap(&[frame], &mut batch.unmapping(), &mut unmapped);
             assert_eq!(unmapped, [Unmapped::Still], "{what}");
             owner.write_out(&[frame], &mut written);
             assert_eq!(written, [WriteOut::Refused], "{what}");

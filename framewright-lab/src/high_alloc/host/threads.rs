@@ -13,7 +13,7 @@ use std::{
 
 use framewright::{
     CpuId, Pfn,
-    tlb::{FlushBatch, NoShootdown, Shootdown},
+    tlb::{NoShootdown, Shootdown, Unmapping},
 };
 use framewright_host::HostMachine;
 
@@ -120,7 +120,7 @@ impl<'t> World for Threads<'t> {
         (): &(),
         _: u32,
         _: Pfn,
-        _: &mut FlushBatch<'_, '_, HostMachine>,
+        _: &mut Unmapping<'_, '_, '_, HostMachine>,
     ) {
     }
 

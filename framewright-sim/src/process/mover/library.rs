@@ -3,7 +3,7 @@
 use framewright::{
     FrameRange, Order, Pfn,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
-    tlb::{FlushBatch, Flushed},
+    tlb::{Flushed, Unmapping},
 };
 
 use super::{Claim, Mishap, PageMover};
@@ -98,7 +98,7 @@ unsafe impl Mover<Simulated> for PageMover {
         moves: &mut [Move],
         _: &Effort,
         _: Locking,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
         let cpu = self.cpu();
         for at in moves {

@@ -9,7 +9,7 @@ use framewright::{
         PageKind, PageOwner, PageState, Pause, Reclaim, Reference, Released, Shadow, Throttle,
         Unmapped, WriteOut,
     },
-    tlb::{FlushBatch, NoShootdown},
+    tlb::{NoShootdown, Unmapping},
 };
 
 use crate::{
@@ -33,7 +33,7 @@ unsafe impl PageOwner<Simulated> for Owner {
     fn lock(&self, _: &[Pfn], _: &mut [Option<PageState>]) {}
     fn unlock(&self, _: &[Pfn]) {}
     fn referenced(&self, _: &[Pfn], _: &mut [Reference]) {}
-    fn unmap(&self, _: &[Pfn], _: &mut FlushBatch<'_, '_, Simulated>, _: &mut [Unmapped]) {}
+    fn unmap(&self, _: &[Pfn], _: &mut Unmapping<'_, '_, '_, Simulated>, _: &mut [Unmapped]) {}
     fn write_out(&self, _: &[Pfn], _: &mut [WriteOut]) {}
     fn release(&self, _: &[Pfn], _: &[Shadow], _: &mut [Released]) {}
 }

@@ -10,7 +10,7 @@ use framewright::{
     FrameRange, Order, Pfn,
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage, Trouble},
     observe::{Corruption, Finding},
-    tlb::{FlushBatch, Flushed},
+    tlb::{Flushed, Unmapping},
 };
 
 use super::{step::Step, writing::Writing};
@@ -242,7 +242,7 @@ unsafe impl Mover<Simulated> for Owner {
         moves: &mut [Move],
         effort: &Effort,
         locking: Locking,
-        batch: &mut FlushBatch<'_, '_, Simulated>,
+        batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
         // All have their targets when the first is unmapped.
         moves.iter().for_each(|at| self.is_at(at, Step::Claim));

@@ -180,8 +180,9 @@ impl<'l, 'm> File<'l, 'm> {
                 let space = process.space();
                 space.locked(cpu, || {
                     let owed = Some(&self.owed);
-                    let mapping = (self.maps(process, page))
-                        .then(|| space.take_into(cpu, page, Pte::None, owed, &mut batch));
+                    let mapping = (self.maps(process, page)).then(|| {
+                        space.take_into(cpu, page, Pte::None, owed, &mut batch.unmapping())
+                    });
                     dirty |= mapping.flatten().is_some_and(|mapping| mapping.dirty);
                 });
             }

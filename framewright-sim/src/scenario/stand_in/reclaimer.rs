@@ -129,8 +129,9 @@ impl Reclaimer<'_, '_> {
         for &page in pages {
             let lock = self.disk.lock(cpu, page);
             let space = self.process.space();
-            let mapping = space
-                .locked(cpu, || space.take_into(cpu, page, Pte::Swapped(page), None, &mut batch));
+            let mapping = space.locked(cpu, || {
+                space.take_into(cpu, page, Pte::Swapped(page), None, &mut batch.unmapping())
+            });
             let Some(Mapping { frame, dirty, .. }) = mapping else {
                 cpu.unlock(lock);
                 continue;

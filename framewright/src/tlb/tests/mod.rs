@@ -6,6 +6,7 @@ use std::{
     collections::BTreeSet,
     mem::MaybeUninit,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     vec,
     vec::Vec,
 };
@@ -23,15 +24,18 @@ use crate::{
 
 mod batches;
 mod blocks;
+mod foreign;
+mod panics;
 mod random;
 mod stores;
 
 const CPUS: u16 = 4;
 const PAGES: u64 = 100;
 
-/// A platform that nothing is asked of but locks, and that hears of leaks.
+/// A platform that nothing is asked of but locks, and that hears of leaks. It counts how often interrupts
+/// were masked and not unmasked yet.
 #[derive(Default)]
-struct Toy(std::sync::Mutex<Vec<Corruption>>);
+struct Toy(std::sync::Mutex<Vec<Corruption>>, AtomicU32);
 
 // SAFETY: locks and words are the library's own; owners use try-locks.
 #[allow(unsafe_code)]
@@ -40,8 +44,12 @@ unsafe impl Platform for Toy {
     type Word = PlainWord;
     type Irq = ();
 
-    fn irq_save(&self) {}
-    fn irq_restore(&self, (): ()) {}
+    fn irq_save(&self) {
+        self.1.fetch_add(1, Relaxed);
+    }
+    fn irq_restore(&self, (): ()) {
+        self.1.fetch_sub(1, Relaxed);
+    }
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Trylock
     }
@@ -70,6 +78,8 @@ struct Machine<'l, 'm> {
     may_wait: Cell<bool>,
     /// It panics when it is to interrupt others.
     fails: Cell<bool>,
+    /// It panics when this CPU is to flush itself next.
+    forget_fails: Cell<Option<CpuId>>,
     forgets_alone: Cell<bool>,
     interrupts: Cell<u64>,
     owed: [DeferredFlush; 2],
@@ -82,6 +92,10 @@ impl Shootdown for Machine<'_, '_> {
     }
 
     fn forget(&self, cpu: CpuId, scope: Scope) {
+        if self.forget_fails.get() == Some(cpu) {
+            self.forget_fails.set(None);
+            panic!("the CPU does not flush itself");
+        }
         let loaded = self.loaded[cpu.index()].get();
         let mut cached = self.cached[cpu.index()].borrow_mut();
         match scope {
@@ -189,6 +203,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         stores_fault: Cell::new(true),
         may_wait: Cell::new(true),
         fails: Cell::new(false),
+        forget_fails: Cell::new(None),
         forgets_alone: Cell::new(true),
         interrupts: Cell::new(0),
         owed: [DeferredFlush::new(), DeferredFlush::new()],

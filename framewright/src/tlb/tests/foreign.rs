@@ -1,0 +1,57 @@
+//! What is owed through one memory, used with another.
+
+use super::*;
+
+fn with_two(test: impl FnOnce(&Machine<'_, '_>, &Machine<'_, '_>)) {
+    let lazily = || tuning(FlushBatching::Lazy, 32, 16);
+    with_machine(lazily(), |one| with_machine(lazily(), |other| test(one, other)));
+}
+
+/// Unmaps page 1 of space 0, which all CPUs have read, and leaves the flush owed to `one.file`.
+fn owe(one: &Machine<'_, '_>) {
+    (0..CPUS).for_each(|cpu| one.read(cpu, 1));
+    let mut slots = slots();
+    let mut batch = one.on(0).batch(&mut slots);
+    one.unmap(&mut batch, 0, 1, false);
+    batch.retire_frame(Pfn::new(1)).unwrap();
+    batch.finish_frames(&mut |_| panic!("it waits"));
+}
+
+#[test]
+fn what_one_memory_owes_is_not_settled_through_another() {
+    with_two(|one, other| {
+        // The epochs of the other are ahead.
+        (0..CPUS).for_each(|cpu| (0..9).for_each(|_| other.on(cpu).forget_all()));
+        (0..9).for_each(|_| other.on(0).flush_tables(&CpuMask::EMPTY));
+        (0..CPUS).for_each(|cpu| other.on(cpu).forget_all());
+        owe(one);
+        // All that the other memory's machine can do: it may be the same machine.
+        assert!(other.on(0).settle(&one.file));
+        assert_eq!(other.interrupts.get(), 3);
+        assert!(one.on(0).settle(&one.file));
+        assert!(!one.anyone_reaches(0, 1));
+        assert!(!other.on(0).settle(&one.file), "nothing is owed any more");
+    });
+}
+
+#[test]
+fn nothing_is_owed_through_a_second_memory() {
+    with_two(|one, other| {
+        owe(one);
+        (0..CPUS).for_each(|cpu| other.read(cpu, 1));
+        let mut slots = slots();
+        let mut batch = other.on(0).batch(&mut slots);
+        let translation = Translation {
+            cpus: &other.cpus(0),
+            writable: false,
+            dirty: false,
+            space: 0,
+            page: 1,
+            owed_space: &other.owed[0],
+            owed_file: Some(&one.file),
+        };
+        batch.add(Pfn::new(1), &translation);
+        assert!(!other.anyone_reaches(0, 1), "it is flushed at once");
+        assert!(!batch.is_pending());
+    });
+}

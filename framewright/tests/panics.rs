@@ -1,0 +1,169 @@
+//! Hooks of the platform that panic, at each of their calls in turn: frames may be lost, but none has two owners,
+//! and the memory goes on.
+#![cfg(not(any(feature = "loom", feature = "tso")))]
+
+mod support;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use framewright::{
+    Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
+    observe::{Corruption, Event},
+    platform::{BarrierTarget, OwnerLock, Wait},
+    sync::{PlainWord, SpinFlag},
+    tuning::Auto,
+};
+
+use support::toy::leaked;
+
+const FRAMES: u64 = 8 * 512;
+const CPU: CpuId = CpuId::new(0);
+const OTHER: CpuId = CpuId::new(1);
+
+/// A machine whose hooks panic once, after some calls.
+struct Machine(AtomicU32);
+
+impl Machine {
+    fn call(&self) {
+        assert!(self.0.fetch_sub(1, Relaxed) != 1, "the hook panics");
+    }
+}
+
+// SAFETY: the lock is the library's own; there is one thread, which needs no barriers.
+unsafe impl Platform for Machine {
+    type Lock = SpinFlag;
+    type Word = PlainWord;
+    type Irq = ();
+    const TRACING: bool = true;
+
+    fn irq_save(&self) {}
+    fn irq_restore(&self, (): ()) {}
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Biased
+    }
+    fn remote_barrier(&self, _: BarrierTarget) {}
+    fn wait(&self, why: Wait, spins: u32) {
+        assert!(spins < 1000, "waits for ever: {why:?}");
+    }
+    fn clear(&self, _: Pfn, _: Order) {
+        self.call();
+    }
+    fn copy(&self, _: Pfn, _: Pfn) {}
+    fn now(&self) -> u64 {
+        0
+    }
+    fn trace(&self, _: CpuId, _: &Event) {
+        self.call();
+    }
+    fn corruption(&self, report: &Corruption) {
+        panic!("{report}");
+    }
+}
+
+type Tested = Memory<'static, Machine>;
+
+fn request(order: u8) -> Request {
+    Request::new(Order::new(order).unwrap(), MigrateType::Movable).no_wait().zeroed()
+}
+
+fn pageblocks(start: u64, end: u64) -> FrameRange {
+    FrameRange::new(Pfn::new(start * 512), Pfn::new(end * 512)).unwrap()
+}
+
+/// What calls hooks, and where blocks are that have an owner.
+type Step = fn(&'static Tested, &mut Vec<Block<'static>>);
+
+const STEPS: [Step; 6] = [
+    |memory, held| {
+        let mut token = memory.cpu(CPU).unwrap();
+        (0..40).for_each(|at| held.extend(token.alloc(request(at % 4))));
+        let mut many = [const { None }; 8];
+        token.alloc_bulk(request(0), &mut many);
+        held.extend(many.into_iter().flatten());
+        held.extend(memory.alloc_unlisted(request(3)));
+    },
+    |memory, held| {
+        let mut token = memory.cpu(CPU).unwrap();
+        while held.len() > 20 {
+            token.free(held.swap_remove(held.len() / 2)).unwrap();
+        }
+        let mut many = [const { None }; 8];
+        many.fill_with(|| held.pop());
+        token.free_bulk(&mut many);
+        held.extend(many.into_iter().flatten());
+        if let Some(block) = held.pop() {
+            memory.free_unlisted(block).unwrap();
+        }
+    },
+    |memory, _| {
+        let isolated = memory.isolate(Pfn::new(7 * 512)).unwrap();
+        memory.undo_isolate(isolated).unwrap();
+        memory.drain_all();
+    },
+    |memory, _| memory.cpu_offline(OTHER).unwrap(),
+    |memory, _| {
+        memory.cpu_online(OTHER).unwrap();
+        let mut token = memory.cpu(OTHER).unwrap();
+        let block = token.alloc(request(0)).unwrap();
+        token.free(block).unwrap();
+    },
+    |memory, _| {
+        // Blocks that have an owner, or are lost, may be in the way.
+        for block in 0..8 {
+            let one = pageblocks(block, block + 1);
+            if memory.remove_memory(one, &mut |_| ()).is_ok() {
+                memory.add_memory(one).unwrap();
+            }
+            if let Ok(extent) = memory.alloc_range(one, MigrateType::Movable, &mut |_| ()) {
+                memory.free_extent(extent).unwrap();
+            }
+        }
+    },
+];
+
+fn memory() -> &'static Tested {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+    let mut config = Config::new(&map, 2);
+    config.tuning.zone.min_free = Auto::Fixed(0);
+    leaked(Machine(AtomicU32::new(0)), &config)
+}
+
+/// Every frame of the memory that is not lost, in one block each: those in `held` and those that are free.
+fn assert_apart(memory: &'static Tested, held: Vec<Block<'static>>) -> u64 {
+    memory.drain_all();
+    memory.check_zones().unwrap();
+    let free = std::iter::from_fn(|| memory.alloc_unlisted(request(0)).ok());
+    let frames = |block: &Block<'_>| block.pfn().get()..block.pfn().get() + block.order().frames();
+    let mut all: Vec<u64> = held.iter().chain(&free.collect::<Vec<_>>()).flat_map(frames).collect();
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "a frame has two owners");
+    FRAMES - count as u64
+}
+
+/// Runs all steps; the hook panics at call number `at`. How many frames are lost, unless there were fewer calls.
+fn lost(at: u32) -> Option<u64> {
+    let (memory, mut held) = (memory(), Vec::new());
+    memory.platform().0.store(at, Relaxed);
+    let mut panics = 0;
+    for step in STEPS {
+        panics += u32::from(catch_unwind(AssertUnwindSafe(|| step(memory, &mut held))).is_err());
+    }
+    // It counts down, and beyond 0.
+    let has_panicked = !(1..=at).contains(&memory.platform().0.swap(0, Relaxed));
+    assert_eq!(panics, u32::from(has_panicked), "a step failed later, because of call {at}");
+    Some(assert_apart(memory, held)).filter(|_| has_panicked)
+}
+
+#[test]
+fn a_frame_never_has_two_owners_whichever_hook_panics() {
+    let all: Vec<u64> = (1..).map_while(lost).collect();
+    assert!(all.len() > 100, "{}", all.len());
+    // What the interrupted call had in hand: its own blocks, or a batch on its way from the lists to the zone.
+    assert!(all.iter().all(|&lost| lost <= 128), "{all:?}");
+    assert!(all.contains(&0) && all.iter().any(|&lost| lost > 0), "{all:?}");
+}
