@@ -15,7 +15,7 @@
 //!    |
 //!  buddy     free frames as one 512-bit map per pageblock; lists of pageblocks
 //!    |
-//!  frame     Pfn, Order, FrameRange, Block
+//!  types     Pfn, Order, FrameRange, Block, Request
 //! ```
 //!
 //! Above them: [`reclaim`] (which pages can go), [`tlb`] (what CPUs remember of those that went).
@@ -45,7 +45,6 @@ extern crate std;
 mod alloc;
 pub mod buddy;
 pub mod compact;
-pub mod frame;
 mod hardening;
 mod memory;
 pub mod migrate;
@@ -53,18 +52,27 @@ pub mod observe;
 mod pcp;
 pub mod platform;
 pub mod reclaim;
-mod set;
 pub mod sync;
 pub mod tlb;
 pub mod tuning;
+mod types;
 mod zone;
 
-pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request, Shortage};
-pub use frame::{Block, Extent, FrameRange, Order, Pfn};
+pub use alloc::CpuToken;
 pub use memory::{
     Config, Contiguous, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout,
     Memory, MemoryRange, OrderTooSmall, Planes, Presence, RangeError, Violation, ZoneInfo,
 };
-pub use platform::{CpuId, Platform};
+pub use platform::Platform;
 pub use tuning::Tuning;
-pub use zone::{NodeId, NodeMask, Watermark, ZoneId, ZoneKind};
+pub use types::{
+    AllocError, Block, CpuId, Extent, FrameRange, FreeError, MigrateType, NodeId, NodeMask, Order,
+    Pfn, Request, Shortage, Watermark, ZoneId, ZoneKind,
+};
+
+/// Names for physical memory: frame numbers, orders, ranges, and blocks that are owned.
+pub mod frame {
+    pub use crate::types::{
+        Block, Extent, FRAME_SIZE, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn,
+    };
+}

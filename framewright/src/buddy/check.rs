@@ -6,8 +6,8 @@ use super::{
     ABSENT, Buddy, FRAMES, MigrateType, PARTIAL, fragmentation_index, lists::FREE, unusable_index,
 };
 use crate::{
-    frame::{Order, PAGEBLOCK_ORDER},
     sync::Ordering,
+    types::{Order, PAGEBLOCK_ORDER},
 };
 
 /// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.

@@ -4,10 +4,10 @@
 use super::{Compactor, compactor::Site};
 use crate::{
     buddy::{Contents, WORDS},
-    frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     migrate::{ClaimEnd, Claims, Effort, MigrateMode, Move, Targets},
     observe::{CompactEvent, Scanner},
     platform::{MOVES_PER_DRAIN, Platform},
+    types::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     zone::{clip, pageblocks},
 };
 

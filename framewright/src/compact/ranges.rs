@@ -8,12 +8,10 @@ use super::{
     patience::Patience,
 };
 use crate::{
-    alloc::MigrateType,
-    frame::{Extent, FrameRange},
     memory::{HotplugError, RangeError},
     migrate::{Effort, MigrateMode},
     platform::Platform,
-    zone::ZoneId,
+    types::{Extent, FrameRange, MigrateType, ZoneId},
 };
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {

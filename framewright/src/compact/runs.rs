@@ -11,11 +11,10 @@ use super::{
     patience::Patience,
 };
 use crate::{
-    alloc::Request,
-    frame::{Extent, FrameRange, Order, PAGEBLOCK_ORDER},
     memory::{Contiguous, RangeError},
     platform::Platform,
-    zone::{Zone, ZoneId, clip, pageblocks},
+    types::{Extent, FrameRange, Order, PAGEBLOCK_ORDER, Request, ZoneId},
+    zone::{Zone, clip, pageblocks},
 };
 
 /// Pages that may move in vain before a contiguous request gives up on a zone: as many as fill so many of

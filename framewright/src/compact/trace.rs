@@ -2,9 +2,9 @@
 
 use super::{Goal, Outcome, compactor::Site, deferral::Deferral};
 use crate::{
-    frame::Order,
     observe::{CompactEvent, DeferStep, Event},
     platform::{Cost, Platform},
+    types::Order,
 };
 
 impl<P: Platform> Site<'_, '_, P> {

@@ -14,10 +14,9 @@ use core::{fmt, ops::Range};
 
 use super::Memory;
 use crate::{
-    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::{Platform, Wait},
     sync::{AtomicBool, Ordering},
-    zone::ZoneId,
+    types::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
 /// Pageblocks that are added or removed under one hold of the zone lock.

@@ -5,9 +5,9 @@ use core::fmt;
 use super::Memory;
 use crate::{
     buddy::BlockCounts,
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
-    zone::{NodeId, Zone, ZoneId, ZoneKind},
+    types::{NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneKind},
+    zone::Zone,
 };
 
 /// Pageblocks whose free blocks are counted under one hold of the zone lock.

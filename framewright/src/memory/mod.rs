@@ -30,13 +30,13 @@ use planes::PlaneArrays;
 use crate::{
     alloc::Judge,
     compact::ZoneCompaction,
-    frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
     reclaim::LruState,
     sync::{AtomicBool, AtomicU32},
     tlb::Tlb,
     tuning::{Hardening, OwnerChoice, Tuning},
+    types::{Block, MemoryTag, Pfn},
     zone::{Zone, Zonelists},
 };
 
@@ -173,7 +173,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// Whether somebody holds the LRU lock of a node just now: a hint.
     #[cfg(feature = "scanners")]
-    pub(crate) fn is_lru_contended(&self, node: crate::zone::NodeId) -> bool {
+    pub(crate) fn is_lru_contended(&self, node: crate::types::NodeId) -> bool {
         let lists = self.lru.as_ref().map(|state| &state.nodes[node.index()]);
         lists.is_some_and(|node| node.is_contended(&self.platform))
     }

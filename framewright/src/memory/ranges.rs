@@ -10,12 +10,14 @@ use core::fmt;
 
 use super::Memory;
 use crate::{
-    alloc::{MigrateType, Request},
     buddy::{Buddy, FreeRun, RunWanted},
-    frame::{Extent, FrameRange, Order, PAGEBLOCK_FRAMES, Pfn},
     pcp::Cpu,
-    platform::{CpuId, Platform},
-    zone::{self, NodeId, NodeMask, ZoneId, ZoneKind},
+    platform::Platform,
+    types::{
+        CpuId, Extent, FrameRange, MigrateType, NodeId, NodeMask, Order, PAGEBLOCK_FRAMES, Pfn,
+        Request, ZoneId, ZoneKind,
+    },
+    zone::{self},
 };
 
 /// Frames that are taken or given under one hold of the zone lock, at the most.

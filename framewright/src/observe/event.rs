@@ -3,10 +3,7 @@
 use core::fmt;
 
 use super::{CompactEvent, FlushReason, VmscanEvent};
-use crate::{
-    alloc::{FreeError, MigrateType, Request},
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
-};
+use crate::types::{FreeError, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Request};
 
 /// A tracepoint of the kernel's `kmem`, `vmscan` or `tlb` group. `Display` prints the body as ftrace does, but
 /// for the `page=` field, which there is a hashed address and here is left out.

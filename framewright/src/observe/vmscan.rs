@@ -4,10 +4,8 @@ use core::fmt;
 
 use super::Event;
 use crate::{
-    alloc::Request,
-    frame::{Order, Pfn},
     reclaim::{LruList, PageKind},
-    zone::{NodeId, ZoneKind},
+    types::{NodeId, Order, Pfn, Request, ZoneKind},
 };
 
 /// A tracepoint of the kernel's `vmscan` group. `Display` prints the fields by the kernel's names.

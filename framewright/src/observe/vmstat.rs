@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::zone::ZoneKind;
+use crate::types::ZoneKind;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {

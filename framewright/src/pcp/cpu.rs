@@ -2,12 +2,12 @@
 
 use super::{CpuPages, pages::Here};
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
-    frame::{Order, Pfn},
+    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Want},
     observe::{Corruption, Event, Finding},
-    platform::{self, Cost, CpuId, Platform},
+    platform::{self, Cost, Platform},
     tuning::Tuning,
-    zone::{Access, Loose, Rights, Watermark, Zone},
+    types::{CpuId, MigrateType, Order, Pfn, Watermark},
+    zone::{Access, Loose, Rights, Zone},
 };
 
 /// A zone as seen from a CPU, for operations that do not enter the CPU's lists. Operations that

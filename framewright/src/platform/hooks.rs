@@ -7,8 +7,7 @@
 //! What a kind of work includes is chosen so that its instructions can be measured: a fit over
 //! runs with more and fewer of them.
 
-use super::CpuId;
-use crate::zone::{NodeId, ZoneId};
+use crate::types::{CpuId, NodeId, ZoneId};
 
 /// Kinds of modelled work, charged per unit where it happens: also under the zone lock, between
 /// [`Platform::enter`](super::Platform::enter) and [`Platform::leave`](super::Platform::leave).

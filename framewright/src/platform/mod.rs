@@ -22,42 +22,18 @@ pub(crate) mod model;
 mod relief;
 
 use crate::{
-    frame::{Order, Pfn},
     observe::{Corruption, Event},
     sync::{RawLock, RawWord},
+    types::{Order, Pfn},
 };
 
 pub use crate::hardening::poison_word;
+pub use crate::types::CpuId;
 pub use hooks::{Access, Cost, Line, Miss, Section, Site};
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
     Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Spare, Verdict,
 };
-
-/// A CPU of the machine, numbered from 0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[repr(transparent)]
-pub struct CpuId(u16);
-
-impl CpuId {
-    /// CPU `number`.
-    #[must_use]
-    pub const fn new(number: u16) -> Self {
-        Self(number)
-    }
-
-    /// Its number.
-    #[must_use]
-    pub const fn get(self) -> u16 {
-        self.0
-    }
-
-    /// Its number as an index.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Whom a remote barrier must reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,9 +2,9 @@
 
 use super::{BarrierTarget, OwnerLock, Platform, Wait};
 use crate::{
-    frame::{Order, Pfn},
     observe::Corruption,
     sync::{PlainWord, SpinFlag},
+    types::{Order, Pfn},
 };
 
 #[cfg(not(feature = "loom"))]

@@ -7,7 +7,7 @@
 use crate::{
     observe::NodeStat,
     platform::{Cost, Platform},
-    set::bits,
+    types::set::bits,
 };
 
 use super::{

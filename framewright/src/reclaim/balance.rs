@@ -11,7 +11,7 @@
 
 use crate::{
     platform::Platform,
-    zone::{NodeId, Watermark, ZoneKind},
+    types::{NodeId, Watermark, ZoneKind},
 };
 
 use super::{

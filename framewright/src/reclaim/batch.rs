@@ -5,9 +5,9 @@
 
 use super::kept::Kept;
 use crate::{
-    platform::{CpuId, Platform, Section},
+    platform::{Platform, Section},
     sync::SpinLock,
-    zone::ZoneId,
+    types::{CpuId, ZoneId},
 };
 
 /// What is to be done with a page.

@@ -4,11 +4,10 @@
 //! on to the next question and those that do not. A set of pages is the bits of a word.
 
 use crate::{
-    frame::Pfn,
     observe::NodeStat,
     platform::{Platform, Site},
-    set::bits,
     sync::Address,
+    types::{Pfn, set::bits},
 };
 
 use super::{

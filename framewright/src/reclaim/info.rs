@@ -1,11 +1,10 @@
 //! What the lists say about themselves: counts, counters, and whether all is well.
 
 use crate::{
-    frame::Pfn,
     memory::Violation,
     observe::NodeStats,
     platform::Platform,
-    zone::{NodeId, ZoneId},
+    types::{NodeId, Pfn, ZoneId},
 };
 
 use super::{

@@ -23,11 +23,10 @@
 
 use crate::{
     alloc::CpuToken,
-    frame::Order,
     observe::{NodeStat, VmscanEvent},
-    platform::{CpuId, Platform},
+    platform::Platform,
     tlb::BatchSlot,
-    zone::{NodeId, Watermark, ZoneKind},
+    types::{CpuId, NodeId, Order, Watermark, ZoneKind},
 };
 
 use super::{

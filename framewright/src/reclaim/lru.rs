@@ -1,9 +1,9 @@
 //! The lists as the embedder sees them.
 
 use crate::{
-    frame::Pfn,
     memory::Memory,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{CpuId, Pfn},
 };
 
 use super::{

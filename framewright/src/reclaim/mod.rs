@@ -69,12 +69,11 @@ mod wakeup;
 mod workingset;
 
 use crate::{
-    frame::Pfn,
     memory::Memory,
     observe::NodeStat,
-    platform::{CpuId, Platform},
+    platform::Platform,
     tlb::Shootdown,
-    zone::{NodeId, ZoneId},
+    types::{CpuId, NodeId, Pfn, ZoneId},
 };
 
 pub(crate) use batch::CpuBatch as LruBatch;

@@ -1,9 +1,6 @@
 //! Carrying out what waited in the batch of a CPU: one hold of the LRU lock of every node concerned.
 
-use crate::{
-    observe::NodeStat,
-    platform::{CpuId, Platform},
-};
+use crate::{observe::NodeStat, platform::Platform, types::CpuId};
 
 use super::{
     batch::{Batch, CpuBatch, Entry, Move, Pushed},

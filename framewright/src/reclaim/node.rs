@@ -1,11 +1,11 @@
 //! What reclaim keeps of a node: its lists under their lock, and what is read without.
 
 use crate::{
-    frame::Pfn,
     observe::{NodeStat, NodeStats},
     platform::{Access, Cost, Line, Miss, Platform, Section},
     sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
-    zone::{NodeId, Zone, ZoneId, ZoneKind},
+    types::{NodeId, Pfn, ZoneId, ZoneKind},
+    zone::Zone,
 };
 
 use super::{

@@ -1,10 +1,9 @@
 //! What a pass of reclaim is about, and what came of it.
 
 use crate::{
-    frame::Order,
     observe::NodeStat,
-    platform::{CpuId, Platform},
-    zone::{NodeId, ZoneKind},
+    platform::Platform,
+    types::{CpuId, NodeId, Order, ZoneKind},
 };
 
 use super::{

@@ -21,7 +21,7 @@
 use crate::{
     observe::NodeStat,
     platform::{Cost, Platform, Site},
-    set::bits,
+    types::set::bits,
 };
 
 use super::{

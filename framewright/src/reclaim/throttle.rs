@@ -19,9 +19,9 @@
 
 use crate::{
     observe::{NodeStat, VmscanEvent},
-    platform::{CpuId, Platform},
+    platform::Platform,
     sync::{AtomicU32, Ordering, fence},
-    zone::{NodeId, ZoneKind},
+    types::{CpuId, NodeId, ZoneKind},
 };
 
 use super::{
@@ -247,7 +247,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if self.is_hopeless(node) || !relief.reclaims_in_background() || self.has_reserve(node) {
             return;
         }
-        relief.wake(node, crate::frame::Order::ZERO, highest);
+        relief.wake(node, crate::types::Order::ZERO, highest);
         self.state.node(node).count(NodeStat::PgscanDirectThrottle, 1);
         self.pause(cpu, node, Throttle::Reserve, &|| self.leaves_reserve(node));
     }

@@ -1,9 +1,6 @@
 //! Telling of what was done, in the kernel's words.
 
-use crate::{
-    observe::VmscanEvent,
-    platform::{CpuId, Platform},
-};
+use crate::{observe::VmscanEvent, platform::Platform, types::CpuId};
 
 use super::{
     Reclaim,

@@ -7,7 +7,7 @@ use loom::{model::Builder, sync::Arc, thread};
 use super::{AtomicU32, Ordering, SpinLock};
 use crate::{
     platform::{Section, model::Machine},
-    zone::ZoneId,
+    types::ZoneId,
 };
 
 /// Threads that each add 1 to a number under the lock, in two relaxed steps: if two are inside

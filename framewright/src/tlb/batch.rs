@@ -2,10 +2,10 @@
 
 use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, parked::CHUNK};
 use crate::{
-    frame::{Block, Order, Pfn},
     observe::{Corruption, Finding},
     platform::Platform,
     tuning::FlushBatching,
+    types::{Block, Order, Pfn},
 };
 
 /// A translation that the embedder has just removed from a page table: read and cleared in one

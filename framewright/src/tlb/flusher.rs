@@ -4,12 +4,12 @@ use super::{
     BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
 };
 use crate::{
-    frame::Pfn,
     memory::Memory,
     observe::{Event, FlushReason, TlbCounters},
-    platform::{CpuId, Platform, Wait},
+    platform::{Platform, Wait},
     sync::Ordering,
     tuning::FlushBatching,
+    types::{CpuId, Pfn},
 };
 
 /// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and

@@ -22,9 +22,7 @@ use std::{
 use sources::Arrow;
 
 /// The modules of the library, lowest first.
-const LAYERS: [&str; 18] = [
-    "frame",
-    "set",
+const LAYERS: [&str; 16] = [
     "types",
     "sync",
     "platform",

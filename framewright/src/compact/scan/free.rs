@@ -4,17 +4,16 @@
 
 use super::{FRAMES, Goal, heed::Heed};
 use crate::{
-    buddy::{Bundle, Bundles, Contents, MigrateType},
+    buddy::{Bundle, Bundles, Contents},
     compact::{
         compactor::Site,
         evacuate::{contents, range},
     },
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
     migrate::Targets,
     observe::{CompactEvent, Scanner},
     platform::Platform,
     tuning::{CompactRepairs, CompactTuning},
-    zone::Watermark,
+    types::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Watermark},
 };
 
 /// Entries of lists that a short search looks at, before it has failed.

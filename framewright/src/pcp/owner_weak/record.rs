@@ -10,10 +10,10 @@ use std::{
 
 use super::model::{Act, Step, Value};
 use crate::{
-    frame::{Order, Pfn},
     observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Platform, Wait},
     sync::{Ordering, RawWord, SpinFlag},
+    types::{Order, Pfn},
 };
 
 /// A machine that logs the accesses to its words.

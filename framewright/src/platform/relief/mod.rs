@@ -16,11 +16,8 @@ mod capture;
 mod verdict;
 
 use crate::{
-    alloc::Request,
-    frame::Order,
-    platform::CpuId,
     reclaim::{Pause, Throttle},
-    zone::{NodeId, ZoneId, ZoneKind},
+    types::{CpuId, NodeId, Order, Request, ZoneId, ZoneKind},
 };
 
 pub use capture::Captured;

@@ -13,12 +13,12 @@ use std::{
 use super::*;
 use crate::{
     CpuId, Layout, Memory, MemoryRange, Order, Pfn,
-    frame::FrameRange,
     memory::Config,
     observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Platform, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, FlushBatching, TlbTuning},
+    types::FrameRange,
 };
 
 mod batches;
