@@ -5,12 +5,11 @@ use core::hint::cold_path;
 use super::slow;
 use crate::{
     memory::{Claim, Home, Memory},
-    observe::Event,
     pcp::{ListIndex, Owned, RawFree},
     platform::{Platform, Site},
     types::{
-        AllocError, Block, CpuId, FreeError, MemoryTag, MigrateType, Order, Pfn, Request, Shortage,
-        Watermark,
+        AllocError, Block, CpuId, Event, FreeError, MemoryTag, MigrateType, Order, Pfn, Request,
+        Shortage, Watermark,
     },
 };
 

@@ -7,9 +7,8 @@ use super::slow;
 use crate::{
     buddy::Bundles,
     memory::Memory,
-    observe::Event,
     platform::Platform,
-    types::{AllocError, Block, CpuId, Order, Pfn, Request},
+    types::{AllocError, Block, CpuId, Event, Order, Pfn, Request},
     zone::Access,
 };
 

@@ -25,7 +25,6 @@
 mod bundle;
 mod check;
 mod compact;
-mod extfrag;
 mod fallback;
 mod folded;
 mod gigablock;
@@ -56,12 +55,11 @@ use crate::{
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
 };
 
-pub use crate::types::MigrateType;
+pub use crate::types::{MigrateType, fragmentation_index, unusable_index};
 pub use bundle::Bundle;
 pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
 pub(crate) use compact::Contents;
-pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
 pub(crate) use gigablock::Gigablock;
 pub(crate) use give::{Capture, Refusals};

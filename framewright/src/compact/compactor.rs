@@ -6,13 +6,13 @@ use super::{Caller, Goal, Outcome, ZoneCompaction};
 use crate::{
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
-    observe::{CompactEvent, CompactStats},
+    observe::CompactStats,
     pcp::Cpu,
     platform::{Captured, Platform},
     sync::Ordering,
     tlb::{BatchSlot, Flusher, Shootdown},
     tuning::CompactMethod,
-    types::{CpuId, Order, Pfn, ZoneId},
+    types::{CompactEvent, CpuId, Order, Pfn, ZoneId},
 };
 
 /// What compaction writes on while it works: from the embedder, because there is too much of it for

@@ -4,10 +4,9 @@ use super::{Caller, Compactor, Goal, Outcome, compactor::Site, deferral::Deferra
 use crate::{
     memory::Memory,
     migrate::MigrateMode,
-    observe::{CompactEvent, Event},
     platform::Platform,
     tuning::{CompactMethod, CompactTuning},
-    types::{CpuId, NodeId, Order, Watermark, ZoneId, ZoneKind},
+    types::{CompactEvent, CpuId, Event, NodeId, Order, Watermark, ZoneId, ZoneKind},
     zone::{Access, Zone},
 };
 

@@ -4,10 +4,9 @@ use super::{Caller, Compactor, Goal, Outcome, suitable};
 use crate::{
     alloc::Capture,
     migrate::MigrateMode,
-    observe::{CompactEvent, Event},
     platform::{Captured, CompactPriority, Compacted, Need, Platform},
     tuning::{CompactMethod, Tuning},
-    types::{Block, NodeId, Request},
+    types::{Block, CompactEvent, Event, NodeId, Request},
 };
 
 /// Whether a run can tell that scanners have met from that somebody was in the way.

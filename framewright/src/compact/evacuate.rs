@@ -5,9 +5,8 @@ use super::{Compactor, compactor::Site};
 use crate::{
     buddy::{Contents, WORDS},
     migrate::{ClaimEnd, Claims, Effort, MigrateMode, Move, Targets},
-    observe::{CompactEvent, Scanner},
     platform::{MOVES_PER_DRAIN, Platform},
-    types::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    types::{CompactEvent, FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Scanner},
     zone::{clip, pageblocks},
 };
 

@@ -5,10 +5,12 @@
 use crate::{
     buddy::{Bundle, Bundles, Contents, Hosts},
     migrate::Targets,
-    observe::{CompactEvent, Event, Scanner},
     pcp::Cpu,
     platform::Platform,
-    types::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Watermark},
+    types::{
+        CompactEvent, Event, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Scanner,
+        Watermark,
+    },
     zone::Access,
 };
 

@@ -2,9 +2,8 @@
 
 use super::{Goal, Outcome, compactor::Site, deferral::Deferral};
 use crate::{
-    observe::{CompactEvent, DeferStep, Event},
     platform::{Cost, Platform},
-    types::Order,
+    types::{CompactEvent, DeferStep, Event, Order},
 };
 
 impl<P: Platform> Site<'_, '_, P> {

@@ -12,11 +12,11 @@ use core::marker::PhantomData;
 
 use super::{CpuError, Home, Memory};
 use crate::{
-    observe::{DrainReason, Event},
+    observe::DrainReason,
     pcp::{Owned, OwnedCpu},
     platform::Platform,
     tuning::Hardening,
-    types::{CpuId, FirstZone, Order, Pfn, Request, ZoneId},
+    types::{CpuId, Event, FirstZone, Order, Pfn, Request, ZoneId},
 };
 
 /// A CPU that the caller has claimed. Dropping it gives the CPU back.

@@ -3,10 +3,9 @@
 use super::{CpuPages, pages::Here};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Want},
-    observe::{Corruption, Event, Finding},
     platform::{self, Cost, Platform},
     tuning::Tuning,
-    types::{CpuId, MigrateType, Order, Pfn, Watermark},
+    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Watermark},
     zone::{Access, Loose, Rights, Zone},
 };
 

@@ -6,10 +6,10 @@
 use super::{ListIndex, Lists, OwnedCpu, cpu::Cpu, depot::Leaving, lists::Pushed};
 use crate::{
     buddy::{Bundle, Bundles, Refusals},
-    observe::{DrainReason, Event},
+    observe::DrainReason,
     platform::{Cost, Platform, Site},
     tuning::BulkFree,
-    types::{MigrateType, Order, Pfn},
+    types::{Event, MigrateType, Order, Pfn},
 };
 
 /// Why and how much is still to leave after a block was put on its list.

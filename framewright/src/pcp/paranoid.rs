@@ -19,10 +19,9 @@ use super::{Lists, OwnedCpu, cpu::Cpu, pages::Here};
 use crate::{
     buddy::{Bundle, Bundles, Refusals},
     hardening::{States, Waiting},
-    observe::{Corruption, Finding},
     platform::Platform,
     tuning::Hardening,
-    types::{FreeError, MigrateType, Order, PAGEBLOCK_FRAMES, Refusal},
+    types::{Corruption, Finding, FreeError, MigrateType, Order, PAGEBLOCK_FRAMES, Refusal},
 };
 
 impl<'m, P: Platform> Cpu<'_, 'm, P> {

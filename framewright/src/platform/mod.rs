@@ -22,9 +22,8 @@ pub(crate) mod model;
 mod relief;
 
 use crate::{
-    observe::{Corruption, Event},
     sync::{RawLock, RawWord},
-    types::{Order, Pfn},
+    types::{Corruption, Event, Order, Pfn},
 };
 
 pub use crate::hardening::poison_word;

@@ -2,9 +2,8 @@
 
 use super::{BarrierTarget, OwnerLock, Platform, Wait};
 use crate::{
-    observe::Corruption,
     sync::{PlainWord, SpinFlag},
-    types::{Order, Pfn},
+    types::{Corruption, Order, Pfn},
 };
 
 #[cfg(not(feature = "loom"))]

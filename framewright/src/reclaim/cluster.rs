@@ -7,13 +7,12 @@ use crate::{
     observe::NodeStat,
     platform::{Platform, Site},
     sync::Address,
-    types::{Pfn, set::bits},
+    types::{LruList, PageKind, Pfn, set::bits},
 };
 
 use super::{
     Reclaim,
     flags::Place,
-    kind::{LruList, PageKind},
     lists::End,
     node::Held,
     page::Page,

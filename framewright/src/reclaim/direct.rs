@@ -1,10 +1,9 @@
 //! Reclaim by who needs memory.
 
 use crate::{
-    observe::VmscanEvent,
     platform::{Need, Platform},
     tlb::BatchSlot,
-    types::{CpuId, NodeId, NodeMask, Order, Watermark},
+    types::{CpuId, NodeId, NodeMask, Order, VmscanEvent, Watermark},
     zone::Access,
 };
 

@@ -4,13 +4,12 @@ use crate::{
     memory::Violation,
     observe::NodeStats,
     platform::Platform,
-    types::{NodeId, Pfn, ZoneId},
+    types::{LruList, NodeId, Pfn, ZoneId},
 };
 
 use super::{
     Lru, PageKind,
     flags::{Flags, Place},
-    kind::LruList,
     lists::Lists,
 };
 

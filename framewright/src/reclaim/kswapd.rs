@@ -23,10 +23,10 @@
 
 use crate::{
     alloc::CpuToken,
-    observe::{NodeStat, VmscanEvent},
+    observe::NodeStat,
     platform::Platform,
     tlb::BatchSlot,
-    types::{CpuId, NodeId, Order, Watermark, ZoneKind},
+    types::{CpuId, NodeId, Order, VmscanEvent, Watermark, ZoneKind},
 };
 
 use super::{

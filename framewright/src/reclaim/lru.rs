@@ -3,14 +3,13 @@
 use crate::{
     memory::Memory,
     platform::Platform,
-    types::{CpuId, Pfn},
+    types::{CpuId, LruList, Pfn},
 };
 
 use super::{
     PageKind, Refault,
     batch::{Entry, Move},
     flags::{Flags, Place, Snapshot},
-    kind::LruList,
     lists::End,
     node::{Held, ZoneShare},
     page::Page,

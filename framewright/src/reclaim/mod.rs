@@ -49,7 +49,6 @@ mod direct;
 mod flags;
 mod info;
 mod kept;
-mod kind;
 mod kswapd;
 mod lists;
 mod lru;
@@ -76,9 +75,9 @@ use crate::{
     types::{CpuId, NodeId, Pfn, ZoneId},
 };
 
+pub use crate::types::{LruList, PageKind};
 pub(crate) use batch::CpuBatch as LruBatch;
 pub(crate) use flags::Flags as LruFlags;
-pub use kind::{LruList, PageKind};
 pub use kswapd::{Kswapd, Rest};
 pub(crate) use lists::Link as LruLink;
 pub use lru::{Abandoned, Lru};

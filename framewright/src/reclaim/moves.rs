@@ -1,11 +1,14 @@
 //! Carrying out what waited in the batch of a CPU: one hold of the LRU lock of every node concerned.
 
-use crate::{observe::NodeStat, platform::Platform, types::CpuId};
+use crate::{
+    observe::NodeStat,
+    platform::Platform,
+    types::{CpuId, LruList},
+};
 
 use super::{
     batch::{Batch, CpuBatch, Entry, Move, Pushed},
     flags::Place,
-    kind::LruList,
     lists::End,
     lru::Lru,
     node::Held,

@@ -4,12 +4,11 @@ use crate::{
     observe::{NodeStat, NodeStats},
     platform::{Access, Cost, Line, Miss, Platform, Section},
     sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
-    types::{NodeId, Pfn, ZoneId, ZoneKind},
+    types::{LruList, NodeId, PageKind, Pfn, ZoneId, ZoneKind},
     zone::Zone,
 };
 
 use super::{
-    kind::{LruList, PageKind},
     lists::{End, Link, Lists, NONE},
     throttle::{Pausing, Throttle},
     wakeup::KswapdWords,

@@ -3,14 +3,10 @@
 use crate::{
     observe::NodeStat,
     platform::Platform,
-    types::{CpuId, NodeId, Order, ZoneKind},
+    types::{CpuId, LruList, NodeId, Order, PageKind, ZoneKind},
 };
 
-use super::{
-    kind::{LruList, PageKind},
-    node::Node,
-    state::LruState,
-};
+use super::{node::Node, state::LruState};
 
 /// Where a pass begins, or deeper where there are few pages: a list is scanned to its
 /// length >> priority. 0 looks at all of it.

@@ -1,11 +1,14 @@
 //! A sweep over the lists of a node, at one priority.
 
-use crate::{observe::NodeStat, platform::Platform};
+use crate::{
+    observe::NodeStat,
+    platform::Platform,
+    types::{LruList, PageKind},
+};
 
 use super::{
     Reclaim, Throttle,
     balance::{Deactivate, Quota},
-    kind::{LruList, PageKind},
     retire::Retire,
     scan::{By, Progress, Scan, Seen},
 };

@@ -18,16 +18,15 @@
 //! sees the waiter, or the waiter sees the condition.
 
 use crate::{
-    observe::{NodeStat, VmscanEvent},
+    observe::NodeStat,
     platform::Platform,
     sync::{AtomicU32, Ordering, fence},
-    types::{CpuId, NodeId, ZoneKind},
+    types::{CpuId, NodeId, PageKind, VmscanEvent, ZoneKind},
 };
 
 use super::{
     Reclaim,
     flags::Flags,
-    kind::PageKind,
     node::Node,
     scan::{By, Scan, Seen},
 };

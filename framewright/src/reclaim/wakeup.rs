@@ -1,10 +1,9 @@
 //! When background reclaim is to work: what its waker tells it, and when a node has enough.
 
 use crate::{
-    observe::VmscanEvent,
     platform::Platform,
     sync::{AtomicBool, AtomicU32, Ordering},
-    types::{CpuId, NodeId, Order, Watermark, ZoneKind},
+    types::{CpuId, NodeId, Order, VmscanEvent, Watermark, ZoneKind},
     zone::{Access, Rights},
 };
 

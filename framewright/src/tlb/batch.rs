@@ -2,10 +2,9 @@
 
 use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, parked::CHUNK};
 use crate::{
-    observe::{Corruption, Finding},
     platform::Platform,
     tuning::FlushBatching,
-    types::{Block, Order, Pfn},
+    types::{Block, Corruption, Finding, Order, Pfn},
 };
 
 /// A translation that the embedder has just removed from a page table: read and cleared in one

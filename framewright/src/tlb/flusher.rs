@@ -5,11 +5,11 @@ use super::{
 };
 use crate::{
     memory::Memory,
-    observe::{Event, FlushReason, TlbCounters},
+    observe::TlbCounters,
     platform::{Platform, Wait},
     sync::Ordering,
     tuning::FlushBatching,
-    types::{CpuId, Pfn},
+    types::{CpuId, Event, FlushReason, Pfn},
 };
 
 /// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and
@@ -253,8 +253,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         if scope == Scope::Everything {
             cpu.set_forgotten(epoch);
         }
-        cpu.counters.count(scope, reason);
         let pages = if let Scope::Pages { pages, .. } = scope { Some(pages) } else { None };
+        cpu.counters.count(pages, reason);
         self.trace(reason, pages);
     }
 

@@ -9,7 +9,10 @@
 mod block;
 mod cpu;
 mod error;
+mod event;
 mod extent;
+mod extfrag;
+mod lru;
 mod migratetype;
 mod order;
 mod pfn;
@@ -24,7 +27,12 @@ pub(crate) use block::MemoryTag;
 pub use cpu::CpuId;
 pub(crate) use error::Refusal;
 pub use error::{AllocError, FreeError, Shortage};
+pub use event::{
+    CompactEvent, Corruption, DeferStep, Event, Finding, FlushReason, Scanner, VmscanEvent,
+};
 pub use extent::Extent;
+pub use extfrag::{fragmentation_index, unusable_index};
+pub use lru::{LruList, PageKind};
 pub use migratetype::MigrateType;
 pub use order::Order;
 pub use pfn::Pfn;

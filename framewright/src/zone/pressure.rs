@@ -6,11 +6,11 @@
 
 use super::{Access, Refused, Zone};
 use crate::{
-    buddy::{Buddy, Classes, Fallback, Reserve, fragmentation_index},
+    buddy::{Buddy, Classes, Fallback, Reserve},
     platform::Platform,
     sync::Ordering,
     tuning::CompactTuning,
-    types::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    types::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, fragmentation_index},
 };
 
 /// The high-atomic reserve holds at most one frame in so many, rounded up to a pageblock; zones

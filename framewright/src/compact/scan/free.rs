@@ -10,10 +10,9 @@ use crate::{
         evacuate::{contents, range},
     },
     migrate::Targets,
-    observe::{CompactEvent, Scanner},
     platform::Platform,
     tuning::{CompactRepairs, CompactTuning},
-    types::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Watermark},
+    types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner, Watermark},
 };
 
 /// Entries of lists that a short search looks at, before it has failed.

@@ -5,9 +5,8 @@ use crate::{
     buddy::{Contents, WORDS},
     compact::evacuate::{contents, next_run, range, within},
     migrate::{ClaimEnd, Claims, MigrateMode},
-    observe::{CompactEvent, Scanner},
     platform::Platform,
-    types::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn},
+    types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner},
 };
 
 /// Where nothing is waited for, so many frames are looked at before others have the LRU lock.

@@ -10,10 +10,9 @@ use std::{
 
 use super::model::{Act, Step, Value};
 use crate::{
-    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Platform, Wait},
     sync::{Ordering, RawWord, SpinFlag},
-    types::{Order, Pfn},
+    types::{Corruption, Order, Pfn},
 };
 
 /// A machine that logs the accesses to its words.

@@ -14,11 +14,10 @@ use super::*;
 use crate::{
     CpuId, Layout, Memory, MemoryRange, Order, Pfn,
     memory::Config,
-    observe::Corruption,
     platform::{BarrierTarget, OwnerLock, Platform, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, FlushBatching, TlbTuning},
-    types::FrameRange,
+    types::{Corruption, FrameRange},
 };
 
 mod batches;

@@ -1,8 +1,15 @@
 //! Trace events and corruption reports.
 
+mod compact;
+mod flush;
+mod vmscan;
+
 use core::fmt;
 
-use super::{CompactEvent, FlushReason, VmscanEvent};
+pub use compact::{CompactEvent, DeferStep, Scanner};
+pub use flush::FlushReason;
+pub use vmscan::VmscanEvent;
+
 use crate::types::{FreeError, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Request};
 
 /// A tracepoint of the kernel's `kmem`, `vmscan` or `tlb` group. `Display` prints the body as ftrace does, but
