@@ -19,6 +19,7 @@
 mod hooks;
 #[cfg(all(test, any(feature = "loom", feature = "tso")))]
 pub(crate) mod model;
+mod poison;
 mod relief;
 
 use crate::{
@@ -26,12 +27,13 @@ use crate::{
     types::{Corruption, Event, Order, Pfn},
 };
 
-pub use crate::hardening::poison_word;
 pub use crate::types::CpuId;
 pub use hooks::{Access, Cost, Line, Miss, Section, Site};
+pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
-    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Spare, Verdict,
+    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Pause, Relief, Spare,
+    Throttle, Verdict,
 };
 
 /// Whom a remote barrier must reach.

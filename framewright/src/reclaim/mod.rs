@@ -75,6 +75,7 @@ use crate::{
     types::{CpuId, NodeId, Pfn, ZoneId},
 };
 
+pub use crate::platform::{Pause, Throttle};
 pub use crate::types::{LruList, PageKind};
 pub(crate) use batch::CpuBatch as LruBatch;
 pub(crate) use flags::Flags as LruFlags;
@@ -84,7 +85,6 @@ pub use lru::{Abandoned, Lru};
 pub(crate) use node::{Node as LruNode, ZoneShare};
 pub use owner::{PageOwner, PageState, Reference, Released, Unmapped, WriteError, WriteOut};
 pub(crate) use state::LruState;
-pub use throttle::{Pause, Throttle};
 pub use workingset::{Refault, Shadow};
 
 use flags::Flags;

@@ -2,7 +2,7 @@
 
 use crate::{
     observe::{NodeStat, NodeStats},
-    platform::{Access, Cost, Line, Miss, Platform, Section},
+    platform::{Access, Cost, Line, Miss, Platform, Section, Throttle},
     sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
     types::{LruList, NodeId, PageKind, Pfn, ZoneId, ZoneKind},
     zone::Zone,
@@ -10,7 +10,7 @@ use crate::{
 
 use super::{
     lists::{End, Link, Lists, NONE},
-    throttle::{Pausing, Throttle},
+    throttle::Pausing,
     wakeup::KswapdWords,
 };
 

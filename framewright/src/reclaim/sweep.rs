@@ -2,12 +2,12 @@
 
 use crate::{
     observe::NodeStat,
-    platform::Platform,
+    platform::{Platform, Throttle},
     types::{LruList, PageKind},
 };
 
 use super::{
-    Reclaim, Throttle,
+    Reclaim,
     balance::{Deactivate, Quota},
     retire::Retire,
     scan::{By, Progress, Scan, Seen},
