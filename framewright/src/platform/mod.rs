@@ -17,6 +17,9 @@
 #![allow(unsafe_code)]
 
 mod hooks;
+mod lock;
+#[cfg(all(test, feature = "loom"))]
+mod lock_loom;
 #[cfg(all(test, any(feature = "loom", feature = "tso")))]
 pub(crate) mod model;
 mod poison;
@@ -29,6 +32,7 @@ use crate::{
 
 pub use crate::types::CpuId;
 pub use hooks::{Access, Cost, Line, Miss, Section, Site};
+pub use lock::SpinLock;
 pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{

@@ -5,8 +5,7 @@
 
 use super::kept::Kept;
 use crate::{
-    platform::{Platform, Section},
-    sync::SpinLock,
+    platform::{Platform, Section, SpinLock},
     types::{CpuId, ZoneId},
 };
 

@@ -2,8 +2,8 @@
 
 use crate::{
     observe::{NodeStat, NodeStats},
-    platform::{Access, Cost, Line, Miss, Platform, Section, Throttle},
-    sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
+    platform::{Access, Cost, Line, Miss, Platform, Section, SpinLock, Throttle},
+    sync::{AtomicU32, AtomicU64, Ordering},
     types::{LruList, NodeId, PageKind, Pfn, ZoneId, ZoneKind},
     zone::Zone,
 };

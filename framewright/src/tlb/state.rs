@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     observe::TlbStats,
-    platform::{Platform, Section},
-    sync::{AtomicBool, AtomicU64, Ordering, SpinLock, fence},
+    platform::{Platform, Section, SpinLock},
+    sync::{AtomicBool, AtomicU64, Ordering, fence},
     tuning::{FlushBatching, TlbTuning},
     types::CpuId,
 };

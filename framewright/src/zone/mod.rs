@@ -26,8 +26,8 @@ use crate::{
         Watch,
     },
     hardening::States,
-    platform::{self, Cost, Line, Miss, Platform, Section},
-    sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
+    platform::{self, Cost, Line, Miss, Platform, Section, SpinLock},
+    sync::{Address, AtomicU8, AtomicU64, Ordering},
     types::{
         MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Refusal, ZoneId,
         ZoneKind,

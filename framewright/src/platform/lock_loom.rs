@@ -4,9 +4,10 @@ use std::vec::Vec;
 
 use loom::{model::Builder, sync::Arc, thread};
 
-use super::{AtomicU32, Ordering, SpinLock};
+use super::SpinLock;
 use crate::{
     platform::{Section, model::Machine},
+    sync::{AtomicU32, Ordering},
     types::ZoneId,
 };
 
