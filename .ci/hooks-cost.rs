@@ -40,6 +40,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl framewright::platform::Probe for Machine {}
+
 /// Pairs of a round.
 const PAIRS: usize = 32_768;
 /// Frames of the zone: 1 GiB.

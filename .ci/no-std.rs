@@ -79,6 +79,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl framewright::platform::Probe for Machine {}
+
 /// Fails with this number if the condition does not hold.
 fn check(number: u8, holds: bool) -> Result<(), u8> {
     if holds { Ok(()) } else { Err(number) }

@@ -271,6 +271,8 @@ unsafe impl Platform for HostMachine {
     }
 }
 
+impl framewright::platform::Probe for HostMachine {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,6 +56,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl framewright::platform::Probe for Machine {}
+
 /// What bursts are made of.
 trait Frames {
     type Frame;

@@ -49,6 +49,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl framewright::platform::Probe for Machine {}
+
 /// A memory of 64 pageblocks on two CPUs.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(64 * 512)).unwrap().into()];

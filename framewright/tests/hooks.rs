@@ -37,7 +37,6 @@ struct Heard {
 // SAFETY: the lock is the library's own; one thread needs no barriers.
 unsafe impl Platform for Listener {
     mostly_nothing!();
-    const LISTENING: bool = true;
 
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Biased
@@ -46,6 +45,10 @@ unsafe impl Platform for Listener {
     fn wait(&self, why: Wait, _: u32) {
         panic!("nobody is waited for: {why:?}");
     }
+}
+
+impl framewright::platform::Probe for Listener {
+    const LISTENING: bool = true;
 
     fn cost(&self, cost: Cost, count: u32) {
         *self.heard.lock().unwrap().costs.entry(cost).or_default() += u64::from(count);

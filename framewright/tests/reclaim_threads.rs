@@ -280,6 +280,8 @@ unsafe impl Platform for World {
     }
 }
 
+impl framewright::platform::Probe for World {}
+
 fn world() -> &'static World {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let planes = Planes { lru: true, ..Planes::default() };

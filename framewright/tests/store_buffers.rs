@@ -38,6 +38,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl framewright::platform::Probe for Machine {}
+
 /// A pageblock, whole: of others the owner's short way keeps off.
 const FRAMES: u64 = 512;
 

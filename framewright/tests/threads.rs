@@ -44,6 +44,8 @@ unsafe impl Platform for Threads {
     }
 }
 
+impl framewright::platform::Probe for Threads {}
+
 /// Who owns each frame, as its owners say.
 struct Owned(Vec<AtomicU8>);
 

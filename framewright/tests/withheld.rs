@@ -67,6 +67,8 @@ unsafe impl Platform for Interrupted {
     }
 }
 
+impl framewright::platform::Probe for Interrupted {}
+
 /// Keeps an appointment when it is dropped.
 struct Meeting<'a>(&'a Barrier);
 

@@ -78,6 +78,8 @@ unsafe impl Platform for MetadataOnly {
     }
 }
 
+impl framewright::platform::Probe for MetadataOnly {}
+
 /// Whether a row of ours frees blocks or raw frames, and the hardening level.
 pub(super) trait Frees: 'static {
     const NAME: &'static str;

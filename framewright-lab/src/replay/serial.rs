@@ -55,3 +55,5 @@ unsafe impl Platform for Serial {
         panic!("{report}");
     }
 }
+
+impl framewright::platform::Probe for Serial {}

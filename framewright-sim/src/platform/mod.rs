@@ -170,8 +170,6 @@ unsafe impl Platform for Simulated {
     type Word = SimWord;
     type Irq = bool;
 
-    const LISTENING: bool = true;
-
     #[inline]
     fn irq_save(&self) -> bool {
         self.cpu().is_some_and(|cpu| cpu.mask_interrupts())
@@ -266,6 +264,10 @@ unsafe impl Platform for Simulated {
             None => panic!("{report}"),
         }
     }
+}
+
+impl framewright::platform::Probe for Simulated {
+    const LISTENING: bool = true;
 
     #[inline(always)]
     fn cost(&self, cost: Cost, count: u32) {

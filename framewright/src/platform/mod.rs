@@ -2,14 +2,16 @@
 //!
 //! A [`Platform`] is a *value* that a [`Memory`](crate::Memory) owns: a zero-sized type on bare
 //! metal, a handle in a simulator, a mapping on a host. Two memories on two machines therefore
-//! live in one process. Its methods come in three groups:
+//! live in one process. Its methods come in two groups:
 //!
 //! * **what the allocator cannot do itself**: locks, interrupt masking, making another CPU run a
 //!   memory barrier, waiting, clearing and copying frames, time;
 //! * **what the embedder may want to hear**: trace events, corruption reports, and the
-//!   [`Relief`] that reclaim and compaction plug into;
-//! * **what a simulator hooks**: costs, cache lines touched, exclusive use, schedule points, forced
-//!   rare paths. These default to nothing and cost nothing: they are empty, inlined and branch-free.
+//!   [`Relief`] that reclaim and compaction plug into.
+//!
+//! What a simulator listens to is the trait [`Probe`]: costs, cache lines touched, exclusive use, schedule
+//! points, forced rare paths. Its methods default to nothing and cost nothing: they are empty, inlined and
+//! branch-free. Other machines write `impl Probe for Machine {}`.
 //!
 //! The library never spins on its own: every waiting loop calls [`Platform::wait`], which may
 //! serve this CPU's pending requests, halt it, or park the thread.
@@ -31,7 +33,7 @@ use crate::{
 };
 
 pub use crate::types::CpuId;
-pub use hooks::{Access, Cost, Line, Miss, Section, Site};
+pub use hooks::{Access, Cost, Line, Miss, Probe, Section, Site};
 pub use lock::SpinLock;
 pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
@@ -89,7 +91,7 @@ pub enum OwnerLock {
 ///   processors where an interrupt is not such a barrier, its handler has to execute one. The call is itself
 ///   a full barrier for the caller. A machine that sends the barrier to CPUs as interrupts must therefore see
 ///   to it that a token is claimed and used on the CPU it names.
-pub unsafe trait Platform: Sized + Sync {
+pub unsafe trait Platform: Probe + Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;
     /// The words through which the owners of per-CPU lists and drainers agree:
@@ -101,10 +103,6 @@ pub unsafe trait Platform: Sized + Sync {
     /// Whether [`Platform::trace`] wants events. Where it is `false` the compiler removes every
     /// event along with the code that would build it.
     const TRACING: bool = false;
-
-    /// Whether the simulation hooks listen. Where it is `false` the compiler removes even what
-    /// would only be worked out for them; where one of them does something, it has to be `true`.
-    const LISTENING: bool = false;
 
     /// Masks interrupts on this CPU; the value says whether they were masked before.
     fn irq_save(&self) -> Self::Irq;
@@ -161,44 +159,4 @@ pub unsafe trait Platform: Sized + Sync {
     /// availability. Never called under a lock of the library; must not free or allocate through
     /// the memory that reports.
     fn corruption(&self, report: &Corruption);
-
-    /// Simulation: `count` units of modelled work of kind `cost`.
-    #[inline(always)]
-    fn cost(&self, cost: Cost, count: u32) {
-        let _ = (cost, count);
-    }
-
-    /// Simulation: a logical cache line is read or written; `miss` says whether what comes next
-    /// waits for it.
-    #[inline(always)]
-    fn touch(&self, line: Line, access: Access, miss: Miss) {
-        let _ = (line, access, miss);
-    }
-
-    /// Simulation: the caller's exclusive use of a section begins. Nobody else may be inside.
-    #[inline(always)]
-    fn enter(&self, section: Section) {
-        let _ = section;
-    }
-
-    /// Simulation: the caller's exclusive use of a section ends.
-    #[inline(always)]
-    fn leave(&self, section: Section) {
-        let _ = section;
-    }
-
-    /// Simulation: a point at which a schedule may switch CPUs.
-    #[inline(always)]
-    fn point(&self, site: Site) {
-        let _ = site;
-    }
-
-    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. `false`
-    /// wherever rare paths come by themselves; not always `true`, or requests that may not fail
-    /// try for ever.
-    #[inline(always)]
-    fn force(&self, site: Site) -> bool {
-        let _ = site;
-        false
-    }
 }

@@ -61,6 +61,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl crate::platform::Probe for Machine {}
+
 #[cfg(feature = "loom")]
 fn remote_barrier(_target: BarrierTarget) {
     loom::sync::atomic::fence(crate::sync::Ordering::SeqCst);

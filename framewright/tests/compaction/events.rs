@@ -42,6 +42,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl framewright::platform::Probe for Machine {}
+
 /// Who owns all pages, each of one frame, and moves them; no CPU has any mapped.
 struct Owner {
     memory: &'static Traced,

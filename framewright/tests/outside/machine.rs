@@ -51,6 +51,8 @@ unsafe impl Platform for Machine {
     }
 }
 
+impl framewright::platform::Probe for Machine {}
+
 pub(crate) const CPU: CpuId = CpuId::new(0);
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 

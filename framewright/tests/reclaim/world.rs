@@ -317,6 +317,8 @@ unsafe impl Platform for World {
     }
 }
 
+impl framewright::platform::Probe for World {}
+
 impl World {
     /// The world for ever: it is in a memory that is leaked.
     pub(crate) fn forever(&self) -> &'static World {

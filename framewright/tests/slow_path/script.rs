@@ -145,6 +145,8 @@ unsafe impl Platform for Script {
     }
 }
 
+impl framewright::platform::Probe for Script {}
+
 impl Relief for Script {
     fn reclaims_in_background(&self) -> bool {
         self.background.load(Ordering::Relaxed)

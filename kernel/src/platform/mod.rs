@@ -121,3 +121,5 @@ unsafe impl Platform for Machine {
         println!("corruption on CPU {}: {report}", this_cpu().id.index());
     }
 }
+
+impl framewright::platform::Probe for Machine {}

@@ -121,3 +121,5 @@ unsafe impl Platform for Recorder {
         panic!("{report}");
     }
 }
+
+impl crate::platform::Probe for Recorder {}

@@ -58,6 +58,8 @@ unsafe impl Platform for Toy {
     }
 }
 
+impl crate::platform::Probe for Toy {}
+
 /// CPUs that run one address space each, and what they have cached: page N of space S, as
 /// S x [`PAGES`] + N.
 struct Machine<'l, 'm> {
