@@ -60,14 +60,15 @@ mod zone;
 
 pub use alloc::CpuToken;
 pub use memory::{
-    Config, Contiguous, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout,
-    Memory, MemoryRange, OrderTooSmall, Planes, Presence, RangeError, Violation, ZoneInfo,
+    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange,
+    OrderTooSmall, Planes, Presence, ZoneInfo,
 };
 pub use platform::Platform;
 pub use tuning::Tuning;
 pub use types::{
-    AllocError, Block, CpuId, Extent, FrameRange, FreeError, MigrateType, NodeId, NodeMask, Order,
-    Pfn, Request, Shortage, Watermark, ZoneId, ZoneKind,
+    AllocError, Block, Contiguous, CpuId, Extent, FrameRange, FreeError, HotplugError, MigrateType,
+    NodeId, NodeMask, Order, Pfn, RangeError, Request, Shortage, Violation, Watermark, ZoneId,
+    ZoneKind,
 };
 
 /// Names for physical memory: frame numbers, orders, ranges, and blocks that are owned.

@@ -8,10 +8,9 @@ use super::{
     patience::Patience,
 };
 use crate::{
-    memory::{HotplugError, RangeError},
     migrate::{Effort, MigrateMode},
     platform::Platform,
-    types::{Extent, FrameRange, MigrateType, ZoneId},
+    types::{Extent, FrameRange, HotplugError, MigrateType, RangeError, ZoneId},
 };
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {

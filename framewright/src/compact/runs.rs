@@ -11,9 +11,8 @@ use super::{
     patience::Patience,
 };
 use crate::{
-    memory::{Contiguous, RangeError},
     platform::Platform,
-    types::{Extent, FrameRange, Order, PAGEBLOCK_ORDER, Request, ZoneId},
+    types::{Contiguous, Extent, FrameRange, Order, PAGEBLOCK_ORDER, RangeError, Request, ZoneId},
     zone::{Zone, clip, pageblocks},
 };
 

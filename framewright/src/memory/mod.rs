@@ -44,12 +44,10 @@ pub use balloon::OrderTooSmall;
 pub(crate) use claim::Claim;
 pub use config::{Config, InitError, MemoryRange, Presence};
 pub use cpus::CpuError;
-pub use hotplug::HotplugError;
-pub use info::{Violation, ZoneInfo};
+pub use info::ZoneInfo;
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
 pub use planes::Planes;
-pub use ranges::{Contiguous, RangeError};
 pub(crate) use zones::Home;
 
 /// A memory and its allocator.

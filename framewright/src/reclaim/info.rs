@@ -1,10 +1,9 @@
 //! What the lists say about themselves: counts, counters, and whether all is well.
 
 use crate::{
-    memory::Violation,
     observe::NodeStats,
     platform::Platform,
-    types::{LruList, NodeId, Pfn, ZoneId},
+    types::{LruList, NodeId, Pfn, Violation, ZoneId},
 };
 
 use super::{

@@ -1,8 +1,14 @@
 //! What can happen to a request.
 
+mod range;
+mod violation;
+
 use core::fmt;
 
 use super::{MigrateType, Order, Watermark, ZoneId};
+
+pub use range::{HotplugError, RangeError};
+pub use violation::Violation;
 
 /// Why an allocation was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,6 +7,7 @@
 //! an order for a count.
 
 mod block;
+mod contiguous;
 mod cpu;
 mod error;
 mod event;
@@ -24,9 +25,10 @@ mod watermark;
 
 pub use block::Block;
 pub(crate) use block::MemoryTag;
+pub use contiguous::Contiguous;
 pub use cpu::CpuId;
 pub(crate) use error::Refusal;
-pub use error::{AllocError, FreeError, Shortage};
+pub use error::{AllocError, FreeError, HotplugError, RangeError, Shortage, Violation};
 pub use event::{
     CompactEvent, Corruption, DeferStep, Event, Finding, FlushReason, Scanner, VmscanEvent,
 };
