@@ -6,7 +6,7 @@ use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     Request, Tuning,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
@@ -40,7 +40,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {}
+impl Probe for Machine {}
 
 /// Pairs of a round.
 const PAIRS: usize = 32_768;

@@ -16,7 +16,7 @@ use core::{arch::asm, cell::UnsafeCell, mem::MaybeUninit, panic::PanicInfo, ptr}
 use framewright::{
     Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
 };
 
@@ -79,7 +79,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {}
+impl Probe for Machine {}
 
 /// Fails with this number if the condition does not hold.
 fn check(number: u8, holds: bool) -> Result<(), u8> {

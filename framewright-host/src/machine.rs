@@ -5,7 +5,7 @@
 use framewright::{
     Block, CpuId, FrameRange, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Relief, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Relief, Wait},
     sync::PlainWord,
 };
 use std::{
@@ -271,7 +271,7 @@ unsafe impl Platform for HostMachine {
     }
 }
 
-impl framewright::platform::Probe for HostMachine {}
+impl Probe for HostMachine {}
 
 #[cfg(test)]
 mod tests {

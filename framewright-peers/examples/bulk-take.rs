@@ -11,7 +11,7 @@ use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     Request, Tuning,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, BulkTake},
 };
@@ -56,7 +56,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {}
+impl Probe for Machine {}
 
 /// What bursts are made of.
 trait Frames {

@@ -20,9 +20,9 @@
 //!
 //! Above them: [`reclaim`] (which pages can go), [`tlb`] (what CPUs remember of those that went).
 //!
-//! Beside them: [`platform`] (the machine below), `sync` (every atomic), [`tuning`] (every
-//! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction),
-//! `hardening` (the parts that its two highest levels add).
+//! Between `types` and `buddy`, lowest first: `sync` (every atomic), [`platform`] (the machine), [`observe`]
+//! (counters, text), `hardening` (the parts that its two highest levels add), [`tuning`] (every threshold). On top:
+//! [`memory`](Memory) (construction). A module names modules below itself only; `.ci/layers` checks this.
 //!
 //! The feature `scanners`, on by default, is compaction by two scanners as Linux does it, to compare:
 //! without it `compact.method` is `index` or `off`, rules of the scanners mean nothing, and some 10 KiB

@@ -8,7 +8,7 @@ mod toy;
 use framewright::{
     Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Event,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
 };
 use std::sync::{
     OnceLock,
@@ -49,7 +49,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {}
+impl Probe for Machine {}
 
 /// A memory of 64 pageblocks on two CPUs.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {

@@ -9,7 +9,7 @@ use framewright::{
     AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     Tuning, ZoneId,
     observe::CpuStats,
-    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Section, Site, Wait},
+    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Probe, Section, Site, Wait},
     sync::{RawLock, SpinFlag},
     tuning::Auto,
 };
@@ -47,7 +47,7 @@ unsafe impl Platform for Listener {
     }
 }
 
-impl framewright::platform::Probe for Listener {
+impl Probe for Listener {
     const LISTENING: bool = true;
 
     fn cost(&self, cost: Cost, count: u32) {

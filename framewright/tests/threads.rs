@@ -13,7 +13,7 @@ use std::{
 
 use framewright::{
     Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     tuning::Auto,
 };
 use support::{
@@ -44,7 +44,7 @@ unsafe impl Platform for Threads {
     }
 }
 
-impl framewright::platform::Probe for Threads {}
+impl Probe for Threads {}
 
 /// Who owns each frame, as its owners say.
 struct Owned(Vec<AtomicU8>);

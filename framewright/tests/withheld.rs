@@ -14,7 +14,7 @@ use std::{
 use framewright::{
     Config, Contiguous, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
@@ -67,7 +67,7 @@ unsafe impl Platform for Interrupted {
     }
 }
 
-impl framewright::platform::Probe for Interrupted {}
+impl Probe for Interrupted {}
 
 /// Keeps an appointment when it is dropped.
 struct Meeting<'a>(&'a Barrier);

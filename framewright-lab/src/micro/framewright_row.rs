@@ -8,7 +8,7 @@
 use framewright::{
     Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request, Tuning,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, Hardening},
 };
@@ -78,7 +78,7 @@ unsafe impl Platform for MetadataOnly {
     }
 }
 
-impl framewright::platform::Probe for MetadataOnly {}
+impl Probe for MetadataOnly {}
 
 /// Whether a row of ours frees blocks or raw frames, and the hardening level.
 pub(super) trait Frees: 'static {

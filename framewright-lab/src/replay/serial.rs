@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::observe::Corruption;
-use framewright::platform::{BarrierTarget, OwnerLock, Wait};
+use framewright::platform::{BarrierTarget, OwnerLock, Probe, Wait};
 use framewright::sync::{PlainWord, SpinFlag};
 use framewright::{Order, Pfn, Platform};
 
@@ -56,4 +56,4 @@ unsafe impl Platform for Serial {
     }
 }
 
-impl framewright::platform::Probe for Serial {}
+impl Probe for Serial {}

@@ -38,7 +38,9 @@ use crate::one_thread::OneThread;
 use framewright::{
     CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Relief, Section, Site, Wait},
+    platform::{
+        Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Probe, Relief, Section, Site, Wait,
+    },
 };
 use prices::Prices;
 use std::{cell::Cell, rc::Rc};
@@ -266,7 +268,7 @@ unsafe impl Platform for Simulated {
     }
 }
 
-impl framewright::platform::Probe for Simulated {
+impl Probe for Simulated {
     const LISTENING: bool = true;
 
     #[inline(always)]

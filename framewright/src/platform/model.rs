@@ -1,6 +1,6 @@
 //! The machine that the model checkers run the library on: its CPUs are model threads.
 
-use super::{BarrierTarget, OwnerLock, Platform, Wait};
+use super::{BarrierTarget, OwnerLock, Platform, Probe, Wait};
 use crate::{
     sync::{PlainWord, SpinFlag},
     types::{Corruption, Order, Pfn},
@@ -61,7 +61,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl crate::platform::Probe for Machine {}
+impl Probe for Machine {}
 
 #[cfg(feature = "loom")]
 fn remote_barrier(_target: BarrierTarget) {

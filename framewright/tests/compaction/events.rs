@@ -8,7 +8,7 @@ use framewright::{
     compact::{Compactor, Workspace},
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
     observe::{CompactEvent, Event, Scanner},
-    platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Wait},
+    platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Probe, Wait},
     tlb::{BatchSlot, CpuMask, FlushBatch, Flushed, Scope, Shootdown},
     tuning::Auto,
 };
@@ -42,7 +42,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {}
+impl Probe for Machine {}
 
 /// Who owns all pages, each of one frame, and moves them; no CPU has any mapped.
 struct Owner {

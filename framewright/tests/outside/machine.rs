@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Corruption,
-    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Probe, Relief, Wait},
     tlb::{Flusher, NoShootdown},
     tuning::{Auto, Tuning},
 };
@@ -51,7 +51,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {}
+impl Probe for Machine {}
 
 pub(crate) const CPU: CpuId = CpuId::new(0);
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);

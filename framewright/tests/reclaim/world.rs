@@ -9,7 +9,7 @@ use framewright::{
     AllocError, Config, CpuId, CpuToken, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
     Planes, Platform, Request, ZoneId, ZoneKind,
     observe::{Corruption, Event, NodeStat},
-    platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
+    platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
     reclaim::{Lru, PageKind, Pause, Reclaim, Throttle, WriteError},
     sync::{PlainWord, SpinFlag},
     tlb::{BatchSlot, Flusher},
@@ -317,7 +317,7 @@ unsafe impl Platform for World {
     }
 }
 
-impl framewright::platform::Probe for World {}
+impl Probe for World {}
 
 impl World {
     /// The world for ever: it is in a memory that is leaked.

@@ -12,7 +12,7 @@ use std::{
 use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Section, Wait, poison_word},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Probe, Relief, Section, Wait, poison_word},
     sync::{PlainWord, RawLock, SpinFlag},
 };
 
@@ -195,7 +195,7 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {
+impl Probe for Machine {
     fn enter(&self, section: Section) {
         if let Section::Lru(_) = section {
             self.of_lru.lock().unwrap().insert(self.taken.load(Ordering::Relaxed));

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use framewright::{
     Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Relief, Wait, poison_word},
+    platform::{BarrierTarget, OwnerLock, Probe, Relief, Wait, poison_word},
     sync::PlainWord,
 };
 
@@ -122,4 +122,4 @@ unsafe impl Platform for Machine {
     }
 }
 
-impl framewright::platform::Probe for Machine {}
+impl Probe for Machine {}

@@ -10,7 +10,7 @@ use std::{
 
 use super::model::{Act, Step, Value};
 use crate::{
-    platform::{BarrierTarget, OwnerLock, Platform, Wait},
+    platform::{BarrierTarget, OwnerLock, Platform, Probe, Wait},
     sync::{Ordering, RawWord, SpinFlag},
     types::{Corruption, Order, Pfn},
 };
@@ -122,4 +122,4 @@ unsafe impl Platform for Recorder {
     }
 }
 
-impl crate::platform::Probe for Recorder {}
+impl Probe for Recorder {}

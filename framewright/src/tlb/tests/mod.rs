@@ -14,7 +14,7 @@ use super::*;
 use crate::{
     CpuId, Layout, Memory, MemoryRange, Order, Pfn,
     memory::Config,
-    platform::{BarrierTarget, OwnerLock, Platform, Wait},
+    platform::{BarrierTarget, OwnerLock, Platform, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, FlushBatching, TlbTuning},
     types::{Corruption, FrameRange},
@@ -58,7 +58,7 @@ unsafe impl Platform for Toy {
     }
 }
 
-impl crate::platform::Probe for Toy {}
+impl Probe for Toy {}
 
 /// CPUs that run one address space each, and what they have cached: page N of space S, as
 /// S x [`PAGES`] + N.
