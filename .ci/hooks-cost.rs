@@ -6,7 +6,7 @@ use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     Request, Tuning,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
@@ -39,6 +39,8 @@ unsafe impl Platform for Machine {
         panic!("{report}");
     }
 }
+
+impl Probe for Machine {}
 
 /// Pairs of a round.
 const PAIRS: usize = 32_768;

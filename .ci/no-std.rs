@@ -16,7 +16,7 @@ use core::{arch::asm, cell::UnsafeCell, mem::MaybeUninit, panic::PanicInfo, ptr}
 use framewright::{
     Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
 };
 
@@ -78,6 +78,8 @@ unsafe impl Platform for Machine {
         exit(254)
     }
 }
+
+impl Probe for Machine {}
 
 /// Fails with this number if the condition does not hold.
 fn check(number: u8, holds: bool) -> Result<(), u8> {

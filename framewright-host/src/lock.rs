@@ -120,7 +120,10 @@ impl LockWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use framewright::{ZoneId, platform::Section, sync::SpinLock};
+    use framewright::{
+        ZoneId,
+        platform::{Section, SpinLock},
+    };
     use std::{sync::Barrier, thread, time::Duration};
 
     fn machine() -> HostMachine {

@@ -5,7 +5,7 @@
 use framewright::{
     Block, CpuId, FrameRange, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Relief, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Relief, Wait},
     sync::PlainWord,
 };
 use std::{
@@ -270,6 +270,8 @@ unsafe impl Platform for HostMachine {
         let _ = self.first_corruption.set(*report);
     }
 }
+
+impl Probe for HostMachine {}
 
 #[cfg(test)]
 mod tests {

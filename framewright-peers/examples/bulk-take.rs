@@ -11,7 +11,7 @@ use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     Request, Tuning,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, BulkTake},
 };
@@ -55,6 +55,8 @@ unsafe impl Platform for Machine {
         panic!("{report}");
     }
 }
+
+impl Probe for Machine {}
 
 /// What bursts are made of.
 trait Frames {

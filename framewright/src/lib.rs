@@ -15,14 +15,14 @@
 //!    |
 //!  buddy     free frames as one 512-bit map per pageblock; lists of pageblocks
 //!    |
-//!  frame     Pfn, Order, FrameRange, Block
+//!  types     Pfn, Order, FrameRange, Block, Request
 //! ```
 //!
 //! Above them: [`reclaim`] (which pages can go), [`tlb`] (what CPUs remember of those that went).
 //!
-//! Beside them: [`platform`] (the machine below), `sync` (every atomic), [`tuning`] (every
-//! threshold), [`observe`] (counters, events, text), [`memory`](Memory) (construction),
-//! `hardening` (the parts that its two highest levels add).
+//! Between `types` and `buddy`, lowest first: `sync` (every atomic), [`platform`] (the machine), [`observe`]
+//! (counters, text), `hardening` (the parts that its two highest levels add), [`tuning`] (every threshold). On top:
+//! [`memory`](Memory) (construction). A module names modules below itself only; `.ci/layers` checks this.
 //!
 //! The feature `scanners`, on by default, is compaction by two scanners as Linux does it, to compare:
 //! without it `compact.method` is `index` or `off`, rules of the scanners mean nothing, and some 10 KiB
@@ -45,7 +45,6 @@ extern crate std;
 mod alloc;
 pub mod buddy;
 pub mod compact;
-pub mod frame;
 mod hardening;
 mod memory;
 pub mod migrate;
@@ -53,18 +52,28 @@ pub mod observe;
 mod pcp;
 pub mod platform;
 pub mod reclaim;
-mod set;
 pub mod sync;
 pub mod tlb;
 pub mod tuning;
+mod types;
 mod zone;
 
-pub use alloc::{AllocError, CpuToken, FreeError, MigrateType, Request, Shortage};
-pub use frame::{Block, Extent, FrameRange, Order, Pfn};
+pub use alloc::CpuToken;
 pub use memory::{
-    Config, Contiguous, CpuError, HotplugError, InitError, IsolateError, IsolatedBlock, Layout,
-    Memory, MemoryRange, OrderTooSmall, Planes, Presence, RangeError, Violation, ZoneInfo,
+    Config, CpuError, InitError, IsolateError, IsolatedBlock, Layout, Memory, MemoryRange,
+    OrderTooSmall, Planes, Presence, ZoneInfo,
 };
-pub use platform::{CpuId, Platform};
+pub use platform::Platform;
 pub use tuning::Tuning;
-pub use zone::{NodeId, NodeMask, Watermark, ZoneId, ZoneKind};
+pub use types::{
+    AllocError, Block, Contiguous, CpuId, Extent, FrameRange, FreeError, HotplugError, MigrateType,
+    NodeId, NodeMask, Order, Pfn, RangeError, Request, Shortage, Violation, Watermark, ZoneId,
+    ZoneKind,
+};
+
+/// Names for physical memory: frame numbers, orders, ranges, and blocks that are owned.
+pub mod frame {
+    pub use crate::types::{
+        Block, Extent, FRAME_SIZE, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn,
+    };
+}

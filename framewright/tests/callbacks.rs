@@ -8,7 +8,7 @@ mod toy;
 use framewright::{
     Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Event,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
 };
 use std::sync::{
     OnceLock,
@@ -48,6 +48,8 @@ unsafe impl Platform for Machine {
         }
     }
 }
+
+impl Probe for Machine {}
 
 /// A memory of 64 pageblocks on two CPUs.
 fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'static Traced {

@@ -9,7 +9,7 @@ use framewright::{
     AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request,
     Tuning, ZoneId,
     observe::CpuStats,
-    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Section, Site, Wait},
+    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Probe, Section, Site, Wait},
     sync::{RawLock, SpinFlag},
     tuning::Auto,
 };
@@ -37,7 +37,6 @@ struct Heard {
 // SAFETY: the lock is the library's own; one thread needs no barriers.
 unsafe impl Platform for Listener {
     mostly_nothing!();
-    const LISTENING: bool = true;
 
     fn owner_lock(&self) -> OwnerLock {
         OwnerLock::Biased
@@ -46,6 +45,10 @@ unsafe impl Platform for Listener {
     fn wait(&self, why: Wait, _: u32) {
         panic!("nobody is waited for: {why:?}");
     }
+}
+
+impl Probe for Listener {
+    const LISTENING: bool = true;
 
     fn cost(&self, cost: Cost, count: u32) {
         *self.heard.lock().unwrap().costs.entry(cost).or_default() += u64::from(count);

@@ -15,7 +15,7 @@ use std::{
 use framewright::{
     Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
     NodeId, Order, OrderTooSmall, Pfn, Platform, Request, ZoneId, ZoneKind,
-    platform::{BarrierTarget, OwnerLock, Site, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Site, Wait},
     tuning::Auto,
 };
 use support::{
@@ -309,16 +309,8 @@ struct Racing {
     has_ended: AtomicBool,
 }
 
-// SAFETY: the lock is the library's own; owners use try-locks, which need no barrier.
-unsafe impl Platform for Racing {
-    mostly_nothing!();
+impl Probe for Racing {
     const LISTENING: bool = true;
-
-    fn owner_lock(&self) -> OwnerLock {
-        OwnerLock::Trylock
-    }
-
-    fn remote_barrier(&self, _: BarrierTarget) {}
 
     fn point(&self, site: Site) {
         if let Some(&memory) = self.memory.get()
@@ -334,6 +326,17 @@ unsafe impl Platform for Racing {
             }
         }
     }
+}
+
+// SAFETY: the lock is the library's own; owners use try-locks, which need no barrier.
+unsafe impl Platform for Racing {
+    mostly_nothing!();
+
+    fn owner_lock(&self) -> OwnerLock {
+        OwnerLock::Trylock
+    }
+
+    fn remote_barrier(&self, _: BarrierTarget) {}
 
     fn wait(&self, _: Wait, _: u32) {
         self.waits.store(true, Ordering::Relaxed);

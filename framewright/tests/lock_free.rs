@@ -9,7 +9,7 @@ use framewright::{
     Block, Config, CpuId, FrameRange, FreeError, Memory, MigrateType, Order, Pfn, Platform,
     Request,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     tuning::{Auto, Hardening},
 };
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
@@ -42,6 +42,8 @@ unsafe impl Platform for Machine {
         thread::yield_now();
     }
 }
+
+impl Probe for Machine {}
 
 /// A pageblock, whole: of others the owner's short way keeps off.
 const FRAMES: u64 = 512;

@@ -12,7 +12,7 @@ use std::{
 use framewright::{
     Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::{Corruption, Event},
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
@@ -31,6 +31,8 @@ impl Machine {
         assert!(self.0.fetch_sub(1, Relaxed) != 1, "the hook panics");
     }
 }
+
+impl Probe for Machine {}
 
 // SAFETY: the lock is the library's own; there is one thread, which needs no barriers.
 unsafe impl Platform for Machine {

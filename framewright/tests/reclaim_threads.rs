@@ -15,7 +15,7 @@ use std::{
 use framewright::{
     Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Planes,
     Platform, Request, ZoneId,
-    platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
+    platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
     reclaim::{
         Abandoned, Lru, PageKind, PageOwner, PageState, Pause, Reclaim, Reference, Released, Rest,
         Shadow, Throttle, Unmapped, WriteOut,
@@ -279,6 +279,8 @@ unsafe impl Platform for World {
         panic!("{report}");
     }
 }
+
+impl Probe for World {}
 
 fn world() -> &'static World {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];

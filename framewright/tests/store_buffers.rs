@@ -7,7 +7,7 @@ mod toy;
 
 use framewright::{
     Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::tso::{self, Barrier, Explorer},
     tuning::Auto,
 };
@@ -37,6 +37,8 @@ unsafe impl Platform for Machine {
         tso::yield_now();
     }
 }
+
+impl Probe for Machine {}
 
 /// A pageblock, whole: of others the owner's short way keeps off.
 const FRAMES: u64 = 512;

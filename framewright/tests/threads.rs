@@ -13,7 +13,7 @@ use std::{
 
 use framewright::{
     Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     tuning::Auto,
 };
 use support::{
@@ -43,6 +43,8 @@ unsafe impl Platform for Threads {
         if spins < 100 { hint::spin_loop() } else { thread::yield_now() }
     }
 }
+
+impl Probe for Threads {}
 
 /// Who owns each frame, as its owners say.
 struct Owned(Vec<AtomicU8>);

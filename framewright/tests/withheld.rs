@@ -14,7 +14,7 @@ use std::{
 use framewright::{
     Config, Contiguous, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::Auto,
 };
@@ -66,6 +66,8 @@ unsafe impl Platform for Interrupted {
         panic!("{report:?}");
     }
 }
+
+impl Probe for Interrupted {}
 
 /// Keeps an appointment when it is dropped.
 struct Meeting<'a>(&'a Barrier);

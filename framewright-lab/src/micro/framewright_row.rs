@@ -9,7 +9,7 @@ use framewright::{
     Config, CpuId, FrameRange, InitError, Memory, MigrateType, Order, Pfn, Platform, Request,
     Tuning,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Wait},
+    platform::{BarrierTarget, OwnerLock, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, Hardening},
 };
@@ -78,6 +78,8 @@ unsafe impl Platform for MetadataOnly {
         panic!("{report}");
     }
 }
+
+impl Probe for MetadataOnly {}
 
 /// Whether a row of ours frees blocks or raw frames, and the hardening level.
 pub(crate) trait Frees: 'static {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::observe::Corruption;
-use framewright::platform::{BarrierTarget, OwnerLock, Wait};
+use framewright::platform::{BarrierTarget, OwnerLock, Probe, Wait};
 use framewright::sync::{PlainWord, SpinFlag};
 use framewright::{Order, Pfn, Platform};
 
@@ -55,3 +55,5 @@ unsafe impl Platform for Serial {
         panic!("{report}");
     }
 }
+
+impl Probe for Serial {}

@@ -38,7 +38,9 @@ use crate::one_thread::OneThread;
 use framewright::{
     CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Relief, Section, Site, Wait},
+    platform::{
+        Access, BarrierTarget, Cost, Line, Miss, OwnerLock, Probe, Relief, Section, Site, Wait,
+    },
 };
 use prices::Prices;
 use std::{cell::Cell, rc::Rc};
@@ -170,8 +172,6 @@ unsafe impl Platform for Simulated {
     type Word = SimWord;
     type Irq = bool;
 
-    const LISTENING: bool = true;
-
     #[inline]
     fn irq_save(&self) -> bool {
         self.cpu().is_some_and(|cpu| cpu.mask_interrupts())
@@ -266,6 +266,10 @@ unsafe impl Platform for Simulated {
             None => panic!("{report}"),
         }
     }
+}
+
+impl Probe for Simulated {
+    const LISTENING: bool = true;
 
     #[inline(always)]
     fn cost(&self, cost: Cost, count: u32) {

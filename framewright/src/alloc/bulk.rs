@@ -1,7 +1,10 @@
 //! Slices of blocks at once.
 
-use super::{CpuToken, Request};
-use crate::{frame::Block, platform::Platform};
+use super::CpuToken;
+use crate::{
+    platform::Platform,
+    types::{Block, Request},
+};
 
 impl<'m, P: Platform> CpuToken<'_, 'm, P> {
     /// Fills the empty slots of `out` with blocks for `request` and returns how many slots are

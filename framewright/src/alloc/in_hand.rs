@@ -2,9 +2,9 @@
 //! panics.
 
 use crate::{
-    frame::{Block, Order},
     memory::{Claim, Memory},
     platform::{CaptureSlot, Captured, Platform},
+    types::{Block, Order},
 };
 
 /// The block that compaction forms for a request: the request's own side of [`Captured`]. A block that

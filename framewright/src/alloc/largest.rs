@@ -1,9 +1,9 @@
 //! The largest blocks first: for balloons.
 
-use super::{AllocError, CpuToken, Request};
+use super::CpuToken;
 use crate::{
-    frame::{Block, Order},
     platform::Platform,
+    types::{AllocError, Block, Order, Request},
 };
 
 impl<'m, P: Platform> CpuToken<'_, 'm, P> {

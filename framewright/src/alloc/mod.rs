@@ -6,19 +6,14 @@
 //! embedder for relief, dips into reserves if the request may, drains all CPUs, retries within
 //! bounds, and has the embedder judge in the end ([`slow`]).
 
+mod access;
 mod bulk;
-mod error;
 mod in_hand;
 mod largest;
-mod request;
 mod slow;
 mod token;
 mod unlisted;
 
-pub use crate::buddy::MigrateType;
-pub use error::{AllocError, FreeError, Shortage};
 pub(crate) use in_hand::Capture;
-pub(crate) use request::FirstZone;
-pub use request::Request;
 pub(crate) use slow::Judge;
 pub use token::CpuToken;

@@ -2,14 +2,15 @@
 
 use core::hint::cold_path;
 
-use super::{AllocError, FreeError, MigrateType, Request, Shortage, slow};
+use super::slow;
 use crate::{
-    frame::{Block, MemoryTag, Order, Pfn},
     memory::{Claim, Home, Memory},
-    observe::Event,
     pcp::{ListIndex, Owned, RawFree},
-    platform::{CpuId, Platform, Site},
-    zone::Watermark,
+    platform::{Platform, Site},
+    types::{
+        AllocError, Block, CpuId, Event, FreeError, MemoryTag, MigrateType, Order, Pfn, Request,
+        Shortage, Watermark,
+    },
 };
 
 /// The right to use the lists of one CPU of a memory.
@@ -60,7 +61,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     fn pop(&mut self, request: Request) -> Option<Pfn> {
         let platform = self.memory().platform();
         let (home, mut lists) = self.claim.first_lists(request)?;
-        let frame = lists.pop(platform, request.list()?)?;
+        let frame = lists.pop(platform, ListIndex::of(request)?)?;
         Some(Pfn::new(home.base + u64::from(frame)))
     }
 

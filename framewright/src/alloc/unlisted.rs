@@ -3,13 +3,12 @@
 //! Code that may run on top of a CPU's owner (an interrupt or NMI handler) cannot have that
 //! CPU's token, and must not touch its lists. It goes to the zone directly, and never waits.
 
-use super::{AllocError, Request, slow};
+use super::slow;
 use crate::{
     buddy::Bundles,
-    frame::{Block, Order, Pfn},
     memory::Memory,
-    observe::Event,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{AllocError, Block, CpuId, Event, Order, Pfn, Request},
     zone::Access,
 };
 

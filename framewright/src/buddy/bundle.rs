@@ -7,7 +7,7 @@
 use core::{fmt, mem::MaybeUninit};
 
 use super::{WORDS_SHIFT, word};
-use crate::frame::Order;
+use crate::types::Order;
 
 /// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

@@ -2,12 +2,10 @@
 
 use core::ops::Range;
 
-use super::{
-    ABSENT, Buddy, FRAMES, MigrateType, PARTIAL, fragmentation_index, lists::FREE, unusable_index,
-};
+use super::{ABSENT, Buddy, FRAMES, MigrateType, PARTIAL, lists::FREE};
 use crate::{
-    frame::{Order, PAGEBLOCK_ORDER},
     sync::Ordering,
+    types::{Order, PAGEBLOCK_ORDER, fragmentation_index, unusable_index},
 };
 
 /// Free blocks of a zone by type and order, and its pageblocks by type, counted when asked.

@@ -15,8 +15,8 @@ use super::{
     take::{Want, take_from},
 };
 use crate::{
-    frame::{Order, PAGEBLOCK_ORDER},
     tuning::BulkTake,
+    types::{Order, PAGEBLOCK_ORDER},
 };
 
 /// What a pageblock holds.

@@ -7,8 +7,8 @@
 
 use super::{Buddy, MigrateType, Part, Watch, take::Want};
 use crate::{
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
+    types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
 
 /// A fallback that happened. Reported after the zone lock was dropped.

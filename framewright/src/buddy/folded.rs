@@ -11,10 +11,9 @@ use super::{
     take::Want,
 };
 use crate::{
-    frame::{Order, PAGEBLOCK_FRAMES},
     platform::{Access, Cost, Miss},
-    set::bits,
     sync::Ordering,
+    types::{Order, PAGEBLOCK_FRAMES, set::bits},
 };
 
 impl Buddy<'_> {

@@ -16,10 +16,7 @@ use super::{
     gigablock::{Gigablock, Leaf, PAGEBLOCKS, spans},
     levels::WORDS,
 };
-use crate::{
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
-    set::NumberSet,
-};
+use crate::types::{Order, PAGEBLOCK_ORDER, Pfn, set::NumberSet};
 
 /// Orders above that of a pageblock.
 pub(super) const LARGE_ORDERS: usize = Order::COUNT - 1 - PAGEBLOCK_ORDER as usize;

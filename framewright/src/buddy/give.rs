@@ -8,20 +8,9 @@ use super::{
     words_of,
 };
 use crate::{
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
+    types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Refusal},
 };
-
-/// A free that was refused because the map contradicts it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refusal {
-    /// Frames of it are free already.
-    AlreadyFree,
-    /// No allocated block starts there.
-    NotAllocated,
-    /// A block starts there, but of another order.
-    WrongOrder,
-}
 
 /// The refusals of a batch: all are counted, the first is kept for the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -8,8 +8,8 @@
 
 use super::levels::WORDS;
 use crate::{
-    frame::PAGEBLOCK_FRAMES,
     sync::{HintU64, Ordering},
+    types::PAGEBLOCK_FRAMES,
 };
 
 /// One bit per frame of a pageblock: the first frame of an allocated block. A folded pageblock has

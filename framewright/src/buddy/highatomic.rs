@@ -6,7 +6,7 @@
 //! everything else failed. When memory is short it goes back, one pageblock at a time.
 
 use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, lists::Room, take::Want};
-use crate::frame::{Order, PAGEBLOCK_ORDER};
+use crate::types::{Order, PAGEBLOCK_ORDER};
 
 /// Whether a request may use the high-atomic reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

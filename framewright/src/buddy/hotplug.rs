@@ -5,7 +5,7 @@
 //! isolated, so that nobody takes of it, and only if all of it is free.
 
 use super::{ABSENT, Buddy, FRAMES, MigrateType, Pageblock};
-use crate::{frame::PAGEBLOCK_ORDER, sync::Ordering};
+use crate::{sync::Ordering, types::PAGEBLOCK_ORDER};
 
 impl Buddy<'_> {
     /// Whether pageblock `index` is not there.

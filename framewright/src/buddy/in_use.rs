@@ -1,7 +1,7 @@
 //! Which frames of a pageblock are allocated.
 
 use super::{Buddy, FRAMES, gigablock::spans};
-use crate::frame::PAGEBLOCK_ORDER;
+use crate::types::PAGEBLOCK_ORDER;
 
 impl Buddy<'_> {
     /// Calls `run` with the first frame and the end of every run of allocated frames between

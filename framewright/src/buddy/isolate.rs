@@ -8,7 +8,7 @@
 //! changes its type, and the type decides where it goes when it is freed.
 
 use super::{Buddy, MigrateType};
-use crate::frame::PAGEBLOCK_FRAMES;
+use crate::types::PAGEBLOCK_FRAMES;
 
 /// Why a pageblock could not be isolated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

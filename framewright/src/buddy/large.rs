@@ -11,9 +11,8 @@ use super::{
     take::Want,
 };
 use crate::{
-    frame::{Order, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
-    set::bits,
+    types::{Order, PAGEBLOCK_ORDER, set::bits},
 };
 
 impl Buddy<'_> {

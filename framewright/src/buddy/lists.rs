@@ -11,8 +11,8 @@ use super::{
     pageblock::{NIL, Pageblock, UNLISTED},
 };
 use crate::{
-    frame::{Order, PAGEBLOCK_ORDER},
     platform::{Access, Miss},
+    types::{Order, PAGEBLOCK_ORDER},
 };
 
 /// Quartiles of fullness per order.

@@ -25,7 +25,6 @@
 mod bundle;
 mod check;
 mod compact;
-mod extfrag;
 mod fallback;
 mod folded;
 mod gigablock;
@@ -39,7 +38,6 @@ mod isolate;
 mod large;
 mod levels;
 mod lists;
-mod migratetype;
 mod pageblock;
 mod range;
 mod report;
@@ -52,26 +50,24 @@ mod watch;
 mod word;
 
 use crate::{
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Cost,
     sync::{Address, AtomicU8, Ordering},
+    types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
 };
 
+pub use crate::types::{MigrateType, fragmentation_index, unusable_index};
 pub use bundle::Bundle;
 pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
 pub(crate) use compact::Contents;
-pub use extfrag::{fragmentation_index, unusable_index};
 pub(crate) use fallback::Fallback;
 pub(crate) use gigablock::Gigablock;
-pub(crate) use give::{Capture, Refusal, Refusals};
+pub(crate) use give::{Capture, Refusals};
 pub(crate) use heads::Heads;
 pub(crate) use highatomic::Reserve;
 pub(crate) use isolate::IsolationRefused;
 pub(crate) use levels::WORDS;
 pub(crate) use lists::Classes;
-pub use migratetype::MigrateType;
-pub(crate) use migratetype::{ABSENT, PARTIAL};
 pub(crate) use pageblock::Pageblock;
 pub(crate) use search::{FreeRun, RunWanted};
 pub(crate) use source::{Hosts, Kind, Search, Sources};
@@ -86,6 +82,14 @@ const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
 
 /// Frames in a pageblock, as zone-relative numbers are typed.
 const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
+
+/// In the array of types: none of the pageblock's frames is there. Not the number of a type.
+pub(crate) const ABSENT: u8 = 5;
+
+/// Flag in the array of types: only some of the pageblock's frames are of this zone, and others
+/// may be of another. With it no number equals that of a type, so whoever compares without the
+/// lock goes the long way, on which the memory map is asked.
+pub(crate) const PARTIAL: u8 = 0x80;
 
 /// The free frames of one zone. Frames are numbered from the zone's first pageblock.
 pub struct Buddy<'m> {

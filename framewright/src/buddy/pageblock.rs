@@ -5,7 +5,7 @@
 //! frames.
 
 use super::levels::{Levels, WORDS};
-use crate::frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use crate::types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 
 /// No pageblock: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;

@@ -4,9 +4,9 @@
 //! frame is a block of its own. So any part of a range can be given back later, and nothing
 //! but the maps has to remember where the range ended.
 
-use super::{Buddy, Bundle, FRAMES, MigrateType, Refusal, Refusals, WORDS_SHIFT, gigablock::spans};
+use super::{Buddy, Bundle, FRAMES, MigrateType, Refusals, WORDS_SHIFT, gigablock::spans};
 use super::{levels::WORDS, lists::FREE};
-use crate::frame::{Order, PAGEBLOCK_ORDER};
+use crate::types::{Order, PAGEBLOCK_ORDER, Refusal};
 
 impl Buddy<'_> {
     /// Takes exactly the frames from `start` to `end` for a request of type `to`, isolated

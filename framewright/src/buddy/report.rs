@@ -5,7 +5,7 @@
 //! goes when the pageblock is used.
 
 use super::{Buddy, gigablock::spans};
-use crate::frame::{Order, PAGEBLOCK_ORDER};
+use crate::types::{Order, PAGEBLOCK_ORDER};
 
 impl Buddy<'_> {
     /// Takes the first free block of `order` (9 and up) in a gigablock that is not marked as a

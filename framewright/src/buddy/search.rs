@@ -9,7 +9,7 @@
 //! more when it is held again.
 
 use super::{Buddy, FRAMES, gigablock::spans, levels::WORDS};
-use crate::frame::PAGEBLOCK_ORDER;
+use crate::types::PAGEBLOCK_ORDER;
 
 /// What to look for.
 #[derive(Clone, Copy, Debug)]

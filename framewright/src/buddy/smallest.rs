@@ -14,7 +14,7 @@ use super::{
     word::{self, WORD_ORDER},
     words_of,
 };
-use crate::{frame::PAGEBLOCK_ORDER, set::lowest};
+use crate::types::{PAGEBLOCK_ORDER, set::lowest};
 
 /// A free block.
 #[derive(Clone, Copy)]

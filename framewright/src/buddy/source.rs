@@ -11,7 +11,7 @@ use super::{
     lists::QUARTILES,
     pageblock::{NIL, Pageblock, quartile_below},
 };
-use crate::frame::PAGEBLOCK_ORDER;
+use crate::types::PAGEBLOCK_ORDER;
 
 /// Classes that a search looks at: all but that of pageblocks that are free as a whole.
 pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;

@@ -12,11 +12,10 @@ use super::{
     words_of,
 };
 use crate::{
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Access, Cost, Miss},
-    set::lowest,
     sync::Address,
     tuning::BulkTake,
+    types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, set::lowest},
 };
 
 /// What to take.

@@ -3,12 +3,11 @@
 
 use super::room::Room;
 use crate::{
-    alloc::{MigrateType, Request},
-    frame::{Order, Pfn},
     memory::Memory,
     migrate::Targets,
     pcp::Cpu,
     platform::Platform,
+    types::{MigrateType, Order, Pfn, Request},
 };
 
 /// See the module.

@@ -4,16 +4,15 @@ use core::ops::Range;
 
 use super::{Caller, Goal, Outcome, ZoneCompaction};
 use crate::{
-    frame::{Order, Pfn},
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
-    observe::{CompactEvent, CompactStats},
+    observe::CompactStats,
     pcp::Cpu,
-    platform::{Captured, CpuId, Platform},
+    platform::{Captured, Platform},
     sync::Ordering,
     tlb::{BatchSlot, Flusher, Shootdown},
     tuning::CompactMethod,
-    zone::ZoneId,
+    types::{CompactEvent, CpuId, Order, Pfn, ZoneId},
 };
 
 /// What compaction writes on while it works: from the embedder, because there is too much of it for

@@ -2,13 +2,12 @@
 
 use super::{Caller, Compactor, Goal, Outcome, compactor::Site, deferral::Deferral, suitable};
 use crate::{
-    frame::Order,
     memory::Memory,
     migrate::MigrateMode,
-    observe::{CompactEvent, Event},
-    platform::{CpuId, Platform},
+    platform::Platform,
     tuning::{CompactMethod, CompactTuning},
-    zone::{Access, NodeId, Watermark, Zone, ZoneId, ZoneKind},
+    types::{CompactEvent, CpuId, Event, NodeId, Order, Watermark, ZoneId, ZoneKind},
+    zone::{Access, Zone},
 };
 
 impl<'m, P: Platform> Memory<'m, P> {

@@ -4,8 +4,8 @@
 //! Words without a lock: two who race lose at most an attempt.
 
 use crate::{
-    frame::Order,
     sync::{AtomicU32, Ordering},
+    types::Order,
 };
 
 /// 2^6 attempts, of which the last goes.

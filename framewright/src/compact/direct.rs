@@ -2,13 +2,11 @@
 
 use super::{Caller, Compactor, Goal, Outcome, suitable};
 use crate::{
-    alloc::{Capture, Request},
-    frame::Block,
+    alloc::Capture,
     migrate::MigrateMode,
-    observe::{CompactEvent, Event},
     platform::{Captured, CompactPriority, Compacted, Need, Platform},
     tuning::{CompactMethod, Tuning},
-    zone::NodeId,
+    types::{Block, CompactEvent, Event, NodeId, Request},
 };
 
 /// Whether a run can tell that scanners have met from that somebody was in the way.

@@ -4,10 +4,9 @@
 use super::{Compactor, compactor::Site};
 use crate::{
     buddy::{Contents, WORDS},
-    frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     migrate::{ClaimEnd, Claims, Effort, MigrateMode, Move, Targets},
-    observe::{CompactEvent, Scanner},
     platform::{MOVES_PER_DRAIN, Platform},
+    types::{CompactEvent, FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Scanner},
     zone::{clip, pageblocks},
 };
 

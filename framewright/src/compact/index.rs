@@ -18,10 +18,9 @@ use super::{
     suitable,
 };
 use crate::{
-    alloc::MigrateType,
     buddy::{Buddy, Contents, Hosts, Kind, WORDS},
-    frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
+    types::{Block, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {

@@ -80,11 +80,10 @@ pub(crate) use state::ZoneCompaction;
 pub use view::{PageblockView, ScannersView};
 
 use crate::{
-    alloc::MigrateType,
     buddy::Buddy,
-    frame::Order,
     migrate::{Effort, MigrateMode},
     platform::{Compacted, Need},
+    types::{MigrateType, Order},
 };
 
 /// What a run over a zone is for.

@@ -17,8 +17,8 @@
 use super::deferral::Deferral;
 use crate::{
     buddy::{Kind, Sources},
-    frame::Order,
     sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    types::Order,
 };
 
 /// No pageblock.

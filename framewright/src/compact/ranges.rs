@@ -8,12 +8,9 @@ use super::{
     patience::Patience,
 };
 use crate::{
-    alloc::MigrateType,
-    frame::{Extent, FrameRange},
-    memory::{HotplugError, RangeError},
     migrate::{Effort, MigrateMode},
     platform::Platform,
-    zone::ZoneId,
+    types::{Extent, FrameRange, HotplugError, MigrateType, RangeError, ZoneId},
 };
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {

@@ -4,12 +4,14 @@
 
 use crate::{
     buddy::{Bundle, Bundles, Contents, Hosts},
-    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     migrate::Targets,
-    observe::{CompactEvent, Event, Scanner},
     pcp::Cpu,
     platform::Platform,
-    zone::{Access, Watermark},
+    types::{
+        CompactEvent, Event, FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Scanner,
+        Watermark,
+    },
+    zone::Access,
 };
 
 /// Frames that are taken at once.

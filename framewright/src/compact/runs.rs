@@ -11,11 +11,9 @@ use super::{
     patience::Patience,
 };
 use crate::{
-    alloc::Request,
-    frame::{Extent, FrameRange, Order, PAGEBLOCK_ORDER},
-    memory::{Contiguous, RangeError},
     platform::Platform,
-    zone::{Zone, ZoneId, clip, pageblocks},
+    types::{Contiguous, Extent, FrameRange, Order, PAGEBLOCK_ORDER, RangeError, Request, ZoneId},
+    zone::{Zone, clip, pageblocks},
 };
 
 /// Pages that may move in vain before a contiguous request gives up on a zone: as many as fill so many of

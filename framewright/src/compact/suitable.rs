@@ -4,10 +4,10 @@
 
 use super::{Goal, Outcome, compactor::Site};
 use crate::{
-    frame::Order,
     platform::Platform,
     tuning::Tuning,
-    zone::{Access, Watermark, ZoneKind},
+    types::{Order, Watermark, ZoneKind},
+    zone::Access,
 };
 
 /// Orders above this are costly.

@@ -2,9 +2,8 @@
 
 use super::{Goal, Outcome, compactor::Site, deferral::Deferral};
 use crate::{
-    frame::Order,
-    observe::{CompactEvent, DeferStep, Event},
     platform::{Cost, Platform},
+    types::{CompactEvent, DeferStep, Event, Order},
 };
 
 impl<P: Platform> Site<'_, '_, P> {

@@ -1,11 +1,9 @@
 //! What people see of compaction: a zone pageblock by pageblock, and where the scanners are.
 
 use crate::{
-    alloc::MigrateType,
-    frame::{PAGEBLOCK_ORDER, Pfn},
     memory::Memory,
     platform::Platform,
-    zone::ZoneId,
+    types::{MigrateType, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
 /// A pageblock at a glance.

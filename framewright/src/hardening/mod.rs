@@ -9,7 +9,7 @@
 //!   with one compare-exchange. So a bad free (a double free, a part of a block, another order, a frame
 //!   inside a block, a frame on a free list) is refused at the call and has changed nothing. Of two racing
 //!   frees, one is refused. The free of a `Block` that was freed raw before is refused as well.
-//! * **Poison** ([`poison_word`]): frames are overwritten when they are freed and looked at before
+//! * **Poison** ([`poison_word`](crate::platform::poison_word)): frames are overwritten when they are freed and looked at before
 //!   they are handed out again, so a write through a stale pointer is found and reported with
 //!   frame and offset. A free frame thereby guards its neighbours: a write beyond the end of a
 //!   block that hits one is found as well. There are no guard frames besides.
@@ -27,10 +27,8 @@
 //! and extents in a zone's bytes add up to the frames in use ([`Memory::check`](crate::Memory::check)
 //! tests this). Frames in quarantine carry no mark and count as held by their CPU.
 
-mod poison;
 mod quarantine;
 mod states;
 
-pub use poison::poison_word;
 pub(crate) use quarantine::{Quarantine, Waiting};
 pub(crate) use states::States;

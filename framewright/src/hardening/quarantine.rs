@@ -1,6 +1,6 @@
 //! The blocks that a CPU freed last, first in, first out.
 
-use crate::frame::Order;
+use crate::types::Order;
 
 /// A block that waits.
 #[derive(Clone, Copy, Default)]

@@ -8,9 +8,8 @@
 use core::ops::Range;
 
 use crate::{
-    buddy::Refusal,
-    frame::{Order, Pfn},
     sync::{AtomicU8, Ordering},
+    types::{Order, Pfn, Refusal},
 };
 
 /// No block starts here.

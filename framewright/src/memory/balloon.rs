@@ -8,9 +8,9 @@
 
 use super::Memory;
 use crate::{
-    frame::{FrameRange, Order},
     pcp::Cpu,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{CpuId, FrameRange, Order},
 };
 
 /// Whose counters such operations appear under.

@@ -12,13 +12,11 @@ use core::marker::PhantomData;
 
 use super::{CpuError, Home, Memory};
 use crate::{
-    alloc::{FirstZone, Request},
-    frame::{Order, Pfn},
-    observe::{DrainReason, Event},
+    observe::DrainReason,
     pcp::{Owned, OwnedCpu},
-    platform::{CpuId, Platform},
+    platform::Platform,
     tuning::Hardening,
-    zone::ZoneId,
+    types::{CpuId, Event, FirstZone, Order, Pfn, Request, ZoneId},
 };
 
 /// A CPU that the caller has claimed. Dropping it gives the CPU back.

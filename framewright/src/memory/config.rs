@@ -4,11 +4,10 @@ use core::fmt;
 
 use super::Planes;
 use crate::{
-    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
-    platform::{CpuId, OwnerLock},
+    platform::OwnerLock,
     tlb::MAX_CPUS,
     tuning::{Hardening, OwnerChoice, Tuning},
-    zone::{NodeId, ZoneKind},
+    types::{CpuId, FrameRange, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneKind},
 };
 
 /// Frames from the first to the last pageblock of a memory, at the most: so many that the end of

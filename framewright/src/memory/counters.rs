@@ -4,8 +4,8 @@ use super::{CpuError, Memory};
 use crate::{
     observe::{CpuStats, text::zoneinfo::Pageset},
     pcp::{Cpu, CpuPages, Sizing},
-    platform::{CpuId, Platform},
-    zone::ZoneId,
+    platform::Platform,
+    types::{CpuId, ZoneId},
 };
 
 impl<'m, P: Platform> Memory<'m, P> {

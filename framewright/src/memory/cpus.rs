@@ -7,10 +7,10 @@ use crate::{
     alloc::CpuToken,
     observe::DrainReason,
     pcp::Sizing,
-    platform::{CpuId, Platform},
+    platform::Platform,
     sync::{AtomicBool, Ordering},
     tuning::Hardening,
-    zone::{NodeId, ZoneId},
+    types::{CpuId, NodeId, ZoneId},
 };
 
 /// What a memory knows of a CPU as a whole.

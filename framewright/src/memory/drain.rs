@@ -11,8 +11,8 @@ use crate::{
     buddy::Refusals,
     observe::DrainReason,
     pcp::{Cpu, CpuPages, Lists},
-    platform::{BarrierTarget, CpuId, OwnerLock, Platform},
-    zone::ZoneId,
+    platform::{BarrierTarget, OwnerLock, Platform},
+    types::{CpuId, ZoneId},
 };
 
 impl<'m, P: Platform> Memory<'m, P> {

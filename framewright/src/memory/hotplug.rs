@@ -11,68 +11,17 @@
 //! at a time, CPUs that come or go among them: others wait through the wait hook. No other hook that may call
 //! back is called meanwhile.
 
-use core::{fmt, ops::Range};
+use core::ops::Range;
 
 use super::Memory;
 use crate::{
-    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::{Platform, Wait},
     sync::{AtomicBool, Ordering},
-    zone::ZoneId,
+    types::{FrameRange, HotplugError, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
 /// Pageblocks that are added or removed under one hold of the zone lock.
 const STRETCH: u32 = 64;
-
-/// Why memory could not be added or removed. Nothing has changed then.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HotplugError {
-    /// The range does not consist of whole pageblocks, or is empty.
-    NotWhole,
-    /// The memory map has no such memory in one zone.
-    NotInMap,
-    /// Part of what shall be added is there already.
-    Present {
-        /// The first frame of the first such pageblock.
-        at: Pfn,
-    },
-    /// Part of what shall be removed is not there.
-    Absent {
-        /// The first frame of the first such pageblock.
-        at: Pfn,
-    },
-    /// Somebody withholds a pageblock of what shall be removed.
-    Isolated {
-        /// Its first frame.
-        at: Pfn,
-    },
-    /// Frames of what shall be removed are in use.
-    Busy {
-        /// How many.
-        frames: u64,
-    },
-}
-
-impl fmt::Display for HotplugError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HotplugError::NotWhole => {
-                write!(f, "the range is not made of whole pageblocks of {PAGEBLOCK_FRAMES} frames")
-            }
-            HotplugError::NotInMap => f.write_str("the memory map has no such memory in one zone"),
-            HotplugError::Present { at } => {
-                write!(f, "the pageblock at frame {at} is there already")
-            }
-            HotplugError::Absent { at } => write!(f, "the pageblock at frame {at} is not there"),
-            HotplugError::Isolated { at } => {
-                write!(f, "the pageblock at frame {at} is isolated by somebody else")
-            }
-            HotplugError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
-        }
-    }
-}
-
-impl core::error::Error for HotplugError {}
 
 /// The turn of whoever changes what memory or which CPUs there are, until this value is dropped.
 pub(super) struct Turn<'a>(&'a AtomicBool);

@@ -1,13 +1,11 @@
 //! What a memory says about itself.
 
-use core::fmt;
-
 use super::Memory;
 use crate::{
     buddy::BlockCounts,
-    frame::{Order, PAGEBLOCK_FRAMES, Pfn},
     platform::Platform,
-    zone::{NodeId, Zone, ZoneId, ZoneKind},
+    types::{NodeId, Order, PAGEBLOCK_FRAMES, Pfn, Violation, ZoneId, ZoneKind},
+    zone::Zone,
 };
 
 /// A zone at a glance. Counts are in frames and may be stale by one critical section.
@@ -47,23 +45,6 @@ pub struct ZoneInfo {
     /// they could use.
     pub protection: [u64; ZoneKind::COUNT],
 }
-
-/// An invariant that does not hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Violation {
-    /// What is wrong.
-    pub what: &'static str,
-    /// Where: a pageblock, or a number that the text explains.
-    pub at: u64,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at {})", self.what, self.at)
-    }
-}
-
-impl core::error::Error for Violation {}
 
 impl<P: Platform> Memory<'_, P> {
     /// The zones, by node and kind.

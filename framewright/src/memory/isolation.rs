@@ -5,9 +5,8 @@ use core::fmt;
 use super::Memory;
 use crate::{
     buddy::IsolationRefused,
-    frame::{FrameRange, MemoryTag, Order, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
-    zone::ZoneId,
+    types::{FrameRange, MemoryTag, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
 /// A pageblock that is withheld from allocation, owned by whoever isolated it. Where two zones share a

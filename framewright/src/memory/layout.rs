@@ -11,7 +11,6 @@ use super::{Config, InitError, Planes, config::ZoneSpec, cpus::CpuState};
 use crate::{
     buddy::{Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
-    frame::PAGEBLOCK_FRAMES,
     hardening::Waiting,
     pcp::{BundleStore, CpuPages, Slot, bundle_slots},
     platform::Platform,
@@ -19,7 +18,8 @@ use crate::{
     sync::{AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, parked_capacity},
     tuning::Hardening,
-    zone::{Chunk, Depot, Zone, ZoneId, Zonelists, depot_frames},
+    types::{PAGEBLOCK_FRAMES, ZoneId},
+    zone::{Chunk, Depot, Zone, Zonelists, depot_frames},
 };
 
 pub(super) use parts::carve;

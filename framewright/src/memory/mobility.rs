@@ -2,9 +2,8 @@
 
 use super::Memory;
 use crate::{
-    buddy::MigrateType,
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
+    types::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn},
 };
 
 impl<P: Platform> Memory<'_, P> {

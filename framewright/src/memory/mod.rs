@@ -30,13 +30,13 @@ use planes::PlaneArrays;
 use crate::{
     alloc::Judge,
     compact::ZoneCompaction,
-    frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
     platform::{OwnerLock, Platform},
     reclaim::LruState,
     sync::{AtomicBool, AtomicU32},
     tlb::Tlb,
     tuning::{Hardening, OwnerChoice, Tuning},
+    types::{Block, MemoryTag, Pfn},
     zone::{Zone, Zonelists},
 };
 
@@ -44,12 +44,10 @@ pub use balloon::OrderTooSmall;
 pub(crate) use claim::Claim;
 pub use config::{Config, InitError, MemoryRange, Presence};
 pub use cpus::CpuError;
-pub use hotplug::HotplugError;
-pub use info::{Violation, ZoneInfo};
+pub use info::ZoneInfo;
 pub use isolation::{IsolateError, IsolatedBlock};
 pub use layout::Layout;
 pub use planes::Planes;
-pub use ranges::{Contiguous, RangeError};
 pub(crate) use zones::Home;
 
 /// A memory and its allocator.
@@ -173,7 +171,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// Whether somebody holds the LRU lock of a node just now: a hint.
     #[cfg(feature = "scanners")]
-    pub(crate) fn is_lru_contended(&self, node: crate::zone::NodeId) -> bool {
+    pub(crate) fn is_lru_contended(&self, node: crate::types::NodeId) -> bool {
         let lists = self.lru.as_ref().map(|state| &state.nodes[node.index()]);
         lists.is_some_and(|node| node.is_contended(&self.platform))
     }

@@ -9,10 +9,10 @@
 
 use super::Memory;
 use crate::{
-    frame::{Order, Pfn},
     platform::Platform,
     sync::{AtomicU8, AtomicU32},
-    zone::{Slots, Zone, ZoneId},
+    types::{Order, Pfn, ZoneId},
+    zone::{Slots, Zone},
 };
 
 /// Which planes a memory has.

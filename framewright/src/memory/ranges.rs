@@ -6,16 +6,16 @@
 //! under the zone lock, and what was found is taken; if somebody was faster, the search goes on.
 //! Either way frames move under the lock in bounded stretches.
 
-use core::fmt;
-
 use super::Memory;
 use crate::{
-    alloc::{MigrateType, Request},
     buddy::{Buddy, FreeRun, RunWanted},
-    frame::{Extent, FrameRange, Order, PAGEBLOCK_FRAMES, Pfn},
     pcp::Cpu,
-    platform::{CpuId, Platform},
-    zone::{self, NodeId, NodeMask, ZoneId, ZoneKind},
+    platform::Platform,
+    types::{
+        Contiguous, CpuId, Extent, FrameRange, MigrateType, Order, PAGEBLOCK_FRAMES, RangeError,
+        ZoneId,
+    },
+    zone::{self},
 };
 
 /// Frames that are taken or given under one hold of the zone lock, at the most.
@@ -27,114 +27,6 @@ const SEARCHED: u32 = 128;
 
 /// Whose counters such operations appear under.
 const ACCOUNT: CpuId = CpuId::new(0);
-
-/// What contiguous memory is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Contiguous {
-    frames: u64,
-    align: Order,
-    within: Option<FrameRange>,
-    request: Request,
-}
-
-impl Contiguous {
-    /// `frames` neighbouring frames, anywhere.
-    #[must_use]
-    pub const fn new(frames: u64, migratetype: MigrateType) -> Self {
-        let request = Request::new(Order::ZERO, migratetype);
-        Self { frames, align: Order::ZERO, within: None, request }
-    }
-
-    /// The first frame shall be a multiple of 2^align.
-    #[must_use]
-    pub const fn aligned(self, align: Order) -> Self {
-        Self { align, ..self }
-    }
-
-    /// All of it shall lie in `range`: what a device can address.
-    #[must_use]
-    pub const fn within(self, range: FrameRange) -> Self {
-        Self { within: Some(range), ..self }
-    }
-
-    /// Zones up to `highest` only.
-    #[must_use]
-    pub const fn zone(self, highest: ZoneKind) -> Self {
-        Self { request: self.request.zone(highest), ..self }
-    }
-
-    /// Prefers a node.
-    #[must_use]
-    pub const fn on_node(self, node: NodeId) -> Self {
-        Self { request: self.request.on_node(node), ..self }
-    }
-
-    pub(crate) const fn frames(&self) -> u64 {
-        self.frames
-    }
-
-    pub(crate) const fn align(&self) -> Order {
-        self.align
-    }
-
-    pub(crate) const fn bounds(&self) -> Option<FrameRange> {
-        self.within
-    }
-
-    pub(crate) const fn request(&self) -> Request {
-        self.request
-    }
-
-    /// These nodes only.
-    #[must_use]
-    pub const fn nodes(self, nodes: NodeMask) -> Self {
-        Self { request: self.request.nodes(nodes), ..self }
-    }
-}
-
-/// Why contiguous memory could not be had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RangeError {
-    /// The range is empty.
-    Empty,
-    /// Not all of it is memory of one zone that is present.
-    NotOurs,
-    /// Requests may not ask for this type.
-    NotRequestable(MigrateType),
-    /// Somebody withholds a pageblock of it.
-    Isolated {
-        /// Its first frame.
-        at: Pfn,
-    },
-    /// Frames of it are in use.
-    Busy {
-        /// How many.
-        frames: u64,
-    },
-    /// No run of free frames is long enough.
-    NotFound,
-}
-
-impl fmt::Display for RangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RangeError::Empty => f.write_str("the range has no frames"),
-            RangeError::NotOurs => {
-                f.write_str("the range is not memory of one zone that is present as a whole")
-            }
-            RangeError::NotRequestable(of) => {
-                write!(f, "requests may not ask for {of} memory")
-            }
-            RangeError::Isolated { at } => {
-                write!(f, "the pageblock at frame {at} is isolated by somebody else")
-            }
-            RangeError::Busy { frames } => write!(f, "{frames} frames of the range are in use"),
-            RangeError::NotFound => f.write_str("no run of free frames is long enough"),
-        }
-    }
-}
-
-impl core::error::Error for RangeError {}
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// Allocates exactly the frames of `range`, which lies in one zone. Watermarks do not
@@ -184,11 +76,11 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// [`RangeError::NotFound`] if no zone has a run of free frames that would do; what CPU
     /// lists hold was brought home first.
     pub fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
-        if wanted.frames == 0 {
+        if wanted.frames() == 0 {
             return Err(RangeError::Empty);
         }
-        if !wanted.request.migratetype().is_requestable() {
-            return Err(RangeError::NotRequestable(wanted.request.migratetype()));
+        if !wanted.request().migratetype().is_requestable() {
+            return Err(RangeError::NotRequestable(wanted.request().migratetype()));
         }
         if let Some(extent) = self.find_contiguous(wanted) {
             return Ok(extent);
@@ -231,25 +123,25 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     fn find_contiguous(&self, wanted: &Contiguous) -> Option<Extent<'m>> {
-        let mut zones = self.candidates(ACCOUNT, wanted.request);
+        let mut zones = self.candidates(ACCOUNT, wanted.request());
         zones.find_map(|(_, cpu)| self.find_in_zone(&cpu, wanted))
     }
 
     fn find_in_zone(&self, cpu: &Cpu<'_, 'm, P>, wanted: &Contiguous) -> Option<Extent<'m>> {
         let zone = cpu.zone;
-        let frames = u32::try_from(wanted.frames).ok()?;
-        let (mut from, to) = match wanted.within {
+        let frames = u32::try_from(wanted.frames()).ok()?;
+        let (mut from, to) = match wanted.bounds() {
             Some(range) => zone.clip(range)?,
             None => (0, zone.spanned() as u32),
         };
         loop {
-            let access = wanted.request.last_access();
+            let access = wanted.request().last_access();
             if zone.marks().allowance(zone.free(), access) < i64::from(frames) {
                 return None;
             }
             let search = |buddy: &mut Buddy<'_>| {
                 buddy.find_free_run(
-                    RunWanted { frames, align: wanted.align.frames(), to },
+                    RunWanted { frames, align: wanted.align().frames(), to },
                     from,
                     SEARCHED,
                 )
@@ -262,7 +154,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             zone.tell_of_search(&self.platform, zone::pageblocks(from, passed.max(from)));
             match found {
                 FreeRun::Found(start) => {
-                    let take = |from, to| cpu.take_range(from, to, wanted.request.migratetype());
+                    let take = |from, to| cpu.take_range(from, to, wanted.request().migratetype());
                     if take_run(cpu, start, start + frames, take) {
                         let range = FrameRange::new(zone.pfn(start), zone.pfn(start + frames))?;
                         return Some(Extent::new(self.tag(), range));

@@ -4,10 +4,10 @@ use core::fmt;
 
 use super::{Memory, ZoneInfo};
 use crate::{
-    buddy::{BlockCounts, MigrateType},
-    frame::{Order, PAGEBLOCK_ORDER},
+    buddy::BlockCounts,
     observe::text::{COLUMNS, ZoneName, buddyinfo, columns, extfrag, pagetypeinfo, zoneinfo},
     platform::Platform,
+    types::{MigrateType, Order, PAGEBLOCK_ORDER},
 };
 
 impl<P: Platform> Memory<'_, P> {

@@ -2,8 +2,9 @@
 
 use super::Memory;
 use crate::{
-    platform::{CpuId, Platform},
+    platform::Platform,
     tlb::{Flusher, Shootdown, Tlb},
+    types::CpuId,
 };
 
 impl<'m, P: Platform> Memory<'m, P> {

@@ -6,9 +6,9 @@ use core::ops::Range;
 use super::Memory;
 use crate::{
     buddy::IsolationRefused,
-    frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
-    zone::{ZoneId, clip, pageblocks},
+    types::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, ZoneId},
+    zone::{clip, pageblocks},
 };
 
 /// Pageblocks of a zone that are withheld from allocation for as long as this value lives: also

@@ -3,12 +3,14 @@
 
 use super::Memory;
 use crate::{
-    alloc::{FreeError, MigrateType, Request},
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
     pcp::{Cpu, CpuPages},
-    platform::{CpuId, Platform},
+    platform::Platform,
     sync::{AtomicU8, Ordering},
-    zone::{MarkRules, NodeId, Zone, ZoneId, ZoneKind, default_min_free},
+    types::{
+        CpuId, FreeError, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pfn, Request, ZoneId,
+        ZoneKind,
+    },
+    zone::{MarkRules, Zone, default_min_free},
 };
 
 /// The zone that a CPU tries first, with the lists that the CPU has for it.

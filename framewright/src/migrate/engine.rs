@@ -5,9 +5,9 @@ use super::{
     page::{Stage, Trouble},
 };
 use crate::{
-    frame::{Order, Pfn},
     platform::Platform,
     tlb::{BatchSlot, Flushed, Flusher},
+    types::{Order, Pfn},
 };
 
 /// Tries of a batch where nothing is waited for.

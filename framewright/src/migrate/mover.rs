@@ -4,9 +4,9 @@
 
 use super::Move;
 use crate::{
-    frame::{FrameRange, Order, Pfn},
     platform::Platform,
     tlb::{Flushed, Unmapping},
+    types::{FrameRange, Order, Pfn},
 };
 
 /// What may be waited for.

@@ -1,6 +1,6 @@
 //! One page on its way from its frames to others.
 
-use crate::frame::{Order, Pfn};
+use crate::types::{Order, Pfn};
 
 /// How far a page has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -10,21 +10,18 @@
 //! * [`Corruption`]: what hardening found.
 
 mod compact;
-mod compact_event;
 mod counters;
-mod event;
 pub mod text;
 mod tlb;
-mod vmscan;
 mod vmstat;
 
+pub use crate::types::{
+    CompactEvent, Corruption, DeferStep, Event, Finding, FlushReason, Scanner, VmscanEvent,
+};
 pub(crate) use compact::CompactCounters;
 pub use compact::CompactStats;
-pub use compact_event::{CompactEvent, DeferStep, Scanner};
 pub(crate) use counters::CpuCounters;
 pub use counters::{CpuStats, DrainReason};
-pub use event::{Corruption, Event, Finding};
 pub(crate) use tlb::TlbCounters;
-pub use tlb::{FlushReason, TlbStats};
-pub use vmscan::VmscanEvent;
+pub use tlb::TlbStats;
 pub use vmstat::{NodeStat, NodeStats};

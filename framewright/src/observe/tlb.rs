@@ -1,37 +1,7 @@
-//! Counters of flushes, and why a CPU flushed.
+//! Counters of flushes.
 
 use super::counters::Counter;
-use crate::tlb::Scope;
-
-/// Why a CPU flushed, with the kernel's numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum FlushReason {
-    /// It loaded another address space.
-    TaskSwitch = 0,
-    /// Another CPU asked.
-    RemoteShootdown = 1,
-    /// It does itself what it asks of others.
-    Local = 2,
-    /// The same, for one address space.
-    LocalMm = 3,
-    /// It asks others.
-    RemoteSend = 4,
-}
-
-impl FlushReason {
-    /// The kernel's words for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            FlushReason::TaskSwitch => "flush on task switch",
-            FlushReason::RemoteShootdown => "remote shootdown",
-            FlushReason::Local => "local shootdown",
-            FlushReason::LocalMm => "local mm shootdown",
-            FlushReason::RemoteSend => "remote ipi send",
-        }
-    }
-}
+use crate::types::FlushReason;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -96,12 +66,12 @@ counters! {
 }
 
 impl TlbCounters {
-    /// This CPU has forgotten `scope`.
-    pub(crate) fn count(&self, scope: Scope, reason: FlushReason) {
-        match (reason, scope) {
+    /// This CPU has flushed so many pages one by one, or everything.
+    pub(crate) fn count(&self, pages: Option<u32>, reason: FlushReason) {
+        match (reason, pages) {
             (FlushReason::RemoteShootdown, _) => self.nr_tlb_remote_flush_received.add(1),
-            (_, Scope::Everything) => self.nr_tlb_local_flush_all.add(1),
-            (_, Scope::Pages { pages, .. }) => self.nr_tlb_local_flush_one.add(u64::from(pages)),
+            (_, None) => self.nr_tlb_local_flush_all.add(1),
+            (_, Some(pages)) => self.nr_tlb_local_flush_one.add(u64::from(pages)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::zone::ZoneKind;
+use crate::{platform::Throttle, types::ZoneKind};
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
@@ -112,6 +112,20 @@ impl NodeStat {
             ZoneKind::Dma32 => Self::PgskipDma32,
             ZoneKind::Normal => Self::PgskipNormal,
             ZoneKind::Movable => Self::PgskipMovable,
+        }
+    }
+}
+
+impl Throttle {
+    /// The counter of pauses that ended before their condition was met.
+    #[must_use]
+    pub const fn expired(self) -> NodeStat {
+        match self {
+            Throttle::WriteBack => NodeStat::ExpiredWriteBack,
+            Throttle::Isolated => NodeStat::ExpiredIsolated,
+            Throttle::NoProgress => NodeStat::ExpiredNoProgress,
+            Throttle::Congested => NodeStat::ExpiredCongested,
+            Throttle::Reserve => NodeStat::ExpiredReserve,
         }
     }
 }

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     buddy::{Bundle, Bundles},
-    frame::Order,
     platform::{Cost, Platform},
+    types::Order,
 };
 
 impl<'m> Lists<'m> {

@@ -2,12 +2,11 @@
 
 use super::{CpuPages, pages::Here};
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
-    frame::{Order, Pfn},
-    observe::{Corruption, Event, Finding},
-    platform::{self, Cost, CpuId, Platform},
+    buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Want},
+    platform::{self, Cost, Platform},
     tuning::Tuning,
-    zone::{Access, Loose, Rights, Watermark, Zone},
+    types::{Corruption, CpuId, Event, Finding, MigrateType, Order, Pfn, Watermark},
+    zone::{Access, Loose, Rights, Zone},
 };
 
 /// A zone as seen from a CPU, for operations that do not enter the CPU's lists. Operations that

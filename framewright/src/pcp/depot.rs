@@ -3,9 +3,9 @@
 use super::{ListIndex, Lists, cpu::Cpu, packing::pack};
 use crate::{
     buddy::{Bundle, Bundles},
-    frame::Order,
     observe::DrainReason,
     platform::{Cost, Platform},
+    types::Order,
     zone::{Homebound, Kind, Loose},
 };
 

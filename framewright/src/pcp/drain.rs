@@ -5,11 +5,11 @@
 
 use super::{ListIndex, Lists, OwnedCpu, cpu::Cpu, depot::Leaving, lists::Pushed};
 use crate::{
-    buddy::{Bundle, Bundles, MigrateType, Refusals},
-    frame::{Order, Pfn},
-    observe::{DrainReason, Event},
+    buddy::{Bundle, Bundles, Refusals},
+    observe::DrainReason,
     platform::{Cost, Platform, Site},
     tuning::BulkFree,
+    types::{Event, MigrateType, Order, Pfn},
 };
 
 /// Why and how much is still to leave after a block was put on its list.

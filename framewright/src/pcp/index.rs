@@ -1,6 +1,6 @@
 //! Which list a block goes to.
 
-use crate::{buddy::MigrateType, frame::Order};
+use crate::types::{MigrateType, Order, Request};
 
 /// Orders 0 to this have lists by mobility.
 const SMALL_ORDERS: u8 = 3;
@@ -15,6 +15,12 @@ pub(crate) struct ListIndex(u8);
 impl ListIndex {
     /// How many lists a CPU has.
     pub(crate) const COUNT: usize = SMALL_LISTS as usize + 2;
+
+    /// The list that serves a request.
+    #[inline(always)]
+    pub(crate) const fn of(request: Request) -> Option<Self> {
+        Self::serving(request.order(), request.migratetype())
+    }
 
     /// The list that serves requests for `order` and a requestable type.
     #[inline(always)]

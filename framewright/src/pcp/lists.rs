@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     buddy::{Bundle, Bundles},
-    frame::Order,
     hardening::Quarantine,
     platform::{Cost, Platform},
+    types::Order,
     zone::{ByOrder, Kind},
 };
 

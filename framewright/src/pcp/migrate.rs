@@ -2,9 +2,9 @@
 
 use super::cpu::Cpu;
 use crate::{
-    buddy::{Buddy, Bundles, MigrateType},
-    frame::{Order, PAGEBLOCK_ORDER},
+    buddy::{Buddy, Bundles},
     platform::Platform,
+    types::{MigrateType, Order, PAGEBLOCK_ORDER},
 };
 
 impl<'m, P: Platform> Cpu<'_, 'm, P> {

@@ -11,7 +11,10 @@
 use loom::{cell::UnsafeCell, model::Builder, sync::Arc, thread};
 
 use super::owner::Owner;
-use crate::platform::{BarrierTarget, CpuId, Platform, model::Machine};
+use crate::{
+    platform::{BarrierTarget, Platform, model::Machine},
+    types::CpuId,
+};
 
 /// The lists of a CPU, reduced to a length that loom watches.
 struct Cpu {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use super::owner::Owner;
 use crate::{
-    platform::{BarrierTarget, CpuId, Platform, model::Machine},
+    platform::{BarrierTarget, Platform, model::Machine},
     sync::{
         AtomicU32, Ordering,
         tso::{self, Explored, Explorer, Failure, Section},
     },
+    types::CpuId,
 };
 
 /// The lists of a CPU, reduced to a length, and who is at them.

@@ -1,7 +1,7 @@
 //! Blocks of a ring as bundles, and back: no state, only words and masks.
 
 use super::pages::RING;
-use crate::{buddy::Bundle, frame::Order};
+use crate::{buddy::Bundle, types::Order};
 
 /// Fills an empty ring with the blocks of a bundle, so that the lowest is handed out first.
 /// Returns how many there are.

@@ -7,9 +7,9 @@ use core::hint::cold_path;
 use super::{ListIndex, Lists, Sizing, owner::Owner};
 use crate::{
     observe::{CpuCounters, CpuStats},
-    platform::{Access, Cost, CpuId, Line, Miss, OwnerLock, Platform, Section, Site},
+    platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU64, ExclusiveCell, Ordering},
-    zone::ZoneId,
+    types::{CpuId, ZoneId},
 };
 
 /// Blocks in a ring at the most: two batches.

@@ -17,13 +17,11 @@ use core::ops::Range;
 
 use super::{Lists, OwnedCpu, cpu::Cpu, pages::Here};
 use crate::{
-    alloc::FreeError,
-    buddy::{Bundle, Bundles, MigrateType, Refusal, Refusals},
-    frame::{Order, PAGEBLOCK_FRAMES},
+    buddy::{Bundle, Bundles, Refusals},
     hardening::{States, Waiting},
-    observe::{Corruption, Finding},
     platform::Platform,
     tuning::Hardening,
+    types::{Corruption, Finding, FreeError, MigrateType, Order, PAGEBLOCK_FRAMES, Refusal},
 };
 
 impl<'m, P: Platform> Cpu<'_, 'm, P> {

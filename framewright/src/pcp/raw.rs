@@ -6,7 +6,9 @@
 
 use super::{ListIndex, Lists, OwnedCpu, pages::Here};
 use crate::{
-    alloc::FreeError, buddy::Refusal, frame::Order, platform::Platform, tuning::Hardening,
+    platform::Platform,
+    tuning::Hardening,
+    types::{FreeError, Order, Refusal},
 };
 
 /// The destination of a raw free that is not refused.

@@ -2,10 +2,10 @@
 
 use super::{ListIndex, OwnedCpu, cpu::Cpu};
 use crate::{
-    buddy::{Bundle, Bundles, MigrateType, Want},
-    frame::Order,
+    buddy::{Bundle, Bundles, Want},
     platform::{self, Cost, Platform},
     tuning::Hardening,
+    types::{MigrateType, Order},
     zone::{Access, ByOrder, Fallbacks, Homebound, Loose, Refused, Rights},
 };
 

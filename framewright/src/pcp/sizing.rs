@@ -7,8 +7,8 @@
 
 use super::{ListIndex, pages::RING};
 use crate::{
-    frame::Order,
     tuning::{HighOrderDrain, PcpTuning},
+    types::Order,
 };
 
 /// Bounds and state of one CPU's lists. All sizes in frames.

@@ -8,7 +8,7 @@
 use super::ListIndex;
 use crate::{
     buddy::{Bundle, Bundles},
-    set::NumberSet,
+    types::set::NumberSet,
 };
 
 /// A slot: a bundle and the list it belongs to. An empty slot has no heads.
@@ -200,7 +200,7 @@ impl<'m> BundleStore<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{buddy::MigrateType, frame::Order};
+    use crate::types::{MigrateType, Order};
     use std::{vec, vec::Vec};
 
     fn list(order: u8) -> ListIndex {

@@ -1,4 +1,4 @@
-//! Vocabulary of the simulation hooks: what work costs, which cache lines it touches, where a
+//! [`Probe`], the simulation hooks, and their vocabulary: what work costs, which cache lines it touches, where a
 //! schedule may switch, who uses what exclusively.
 //!
 //! The library says *what* happens and *how much* of it; what that costs is the machine's own
@@ -7,11 +7,10 @@
 //! What a kind of work includes is chosen so that its instructions can be measured: a fit over
 //! runs with more and fewer of them.
 
-use super::CpuId;
-use crate::zone::{NodeId, ZoneId};
+use crate::types::{CpuId, NodeId, ZoneId};
 
 /// Kinds of modelled work, charged per unit where it happens: also under the zone lock, between
-/// [`Platform::enter`](super::Platform::enter) and [`Platform::leave`](super::Platform::leave).
+/// [`Probe::enter`] and [`Probe::leave`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Cost {
@@ -178,4 +177,52 @@ pub enum Site {
     /// What CPUs were asked to flush, or have flushed, is about to be read or changed. Cannot be
     /// forced.
     Flush,
+}
+
+/// What a simulator listens to. The library calls these methods where the work happens, also under its locks.
+/// A machine that does not simulate defines none of them.
+pub trait Probe {
+    /// Whether the hooks listen. Where it is `false` the compiler removes even what
+    /// would only be worked out for them; where one of them does something, it has to be `true`.
+    const LISTENING: bool = false;
+
+    /// Simulation: `count` units of modelled work of kind `cost`.
+    #[inline(always)]
+    fn cost(&self, cost: Cost, count: u32) {
+        let _ = (cost, count);
+    }
+
+    /// Simulation: a logical cache line is read or written; `miss` says whether what comes next
+    /// waits for it.
+    #[inline(always)]
+    fn touch(&self, line: Line, access: Access, miss: Miss) {
+        let _ = (line, access, miss);
+    }
+
+    /// Simulation: the caller's exclusive use of a section begins. Nobody else may be inside.
+    #[inline(always)]
+    fn enter(&self, section: Section) {
+        let _ = section;
+    }
+
+    /// Simulation: the caller's exclusive use of a section ends.
+    #[inline(always)]
+    fn leave(&self, section: Section) {
+        let _ = section;
+    }
+
+    /// Simulation: a point at which a schedule may switch CPUs.
+    #[inline(always)]
+    fn point(&self, site: Site) {
+        let _ = site;
+    }
+
+    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. `false`
+    /// wherever rare paths come by themselves; not always `true`, or requests that may not fail
+    /// try for ever.
+    #[inline(always)]
+    fn force(&self, site: Site) -> bool {
+        let _ = site;
+        false
+    }
 }

@@ -2,14 +2,16 @@
 //!
 //! A [`Platform`] is a *value* that a [`Memory`](crate::Memory) owns: a zero-sized type on bare
 //! metal, a handle in a simulator, a mapping on a host. Two memories on two machines therefore
-//! live in one process. Its methods come in three groups:
+//! live in one process. Its methods come in two groups:
 //!
 //! * **what the allocator cannot do itself**: locks, interrupt masking, making another CPU run a
 //!   memory barrier, waiting, clearing and copying frames, time;
 //! * **what the embedder may want to hear**: trace events, corruption reports, and the
-//!   [`Relief`] that reclaim and compaction plug into;
-//! * **what a simulator hooks**: costs, cache lines touched, exclusive use, schedule points, forced
-//!   rare paths. These default to nothing and cost nothing: they are empty, inlined and branch-free.
+//!   [`Relief`] that reclaim and compaction plug into.
+//!
+//! What a simulator listens to is the trait [`Probe`]: costs, cache lines touched, exclusive use, schedule
+//! points, forced rare paths. Its methods default to nothing and cost nothing: they are empty, inlined and
+//! branch-free. Other machines write `impl Probe for Machine {}`.
 //!
 //! The library never spins on its own: every waiting loop calls [`Platform::wait`], which may
 //! serve this CPU's pending requests, halt it, or park the thread.
@@ -17,47 +19,28 @@
 #![allow(unsafe_code)]
 
 mod hooks;
+mod lock;
+#[cfg(all(test, feature = "loom"))]
+mod lock_loom;
 #[cfg(all(test, any(feature = "loom", feature = "tso")))]
 pub(crate) mod model;
+mod poison;
 mod relief;
 
 use crate::{
-    frame::{Order, Pfn},
-    observe::{Corruption, Event},
     sync::{RawLock, RawWord},
+    types::{Corruption, Event, Order, Pfn},
 };
 
-pub use crate::hardening::poison_word;
-pub use hooks::{Access, Cost, Line, Miss, Section, Site};
+pub use crate::types::CpuId;
+pub use hooks::{Access, Cost, Line, Miss, Probe, Section, Site};
+pub use lock::SpinLock;
+pub use poison::poison_word;
 pub(crate) use relief::{CaptureSlot, MOVES_PER_DRAIN};
 pub use relief::{
-    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Relief, Spare, Verdict,
+    Captured, CompactPriority, Compacted, Need, NoRelief, OutOfMemory, Pause, Relief, Spare,
+    Throttle, Verdict,
 };
-
-/// A CPU of the machine, numbered from 0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[repr(transparent)]
-pub struct CpuId(u16);
-
-impl CpuId {
-    /// CPU `number`.
-    #[must_use]
-    pub const fn new(number: u16) -> Self {
-        Self(number)
-    }
-
-    /// Its number.
-    #[must_use]
-    pub const fn get(self) -> u16 {
-        self.0
-    }
-
-    /// Its number as an index.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Whom a remote barrier must reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,7 +105,7 @@ pub enum OwnerLock {
 /// * if a method panics that is called under a lock of the library ([`Platform::irq_save`],
 ///   [`Platform::irq_restore`], the simulation hooks) or to wait for one, or [`Platform::remote_barrier`], the
 ///   lock or the lists of the CPU stay taken: whatever needs them waits for ever.
-pub unsafe trait Platform: Sized + Sync {
+pub unsafe trait Platform: Probe + Sized + Sync {
     /// The lock that protects a zone.
     type Lock: RawLock<Self>;
     /// The words through which the owners of per-CPU lists and drainers agree:
@@ -134,10 +117,6 @@ pub unsafe trait Platform: Sized + Sync {
     /// Whether [`Platform::trace`] wants events. Where it is `false` the compiler removes every
     /// event along with the code that would build it.
     const TRACING: bool = false;
-
-    /// Whether the simulation hooks listen. Where it is `false` the compiler removes even what
-    /// would only be worked out for them; where one of them does something, it has to be `true`.
-    const LISTENING: bool = false;
 
     /// Masks interrupts on this CPU; the value says whether they were masked before.
     fn irq_save(&self) -> Self::Irq;
@@ -194,44 +173,4 @@ pub unsafe trait Platform: Sized + Sync {
     /// availability. Never called under a lock of the library; must not free or allocate through
     /// the memory that reports.
     fn corruption(&self, report: &Corruption);
-
-    /// Simulation: `count` units of modelled work of kind `cost`.
-    #[inline(always)]
-    fn cost(&self, cost: Cost, count: u32) {
-        let _ = (cost, count);
-    }
-
-    /// Simulation: a logical cache line is read or written; `miss` says whether what comes next
-    /// waits for it.
-    #[inline(always)]
-    fn touch(&self, line: Line, access: Access, miss: Miss) {
-        let _ = (line, access, miss);
-    }
-
-    /// Simulation: the caller's exclusive use of a section begins. Nobody else may be inside.
-    #[inline(always)]
-    fn enter(&self, section: Section) {
-        let _ = section;
-    }
-
-    /// Simulation: the caller's exclusive use of a section ends.
-    #[inline(always)]
-    fn leave(&self, section: Section) {
-        let _ = section;
-    }
-
-    /// Simulation: a point at which a schedule may switch CPUs.
-    #[inline(always)]
-    fn point(&self, site: Site) {
-        let _ = site;
-    }
-
-    /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. `false`
-    /// wherever rare paths come by themselves; not always `true`, or requests that may not fail
-    /// try for ever.
-    #[inline(always)]
-    fn force(&self, site: Site) -> bool {
-        let _ = site;
-        false
-    }
 }

@@ -1,10 +1,9 @@
 //! The machine that the model checkers run the library on: its CPUs are model threads.
 
-use super::{BarrierTarget, OwnerLock, Platform, Wait};
+use super::{BarrierTarget, OwnerLock, Platform, Probe, Wait};
 use crate::{
-    frame::{Order, Pfn},
-    observe::Corruption,
     sync::{PlainWord, SpinFlag},
+    types::{Corruption, Order, Pfn},
 };
 
 #[cfg(not(feature = "loom"))]
@@ -61,6 +60,8 @@ unsafe impl Platform for Machine {
         panic!("{report}");
     }
 }
+
+impl Probe for Machine {}
 
 #[cfg(feature = "loom")]
 fn remote_barrier(_target: BarrierTarget) {

@@ -7,16 +7,10 @@
 use crate::{
     observe::NodeStat,
     platform::{Cost, Platform},
-    set::bits,
+    types::{LruList, PageKind, set::bits},
 };
 
-use super::{
-    Reclaim, Reference,
-    flags::Flags,
-    kind::{LruList, PageKind},
-    retire::Retire,
-    scan::Scan,
-};
+use super::{Reclaim, Reference, flags::Flags, retire::Retire, scan::Scan};
 
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Ages up to `want` pages of an active list. Returns how many were looked at.

@@ -11,12 +11,11 @@
 
 use crate::{
     platform::Platform,
-    zone::{NodeId, Watermark, ZoneKind},
+    types::{LruList, NodeId, PageKind, Watermark, ZoneKind},
 };
 
 use super::{
     Reclaim,
-    kind::{LruList, PageKind},
     scan::{FIRST_PRIORITY, Scan},
 };
 

@@ -5,9 +5,8 @@
 
 use super::kept::Kept;
 use crate::{
-    platform::{CpuId, Platform, Section},
-    sync::SpinLock,
-    zone::ZoneId,
+    platform::{Platform, Section, SpinLock},
+    types::{CpuId, ZoneId},
 };
 
 /// What is to be done with a page.

@@ -4,17 +4,15 @@
 //! on to the next question and those that do not. A set of pages is the bits of a word.
 
 use crate::{
-    frame::Pfn,
     observe::NodeStat,
     platform::{Platform, Site},
-    set::bits,
     sync::Address,
+    types::{LruList, PageKind, Pfn, set::bits},
 };
 
 use super::{
     Reclaim,
     flags::Place,
-    kind::{LruList, PageKind},
     lists::End,
     node::Held,
     page::Page,

@@ -1,11 +1,10 @@
 //! Reclaim by who needs memory.
 
 use crate::{
-    frame::Order,
-    observe::VmscanEvent,
-    platform::{CpuId, Need, Platform},
+    platform::{Need, Platform},
     tlb::BatchSlot,
-    zone::{Access, NodeId, NodeMask, Watermark},
+    types::{CpuId, NodeId, NodeMask, Order, VmscanEvent, Watermark},
+    zone::Access,
 };
 
 use super::{

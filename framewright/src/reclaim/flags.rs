@@ -9,9 +9,10 @@
 //! alone. An entry that some CPU's batch keeps of a page which has gone since, and perhaps come
 //! again, is harmless, because the page is where it is only once.
 
-use crate::sync::{AtomicU8, Ordering};
-
-use super::kind::{LruList, PageKind};
+use crate::{
+    sync::{AtomicU8, Ordering},
+    types::{LruList, PageKind},
+};
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

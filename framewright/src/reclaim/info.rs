@@ -1,17 +1,14 @@
 //! What the lists say about themselves: counts, counters, and whether all is well.
 
 use crate::{
-    frame::Pfn,
-    memory::Violation,
     observe::NodeStats,
     platform::Platform,
-    zone::{NodeId, ZoneId},
+    types::{LruList, NodeId, Pfn, Violation, ZoneId},
 };
 
 use super::{
     Lru, PageKind,
     flags::{Flags, Place},
-    kind::LruList,
     lists::Lists,
 };
 

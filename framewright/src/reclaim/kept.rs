@@ -8,9 +8,9 @@
 //! holder's of the CPU's token, which is the request.
 
 use crate::{
-    frame::Pfn,
     memory::Memory,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{CpuId, Pfn},
 };
 
 /// Frames that are kept at the most: what a request of reclaim is for, twice.

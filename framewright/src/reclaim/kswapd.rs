@@ -23,11 +23,10 @@
 
 use crate::{
     alloc::CpuToken,
-    frame::Order,
-    observe::{NodeStat, VmscanEvent},
-    platform::{CpuId, Platform},
+    observe::NodeStat,
+    platform::Platform,
     tlb::BatchSlot,
-    zone::{NodeId, Watermark, ZoneKind},
+    types::{CpuId, NodeId, Order, VmscanEvent, Watermark, ZoneKind},
 };
 
 use super::{

@@ -4,9 +4,10 @@
 //! zones. Everything here happens under the LRU lock of a node; the links are atomics only because
 //! nodes share the plane, each its own part of it.
 
-use crate::sync::{AtomicU32, Ordering};
-
-use super::kind::LruList;
+use crate::{
+    sync::{AtomicU32, Ordering},
+    types::LruList,
+};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;

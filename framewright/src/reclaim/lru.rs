@@ -1,16 +1,15 @@
 //! The lists as the embedder sees them.
 
 use crate::{
-    frame::Pfn,
     memory::Memory,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{CpuId, LruList, Pfn},
 };
 
 use super::{
     PageKind, Refault,
     batch::{Entry, Move},
     flags::{Flags, Place, Snapshot},
-    kind::LruList,
     lists::End,
     node::{Held, ZoneShare},
     page::Page,

@@ -49,7 +49,6 @@ mod direct;
 mod flags;
 mod info;
 mod kept;
-mod kind;
 mod kswapd;
 mod lists;
 mod lru;
@@ -69,24 +68,23 @@ mod wakeup;
 mod workingset;
 
 use crate::{
-    frame::Pfn,
     memory::Memory,
     observe::NodeStat,
-    platform::{CpuId, Platform},
+    platform::Platform,
     tlb::Shootdown,
-    zone::{NodeId, ZoneId},
+    types::{CpuId, NodeId, Pfn, ZoneId},
 };
 
+pub use crate::platform::{Pause, Throttle};
+pub use crate::types::{LruList, PageKind};
 pub(crate) use batch::CpuBatch as LruBatch;
 pub(crate) use flags::Flags as LruFlags;
-pub use kind::{LruList, PageKind};
 pub use kswapd::{Kswapd, Rest};
 pub(crate) use lists::Link as LruLink;
 pub use lru::{Abandoned, Lru};
 pub(crate) use node::{Node as LruNode, ZoneShare};
 pub use owner::{PageOwner, PageState, Reference, Released, Unmapped, WriteError, WriteOut};
 pub(crate) use state::LruState;
-pub use throttle::{Pause, Throttle};
 pub use workingset::{Refault, Shadow};
 
 use flags::Flags;

@@ -2,13 +2,13 @@
 
 use crate::{
     observe::NodeStat,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{CpuId, LruList},
 };
 
 use super::{
     batch::{Batch, CpuBatch, Entry, Move, Pushed},
     flags::Place,
-    kind::LruList,
     lists::End,
     lru::Lru,
     node::Held,

@@ -1,17 +1,16 @@
 //! What reclaim keeps of a node: its lists under their lock, and what is read without.
 
 use crate::{
-    frame::Pfn,
     observe::{NodeStat, NodeStats},
-    platform::{Access, Cost, Line, Miss, Platform, Section},
-    sync::{AtomicU32, AtomicU64, Ordering, SpinLock},
-    zone::{NodeId, Zone, ZoneId, ZoneKind},
+    platform::{Access, Cost, Line, Miss, Platform, Section, SpinLock, Throttle},
+    sync::{AtomicU32, AtomicU64, Ordering},
+    types::{LruList, NodeId, PageKind, Pfn, ZoneId, ZoneKind},
+    zone::Zone,
 };
 
 use super::{
-    kind::{LruList, PageKind},
     lists::{End, Link, Lists, NONE},
-    throttle::{Pausing, Throttle},
+    throttle::Pausing,
     wakeup::KswapdWords,
 };
 

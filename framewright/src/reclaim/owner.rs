@@ -21,7 +21,7 @@
 //! None of them is called under a lock of the library, and none may call back into the reclaim
 //! that is asking (but [`Lru`](super::Lru) is free to use).
 
-use crate::{frame::Pfn, platform::Platform, tlb::Unmapping};
+use crate::{platform::Platform, tlb::Unmapping, types::Pfn};
 
 use super::workingset::Shadow;
 

@@ -1,6 +1,6 @@
 //! A page, and what happens to it under the LRU lock of its node.
 
-use crate::{frame::Pfn, platform::Platform};
+use crate::{platform::Platform, types::Pfn};
 
 use super::{
     flags::{Flags, Place},

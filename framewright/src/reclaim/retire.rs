@@ -4,11 +4,11 @@
 
 use crate::{
     alloc::CpuToken,
-    frame::{Order, Pfn},
     memory::Memory,
-    platform::{CpuId, Platform},
+    platform::Platform,
     tlb::{FlushBatch, Unmapping},
     tuning::FlushBatching,
+    types::{CpuId, Order, Pfn},
 };
 
 /// Who takes frames that nobody owns any more.

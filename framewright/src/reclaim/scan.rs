@@ -1,17 +1,12 @@
 //! What a pass of reclaim is about, and what came of it.
 
 use crate::{
-    frame::Order,
     observe::NodeStat,
-    platform::{CpuId, Platform},
-    zone::{NodeId, ZoneKind},
+    platform::Platform,
+    types::{CpuId, LruList, NodeId, Order, PageKind, ZoneKind},
 };
 
-use super::{
-    kind::{LruList, PageKind},
-    node::Node,
-    state::LruState,
-};
+use super::{node::Node, state::LruState};
 
 /// Where a pass begins, or deeper where there are few pages: a list is scanned to its
 /// length >> priority. 0 looks at all of it.

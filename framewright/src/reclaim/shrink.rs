@@ -21,14 +21,13 @@
 use crate::{
     observe::NodeStat,
     platform::{Cost, Platform, Site},
-    set::bits,
+    types::{PageKind, set::bits},
 };
 
 use super::{
     PageState, Reclaim, Released, Unmapped, WriteOut,
     cluster::{Cluster, Pages, count, part},
     flags::Flags,
-    kind::PageKind,
     retire::Retire,
     scan::{By, Scan, Seen},
     verdict::{Verdict, verdict},

@@ -2,11 +2,10 @@
 //! ([`Planes::lru`](crate::Planes::lru)).
 
 use crate::{
-    frame::Pfn,
     memory::Memory,
     platform::Platform,
     sync::{AtomicBool, Ordering},
-    zone::ZoneId,
+    types::{Pfn, ZoneId},
 };
 
 use super::{

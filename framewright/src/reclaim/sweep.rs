@@ -1,11 +1,14 @@
 //! A sweep over the lists of a node, at one priority.
 
-use crate::{observe::NodeStat, platform::Platform};
+use crate::{
+    observe::NodeStat,
+    platform::{Platform, Throttle},
+    types::{LruList, PageKind},
+};
 
 use super::{
-    Reclaim, Throttle,
+    Reclaim,
     balance::{Deactivate, Quota},
-    kind::{LruList, PageKind},
     retire::Retire,
     scan::{By, Progress, Scan, Seen},
 };

@@ -18,127 +18,18 @@
 //! sees the waiter, or the waiter sees the condition.
 
 use crate::{
-    observe::{NodeStat, VmscanEvent},
-    platform::{CpuId, Platform},
+    observe::NodeStat,
+    platform::{Pause, Platform, Throttle},
     sync::{AtomicU32, Ordering, fence},
-    zone::{NodeId, ZoneKind},
+    types::{CpuId, NodeId, PageKind, VmscanEvent, ZoneKind},
 };
 
 use super::{
     Reclaim,
     flags::Flags,
-    kind::PageKind,
     node::Node,
     scan::{By, Scan, Seen},
 };
-
-/// Why reclaim pauses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[repr(u8)]
-pub enum Throttle {
-    /// Pages are being written faster than the store takes them: wait for some of them.
-    WriteBack,
-    /// Others hold more pages isolated than there are left: wait for them to be put back.
-    Isolated,
-    /// Nothing could be reclaimed, however hard it was tried.
-    NoProgress,
-    /// Every page seen waits for the store.
-    Congested,
-    /// So little is free that requests must leave it to background reclaim.
-    Reserve,
-}
-
-impl Throttle {
-    /// All of them, in order.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::WriteBack, Self::Isolated, Self::NoProgress, Self::Congested, Self::Reserve];
-    /// How many there are.
-    pub const COUNT: usize = 5;
-
-    /// The longest pause, in nanoseconds (one tick is taken as 4 ms).
-    #[must_use]
-    pub const fn at_most(self) -> u64 {
-        match self {
-            Throttle::WriteBack => 100_000_000,
-            Throttle::Isolated => 20_000_000,
-            Throttle::NoProgress | Throttle::Congested => 4_000_000,
-            Throttle::Reserve => 1_000_000_000,
-        }
-    }
-
-    /// Its name in the kernel's trace events.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Throttle::WriteBack => "VMSCAN_THROTTLE_WRITEBACK",
-            Throttle::Isolated => "VMSCAN_THROTTLE_ISOLATED",
-            Throttle::NoProgress => "VMSCAN_THROTTLE_NOPROGRESS",
-            Throttle::Congested => "VMSCAN_THROTTLE_CONGESTED",
-            Throttle::Reserve => "VMSCAN_THROTTLE_RESERVE",
-        }
-    }
-
-    /// The counter of pauses that ended before their condition was met.
-    #[must_use]
-    pub const fn expired(self) -> NodeStat {
-        match self {
-            Throttle::WriteBack => NodeStat::ExpiredWriteBack,
-            Throttle::Isolated => NodeStat::ExpiredIsolated,
-            Throttle::NoProgress => NodeStat::ExpiredNoProgress,
-            Throttle::Congested => NodeStat::ExpiredCongested,
-            Throttle::Reserve => NodeStat::ExpiredReserve,
-        }
-    }
-}
-
-/// A pause that reclaim asks for: [`Relief::pause`](crate::platform::Relief::pause).
-#[derive(Clone, Copy)]
-pub struct Pause<'p> {
-    cpu: CpuId,
-    node: NodeId,
-    why: Throttle,
-    is_over: &'p dyn Fn() -> bool,
-}
-
-impl Pause<'_> {
-    /// The CPU that pauses. Its token is in use.
-    #[must_use]
-    pub const fn cpu(&self) -> CpuId {
-        self.cpu
-    }
-
-    /// The node whose pages are reclaimed.
-    #[must_use]
-    pub const fn node(&self) -> NodeId {
-        self.node
-    }
-
-    /// The reason for the pause.
-    #[must_use]
-    pub const fn why(&self) -> Throttle {
-        self.why
-    }
-
-    /// The longest that the pause may take, in nanoseconds.
-    #[must_use]
-    pub const fn at_most(&self) -> u64 {
-        self.why.at_most()
-    }
-
-    /// Whether the condition of the pause is met. Takes no lock and does not wait.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        (self.is_over)()
-    }
-}
-
-impl core::fmt::Debug for Pause<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { cpu, node, why, .. } = self;
-        let mut f = f.debug_struct("Pause");
-        f.field("cpu", cpu).field("node", node).field("why", why).finish_non_exhaustive()
-    }
-}
 
 /// The number of waiters on a node, by reason.
 pub(super) struct Pausing([AtomicU32; Throttle::COUNT]);
@@ -194,7 +85,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let _entered = of.pausing.enter(why);
         if !is_over() {
             let before = platform.now();
-            platform.relief().pause(&Pause { cpu, node, why, is_over });
+            platform.relief().pause(&Pause::new(cpu, node, why, is_over));
             of.count(why.expired(), u64::from(!is_over()));
             if P::TRACING {
                 let usec = |nanos: u64| nanos / 1000;
@@ -247,7 +138,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if self.is_hopeless(node) || !relief.reclaims_in_background() || self.has_reserve(node) {
             return;
         }
-        relief.wake(node, crate::frame::Order::ZERO, highest);
+        relief.wake(node, crate::types::Order::ZERO, highest);
         self.state.node(node).count(NodeStat::PgscanDirectThrottle, 1);
         self.pause(cpu, node, Throttle::Reserve, &|| self.leaves_reserve(node));
     }

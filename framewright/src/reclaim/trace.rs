@@ -1,14 +1,13 @@
 //! Telling of what was done, in the kernel's words.
 
 use crate::{
-    observe::VmscanEvent,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{CpuId, LruList, PageKind, VmscanEvent},
 };
 
 use super::{
     Reclaim,
     cluster::{Cluster, Pages},
-    kind::{LruList, PageKind},
     scan::{Scan, Seen},
 };
 

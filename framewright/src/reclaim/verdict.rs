@@ -4,7 +4,8 @@
 //! or by several, becomes active. Program code needs one use only: whoever runs it waits for it. A
 //! page of a file that was used a round ago goes if it is clean, but is not written for that yet.
 
-use super::{Reference, flags::Flags, kind::PageKind};
+use super::{Reference, flags::Flags};
+use crate::types::PageKind;
 
 /// What becomes of a page that was used or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

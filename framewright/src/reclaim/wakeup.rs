@@ -1,11 +1,10 @@
 //! When background reclaim is to work: what its waker tells it, and when a node has enough.
 
 use crate::{
-    frame::Order,
-    observe::VmscanEvent,
-    platform::{CpuId, Platform},
+    platform::Platform,
     sync::{AtomicBool, AtomicU32, Ordering},
-    zone::{Access, NodeId, Rights, Watermark, ZoneKind},
+    types::{CpuId, NodeId, Order, VmscanEvent, Watermark, ZoneKind},
+    zone::{Access, Rights},
 };
 
 use super::Reclaim;

@@ -6,7 +6,11 @@
 //! at least as many, then evicting some of those would have been better: the page is activated at
 //! once, and competes with them.
 
-use crate::{frame::Pfn, observe::NodeStat, platform::Platform, zone::NodeId};
+use crate::{
+    observe::NodeStat,
+    platform::Platform,
+    types::{NodeId, Pfn},
+};
 
 use super::{Lru, PageKind, node::Node};
 

@@ -1,14 +1,17 @@
-//! Locks.
+//! Lock words.
 //!
-//! [`SpinLock`] owns the data it protects and masks interrupts while it is held, so that a
-//! zone may be used from interrupt handlers. The lock word itself is the platform's
-//! ([`RawLock`]): a queued spinlock on hardware, a modelled one in a simulator. [`SpinFlag`] is
-//! a ready-made lock word for machines that need nothing better.
+//! The lock word of a machine is its own ([`RawLock`]): a queued spinlock on hardware, a modelled one
+//! in a simulator. [`SpinFlag`] is a ready-made lock word for machines that need nothing better.
 
 #![allow(unsafe_code)]
 
-use super::{AtomicBool, ExclusiveCell, Ordering};
-use crate::platform::{Platform, Section, Wait};
+use super::{AtomicBool, Ordering};
+
+/// A machine that can wait for a lock. Each [`Platform`](crate::Platform) is one.
+pub trait LockWait {
+    /// The body of a loop that waits for a lock; `spins` counts the calls of one loop, from 0.
+    fn wait_for_lock(&self, spins: u32);
+}
 
 /// A lock word.
 ///
@@ -16,10 +19,10 @@ use crate::platform::{Platform, Section, Wait};
 ///
 /// Implementations exclude: from a successful acquisition to the matching `unlock` no other
 /// acquisition succeeds, and everything before `unlock` happens before the next acquisition.
-pub unsafe trait RawLock<P: Platform>: Send + Sync {
+pub unsafe trait RawLock<P>: Send + Sync {
     /// An open lock.
     fn new() -> Self;
-    /// Acquires; waits through [`Platform::wait`].
+    /// Acquires; waits through [`Platform::wait`](crate::Platform::wait).
     fn lock(&self, platform: &P);
     /// Releases.
     ///
@@ -39,7 +42,7 @@ pub struct SpinFlag(AtomicBool);
 
 // SAFETY: acquisition is a compare-exchange from open to held with acquire ordering, release a
 // store with release ordering; so holders exclude and synchronise.
-unsafe impl<P: Platform> RawLock<P> for SpinFlag {
+unsafe impl<P: LockWait> RawLock<P> for SpinFlag {
     fn new() -> Self {
         Self(AtomicBool::new(false))
     }
@@ -49,7 +52,7 @@ unsafe impl<P: Platform> RawLock<P> for SpinFlag {
         let mut spins = 0;
         while self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             while self.0.load(Ordering::Relaxed) {
-                platform.wait(Wait::Lock, spins);
+                platform.wait_for_lock(spins);
                 spins = spins.saturating_add(1);
             }
         }
@@ -63,44 +66,5 @@ unsafe impl<P: Platform> RawLock<P> for SpinFlag {
     #[inline]
     fn is_held(&self, _platform: &P) -> bool {
         self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Data under a lock of the platform, used with interrupts masked.
-pub struct SpinLock<P: Platform, T> {
-    raw: P::Lock,
-    section: Section,
-    data: ExclusiveCell<T>,
-}
-
-impl<P: Platform, T: Send> SpinLock<P, T> {
-    /// An open lock over `data`, whose exclusive use a machine hears of as `section`.
-    pub fn new(section: Section, data: T) -> Self {
-        Self { raw: P::Lock::new(), section, data: ExclusiveCell::new(data) }
-    }
-
-    /// Whether somebody holds it just now: a hint.
-    #[cfg(feature = "scanners")]
-    pub fn is_held(&self, platform: &P) -> bool {
-        self.raw.is_held(platform)
-    }
-
-    /// Runs `f` under the lock with interrupts masked.
-    ///
-    /// `f` must not panic, wait, call back into the embedder, or take another lock: the zone
-    /// lock is the innermost one. (A panic leaves the lock held for ever, which stops the
-    /// machine but corrupts nothing.)
-    #[inline(always)]
-    pub fn with<R>(&self, platform: &P, f: impl FnOnce(&mut T) -> R) -> R {
-        let irq = platform.irq_save();
-        self.raw.lock(platform);
-        platform.enter(self.section);
-        // SAFETY: we hold the lock until after `f` has returned, and the lock excludes.
-        let result = unsafe { self.data.with_mut(f) };
-        platform.leave(self.section);
-        // SAFETY: acquired above.
-        unsafe { self.raw.unlock(platform) };
-        platform.irq_restore(irq);
-        result
     }
 }

@@ -12,15 +12,13 @@
 
 mod cell;
 mod lock;
-#[cfg(all(test, feature = "loom"))]
-mod lock_loom;
 mod prefetch;
 #[cfg(feature = "tso")]
 pub mod tso;
 mod word;
 
 pub(crate) use cell::ExclusiveCell;
-pub use lock::{RawLock, SpinFlag, SpinLock};
+pub use lock::{LockWait, RawLock, SpinFlag};
 pub(crate) use prefetch::Address;
 pub use word::{PlainWord, RawWord};
 

@@ -8,7 +8,6 @@
 #![allow(unsafe_code)]
 
 use super::{AtomicU32, Ordering};
-use crate::platform::Platform;
 
 /// A word of 32 bits that several CPUs load and store.
 ///
@@ -18,7 +17,7 @@ use crate::platform::Platform;
 ///
 /// Implementations are atomic and order other accesses as the same operations of
 /// [`core::sync::atomic::AtomicU32`] do.
-pub unsafe trait RawWord<P: Platform>: Send + Sync {
+pub unsafe trait RawWord<P>: Send + Sync {
     /// A word that holds `value`.
     fn new(value: u32) -> Self;
     /// What it holds.
@@ -44,7 +43,7 @@ pub unsafe trait RawWord<P: Platform>: Send + Sync {
 pub struct PlainWord(AtomicU32);
 
 // SAFETY: it is such an atomic.
-unsafe impl<P: Platform> RawWord<P> for PlainWord {
+unsafe impl<P> RawWord<P> for PlainWord {
     #[inline(always)]
     fn new(value: u32) -> Self {
         Self(AtomicU32::new(value))

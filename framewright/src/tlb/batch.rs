@@ -4,10 +4,9 @@ use super::{
     Blocks, CpuMask, DeferredFlush, Flusher, Scope, Unmapping, blocks::receiver, parked::CHUNK,
 };
 use crate::{
-    frame::{Block, Order, Pfn},
-    observe::{Corruption, Finding},
     platform::Platform,
     tuning::FlushBatching,
+    types::{Block, Corruption, Finding, Order, Pfn},
 };
 
 /// A translation that the embedder has just removed from a page table: read and cleared in one

@@ -3,9 +3,9 @@
 use core::fmt;
 
 use crate::{
-    frame::{Block, Order, Pfn},
     memory::Memory,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{Block, CpuId, Order, Pfn},
 };
 
 /// Blocks of order 0 that no CPU has a translation to any more. The iterator hands them to its owner one by

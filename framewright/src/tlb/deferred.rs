@@ -2,8 +2,8 @@
 
 use super::{CpuMask, mask::WORDS};
 use crate::{
-    frame::MemoryTag,
     sync::{AtomicU64, Ordering},
+    types::MemoryTag,
 };
 
 /// Flushes that were put off, as far as they concern one address space or the contents of one

@@ -4,12 +4,12 @@ use super::{
     BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
 };
 use crate::{
-    frame::Pfn,
     memory::Memory,
-    observe::{Event, FlushReason, TlbCounters},
-    platform::{CpuId, Platform, Wait},
+    observe::TlbCounters,
+    platform::{Platform, Wait},
     sync::Ordering,
     tuning::FlushBatching,
+    types::{CpuId, Event, FlushReason, Pfn},
 };
 
 /// What one CPU does about translations: made by [`Memory::flusher`](crate::Memory::flusher), and
@@ -276,8 +276,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         if scope == Scope::Everything {
             cpu.set_forgotten(epoch);
         }
-        cpu.counters.count(scope, reason);
         let pages = if let Scope::Pages { pages, .. } = scope { Some(pages) } else { None };
+        cpu.counters.count(pages, reason);
         self.trace(reason, pages);
     }
 

@@ -1,6 +1,6 @@
 //! Sets of CPUs.
 
-use crate::platform::CpuId;
+use crate::types::CpuId;
 
 /// CPUs that a memory can have: as many as a [`CpuMask`] holds.
 pub const MAX_CPUS: usize = 1024;
@@ -61,7 +61,7 @@ impl CpuMask {
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<'_> {
         let words = (0u16..).zip(&self.0).filter(|&(_, &word)| word != 0);
         words.flat_map(|(at, &word)| {
-            crate::set::bits(word).map(move |bit| CpuId::new(at * 64 + bit as u16))
+            crate::types::set::bits(word).map(move |bit| CpuId::new(at * 64 + bit as u16))
         })
     }
 

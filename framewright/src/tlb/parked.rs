@@ -13,10 +13,10 @@
 
 use super::{CpuMask, Flusher};
 use crate::{
-    frame::Pfn,
     platform::Platform,
     sync::{AtomicBool, AtomicU64, Ordering},
     tuning::FlushBatching,
+    types::Pfn,
 };
 
 /// Frames that were parked together.

@@ -1,7 +1,7 @@
 //! What the embedder's machine provides: forgetting, here and elsewhere.
 
 use super::CpuMask;
-use crate::platform::CpuId;
+use crate::types::CpuId;
 
 /// What a CPU is to forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

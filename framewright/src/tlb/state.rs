@@ -7,9 +7,10 @@ use super::{
 };
 use crate::{
     observe::TlbStats,
-    platform::{CpuId, Platform, Section},
-    sync::{AtomicBool, AtomicU64, Ordering, SpinLock, fence},
+    platform::{Platform, Section, SpinLock},
+    sync::{AtomicBool, AtomicU64, Ordering, fence},
     tuning::{FlushBatching, TlbTuning},
+    types::CpuId,
 };
 
 /// The epochs of CPUs, and parked frames: a part of a [`Memory`](crate::Memory), used through

@@ -1,6 +1,6 @@
 //! Compaction.
 
-use crate::frame::Order;
+use crate::types::Order;
 
 /// How compaction finds what to move, and where to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,7 +1,7 @@
 //! The registry of settings: path, default, range, meaning, source, and the field behind each.
 
 use super::{Tuning, TuningError, field::Field, spelling::near};
-use crate::zone::ZoneKind;
+use crate::types::ZoneKind;
 
 /// One setting.
 #[derive(Debug)]

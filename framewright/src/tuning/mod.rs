@@ -11,7 +11,7 @@ mod field;
 mod keys;
 mod spelling;
 
-use crate::{platform::OwnerLock, zone::ZoneKind};
+use crate::{platform::OwnerLock, types::ZoneKind};
 
 pub use compact::{CompactMethod, CompactRepairs, CompactTuning};
 pub use error::TuningError;

@@ -1,7 +1,9 @@
 //! What a request may use of a zone: a mark, rights to go below it, and a highest zone.
 
-use super::{Watermark, ZoneKind};
-use crate::buddy::Reserve;
+use crate::{
+    buddy::Reserve,
+    types::{Watermark, ZoneKind},
+};
 
 /// What entitles a request to go below a mark, or to go about it otherwise: a set of flags, as
 /// the field has them.

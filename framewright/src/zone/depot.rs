@@ -27,10 +27,10 @@ use core::{mem, ops::Range};
 
 use super::{Kind, Loose};
 use crate::{
-    buddy::{MigrateType, Part, Watch},
-    frame::Order,
+    buddy::{Part, Watch},
     platform::{Access, Cost, Miss},
     tuning::{Auto, ZoneTuning},
+    types::{MigrateType, Order},
 };
 
 /// Blocks in a chunk: with the links, four cache lines.

@@ -4,9 +4,9 @@
 use super::{Access, ByOrder, Depot, Homebound, Kind, Loose, Refused, Zone};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
-    frame::Order,
     platform::{Cost, Platform, Site},
     sync::{Address, Ordering},
+    types::Order,
 };
 
 /// Kinds of work of a batch that is taken: per bundle and per frame.

@@ -3,11 +3,11 @@
 //! Under the lock the buddy tells of batches as they go on ([`Watch`]); what happens rarely is
 //! told here, as a whole: so many pageblocks were looked at or changed.
 
-use super::{Zone, ZoneId};
+use super::Zone;
 use crate::{
     buddy::{Bundle, Part, Watch},
-    frame::Order,
     platform::{Access, Cost, Line, Miss, Platform},
+    types::{Order, ZoneId},
 };
 
 /// The hooks of a machine, for one of its zones.

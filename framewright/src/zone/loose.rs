@@ -8,8 +8,8 @@
 use core::{mem::MaybeUninit, ops::Range};
 
 use crate::{
-    buddy::{Bundle, MigrateType},
-    frame::Order,
+    buddy::Bundle,
+    types::{MigrateType, Order},
 };
 
 /// Blocks of one order, in pageblocks of one type: what one stack holds.

@@ -15,7 +15,6 @@ mod pressure;
 mod slots;
 mod span;
 mod stock;
-mod topology;
 mod watermark;
 mod zonelist;
 
@@ -23,13 +22,16 @@ use core::ops::Range;
 
 use crate::{
     buddy::{
-        Buddy, Capture, Classes, Contents, Heads, IsolationRefused, MigrateType, PARTIAL,
-        Pageblock, Refusal, Refusals, Watch,
+        Buddy, Capture, Classes, Contents, Heads, IsolationRefused, PARTIAL, Pageblock, Refusals,
+        Watch,
     },
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     hardening::States,
-    platform::{self, Cost, Line, Miss, Platform, Section},
-    sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
+    platform::{self, Cost, Line, Miss, Platform, Section, SpinLock},
+    sync::{Address, AtomicU8, AtomicU64, Ordering},
+    types::{
+        MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, Refusal, ZoneId,
+        ZoneKind,
+    },
 };
 
 pub(crate) use access::{Access, Refused, Rights};
@@ -39,8 +41,6 @@ pub(crate) use loose::{ByOrder, Kind, Loose};
 pub(crate) use slots::Slots;
 pub(crate) use span::{clip, pageblocks};
 use stock::Stock;
-pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
-pub use watermark::Watermark;
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 

@@ -6,11 +6,11 @@
 
 use super::{Access, Refused, Zone};
 use crate::{
-    buddy::{BlockCounts, Buddy, Classes, Fallback, MigrateType, Reserve, fragmentation_index},
-    frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    buddy::{BlockCounts, Buddy, Classes, Fallback, Reserve},
     platform::Platform,
     sync::Ordering,
     tuning::CompactTuning,
+    types::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, fragmentation_index},
 };
 
 /// The high-atomic reserve holds at most one frame in so many, rounded up to a pageblock; zones

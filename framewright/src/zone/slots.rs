@@ -2,8 +2,8 @@
 
 use crate::{
     buddy::ABSENT,
-    frame::{PAGEBLOCK_ORDER, Pfn},
     sync::{AtomicU8, Ordering},
+    types::{PAGEBLOCK_ORDER, Pfn},
 };
 
 /// What finds frames of a zone in the planes: small, so that a loop over pages has it at hand.

@@ -10,9 +10,9 @@ use core::ops::Range;
 use super::{Slots, Zone};
 use crate::{
     buddy::{ABSENT, PARTIAL},
-    frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     platform::Platform,
     sync::Ordering,
+    types::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
 };
 
 impl<'m, P: Platform> Zone<'m, P> {

@@ -22,11 +22,11 @@
 //! Linux raises `min_free_kbytes` by a few pageblocks as soon as khugepaged is on, and `defrag_mode`
 //! (Weiner, 2025) has kswapd and kcompactd count whole pageblocks: both whether anybody asks or not.
 
-use super::{Watermark, Zone};
+use super::Zone;
 use crate::{
-    frame::PAGEBLOCK_FRAMES,
     platform::Platform,
     sync::{AtomicU32, AtomicU64, Ordering},
+    types::{PAGEBLOCK_FRAMES, Watermark},
 };
 
 /// So many requests in a row that find a huge page take one off the stock: of a steady stream, one in

@@ -13,34 +13,11 @@
 //! is none; that is asked each time. **The stock** raises them, too, for everybody who does not ask
 //! for huge pages or has such rights ([`stock`](super::stock)).
 
-use core::fmt;
-
-use super::{Access, Rights, ZoneKind};
+use super::{Access, Rights};
 use crate::{
-    frame::PAGEBLOCK_FRAMES,
     sync::{AtomicU64, Ordering},
+    types::{PAGEBLOCK_FRAMES, Watermark, ZoneKind},
 };
-
-/// The marks of a zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Watermark {
-    /// Below it, only requests with rights to reserves are served.
-    Min,
-    /// Below it, background reclaim is woken.
-    Low,
-    /// Up to it, background reclaim works.
-    High,
-}
-
-impl fmt::Display for Watermark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Watermark::Min => "min",
-            Watermark::Low => "low",
-            Watermark::High => "high",
-        })
-    }
-}
 
 /// Watermarks as plain numbers, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

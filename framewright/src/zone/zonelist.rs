@@ -4,7 +4,7 @@
 //! several nodes are equally far, those lists that were built before lean on different ones, so
 //! that one node does not become everybody's second choice.
 
-use super::{NodeId, ZoneId, ZoneKind};
+use crate::types::{NodeId, ZoneId, ZoneKind};
 
 /// Distances between nodes, row by row, as firmware reports them; empty: all others equally far.
 #[derive(Clone, Copy, Debug)]

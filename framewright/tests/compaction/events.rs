@@ -8,7 +8,7 @@ use framewright::{
     compact::{Compactor, Workspace},
     migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover},
     observe::{CompactEvent, Event, Scanner},
-    platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Wait},
+    platform::{BarrierTarget, CompactPriority, Compacted, OwnerLock, Probe, Wait},
     tlb::{BatchSlot, CpuMask, Flushed, Scope, Shootdown, Unmapping},
     tuning::Auto,
 };
@@ -41,6 +41,8 @@ unsafe impl Platform for Machine {
         }
     }
 }
+
+impl Probe for Machine {}
 
 /// Who owns all pages, each of one frame, and moves them; no CPU has any mapped.
 struct Owner {

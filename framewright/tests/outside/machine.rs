@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Platform, Request,
     observe::Corruption,
-    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Wait},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Probe, Relief, Wait},
     tlb::{Flusher, NoShootdown},
     tuning::{Auto, Tuning},
 };
@@ -50,6 +50,8 @@ unsafe impl Platform for Machine {
         self.reports.lock().unwrap().push(*report);
     }
 }
+
+impl Probe for Machine {}
 
 pub(crate) const CPU: CpuId = CpuId::new(0);
 pub(crate) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);

@@ -9,7 +9,7 @@ use framewright::{
     AllocError, Config, CpuId, CpuToken, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn,
     Planes, Platform, Request, ZoneId, ZoneKind,
     observe::{Corruption, Event, NodeStat},
-    platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
+    platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
     reclaim::{Lru, PageKind, Pause, Reclaim, Throttle, WriteError},
     sync::{PlainWord, SpinFlag},
     tlb::{BatchSlot, Flusher},
@@ -316,6 +316,8 @@ unsafe impl Platform for World {
         panic!("{report}");
     }
 }
+
+impl Probe for World {}
 
 impl World {
     /// The world for ever: it is in a memory that is leaked.

@@ -4,8 +4,8 @@ use framewright::{
     Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform, Request,
     ZoneId, ZoneKind,
     platform::{
-        BarrierTarget, Captured, CompactPriority, Compacted, Need, OutOfMemory, OwnerLock, Relief,
-        Spare, Verdict, Wait,
+        BarrierTarget, Captured, CompactPriority, Compacted, Need, OutOfMemory, OwnerLock, Probe,
+        Relief, Spare, Verdict, Wait,
     },
     tuning::{Auto, Tuning},
 };
@@ -144,6 +144,8 @@ unsafe impl Platform for Script {
         self
     }
 }
+
+impl Probe for Script {}
 
 impl Relief for Script {
     fn reclaims_in_background(&self) -> bool {

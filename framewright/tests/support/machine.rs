@@ -12,7 +12,7 @@ use std::{
 use framewright::{
     Block, CpuId, Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, NoRelief, OwnerLock, Relief, Section, Wait, poison_word},
+    platform::{BarrierTarget, NoRelief, OwnerLock, Probe, Relief, Section, Wait, poison_word},
     sync::{PlainWord, RawLock, SpinFlag},
 };
 
@@ -156,12 +156,6 @@ unsafe impl Platform for Machine {
         }
     }
 
-    fn enter(&self, section: Section) {
-        if let Section::Lru(_) = section {
-            self.of_lru.lock().unwrap().insert(self.taken.load(Ordering::Relaxed));
-        }
-    }
-
     fn clear(&self, pfn: Pfn, order: Order) {
         self.assert_no_lock();
         self.cleared.lock().unwrap().push((pfn, order));
@@ -198,6 +192,14 @@ unsafe impl Platform for Machine {
     fn corruption(&self, report: &Corruption) {
         self.assert_no_lock();
         self.reports.lock().unwrap().push(*report);
+    }
+}
+
+impl Probe for Machine {
+    fn enter(&self, section: Section) {
+        if let Section::Lru(_) = section {
+            self.of_lru.lock().unwrap().insert(self.taken.load(Ordering::Relaxed));
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use framewright::{
     Order, Pfn, Platform,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Relief, Wait, poison_word},
+    platform::{BarrierTarget, OwnerLock, Probe, Relief, Wait, poison_word},
     sync::PlainWord,
 };
 
@@ -121,3 +121,5 @@ unsafe impl Platform for Machine {
         println!("corruption on CPU {}: {report}", this_cpu().id.index());
     }
 }
+
+impl Probe for Machine {}

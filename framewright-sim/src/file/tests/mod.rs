@@ -129,7 +129,8 @@ fn a_page_stays_until_the_program_that_waits_for_it_has_mapped_it() {
         assert!(world.cache.try_lock(cpu, frames[0]));
     });
     assert_eq!(world.cache.stats().major_faults, 1);
-    world.cache.dissolve();
+    let frames = world.cache.dissolve();
+    assert_eq!(frames.len() + world.free.borrow().len(), FRAMES as usize);
 }
 
 #[test]

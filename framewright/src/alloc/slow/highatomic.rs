@@ -2,7 +2,7 @@
 //! wait, and giving them up when memory is short.
 
 use super::Slow;
-use crate::{alloc::Request, pcp::Cpu, platform::Platform};
+use crate::{pcp::Cpu, platform::Platform, types::Request};
 
 /// After `request` was served with the block at `frame`: keeps its pageblock for the next like it.
 #[inline]

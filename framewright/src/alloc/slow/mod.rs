@@ -38,16 +38,13 @@ mod retry;
 mod verdict;
 mod walk;
 
-use super::{
-    AllocError, MigrateType, Request,
-    in_hand::{Capture, Keeping},
-};
+use super::in_hand::{Capture, Keeping};
 use crate::{
-    frame::{Order, Pfn},
     memory::{Claim, Memory},
     pcp::Cpu,
     platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
-    zone::{Access, Rights, ZoneId},
+    types::{AllocError, MigrateType, Order, Pfn, Request, ZoneId},
+    zone::{Access, Rights},
 };
 
 pub(super) use highatomic::reserve;

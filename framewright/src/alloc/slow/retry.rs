@@ -2,9 +2,9 @@
 
 use super::{Slow, Stop};
 use crate::{
-    frame::{Order, Pfn},
     platform::{CompactPriority, Compacted, Platform},
-    zone::{Access, Watermark},
+    types::{Order, Pfn, Watermark},
+    zone::Access,
 };
 
 /// Costly orders have a quarter of the retries.

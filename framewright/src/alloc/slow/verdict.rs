@@ -2,11 +2,10 @@
 
 use super::{Slow, Stop};
 use crate::{
-    alloc::{AllocError, Request},
-    frame::Pfn,
     platform::{OutOfMemory, Platform, Spare, Verdict},
     sync::{AtomicBool, Ordering},
-    zone::{Access, Rights, Watermark, ZoneKind},
+    types::{AllocError, Pfn, Request, Watermark, ZoneKind},
+    zone::{Access, Rights},
 };
 
 /// Who may judge: one request at a time. Others trust that it frees something, and wait.

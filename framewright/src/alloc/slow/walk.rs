@@ -2,13 +2,12 @@
 
 use super::highatomic::reserve;
 use crate::{
-    alloc::{AllocError, Request, Shortage},
     buddy::Reserve,
-    frame::{Order, Pfn},
     memory::{Claim, Memory},
-    pcp::{Cpu, OwnedCpu},
-    platform::{Cost, CpuId, Platform, Site},
-    zone::{Access, Refused, ZoneId},
+    pcp::{Cpu, ListIndex, OwnedCpu},
+    platform::{Cost, Platform, Site},
+    types::{AllocError, CpuId, Order, Pfn, Request, Shortage, ZoneId},
+    zone::{Access, Refused},
 };
 
 /// One walk of the zones that the request may use, each with the CPU's lists for it.
@@ -53,7 +52,7 @@ pub(in crate::alloc) fn take<P: Platform>(
     }
     // What comes from the high-atomic reserve is for this request, not for a list.
     let listed = access.reserve() == Reserve::None && cpu.has_lists();
-    let frame = match request.list() {
+    let frame = match ListIndex::of(request) {
         Some(list) if listed => cpu.alloc(list, access)?,
         _ => cpu.alloc_from_zone(request.order(), request.migratetype(), access)?,
     };
@@ -82,6 +81,13 @@ pub(in crate::alloc) fn wake<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, re
 }
 
 impl AllocError {
+    const fn new(refused: Refused, shortage: Shortage) -> Self {
+        match refused {
+            Refused::BelowWatermark => AllocError::BelowWatermark(shortage),
+            Refused::NoBlockOfOrder | Refused::DepotFirst => AllocError::NoBlockOfOrder(shortage),
+        }
+    }
+
     /// Of the reasons of all zones so far and of the next, the one that says more about why all
     /// refused: where one has memory enough, the want of a block is to blame.
     pub(in crate::alloc) fn or_graver(

@@ -1,7 +1,7 @@
 use std::{boxed::Box, vec::Vec};
 
 use super::*;
-use crate::tuning::BulkTake;
+use crate::{tuning::BulkTake, types::Refusal};
 
 mod bulk;
 mod highatomic;

@@ -3,9 +3,9 @@
 use super::{FRAMES, Outcome, Run};
 use crate::{
     compact::{Caller, daemon::is_good_enough, suitable},
-    frame::PAGEBLOCK_ORDER,
     platform::Platform,
     sync::Ordering,
+    types::PAGEBLOCK_ORDER,
 };
 
 impl<P: Platform> Run<'_, '_, '_, P> {

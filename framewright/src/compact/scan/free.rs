@@ -4,17 +4,15 @@
 
 use super::{FRAMES, Goal, heed::Heed};
 use crate::{
-    buddy::{Bundle, Bundles, Contents, MigrateType},
+    buddy::{Bundle, Bundles, Contents},
     compact::{
         compactor::Site,
         evacuate::{contents, range},
     },
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
     migrate::Targets,
-    observe::{CompactEvent, Scanner},
     platform::Platform,
     tuning::{CompactRepairs, CompactTuning},
-    zone::Watermark,
+    types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner, Watermark},
 };
 
 /// Entries of lists that a short search looks at, before it has failed.

@@ -2,12 +2,11 @@
 
 use super::{CLUSTER, FRAMES, Isolated, Run};
 use crate::{
-    buddy::{Contents, MigrateType, WORDS},
+    buddy::{Contents, WORDS},
     compact::evacuate::{contents, next_run, range, within},
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
     migrate::{ClaimEnd, Claims, MigrateMode},
-    observe::{CompactEvent, Scanner},
     platform::Platform,
+    types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner},
 };
 
 /// Where nothing is waited for, so many frames are looked at before others have the LRU lock.

@@ -31,10 +31,10 @@ pub(super) use reset::reset_hints;
 
 use super::{Compactor, Goal, Outcome, compactor::Site};
 use crate::{
-    frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     migrate::MigrateMode,
     platform::{Captured, Platform},
     tuning::{CompactRepairs, CompactTuning},
+    types::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
 use free::FreeScanner;
 use heed::Heed;

@@ -1,8 +1,10 @@
 //! Forgetting hints: which pageblocks to skip, and where to begin.
 
 use crate::{
-    buddy::MigrateType, compact::compactor::Site, frame::PAGEBLOCK_ORDER, platform::Platform,
+    compact::compactor::Site,
+    platform::Platform,
     sync::Ordering,
+    types::{MigrateType, PAGEBLOCK_ORDER},
 };
 
 /// If scanners have met since the last time: lets every pageblock be looked at again that has pages

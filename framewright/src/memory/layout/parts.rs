@@ -9,14 +9,14 @@ use crate::memory::{
 use crate::{
     buddy::{ABSENT, Buddy, Gigablock, Heads, Pageblock},
     compact::{SkipHints, ZoneCompaction},
-    frame::PAGEBLOCK_FRAMES,
     hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot},
-    platform::{CpuId, OwnerLock, Platform},
+    platform::{OwnerLock, Platform},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, Tlb},
-    zone::{Chunk, Depot, Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
+    types::{CpuId, NodeId, PAGEBLOCK_FRAMES, ZoneId},
+    zone::{Chunk, Depot, Distances, NodeFacts, Place, Zone, Zonelists},
 };
 
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].

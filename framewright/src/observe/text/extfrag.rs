@@ -4,7 +4,7 @@
 use core::fmt;
 
 use super::ZoneName;
-use crate::buddy::{fragmentation_index, unusable_index};
+use crate::types::{fragmentation_index, unusable_index};
 
 /// The row of a zone in `unusable_index`, from its free blocks by order: see [`unusable_index`].
 ///

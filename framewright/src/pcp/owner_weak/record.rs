@@ -10,10 +10,9 @@ use std::{
 
 use super::model::{Act, Step, Value};
 use crate::{
-    frame::{Order, Pfn},
-    observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Platform, Wait},
+    platform::{BarrierTarget, OwnerLock, Platform, Probe, Wait},
     sync::{Ordering, RawWord, SpinFlag},
+    types::{Corruption, Order, Pfn},
 };
 
 /// A machine that logs the accesses to its words.
@@ -122,3 +121,5 @@ unsafe impl Platform for Recorder {
         panic!("{report}");
     }
 }
+
+impl Probe for Recorder {}

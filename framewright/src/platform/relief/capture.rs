@@ -2,7 +2,7 @@
 
 use core::{cell::Cell, num::NonZeroUsize};
 
-use crate::frame::{Block, MemoryTag, Order, Pfn};
+use crate::types::{Block, MemoryTag, Order, Pfn};
 
 /// Pages that move in the time that it takes to bring home what lies on the lists of CPUs.
 pub(crate) const MOVES_PER_DRAIN: u64 = 48;

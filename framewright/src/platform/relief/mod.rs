@@ -13,18 +13,14 @@
 //! relief in its turn.
 
 mod capture;
+mod pause;
 mod verdict;
 
-use crate::{
-    alloc::Request,
-    frame::Order,
-    platform::CpuId,
-    reclaim::{Pause, Throttle},
-    zone::{NodeId, ZoneId, ZoneKind},
-};
+use crate::types::{CpuId, NodeId, Order, Request, ZoneId, ZoneKind};
 
 pub use capture::Captured;
 pub(crate) use capture::{CaptureSlot, MOVES_PER_DRAIN};
+pub use pause::{Pause, Throttle};
 pub use verdict::{OutOfMemory, Spare, Verdict};
 
 /// A request that is short of memory.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{CompactPriority, Compacted, Need};
-use crate::{alloc::AllocError, zone::ZoneId};
+use crate::types::{AllocError, ZoneId};
 
 /// A request that nothing helped: what was wanted, how things are, what was tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

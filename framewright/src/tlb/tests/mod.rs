@@ -14,12 +14,11 @@ use std::{
 use super::*;
 use crate::{
     CpuId, Layout, Memory, MemoryRange, Order, Pfn,
-    frame::FrameRange,
     memory::Config,
-    observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Platform, Wait},
+    platform::{BarrierTarget, OwnerLock, Platform, Probe, Wait},
     sync::{PlainWord, SpinFlag},
     tuning::{Auto, FlushBatching, TlbTuning},
+    types::{Corruption, FrameRange},
 };
 
 mod batches;
@@ -66,6 +65,8 @@ unsafe impl Platform for Toy {
         self.0.lock().unwrap().push(*report);
     }
 }
+
+impl Probe for Toy {}
 
 /// CPUs that run one address space each, and what they have cached: page N of space S, as
 /// S x [`PAGES`] + N.

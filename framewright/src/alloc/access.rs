@@ -1,11 +1,11 @@
 //! What requests may take: the mark each is measured against, and how far below that it may go.
 
-use super::{
-    IGNORING_WATERMARKS, INSIDE_RELIEF, NO_WAIT, Request, URGENT, VICTIM, WITHOUT_RESERVES,
-};
 use crate::{
-    frame::Order,
-    zone::{Access, Rights, Watermark},
+    types::{
+        Order, Request, Watermark,
+        flags::{IGNORING_WATERMARKS, INSIDE_RELIEF, NO_WAIT, URGENT, VICTIM, WITHOUT_RESERVES},
+    },
+    zone::{Access, Rights},
 };
 
 impl Request {

@@ -1,6 +1,6 @@
 //! The pattern that free frames are filled with.
 
-use crate::frame::Pfn;
+use crate::types::Pfn;
 
 /// The upper half of every word: taken for an address it is one that no 64-bit machine maps.
 const MARK: u64 = 0xaaaa_aaaa << 32;

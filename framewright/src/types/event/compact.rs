@@ -2,11 +2,7 @@
 
 use core::fmt;
 
-use crate::{
-    alloc::Request,
-    frame::{FrameRange, Order, Pfn},
-    zone::{NodeId, ZoneKind},
-};
+use crate::types::{FrameRange, NodeId, Order, Pfn, Request, ZoneKind};
 
 /// Whose frames were looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,12 +1,16 @@
 //! Trace events and corruption reports.
 
+mod compact;
+mod flush;
+mod vmscan;
+
 use core::fmt;
 
-use super::{CompactEvent, FlushReason, VmscanEvent};
-use crate::{
-    alloc::{FreeError, MigrateType, Request},
-    frame::{Order, PAGEBLOCK_ORDER, Pfn},
-};
+pub use compact::{CompactEvent, DeferStep, Scanner};
+pub use flush::FlushReason;
+pub use vmscan::VmscanEvent;
+
+use crate::types::{FreeError, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Request};
 
 /// A tracepoint of the kernel's `kmem`, `vmscan` or `tlb` group. `Display` prints the body as ftrace does, but
 /// for the `page=` field, which there is a hashed address and here is left out.

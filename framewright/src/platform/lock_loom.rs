@@ -4,10 +4,11 @@ use std::vec::Vec;
 
 use loom::{model::Builder, sync::Arc, thread};
 
-use super::{AtomicU32, Ordering, SpinLock};
+use super::SpinLock;
 use crate::{
     platform::{Section, model::Machine},
-    zone::ZoneId,
+    sync::{AtomicU32, Ordering},
+    types::ZoneId,
 };
 
 /// Threads that each add 1 to a number under the lock, in two relaxed steps: if two are inside

@@ -3,12 +3,7 @@
 use core::fmt;
 
 use super::Event;
-use crate::{
-    alloc::Request,
-    frame::{Order, Pfn},
-    reclaim::{LruList, PageKind},
-    zone::{NodeId, ZoneKind},
-};
+use crate::types::{LruList, NodeId, Order, PageKind, Pfn, Request, ZoneKind};
 
 /// A tracepoint of the kernel's `vmscan` group. `Display` prints the fields by the kernel's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

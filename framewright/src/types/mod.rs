@@ -1,4 +1,4 @@
-//! Names for physical memory: frame numbers, orders, ranges, and blocks that are owned.
+//! Values that every module names: frames, requests, kinds of memory, errors. Nothing here has state.
 //!
 //! A *frame* is [`FRAME_SIZE`] bytes of physical memory; a *pageblock* is [`PAGEBLOCK_FRAMES`]
 //! of them, the unit in which the allocator keeps its free structure and groups frames by
@@ -7,17 +7,43 @@
 //! an order for a count.
 
 mod block;
+mod contiguous;
+mod cpu;
+mod error;
+mod event;
 mod extent;
+mod extfrag;
+mod lru;
+mod migratetype;
 mod order;
 mod pfn;
 mod range;
+mod request;
+pub(crate) mod set;
+mod topology;
+mod watermark;
 
 pub use block::Block;
 pub(crate) use block::MemoryTag;
+pub use contiguous::Contiguous;
+pub use cpu::CpuId;
+pub(crate) use error::Refusal;
+pub use error::{AllocError, FreeError, HotplugError, RangeError, Shortage, Violation};
+pub use event::{
+    CompactEvent, Corruption, DeferStep, Event, Finding, FlushReason, Scanner, VmscanEvent,
+};
 pub use extent::Extent;
+pub use extfrag::{fragmentation_index, unusable_index};
+pub use lru::{LruList, PageKind};
+pub use migratetype::MigrateType;
 pub use order::Order;
 pub use pfn::Pfn;
 pub use range::FrameRange;
+pub(crate) use request::FirstZone;
+pub use request::Request;
+pub(crate) use request::flags;
+pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
+pub use watermark::Watermark;
 
 /// Bytes in one frame (4 KiB).
 pub const FRAME_SIZE: usize = 4096;

@@ -65,7 +65,7 @@ impl LruList {
         Self::Unevictable,
     ];
     /// Those that reclaim looks through.
-    pub(super) const EVICTABLE: [LruList; 4] =
+    pub(crate) const EVICTABLE: [LruList; 4] =
         [Self::InactiveAnon, Self::ActiveAnon, Self::InactiveFile, Self::ActiveFile];
 
     /// The kernel's name for it.
@@ -81,14 +81,14 @@ impl LruList {
     }
 
     /// What is behind its pages; file for the unevictable, which nobody asks about.
-    pub(super) const fn kind(self) -> PageKind {
+    pub(crate) const fn kind(self) -> PageKind {
         match self {
             Self::InactiveAnon | Self::ActiveAnon => PageKind::Anon,
             _ => PageKind::File,
         }
     }
 
-    pub(super) const fn is_active(self) -> bool {
+    pub(crate) const fn is_active(self) -> bool {
         matches!(self, Self::ActiveAnon | Self::ActiveFile)
     }
 }

@@ -1,14 +1,10 @@
 //! Requests.
 
-mod access;
+pub(crate) mod flags;
 mod gfp;
 
-use super::MigrateType;
-use crate::{
-    frame::Order,
-    pcp::ListIndex,
-    zone::{NodeId, NodeMask, ZoneKind},
-};
+use super::{MigrateType, NodeId, NodeMask, Order, ZoneKind};
+use flags::*;
 
 /// What is wanted: an order, a mobility, and how hard to try.
 ///
@@ -34,22 +30,6 @@ const HIGHEST: u32 = 8;
 /// The number of the node plus one; 0: that of the CPU.
 const NODE: u32 = 10;
 const NODE_MASK: u32 = 0x7f << NODE;
-
-const ZEROED: u32 = 1 << 17;
-const URGENT: u32 = 1 << 18;
-const NO_WAIT: u32 = 1 << 19;
-const NO_RETRY: u32 = 1 << 20;
-const RETRY_MAYFAIL: u32 = 1 << 21;
-const NO_FAIL: u32 = 1 << 22;
-const THIS_NODE: u32 = 1 << 23;
-const SOME_NODES: u32 = 1 << 24;
-const IGNORING_WATERMARKS: u32 = 1 << 25;
-const INSIDE_RELIEF: u32 = 1 << 26;
-const WITHOUT_RESERVES: u32 = 1 << 27;
-const VICTIM: u32 = 1 << 28;
-const NO_IO: u32 = 1 << 29;
-const NO_FS: u32 = 1 << 30;
-const NO_WAKE: u32 = 1 << 31;
 
 /// Orders above this are costly: nobody waits long for them.
 const COSTLY_ORDER: u8 = 3;
@@ -196,7 +176,8 @@ impl Request {
         self
     }
 
-    const fn has(self, flag: u32) -> bool {
+    /// Whether it has any of these [`flags`].
+    pub(crate) const fn has(self, flag: u32) -> bool {
         self.what & flag != 0
     }
 
@@ -257,28 +238,28 @@ impl Request {
     }
 
     /// Whether one round of relief is all it waits for.
-    pub(super) const fn tries_once(self) -> bool {
+    pub(crate) const fn tries_once(self) -> bool {
         self.has(NO_RETRY)
     }
 
-    pub(super) const fn may_fail_late(self) -> bool {
+    pub(crate) const fn may_fail_late(self) -> bool {
         self.has(RETRY_MAYFAIL)
     }
 
-    pub(super) const fn never_fails(self) -> bool {
+    pub(crate) const fn never_fails(self) -> bool {
         self.has(NO_FAIL) && self.may_wait()
     }
 
     /// Whether relief may be asked to help it.
-    pub(super) const fn may_ask_for_relief(self) -> bool {
+    pub(crate) const fn may_ask_for_relief(self) -> bool {
         self.may_wait() && !self.has(INSIDE_RELIEF)
     }
 
-    pub(super) const fn wants_one_node(self) -> bool {
+    pub(crate) const fn wants_one_node(self) -> bool {
         self.has(THIS_NODE)
     }
 
-    pub(super) const fn may_wake(self) -> bool {
+    pub(crate) const fn may_wake(self) -> bool {
         !self.has(NO_WAKE | INSIDE_RELIEF)
     }
 
@@ -318,12 +299,6 @@ impl Request {
             ZoneKind::Normal => FirstZone::OfNormal,
             ZoneKind::Dma | ZoneKind::Dma32 => FirstZone::Elsewhere,
         }
-    }
-
-    /// The per-CPU list that serves it.
-    #[inline(always)]
-    pub(crate) const fn list(self) -> Option<ListIndex> {
-        ListIndex::serving(self.order(), self.migratetype())
     }
 }
 

@@ -6,11 +6,8 @@
 
 use core::fmt;
 
-use super::{
-    IGNORING_WATERMARKS, INSIDE_RELIEF, NO_FAIL, NO_FS, NO_IO, NO_RETRY, NO_WAIT, NO_WAKE,
-    RETRY_MAYFAIL, Request, THIS_NODE, URGENT, WITHOUT_RESERVES, ZEROED,
-};
-use crate::{alloc::MigrateType, zone::ZoneKind};
+use super::{Request, flags::*};
+use crate::types::{MigrateType, ZoneKind};
 
 const DMA: u32 = 1;
 const HIGHMEM: u32 = 1 << 1;
@@ -123,7 +120,7 @@ impl fmt::Debug for Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Order;
+    use crate::types::Order;
     use std::string::ToString;
 
     #[test]

@@ -1,12 +1,14 @@
 //! What can happen to a request.
 
+mod range;
+mod violation;
+
 use core::fmt;
 
-use crate::{
-    buddy::{MigrateType, Refusal},
-    frame::Order,
-    zone::{Refused, Watermark, ZoneId},
-};
+use super::{MigrateType, Order, Watermark, ZoneId};
+
+pub use range::{HotplugError, RangeError};
+pub use violation::Violation;
 
 /// Why an allocation was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,13 +50,6 @@ impl AllocError {
                 Some(*shortage)
             }
             _ => None,
-        }
-    }
-
-    pub(crate) const fn new(refused: Refused, shortage: Shortage) -> Self {
-        match refused {
-            Refused::BelowWatermark => AllocError::BelowWatermark(shortage),
-            Refused::NoBlockOfOrder | Refused::DepotFirst => AllocError::NoBlockOfOrder(shortage),
         }
     }
 }
@@ -99,6 +94,17 @@ pub enum FreeError {
     /// No allocated block starts there: the frame is inside one, or was never handed out.
     NotAllocated,
     /// An allocated block starts there, but it has another order.
+    WrongOrder,
+}
+
+/// A free that was refused because the map contradicts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// Frames of it are free already.
+    AlreadyFree,
+    /// No allocated block starts there.
+    NotAllocated,
+    /// A block starts there, but of another order.
     WrongOrder,
 }
 

@@ -20,14 +20,6 @@ pub enum MigrateType {
     Isolate = 4,
 }
 
-/// In the array of types: none of the pageblock's frames is there. Not the number of a type.
-pub(crate) const ABSENT: u8 = 5;
-
-/// Flag in the array of types: only some of the pageblock's frames are of this zone, and others
-/// may be of another. With it no number equals that of a type, so whoever compares without the
-/// lock goes the long way, on which the memory map is asked.
-pub(crate) const PARTIAL: u8 = 0x80;
-
 impl MigrateType {
     /// How many there are.
     pub const COUNT: usize = 5;

@@ -1,0 +1,51 @@
+//! [`SpinLock`]: data under the lock word of a machine. It masks interrupts while it is held, so that a
+//! zone may be used from interrupt handlers.
+
+use super::{Platform, Section, Wait};
+use crate::sync::{ExclusiveCell, LockWait, RawLock};
+
+impl<P: Platform> LockWait for P {
+    #[inline(always)]
+    fn wait_for_lock(&self, spins: u32) {
+        self.wait(Wait::Lock, spins);
+    }
+}
+
+/// Data under a lock of the platform, used with interrupts masked.
+pub struct SpinLock<P: Platform, T> {
+    raw: P::Lock,
+    section: Section,
+    data: ExclusiveCell<T>,
+}
+
+impl<P: Platform, T: Send> SpinLock<P, T> {
+    /// An open lock over `data`, whose exclusive use a machine hears of as `section`.
+    pub fn new(section: Section, data: T) -> Self {
+        Self { raw: P::Lock::new(), section, data: ExclusiveCell::new(data) }
+    }
+
+    /// Whether somebody holds it just now: a hint.
+    #[cfg(feature = "scanners")]
+    pub fn is_held(&self, platform: &P) -> bool {
+        self.raw.is_held(platform)
+    }
+
+    /// Runs `f` under the lock with interrupts masked.
+    ///
+    /// `f` must not panic, wait, call back into the embedder, or take another lock: the zone
+    /// lock is the innermost one. (A panic leaves the lock held for ever, which stops the
+    /// machine but corrupts nothing.)
+    #[inline(always)]
+    pub fn with<R>(&self, platform: &P, f: impl FnOnce(&mut T) -> R) -> R {
+        let irq = platform.irq_save();
+        self.raw.lock(platform);
+        platform.enter(self.section);
+        // SAFETY: we hold the lock until after `f` has returned, and the lock excludes.
+        let result = unsafe { self.data.with_mut(f) };
+        platform.leave(self.section);
+        // SAFETY: acquired above.
+        unsafe { self.raw.unlock(platform) };
+        platform.irq_restore(irq);
+        result
+    }
+}

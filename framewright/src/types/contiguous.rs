@@ -1,0 +1,67 @@
+//! Requests for contiguous memory.
+
+use super::{FrameRange, MigrateType, NodeId, NodeMask, Order, Request, ZoneKind};
+
+/// What contiguous memory is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Contiguous {
+    frames: u64,
+    align: Order,
+    within: Option<FrameRange>,
+    request: Request,
+}
+
+impl Contiguous {
+    /// `frames` neighbouring frames, anywhere.
+    #[must_use]
+    pub const fn new(frames: u64, migratetype: MigrateType) -> Self {
+        let request = Request::new(Order::ZERO, migratetype);
+        Self { frames, align: Order::ZERO, within: None, request }
+    }
+
+    /// The first frame shall be a multiple of 2^align.
+    #[must_use]
+    pub const fn aligned(self, align: Order) -> Self {
+        Self { align, ..self }
+    }
+
+    /// All of it shall lie in `range`: what a device can address.
+    #[must_use]
+    pub const fn within(self, range: FrameRange) -> Self {
+        Self { within: Some(range), ..self }
+    }
+
+    /// Zones up to `highest` only.
+    #[must_use]
+    pub const fn zone(self, highest: ZoneKind) -> Self {
+        Self { request: self.request.zone(highest), ..self }
+    }
+
+    /// Prefers a node.
+    #[must_use]
+    pub const fn on_node(self, node: NodeId) -> Self {
+        Self { request: self.request.on_node(node), ..self }
+    }
+
+    pub(crate) const fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    pub(crate) const fn align(&self) -> Order {
+        self.align
+    }
+
+    pub(crate) const fn bounds(&self) -> Option<FrameRange> {
+        self.within
+    }
+
+    pub(crate) const fn request(&self) -> Request {
+        self.request
+    }
+
+    /// These nodes only.
+    #[must_use]
+    pub const fn nodes(self, nodes: NodeMask) -> Self {
+        Self { request: self.request.nodes(nodes), ..self }
+    }
+}

@@ -1,0 +1,20 @@
+//! What a check of the invariants found.
+
+use core::fmt;
+
+/// An invariant that does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// What is wrong.
+    pub what: &'static str,
+    /// Where: a pageblock, or a number that the text explains.
+    pub at: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at {})", self.what, self.at)
+    }
+}
+
+impl core::error::Error for Violation {}

@@ -1,0 +1,224 @@
+//! Paths in the tokens of a file, and the modules that it declares.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+/// What a file says about modules.
+#[derive(Default, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// Paths from the root of the crate on, without `crate`.
+    pub(crate) paths: Vec<Vec<String>>,
+    /// The modules that it declares and that have files of their own.
+    pub(crate) children: Vec<String>,
+}
+
+/// The paths and modules in `tokens` of the module `module`, but for those of tests.
+pub(crate) fn find(tokens: TokenStream, module: &[String]) -> Found {
+    let mut found = Found::default();
+    walk(&tokens.into_iter().collect::<Vec<_>>(), module, &mut found);
+    found
+}
+
+fn walk(tokens: &[TokenTree], module: &[String], found: &mut Found) {
+    let mut at = 0;
+    while at < tokens.len() {
+        if is_test_attribute(&tokens[at..]) {
+            at += 2;
+            at += item_length(&tokens[at..]);
+            continue;
+        }
+        match &tokens[at..] {
+            [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Punct(end), ..]
+                if word == "mod" && end.as_char() == ';' =>
+            {
+                found.children.push(name.to_string());
+                at += 3;
+            }
+            [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Group(body), ..]
+                if word == "mod" =>
+            {
+                let inner = [module, &[name.to_string()]].concat();
+                walk(&content(body), &inner, found);
+                at += 3;
+            }
+            rest if starts_path(tokens, at) => at += path(rest, module, &mut found.paths),
+            [TokenTree::Group(group), ..] => {
+                walk(&content(group), module, found);
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+/// Whether a path from the root or from a parent starts at token `at`.
+fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
+    let TokenTree::Ident(word) = &tokens[at] else { return false };
+    let continues = at > 0 && is_punct(&tokens[at - 1], ':');
+    (word == "crate" || word == "super") && !continues && is_separator(&tokens[at + 1..])
+}
+
+/// Collects the path at the start of `tokens`, or the paths of a tree in braces. Returns how many tokens it has.
+fn path(tokens: &[TokenTree], module: &[String], paths: &mut Vec<Vec<String>>) -> usize {
+    let mut prefix = Vec::new();
+    let mut at = 0;
+    if matches!(&tokens[0], TokenTree::Ident(word) if word == "super") {
+        prefix = module.to_vec();
+    }
+    loop {
+        match tokens.get(at) {
+            Some(TokenTree::Ident(word)) if word == "super" => {
+                prefix.pop();
+            }
+            Some(TokenTree::Ident(word)) if word == "crate" => {}
+            Some(TokenTree::Ident(word)) => prefix.push(word.to_string()),
+            Some(TokenTree::Group(tree)) if tree.delimiter() == Delimiter::Brace => {
+                branches(tree, &prefix, paths);
+                return at + 1;
+            }
+            _ => break,
+        }
+        at += 1;
+        if !is_separator(&tokens[at..]) {
+            break;
+        }
+        at += 2;
+    }
+    if !prefix.is_empty() {
+        paths.push(prefix);
+    }
+    at
+}
+
+/// The branches of a use tree.
+fn branches(tree: &Group, prefix: &[String], paths: &mut Vec<Vec<String>>) {
+    let tokens = content(tree);
+    for branch in tokens.split(|token| is_punct(token, ',')) {
+        let mut full = prefix.to_vec();
+        let mut is_leaf = !branch.is_empty();
+        for token in branch {
+            match token {
+                TokenTree::Ident(word) if word == "as" => break,
+                TokenTree::Ident(word) if word == "self" => {}
+                TokenTree::Ident(word) => full.push(word.to_string()),
+                TokenTree::Group(inner) => {
+                    branches(inner, &full, paths);
+                    is_leaf = false;
+                }
+                _ => {}
+            }
+        }
+        if is_leaf {
+            paths.push(full);
+        }
+    }
+}
+
+/// Whether an attribute that keeps code for tests alone starts here.
+fn is_test_attribute(tokens: &[TokenTree]) -> bool {
+    let [TokenTree::Punct(sign), TokenTree::Group(attribute), ..] = tokens else { return false };
+    match &content(attribute)[..] {
+        [TokenTree::Ident(name), TokenTree::Group(condition)] => {
+            sign.as_char() == '#' && name == "cfg" && is_test_only(&content(condition))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a condition holds in tests only.
+fn is_test_only(condition: &[TokenTree]) -> bool {
+    let parts = |group: &Group| {
+        let tokens = content(group);
+        tokens.split(|token| is_punct(token, ',')).map(<[_]>::to_vec).collect::<Vec<_>>()
+    };
+    match condition {
+        [TokenTree::Ident(name)] => name == "test",
+        [TokenTree::Ident(name), TokenTree::Group(group)] if name == "all" => {
+            parts(group).iter().any(|part| is_test_only(part))
+        }
+        [TokenTree::Ident(name), TokenTree::Group(group)] if name == "any" => {
+            parts(group).iter().filter(|part| !part.is_empty()).all(|part| is_test_only(part))
+        }
+        _ => false,
+    }
+}
+
+/// Tokens of the item, field or statement at the start of `tokens`.
+fn item_length(tokens: &[TokenTree]) -> usize {
+    let is_use =
+        tokens.iter().take(3).any(|token| matches!(token, TokenTree::Ident(word) if word == "use"));
+    let is_end = |token: &TokenTree| match token {
+        TokenTree::Punct(sign) => matches!(sign.as_char(), ';' | ','),
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace && !is_use,
+        _ => false,
+    };
+    tokens.iter().position(is_end).map_or(tokens.len(), |end| end + 1)
+}
+
+fn is_punct(token: &TokenTree, sign: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
+}
+
+fn is_separator(tokens: &[TokenTree]) -> bool {
+    tokens.len() >= 2 && is_punct(&tokens[0], ':') && is_punct(&tokens[1], ':')
+}
+
+fn content(group: &Group) -> Vec<TokenTree> {
+    group.stream().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paths that a file of the module `zone::depot` has, each as text.
+    fn paths(source: &str) -> Vec<String> {
+        let module = ["zone".to_string(), "depot".to_string()];
+        let found = find(source.parse().unwrap(), &module);
+        found.paths.iter().map(|path| path.join("::")).collect()
+    }
+
+    #[test]
+    fn paths_are_found_in_uses_code_and_macros() {
+        assert_eq!(paths("use crate::buddy::Bundle;"), ["buddy::Bundle"]);
+        assert_eq!(
+            paths("use crate::{frame::{Order, Pfn}, sync::{self, Lock as L}, set::*, tlb};"),
+            ["frame::Order", "frame::Pfn", "sync", "sync::Lock", "set", "tlb"]
+        );
+        assert_eq!(paths("fn f() -> crate::Pfn { crate::alloc::g(1) }"), ["Pfn", "alloc::g"]);
+        assert_eq!(paths("macro_rules! m { () => { $crate::tlb::X } }"), ["tlb::X"]);
+        assert_eq!(paths("fn f() { matches!(x, crate::memory::A) }"), ["memory::A"]);
+    }
+
+    #[test]
+    fn a_parent_is_counted_from_the_module() {
+        assert_eq!(paths("use super::Zone;"), ["zone::Zone"]);
+        assert_eq!(paths("use super::super::buddy::Want;"), ["buddy::Want"]);
+        assert_eq!(paths("mod inner { use super::super::X; }"), ["zone::X"]);
+        assert_eq!(paths("pub(in super::super) fn f() {}"), Vec::<String>::new());
+        assert_eq!(paths("use core::fmt; use self::a::B; fn f() { a::crate_name::b() }"), [""; 0]);
+    }
+
+    #[test]
+    fn code_of_tests_does_not_count() {
+        let tests = [
+            "#[cfg(test)] mod tests { use crate::memory::Memory; }",
+            "#[cfg(test)] #[allow(unused)] use crate::{memory::Memory, tlb::Tlb};",
+            "#[cfg(all(test, feature = \"loom\"))] mod model;",
+            "struct A { #[cfg(test)] of: crate::memory::B, }",
+            "#[cfg(any(test, all(test, x)))] fn f() { crate::memory::f() }",
+        ];
+        for source in tests {
+            assert_eq!(paths(source), [""; 0], "{source}");
+        }
+        assert_eq!(paths("#[cfg(any(test, feature = \"x\"))] use crate::tlb::A;"), ["tlb::A"]);
+        assert_eq!(paths("#[cfg(test)] mod tests; use crate::tlb::A;"), ["tlb::A"]);
+        assert_eq!(paths("#[cfg(not(test))] use crate::tlb::A;"), ["tlb::A"]);
+    }
+
+    #[test]
+    fn modules_with_files_are_found() {
+        let found =
+            find("mod a; pub(crate) mod b; mod c {} #[cfg(test)] mod d;".parse().unwrap(), &[]);
+        assert_eq!(found.children, ["a", "b"]);
+    }
+}
