@@ -29,9 +29,18 @@ impl Source {
 impl Sources {
     /// Reads all Rust files of a directory.
     pub(crate) fn read(directory: impl AsRef<Path>) -> Result<Self, String> {
-        let mut files = BTreeMap::new();
+        let mut files = Vec::new();
         read(directory.as_ref(), &mut files)?;
-        Ok(Self(files))
+        Self::new(files)
+    }
+
+    /// Files, by path and content.
+    pub(crate) fn new(files: Vec<(PathBuf, String)>) -> Result<Self, String> {
+        let parse = |(path, code): (PathBuf, String)| match Source::parse(code) {
+            Ok(source) => Ok((path, source)),
+            Err(why) => Err(format!("{}: {why}", path.display())),
+        };
+        files.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
     /// The files that a rule changes, with their new content. Each of its edits must match once.
@@ -77,7 +86,7 @@ impl Sources {
     }
 }
 
-fn read(directory: &Path, files: &mut BTreeMap<PathBuf, Source>) -> Result<(), String> {
+fn read(directory: &Path, files: &mut Vec<(PathBuf, String)>) -> Result<(), String> {
     let at = |why: std::io::Error| format!("{}: {why}", directory.display());
     for entry in fs::read_dir(directory).map_err(at)? {
         let path = entry.map_err(at)?.path();
@@ -85,8 +94,7 @@ fn read(directory: &Path, files: &mut BTreeMap<PathBuf, Source>) -> Result<(), S
             read(&path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let code = fs::read_to_string(&path).map_err(at)?;
-            let source = Source::parse(code).map_err(|why| format!("{}: {why}", path.display()))?;
-            files.insert(path, source);
+            files.push((path, code));
         }
     }
     Ok(())

@@ -2,7 +2,9 @@
 
 use crate::items::places;
 use crate::rule::{Edit, rules};
+use crate::sources::Sources;
 use crate::tokens::tokens;
+use std::path::PathBuf;
 
 /// The code that the only rule of `text` makes of `code`, for each place where it matches.
 fn mutants(text: &str, code: &str) -> Vec<String> {
@@ -66,6 +68,34 @@ fn a_hole_stands_for_a_token_or_a_group() {
         mutants(&rule(None, "if a $body d $of", "d $of; $body"), code),
         ["fn f() { d (e); { b(); c() } }"]
     );
+}
+
+#[test]
+fn each_edit_of_a_rule_must_match_once() {
+    let files = [("a.rs", "fn f() { a; b }"), ("b.rs", "fn g() { b; c }")];
+    let files = files.map(|(path, code)| (PathBuf::from(path), code.to_string()));
+    let sources = Sources::new(files.to_vec()).expect("the files are right");
+    let mutated = |text: &str| {
+        let files = sources.mutated(&rules(text).expect("the rule is right")[0])?;
+        Ok::<_, String>(files.into_iter().map(|(_, code)| code).collect::<Vec<_>>())
+    };
+    assert_eq!(mutated(&rule(None, "a", "A")).expect("once"), ["fn f() { A; b }"]);
+    let also = |path, replace| {
+        format!(
+            "{}[name.also]\nin = '{path}'\nreplace = '{replace}'\nwith = 'B'",
+            rule(None, "a", "AA")
+        )
+    };
+    assert_eq!(mutated(&also("f", "b")).expect("one file"), ["fn f() { AA; B }"]);
+    assert_eq!(
+        mutated(&also("g", "b")).expect("two files"),
+        ["fn f() { AA; b }", "fn g() { B; c }"]
+    );
+    let refused = |text: &str| mutated(text).expect_err("wrong");
+    assert_eq!(refused(&rule(None, "b", "B")), "name: matches more than once: a.rs:1, b.rs:1");
+    assert_eq!(refused(&rule(Some("g"), "a", "A")), "name: matches nowhere: in g: a");
+    assert!(refused(&also("f", "c")).starts_with("name: matches nowhere"));
+    assert!(refused(&rule(None, "a", "if")).starts_with("name: what it makes of a.rs is no Rust"));
 }
 
 #[test]
