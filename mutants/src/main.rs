@@ -19,7 +19,7 @@ const LIBRARY: &str = "framewright/src";
 const USAGE: &str = "\
 usage, in the root of the repository:
     framewright-mutants check         whether each rule matches once
-    framewright-mutants list          name and test of each rule
+    framewright-mutants list          name, program of tests and filter of each rule
     framewright-mutants apply NAME    changes the sources here; prints the files that have changed";
 
 fn main() -> ExitCode {
@@ -60,7 +60,7 @@ fn check(rules: &[Rule]) -> Result<(), String> {
 
 fn list(rules: &[Rule]) {
     for rule in rules {
-        println!("{}\t{}", rule.name, rule.caught_by);
+        println!("{}\t{}\t{}", rule.name, rule.program, rule.filter);
     }
 }
 

@@ -10,8 +10,10 @@ use toml::Table;
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// The arguments of `cargo test -p framewright` that run the test which fails.
-    pub(crate) caught_by: String,
+    /// The program of tests, as arguments of `cargo test -p framewright`.
+    pub(crate) program: String,
+    /// The tests of it that fail; empty for all.
+    pub(crate) filter: String,
     pub(crate) edits: Vec<Edit>,
 }
 
@@ -43,7 +45,24 @@ fn parse(name: &str, rule: &Table) -> Result<Rule, String> {
         known(also, &["in", "replace", "with"])?;
         edits.push(edit(also)?);
     }
-    Ok(Rule { name: name.to_string(), caught_by: text(rule, "caught_by")?.to_string(), edits })
+    let (program, filter) = test(text(rule, "caught_by")?)?;
+    Ok(Rule { name: name.to_string(), program, filter, edits })
+}
+
+/// Program and filter of `[--features NAME] --lib|--test NAME [FILTER]`.
+fn test(caught_by: &str) -> Result<(String, String), String> {
+    let words: Vec<&str> = caught_by.split(' ').collect();
+    let features = if words[0] == "--features" { 2 } else { 0 };
+    let program = match words.get(features) {
+        Some(&"--lib") => features + 1,
+        Some(&"--test") if words.len() > features + 1 => features + 2,
+        _ => {
+            return Err(
+                "'caught_by' is not '[--features NAME] --lib|--test NAME [FILTER]'".to_string()
+            );
+        }
+    };
+    Ok((words[..program].join(" "), words[program..].join(" ")))
 }
 
 fn edit(table: &Table) -> Result<Edit, String> {

@@ -17,7 +17,9 @@ fn mutants(text: &str, code: &str) -> Vec<String> {
 /// A rule that replaces tokens, perhaps in an item.
 fn rule(within: Option<&str>, replace: &str, with: &str) -> String {
     let within = within.map_or(String::new(), |path| format!("in = '{path}'\n"));
-    format!("[name]\nwhy = ''\ncaught_by = ''\n{within}replace = '{replace}'\nwith = '{with}'\n")
+    format!(
+        "[name]\nwhy = ''\ncaught_by = '--lib'\n{within}replace = '{replace}'\nwith = '{with}'\n"
+    )
 }
 
 #[test]
@@ -105,4 +107,22 @@ fn rules_with_mistakes_are_refused() {
     assert!(refused(&rule(None, "if a {", "a")).contains("name: 'replace'"));
     assert!(refused(&rule(None, "a", "b").replace("with", "wiht")).contains("'wiht'"));
     assert!(refused("[name]\nwhy = 'it fails'").contains("'replace' is missing"));
+    for test in ["", "a", "--features loom", "--features loom a", "--test"] {
+        let text = rule(None, "a", "b").replace("--lib", test);
+        assert!(refused(&text).contains("'caught_by' is not"), "{test}");
+    }
+}
+
+#[test]
+fn a_test_is_a_program_and_a_filter() {
+    let test = |caught_by| {
+        let rule = rules(&rule(None, "a", "b").replace("--lib", caught_by))
+            .expect("the rule is right")
+            .remove(0);
+        (rule.program, rule.filter)
+    };
+    let pair = |program: &str, filter: &str| (program.to_string(), filter.to_string());
+    assert_eq!(test("--lib"), pair("--lib", ""));
+    assert_eq!(test("--test abuse frees"), pair("--test abuse", "frees"));
+    assert_eq!(test("--features tso --lib a::b"), pair("--features tso --lib", "a::b"));
 }
