@@ -2,8 +2,8 @@
 
 use super::{FlushBatch, Translation};
 use crate::{
-    frame::Pfn,
-    platform::{CpuId, Platform},
+    platform::Platform,
+    types::{CpuId, Pfn},
 };
 
 /// The flush batch that unmapped translations go into. The batch itself stays with its owner: through this

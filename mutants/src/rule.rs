@@ -1,0 +1,147 @@
+//! Rules: which tokens become which others.
+
+use crate::items::Place;
+use crate::tokens::{Token, tokens};
+use std::collections::HashMap;
+use std::ops::Range;
+use toml::Table;
+
+/// A fault, by the name of its table in `rules.toml`.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) name: String,
+    /// The program of tests, as arguments of `cargo test -p framewright`.
+    pub(crate) program: String,
+    /// The tests of it that fail; empty for all.
+    pub(crate) filter: String,
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// One replacement.
+#[derive(Debug)]
+pub(crate) struct Edit {
+    /// The end of the path of the item that the tokens are in.
+    within: Option<String>,
+    replace: Vec<Token>,
+    with: String,
+}
+
+/// The rules of a file, in its order, or what is wrong with it.
+pub(crate) fn rules(text: &str) -> Result<Vec<Rule>, String> {
+    let table: Table = text.parse().map_err(|why| format!("{why}"))?;
+    let rule = |(name, value): (String, toml::Value)| {
+        let rule = value.as_table().ok_or("is no table".to_string());
+        rule.and_then(|rule| parse(&name, rule)).map_err(|why| format!("{name}: {why}"))
+    };
+    table.into_iter().map(rule).collect()
+}
+
+fn parse(name: &str, rule: &Table) -> Result<Rule, String> {
+    known(rule, &["why", "caught_by", "in", "replace", "with", "also"])?;
+    text(rule, "why")?;
+    let mut edits = vec![edit(rule)?];
+    if let Some(also) = rule.get("also") {
+        let also = also.as_table().ok_or("'also' is no table")?;
+        known(also, &["in", "replace", "with"])?;
+        edits.push(edit(also)?);
+    }
+    let (program, filter) = test(text(rule, "caught_by")?)?;
+    Ok(Rule { name: name.to_string(), program, filter, edits })
+}
+
+/// Program and filter of `[--features NAME] --lib|--test NAME [FILTER]`.
+fn test(caught_by: &str) -> Result<(String, String), String> {
+    let words: Vec<&str> = caught_by.split(' ').collect();
+    let features = if words[0] == "--features" { 2 } else { 0 };
+    let program = match words.get(features) {
+        Some(&"--lib") => features + 1,
+        Some(&"--test") if words.len() > features + 1 => features + 2,
+        _ => {
+            return Err(
+                "'caught_by' is not '[--features NAME] --lib|--test NAME [FILTER]'".to_string()
+            );
+        }
+    };
+    Ok((words[..program].join(" "), words[program..].join(" ")))
+}
+
+fn edit(table: &Table) -> Result<Edit, String> {
+    let within = table.get("in").map(|_| text(table, "in")).transpose()?.map(str::to_string);
+    let replace = text(table, "replace")?;
+    let replace = tokens(replace).map_err(|why| format!("'replace': {why}"))?;
+    if replace.is_empty() {
+        return Err("'replace' is empty: it needs a token to find the place by".to_string());
+    }
+    Ok(Edit { within, replace, with: text(table, "with")?.to_string() })
+}
+
+fn text<'t>(table: &'t Table, key: &str) -> Result<&'t str, String> {
+    let value = table.get(key).ok_or_else(|| format!("'{key}' is missing"))?;
+    value.as_str().ok_or_else(|| format!("'{key}' is no string"))
+}
+
+fn known(table: &Table, keys: &[&str]) -> Result<(), String> {
+    match table.keys().find(|key| !keys.contains(&key.as_str())) {
+        Some(key) => Err(format!("unknown key '{key}': known are {}", keys.join(", "))),
+        None => Ok(()),
+    }
+}
+
+/// Where an edit matches: the bytes, and those that its holes stand for.
+#[derive(Debug)]
+pub(crate) struct Match {
+    pub(crate) bytes: Range<usize>,
+    holes: HashMap<String, Range<usize>>,
+}
+
+impl Edit {
+    /// All places in a file that it matches.
+    pub(crate) fn matches(&self, source: &[Token], places: &[Place]) -> Vec<Match> {
+        let found = (0..source.len()).filter_map(|at| self.matches_at(source, at));
+        let within = |found: &Match| match &self.within {
+            Some(path) => places.iter().any(|place| place.has(path, &found.bytes)),
+            None => true,
+        };
+        found.filter(within).collect()
+    }
+
+    /// `$name` stands for one token, or one group with its brackets.
+    fn matches_at(&self, source: &[Token], first: usize) -> Option<Match> {
+        let mut holes = HashMap::new();
+        let mut at = first;
+        let mut pattern = self.replace.iter();
+        while let Some(want) = pattern.next() {
+            let token = source.get(at)?;
+            if want.text == "$" {
+                let next = token.next;
+                let bytes = token.bytes.start..source[next - 1].bytes.end;
+                holes.insert(pattern.next()?.text.clone(), bytes);
+                at = next;
+            } else if want.text == token.text {
+                at += 1;
+            } else {
+                return None;
+            }
+        }
+        Some(Match { bytes: source[first].bytes.start..source[at - 1].bytes.end, holes })
+    }
+
+    /// What it looks for, and where.
+    pub(crate) fn pattern(&self) -> String {
+        let replace = self.replace.iter().map(|token| token.text.as_str());
+        let replace = replace.collect::<Vec<_>>().join(" ");
+        match &self.within {
+            Some(path) => format!("in {path}: {replace}"),
+            None => replace,
+        }
+    }
+
+    /// `code` with the replacement at a match.
+    pub(crate) fn apply(&self, code: &str, found: &Match) -> String {
+        let mut with = self.with.clone();
+        for (name, bytes) in &found.holes {
+            with = with.replace(&format!("${name}"), &code[bytes.clone()]);
+        }
+        format!("{}{with}{}", &code[..found.bytes.start], &code[found.bytes.end..])
+    }
+}

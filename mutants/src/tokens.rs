@@ -1,0 +1,61 @@
+//! Tokens of Rust code, without comments, white space and the commas that depend on line breaks.
+
+use proc_macro2::{Delimiter, LexError, Span, TokenStream, TokenTree};
+use std::ops::Range;
+
+/// One token. A group is an opening token, its content, and a closing token.
+#[derive(Debug)]
+pub(crate) struct Token {
+    /// What two tokens are compared by.
+    pub(crate) text: String,
+    /// Where it is, in bytes.
+    pub(crate) bytes: Range<usize>,
+    /// The number of the token behind it; behind its group, if it opens one.
+    pub(crate) next: usize,
+}
+
+/// The tokens of `code`, whose brackets must match.
+pub(crate) fn tokens(code: &str) -> Result<Vec<Token>, LexError> {
+    let mut out = Vec::new();
+    flatten(code, code.parse()?, &mut out);
+    Ok(out)
+}
+
+fn flatten(code: &str, stream: TokenStream, out: &mut Vec<Token>) {
+    let mut trees = stream.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        match tree {
+            // A comment that documents something is lexed as an attribute.
+            TokenTree::Punct(punct) if punct.as_char() == '#' && is_comment(code, punct.span()) => {
+                trees.next_if(|next| matches!(next, TokenTree::Punct(_)));
+                trees.next();
+            }
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                let opening = out.len();
+                push(open.to_string(), group.span_open(), out);
+                flatten(code, group.stream(), out);
+                // The formatter adds and removes it.
+                if out.len() > opening + 1 && out.last().is_some_and(|last| last.text == ",") {
+                    out.pop();
+                }
+                push(close.to_string(), group.span_close(), out);
+                out[opening].next = out.len();
+            }
+            leaf => push(leaf.to_string(), leaf.span(), out),
+        }
+    }
+}
+
+fn is_comment(code: &str, span: Span) -> bool {
+    code[span.byte_range()].starts_with('/')
+}
+
+fn push(text: String, span: Span, out: &mut Vec<Token>) {
+    out.push(Token { text, bytes: span.byte_range(), next: out.len() + 1 });
+}
