@@ -8,19 +8,13 @@ use framewright::{
         Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped,
         WriteError, WriteOut,
     },
-    tlb::{CpuMask, DeferredFlush, Scope, Shootdown, Translation, Unmapping},
+    tlb::{CpuMask, Scope, Shootdown, Translation, Unmapping},
 };
 
 use crate::{
     pages::{Mood, Pages},
     world::{OTHER, World},
 };
-
-/// What is owed to the only address space there is.
-pub(crate) fn owed() -> &'static DeferredFlush {
-    static OWED: std::sync::OnceLock<DeferredFlush> = std::sync::OnceLock::new();
-    OWED.get_or_init(DeferredFlush::new)
-}
 
 impl World {
     fn each<A>(&self, frames: &[Pfn], out: &mut [A], mut answer: impl FnMut(&mut Pages, Pfn) -> A) {
@@ -129,7 +123,7 @@ unsafe impl PageOwner<World> for World {
                 dirty,
                 space: 1,
                 page: pfn.get(),
-                owed_space: owed(),
+                owed_space: &self.owed,
                 owed_file: None,
             };
             batch.add(pfn, &translation);

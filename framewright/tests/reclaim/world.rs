@@ -12,12 +12,11 @@ use framewright::{
     platform::{BarrierTarget, Need, OwnerLock, Probe, Relief, Wait},
     reclaim::{Lru, PageKind, Pause, Reclaim, Throttle, WriteError},
     sync::{PlainWord, SpinFlag},
-    tlb::{BatchSlot, Flusher},
+    tlb::{BatchSlot, DeferredFlush, Flusher},
     tuning::{Auto, Tuning},
 };
 
 use crate::{
-    owner::owed,
     pages::{Mood, PageId, Pages, Resident},
     toy::leaked,
 };
@@ -33,6 +32,8 @@ pub(crate) type Others = fn(&'static World, &Pause<'_>);
 /// See the module. Everything an embedder is, in one value.
 pub(crate) struct World {
     memory: OnceLock<&'static Mem>,
+    /// Flushes that were put off of the only address space.
+    pub(crate) owed: DeferredFlush,
     pages: Mutex<Pages>,
     notes: Mutex<Vec<&'static str>>,
     masked: AtomicU32,
@@ -74,6 +75,7 @@ pub(crate) fn memory_of(
     tune(&mut config.tuning);
     let world = World {
         memory: OnceLock::new(),
+        owed: DeferredFlush::new(),
         pages: Mutex::default(),
         notes: Mutex::default(),
         masked: AtomicU32::new(0),
@@ -185,7 +187,7 @@ impl World {
     pub(crate) fn store(&self, id: PageId, kind: PageKind) -> Result<(), AllocError> {
         let pfn = self.touch(id, kind)?;
         // Whoever makes a page writable makes up for flushes that were put off.
-        self.flusher(CPU).settle(owed());
+        self.flusher(CPU).settle(&self.owed);
         let mut pages = self.pages();
         let page = pages.page(pfn);
         page.pte_dirty = true;
@@ -205,7 +207,7 @@ impl World {
         pages.resident.remove(&pfn);
         pages.forget(id);
         drop(pages);
-        self.flusher(CPU).settle(owed());
+        self.flusher(CPU).settle(&self.owed);
         assert!(self.lru().remove(pfn), "nobody else has it isolated");
         // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
         unsafe { self.token().free_raw(pfn, Order::ZERO).expect("the frame was allocated") };

@@ -358,7 +358,10 @@ impl<'a, 'm> World<'a, 'm> {
         let held = self.held();
         match self.memory.isolate(pfn) {
             Ok(block) => {
-                assert_eq!(block.range().start().get(), pageblock);
+                let in_zone = |frame: &u64| self.oracle.zone_of(Pfn::new(*frame)) == of;
+                let mut frames = (pageblock..pageblock + 512).filter(in_zone);
+                assert_eq!(frames.next(), Some(block.range().start().get()));
+                assert_eq!(frames.last(), Some(block.range().end().get() - 1));
                 let zone = of.expect("the frame exists");
                 self.oracle.zones[zone].isolate(pageblock);
                 self.isolated.push((block, zone));
@@ -385,7 +388,8 @@ impl<'a, 'm> World<'a, 'm> {
     fn undo_isolate(&mut self, step: Step) {
         if let Some(i) = usize::from(step.pick).checked_rem(self.isolated.len()) {
             let (block, zone) = self.isolated.swap_remove(i);
-            self.oracle.zones[zone].undo_isolate(block.range().start().get());
+            self.oracle.zones[zone]
+                .undo_isolate(block.range().start().align_down(Order::PAGEBLOCK).get());
             self.memory.undo_isolate(block).expect("it is ours");
         }
     }
