@@ -85,7 +85,7 @@ const STEPS: [Step; 6] = [
         let mut many = [const { None }; 8];
         token.alloc_bulk(request(0), &mut many);
         held.extend(many.into_iter().flatten());
-        held.extend(memory.alloc_unlisted(request(3)));
+        held.extend(memory.alloc_bypassing_lists(request(3)));
     },
     |memory, held| {
         let mut token = memory.cpu(CPU).unwrap();
@@ -97,7 +97,7 @@ const STEPS: [Step; 6] = [
         token.free_bulk(&mut many);
         held.extend(many.into_iter().flatten());
         if let Some(block) = held.pop() {
-            memory.free_unlisted(block).unwrap();
+            memory.free_bypassing_lists(block).unwrap();
         }
     },
     |memory, _| {
@@ -137,7 +137,7 @@ fn memory() -> &'static Tested {
 fn assert_apart(memory: &'static Tested, held: Vec<Block<'static>>) -> u64 {
     memory.drain_all();
     memory.check_zones().unwrap();
-    let free = std::iter::from_fn(|| memory.alloc_unlisted(request(0)).ok());
+    let free = std::iter::from_fn(|| memory.alloc_bypassing_lists(request(0)).ok());
     let frames = |block: &Block<'_>| block.pfn().get()..block.pfn().get() + block.order().frames();
     let mut all: Vec<u64> = held.iter().chain(&free.collect::<Vec<_>>()).flat_map(frames).collect();
     let count = all.len();

@@ -8,12 +8,12 @@
 
 mod access;
 mod bulk;
-mod in_hand;
+mod bypass;
+mod held_frames;
 mod largest;
 mod slow;
 mod token;
-mod unlisted;
 
-pub(crate) use in_hand::Capture;
-pub(crate) use slow::Judge;
+pub(crate) use held_frames::Capture;
+pub(crate) use slow::OomLock;
 pub use token::CpuToken;

@@ -7,7 +7,7 @@ use crate::{
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
     observe::CompactStats,
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::{Captured, Platform},
     sync::Ordering,
     tlb::{BatchSlot, Flusher, Shootdown},
@@ -89,7 +89,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 /// A zone that is compacted.
 pub(super) struct Site<'s, 'm, P: Platform> {
     pub(super) id: ZoneId,
-    pub(super) at: Cpu<'s, 'm, P>,
+    pub(super) at: ZoneOnCpu<'s, 'm, P>,
     pub(super) hints: &'m ZoneCompaction<'m>,
 }
 

@@ -8,7 +8,7 @@
 
 use super::Memory;
 use crate::{
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::Platform,
     types::{CpuId, FrameRange, Order},
 };
@@ -31,7 +31,7 @@ impl core::error::Error for OrderTooSmall {}
 /// A block that is out of the zone while the embedder is told of it. It goes back also if the
 /// embedder panics.
 struct Lent<'c, 'm, P: Platform> {
-    cpu: Cpu<'c, 'm, P>,
+    cpu: ZoneOnCpu<'c, 'm, P>,
     frame: u32,
     order: Order,
 }

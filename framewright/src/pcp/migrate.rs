@@ -1,13 +1,13 @@
 //! What migration takes from a zone and gives back, past the lists, on behalf of a CPU.
 
-use super::cpu::Cpu;
+use super::cpu::ZoneOnCpu;
 use crate::{
     buddy::{Buddy, Bundles},
     platform::Platform,
     types::{MigrateType, Order, PAGEBLOCK_ORDER},
 };
 
-impl<'m, P: Platform> Cpu<'_, 'm, P> {
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Takes blocks of one order, as `take` chooses them under the lock, appended to `out`.
     pub(crate) fn take_blocks<R>(
         &self,
@@ -52,7 +52,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes the block at `frame`, which is free, for a request of type `of`. A pageblock that is withheld
+    /// Takes the block at `frame`, which is free, for a request of type `of`. A pageblock that is quarantined
     /// becomes of this type.
     pub(crate) fn take_block(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let end = frame + order.frames() as u32;

@@ -16,20 +16,20 @@ use crate::{
 pub(crate) const RING: usize = 128;
 
 /// The hot part of a CPU's lists and the machine they are on: what [`Lists`] work with.
-pub(crate) struct Here<'c, 'm, P: Platform> {
+pub(crate) struct ListsContext<'c, 'm, P: Platform> {
     pub(super) platform: &'c P,
     pub(super) pages: &'c CpuPages<'m, P>,
 }
 
-impl<P: Platform> Clone for Here<'_, '_, P> {
+impl<P: Platform> Clone for ListsContext<'_, '_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Here<'_, '_, P> {}
+impl<P: Platform> Copy for ListsContext<'_, '_, P> {}
 
-impl<P: Platform> Here<'_, '_, P> {
+impl<P: Platform> ListsContext<'_, '_, P> {
     /// Whether the machine listens.
     #[inline(always)]
     pub(super) fn listens(&self) -> bool {

@@ -4,7 +4,7 @@ use crate::{
     platform::{Need, Platform},
     tlb::BatchSlot,
     types::{CpuId, NodeId, NodeMask, Order, VmscanEvent, Watermark},
-    zone::Access,
+    zone::ZoneAccess,
 };
 
 use super::{
@@ -179,7 +179,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// begin.
     fn compaction_is_ready(&self, need: &Need, frames: u64) -> bool {
         let order = need.request.order();
-        let access = Access::above(Watermark::High, need.request.highest());
+        let access = ZoneAccess::above(Watermark::High, need.request.highest());
         let compaction = &self.memory.tuning().compact;
         leaves_forming(need, frames)
             && (self.memory.candidates(need.cpu, need.request)).any(|(_, at)| {
@@ -200,7 +200,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     ) {
         let mut done = NodeMask::NONE;
         let (alone, before) = (scan.priority == scan.first, progress.reclaimed);
-        let access = Access::above(Watermark::High, scan.highest);
+        let access = ZoneAccess::above(Watermark::High, scan.highest);
         for (_, at) in self.memory.candidates(need.cpu, need.request) {
             let node = at.zone.node();
             // A costly block that is there already takes no reclaim.

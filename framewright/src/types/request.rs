@@ -227,7 +227,7 @@ impl Request {
 
     /// Whether it comes from who was told to end.
     #[must_use]
-    pub const fn is_victim(self) -> bool {
+    pub const fn is_oom_victim(self) -> bool {
         self.has(VICTIM)
     }
 
@@ -238,11 +238,11 @@ impl Request {
     }
 
     /// Whether one round of relief is all it waits for.
-    pub(crate) const fn tries_once(self) -> bool {
+    pub(crate) const fn has_one_round(self) -> bool {
         self.has(NO_RETRY)
     }
 
-    pub(crate) const fn may_fail_late(self) -> bool {
+    pub(crate) const fn may_fail_after_retries(self) -> bool {
         self.has(RETRY_MAYFAIL)
     }
 

@@ -1,4 +1,4 @@
-//! What a request may use of a zone: a mark, rights to go below it, and a highest zone.
+//! What a request may use of a zone: a mark, flags to go below it, and a highest zone.
 
 use crate::{
     buddy::Reserve,
@@ -8,83 +8,83 @@ use crate::{
 /// What entitles a request to go below a mark, or to go about it otherwise: a set of flags, as
 /// the field has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rights(u16);
+pub(crate) struct AllocFlags(u16);
 
-impl Rights {
+impl AllocFlags {
     /// None.
-    pub(crate) const NONE: Rights = Rights(0);
+    pub(crate) const NONE: AllocFlags = AllocFlags(0);
     /// To half of the mark: urgent requests.
-    pub(crate) const RESERVE: Rights = Rights(1);
-    /// A quarter less of what [`Rights::RESERVE`] leaves, but nothing without that: requests that
+    pub(crate) const MIN_RESERVE: AllocFlags = AllocFlags(1);
+    /// A quarter less of what [`AllocFlags::MIN_RESERVE`] leaves, but nothing without that: requests that
     /// cannot wait.
-    pub(crate) const NO_WAIT: Rights = Rights(1 << 1);
+    pub(crate) const NON_BLOCK: AllocFlags = AllocFlags(1 << 1);
     /// To half of what is left then: who was told to die and needs memory to do so.
-    pub(crate) const VICTIM: Rights = Rights(1 << 2);
+    pub(crate) const OOM: AllocFlags = AllocFlags(1 << 2);
     /// To the last frame: who is about to free more than it takes.
-    pub(crate) const ALL: Rights = Rights(1 << 3);
-    /// To the min watermark without its boost, where [`Rights::RESERVE`] goes with it: single
+    pub(crate) const NO_WATERMARKS: AllocFlags = AllocFlags(1 << 3);
+    /// To the min watermark without its boost, where [`AllocFlags::MIN_RESERVE`] goes with it: single
     /// frames, which fragment nothing.
-    pub(crate) const PAST_BOOST: Rights = Rights(1 << 4);
+    pub(crate) const PAST_BOOST: AllocFlags = AllocFlags(1 << 4);
     /// Background reclaim may be woken on its behalf.
-    pub(crate) const WAKE: Rights = Rights(1 << 5);
+    pub(crate) const KSWAPD: AllocFlags = AllocFlags(1 << 5);
     /// To the high-atomic reserve, before anything else: what that is kept for.
-    pub(crate) const HIGH_ATOMIC: Rights = Rights(1 << 6);
+    pub(crate) const HIGH_ATOMIC: AllocFlags = AllocFlags(1 << 6);
 
     /// To nothing in pageblocks of other types, unless they are free as a whole: a restriction.
-    pub(crate) const UNMIXED: Rights = Rights(1 << 7);
+    pub(crate) const NO_FRAGMENT: AllocFlags = AllocFlags(1 << 7);
 
     /// To what is kept ready for huge pages, as all have that go below a mark for any reason.
-    pub(crate) const STOCK: Rights = Rights(1 << 8);
+    pub(crate) const HUGE_RESERVE: AllocFlags = AllocFlags(1 << 8);
 
     /// Those that change how deep it may go.
-    pub(super) const DEEPER: Rights = Rights(0b1_0001_1111);
+    pub(super) const CHANGES_MARK: AllocFlags = AllocFlags(0b1_0001_1111);
     /// Those that are tested against all that is free, the high-atomic reserve included.
-    const WITH_RESERVE: Rights = Rights(0b100_1111);
+    const COUNTS_RESERVE: AllocFlags = AllocFlags(0b100_1111);
     /// Those that may use the high-atomic reserve when there is nothing else.
-    const RESERVE_LAST: Rights = Rights(0b1110);
+    const RESERVE_LAST: AllocFlags = AllocFlags(0b1110);
 
-    pub(crate) const fn with(self, more: Rights) -> Self {
+    pub(crate) const fn with(self, more: AllocFlags) -> Self {
         Self(self.0 | more.0)
     }
 
     /// `more` too, if `on`.
-    pub(crate) const fn with_if(self, on: bool, more: Rights) -> Self {
+    pub(crate) const fn with_if(self, on: bool, more: AllocFlags) -> Self {
         if on { self.with(more) } else { self }
     }
 
     /// Whether any of `any` is among them.
-    pub(crate) const fn has(self, any: Rights) -> bool {
+    pub(crate) const fn has(self, any: AllocFlags) -> bool {
         self.0 & any.0 != 0
     }
 }
 
 /// What a request may use of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Access {
+pub(crate) struct ZoneAccess {
     /// The mark it is measured against.
     pub(crate) mark: Watermark,
-    pub(crate) rights: Rights,
+    pub(crate) flags: AllocFlags,
     /// The highest kind of zone it could use: lower zones keep more back from it.
     pub(crate) highest: ZoneKind,
 }
 
-impl Access {
+impl ZoneAccess {
     /// Everything above a mark.
     pub(crate) const fn above(mark: Watermark, highest: ZoneKind) -> Self {
-        Self { mark, rights: Rights::NONE, highest }
+        Self { mark, flags: AllocFlags::NONE, highest }
     }
 
     /// Whether the high-atomic reserve counts as free for it. Urgent requests that can wait are
     /// tested like this too, though they may not use it: they have relief to turn to.
     pub(super) const fn counts_reserve(self) -> bool {
-        self.rights.has(Rights::WITH_RESERVE)
+        self.flags.has(AllocFlags::COUNTS_RESERVE)
     }
 
     /// When it may use the high-atomic reserve.
     pub(crate) const fn reserve(self) -> Reserve {
-        if self.rights.has(Rights::HIGH_ATOMIC) {
+        if self.flags.has(AllocFlags::HIGH_ATOMIC) {
             Reserve::First
-        } else if self.rights.has(Rights::RESERVE_LAST) {
+        } else if self.flags.has(AllocFlags::RESERVE_LAST) {
             Reserve::Last
         } else {
             Reserve::None

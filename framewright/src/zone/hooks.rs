@@ -1,7 +1,7 @@
 //! What a simulator hears of a zone.
 //!
 //! Under the lock the buddy tells of batches as they go on ([`Watch`]); what happens rarely is
-//! told here, as a whole: so many pageblocks were looked at or changed.
+//! probed here, as a whole: so many pageblocks were looked at or changed.
 
 use super::Zone;
 use crate::{
@@ -52,33 +52,33 @@ impl<P: Platform> Watch for Hooks<'_, P> {
 impl<P: Platform> Zone<'_, P> {
     #[inline(always)]
     pub(super) fn hooks<'p>(&self, platform: &'p P) -> Hooks<'p, P> {
-        Hooks { platform, zone: self.place.id }
+        Hooks { platform, zone: self.placement.id }
     }
 
     /// The lock was taken: what every holder uses comes over from the last.
     #[inline(always)]
-    pub(super) fn tell_of_hold(&self, platform: &P) {
+    pub(super) fn probe_hold(&self, platform: &P) {
         platform.cost(Cost::ZoneHold, 1);
-        platform.touch(Line::ZoneIndex(self.place.id, 0), Access::Write, Miss::Dependent);
+        platform.touch(Line::ZoneIndex(self.placement.id, 0), Access::Write, Miss::Dependent);
     }
 
     /// What is published is read without the lock, or written under it.
     #[inline(always)]
-    pub(crate) fn tell_of_words(&self, platform: &P, access: Access) {
-        platform.touch(Line::ZoneWords(self.place.id), access, Miss::Dependent);
+    pub(crate) fn probe_words(&self, platform: &P, access: Access) {
+        platform.touch(Line::ZoneWords(self.placement.id), access, Miss::Dependent);
     }
 
     /// Bundles were taken, or are about to be given. Whole pageblocks are no bits of maps: those
     /// the buddy tells of.
     #[inline(always)]
-    pub(super) fn tell_of_bundles(
+    pub(super) fn probe_bundles(
         &self,
         platform: &P,
         (per_bundle, per_frame): (Cost, Cost),
         bundles: &[Bundle],
     ) {
-        let told = if P::LISTENING { bundles } else { &[] };
-        for bundle in told.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
+        let probed = if P::LISTENING { bundles } else { &[] };
+        for bundle in probed.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             platform.cost(per_bundle, 1);
             platform.cost(per_frame, bundle.frame_count() as u32);
         }
@@ -86,7 +86,7 @@ impl<P: Platform> Zone<'_, P> {
 
     /// Something rarer was done to pageblocks, each by itself.
     #[inline(always)]
-    pub(super) fn tell_of_pageblocks(
+    pub(super) fn probe_pageblocks(
         &self,
         platform: &P,
         cost: Cost,
@@ -103,20 +103,20 @@ impl<P: Platform> Zone<'_, P> {
 
     /// A search went from one frame to another.
     #[inline(always)]
-    pub(crate) fn tell_of_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
+    pub(crate) fn probe_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
         platform.cost(Cost::Search, blocks.len() as u32);
         if !P::LISTENING {
             return;
         }
         for block in blocks.step_by(64) {
-            let leaf = Line::Gigablock(self.place.id, block / 64);
+            let leaf = Line::Gigablock(self.placement.id, block / 64);
             platform.touch(leaf, Access::Read, Miss::Dependent);
         }
     }
 
     /// The metadata of pageblocks that bundles lie in was asked for ahead of the lock.
     #[inline(always)]
-    pub(super) fn tell_of_prefetch(&self, platform: &P, bundles: &[Bundle]) {
+    pub(super) fn probe_prefetch(&self, platform: &P, bundles: &[Bundle]) {
         if !P::LISTENING {
             return;
         }

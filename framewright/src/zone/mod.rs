@@ -7,14 +7,14 @@
 //! is exact.
 
 mod access;
+mod block_stack;
+mod bulk;
 mod depot;
-mod exchange;
 mod hooks;
-mod loose;
+mod huge_reserve;
 mod pressure;
-mod slots;
+mod side_table_index;
 mod span;
-mod stock;
 mod watermark;
 mod zonelist;
 
@@ -34,19 +34,19 @@ use crate::{
     },
 };
 
-pub(crate) use access::{Access, Refused, Rights};
-pub(crate) use depot::{Chunk, Depot, Homebound, depot_frames};
-pub(crate) use exchange::Fallbacks;
-pub(crate) use loose::{ByOrder, Kind, Loose};
-pub(crate) use slots::Slots;
+pub(crate) use access::{AllocFlags, Refused, ZoneAccess};
+pub(crate) use block_stack::{BlockKind, BlockStack, RefillDemand};
+pub(crate) use bulk::Fallbacks;
+pub(crate) use depot::{Chunk, Depot, FlushScope, depot_frames};
+use huge_reserve::HugeReserve;
+pub(crate) use side_table_index::SideTableIndex;
 pub(crate) use span::{clip, pageblocks};
-use stock::Stock;
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 
 /// What a zone is called, and where its frames lie.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'m> {
+pub(crate) struct ZonePlacement<'m> {
     pub(crate) id: ZoneId,
     pub(crate) node: NodeId,
     pub(crate) kind: ZoneKind,
@@ -58,7 +58,7 @@ pub(crate) struct Place<'m> {
     /// The same of those that may come later: whole pageblocks.
     pub(crate) absent: &'m [[u32; 2]],
     /// Frames of the zones before it, holes included: where its entries start in the planes.
-    pub(crate) planes_at: usize,
+    pub(crate) side_table_start: usize,
 }
 
 /// What the lock of a zone protects.
@@ -73,13 +73,13 @@ pub(crate) struct Zone<'m, P: Platform> {
     types: &'m [AtomicU8],
     /// What is allocated, if hardening keeps track of it frame by frame.
     states: Option<States<'m>>,
-    place: Place<'m>,
+    placement: ZonePlacement<'m>,
     pageblocks: Address<Pageblock>,
     /// Written under the lock; empty where frees are not checked.
     heads: &'m [Heads],
     managed: AtomicU64,
     marks: Marks,
-    stock: Stock,
+    huge_reserve: HugeReserve,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
     /// Published under the lock: how much of that is in the high-atomic reserve.
@@ -103,7 +103,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         depot: Depot<'m>,
         types: &'m [AtomicU8],
         states: Option<States<'m>>,
-        place: Place<'m>,
+        placement: ZonePlacement<'m>,
     ) -> Self {
         let free = buddy.free_frames();
         Self {
@@ -116,27 +116,27 @@ impl<'m, P: Platform> Zone<'m, P> {
             interval_ends: AtomicU64::new(0),
             isolated: AtomicU64::new(0),
             depot_limit: depot.limit(),
-            guarded: SpinLock::new(Section::Zone(place.id), Guarded { buddy, depot }),
+            guarded: SpinLock::new(Section::Zone(placement.id), Guarded { buddy, depot }),
             types,
             states,
-            place,
+            placement,
             managed: AtomicU64::new(free),
             marks: Marks::new(),
-            stock: Stock::new(),
+            huge_reserve: HugeReserve::new(),
         }
     }
 
     pub(crate) fn id(&self) -> ZoneId {
-        self.place.id
+        self.placement.id
     }
 
     /// The node it is on.
     pub(crate) fn node(&self) -> NodeId {
-        self.place.node
+        self.placement.node
     }
 
     pub(crate) fn kind(&self) -> ZoneKind {
-        self.place.kind
+        self.placement.kind
     }
 
     /// Gigablocks that it touches.
@@ -150,8 +150,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Where its entries start in the planes.
-    pub(crate) fn planes_at(&self) -> usize {
-        self.place.planes_at
+    pub(crate) fn side_table_start(&self) -> usize {
+        self.placement.side_table_start
     }
 
     /// Types of the zone's pageblocks: exact under the lock, a hint without it.
@@ -189,7 +189,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole, or
-    /// withheld: whoever withholds frames relies on what is free staying free.
+    /// withheld: whoever has_isolated_pageblocks frames relies on what is free staying free.
     pub(crate) fn take_specific(
         &self,
         platform: &P,
@@ -199,12 +199,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     ) -> bool {
         let end = frame + order.frames() as u32;
         self.with_range(platform, (frame, end), |buddy| {
-            !self.withholds_any(frame, end) && buddy.take_specific(frame, order, of)
+            !self.has_isolated(frame, end) && buddy.take_specific(frame, order, of)
         })
     }
 
-    /// Whether somebody withholds any of the frames from `start` to `end`: exact under the lock.
-    pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
+    /// Whether somebody has_isolated_pageblocks any of the frames from `start` to `end`: exact under the lock.
+    pub(crate) fn has_isolated(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end)
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
@@ -217,18 +217,27 @@ impl<'m, P: Platform> Zone<'m, P> {
         if order > Order::ZERO {
             return false;
         }
-        platform.touch(Line::Heads(self.place.id, index), platform::Access::Read, Miss::Dependent);
+        platform.touch(
+            Line::Heads(self.placement.id, index),
+            platform::Access::Read,
+            Miss::Dependent,
+        );
         heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES)
     }
 
     /// Checks in the maps that `frame` starts an allocated block of exactly `order`. Takes the
     /// lock.
-    pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
+    pub(crate) fn check_allocated(
+        &self,
+        platform: &P,
+        frame: u32,
+        order: Order,
+    ) -> Result<(), Refusal> {
         // Read-only, so the counters that are read without the lock need no update.
         self.guarded.with(platform, |Guarded { buddy, .. }| {
-            self.tell_of_hold(platform);
+            self.probe_hold(platform);
             let pageblock = core::iter::once(frame >> PAGEBLOCK_ORDER);
-            self.tell_of_pageblocks(platform, Cost::RangePageblocks, pageblock);
+            self.probe_pageblocks(platform, Cost::RangePageblocks, pageblock);
             buddy.judge(frame, order)
         })
     }
@@ -256,7 +265,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             states.take_poisoned(first..first + frames as u32).for_each(drop);
         }
         self.with(platform, |buddy| {
-            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
+            self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
             blocks.for_each(|block| buddy.add_pageblock(block));
         });
         self.managed.fetch_add(frames, Ordering::Relaxed);
@@ -265,7 +274,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Removes isolated pageblocks that are free as a whole; returns how many were.
     pub(crate) fn remove_pageblocks(&self, platform: &P, blocks: Range<u32>) -> usize {
         let removed = self.with(platform, |buddy| {
-            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
+            self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
             blocks.filter(|&block| buddy.remove_pageblock(block)).count()
         });
         self.managed.fetch_sub((removed << PAGEBLOCK_ORDER) as u64, Ordering::Relaxed);
@@ -306,7 +315,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     ) -> R {
         self.with(platform, |buddy| {
             let one = core::iter::once(pageblock);
-            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, one);
+            self.probe_pageblocks(platform, Cost::ChangePageblocks, one);
             f(buddy)
         })
     }
@@ -319,7 +328,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         f: impl FnOnce(&mut Buddy<'m>) -> R,
     ) -> R {
         self.with(platform, |buddy| {
-            self.tell_of_pageblocks(platform, Cost::RangePageblocks, pageblocks(start, end));
+            self.probe_pageblocks(platform, Cost::RangePageblocks, pageblocks(start, end));
             f(buddy)
         })
     }
@@ -342,15 +351,15 @@ impl<'m, P: Platform> Zone<'m, P> {
         f: impl FnOnce(&mut Buddy<'m>, &mut Depot<'m>) -> R,
     ) -> R {
         self.guarded.with(platform, |Guarded { buddy, depot }| {
-            self.tell_of_hold(platform);
+            self.probe_hold(platform);
             let result = f(buddy, depot);
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
             self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
-            let surplus = if depot.has_surplus() { exchange::SURPLUS } else { 0 };
+            let surplus = if depot.has_surplus() { bulk::SURPLUS } else { 0 };
             self.in_depot.store(depot.frames() | surplus, Ordering::Relaxed);
             self.isolated.store(buddy.isolated(), Ordering::Relaxed);
-            self.tell_of_words(platform, platform::Access::Write);
+            self.probe_words(platform, platform::Access::Write);
             result
         })
     }

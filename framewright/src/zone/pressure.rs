@@ -4,7 +4,7 @@
 //! Most are taken without the lock, on what was published when it was dropped last, and are
 //! repeated under it where they must be exact.
 
-use super::{Access, Refused, Zone};
+use super::{Refused, Zone, ZoneAccess};
 use crate::{
     buddy::{BlockCounts, Buddy, Classes, Fallback, Reserve},
     platform::Platform,
@@ -23,17 +23,17 @@ const COUNTED: u32 = 4;
 impl<'m, P: Platform> Zone<'m, P> {
     /// Whether a request may take 2^order frames now: enough stays free, and a block of the
     /// order seems to be there. Lockless.
-    pub(crate) fn may_take(&self, order: Order, access: Access) -> bool {
+    pub(crate) fn may_take(&self, order: Order, access: ZoneAccess) -> bool {
         self.could_take(order, access, 0)
     }
 
     /// Frames that a request may take now, one by one. Lockless.
-    pub(crate) fn allowed(&self, access: Access) -> u64 {
+    pub(crate) fn allowed(&self, access: ZoneAccess) -> u64 {
         self.lockless_allowance(access, 0).try_into().unwrap_or(0)
     }
 
     /// Why [`Zone::may_take`] said no.
-    pub(crate) fn refusal(&self, order: Order, access: Access) -> Refused {
+    pub(crate) fn refusal(&self, order: Order, access: ZoneAccess) -> Refused {
         if self.lockless_allowance(access, 0) < order.frames() as i64 {
             Refused::BelowWatermark
         } else {
@@ -43,7 +43,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Whether [`Zone::may_take`] would say yes if `more` frames were free as well.
     #[inline]
-    pub(crate) fn could_take(&self, order: Order, access: Access, more: u64) -> bool {
+    pub(crate) fn could_take(&self, order: Order, access: ZoneAccess, more: u64) -> bool {
         let classes = Classes(self.classes.load(Ordering::Relaxed));
         self.lockless_allowance(access, more) >= order.frames() as i64
             && (classes.offer(order)
@@ -56,12 +56,13 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn could_compact(
         &self,
         order: Order,
-        access: Access,
+        access: ZoneAccess,
         more: u64,
         tuning: &CompactTuning,
     ) -> bool {
-        let stock = if order >= Order::PAGEBLOCK { self.marks.stock() } else { 0 };
-        self.lockless_allowance(access, more.saturating_add(stock)) > tuning.room(order) as i64
+        let huge_reserve = if order >= Order::PAGEBLOCK { self.marks.huge_reserve() } else { 0 };
+        self.lockless_allowance(access, more.saturating_add(huge_reserve))
+            > tuning.room(order) as i64
     }
 
     /// Whether compaction by scanners leaves a request for `order` alone, because it guesses that memory
@@ -90,7 +91,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Frames that `access` seems to allow to take if `more` were free; negative below the mark.
     #[inline]
-    fn lockless_allowance(&self, access: Access, more: u64) -> i64 {
+    fn lockless_allowance(&self, access: ZoneAccess, more: u64) -> i64 {
         let mut free = self.free();
         if !access.counts_reserve() {
             free = free.saturating_sub(self.free_reserved.load(Ordering::Relaxed));
@@ -101,7 +102,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Frames that `access` allows to take, exactly.
     #[inline]
-    pub(super) fn allowance(&self, buddy: &Buddy<'m>, access: Access) -> i64 {
+    pub(super) fn allowance(&self, buddy: &Buddy<'m>, access: ZoneAccess) -> i64 {
         let mut free = buddy.free_frames();
         if !access.counts_reserve() {
             free -= buddy.highatomic_free();

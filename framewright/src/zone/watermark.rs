@@ -4,16 +4,16 @@
 //! `free - (2^order - 1) > mark`, which says that at least `mark` frames are free afterwards.
 //! Marks may exceed what is free by far, so the arithmetic must be able to go negative.
 //!
-//! **Rights** let a request go below its mark: half of it, a quarter of that half, half again, or
-//! everything ([`Rights`]). **The boost** raises all marks of a zone for a while, after a request
+//! **AllocFlags** let a request go below its mark: half of it, a quarter of that half, half again, or
+//! everything ([`AllocFlags`]). **The boost** raises all marks of a zone for a while, after a request
 //! had to be served from a pageblock of another type: background reclaim then frees more than
 //! usual, so that the next such request finds a pageblock of its own. It is raised under the zone
 //! lock, read without, and taken down by who reclaims in the background; where nobody does
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background)) there
-//! is none; that is asked each time. **The stock** raises them, too, for everybody who does not ask
-//! for huge pages or has such rights ([`stock`](super::stock)).
+//! is none; that is asked each time. **The huge_reserve** raises them, too, for everybody who does not ask
+//! for huge pages or has such flags ([`huge_reserve`](super::huge_reserve)).
 
-use super::{Access, Rights};
+use super::{AllocFlags, ZoneAccess};
 use crate::{
     sync::{AtomicU64, Ordering},
     types::{PAGEBLOCK_FRAMES, Watermark, ZoneKind},
@@ -46,8 +46,8 @@ pub(crate) struct Marks {
     promo: AtomicU64,
     /// What all of them are raised by for a while. Written under the zone lock only.
     boost: AtomicU64,
-    /// What is kept ready for huge pages: see [`stock`](super::stock). Written under the lock, too.
-    stock: AtomicU64,
+    /// What is kept ready for huge pages: see [`huge_reserve`](super::huge_reserve). Written under the lock, too.
+    huge_reserve: AtomicU64,
     /// Both together: what all marks are higher by for most requests. Written under the lock, too.
     raised: AtomicU64,
     /// How high the boost may get; 0: never.
@@ -65,7 +65,7 @@ impl Marks {
             high: zero(),
             promo: zero(),
             boost: zero(),
-            stock: zero(),
+            huge_reserve: zero(),
             raised: zero(),
             boost_limit: zero(),
             protection: core::array::from_fn(|_| zero()),
@@ -90,7 +90,7 @@ impl Marks {
         }
     }
 
-    /// All of them, without boost and stock.
+    /// All of them, without boost and huge_reserve.
     pub(crate) fn levels(&self) -> Levels {
         let read = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
         Levels {
@@ -131,18 +131,18 @@ impl Marks {
     }
 
     /// What is kept ready for huge pages, in frames.
-    pub(crate) fn stock(&self) -> u64 {
-        self.stock.load(Ordering::Relaxed)
+    pub(crate) fn huge_reserve(&self) -> u64 {
+        self.huge_reserve.load(Ordering::Relaxed)
     }
 
     /// Keeps so much ready. Under the zone lock.
-    pub(super) fn set_stock(&self, frames: u64) {
-        self.stock.store(frames, Ordering::Relaxed);
+    pub(super) fn set_huge_reserve(&self, frames: u64) {
+        self.huge_reserve.store(frames, Ordering::Relaxed);
         self.raise();
     }
 
     fn raise(&self) {
-        self.raised.store(self.boost() + self.stock(), Ordering::Relaxed);
+        self.raised.store(self.boost() + self.huge_reserve(), Ordering::Relaxed);
     }
 
     /// What is kept back from requests by the highest zone they can use.
@@ -150,13 +150,13 @@ impl Marks {
         core::array::from_fn(|kind| self.protection[kind].load(Ordering::Relaxed))
     }
 
-    /// A mark as it is in force for most requests: with the boost and the stock.
+    /// A mark as it is in force for most requests: with the boost and the huge_reserve.
     pub(crate) fn get(&self, mark: Watermark) -> u64 {
         self.plain(mark) + self.raised.load(Ordering::Relaxed)
     }
 
-    /// A mark as it is in force for those that may use the stock.
-    pub(crate) fn past_stock(&self, mark: Watermark) -> u64 {
+    /// A mark as it is in force for those that may use the huge_reserve.
+    pub(crate) fn without_huge_reserve(&self, mark: Watermark) -> u64 {
         self.plain(mark) + self.boost()
     }
 
@@ -171,41 +171,42 @@ impl Marks {
 
     /// Frames that `access` must leave free.
     #[inline]
-    pub(crate) fn reserve(&self, access: Access) -> i64 {
+    pub(crate) fn reserve(&self, access: ZoneAccess) -> i64 {
         let mark = self.get(access.mark) as i64;
-        if access.rights.has(Rights::DEEPER) {
-            return self.reserve_with_rights(access);
+        if access.flags.has(AllocFlags::CHANGES_MARK) {
+            return self.reserve_with_flags(access);
         }
         mark + self.protected(access)
     }
 
     #[cold]
-    fn reserve_with_rights(&self, access: Access) -> i64 {
-        let Access { rights, mark, .. } = access;
-        if rights.has(Rights::ALL) {
+    fn reserve_with_flags(&self, access: ZoneAccess) -> i64 {
+        let ZoneAccess { flags, mark, .. } = access;
+        if flags.has(AllocFlags::NO_WATERMARKS) {
             return 0;
         }
-        let boosted = !rights.has(Rights::PAST_BOOST);
-        let mut left = if boosted { self.past_stock(mark) } else { self.plain(mark) } as i64;
-        if rights.has(Rights::RESERVE) {
+        let boosted = !flags.has(AllocFlags::PAST_BOOST);
+        let mut left =
+            if boosted { self.without_huge_reserve(mark) } else { self.plain(mark) } as i64;
+        if flags.has(AllocFlags::MIN_RESERVE) {
             left -= left / 2;
-            if rights.has(Rights::NO_WAIT) {
+            if flags.has(AllocFlags::NON_BLOCK) {
                 left -= left / 4;
             }
         }
-        if rights.has(Rights::VICTIM) {
+        if flags.has(AllocFlags::OOM) {
             left -= left / 2;
         }
         left + self.protected(access)
     }
 
-    fn protected(&self, access: Access) -> i64 {
+    fn protected(&self, access: ZoneAccess) -> i64 {
         self.protection[access.highest as usize].load(Ordering::Relaxed) as i64
     }
 
     /// Frames that `access` may take from `free`; negative below the mark.
     #[inline]
-    pub(crate) fn allowance(&self, free: u64, access: Access) -> i64 {
+    pub(crate) fn allowance(&self, free: u64, access: ZoneAccess) -> i64 {
         free as i64 - self.reserve(access)
     }
 }
@@ -229,7 +230,7 @@ pub(crate) struct MarkRules {
     /// all.
     pub(crate) boost: u32,
     /// How much of a zone may be kept ready for huge pages, in 1/10000; 0: nothing.
-    pub(crate) stock: u32,
+    pub(crate) huge_reserve: u32,
 }
 
 /// Zones of fewer pageblocks are not boosted: a single step would take too much of them.
@@ -258,8 +259,8 @@ impl MarkRules {
     }
 
     /// Pageblocks that may be kept ready for huge pages.
-    pub(crate) fn stock_limit(&self, managed: u64) -> u64 {
-        managed * u64::from(self.stock) / 10_000 / PAGEBLOCK_FRAMES as u64
+    pub(crate) fn huge_reserve_limit(&self, managed: u64) -> u64 {
+        managed * u64::from(self.huge_reserve) / 10_000 / PAGEBLOCK_FRAMES as u64
     }
 
     /// What a zone keeps back; `managed` are the sizes of the kinds of its node.
@@ -301,8 +302,8 @@ mod tests {
         marks
     }
 
-    fn above(mark: Watermark) -> Access {
-        Access::above(mark, ZoneKind::Normal)
+    fn above(mark: Watermark) -> ZoneAccess {
+        ZoneAccess::above(mark, ZoneKind::Normal)
     }
 
     #[test]
@@ -318,22 +319,26 @@ mod tests {
         assert_eq!(marks().allowance(0, above(Watermark::High)), -1500);
     }
 
-    fn reserve(marks: &Marks, rights: Rights) -> i64 {
-        marks.reserve(Access { rights, ..above(Watermark::Min) })
+    fn reserve(marks: &Marks, flags: AllocFlags) -> i64 {
+        marks.reserve(ZoneAccess { flags, ..above(Watermark::Min) })
     }
 
     #[test]
-    fn rights_reach_below_min() {
-        let reserve = |rights| reserve(&marks(), rights);
-        assert_eq!(reserve(Rights::RESERVE), 500);
+    fn alloc_flags_reach_below_min() {
+        let reserve = |flags| reserve(&marks(), flags);
+        assert_eq!(reserve(AllocFlags::MIN_RESERVE), 500);
         // 37.5 % of min.
-        let atomic = Rights::RESERVE.with(Rights::NO_WAIT);
+        let atomic = AllocFlags::MIN_RESERVE.with(AllocFlags::NON_BLOCK);
         assert_eq!(reserve(atomic), 375);
-        assert_eq!(reserve(Rights::NO_WAIT), 1000, "not being able to wait entitles to nothing");
-        assert_eq!(reserve(Rights::VICTIM), 500);
-        assert_eq!(reserve(atomic.with(Rights::VICTIM)), 375 - 187, "halved last");
-        assert_eq!(reserve(Rights::ALL), 0);
-        assert_eq!(reserve(Rights::WAKE), 1000);
+        assert_eq!(
+            reserve(AllocFlags::NON_BLOCK),
+            1000,
+            "not being able to wait entitles to nothing"
+        );
+        assert_eq!(reserve(AllocFlags::OOM), 500);
+        assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "halved last");
+        assert_eq!(reserve(AllocFlags::NO_WATERMARKS), 0);
+        assert_eq!(reserve(AllocFlags::KSWAPD), 1000);
     }
 
     #[test]
@@ -344,9 +349,9 @@ mod tests {
         assert_eq!((marks.boost(), marks.get(Watermark::Low)), (512, 1762));
         marks.raise_boost();
         assert_eq!(marks.boost(), 600);
-        assert_eq!(reserve(&marks, Rights::NONE), 1600);
-        assert_eq!(reserve(&marks, Rights::RESERVE), 800);
-        assert_eq!(reserve(&marks, Rights::RESERVE.with(Rights::PAST_BOOST)), 500);
+        assert_eq!(reserve(&marks, AllocFlags::NONE), 1600);
+        assert_eq!(reserve(&marks, AllocFlags::MIN_RESERVE), 800);
+        assert_eq!(reserve(&marks, AllocFlags::MIN_RESERVE.with(AllocFlags::PAST_BOOST)), 500);
         marks.lower_boost(512);
         assert_eq!(marks.boost(), 88);
         marks.lower_boost(512);
@@ -356,8 +361,14 @@ mod tests {
     #[test]
     fn small_zones_are_not_boosted() {
         let limit = |managed, boost| {
-            let rules =
-                MarkRules { min_free: 0, scale: 0, lowmem: 0, ratios: [0; 4], boost, stock: 0 };
+            let rules = MarkRules {
+                min_free: 0,
+                scale: 0,
+                lowmem: 0,
+                ratios: [0; 4],
+                boost,
+                huge_reserve: 0,
+            };
             let levels = Levels { min: 1000, low: 1250, high: 1500, promo: 1750 };
             rules.boost_limit(managed, levels)
         };
@@ -371,7 +382,7 @@ mod tests {
 
     #[test]
     fn requests_that_could_go_higher_leave_more() {
-        let access = Access::above(Watermark::Min, ZoneKind::Movable);
+        let access = ZoneAccess::above(Watermark::Min, ZoneKind::Movable);
         assert_eq!(marks().reserve(access), 1300);
     }
 
@@ -388,8 +399,14 @@ mod tests {
     #[test]
     fn lower_zones_keep_a_share_of_the_higher_ones() {
         let ratios = [256, 256, 32, 0];
-        let rules =
-            MarkRules { min_free: 1000, scale: 10, lowmem: 1_000_000, ratios, boost: 0, stock: 0 };
+        let rules = MarkRules {
+            min_free: 1000,
+            scale: 10,
+            lowmem: 1_000_000,
+            ratios,
+            boost: 0,
+            huge_reserve: 0,
+        };
         // A recorded machine: 772,915 frames of DMA32 are 3019 for DMA.
         let managed = [3840, 772_915, 0, 0];
         assert_eq!(rules.protection(ZoneKind::Dma, managed), [0, 3019, 3019, 3019]);
@@ -399,8 +416,14 @@ mod tests {
     #[test]
     fn zones_share_the_reserve_by_size() {
         let ratios = [0; 4];
-        let rules =
-            MarkRules { min_free: 1000, scale: 1, lowmem: 100_000, ratios, boost: 0, stock: 0 };
+        let rules = MarkRules {
+            min_free: 1000,
+            scale: 1,
+            lowmem: 100_000,
+            ratios,
+            boost: 0,
+            huge_reserve: 0,
+        };
         assert_eq!(rules.levels(ZoneKind::Normal, 75_000).min, 750);
         assert_eq!(rules.levels(ZoneKind::Movable, 1 << 20).min, 128);
     }

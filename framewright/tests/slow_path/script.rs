@@ -24,7 +24,7 @@ pub(crate) enum Call {
     Wake { node: u8, order: u8, highest: ZoneKind },
     Reclaim(u64),
     Compact(CompactPriority),
-    Judge(Option<Spare>),
+    AskVerdict(Option<Spare>),
     Wait,
 }
 
@@ -35,17 +35,17 @@ pub(crate) struct Answers {
     pub(crate) reclaim: fn(&Script, usize) -> u64,
     pub(crate) reclaimable: fn(&Script, ZoneId) -> Option<u64>,
     pub(crate) compact: fn(&Script, usize, Captured<'_>) -> Compacted,
-    pub(crate) judge: fn(&Script, usize) -> Verdict,
+    pub(crate) verdict: fn(&Script, usize) -> Verdict,
     pub(crate) wait: fn(&Script, usize),
 }
 
 /// Relief that never helps, but there is compaction.
-pub(crate) const HELPLESS: Answers = Answers {
+pub(crate) const NO_HELP: Answers = Answers {
     background: false,
     reclaim: |_, _| 0,
     reclaimable: |_, _| Some(0),
     compact: |_, _, _| Compacted::Complete,
-    judge: |_, _| Verdict::GiveUp,
+    verdict: |_, _| Verdict::GiveUp,
     wait: |_, _| (),
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct Script {
     memory: OnceLock<&'static Scripted>,
     calls: Mutex<Vec<Call>>,
     reports: Mutex<Vec<OutOfMemory>>,
-    hoard: Mutex<Vec<Block<'static>>>,
+    allocate_all: Mutex<Vec<Block<'static>>>,
 }
 
 impl Script {
@@ -91,39 +91,39 @@ impl Script {
     }
 
     pub(crate) fn take_report(&self) -> OutOfMemory {
-        self.reports.lock().unwrap().pop().expect("it was asked to judge")
+        self.reports.lock().unwrap().pop().expect("it was asked to verdict")
     }
 
     /// Allocates all that `request` gets, to be freed later.
-    pub(crate) fn hoard(&self, request: Request) -> u64 {
+    pub(crate) fn allocate_all(&self, request: Request) -> u64 {
         let mut count = 0;
-        while let Ok(block) = self.memory().alloc_unlisted(request) {
-            self.hoard.lock().unwrap().push(block);
+        while let Ok(block) = self.memory().alloc_bypassing_lists(request) {
+            self.kept.lock().unwrap().push(block);
             count += 1;
         }
         count
     }
 
-    /// Frees `count` blocks of the hoard to the zone.
+    /// Frees `count` blocks of the allocate_all to the zone.
     pub(crate) fn release(&self, count: u64) -> u64 {
         for _ in 0..count {
-            let Some(block) = self.hoard.lock().unwrap().pop() else { break };
-            self.memory().free_unlisted(block).unwrap();
+            let Some(block) = self.kept.lock().unwrap().pop() else { break };
+            self.memory().free_bypassing_lists(block).unwrap();
         }
         count
     }
 
-    /// Frees those blocks of the hoard that `when` picks.
+    /// Frees those blocks of the allocate_all that `when` picks.
     pub(crate) fn release_where(&self, when: impl Fn(Pfn) -> bool) {
-        let blocks = std::mem::take(&mut *self.hoard.lock().unwrap());
+        let blocks = std::mem::take(&mut *self.kept.lock().unwrap());
         let (go, stay): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|b| when(b.pfn()));
-        go.into_iter().for_each(|block| self.memory().free_unlisted(block).unwrap());
-        *self.hoard.lock().unwrap() = stay;
+        go.into_iter().for_each(|block| self.memory().free_bypassing_lists(block).unwrap());
+        *self.kept.lock().unwrap() = stay;
     }
 
-    /// Takes one block out of the hoard.
+    /// Takes one block out of the allocate_all.
     pub(crate) fn pop(&self) -> Block<'static> {
-        self.hoard.lock().unwrap().pop().expect("something was hoarded")
+        self.kept.lock().unwrap().pop().expect("something was hoarded")
     }
 }
 
@@ -172,9 +172,9 @@ impl Relief for Script {
     }
 
     fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
-        let before = self.note(Call::Judge(report.spare));
+        let before = self.note(Call::AskVerdict(report.spare));
         self.reports.lock().unwrap().push(*report);
-        (self.answers.judge)(self, before)
+        (self.answers.verdict)(self, before)
     }
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn memory_of(
         memory: OnceLock::new(),
         calls: Mutex::default(),
         reports: Mutex::default(),
-        hoard: Mutex::default(),
+        allocate_all: Mutex::default(),
     };
     let memory = leaked(script, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
@@ -219,7 +219,7 @@ pub(crate) fn memory(answers: Answers) -> &'static Scripted {
 /// The same, all but the reserve allocated frame by frame.
 pub(crate) fn full(answers: Answers) -> &'static Scripted {
     let memory = memory(answers);
-    memory.platform().hoard(page().no_wait());
+    memory.platform().allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
     memory.platform().take_all_calls();
     memory
@@ -228,7 +228,7 @@ pub(crate) fn full(answers: Answers) -> &'static Scripted {
 /// The same, every second frame free: much memory, no block of order 1.
 pub(crate) fn fragmented(answers: Answers) -> &'static Scripted {
     let memory = memory(answers);
-    memory.platform().hoard(page().inside_relief());
+    memory.platform().allocate_all(page().inside_relief());
     memory.platform().release_where(|pfn| pfn.get() % 2 == 0);
     memory.platform().take_all_calls();
     memory

@@ -1,12 +1,16 @@
-//! The high-atomic reserve: keeping neighbours together for high-order requests that cannot
+//! The high-atomic reserve: reclaim_keeping neighbours together for high-order requests that cannot
 //! wait, and giving them up when memory is short.
 
 use super::Slow;
-use crate::{pcp::Cpu, platform::Platform, types::Request};
+use crate::{pcp::ZoneOnCpu, platform::Platform, types::Request};
 
 /// After `request` was served with the block at `frame`: keeps its pageblock for the next like it.
 #[inline]
-pub(in crate::alloc) fn reserve<P: Platform>(at: &Cpu<'_, '_, P>, request: Request, frame: u32) {
+pub(in crate::alloc) fn reserve<P: Platform>(
+    at: &ZoneOnCpu<'_, '_, P>,
+    request: Request,
+    frame: u32,
+) {
     if request.is_high_atomic() {
         at.zone.reserve_highatomic(at.platform, frame, request.order());
     }

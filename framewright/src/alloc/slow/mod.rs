@@ -4,7 +4,7 @@
 //!    here.
 //! 2. Background reclaim is woken, once per node, and the zones are walked above the min
 //!    watermark, or as deep as urgency entitles to ([`Request::urgent`], [`Request::atomic`]).
-//!    Who finds no huge page has some kept ready (`zone/stock.rs`) from now on.
+//!    Who finds no huge page has some kept ready (`zone/huge_reserve.rs`) from now on.
 //! 3. Requests that reclaim rarely helps (costly orders, and higher orders that cannot be moved
 //!    about) begin with a short round of compaction.
 //! 4. Who has a right to more of the reserve uses it: who frees memory, who was told to end.
@@ -38,17 +38,17 @@ mod retry;
 mod verdict;
 mod walk;
 
-use super::in_hand::{Capture, Keeping};
+use super::held_frames::{Capture, KeptForCpu};
 use crate::{
     memory::{Claim, Memory},
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
     types::{AllocError, MigrateType, Order, Pfn, Request, ZoneId},
-    zone::{Access, Rights},
+    zone::{AllocFlags, ZoneAccess},
 };
 
 pub(super) use highatomic::reserve;
-pub(crate) use verdict::Judge;
+pub(crate) use verdict::OomLock;
 use walk::walk;
 pub(super) use walk::{count_miss, take, wake};
 
@@ -72,7 +72,7 @@ pub(super) fn alloc<P: Platform>(
 }
 
 /// What a request may take at first.
-pub(super) fn first_access<P: Platform>(memory: &Memory<'_, P>, request: Request) -> Access {
+pub(super) fn first_access<P: Platform>(memory: &Memory<'_, P>, request: Request) -> ZoneAccess {
     let access = request.first_access();
     if avoids_mixing(memory, request) { unmixed(access) } else { access }
 }
@@ -82,8 +82,8 @@ fn avoids_mixing<P: Platform>(memory: &Memory<'_, P>, request: Request) -> bool 
     memory.tuning().alloc.defrag_mode && request.may_ask_for_relief()
 }
 
-fn unmixed(access: Access) -> Access {
-    Access { rights: access.rights.with(Rights::UNMIXED), ..access }
+fn unmixed(access: ZoneAccess) -> ZoneAccess {
+    ZoneAccess { flags: access.flags.with(AllocFlags::NO_FRAGMENT), ..access }
 }
 
 /// Why a round did not end with another.
@@ -102,14 +102,14 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     need: Need,
     /// The zone it tries first.
     zone: ZoneId,
-    preferred: Cpu<'a, 'm, P>,
+    preferred: ZoneOnCpu<'a, 'm, P>,
     generation: u32,
     /// What it may take by now.
-    access: Access,
+    access: ZoneAccess,
     /// Why the last walk found nothing.
     error: AllocError,
     /// Whether its first round is yet to come.
-    is_fresh: bool,
+    is_first_round: bool,
     /// How hard compaction is to try next.
     priority: CompactPriority,
     /// What compaction forms, and what was waited for.
@@ -119,9 +119,9 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     /// Rounds after successful compaction since the priority was raised last.
     compaction_retries: u32,
     /// Rounds since the last progress.
-    idle: u32,
+    rounds_without_progress: u32,
     /// Consecutive rounds that freed something and did not serve the request.
-    unserved: u32,
+    unserved_rounds: u32,
     /// Whether the last round of reclaim freed anything.
     progressed: bool,
     reclaimed: u64,
@@ -154,13 +154,13 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             generation,
             access: request.slow_access(),
             error,
-            is_fresh: true,
+            is_first_round: true,
             priority: CompactPriority::SyncLight,
             captured: Capture::new(memory, request.order()),
             compacted: None,
             compaction_retries: 0,
-            idle: 0,
-            unserved: 0,
+            rounds_without_progress: 0,
+            unserved_rounds: 0,
             progressed: false,
             reclaimed: 0,
             rounds: 0,
@@ -175,16 +175,16 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             match self.round() {
                 Ok(Some(pfn)) => return Ok(pfn),
                 Ok(None) => {}
-                Err(Stop::Changed) => self = self.start_anew()?,
-                Err(Stop::Failed) if self.has_changed() => self = self.start_anew()?,
+                Err(Stop::Changed) => self = self.restart()?,
+                Err(Stop::Failed) if self.has_changed() => self = self.restart()?,
                 Err(Stop::Failed) if self.need.request.never_fails() => {
                     if let Some(pfn) = self.walk(self.need.request.no_fail_access()) {
                         return Ok(pfn);
                     }
-                    self.take_heart();
+                    self.reset_retries();
                 }
                 Err(Stop::Failed) => {
-                    if let Some(pfn) = self.take_of_stock() {
+                    if let Some(pfn) = self.take_from_huge_reserve() {
                         return Ok(pfn);
                     }
                     self.preferred.pages.counters.failures.add(1);
@@ -196,15 +196,15 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     }
 
     /// Nobody who tries more than once fails for what is kept ready for huge pages.
-    fn take_of_stock(&mut self) -> Option<Pfn> {
+    fn take_from_huge_reserve(&mut self) -> Option<Pfn> {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);
-        if request.tries_once() || !zones.any(|(_, at)| at.zone.stock() > 0) {
+        if request.has_one_round() || !zones.any(|(_, at)| at.zone.huge_reserve() > 0) {
             return None;
         }
         let error = self.error;
-        let rights = self.access.rights.with(Rights::STOCK);
-        let served = self.walk(Access { rights, ..self.access });
+        let flags = self.access.flags.with(AllocFlags::HUGE_RESERVE);
+        let served = self.walk(ZoneAccess { flags, ..self.access });
         self.error = error;
         served
     }
@@ -213,7 +213,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     fn round(&mut self) -> Result<Option<Pfn>, Stop> {
         self.check_unchanged()?;
         wake(self.memory, self.need.cpu, self.need.request);
-        if let Some(pfn) = self.dip_into_reserves()? {
+        if let Some(pfn) = self.try_reserves()? {
             return Ok(Some(pfn));
         }
         if !self.need.request.may_ask_for_relief() {
@@ -232,19 +232,19 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         {
             return Ok(Some(pfn));
         }
-        self.go_on()
+        self.decide_retry()
     }
 
     /// Steps 2 to 4.
-    fn dip_into_reserves(&mut self) -> Result<Option<Pfn>, Stop> {
+    fn try_reserves(&mut self) -> Result<Option<Pfn>, Stop> {
         let last = self.need.request.last_access();
-        if self.is_fresh {
-            self.is_fresh = false;
+        if self.is_first_round {
+            self.is_first_round = false;
             self.claim.end_quarantine();
             if let Some(pfn) = self.walk(self.access) {
                 return Ok(Some(pfn));
             }
-            self.tell_of_lack();
+            self.report_missing_huge_page();
             if let Some(pfn) = self.compact_early()? {
                 return Ok(Some(pfn));
             }
@@ -257,15 +257,15 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     }
 
     /// Has huge pages kept ready from now on, if that is what is missing.
-    fn tell_of_lack(&self) {
+    fn report_missing_huge_page(&self) {
         let request = self.need.request;
         let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
-        // Nobody else would make room, or take the stock down again. Where there is room, and nothing forms
+        // Nobody else would make room, or take the huge_reserve down again. Where there is room, and nothing forms
         // of it, more of it is no use.
         let zone = self.preferred.zone;
-        let in_vain = || zone.has_room_for_stock() && self.memory.restocks_in_vain(self.zone);
-        if asks && self.relief.reclaims_in_background() && !in_vain() {
-            zone.lacks_huge(self.preferred.platform);
+        let is_in_vain = || zone.exceeds_huge_reserve() && self.memory.restocks_in_vain(self.zone);
+        if asks && self.relief.reclaims_in_background() && !is_in_vain() {
+            zone.huge_page_missed(self.preferred.platform);
         }
     }
 
@@ -277,7 +277,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             return Ok(None);
         }
         let served = self.compact_at(CompactPriority::Async);
-        if served.is_none() && request.is_costly() && request.tries_once() {
+        if served.is_none() && request.is_costly() && request.has_one_round() {
             match self.compacted {
                 Some((_, Compacted::Unavailable)) => {}
                 // It would take reclaim, and for a block that size much of it.
@@ -293,16 +293,19 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     fn reclaim(&mut self) -> Option<Pfn> {
         // A costly block is for compaction to form, where there is compaction: reclaim makes room, if there is
         // time left to use it.
-        let leaves_forming = self.leaves_forming();
+        let is_for_compaction = self.is_for_compaction();
         let request = self.need.request;
-        if leaves_forming && !self.captured.handle().has_plenty_left() && !request.may_fail_late() {
+        if is_for_compaction
+            && !self.captured.handle().has_plenty_left()
+            && !request.may_fail_after_retries()
+        {
             self.progressed = false;
             return None;
         }
         self.preferred.pages.counters.allocstall.add(1);
-        let block = if leaves_forming { 0 } else { request.order().frames() };
+        let block = if is_for_compaction { 0 } else { request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
-        let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
+        let freed = self.reclaim_keeping(|need, relief| relief.reclaim(need, wanted));
         // To look at pages, unmap them and flush takes about as long for each that it frees as to move it.
         self.captured.handle().spend(freed);
         self.progressed = freed > 0;
@@ -320,19 +323,19 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             return None;
         }
         self.drained = true;
-        self.bring_home();
+        self.drain_all_lists();
         self.walk(self.access)
     }
 
     /// Whether the block is for compaction to form.
-    fn leaves_forming(&self) -> bool {
+    fn is_for_compaction(&self) -> bool {
         self.need.request.is_costly() && self.has_compaction()
     }
 
     /// What all CPUs hold comes home: once for whoever has compaction form a block, which may have
     /// done it already, and if there is time left for that.
-    fn bring_home(&mut self) {
-        if self.leaves_forming() {
+    fn drain_all_lists(&mut self) {
+        if self.is_for_compaction() {
             let captured = self.captured.handle();
             if captured.is_home() || captured.left() < MOVES_PER_DRAIN {
                 return;
@@ -344,14 +347,14 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Reclaims with some of the frames kept from others, for the lists of the CPU. They serve
     /// requests like most of those that come; others are better off with what the zone makes of them.
-    fn keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
+    fn reclaim_keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
         let request = self.need.request;
         let common =
             request.order() == Order::ZERO && request.migratetype() == MigrateType::Movable;
         if !common || !self.preferred.has_lists() {
             return reclaim(&self.need, self.relief);
         }
-        let _kept = Keeping::begin(self.claim);
+        let _kept = KeptForCpu::begin(self.claim);
         reclaim(&self.need, self.relief)
     }
 
@@ -390,7 +393,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         served
     }
 
-    fn walk(&mut self, access: Access) -> Option<Pfn> {
+    fn walk(&mut self, access: ZoneAccess) -> Option<Pfn> {
         let access = if self.need.unmixed { unmixed(access) } else { access };
         match walk(self.claim, self.need.request, access) {
             Ok(pfn) => Some(pfn),
@@ -410,15 +413,15 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     }
 
     /// Forgets what it has been through, but for what it tells of it in the end.
-    fn start_anew(self) -> Result<Self, AllocError> {
+    fn restart(self) -> Result<Self, AllocError> {
         let Self { claim, memory, need, error, rounds, reclaimed, waits, .. } = self;
         let fresh = Self::new(claim, need.request, memory.generation(), error)?;
         Ok(Self { rounds, reclaimed, waits, ..fresh })
     }
 
     /// After something happened outside that may have freed memory: begins to count anew.
-    fn take_heart(&mut self) {
-        (self.idle, self.unserved, self.drained) = (0, 0, false);
+    fn reset_retries(&mut self) {
+        (self.rounds_without_progress, self.unserved_rounds, self.drained) = (0, 0, false);
         self.captured.handle().renew();
     }
 

@@ -1,31 +1,31 @@
-//! When nothing helps: having the embedder judge.
+//! When nothing helps: having the embedder ask_verdict.
 
 use super::{Slow, Stop};
 use crate::{
     platform::{OutOfMemory, Platform, Spare, Verdict},
     sync::{AtomicBool, Ordering},
     types::{AllocError, Pfn, Request, Watermark, ZoneKind},
-    zone::{Access, Rights},
+    zone::{AllocFlags, ZoneAccess},
 };
 
-/// Who may judge: one request at a time. Others trust that it frees something, and wait.
-pub(crate) struct Judge(AtomicBool);
+/// Who may ask_verdict: one request at a time. Others trust that it frees something, and wait.
+pub(crate) struct OomLock(AtomicBool);
 
-impl Judge {
+impl OomLock {
     pub(crate) fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    fn sit(&self) -> Option<Sitting<'_>> {
+    fn try_lock(&self) -> Option<OomGuard<'_>> {
         let is_free = !self.0.swap(true, Ordering::Acquire);
-        is_free.then(|| Sitting(self))
+        is_free.then(|| OomGuard(self))
     }
 }
 
-/// The right to judge.
-struct Sitting<'j>(&'j Judge);
+/// The right to ask_verdict.
+struct OomGuard<'j>(&'j OomLock);
 
-impl Drop for Sitting<'_> {
+impl Drop for OomGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(false, Ordering::Release);
     }
@@ -33,24 +33,24 @@ impl Drop for Sitting<'_> {
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Asks the embedder what shall become of the request, unless memory has turned up.
-    pub(super) fn judge(&mut self) -> Result<Option<Pfn>, Stop> {
+    pub(super) fn ask_verdict(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         let memory = self.memory;
-        let Some(_sitting) = memory.judge().sit() else {
-            self.take_heart();
+        let Some(_guard) = memory.oom_lock().try_lock() else {
+            self.reset_retries();
             return Ok(None);
         };
         // Who judged before may have freed plenty. Only that counts: whoever is killed should
         // not be killed for a frame more or less.
         let error = self.error;
         if !request.is_huge()
-            && self.give_up_stocks()
+            && self.release_huge_reserves()
             && let Some(pfn) = self.walk(self.access)
         {
             return Ok(Some(pfn));
         }
-        let rights = Rights::NONE.with_if(request.is_huge(), Rights::STOCK);
-        let plenty = Access { rights, ..Access::above(Watermark::High, request.highest()) };
+        let flags = AllocFlags::NONE.with_if(request.is_huge(), AllocFlags::HUGE_RESERVE);
+        let plenty = ZoneAccess { flags, ..ZoneAccess::above(Watermark::High, request.highest()) };
         if let Some(pfn) = self.walk(plenty) {
             return Ok(Some(pfn));
         }
@@ -58,17 +58,17 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.preferred.pages.counters.out_of_memory.add(1);
         let verdict = self.relief.out_of_memory(&self.report());
         // A victim has had its share of the reserve; it may end without more.
-        if verdict == Verdict::GiveUp || request.is_victim() {
+        if verdict == Verdict::GiveUp || request.is_oom_victim() {
             return Err(Stop::Failed);
         }
-        self.take_heart();
+        self.reset_retries();
         Ok(None)
     }
 
     /// Nobody is killed for what is kept ready for others. Whether there was any.
-    fn give_up_stocks(&self) -> bool {
+    fn release_huge_reserves(&self) -> bool {
         let zones = self.memory.candidates(self.need.cpu, self.need.request);
-        zones.fold(false, |any, (_, at)| at.zone.give_up_stock(at.platform) | any)
+        zones.fold(false, |any, (_, at)| at.zone.release_huge_reserve(at.platform) | any)
     }
 
     fn report(&self) -> OutOfMemory {
@@ -90,7 +90,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
 fn spare(request: Request) -> Option<Spare> {
     if request.is_costly() {
         Some(Spare::CostlyOrder)
-    } else if request.may_fail_late() {
+    } else if request.may_fail_after_retries() {
         Some(Spare::MayFail)
     } else if request.highest() < ZoneKind::Normal {
         Some(Spare::LowZone)

@@ -4,17 +4,17 @@ use super::highatomic::reserve;
 use crate::{
     buddy::Reserve,
     memory::{Claim, Memory},
-    pcp::{Cpu, ListIndex, OwnedCpu},
+    pcp::{ListIndex, OwnedZoneOnCpu, ZoneOnCpu},
     platform::{Cost, Platform, Site},
     types::{AllocError, CpuId, Order, Pfn, Request, Shortage, ZoneId},
-    zone::{Access, Refused},
+    zone::{Refused, ZoneAccess},
 };
 
 /// One walk of the zones that the request may use, each with the CPU's lists for it.
 pub(super) fn walk<P: Platform>(
     claim: &mut Claim<'_, '_, P>,
     request: Request,
-    access: Access,
+    access: ZoneAccess,
 ) -> Result<Pfn, AllocError> {
     let memory = claim.memory();
     let mut preferred = None;
@@ -27,14 +27,17 @@ pub(super) fn walk<P: Platform>(
                 count_miss(&first, &at);
                 return Ok(at.pfn(frame));
             }
-            Err(refused) => error = error.or_graver(refused, id, request.order(), access),
+            Err(refused) => error = error.or_more_telling(refused, id, request.order(), access),
         }
     }
     Err(error)
 }
 
 /// Counts a request that preferred the zone `first` and was served by the zone `at`.
-pub(in crate::alloc) fn count_miss<P: Platform>(first: &Cpu<'_, '_, P>, at: &Cpu<'_, '_, P>) {
+pub(in crate::alloc) fn count_miss<P: Platform>(
+    first: &ZoneOnCpu<'_, '_, P>,
+    at: &ZoneOnCpu<'_, '_, P>,
+) {
     if at.zone.node() != first.zone.node() {
         at.pages.counters.numa_miss.add(1);
         first.pages.counters.numa_foreign.add(1);
@@ -43,9 +46,9 @@ pub(in crate::alloc) fn count_miss<P: Platform>(first: &Cpu<'_, '_, P>, at: &Cpu
 
 /// One try of a zone and the CPU's lists for it.
 pub(in crate::alloc) fn take<P: Platform>(
-    cpu: &mut OwnedCpu<'_, '_, P>,
+    cpu: &mut OwnedZoneOnCpu<'_, '_, P>,
     request: Request,
-    access: Access,
+    access: ZoneAccess,
 ) -> Result<u32, Refused> {
     if cpu.platform.force(Site::SlowPath) {
         return Err(Refused::NoBlockOfOrder);
@@ -90,12 +93,12 @@ impl AllocError {
 
     /// Of the reasons of all zones so far and of the next, the one that says more about why all
     /// refused: where one has memory enough, the want of a block is to blame.
-    pub(in crate::alloc) fn or_graver(
+    pub(in crate::alloc) fn or_more_telling(
         self,
         refused: Refused,
         zone: ZoneId,
         order: Order,
-        access: Access,
+        access: ZoneAccess,
     ) -> Self {
         match self {
             AllocError::NoBlockOfOrder(_) => self,

@@ -1,4 +1,4 @@
-//! Loose blocks: each by itself, as the number of its first frame.
+//! BlockStack blocks: each by itself, as the number of its first frame.
 //!
 //! Beside bundles the other currency between the zone and the lists of a CPU. A bundle of one block
 //! says with 16 bytes what a number says with four, and has to be put together and taken apart.
@@ -14,12 +14,12 @@ use crate::{
 
 /// Blocks of one order, in pageblocks of one type: what one stack holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Kind(u8);
+pub(crate) struct BlockKind(u8);
 
 /// Orders 0 to this have kinds: those that lists of CPUs keep by mobility.
 const LARGEST_ORDER: u8 = 3;
 
-impl Kind {
+impl BlockKind {
     /// How many there are.
     pub(super) const COUNT: usize = (LARGEST_ORDER as usize + 1) * MigrateType::PCP;
 
@@ -47,7 +47,7 @@ impl Kind {
         self.0 % MigrateType::PCP as u8
     }
 
-    /// Its number, below [`Kind::COUNT`].
+    /// Its number, below [`BlockKind::COUNT`].
     #[inline(always)]
     pub(super) const fn get(self) -> usize {
         self.0 as usize
@@ -57,16 +57,16 @@ impl Kind {
         self.type_number() == of as u8
     }
 
-    pub(super) fn all() -> impl Iterator<Item = Kind> {
-        (0..Self::COUNT as u8).map(Kind)
+    pub(super) fn all() -> impl Iterator<Item = BlockKind> {
+        (0..Self::COUNT as u8).map(BlockKind)
     }
 }
 
 /// How many blocks of each order are wanted, of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct ByOrder([u8; LARGEST_ORDER as usize + 1]);
+pub(crate) struct RefillDemand([u8; LARGEST_ORDER as usize + 1]);
 
-impl ByOrder {
+impl RefillDemand {
     #[inline(always)]
     pub(crate) fn of(self, order: Order) -> u8 {
         self.0.get(usize::from(order.get())).copied().unwrap_or(0)
@@ -89,9 +89,9 @@ impl ByOrder {
 ///
 /// Like a batch of bundles it lives on stacks, mostly unused, and is not initialised. Invariant:
 /// what the runs cover is.
-pub(crate) struct Loose {
-    blocks: [MaybeUninit<u32>; Loose::CAPACITY],
-    runs: [Run; Loose::RUNS],
+pub(crate) struct BlockStack {
+    blocks: [MaybeUninit<u32>; BlockStack::CAPACITY],
+    runs: [Run; BlockStack::RUNS],
     /// Runs that there are, one behind the other.
     used: usize,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Loose {
 /// Blocks of one kind, from a place in the array to the next.
 #[derive(Clone, Copy)]
 struct Run {
-    kind: Kind,
+    kind: BlockKind,
     start: u16,
     end: u16,
 }
@@ -111,7 +111,7 @@ impl Run {
     }
 }
 
-impl Loose {
+impl BlockStack {
     /// A ring of one order, and half a ring of each of three others.
     pub(crate) const CAPACITY: usize = 320;
     /// As many as lists have orders by mobility, and some of another type.
@@ -120,7 +120,7 @@ impl Loose {
     /// No blocks.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
-        let none = Run { kind: Kind(0), start: 0, end: 0 };
+        let none = Run { kind: BlockKind(0), start: 0, end: 0 };
         Self {
             blocks: [const { MaybeUninit::uninit() }; Self::CAPACITY],
             runs: [none; Self::RUNS],
@@ -155,7 +155,7 @@ impl Loose {
 
     /// The blocks, kind by kind.
     #[inline(always)]
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (Kind, &[u32])> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (BlockKind, &[u32])> {
         self.used().iter().map(|&run| (run.kind, self.blocks(run)))
     }
 
@@ -172,7 +172,7 @@ impl Loose {
 
     /// Adds the blocks of a bundle; `false` if there is no room for them.
     #[inline(always)]
-    pub(crate) fn add(&mut self, kind: Kind, bundle: Bundle) -> bool {
+    pub(crate) fn add(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
         if self.used == 0 || self.runs[self.used - 1].kind != kind {
             return self.add_run(kind, bundle);
         }
@@ -187,14 +187,14 @@ impl Loose {
     }
 
     #[inline(never)]
-    fn add_run(&mut self, kind: Kind, bundle: Bundle) -> bool {
+    fn add_run(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
         self.open(kind, 0).is_some() && self.add(kind, bundle)
     }
 
     /// Adds a run of `count` blocks, which whoever gets the slice writes; `None` if there is no room
     /// for one.
     #[inline(always)]
-    pub(super) fn open(&mut self, kind: Kind, count: usize) -> Option<&mut [u32]> {
+    pub(super) fn open(&mut self, kind: BlockKind, count: usize) -> Option<&mut [u32]> {
         let start = self.used().last().map_or(0, |last| last.end);
         let run = Run { kind, start, end: start + count as u16 };
         for place in self.blocks.get_mut(run.places())? {
@@ -215,7 +215,7 @@ impl Loose {
 
     /// Empties those runs that `leaves` says yes to.
     #[inline(always)]
-    pub(crate) fn empty(&mut self, mut leaves: impl FnMut(Kind, &[u32]) -> bool) {
+    pub(crate) fn empty(&mut self, mut leaves: impl FnMut(BlockKind, &[u32]) -> bool) {
         for i in 0..self.used().len() {
             let run = self.runs[i];
             if leaves(run.kind, self.blocks(run)) {
@@ -257,10 +257,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_sorted_however_many_there_are() {
-        for count in 0..=Loose::CAPACITY {
+    fn sort_handles_every_length() {
+        for count in 0..=BlockStack::CAPACITY {
             let numbers = (0..count as u32).map(|i| i.wrapping_mul(0x9e37_79b1) >> 20);
-            let mut sorted: [u32; Loose::CAPACITY] = [0; Loose::CAPACITY];
+            let mut sorted: [u32; BlockStack::CAPACITY] = [0; BlockStack::CAPACITY];
             sorted.iter_mut().zip(numbers).for_each(|(slot, number)| *slot = number);
             let mut expected = sorted;
             expected[..count].sort_unstable();

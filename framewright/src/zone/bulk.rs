@@ -1,7 +1,7 @@
 //! What crosses the zone lock: batches on their way from the lists of a CPU and to them, through
 //! the buddy or through the [`Depot`].
 
-use super::{Access, ByOrder, Depot, Homebound, Kind, Loose, Refused, Zone};
+use super::{BlockKind, BlockStack, Depot, FlushScope, RefillDemand, Refused, Zone, ZoneAccess};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
     platform::{Cost, Platform, Site},
@@ -33,7 +33,7 @@ pub(crate) enum Fallbacks {
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// Takes up to `want.blocks` blocks as far as `access` allows, appended to `out`. What the depot
-    /// has of `loosely` comes from there, first of all in the order that is wanted; with that it is
+    /// has of `depot_demand` comes from there, first of all in the order that is wanted; with that it is
     /// done, unless the depot has next to nothing of it.
     ///
     /// The watermark is tested under the lock: after the call no fewer frames are free than
@@ -42,9 +42,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         &self,
         platform: &P,
         mut want: Want,
-        (access, fallbacks): (Access, Fallbacks),
+        (access, fallbacks): (ZoneAccess, Fallbacks),
         out: &mut Bundles,
-        loosely: Option<(ByOrder, &mut Loose)>,
+        depot_demand: Option<(RefillDemand, &mut BlockStack)>,
     ) -> Result<Option<Fallback>, Refused> {
         platform.point(Site::Refill);
         if platform.force(Site::Refill) {
@@ -56,8 +56,8 @@ impl<'m, P: Platform> Zone<'m, P> {
             if allowed < 1 {
                 return Err(Refused::BelowWatermark);
             }
-            if let Some((wanted, loose)) = loosely {
-                from_depot = self.take_loose(platform, depot, want, wanted, loose);
+            if let Some((wanted, stack)) = depot_demand {
+                from_depot = self.take_from_depot(platform, depot, want, wanted, stack);
                 // What fills half a ring will do.
                 let enough = u32::from(wanted.of(want.order)).min(want.blocks) / 2;
                 if from_depot > 0 && from_depot >= enough {
@@ -80,7 +80,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             } else {
                 buddy.take_bundles(want, out, ())
             };
-            self.tell_of_bundles(platform, TAKE, out.as_slice());
+            self.probe_bundles(platform, TAKE, out.as_slice());
             Ok(fallback)
         })?;
         if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(fallback) }
@@ -88,19 +88,19 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Takes blocks of the wanted type out of the depot, if there are any of the wanted order;
     /// returns how many of that.
-    fn take_loose(
+    fn take_from_depot(
         &self,
         platform: &P,
         depot: &mut Depot<'m>,
         want: Want,
-        wanted: ByOrder,
-        loose: &mut Loose,
+        wanted: RefillDemand,
+        stack: &mut BlockStack,
     ) -> u32 {
         let mut take = |order: Order| {
             let most = usize::from(wanted.of(order));
-            Kind::of(order, want.migratetype as u8)
+            BlockKind::of(order, want.migratetype as u8)
                 .filter(|_| most > 0)
-                .map_or(0, |kind| depot.take(kind, most, loose, self.hooks(platform)))
+                .map_or(0, |kind| depot.take(kind, most, stack, self.hooks(platform)))
         };
         let own = take(want.order);
         if own > 0 {
@@ -117,18 +117,18 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.with(platform, |buddy| self.give_under_lock(platform, buddy, bundles))
     }
 
-    /// As [`Zone::give`], and puts `loose` into the depot, which is empty then. It is not if there
-    /// is no room, or a pageblock is withheld: whoever withholds it looks into the depot once.
-    pub(crate) fn give_parted(
+    /// As [`Zone::give`], and puts `stack` into the depot, which is empty then. It is not if there
+    /// is no room, or a pageblock is withheld: whoever has_isolated_pageblocks it looks into the depot once.
+    pub(crate) fn give_with_depot(
         &self,
         platform: &P,
         bundles: &[Bundle],
-        loose: &mut Loose,
+        stack: &mut BlockStack,
     ) -> Refusals {
         platform.point(Site::BulkFree);
         self.with_depot(platform, |buddy, depot| {
-            if buddy.isolated() == 0 && depot.give(loose, self.hooks(platform)) {
-                loose.clear();
+            if buddy.isolated() == 0 && depot.give(stack, self.hooks(platform)) {
+                stack.clear();
             }
             self.give_under_lock(platform, buddy, bundles)
         })
@@ -152,7 +152,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     #[inline(always)]
     fn give_under_lock(&self, platform: &P, buddy: &mut Buddy<'m>, bundles: &[Bundle]) -> Refusals {
-        self.tell_of_bundles(platform, GIVE, bundles);
+        self.probe_bundles(platform, GIVE, bundles);
         // Where nobody listens this is the code that everything else gives by, once.
         if P::LISTENING {
             buddy.give_bundles(bundles, self.hooks(platform))
@@ -165,7 +165,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Whole pageblocks come and go without a look at theirs.
     #[inline]
     pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
-        self.tell_of_prefetch(platform, bundles);
+        self.probe_prefetch(platform, bundles);
         for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             self.pageblocks.prefetch(bundle.pageblock());
             Address::of(self.heads).prefetch(bundle.pageblock());
@@ -179,13 +179,13 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Whether some of them are surplus, to the same precision.
     #[inline]
-    pub(crate) fn has_surplus_in_depot(&self) -> bool {
+    pub(crate) fn depot_has_surplus(&self) -> bool {
         self.in_depot.load(Ordering::Relaxed) & SURPLUS != 0
     }
 
     /// Whether what has lain in the depot all the time has done so for long enough. Says so once.
     #[inline]
-    pub(crate) fn ends_depot_interval(&self, platform: &P) -> bool {
+    pub(crate) fn depot_interval_ended(&self, platform: &P) -> bool {
         if self.in_depot() == 0 {
             return false;
         }
@@ -204,18 +204,18 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Frames that the depot seems to have room for.
     #[inline]
-    pub(crate) fn room_in_depot(&self) -> u64 {
-        if self.withholds() { 0 } else { self.depot_limit - self.in_depot() }
+    pub(crate) fn depot_free_frames(&self) -> u64 {
+        if self.has_isolated_pageblocks() { 0 } else { self.depot_limit - self.in_depot() }
     }
 
     /// Whether pageblocks are withheld: as exact as [`Zone::type_number`] is.
     #[inline]
-    pub(crate) fn withholds(&self) -> bool {
+    pub(crate) fn has_isolated_pageblocks(&self) -> bool {
         self.isolated.load(Ordering::Relaxed) > 0
     }
 
     /// Moves some blocks out of the depot that are to go home to `out`, which is empty.
-    pub(crate) fn take_from_depot(&self, platform: &P, which: Homebound, out: &mut Loose) {
+    pub(crate) fn take_from_depot(&self, platform: &P, which: FlushScope, out: &mut BlockStack) {
         self.with_depot(platform, |_, depot| {
             depot.take_coldest(which, out, self.hooks(platform));
         });

@@ -8,7 +8,7 @@ use crate::{
 
 /// What finds frames of a zone in the planes: small, so that a loop over pages has it at hand.
 #[derive(Clone, Copy)]
-pub(crate) struct Slots<'m> {
+pub(crate) struct SideTableIndex<'m> {
     /// First frame of the zone's first pageblock.
     pub(super) base: Pfn,
     /// Types of its pageblocks.
@@ -17,7 +17,7 @@ pub(crate) struct Slots<'m> {
     pub(super) start: u32,
 }
 
-impl Slots<'_> {
+impl SideTableIndex<'_> {
     /// The entry of a frame whose whole pageblock is the zone's, and there: one look at that says it. What
     /// is not found so may be in a pageblock with holes, or that zones share: see `Zone::locate`.
     #[inline(always)]
