@@ -1,4 +1,4 @@
-//! A CPU's side of the depot of a zone: which blocks go there, and giving them back to the maps.
+//! A CPU's use of the depot of a zone: which blocks go there, and how they return to the maps.
 
 use super::{ListIndex, Lists, cpu::Cpu, packing::pack};
 use crate::{
@@ -9,29 +9,29 @@ use crate::{
     zone::{Homebound, Kind, Loose},
 };
 
-/// Bundles of up to so many blocks are parted: what a bundle costs in the maps does not depend on
-/// its blocks, what it costs in the depot does.
+/// Bundles of up to this many blocks go to the depot: the cost of a bundle in the maps does not
+/// depend on the number of its blocks, the cost in the depot does.
 const FEW: u32 = 2;
 
-/// What leaves the lists of a CPU for the zone.
+/// The blocks that leave the lists of a CPU for the zone.
 pub(super) struct Leaving {
-    /// For the maps.
+    /// Blocks for the maps.
     pub(super) bundles: Bundles,
-    /// For the depot, if that takes them.
+    /// Blocks for the depot, if the depot takes them.
     loose: Loose,
-    /// Bundles of at most so many blocks are parted.
+    /// Bundles of at most this many blocks go to the depot.
     few: u32,
-    /// Frames that the depot seems to have room for.
+    /// Frames that the depot can still take.
     room: u64,
 }
 
 impl Leaving {
-    /// Nothing, and it is not parted.
+    /// No blocks; all that are added go to the maps.
     pub(super) const fn new() -> Self {
         Self { bundles: Bundles::new(), loose: Loose::new(), few: 0, room: 0 }
     }
 
-    /// Whether there is anything.
+    /// Whether there are no blocks.
     pub(super) fn is_empty(&self) -> bool {
         self.bundles.is_empty() && self.loose.is_empty()
     }
@@ -42,9 +42,9 @@ impl Leaving {
 }
 
 impl<'m, P: Platform> Cpu<'_, 'm, P> {
-    /// Parts what leaves for `reason` from now on. What is drained once and for all goes to the maps.
-    /// What a burst of high-order frees brings was allocated elsewhere, and will be soon again:
-    /// all of it goes to the depot.
+    /// Decides for `reason` which blocks go to the depot from now on. Final drains go to the maps.
+    /// Blocks of a burst of high-order frees were allocated on another CPU and will be soon again:
+    /// all of them go to the depot.
     pub(super) fn parts(&self, leaving: &mut Leaving, reason: DrainReason) {
         leaving.few = match reason {
             DrainReason::Capacity | DrainReason::Threshold => FEW,
@@ -74,7 +74,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// Moves bundles with few blocks from the bundles that are leaving to the loose blocks. Says
+    /// Moves small bundles from the blocks for the maps to the blocks for the depot. Returns
     /// whether there were any.
     pub(super) fn part(&self, leaving: &mut Leaving) -> bool {
         let Leaving { bundles, loose, few, room } = leaving;
@@ -98,8 +98,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         parted > 0
     }
 
-    /// Gives everything that leaves to the zone under one lock hold, and what its depot does not
-    /// take in after all, to the maps.
+    /// Gives all leaving blocks to the zone under one lock hold. Blocks that the depot does not
+    /// take go to the maps.
     pub(super) fn give_leaving(&self, leaving: &mut Leaving) {
         let Leaving { bundles, loose, .. } = leaving;
         self.trace_drained(self.blocks_of(bundles.as_slice()).chain(self.loose_blocks(loose)));
@@ -119,7 +119,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.tidy_depot();
     }
 
-    /// Gives loose blocks to the maps.
+    /// Gives blocks to the maps.
     pub(super) fn give_loose(&self, loose: &mut Loose) {
         if !loose.is_empty() {
             self.sort_and_give(loose);
@@ -150,8 +150,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         bundles.push(bundle);
     }
 
-    /// Gives back to the maps as much as lay in the depot when the call began. Not for who is
-    /// inside the lists.
+    /// Gives back to the maps as many frames as the depot held when the call began. The caller is
+    /// not inside the lists.
     pub(crate) fn empty_depot(&self) {
         let mut left = self.zone.in_depot();
         while left > 0 {
@@ -162,8 +162,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// Gives a part of what lies in the depot back to the maps. Returns how many frames; 0: there was
-    /// nothing.
+    /// Gives a chunk of the depot back to the maps. Returns the number of frames; 0: there were
+    /// none.
     pub(super) fn shrink_depot(&self, which: Homebound) -> u64 {
         if self.zone.in_depot() == 0 {
             return 0;
@@ -176,8 +176,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         frames
     }
 
-    /// Gives a part of what nobody has needed in the depot for long back to the maps. For whoever has
-    /// been to the zone.
+    /// Gives a chunk of the depot's surplus back to the maps, and ends the depot's interval when it
+    /// is time. Called after each use of the zone by a refill or a drain.
     pub(super) fn tidy_depot(&self) {
         if self.zone.ends_depot_interval(self.platform) {
             self.zone.end_depot_interval(self.platform);

@@ -1,4 +1,4 @@
-//! A CPU's lists with the zone behind them, for their owner.
+//! A zone as seen from a CPU, for the owner of the CPU's lists.
 
 #![allow(unsafe_code)]
 
@@ -8,11 +8,12 @@ use super::{Cpu, Lists};
 use crate::platform::Platform;
 
 /// A [`Cpu`] with the right to enter its lists as their owner. Allocating from the lists, freeing
-/// to them and draining them locally borrow it exclusively; all other operations use [`Cpu`].
+/// to them and draining them locally borrow this value exclusively. All other operations use
+/// [`Cpu`].
 pub(crate) struct OwnedCpu<'o, 'm, P: Platform>(Cpu<'o, 'm, P>);
 
 impl<'o, 'm, P: Platform> OwnedCpu<'o, 'm, P> {
-    /// The lists of `cpu`, to be entered.
+    /// The owner's view of the lists of `cpu`.
     ///
     /// # Safety
     ///
@@ -21,13 +22,14 @@ impl<'o, 'm, P: Platform> OwnedCpu<'o, 'm, P> {
         Self(cpu)
     }
 
-    /// Runs `f` on the lists; `None` if a drainer is inside or on its way.
+    /// Runs `f` on the lists; `None` if a drainer is inside or about to enter.
     pub(crate) fn enter<R>(
         &mut self,
         f: impl FnOnce(&Cpu<'o, 'm, P>, &mut Lists<'m>) -> R,
     ) -> Option<R> {
         let at = &self.0;
-        // SAFETY: promised to `new`, and this value is borrowed exclusively meanwhile.
+        // SAFETY: the caller of `new` guarantees it, and this value is borrowed exclusively
+        // meanwhile.
         let mut lists = unsafe { at.pages.owned() };
         lists.enter(at.platform, |lists| f(at, lists))
     }

@@ -1,4 +1,4 @@
-//! What a zone keeps ready for huge pages after a request found none.
+//! The huge-page reserve of a zone, after a request found no huge page.
 
 use framewright::{AllocError, Order, ZoneId, ZoneKind, tuning::Auto};
 
@@ -10,7 +10,7 @@ const BACKGROUND: Answers = Answers { background: true, ..HELPLESS };
 const PAGEBLOCK: u64 = 512;
 const HUGE: u8 = Order::PAGEBLOCK.get();
 
-/// A memory of 32 pageblocks, all of it allocated but for every 16th frame.
+/// A memory of 32 pageblocks, allocated except for every 16th frame.
 fn scattered(answers: Answers, stock: u32) -> &'static Scripted {
     let zone = [range(0, 32 * PAGEBLOCK, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
@@ -27,7 +27,7 @@ fn stock(memory: &Scripted) -> u64 {
     memory.zone(ZoneId::default()).unwrap().stock / PAGEBLOCK
 }
 
-/// The same where a request found no huge page, and one has become free since.
+/// As [`scattered`], after a request found no huge page and one has become free since.
 fn stocked() -> &'static Scripted {
     let memory = scattered(BACKGROUND, 1_000);
     assert!(ask(memory, movable(HUGE)).0.is_err());
@@ -74,7 +74,7 @@ fn small_requests_leave_it_to_huge_ones() {
     assert_eq!(memory.free(), MIN + PAGEBLOCK);
     let (huge, calls) = ask(memory, movable(HUGE));
     let _stays = huge.unwrap().into_raw();
-    assert_eq!((memory.free(), calls.as_slice()), (MIN, &[][..]), "without a stall");
+    assert_eq!((memory.free(), calls.as_slice()), (MIN, &[][..]), "relief was called");
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn nobody_is_killed_for_it() {
     assert!(!calls.iter().any(|call| matches!(call, Call::Judge(_))), "{calls:?}");
 }
 
-/// What is left between min and high serves as it would without a stock.
+/// The free frames between min and high serve a small request as they would without a huge-page
+/// reserve.
 #[test]
 fn nobody_is_killed_for_what_a_huge_page_has_left_of_it() {
     let memory = stocked();

@@ -1,4 +1,4 @@
-//! When nothing helps.
+//! The verdict: when relief does not help.
 
 use framewright::{
     AllocError, CpuId, ZoneId, ZoneKind,
@@ -80,8 +80,8 @@ fn a_retry_starts_the_rounds_anew() {
 
 #[test]
 fn memory_that_turns_up_last_is_looked_for_above_high() {
-    /// While the lower zone is asked for, the upper one, which was asked before, gets `more`
-    /// frames above its high watermark.
+    /// While the reclaimable frames of the lower zone are asked for, the upper zone, which was
+    /// asked before, gets `more` frames above its high watermark.
     fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
         let upper = script.memory().zones().nth(1).unwrap();
         if asked != upper.id {
@@ -119,8 +119,8 @@ fn a_victim_fails_whatever_is_said() {
 fn while_one_is_judged_others_wait() {
     let memory = full(Answers {
         judge: |script, before| {
-            assert_eq!(before, 0, "one at a time");
-            // Another CPU runs out of memory meanwhile, and waits until something is freed.
+            assert_eq!(before, 0, "two verdicts at once");
+            // Another CPU runs out of memory meanwhile, and waits until frames are freed.
             let mut other = script.memory().cpu(CpuId::new(1)).unwrap();
             let _stays = other.alloc(page()).unwrap().into_raw();
             Verdict::Retry
@@ -155,8 +155,8 @@ fn who_never_fails_uses_half_of_the_reserve_and_then_waits() {
         let _stays = alloc();
     }
     let calls = memory.platform().take_all_calls();
-    assert!(!calls.contains(&Call::Wait), "half of the reserve is there to be used");
-    assert!(calls.contains(&Call::Judge(None)), "but only when nothing helped");
+    assert!(!calls.contains(&Call::Wait), "it waited before half of the reserve was used");
+    assert!(calls.contains(&Call::Judge(None)), "the reserve was used before the verdict");
     let _stays = alloc();
     let calls = memory.platform().take_all_calls();
     assert_eq!(calls.iter().filter(|&&call| call == Call::Wait).count(), 21);

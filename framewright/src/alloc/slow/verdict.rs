@@ -1,4 +1,4 @@
-//! When nothing helps: having the embedder judge.
+//! The last step: asking the embedder for a verdict (the OOM killer's part).
 
 use super::{Slow, Stop};
 use crate::{
@@ -9,7 +9,8 @@ use crate::{
     zone::{Access, Rights, Watermark, ZoneKind},
 };
 
-/// Who may judge: one request at a time. Others trust that it frees something, and wait.
+/// The right to ask for a verdict: one request at a time. Other requests assume that the verdict
+/// frees memory, and wait.
 pub(crate) struct Judge(AtomicBool);
 
 impl Judge {
@@ -23,7 +24,7 @@ impl Judge {
     }
 }
 
-/// The right to judge.
+/// The right to ask for a verdict, held until it is dropped.
 struct Sitting<'j>(&'j Judge);
 
 impl Drop for Sitting<'_> {
@@ -33,7 +34,7 @@ impl Drop for Sitting<'_> {
 }
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
-    /// Asks the embedder what shall become of the request, unless memory has turned up.
+    /// Asks the embedder for a verdict on the request, unless memory has become free meanwhile.
     pub(super) fn judge(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         let memory = self.memory;
@@ -41,8 +42,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             self.take_heart();
             return Ok(None);
         };
-        // Who judged before may have freed plenty. Only that counts: whoever is killed should
-        // not be killed for a frame more or less.
+        // An earlier verdict may have freed much memory. The walk is above the high watermark, so
+        // that no task is killed for a few frames.
         let error = self.error;
         if !request.is_huge()
             && self.give_up_stocks()
@@ -58,7 +59,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.error = error;
         self.preferred.pages.counters.out_of_memory.add(1);
         let verdict = self.relief.out_of_memory(&self.report());
-        // A victim has had its share of the reserve; it may end without more.
+        // A victim has had its share of the reserve; it may exit without more.
         if verdict == Verdict::GiveUp || request.is_victim() {
             return Err(Stop::Failed);
         }
@@ -66,7 +67,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         Ok(None)
     }
 
-    /// Nobody is killed for what is kept ready for others. Whether there was any.
+    /// Releases the huge-page reserves, so that no task is killed because of them. Returns whether
+    /// there were any.
     fn give_up_stocks(&self) -> bool {
         let zones = self.memory.candidates(self.need.cpu, self.need.request);
         zones.fold(false, |any, (_, at)| at.zone.give_up_stock(at.platform) | any)
@@ -87,7 +89,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     }
 }
 
-/// Why the field would not kill for a request.
+/// The reason why Linux would not kill a task for a request.
 fn spare(request: Request) -> Option<Spare> {
     if request.is_costly() {
         Some(Spare::CostlyOrder)
@@ -105,7 +107,7 @@ fn spare(request: Request) -> Option<Spare> {
 }
 
 impl AllocError {
-    /// The same after so many rounds of relief.
+    /// The same error with this number of rounds of relief.
     pub(super) const fn after(mut self, rounds: u16) -> Self {
         if let AllocError::BelowWatermark(shortage) | AllocError::NoBlockOfOrder(shortage) =
             &mut self

@@ -1,4 +1,5 @@
-//! Stacks are stacks, within the limit, and what is cold goes home first.
+//! The stacks are last in, first out and stay within the limit, and the coldest blocks are returned
+//! first.
 
 use super::*;
 use std::{collections::VecDeque, vec, vec::Vec};
@@ -24,7 +25,7 @@ fn take(depot: &mut Depot<'_>, kind: Kind, most: usize) -> Vec<u32> {
     loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
-/// A stack is a list of which the end is cut off, however long the pieces are.
+/// Batches of any length are taken off the end of a list.
 #[test]
 fn stacks_are_stacks() {
     with_depot(4000, |depot| {
@@ -85,7 +86,7 @@ fn coldest(depot: &mut Depot<'_>, which: Homebound) -> Vec<u32> {
     loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
-/// Used at one end, and given back at the other.
+/// Blocks are used at one end and returned to the maps at the other.
 #[test]
 fn the_coldest_go_home_first() {
     with_depot(4000, |depot| {
@@ -125,7 +126,7 @@ fn what_lay_below_the_least_height_is_surplus() {
         let blocks: Vec<u32> = (0..500).collect();
         assert!(give(depot, pages, &blocks[..200]) && give(depot, pages, &blocks[200..]));
         depot.end_interval();
-        assert!(!depot.has_surplus(), "it has only come");
+        assert!(!depot.has_surplus(), "the blocks came in this interval");
         take(depot, pages, 300);
         assert!(give(depot, pages, &blocks[200..]));
         depot.end_interval();
