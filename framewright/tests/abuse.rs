@@ -248,7 +248,7 @@ fn a_misaligned_free_is_refused_at_once() {
 }
 
 #[test]
-fn frames_of_others_and_of_nobody_are_refused_at_once() {
+fn frames_outside_the_memory_are_refused_at_once() {
     on_memory(Hardening::Checked, |memory, token| {
         let outside = [0, 0x200, 0x3ff, 0x600, 0x6ff, 0x900, 0x90_0000, u64::MAX >> 16, u64::MAX];
         for pfn in outside {
@@ -262,7 +262,7 @@ fn frames_of_others_and_of_nobody_are_refused_at_once() {
 }
 
 #[test]
-fn what_was_never_allocated_is_refused() {
+fn a_frame_never_allocated_is_refused() {
     for of_order in orders().filter(|of_order| *of_order < 9) {
         on_memory(Hardening::Checked, |memory, token| {
             refused_as(FreeError::AlreadyFree, memory, token, Pfn::new(0x800), of_order);
@@ -346,9 +346,9 @@ fn reports_count_and_name_the_first() {
 /// Raw frees are trusted at `off`, so the metadata may be wrong afterwards. But no call may panic,
 /// hang, or access memory that is not the allocator's (Miri checks this).
 #[test]
-fn at_off_abuse_breaks_the_books_only() {
-    type Abuse = fn(Pfn) -> (Pfn, u8);
-    let abuses: [Abuse; 6] = [
+fn at_off_bad_frees_corrupt_only_the_metadata() {
+    type BadFree = fn(Pfn) -> (Pfn, u8);
+    let bad_frees: [BadFree; 6] = [
         |pfn| (pfn, 3),
         |pfn| (pfn, 0),
         |pfn| (pfn.align_down(Order::PAGEBLOCK), 9),
@@ -356,11 +356,11 @@ fn at_off_abuse_breaks_the_books_only() {
         |_| (Pfn::new(0x800), 5),
         |_| (Pfn::new(0x600), 0),
     ];
-    for abuse in abuses {
+    for bad_free in bad_frees {
         on_memory(Hardening::Off, |memory, token| {
             let (pfn, _) = alloc(token, 3).into_raw();
             for _ in 0..3 {
-                let (pfn, of_order) = abuse(pfn);
+                let (pfn, of_order) = bad_free(pfn);
                 // SAFETY: violated on purpose, as above; no frame is ever accessed.
                 let _ = unsafe { token.free_raw(pfn, order(of_order)) };
                 token.drain();

@@ -40,7 +40,7 @@ fn a_cpu_has_one_token_and_gets_it_back() {
 }
 
 #[test]
-fn an_offline_cpu_holds_nothing_and_serves_nobody() {
+fn an_offline_cpu_holds_no_frames_and_has_no_token() {
     on_memory(|memory| {
         let mut token = memory.cpu(cpu(1)).unwrap();
         let block = token.alloc(PAGE).unwrap();
@@ -107,7 +107,7 @@ fn a_drain_of_one_cpu_leaves_the_others_alone() {
 }
 
 #[test]
-fn an_isolated_pageblock_is_fetched_home_and_withheld() {
+fn an_isolated_pageblock_is_drained_and_serves_no_request() {
     on_memory(|memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let before = token.alloc(PAGE).unwrap();

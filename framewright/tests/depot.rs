@@ -69,7 +69,7 @@ fn fill_depot(memory: &Memory<'_, Machine>) {
 }
 
 #[test]
-fn what_one_cpu_frees_in_any_order_another_gets() {
+fn blocks_freed_on_one_cpu_serve_another() {
     on_memory(|memory| {
         fill_depot(memory);
         let (free, lent) = (memory.free(), memory.in_depots());
@@ -87,7 +87,7 @@ fn what_one_cpu_frees_in_any_order_another_gets() {
 }
 
 #[test]
-fn what_was_freed_last_leaves_first() {
+fn the_block_freed_last_is_allocated_first() {
     on_memory(|memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let blocks = take(&mut token, PAGE, 2048);
@@ -103,7 +103,7 @@ fn what_was_freed_last_leaves_first() {
 }
 
 #[test]
-fn it_holds_no_more_than_it_may() {
+fn the_depot_respects_its_limit() {
     on_memory(|memory| {
         for _ in 0..4 {
             fill_depot(memory);
@@ -119,7 +119,7 @@ fn it_holds_no_more_than_it_may() {
 }
 
 #[test]
-fn only_zones_that_many_cpus_share_have_one_by_default() {
+fn only_zones_that_many_cpus_share_have_a_depot_by_default() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(1 << 20)).unwrap().into()];
     let of = |cpus, divisor| {
         let mut config = Config::new(&map, cpus);
@@ -136,7 +136,7 @@ fn only_zones_that_many_cpus_share_have_one_by_default() {
 }
 
 #[test]
-fn it_comes_home_with_the_lists() {
+fn the_depot_is_drained_with_the_lists() {
     on_memory(|memory| {
         fill_depot(memory);
         memory.drain_all();
@@ -146,7 +146,7 @@ fn it_comes_home_with_the_lists() {
 }
 
 #[test]
-fn nobody_goes_without_because_of_it() {
+fn no_request_fails_because_of_the_depot() {
     for order in [0, 3, 4, 9, 10] {
         on_memory(|memory| {
             fill_depot(memory);
@@ -162,7 +162,7 @@ fn nobody_goes_without_because_of_it() {
 }
 
 #[test]
-fn it_is_given_back_before_types_mix() {
+fn the_depot_is_returned_before_types_mix() {
     on_memory(|memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let table = Request::new(Order::ZERO, MigrateType::Unmovable);
@@ -180,7 +180,7 @@ fn it_is_given_back_before_types_mix() {
 
 /// With a depot as large as on servers, far more than one hold gives back.
 #[test]
-fn all_of_a_type_is_given_back_before_types_mix() {
+fn all_depot_blocks_of_a_type_are_returned_before_types_mix() {
     const LARGE: u64 = 1 << 17;
     for order in [4, 9] {
         on_frames(LARGE, &[], |memory| {
@@ -198,7 +198,11 @@ fn all_of_a_type_is_given_back_before_types_mix() {
                 let of = memory.pageblock_type(blocks[blocks.len() - 1].pfn());
                 assert_eq!(of, Some(MigrateType::Unmovable));
             }
-            assert_eq!(memory.stats().claims, claims, "order {order}: pageblocks of the same type had room");
+            assert_eq!(
+                memory.stats().claims,
+                claims,
+                "order {order}: pageblocks of the same type had room"
+            );
             blocks.into_iter().for_each(|block| token.free(block).unwrap());
         });
     }
@@ -218,7 +222,7 @@ fn pass_time(memory: &Memory<'_, Machine>, circulating: u64) {
 }
 
 #[test]
-fn what_lies_in_it_unused_for_long_goes_home() {
+fn blocks_unused_for_long_are_returned() {
     const LARGE: u64 = 1 << 16;
     on_frames(LARGE, &[], |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
@@ -236,12 +240,16 @@ fn what_lies_in_it_unused_for_long_goes_home() {
         let from_depot = memory.stats().from_depot;
         pass_time(memory, 1024);
         let served = memory.stats().from_depot - from_depot;
-        assert!(served > 64 * 1024 / 2, "only {served} of {} frames came from the depot", 64 * 1024);
+        assert!(
+            served > 64 * 1024 / 2,
+            "only {served} of {} frames came from the depot",
+            64 * 1024
+        );
     });
 }
 
 #[test]
-fn nothing_of_a_withheld_pageblock_goes_in_or_stays() {
+fn the_depot_holds_no_frames_of_an_isolated_pageblock() {
     on_memory(|memory| {
         fill_depot(memory);
         let isolated = memory.isolate(Pfn::new(0)).unwrap();
@@ -258,7 +266,7 @@ fn nothing_of_a_withheld_pageblock_goes_in_or_stays() {
 }
 
 #[test]
-fn it_is_closed_while_memory_is_short() {
+fn the_depot_takes_nothing_while_memory_is_short() {
     with_settings(&[("zone.min_free", "4000")], |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let mut blocks: Vec<_> = core::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
@@ -273,7 +281,7 @@ fn it_is_closed_while_memory_is_short() {
 }
 
 #[test]
-fn a_block_that_lies_in_it_and_is_freed_again_is_refused_when_it_comes_home() {
+fn a_double_free_of_a_block_in_the_depot_is_refused_when_it_reaches_the_maps() {
     on_memory(|memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let blocks = take(&mut token, PAGE, 1024);

@@ -68,7 +68,7 @@ fn formula(frames: u64, scale: u64) -> [u64; 3] {
 }
 
 #[test]
-fn marks_follow_the_formula() {
+fn watermarks_follow_the_formula() {
     for frames in [1, 100, 512, 4096, 65_536, 1 << 18, 1 << 20, (1 << 22) + 77] {
         for scale in [1, 10, 150, 3000] {
             let zone = on_memory(
@@ -83,7 +83,7 @@ fn marks_follow_the_formula() {
 }
 
 #[test]
-fn a_given_reserve_is_taken_as_it_is() {
+fn a_configured_reserve_is_used_unchanged() {
     let zone = on_memory(
         4096,
         |c| c.tuning.zone.min_free = Auto::Fixed(1000),
@@ -109,7 +109,7 @@ fn ordinary_requests_stop_exactly_at_min() {
 }
 
 #[test]
-fn large_requests_stop_where_the_next_would_dip() {
+fn large_requests_stop_before_they_pass_min() {
     for of_order in 0..=9 {
         on_memory(
             8192,
@@ -125,7 +125,7 @@ fn large_requests_stop_where_the_next_would_dip() {
 }
 
 #[test]
-fn urgent_requests_dip_into_the_reserve_but_not_to_its_end() {
+fn urgent_requests_use_a_part_of_the_reserve() {
     for (request, left) in [
         (movable(0).no_wait(), 301),
         (movable(0).urgent(), 151),
@@ -145,7 +145,7 @@ fn urgent_requests_dip_into_the_reserve_but_not_to_its_end() {
 }
 
 #[test]
-fn a_reserve_above_all_memory_refuses_everything() {
+fn a_reserve_larger_than_memory_refuses_every_request() {
     // The difference is far below zero.
     on_memory(
         512,
@@ -164,7 +164,7 @@ fn a_reserve_above_all_memory_refuses_everything() {
 }
 
 #[test]
-fn without_a_reserve_the_last_frame_is_handed_out() {
+fn without_a_reserve_the_last_frame_is_allocated() {
     for of_order in 0..=9 {
         on_memory(
             1024,
@@ -178,7 +178,7 @@ fn without_a_reserve_the_last_frame_is_handed_out() {
 }
 
 #[test]
-fn fragmented_memory_is_told_from_little_memory() {
+fn the_error_tells_fragmentation_from_shortage() {
     on_memory(
         1024,
         |c| c.tuning.zone.min_free = Auto::Fixed(0),
@@ -200,7 +200,7 @@ fn fragmented_memory_is_told_from_little_memory() {
 }
 
 #[test]
-fn what_cpus_hold_is_brought_home_before_a_refusal() {
+fn lists_are_drained_before_a_refusal() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
@@ -211,7 +211,10 @@ fn what_cpus_hold_is_brought_home_before_a_refusal() {
     let block = there.alloc(movable(0)).unwrap();
     there.free(block).unwrap();
     assert!(memory.held_by_cpus() > 0);
-    assert!(here.alloc(movable(9).no_wait()).is_err(), "requests that cannot wait do not drain other CPUs");
+    assert!(
+        here.alloc(movable(9).no_wait()).is_err(),
+        "requests that cannot wait do not drain other CPUs"
+    );
     let whole = here.alloc(movable(9)).expect("all frames are free");
     here.free(whole).unwrap();
     memory.check().unwrap();

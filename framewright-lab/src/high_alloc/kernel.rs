@@ -247,7 +247,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
     pub(super) fn free_block(&self, block: Block<'m>) {
         let first = block.pfn().get() as u32;
         self.state.frames.set_block(first, block.order(), Holds::Nothing);
-        let freed = self.memory.free_unlisted(block);
+        let freed = self.memory.free_bypassing_lists(block);
         debug_assert!(freed.is_ok(), "it is this memory's");
     }
 

@@ -145,7 +145,7 @@ impl<'k, 'm> Background<'k, 'm> {
         }
         if done.rests && self.order.get() > Order::ZERO {
             self.compact(keep, cpu, self.order.replace(Order::ZERO), self.highest.get());
-        } else if keep.memory.can_restock(self.node) {
+        } else if keep.memory.can_fill_huge_reserve(self.node) {
             // Who asked comes when there is room for him.
             self.compact(keep, cpu, Order::ZERO, ZoneKind::Movable);
         }

@@ -93,7 +93,7 @@ pub(super) fn with(
     let world = World::new(machine, frames);
     let shooter = Shooter::new(&world.mmu, &memory);
     let request = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
-    let taken = std::iter::from_fn(|| memory.alloc_unlisted(request).ok());
+    let taken = std::iter::from_fn(|| memory.alloc_bypassing_lists(request).ok());
     let mut blocks: Vec<_> = taken.map(Some).collect();
     blocks.sort_unstable_by_key(|block| block.as_ref().map(Block::pfn));
     assert_eq!(blocks.len() as u64, FRAMES, "all of the memory");

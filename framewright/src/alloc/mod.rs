@@ -7,18 +7,18 @@
 //! all CPUs, retries within bounds, and finally reports to the embedder that memory is exhausted.
 
 mod bulk;
+mod bypass;
 mod error;
-mod in_hand;
+mod held_frames;
 mod largest;
 mod request;
 mod slow;
 mod token;
-mod unlisted;
 
 pub use crate::buddy::MigrateType;
 pub use error::{AllocError, FreeError, Shortage};
-pub(crate) use in_hand::Capture;
+pub(crate) use held_frames::Capture;
 pub(crate) use request::FirstZone;
 pub use request::Request;
-pub(crate) use slow::Judge;
+pub(crate) use slow::OomLock;
 pub use token::CpuToken;

@@ -171,7 +171,7 @@ impl Request {
     /// The request comes from a task that the OOM killer has chosen, so that its memory becomes
     /// free. It may use half of the reserve in order to exit, and does not wait long.
     #[must_use]
-    pub const fn victim(self) -> Self {
+    pub const fn oom_victim(self) -> Self {
         self.with(VICTIM)
     }
 
@@ -249,7 +249,7 @@ impl Request {
 
     /// Whether the request comes from a task that the OOM killer has chosen.
     #[must_use]
-    pub const fn is_victim(self) -> bool {
+    pub const fn is_oom_victim(self) -> bool {
         self.has(VICTIM)
     }
 
@@ -260,11 +260,11 @@ impl Request {
     }
 
     /// Whether the request waits for one round of relief only.
-    pub(super) const fn tries_once(self) -> bool {
+    pub(super) const fn has_one_round(self) -> bool {
         self.has(NO_RETRY)
     }
 
-    pub(super) const fn may_fail_late(self) -> bool {
+    pub(super) const fn may_fail_after_retries(self) -> bool {
         self.has(RETRY_MAYFAIL)
     }
 

@@ -111,7 +111,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (zone, frame) = self.memory().locate(pfn, order)?;
-        let error = match self.claim.zone(zone).judge_raw(frame, order)? {
+        let error = match self.claim.zone(zone).check_raw(frame, order)? {
             RawFree::AsBlock => self.free_frames(pfn, order),
             RawFree::ToZone => {
                 self.trace_free(pfn, order);
@@ -242,26 +242,26 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
             return None;
         }
         cold_path();
-        self.free_elsewhere(frame, order)
+        self.free_to_other_list(frame, order)
     }
 
     /// Frees a block that does not go to the list of single movable frames of the first zone,
     /// because that list is full or because the block belongs to another list. `frame` counts from
     /// the first zone's base.
     #[inline(never)]
-    fn free_elsewhere(&mut self, frame: u32, order: Order) -> Option<FreeError> {
+    fn free_to_other_list(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory().platform();
         if order == Order::ZERO && self.claim.home().is_movable(frame) {
             return self.free_slowly(frame, order);
         }
-        if push_simply(platform, self.claim.home_lists(), frame, order) {
+        if push_directly(platform, self.claim.home_lists(), frame, order) {
             return None;
         }
         let base = self.claim.home().base;
         if let Some((normal, lists)) = self.claim.normal_lists() {
             // Wraps modulo 2^32, like every difference of frame numbers in a zone.
             let frame = frame.wrapping_add(base.wrapping_sub(normal.base) as u32);
-            if push_simply(platform, (normal, lists), frame, order) {
+            if push_directly(platform, (normal, lists), frame, order) {
                 return None;
             }
         }
@@ -272,8 +272,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(never)]
     fn free_slowly(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let home = self.claim.home();
-        let at_home = home.type_of(frame).and_then(MigrateType::from_number).is_some();
-        let (zone, frame) = match at_home {
+        let is_local = home.type_of(frame).and_then(MigrateType::from_number).is_some();
+        let (zone, frame) = match is_local {
             true => (home.id, frame),
             // A block's frames are in a zone; raw frames were looked up before.
             false => self.memory().find(self.pfn_of(frame), order)?,
@@ -337,13 +337,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
 /// Puts a block on its list, if the list follows from order and type alone.
 #[inline(always)]
-fn push_simply<P: Platform>(
+fn push_directly<P: Platform>(
     platform: &P,
     (home, mut lists): (&Home<'_, P>, Owned<'_, '_, P>),
     frame: u32,
     order: Order,
 ) -> bool {
     let of = home.type_of(frame);
-    of.and_then(|of| ListIndex::freeing_simply(order, of))
+    of.and_then(|of| ListIndex::freeing_directly(order, of))
         .is_some_and(|list| lists.push(platform, list, frame, || home.type_of(frame) == of))
 }

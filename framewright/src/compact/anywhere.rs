@@ -7,25 +7,25 @@ use crate::{
     frame::{Order, Pfn},
     memory::Memory,
     migrate::Targets,
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::Platform,
 };
 
 /// See the module.
 pub(super) struct Anywhere<'r, 'm, P: Platform> {
-    at: Cpu<'r, 'm, P>,
+    at: ZoneOnCpu<'r, 'm, P>,
     near: Room<'r, 'm, P>,
     memory: &'r Memory<'m, P>,
 }
 
 impl<'r, 'm, P: Platform> Anywhere<'r, 'm, P> {
-    pub(super) fn new(at: Cpu<'r, 'm, P>, memory: &'r Memory<'m, P>) -> Self {
+    pub(super) fn new(at: ZoneOnCpu<'r, 'm, P>, memory: &'r Memory<'m, P>) -> Self {
         Self { at, near: Room::to_spare(at), memory }
     }
 
     fn take_far(&self, order: Order) -> Option<Pfn> {
         let request = Request::new(order, MigrateType::Movable).no_wait().no_wake();
-        let block = self.memory.alloc_unlisted(request).ok()?;
+        let block = self.memory.alloc_bypassing_lists(request).ok()?;
         Some(block.into_raw().0)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     memory::Memory,
     migrate::{Effort, Migration, Move, Moved, Mover, Targets},
     observe::{CompactEvent, CompactStats},
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::{Captured, CpuId, Platform},
     sync::Ordering,
     tlb::{BatchSlot, Flusher, Shootdown},
@@ -90,7 +90,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 /// A zone that is compacted.
 pub(super) struct Site<'s, 'm, P: Platform> {
     pub(super) id: ZoneId,
-    pub(super) at: Cpu<'s, 'm, P>,
+    pub(super) at: ZoneOnCpu<'s, 'm, P>,
     pub(super) hints: &'m ZoneCompaction<'m>,
 }
 

@@ -8,7 +8,7 @@ use crate::{
     observe::{CompactEvent, Event},
     platform::{CpuId, Platform},
     tuning::{CompactMethod, CompactTuning},
-    zone::{Access, NodeId, Watermark, Zone, ZoneId, ZoneKind},
+    zone::{NodeId, Watermark, Zone, ZoneAccess, ZoneId, ZoneKind},
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
@@ -16,7 +16,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// to form some: [`Compactor::background`] does that, also for order 0. To be asked between steps of
     /// who reclaims in the background; after attempts in vain the answer is no for a while.
     #[must_use]
-    pub fn can_restock(&self, node: NodeId) -> bool {
+    pub fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
         let is_off = self.tuning().compact.method == CompactMethod::Off;
         !is_off && self.numbered_zones_of(node).any(|(id, zone)| self.may_restock(id, zone))
     }
@@ -25,7 +25,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// it wants some counts towards the end of its rest, whoever asks.
     fn may_restock(&self, id: ZoneId, zone: &Zone<'_, P>) -> bool {
         let rest = &self.compaction()[id.index()].restocking;
-        zone.can_restock(self.platform()) && !rest.refuses(Order::PAGEBLOCK)
+        zone.can_fill_huge_reserve(self.platform()) && !rest.refuses(Order::PAGEBLOCK)
     }
 
     /// Whether it is worth while to wake who compacts a node in the background, for blocks of `order` in
@@ -40,10 +40,10 @@ impl<'m, P: Platform> Memory<'m, P> {
         highest: ZoneKind,
     ) -> bool {
         let tuning = &self.tuning().compact;
-        let above_min = Access::above(Watermark::Min, highest);
+        let above_min = ZoneAccess::above(Watermark::Min, highest);
         let has_work = |(id, zone): (ZoneId, &Zone<'_, P>)| {
             zone.could_compact(order, above_min, 0, tuning)
-                || zone.can_restock(self.platform()) && !self.restocks_in_vain(id)
+                || zone.can_fill_huge_reserve(self.platform()) && !self.restocks_in_vain(id)
         };
         let mut zones = self.numbered_zones_of(node).filter(|(_, zone)| zone.kind() <= highest);
         let wakes = tuning.method != CompactMethod::Off && zones.any(has_work);
@@ -129,7 +129,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             return false;
         }
         self.run(site, Goal::of_stock(), None);
-        let formed = zone.is_stocked(platform);
+        let formed = zone.has_formed_huge_reserve(platform);
         if formed {
             rest.reset(Order::PAGEBLOCK, true);
         } else {

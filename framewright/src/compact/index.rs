@@ -130,7 +130,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 
     fn has_formed(&self, site: Site<'c, 'm, P>, goal: &Goal) -> bool {
         if goal.restocks {
-            return !site.at.zone.can_restock(site.at.platform);
+            return !site.at.zone.can_fill_huge_reserve(site.at.platform);
         }
         site.has_formed(goal)
     }

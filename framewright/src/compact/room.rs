@@ -7,9 +7,9 @@ use crate::{
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
     migrate::Targets,
     observe::{CompactEvent, Event, Scanner},
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::Platform,
-    zone::{Access, Watermark},
+    zone::{Watermark, ZoneAccess},
 };
 
 /// Frames that are taken at once.
@@ -17,7 +17,7 @@ const BATCH: u32 = 64;
 
 /// Room in the movable pageblocks of a zone, fullest first.
 pub(super) struct Room<'r, 'm, P: Platform> {
-    at: Cpu<'r, 'm, P>,
+    at: ZoneOnCpu<'r, 'm, P>,
     /// Pageblocks that it is in.
     hosts: Hosts,
     /// The pageblock that is emptied.
@@ -34,7 +34,7 @@ pub(super) struct Room<'r, 'm, P: Platform> {
 
 impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
     /// In any pageblock.
-    pub(super) fn in_zone(at: Cpu<'r, 'm, P>) -> Self {
+    pub(super) fn in_zone(at: ZoneOnCpu<'r, 'm, P>) -> Self {
         let (stash, left) = (Bundles::new(), Bundles::new());
         Self {
             at,
@@ -49,14 +49,14 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
     }
 
     /// For what is in pageblock `source`, which holds `held`.
-    pub(super) fn beside(at: Cpu<'r, 'm, P>, source: u32, held: &Contents) -> Self {
+    pub(super) fn beside(at: ZoneOnCpu<'r, 'm, P>, source: u32, held: &Contents) -> Self {
         let mut room = Self::in_zone(at);
         (room.hosts, room.source) = (Hosts::beside(held), Some(source));
         room
     }
 
     /// In any pageblock, but not in the reserve of the zone: what leaves others is withheld for longer.
-    pub(super) fn to_spare(at: Cpu<'r, 'm, P>) -> Self {
+    pub(super) fn to_spare(at: ZoneOnCpu<'r, 'm, P>) -> Self {
         let mut room = Self::in_zone(at);
         room.spares_reserve = true;
         room
@@ -65,7 +65,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
     /// Frames that may be taken now. Pages that stay in the zone leave as many; but who withholds what they
     /// leave must not use up the reserve.
     fn allowed(&self) -> u64 {
-        let access = Access::above(Watermark::Min, self.at.zone.kind());
+        let access = ZoneAccess::above(Watermark::Min, self.at.zone.kind());
         if self.spares_reserve { self.at.zone.allowed(access) } else { u64::MAX }
     }
 
@@ -140,7 +140,7 @@ impl<P: Platform> Drop for Room<'_, '_, P> {
 }
 
 /// Tells of frames that were taken, by pageblock: all that was looked at of each is its header.
-fn trace_taken<P: Platform>(at: Cpu<'_, '_, P>, taken: &[Bundle]) {
+fn trace_taken<P: Platform>(at: ZoneOnCpu<'_, '_, P>, taken: &[Bundle]) {
     if !P::TRACING {
         return;
     }

@@ -89,7 +89,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         block: u32,
     ) -> bool {
         let (first, end) = (block << PAGEBLOCK_ORDER, (block + 1) << PAGEBLOCK_ORDER);
-        if !self.site(id).at.zone.withholds_any(first, end) {
+        if !self.site(id).at.zone.has_isolated(first, end) {
             return false;
         }
         while let Some(other) = self.last_obstacle(id, run, request, true) {
@@ -119,7 +119,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             if held.pinned > 0 {
                 return Some(block);
             }
-            if waits && site.at.zone.withholds_any(first, last) {
+            if waits && site.at.zone.has_isolated(first, last) {
                 // What is free in it adds to the reserve as much as it takes, when it comes.
                 continue;
             }

@@ -7,7 +7,7 @@ use crate::{
     frame::Order,
     platform::Platform,
     tuning::Tuning,
-    zone::{Access, Watermark, ZoneKind},
+    zone::{Watermark, ZoneAccess, ZoneKind},
 };
 
 /// Orders above this are costly.
@@ -32,7 +32,7 @@ pub(super) fn refuse<P: Platform>(
 /// were for it.
 pub(super) fn lacks_room<P: Platform>(site: Site<'_, '_, P>, goal: &Goal, tuning: &Tuning) -> bool {
     let zone = site.at.zone;
-    let min = Access::above(Watermark::Min, zone.kind());
+    let min = ZoneAccess::above(Watermark::Min, zone.kind());
     goal.order.is_none() && !zone.could_compact(Order::PAGEBLOCK, min, 0, &tuning.compact)
 }
 
@@ -45,12 +45,12 @@ fn judge<P: Platform>(
     let order = goal.order?;
     let costly = order.get() > COSTLY_ORDER;
     let zone = site.at.zone;
-    let min = Access::above(Watermark::Min, highest);
+    let min = ZoneAccess::above(Watermark::Min, highest);
     if zone.may_take(order, min) && site.has_formed(goal) {
         return Some(Outcome::Success);
     }
     let mark = if costly { Watermark::Low } else { Watermark::Min };
-    if !zone.could_compact(order, Access::above(mark, highest), 0, &tuning.compact) {
+    if !zone.could_compact(order, ZoneAccess::above(mark, highest), 0, &tuning.compact) {
         return Some(Outcome::Skipped);
     }
     if costly && zone.is_short(site.at.platform, order, &tuning.compact) {

@@ -9,7 +9,7 @@
 use super::Memory;
 use crate::{
     frame::{FrameRange, Order},
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::{CpuId, Platform},
 };
 
@@ -31,7 +31,7 @@ impl core::error::Error for OrderTooSmall {}
 /// A block that is out of the zone while the embedder is told of it. It goes back also if the
 /// embedder panics.
 struct Lent<'c, 'm, P: Platform> {
-    cpu: Cpu<'c, 'm, P>,
+    cpu: ZoneOnCpu<'c, 'm, P>,
     frame: u32,
     order: Order,
 }

@@ -1,7 +1,7 @@
 //! The claim of a CPU: the ownership of its lists, in every zone.
 //!
 //! There is at most one claim per CPU ([`CpuState`](super::cpus::CpuState)). Only a claim can
-//! create the values that enter lists as their owner: [`Owned`] on the hot path, [`OwnedCpu`]
+//! create the values that enter lists as their owner: [`Owned`] on the hot path, [`OwnedZoneOnCpu`]
 //! elsewhere. Such a value borrows the claim exclusively. So safe code can neither enter the lists
 //! of a CPU that it has not claimed, nor enter lists twice. A remote drainer needs no claim: the
 //! owner protocol admits it (`super::drain`).
@@ -15,7 +15,7 @@ use crate::{
     alloc::{FirstZone, Request},
     frame::{Order, Pfn},
     observe::{DrainReason, Event},
-    pcp::{Owned, OwnedCpu},
+    pcp::{Owned, OwnedZoneOnCpu},
     platform::{CpuId, Platform},
     tuning::Hardening,
     zone::ZoneId,
@@ -116,9 +116,9 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
     }
 
     /// A zone with the CPU's lists for it, to enter.
-    pub(crate) fn zone(&mut self, id: ZoneId) -> OwnedCpu<'_, 'm, P> {
+    pub(crate) fn zone(&mut self, id: ZoneId) -> OwnedZoneOnCpu<'_, 'm, P> {
         // SAFETY: as in `home_lists`.
-        unsafe { OwnedCpu::new(self.memory.context(id, self.id)) }
+        unsafe { OwnedZoneOnCpu::new(self.memory.context(id, self.id)) }
     }
 
     /// Gives everything on the CPU's lists back to the zones.

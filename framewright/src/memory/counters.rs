@@ -3,7 +3,7 @@
 use super::{CpuError, Memory};
 use crate::{
     observe::{CpuStats, text::zoneinfo::Pageset},
-    pcp::{Cpu, CpuPages, Sizing},
+    pcp::{CpuPages, Sizing, ZoneOnCpu},
     platform::{CpuId, Platform},
     zone::ZoneId,
 };
@@ -49,7 +49,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// Counters of a CPU's lists for a zone, with those that follow from where the two are.
-    fn stats_of(&self, cpu: Cpu<'_, 'm, P>) -> CpuStats {
+    fn stats_of(&self, cpu: ZoneOnCpu<'_, 'm, P>) -> CpuStats {
         let mut stats = cpu.pages.stats();
         let served = stats.list_hits + stats.list_misses + stats.zone_allocs;
         stats.numa_hit = served.saturating_sub(stats.numa_miss);

@@ -10,7 +10,7 @@ use super::{CpuError, Memory};
 use crate::{
     buddy::Refusals,
     observe::DrainReason,
-    pcp::{Cpu, CpuPages, Lists},
+    pcp::{CpuPages, Lists, ZoneOnCpu},
     platform::{BarrierTarget, CpuId, OwnerLock, Platform},
     zone::ZoneId,
 };
@@ -72,7 +72,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             }
             self.barrier(BarrierTarget::All);
             // The first refusal is reported, with how many there were, once nobody is waited for.
-            let mut refused: Option<(Cpu<'_, 'm, P>, Refusals)> = None;
+            let mut refused: Option<(ZoneOnCpu<'_, 'm, P>, Refusals)> = None;
             for i in group.filter(|i| announced >> (i - first) & 1 == 1) {
                 let (zone, id) = self.owner_of(i);
                 let cpu = self.context(zone, id);
@@ -97,7 +97,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// Gives everything on the lists of a CPU for a zone back to it.
-    pub(super) fn drain_lists(&self, cpu: Cpu<'_, 'm, P>, reason: DrainReason) {
+    pub(super) fn drain_lists(&self, cpu: ZoneOnCpu<'_, 'm, P>, reason: DrainReason) {
         // Where events are traced it takes a visit per batch. A busy owner may bring more
         // meanwhile: what was there at the start bounds the visits.
         for _ in 0..=cpu.pages.held() {
@@ -111,7 +111,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// Runs `f` on the lists of a CPU as a remote drainer.
     pub(super) fn with_lists<R>(
         &self,
-        cpu: Cpu<'_, 'm, P>,
+        cpu: ZoneOnCpu<'_, 'm, P>,
         f: impl FnOnce(&mut Lists<'m>) -> R,
     ) -> R {
         cpu.pages.announce(&self.platform);

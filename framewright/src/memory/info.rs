@@ -37,7 +37,7 @@ pub struct ZoneInfo {
     /// What the watermarks are raised by for now: see [`Memory::lower_boost`].
     pub boost: u64,
     /// What they are raised by for most requests, because pageblocks are kept ready for huge pages.
-    pub stock: u64,
+    pub huge_reserve: u64,
     /// The min watermark. This and the others are as in force for most requests, with both.
     pub min: u64,
     /// The low watermark.
@@ -79,8 +79,8 @@ impl<P: Platform> Memory<'_, P> {
     pub fn zone(&self, id: ZoneId) -> Option<ZoneInfo> {
         let zone = self.zones.get(id.index())?;
         let (levels, boost) = (zone.marks().levels(), zone.marks().boost());
-        let stock = zone.marks().stock();
-        let raised = boost + stock;
+        let huge_reserve = zone.marks().huge_reserve();
+        let raised = boost + huge_reserve;
         Some(ZoneInfo {
             id,
             node: zone.node(),
@@ -92,7 +92,7 @@ impl<P: Platform> Memory<'_, P> {
             held_by_cpus: self.held_of(id),
             in_depot: zone.in_depot(),
             boost,
-            stock,
+            huge_reserve,
             min: levels.min + raised,
             low: levels.low + raised,
             high: levels.high + raised,

@@ -28,7 +28,7 @@ use core::{mem::MaybeUninit, num::NonZeroUsize};
 use planes::PlaneArrays;
 
 use crate::{
-    alloc::Judge,
+    alloc::OomLock,
     compact::ZoneCompaction,
     frame::{Block, MemoryTag, Pfn},
     pcp::CpuPages,
@@ -73,8 +73,8 @@ pub struct Memory<'m, P: Platform> {
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
-    /// Who has the embedder judge that nothing helps.
-    judge: Judge,
+    /// The right to ask the embedder for a verdict when relief does not help.
+    oom_lock: OomLock,
     /// Whether memory is coming or going.
     changing: AtomicBool,
 }
@@ -123,7 +123,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             lru: parts.lru,
             tag: MemoryTag::at(tag),
             generation: AtomicU32::new(0),
-            judge: Judge::new(),
+            oom_lock: OomLock::new(),
             changing: AtomicBool::new(false),
         };
         memory.set_watermarks();
@@ -178,8 +178,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         lists.is_some_and(|node| node.is_contended(&self.platform))
     }
 
-    pub(crate) fn judge(&self) -> &Judge {
-        &self.judge
+    pub(crate) fn oom_lock(&self) -> &OomLock {
+        &self.oom_lock
     }
 
     #[inline(always)]

@@ -12,7 +12,7 @@ use crate::{
     frame::{Order, Pfn},
     platform::Platform,
     sync::{AtomicU8, AtomicU32},
-    zone::{Slots, Zone, ZoneId},
+    zone::{SideTableIndex, Zone, ZoneId},
 };
 
 /// Which planes a memory has.
@@ -61,7 +61,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[inline(always)]
     pub(crate) fn find_slot(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
         let last = self.zones.last()?;
-        match last.slots().of(pfn) {
+        match last.side_table_index().of(pfn) {
             Some(slot) => Some((last, slot)),
             None => self.find_slot_elsewhere(pfn),
         }
@@ -71,12 +71,12 @@ impl<'m, P: Platform> Memory<'m, P> {
     fn find_slot_elsewhere(&self, pfn: Pfn) -> Option<(&'m Zone<'m, P>, u32)> {
         let (zone, frame) = self.find(pfn, Order::ZERO)?;
         let zone = &self.zones[zone.index()];
-        Some((zone, zone.planes_at() as u32 + frame))
+        Some((zone, zone.side_table_start() as u32 + frame))
     }
 
     /// What finds frames of a zone in the planes.
     #[inline(always)]
-    pub(crate) fn slots_of(&self, zone: ZoneId) -> Slots<'m> {
-        self.zones[zone.index()].slots()
+    pub(crate) fn side_table_index_of(&self, zone: ZoneId) -> SideTableIndex<'m> {
+        self.zones[zone.index()].side_table_index()
     }
 }

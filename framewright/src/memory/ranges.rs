@@ -13,7 +13,7 @@ use crate::{
     alloc::{MigrateType, Request},
     buddy::{Buddy, FreeRun, RunWanted},
     frame::{Extent, FrameRange, Order, PAGEBLOCK_FRAMES, Pfn},
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::{CpuId, Platform},
     zone::{self, NodeId, NodeMask, ZoneId, ZoneKind},
 };
@@ -169,7 +169,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             self.withhold(zone, start, end).map_err(|at| RangeError::Isolated { at })?;
         clear(zone, start, end);
         let cpu = self.context(zone, ACCOUNT);
-        let take = |from, to| cpu.take_withheld(from, to, migratetype);
+        let take = |from, to| cpu.take_isolated(from, to, migratetype);
         if take_run(&cpu, start, end, take) {
             return Ok(Extent::new(self.tag(), range));
         }
@@ -235,7 +235,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         zones.find_map(|(_, cpu)| self.find_in_zone(&cpu, wanted))
     }
 
-    fn find_in_zone(&self, cpu: &Cpu<'_, 'm, P>, wanted: &Contiguous) -> Option<Extent<'m>> {
+    fn find_in_zone(&self, cpu: &ZoneOnCpu<'_, 'm, P>, wanted: &Contiguous) -> Option<Extent<'m>> {
         let zone = cpu.zone;
         let frames = u32::try_from(wanted.frames).ok()?;
         let (mut from, to) = match wanted.within {
@@ -259,7 +259,7 @@ impl<'m, P: Platform> Memory<'m, P> {
                 FreeRun::Found(start) | FreeRun::Continue(start) => start,
                 FreeRun::None => to,
             };
-            zone.tell_of_search(&self.platform, zone::pageblocks(from, passed.max(from)));
+            zone.probe_search(&self.platform, zone::pageblocks(from, passed.max(from)));
             match found {
                 FreeRun::Found(start) => {
                     let take = |from, to| cpu.take_range(from, to, wanted.request.migratetype());
@@ -293,7 +293,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 
 /// Takes frames `start` to `end`, all or none, a stretch at a time.
 fn take_run<P: Platform>(
-    cpu: &Cpu<'_, '_, P>,
+    cpu: &ZoneOnCpu<'_, '_, P>,
     start: u32,
     end: u32,
     take: impl Fn(u32, u32) -> bool,
@@ -307,7 +307,7 @@ fn take_run<P: Platform>(
     true
 }
 
-fn give_run<P: Platform>(cpu: &Cpu<'_, '_, P>, start: u32, end: u32) {
+fn give_run<P: Platform>(cpu: &ZoneOnCpu<'_, '_, P>, start: u32, end: u32) {
     for (from, to) in stretches(start, end) {
         cpu.give_range(from, to);
     }

@@ -5,7 +5,7 @@ use super::Memory;
 use crate::{
     alloc::{FreeError, MigrateType, Request},
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
-    pcp::{Cpu, CpuPages},
+    pcp::{CpuPages, ZoneOnCpu},
     platform::{CpuId, Platform},
     sync::{AtomicU8, Ordering},
     zone::{MarkRules, NodeId, Zone, ZoneId, ZoneKind, default_min_free},
@@ -84,7 +84,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         &self,
         cpu: CpuId,
         request: Request,
-    ) -> impl Iterator<Item = (ZoneId, Cpu<'_, 'm, P>)> {
+    ) -> impl Iterator<Item = (ZoneId, ZoneOnCpu<'_, 'm, P>)> {
         let own = self.node_of(cpu);
         let preferred = request.node().unwrap_or(own);
         let allowed = move |zone: &Zone<'m, P>| {
@@ -98,8 +98,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// A zone and a CPU's lists for it.
-    pub(crate) fn context(&self, zone: ZoneId, cpu: CpuId) -> Cpu<'_, 'm, P> {
-        Cpu {
+    pub(crate) fn context(&self, zone: ZoneId, cpu: CpuId) -> ZoneOnCpu<'_, 'm, P> {
+        ZoneOnCpu {
             platform: &self.platform,
             zone: &self.zones[zone.index()],
             pages: self.lists_of(zone, cpu),
@@ -123,7 +123,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 
     /// All zones with a CPU's lists for them.
-    pub(crate) fn contexts(&self, cpu: CpuId) -> impl Iterator<Item = Cpu<'_, 'm, P>> {
+    pub(crate) fn contexts(&self, cpu: CpuId) -> impl Iterator<Item = ZoneOnCpu<'_, 'm, P>> {
         (0..self.zones.len()).map(move |zone| self.context(ZoneId::new(zone), cpu))
     }
 
@@ -156,7 +156,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             lowmem,
             ratios: self.tuning.zone.reserve_ratios,
             boost: self.tuning.zone.watermark_boost,
-            stock: self.tuning.zone.huge_stock,
+            huge_reserve: self.tuning.zone.huge_stock,
         };
         for zone in self.zones {
             let mut managed = [0; ZoneKind::COUNT];
@@ -167,7 +167,7 @@ impl<'m, P: Platform> Memory<'m, P> {
             let limit = rules.boost_limit(zone.managed(), levels);
             let protection = rules.protection(zone.kind(), managed);
             zone.with(&self.platform, |_| zone.marks().set(levels, limit, protection));
-            zone.limit_stock(&self.platform, rules.stock_limit(zone.managed()));
+            zone.set_huge_reserve_limit(&self.platform, rules.huge_reserve_limit(zone.managed()));
         }
     }
 
@@ -179,7 +179,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     pub fn lower_boost(&self, zone: ZoneId, by: u64) {
         if let Some(zone) = self.zones.get(zone.index()) {
             zone.lower_boost(&self.platform, by);
-            zone.age_stock(&self.platform);
+            zone.age_huge_reserve(&self.platform);
         }
     }
 }

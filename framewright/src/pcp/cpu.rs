@@ -1,18 +1,18 @@
 //! A zone as seen from a CPU, with the CPU's lists for it.
 
-use super::{CpuPages, pages::Here};
+use super::{CpuPages, pages::ListsContext};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, MigrateType, Refusals, Want},
     frame::{Order, Pfn},
     observe::{Corruption, Event, Finding},
     platform::{self, Cost, CpuId, Platform},
     tuning::Tuning,
-    zone::{Access, Loose, Rights, Watermark, Zone},
+    zone::{AllocFlags, BlockStack, Watermark, Zone, ZoneAccess},
 };
 
 /// A zone as seen from a CPU, for operations that do not enter the CPU's lists. Operations that
-/// enter them need an [`OwnedCpu`](super::OwnedCpu).
-pub(crate) struct Cpu<'c, 'm, P: Platform> {
+/// enter them need an [`OwnedZoneOnCpu`](super::OwnedZoneOnCpu).
+pub(crate) struct ZoneOnCpu<'c, 'm, P: Platform> {
     pub(crate) platform: &'c P,
     pub(crate) zone: &'c Zone<'m, P>,
     pub(crate) pages: &'c CpuPages<'m, P>,
@@ -20,24 +20,24 @@ pub(crate) struct Cpu<'c, 'm, P: Platform> {
     pub(crate) id: CpuId,
 }
 
-impl<P: Platform> Clone for Cpu<'_, '_, P> {
+impl<P: Platform> Clone for ZoneOnCpu<'_, '_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Cpu<'_, '_, P> {}
+impl<P: Platform> Copy for ZoneOnCpu<'_, '_, P> {}
 
-impl<'m, P: Platform> Cpu<'_, 'm, P> {
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Whether the zone is so short of memory that lists should shrink.
     pub(super) fn zone_is_low(&self) -> bool {
-        self.zone.tell_of_words(self.platform, platform::Access::Read);
+        self.zone.probe_words(self.platform, platform::Access::Read);
         self.zone.free() < self.zone.marks().get(Watermark::High)
     }
 
     /// The context for work on the lists.
-    pub(super) fn here(&self) -> Here<'_, 'm, P> {
-        Here { platform: self.platform, pages: self.pages }
+    pub(super) fn context(&self) -> ListsContext<'_, 'm, P> {
+        ListsContext { platform: self.platform, pages: self.pages }
     }
 
     /// The frame number of a zone-relative frame.
@@ -47,11 +47,11 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// Takes the frames from `start` to `end` if all are free and none is isolated.
     pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
-        self.take_range_if(start, end, of, || !self.zone.withholds_any(start, end))
+        self.take_range_if(start, end, of, || !self.zone.has_isolated(start, end))
     }
 
-    /// As [`Cpu::take_range`], for the caller that has isolated the frames.
-    pub(crate) fn take_withheld(&self, start: u32, end: u32, of: MigrateType) -> bool {
+    /// As [`ZoneOnCpu::take_range`], for the caller that has isolated the frames.
+    pub(crate) fn take_isolated(&self, start: u32, end: u32, of: MigrateType) -> bool {
         self.take_range_if(start, end, of, || true)
     }
 
@@ -73,7 +73,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         taken
     }
 
-    /// Gives back frames taken by [`Cpu::take_range`], all or a part of them.
+    /// Gives back frames taken by [`ZoneOnCpu::take_range`], all or a part of them.
     pub(crate) fn give_range(&self, start: u32, end: u32) {
         let mut from = start;
         while from < end {
@@ -104,8 +104,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Gives back a block taken by [`Cpu::take_unreported`]. It counts as reported until it is
-    /// used.
+    /// Gives back a block taken by [`ZoneOnCpu::take_unreported`]. It counts as reported until it
+    /// is used.
     pub(crate) fn give_reported(&self, frame: u32, order: Order) {
         self.returned(frame, order);
         self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
@@ -115,12 +115,12 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Gives bundles to the zone under one lock hold, updates the counters, and reports refused
     /// frees. The caller is not inside the lists, because the report calls the embedder.
     pub(crate) fn give(&self, bundles: &Bundles) {
-        let refusals = self.give_quietly(bundles);
+        let refusals = self.give_and_count(bundles);
         self.report(refusals);
     }
 
-    /// As [`Cpu::give`], but leaves the report to the caller.
-    pub(super) fn give_quietly(&self, bundles: &Bundles) -> Refusals {
+    /// As [`ZoneOnCpu::give`], but leaves the report to the caller.
+    pub(super) fn give_and_count(&self, bundles: &Bundles) -> Refusals {
         if bundles.is_empty() {
             return Refusals::default();
         }
@@ -193,18 +193,18 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     pub(super) fn account_take(
         &self,
         want: &Want,
-        (taken, loose): (&Bundles, Option<&Loose>),
+        (taken, stack): (&Bundles, Option<&BlockStack>),
         fallback: Option<Fallback>,
-        access: Access,
+        access: ZoneAccess,
     ) {
-        self.count_lock(taken.frames() + loose.map_or(0, Loose::frames));
+        self.count_lock(taken.frames() + stack.map_or(0, BlockStack::frames));
         if want.order == Order::PAGEBLOCK {
-            self.zone.serves_huge(self.platform);
+            self.zone.huge_page_served(self.platform);
         }
         if P::TRACING {
             let percpu_refill = want.blocks > 1;
-            let loose = loose.into_iter().flat_map(|loose| self.loose_blocks(loose));
-            for (pfn, order) in loose.chain(self.blocks_of(taken.as_slice())) {
+            let stack = stack.into_iter().flat_map(|stack| self.blocks_of_stack(stack));
+            for (pfn, order) in stack.chain(self.blocks_of(taken.as_slice())) {
                 let migratetype = want.migratetype;
                 let event = Event::PageAllocZoneLocked { pfn, order, migratetype, percpu_refill };
                 self.platform.trace(self.id, &event);
@@ -215,7 +215,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         if boosted && self.zone.raise_boost(self.platform) {
             self.count_lock(0);
         }
-        if boosted && access.rights.has(Rights::WAKE) {
+        if boosted && access.flags.has(AllocFlags::KSWAPD) {
             self.platform.relief().wake(self.zone.node(), Order::ZERO, access.highest);
         }
         let counters = &self.pages.counters;
@@ -236,9 +236,9 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// Frame numbers and orders of the blocks in `loose`.
-    pub(super) fn loose_blocks(&self, loose: &Loose) -> impl Iterator<Item = (Pfn, Order)> {
-        loose.runs().flat_map(move |(kind, blocks)| {
+    /// Frame numbers and orders of the blocks in `stack`.
+    pub(super) fn blocks_of_stack(&self, stack: &BlockStack) -> impl Iterator<Item = (Pfn, Order)> {
+        stack.runs().flat_map(move |(kind, blocks)| {
             blocks.iter().map(move |&frame| (self.pfn(frame), kind.order()))
         })
     }

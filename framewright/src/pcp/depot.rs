@@ -1,74 +1,75 @@
 //! A CPU's use of the depot of a zone: which blocks go there, and how they return to the maps.
 
-use super::{ListIndex, Lists, cpu::Cpu, packing::pack};
+use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack};
 use crate::{
     buddy::{Bundle, Bundles},
     frame::Order,
     observe::DrainReason,
     platform::{Cost, Platform},
-    zone::{Homebound, Kind, Loose},
+    zone::{BlockKind, BlockStack, FlushScope},
 };
 
 /// Bundles of up to this many blocks go to the depot: the cost of a bundle in the maps does not
 /// depend on the number of its blocks, the cost in the depot does.
-const FEW: u32 = 2;
+const SMALL_BUNDLE: u32 = 2;
 
 /// The blocks that leave the lists of a CPU for the zone.
-pub(super) struct Leaving {
+pub(super) struct DrainBatch {
     /// Blocks for the maps.
     pub(super) bundles: Bundles,
     /// Blocks for the depot, if the depot takes them.
-    loose: Loose,
+    stack: BlockStack,
     /// Bundles of at most this many blocks go to the depot.
-    few: u32,
+    max_blocks: u32,
     /// Frames that the depot can still take.
-    room: u64,
+    depot_free: u64,
 }
 
-impl Leaving {
+impl DrainBatch {
     /// No blocks; all that are added go to the maps.
     pub(super) const fn new() -> Self {
-        Self { bundles: Bundles::new(), loose: Loose::new(), few: 0, room: 0 }
+        Self { bundles: Bundles::new(), stack: BlockStack::new(), max_blocks: 0, depot_free: 0 }
     }
 
     /// Whether there are no blocks.
     pub(super) fn is_empty(&self) -> bool {
-        self.bundles.is_empty() && self.loose.is_empty()
+        self.bundles.is_empty() && self.stack.is_empty()
     }
 
     pub(super) fn frames(&self) -> u64 {
-        self.bundles.frames() + self.loose.frames()
+        self.bundles.frames() + self.stack.frames()
     }
 }
 
-impl<'m, P: Platform> Cpu<'_, 'm, P> {
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Decides for `reason` which blocks go to the depot from now on. Final drains go to the maps.
     /// Blocks of a burst of high-order frees were allocated on another CPU and will be soon again:
     /// all of them go to the depot.
-    pub(super) fn parts(&self, leaving: &mut Leaving, reason: DrainReason) {
-        leaving.few = match reason {
-            DrainReason::Capacity | DrainReason::Threshold => FEW,
+    pub(super) fn set_depot_share(&self, leaving: &mut DrainBatch, reason: DrainReason) {
+        leaving.max_blocks = match reason {
+            DrainReason::Capacity | DrainReason::Threshold => SMALL_BUNDLE,
             DrainReason::HighOrder => u32::MAX,
             DrainReason::Local | DrainReason::Remote | DrainReason::Offline => return,
         };
         if !self.zone_is_low() {
-            leaving.room = self.zone.room_in_depot();
+            leaving.depot_free = self.zone.depot_free_frames();
         }
     }
 
     /// Moves up to `frames` frames out of the lists. Returns how many.
-    pub(super) fn gather(
+    pub(super) fn select_leaving(
         &self,
         lists: &mut Lists<'m>,
         list: ListIndex,
         frames: u64,
-        leaving: &mut Leaving,
+        leaving: &mut DrainBatch,
     ) -> u64 {
         let mut moved = 0;
         loop {
-            moved += lists.gather(self.here(), list, frames - moved, &mut leaving.bundles);
-            let parted = self.part(leaving);
-            if !parted || moved >= frames {
+            moved +=
+                lists.select_bundles(self.context(), list, frames - moved, &mut leaving.bundles);
+            let for_depot = self.move_to_depot_share(leaving);
+            if !for_depot || moved >= frames {
                 return moved;
             }
         }
@@ -76,62 +77,62 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// Moves small bundles from the blocks for the maps to the blocks for the depot. Returns
     /// whether there were any.
-    pub(super) fn part(&self, leaving: &mut Leaving) -> bool {
-        let Leaving { bundles, loose, few, room } = leaving;
-        if *room == 0 {
+    pub(super) fn move_to_depot_share(&self, leaving: &mut DrainBatch) -> bool {
+        let DrainBatch { bundles, stack, max_blocks, depot_free } = leaving;
+        if *depot_free == 0 {
             return false;
         }
-        let before = loose.len();
+        let before = stack.len();
         bundles.retain(|bundle| {
-            let kind = Kind::of(bundle.order, self.zone.type_number(bundle.word * 64));
+            let kind = BlockKind::of(bundle.order, self.zone.type_number(bundle.word * 64));
             let frames = bundle.frame_count();
-            let is_loose = bundle.blocks() <= *few
-                && frames <= *room
-                && kind.is_some_and(|kind| loose.add(kind, bundle));
-            if is_loose {
-                *room -= frames;
+            let is_small = bundle.blocks() <= *max_blocks
+                && frames <= *depot_free
+                && kind.is_some_and(|kind| stack.add(kind, bundle));
+            if is_small {
+                *depot_free -= frames;
             }
-            !is_loose
+            !is_small
         });
-        let parted = loose.len() - before;
-        self.platform.cost(Cost::LooseBlocks, parted as u32);
-        parted > 0
+        let for_depot = stack.len() - before;
+        self.platform.cost(Cost::LooseBlocks, for_depot as u32);
+        for_depot > 0
     }
 
     /// Gives all leaving blocks to the zone under one lock hold. Blocks that the depot does not
     /// take go to the maps.
-    pub(super) fn give_leaving(&self, leaving: &mut Leaving) {
-        let Leaving { bundles, loose, .. } = leaving;
-        self.trace_drained(self.blocks_of(bundles.as_slice()).chain(self.loose_blocks(loose)));
-        if loose.is_empty() {
+    pub(super) fn give_leaving(&self, leaving: &mut DrainBatch) {
+        let DrainBatch { bundles, stack, .. } = leaving;
+        self.trace_drained(self.blocks_of(bundles.as_slice()).chain(self.blocks_of_stack(stack)));
+        if stack.is_empty() {
             return self.give(bundles);
         }
         self.platform.cost(Cost::BulkFree, 1);
         self.zone.prefetch(self.platform, bundles.as_slice());
-        let parted = loose.frames();
-        let refusals = self.zone.give_parted(self.platform, bundles.as_slice(), loose);
-        let taken_in = parted - loose.frames();
+        let for_depot = stack.frames();
+        let refusals = self.zone.give_with_depot(self.platform, bundles.as_slice(), stack);
+        let taken_in = for_depot - stack.frames();
         self.count_lock(bundles.frames() + taken_in);
         self.pages.counters.to_depot.add(taken_in);
         self.pages.counters.refused_frames.add(refusals.frames);
         self.report(refusals);
-        self.give_loose(loose);
-        self.tidy_depot();
+        self.give_stack(stack);
+        self.trim_depot();
     }
 
     /// Gives blocks to the maps.
-    pub(super) fn give_loose(&self, loose: &mut Loose) {
-        if !loose.is_empty() {
-            self.sort_and_give(loose);
+    pub(super) fn give_stack(&self, stack: &mut BlockStack) {
+        if !stack.is_empty() {
+            self.sort_and_give(stack);
         }
     }
 
     #[inline(never)]
-    fn sort_and_give(&self, loose: &mut Loose) {
-        loose.sort();
-        self.platform.cost(Cost::LooseBlocks, loose.len() as u32);
+    fn sort_and_give(&self, stack: &mut BlockStack) {
+        stack.sort();
+        self.platform.cost(Cost::LooseBlocks, stack.len() as u32);
         let mut bundles = Bundles::new();
-        for (kind, blocks) in loose.runs() {
+        for (kind, blocks) in stack.runs() {
             let mut rest = blocks;
             while let Some((bundle, used)) = pack(rest, kind.order()) {
                 rest = &rest[used..];
@@ -139,7 +140,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             }
         }
         self.give(&bundles);
-        loose.clear();
+        stack.clear();
     }
 
     fn add_or_give(&self, bundle: Bundle, bundles: &mut Bundles) {
@@ -155,7 +156,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     pub(crate) fn empty_depot(&self) {
         let mut left = self.zone.in_depot();
         while left > 0 {
-            match self.shrink_depot(Homebound::For(None, Order::ZERO)) {
+            match self.shrink_depot(FlushScope::For(None, Order::ZERO)) {
                 0 => return,
                 frames => left = left.saturating_sub(frames),
             }
@@ -164,27 +165,27 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
 
     /// Gives a chunk of the depot back to the maps. Returns the number of frames; 0: there were
     /// none.
-    pub(super) fn shrink_depot(&self, which: Homebound) -> u64 {
+    pub(super) fn shrink_depot(&self, which: FlushScope) -> u64 {
         if self.zone.in_depot() == 0 {
             return 0;
         }
-        let mut loose = Loose::new();
-        self.zone.take_from_depot(self.platform, which, &mut loose);
-        let frames = loose.frames();
+        let mut stack = BlockStack::new();
+        self.zone.flush_depot(self.platform, which, &mut stack);
+        let frames = stack.frames();
         self.count_lock(frames);
-        self.give_loose(&mut loose);
+        self.give_stack(&mut stack);
         frames
     }
 
     /// Gives a chunk of the depot's surplus back to the maps, and ends the depot's interval when it
     /// is time. Called after each use of the zone by a refill or a drain.
-    pub(super) fn tidy_depot(&self) {
-        if self.zone.ends_depot_interval(self.platform) {
+    pub(super) fn trim_depot(&self) {
+        if self.zone.depot_interval_ended(self.platform) {
             self.zone.end_depot_interval(self.platform);
             self.count_lock(0);
         }
-        if self.zone.has_surplus_in_depot() {
-            self.shrink_depot(Homebound::Surplus);
+        if self.zone.depot_has_surplus() {
+            self.shrink_depot(FlushScope::Surplus);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
 //! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
 
-use super::{ListIndex, Lists, OwnedCpu, cpu::Cpu, depot::Leaving, lists::Pushed};
+use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Refusals},
     frame::{Order, Pfn},
@@ -27,7 +27,7 @@ pub(crate) struct Drained {
     is_last: bool,
 }
 
-impl<P: Platform> OwnedCpu<'_, '_, P> {
+impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Frees a block to its list, or to the zone if it has none. Returns the blocks *of this call's
     /// batch* that hardening refused. Without states, a block on a list is checked when it leaves
     /// the list.
@@ -36,23 +36,23 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
         if let Err(refusals) = self.retire(frame, order) {
             return refusals;
         }
-        let mut leaving = Leaving::new();
+        let mut leaving = DrainBatch::new();
         let pushed = self.enter(|at, lists| {
             let list = ListIndex::freeing(order, at.zone.type_number(frame))?;
-            let pushed = lists.push(at.here(), list, frame, &mut leaving.bundles);
+            let pushed = lists.push(at.context(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
             at.pages.count_free(list);
             if !leaving.is_empty() {
-                at.parts(&mut leaving, DrainReason::Capacity);
-                at.part(&mut leaving);
+                at.set_depot_share(&mut leaving, DrainReason::Capacity);
+                at.move_to_depot_share(&mut leaving);
                 // Some blocks left because slots were missing: more leave in the same hold, so that
                 // slots are free.
                 if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
-                    lists.gather(at.here(), list, frames, &mut leaving.bundles);
-                    at.part(&mut leaving);
+                    lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);
+                    at.move_to_depot_share(&mut leaving);
                 }
             }
             let mut due = at.due(lists, list, pushed == Pushed::Spilled);
@@ -86,13 +86,13 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
     fn drain_frames(&mut self, list: ListIndex, due: Due) {
         let mut left = due.frames;
         while left > 0 {
-            let mut leaving = Leaving::new();
-            self.parts(&mut leaving, due.reason);
+            let mut leaving = DrainBatch::new();
+            self.set_depot_share(&mut leaving, due.reason);
             let mut refusals = Refusals::default();
             let moved = self.enter(|at, lists| match at.tuning.pcp.bulk_free {
-                BulkFree::ChooseBeforeLock => at.gather(lists, list, left, &mut leaving),
+                BulkFree::ChooseBeforeLock => at.select_leaving(lists, list, left, &mut leaving),
                 BulkFree::ChooseUnderLock => {
-                    at.choose_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
+                    at.select_and_give(lists, list, left, &mut leaving.bundles, &mut refusals)
                 }
             });
             let moved = moved.unwrap_or(0);
@@ -111,7 +111,7 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
     }
 }
 
-impl<'m, P: Platform> Cpu<'_, 'm, P> {
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Frees a block to the zone, bypassing the lists.
     pub(crate) fn free_to_zone(&self, frame: u32, order: Order) -> Refusals {
         match self.retire(frame, order) {
@@ -131,7 +131,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
             }
         }
         let frames = bundles.frames();
-        let refusals = self.give_quietly(&bundles);
+        let refusals = self.give_and_count(&bundles);
         self.report(refusals);
         self.pages.counters.zone_frees.add(u64::from(bundles.blocks()));
         self.pages.counters.pgfree.add(frames);
@@ -173,7 +173,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     /// Moves up to `frames` frames out of the lists and selects them under the zone lock. The
     /// blocks have reached the zone when the call returns. They are listed in `gone`, and refused
     /// ones in `refusals`.
-    fn choose_and_give(
+    fn select_and_give(
         &self,
         lists: &mut Lists<'m>,
         list: ListIndex,
@@ -184,8 +184,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         self.platform.cost(Cost::BulkFree, 1);
         let mut moved = 0;
         *refusals = self.zone.give_chosen(self.platform, || {
-            let bundle =
-                (moved < frames && !gone.is_full()).then(|| lists.choose(self.here(), list))??;
+            let bundle = (moved < frames && !gone.is_full())
+                .then(|| lists.select_one(self.context(), list))??;
             moved += bundle.frame_count();
             gone.push(bundle);
             Some(bundle)
@@ -196,20 +196,22 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 
     /// Gives all blocks of the lists back to the zone, for a drainer that is inside the lists. The
-    /// caller passes the result to [`Cpu::after_drain`] once it is outside again.
+    /// caller passes the result to [`ZoneOnCpu::after_drain`] once it is outside again.
     pub(crate) fn drain_inside(&self, lists: &mut Lists<'m>, reason: DrainReason) -> Drained {
         let mut drained =
             Drained { batch: Bundles::new(), refusals: Refusals::default(), is_last: false };
         while !drained.is_last {
             drained.batch.clear();
             let moved = match ListIndex::from_number(0) {
-                Some(list) => lists.gather(self.here(), list, u64::MAX, &mut drained.batch),
+                Some(list) => {
+                    lists.select_bundles(self.context(), list, u64::MAX, &mut drained.batch)
+                }
                 None => 0,
             };
             drained.is_last = moved == 0;
             if moved > 0 {
                 self.count_drain(reason, moved);
-                drained.refusals.merge(self.give_quietly(&drained.batch));
+                drained.refusals.merge(self.give_and_count(&drained.batch));
             }
             if P::TRACING {
                 // The events of a batch must be traced before the next batch, and not inside the
@@ -220,8 +222,8 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         drained
     }
 
-    /// Reports and traces the work of [`Cpu::drain_inside`]. Returns whether there may be more to
-    /// drain.
+    /// Reports and traces the work of [`ZoneOnCpu::drain_inside`]. Returns whether there may be
+    /// more to drain.
     pub(crate) fn after_drain(&self, drained: &Drained) -> bool {
         self.trace_drained(self.blocks_of(drained.batch.as_slice()));
         self.report(drained.refusals);

@@ -35,7 +35,7 @@ impl ListIndex {
     /// The list that a block is freed to without further decisions: orders 0 and 9 in a pageblock
     /// of a type with lists of its own. `of` is the number of the type.
     #[inline(always)]
-    pub(crate) const fn freeing_simply(order: Order, of: u8) -> Option<Self> {
+    pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
         match order.get() {
             0 if of < MigrateType::PCP as u8 => Some(Self(of)),
             9 if of < MigrateType::PCP as u8 => {
@@ -110,7 +110,7 @@ mod tests {
                 assert_eq!(serving, ListIndex::freeing(order, of as u8));
                 if let Some(list) = serving {
                     assert_eq!(list.order(), order);
-                    let simple = ListIndex::freeing_simply(order, of as u8);
+                    let simple = ListIndex::freeing_directly(order, of as u8);
                     assert_eq!(simple, (!list.is_high_order()).then_some(list));
                 }
             }

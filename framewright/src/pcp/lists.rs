@@ -6,28 +6,28 @@
 use super::{
     CpuPages, ListIndex, Sizing,
     packing::{pack, unpack},
-    pages::{Here, RING},
+    pages::{ListsContext, RING},
+    probes::{probe_joined, probe_packed, probe_stored, probe_unpacked},
     store::{BundleStore, Inserted},
-    told::{tell_of_joined, tell_of_packed, tell_of_stored, tell_of_unpacked},
 };
 use crate::{
     buddy::{Bundle, Bundles},
     frame::Order,
     hardening::Quarantine,
     platform::{Cost, Platform},
-    zone::{ByOrder, Kind},
+    zone::{BlockKind, RefillDemand},
 };
 
 /// Most blocks that a refill brings for a list from the depot if other lists are refilled at the
 /// same time.
-const DRAUGHT: usize = 64;
+const REFILL_MAX: usize = 64;
 
 pub(crate) struct Lists<'m> {
     rings: [[u32; RING]; ListIndex::COUNT],
     pub(super) store: BundleStore<'m>,
     pub(super) quarantine: Quarantine<'m>,
     /// Lists that recently ran out of blocks, a bit each.
-    thirsty: u16,
+    ran_out: u16,
     /// Frames in the store and in quarantine.
     stored: u64,
     pub(super) sizing: Sizing,
@@ -36,7 +36,7 @@ pub(crate) struct Lists<'m> {
 impl<'m> Lists<'m> {
     pub(crate) fn new(store: BundleStore<'m>, quarantine: Quarantine<'m>) -> Self {
         let rings = [[0; RING]; ListIndex::COUNT];
-        Self { rings, store, quarantine, thirsty: 0, stored: 0, sizing: Sizing::disabled() }
+        Self { rings, store, quarantine, ran_out: 0, stored: 0, sizing: Sizing::disabled() }
     }
 
     /// Slots of the store.
@@ -60,18 +60,18 @@ impl<'m> Lists<'m> {
     /// Takes a block. An empty ring is filled from the store first.
     pub(super) fn pop(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<u32> {
-        let mut len = here.pages.len(list);
+        let mut len = context.pages.len(list);
         if len == 0 {
             let bundle = self.store.pop(list)?;
-            self.set_stored(here, self.stored - bundle.frame_count());
-            tell_of_stored(here, &self.store, list, bundle);
-            tell_of_unpacked(here, bundle);
+            self.set_stored(context, self.stored - bundle.frame_count());
+            probe_stored(context, &self.store, list, bundle);
+            probe_unpacked(context, bundle);
             len = unpack(bundle, self.ring(list));
         }
-        here.pages.set_len(list, len - 1);
+        context.pages.set_len(list, len - 1);
         Some(self.ring(list)[len - 1])
     }
 
@@ -79,23 +79,23 @@ impl<'m> Lists<'m> {
     /// blocks that do not fit into the store are appended to `leaving`.
     pub(super) fn push(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         frame: u32,
         leaving: &mut Bundles,
     ) -> Pushed {
-        let limit = here.pages.limit(list);
+        let limit = context.pages.limit(list);
         if limit == 0 {
             return Pushed::SwitchedOff;
         }
         let mut pushed = Pushed::Kept;
-        if here.pages.len(list) >= limit {
-            self.spill(here, list, limit.div_ceil(2), leaving);
+        if context.pages.len(list) >= limit {
+            self.spill(context, list, limit.div_ceil(2), leaving);
             pushed = Pushed::Spilled;
         }
-        let len = here.pages.len(list);
+        let len = context.pages.len(list);
         self.ring(list)[len] = frame;
-        here.pages.set_len(list, len + 1);
+        context.pages.set_len(list, len + 1);
         pushed
     }
 
@@ -103,7 +103,7 @@ impl<'m> Lists<'m> {
     /// store. Bundles for which `stays` returns `false` are appended to `leaving`.
     pub(super) fn accept(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         bundles: &[Bundle],
         stays: impl Fn(Bundle) -> bool,
@@ -113,11 +113,11 @@ impl<'m> Lists<'m> {
         // is handed out first.
         if list.order() == Order::PAGEBLOCK {
             for &bundle in bundles.iter().rev() {
-                self.accept_one(here, list, bundle, &stays, leaving);
+                self.accept_one(context, list, bundle, &stays, leaving);
             }
         } else {
             for &bundle in bundles {
-                self.accept_one(here, list, bundle, &stays, leaving);
+                self.accept_one(context, list, bundle, &stays, leaving);
             }
         }
     }
@@ -125,27 +125,27 @@ impl<'m> Lists<'m> {
     /// The number of blocks of each order to take from the depot, now that `list` has run out and
     /// `blocks` are to be requested. Orders that ran out before and are about to run out again are
     /// included, so that one hold of the zone lock serves all of them.
-    pub(super) fn thirst(
+    pub(super) fn refill_demand(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         blocks: u32,
-    ) -> ByOrder {
-        let mut wanted = ByOrder::default();
+    ) -> RefillDemand {
+        let mut wanted = RefillDemand::default();
         let (order, of) = (list.order(), list.migratetype());
-        let own = if order == Order::ZERO { RING } else { DRAUGHT };
+        let own = if order == Order::ZERO { RING } else { REFILL_MAX };
         wanted.set(order, blocks.min(own as u32) as u8);
-        self.thirsty |= 1 << list.get();
-        let room = u64::from(self.sizing.high()).saturating_sub(here.pages.held());
+        self.ran_out |= 1 << list.get();
+        let room = u64::from(self.sizing.high()).saturating_sub(context.pages.held());
         for order in wanted.others(order) {
             let Some(other) = ListIndex::serving(order, of) else { continue };
-            let len = here.pages.len(other);
-            let frames = (DRAUGHT as u64) << order.get();
-            if len >= DRAUGHT {
+            let len = context.pages.len(other);
+            let frames = (REFILL_MAX as u64) << order.get();
+            if len >= REFILL_MAX {
                 // No block of this list was requested since.
-                self.thirsty &= !(1 << other.get());
-            } else if self.thirsty >> other.get() & 1 == 1 && frames <= room {
-                wanted.set(order, (DRAUGHT - len) as u8);
+                self.ran_out &= !(1 << other.get());
+            } else if self.ran_out >> other.get() & 1 == 1 && frames <= room {
+                wanted.set(order, (REFILL_MAX - len) as u8);
             }
         }
         wanted
@@ -153,68 +153,68 @@ impl<'m> Lists<'m> {
 
     /// Puts blocks on a ring; the last one is handed out first. Returns `false` if the ring has no
     /// room.
-    pub(super) fn accept_loose(
+    pub(super) fn accept_run(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
-        kind: Kind,
+        context: ListsContext<'_, 'm, impl Platform>,
+        kind: BlockKind,
         blocks: &[u32],
     ) -> bool {
         let Some(list) = ListIndex::freeing(kind.order(), kind.type_number()) else { return false };
-        let len = here.pages.len(list);
+        let len = context.pages.len(list);
         let places = len..len + blocks.len();
-        let is_open = here.pages.limit(list) > 0;
+        let is_open = context.pages.limit(list) > 0;
         let Some(places) = self.ring(list).get_mut(places).filter(|_| is_open) else {
             return false;
         };
-        here.cost(Cost::RingRuns, (blocks.len() as u32).div_ceil(64));
+        context.cost(Cost::RingRuns, (blocks.len() as u32).div_ceil(64));
         places.copy_from_slice(blocks);
-        here.pages.set_len(list, len + blocks.len());
+        context.pages.set_len(list, len + blocks.len());
         true
     }
 
     #[inline(always)]
     fn accept_one(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         bundle: Bundle,
         stays: &impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
-        let (len, limit) = (here.pages.len(list), here.pages.limit(list));
+        let (len, limit) = (context.pages.len(list), context.pages.limit(list));
         if bundle.heads == 0 {
             return;
         }
         if !stays(bundle) {
             leave(leaving, bundle);
         } else if list.order() == Order::PAGEBLOCK {
-            here.cost(Cost::RingFrames, 1);
+            context.cost(Cost::RingFrames, 1);
             if len < limit {
                 self.ring(list)[len] = bundle.word * 64;
-                here.pages.set_len(list, len + 1);
+                context.pages.set_len(list, len + 1);
             } else {
                 leave(leaving, bundle);
             }
         } else if len == 0 && limit > 0 {
-            tell_of_unpacked(here, bundle);
+            probe_unpacked(context, bundle);
             let len = unpack(bundle, self.ring(list));
-            here.pages.set_len(list, len);
+            context.pages.set_len(list, len);
         } else {
-            tell_of_stored(here, &self.store, list, bundle);
+            probe_stored(context, &self.store, list, bundle);
             let left = insert(&mut self.store, list, bundle, leaving);
-            self.set_stored(here, self.stored + bundle.frame_count() - left);
+            self.set_stored(context, self.stored + bundle.frame_count() - left);
         }
     }
 
     /// Moves the coldest `count` blocks of a ring into the store.
     fn spill(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         count: usize,
         leaving: &mut Bundles,
     ) {
-        let len = here.pages.len(list);
+        let len = context.pages.len(list);
         let count = count.min(len).min(RING);
         let order = list.order();
         let ring = &mut self.rings[list.get()];
@@ -225,27 +225,27 @@ impl<'m> Lists<'m> {
             for &frame in &ring[..count] {
                 leave(leaving, Bundle::of(frame, order));
             }
-            here.cost(Cost::RingFrames, count as u32);
+            context.cost(Cost::RingFrames, count as u32);
             at = count;
         }
         while at < count {
             let joined = self.store.join(list, &ring[at..count]);
-            tell_of_joined(here, &self.store, list, ring.iter().skip(at).take(joined));
+            probe_joined(context, &self.store, list, ring.iter().skip(at).take(joined));
             stored += (joined as u64) << order.get();
             at += joined;
             let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
-            tell_of_packed(here, ring.get(at..at + used));
-            here.cost(Cost::StoreBundles, 1);
-            if here.listens() {
-                here.touch_store(self.store.line_of(list, bundle.word));
+            probe_packed(context, ring.get(at..at + used));
+            context.cost(Cost::StoreBundles, 1);
+            if context.listens() {
+                context.touch_store(self.store.line_of(list, bundle.word));
             }
             at += used;
             stored += (used as u64) << order.get();
             stored -= insert(&mut self.store, list, bundle, leaving);
         }
         ring.copy_within(at..len, 0);
-        here.pages.set_len(list, len - at);
-        self.set_stored(here, stored);
+        context.pages.set_len(list, len - at);
+        self.set_stored(context, stored);
     }
 
     /// Frames in the store and in quarantine.
@@ -253,9 +253,9 @@ impl<'m> Lists<'m> {
         self.stored
     }
 
-    pub(super) fn set_stored(&mut self, here: Here<'_, 'm, impl Platform>, frames: u64) {
+    pub(super) fn set_stored(&mut self, context: ListsContext<'_, 'm, impl Platform>, frames: u64) {
         self.stored = frames;
-        here.pages.set_stored(frames);
+        context.pages.set_stored(frames);
     }
 }
 

@@ -1,13 +1,13 @@
 //! Blocks that migration takes from a zone and gives back on behalf of a CPU, bypassing the lists.
 
-use super::cpu::Cpu;
+use super::cpu::ZoneOnCpu;
 use crate::{
     buddy::{Buddy, Bundles, MigrateType},
     frame::{Order, PAGEBLOCK_ORDER},
     platform::Platform,
 };
 
-impl<'m, P: Platform> Cpu<'_, 'm, P> {
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Takes blocks of one order, which `take` selects under the lock, and appends them to `out`.
     pub(crate) fn take_blocks<R>(
         &self,

@@ -26,7 +26,7 @@
 //! store. A ring accepts frees up to its limit. A bundle from the store or the zone may fill the
 //! ring beyond its limit, but never beyond its size.
 
-mod choosing;
+mod bulk_free;
 mod cpu;
 mod depot;
 mod drain;
@@ -44,16 +44,16 @@ mod owner_weak;
 mod packing;
 mod pages;
 mod paranoid;
+mod probes;
 mod raw;
 mod refill;
 mod sizing;
 mod store;
-mod told;
 
-pub(crate) use cpu::Cpu;
+pub(crate) use cpu::ZoneOnCpu;
 pub(crate) use index::ListIndex;
 pub(crate) use lists::Lists;
-pub(crate) use owned::OwnedCpu;
+pub(crate) use owned::OwnedZoneOnCpu;
 pub(crate) use pages::{CpuPages, Owned};
 pub(crate) use raw::RawFree;
 pub(crate) use sizing::{Sizing, bundle_slots};

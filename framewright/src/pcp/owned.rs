@@ -4,28 +4,28 @@
 
 use core::ops::Deref;
 
-use super::{Cpu, Lists};
+use super::{Lists, ZoneOnCpu};
 use crate::platform::Platform;
 
-/// A [`Cpu`] with the right to enter its lists as their owner. Allocating from the lists, freeing
-/// to them and draining them locally borrow this value exclusively. All other operations use
-/// [`Cpu`].
-pub(crate) struct OwnedCpu<'o, 'm, P: Platform>(Cpu<'o, 'm, P>);
+/// A [`ZoneOnCpu`] with the right to enter its lists as their owner. Allocating from the lists,
+/// freeing to them and draining them locally borrow this value exclusively. All other operations
+/// use [`ZoneOnCpu`].
+pub(crate) struct OwnedZoneOnCpu<'o, 'm, P: Platform>(ZoneOnCpu<'o, 'm, P>);
 
-impl<'o, 'm, P: Platform> OwnedCpu<'o, 'm, P> {
+impl<'o, 'm, P: Platform> OwnedZoneOnCpu<'o, 'm, P> {
     /// The owner's view of the lists of `cpu`.
     ///
     /// # Safety
     ///
     /// As for [`CpuPages::owned`](super::CpuPages::owned).
-    pub(crate) unsafe fn new(cpu: Cpu<'o, 'm, P>) -> Self {
+    pub(crate) unsafe fn new(cpu: ZoneOnCpu<'o, 'm, P>) -> Self {
         Self(cpu)
     }
 
     /// Runs `f` on the lists; `None` if a drainer is inside or about to enter.
     pub(crate) fn enter<R>(
         &mut self,
-        f: impl FnOnce(&Cpu<'o, 'm, P>, &mut Lists<'m>) -> R,
+        f: impl FnOnce(&ZoneOnCpu<'o, 'm, P>, &mut Lists<'m>) -> R,
     ) -> Option<R> {
         let at = &self.0;
         // SAFETY: the caller of `new` guarantees it, and this value is borrowed exclusively
@@ -35,10 +35,10 @@ impl<'o, 'm, P: Platform> OwnedCpu<'o, 'm, P> {
     }
 }
 
-impl<'o, 'm, P: Platform> Deref for OwnedCpu<'o, 'm, P> {
-    type Target = Cpu<'o, 'm, P>;
+impl<'o, 'm, P: Platform> Deref for OwnedZoneOnCpu<'o, 'm, P> {
+    type Target = ZoneOnCpu<'o, 'm, P>;
 
-    fn deref(&self) -> &Cpu<'o, 'm, P> {
+    fn deref(&self) -> &ZoneOnCpu<'o, 'm, P> {
         &self.0
     }
 }

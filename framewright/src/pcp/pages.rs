@@ -16,20 +16,20 @@ use crate::{
 pub(crate) const RING: usize = 128;
 
 /// The hot part of a CPU's lists, and the machine: the context for work on [`Lists`].
-pub(crate) struct Here<'c, 'm, P: Platform> {
+pub(crate) struct ListsContext<'c, 'm, P: Platform> {
     pub(super) platform: &'c P,
     pub(super) pages: &'c CpuPages<'m, P>,
 }
 
-impl<P: Platform> Clone for Here<'_, '_, P> {
+impl<P: Platform> Clone for ListsContext<'_, '_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Here<'_, '_, P> {}
+impl<P: Platform> Copy for ListsContext<'_, '_, P> {}
 
-impl<P: Platform> Here<'_, '_, P> {
+impl<P: Platform> ListsContext<'_, '_, P> {
     /// Whether the machine listens to costs and cache lines.
     #[inline(always)]
     pub(super) fn listens(&self) -> bool {
@@ -265,8 +265,8 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return None;
         }
         let len = &pages.lens[list.get()];
-        // Lengths are bytes. For an empty ring this wraps to a number that is no index of a ring, so one test
-        // covers both cases.
+        // Lengths are bytes. For an empty ring this wraps to a number that is no index of a ring,
+        // so one test covers both cases.
         let last = len.load(Ordering::Relaxed).wrapping_sub(1);
         // SAFETY: the owner is inside until `leave`.
         let frame = unsafe {

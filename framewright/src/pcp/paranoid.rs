@@ -2,12 +2,12 @@
 //! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) update states and poison: whenever a
 //! block is handed to a user or freed.
 //!
-//! Code that takes frames from the zone or a list for a user calls [`Cpu::handed_out`]; code that
-//! frees a user's block calls [`Cpu::retire`] first. Both do nothing at the other levels, where the
-//! zone has no states. The hot paths of the lists do not call them, because these paths are not
-//! taken: at *tracked* the lists are entered through a try-lock, and at *paranoid* the lists are
-//! switched off. Frames are filled and checked outside of locks and lists, because the embedder's
-//! code does it.
+//! Code that takes frames from the zone or a list for a user calls [`ZoneOnCpu::handed_out`]; code
+//! that frees a user's block calls [`ZoneOnCpu::retire`] first. Both do nothing at the other
+//! levels, where the zone has no states. The hot paths of the lists do not call them, because these
+//! paths are not taken: at *tracked* the lists are entered through a try-lock, and at *paranoid*
+//! the lists are switched off. Frames are filled and checked outside of locks and lists, because
+//! the embedder's code does it.
 //!
 //! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and
 //! follows the same protocol: its frames are *held*, drains reach it, and a block of an isolated
@@ -15,7 +15,7 @@
 
 use core::ops::Range;
 
-use super::{Lists, OwnedCpu, cpu::Cpu, pages::Here};
+use super::{Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, pages::ListsContext};
 use crate::{
     alloc::FreeError,
     buddy::{Bundle, Bundles, MigrateType, Refusal, Refusals},
@@ -26,7 +26,7 @@ use crate::{
     tuning::Hardening,
 };
 
-impl<'m, P: Platform> Cpu<'_, 'm, P> {
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Records that a block that has just left the zone or a list goes to a user. Reports writes to
     /// the block while it was free.
     #[inline]
@@ -47,7 +47,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         Ok(())
     }
 
-    /// As [`Cpu::handed_out`], for an extent.
+    /// As [`ZoneOnCpu::handed_out`], for an extent.
     pub(super) fn extent_handed_out(&self, start: u32, end: u32) {
         if let Some(states) = self.zone.states() {
             self.look_for_damage(states, start..end, Order::ZERO);
@@ -55,7 +55,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         }
     }
 
-    /// As [`Cpu::retire`], for a part of an extent. Returns the first frame that was refused
+    /// As [`ZoneOnCpu::retire`], for a part of an extent. Returns the first frame that was refused
     /// because it is no longer part of an extent, or `end`.
     pub(super) fn retire_extent(&self, start: u32, end: u32) -> u32 {
         let Some(states) = self.zone.states() else { return end };
@@ -70,7 +70,7 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
         stop
     }
 
-    /// Records that a free block is out of the zone while the embedder is told of it (free page
+    /// Records that a free block is out of the zone while it is reported to the embedder (free page
     /// reporting). The embedder may discard its contents, so the poison is not checked any more.
     pub(super) fn lent(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
@@ -160,11 +160,11 @@ impl<'m, P: Platform> Cpu<'_, 'm, P> {
     }
 }
 
-impl<P: Platform> OwnedCpu<'_, '_, P> {
+impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Frees a retired block, bypassing the rings: to the quarantine if there is one, else to the
     /// zone.
     pub(super) fn free_past_rings(&mut self, frame: u32, order: Order) -> Refusals {
-        if self.is_paranoid() && self.withhold(frame, order) {
+        if self.is_paranoid() && self.quarantine_block(frame, order) {
             return Refusals::default();
         }
         self.give_one(frame, order)
@@ -173,20 +173,20 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
     /// Puts a free block into quarantine. Blocks that have waited long enough go to the zone.
     /// Returns `false` if the block is too large, its pageblock is isolated, or a drainer is
     /// inside.
-    fn withhold(&mut self, frame: u32, order: Order) -> bool {
+    fn quarantine_block(&mut self, frame: u32, order: Order) -> bool {
         let mut leaving = Bundles::new();
-        let withheld = self.enter(|at, lists| {
+        let quarantined = self.enter(|at, lists| {
             // The type is read inside: isolation changes the type of a pageblock, then waits until
             // no owner is inside.
             let stays = !at.is_isolated(frame, order)
-                && lists.withhold(at.here(), Waiting { frame, order }, &mut leaving);
+                && lists.quarantine_block(at.context(), Waiting { frame, order }, &mut leaving);
             if stays {
                 at.pages.counters.pgfree.add(order.frames());
             }
             stays
         });
         self.give(&leaving);
-        withheld.unwrap_or(false)
+        quarantined.unwrap_or(false)
     }
 }
 
@@ -198,9 +198,9 @@ fn frames(frame: u32, order: Order) -> Range<u32> {
 impl<'m> Lists<'m> {
     /// Puts a block into quarantine and moves the blocks that make room for it to `leaving`, which
     /// is empty. Returns `false` for orders that do not enter the quarantine.
-    fn withhold(
+    fn quarantine_block(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         block: Waiting,
         leaving: &mut Bundles,
     ) -> bool {
@@ -208,20 +208,23 @@ impl<'m> Lists<'m> {
             return false;
         }
         while self.quarantine.is_crowded(block.order) && !leaving.is_full() {
-            let Some(bundle) = self.release(here) else { break };
+            let Some(bundle) = self.release(context) else { break };
             leaving.push(bundle);
         }
         let admitted = self.quarantine.push(block);
         if admitted {
-            self.set_stored(here, self.stored() + block.order.frames());
+            self.set_stored(context, self.stored() + block.order.frames());
         }
         admitted
     }
 
     /// Takes the oldest block out of quarantine.
-    pub(super) fn release(&mut self, here: Here<'_, 'm, impl Platform>) -> Option<Bundle> {
+    pub(super) fn release(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+    ) -> Option<Bundle> {
         let Waiting { frame, order } = self.quarantine.pop()?;
-        self.set_stored(here, self.stored() - order.frames());
+        self.set_stored(context, self.stored() - order.frames());
         Some(Bundle::of(frame, order))
     }
 }

@@ -4,7 +4,7 @@
 //! Only raw frees pay for this. The lists of the CPU are searched first, then the zone: a drainer
 //! moves blocks from the lists to the zone and never back, so no block escapes both searches.
 
-use super::{ListIndex, Lists, OwnedCpu, pages::Here};
+use super::{ListIndex, Lists, OwnedZoneOnCpu, pages::ListsContext};
 use crate::{
     alloc::FreeError, buddy::Refusal, frame::Order, platform::Platform, tuning::Hardening,
 };
@@ -18,20 +18,20 @@ pub(crate) enum RawFree {
     ToZone,
 }
 
-impl<P: Platform> OwnedCpu<'_, '_, P> {
+impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Checks a raw free of the block at `frame`. At *checked* it is refused if the block is on a
     /// list of this CPU, or is not allocated according to the maps of the zone. At *off* there is
     /// no check. At the higher levels the state of the block decides when it is freed.
-    pub(crate) fn judge_raw(&mut self, frame: u32, order: Order) -> Result<RawFree, FreeError> {
+    pub(crate) fn check_raw(&mut self, frame: u32, order: Order) -> Result<RawFree, FreeError> {
         if self.tuning.hardening != Hardening::Checked {
             return Ok(RawFree::AsBlock);
         }
-        let held = self.enter(|at, lists| lists.holds(at.here(), frame, order));
-        let judged = match held {
+        let held = self.enter(|at, lists| lists.holds(at.context(), frame, order));
+        let checked = match held {
             Some(true) => Err(Refusal::AlreadyFree),
             Some(false) | None => self.ask_zone(frame, order),
         };
-        if let Err(why) = judged {
+        if let Err(why) = checked {
             self.refuse(frame, order, why);
             return Err(why.into());
         }
@@ -46,7 +46,7 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             return Ok(());
         }
         self.count_lock(0);
-        self.zone.judge(self.platform, frame, order)
+        self.zone.check_allocated(self.platform, frame, order)
     }
 }
 
@@ -54,9 +54,14 @@ impl<'m> Lists<'m> {
     /// Whether a block is on a list of its order. Lists of all types are searched, because the type
     /// of its pageblock may have changed since it was freed.
     #[inline(never)]
-    fn holds(&mut self, here: Here<'_, 'm, impl Platform>, frame: u32, order: Order) -> bool {
+    fn holds(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        frame: u32,
+        order: Order,
+    ) -> bool {
         ListIndex::all().filter(|list| list.order() == order).any(|list| {
-            let len = here.pages.len(list);
+            let len = context.pages.len(list);
             let on_ring = self.ring(list).get(..len).is_some_and(|ring| ring.contains(&frame));
             on_ring || self.store.holds(list, frame)
         })

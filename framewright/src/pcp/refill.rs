@@ -1,26 +1,26 @@
 //! Allocating where the hot path found no block: refills.
 
-use super::{ListIndex, OwnedCpu, cpu::Cpu};
+use super::{ListIndex, OwnedZoneOnCpu, cpu::ZoneOnCpu};
 use crate::{
     buddy::{Bundle, Bundles, MigrateType, Want},
     frame::Order,
     platform::{self, Cost, Platform},
     tuning::Hardening,
-    zone::{Access, ByOrder, Fallbacks, Homebound, Loose, Refused, Rights},
+    zone::{AllocFlags, BlockStack, Fallbacks, FlushScope, RefillDemand, Refused, ZoneAccess},
 };
 
 /// The result of a look at the lists.
 enum Answer {
     Frame(u32),
     /// No block: the zone is asked for this many blocks, or its depot for these of each order.
-    Refill(u32, ByOrder),
+    Refill(u32, RefillDemand),
 }
 
-impl<P: Platform> OwnedCpu<'_, '_, P> {
+impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Allocates a block for a list: from the ring, from the store behind it, or by a refill.
-    pub(crate) fn alloc(&mut self, list: ListIndex, access: Access) -> Result<u32, Refused> {
+    pub(crate) fn alloc(&mut self, list: ListIndex, access: ZoneAccess) -> Result<u32, Refused> {
         self.platform.cost(Cost::SlowAlloc, 1);
-        let answer = self.enter(|at, lists| match lists.pop(at.here(), list) {
+        let answer = self.enter(|at, lists| match lists.pop(at.context(), list) {
             Some(frame) => {
                 at.pages.count_alloc(list);
                 Answer::Frame(frame)
@@ -30,13 +30,13 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
                 let held = at.pages.held();
                 let blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
                 at.pages.publish(&lists.sizing);
-                Answer::Refill(blocks, lists.thirst(at.here(), list, blocks))
+                Answer::Refill(blocks, lists.refill_demand(at.context(), list, blocks))
             }
         });
         let frame = match answer {
             Some(Answer::Frame(frame)) => frame,
-            Some(Answer::Refill(blocks, loosely)) => {
-                self.refill(list, (blocks, loosely), access)?
+            Some(Answer::Refill(blocks, depot_demand)) => {
+                self.refill(list, (blocks, depot_demand), access)?
             }
             None => return self.alloc_from_zone(list.order(), list.migratetype(), access),
         };
@@ -48,20 +48,20 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
     fn refill(
         &mut self,
         list: ListIndex,
-        (blocks, loosely): (u32, ByOrder),
-        access: Access,
+        (blocks, depot_demand): (u32, RefillDemand),
+        access: ZoneAccess,
     ) -> Result<u32, Refused> {
         let at_most = blocks.saturating_add(64);
         let mut taken = Bundles::new();
-        let mut loose = Loose::new();
+        let mut stack = BlockStack::new();
         let how_many = (blocks, at_most);
         let (order, of) = (list.order(), list.migratetype());
-        self.take(order, of, how_many, access, &mut taken, Some((loosely, &mut loose)))?;
+        self.take(order, of, how_many, access, &mut taken, Some((depot_demand, &mut stack)))?;
         let counters = &self.pages.counters;
         counters.refills.add(1);
-        counters.refilled_frames.add(taken.frames() + loose.frames());
-        counters.from_depot.add(loose.frames());
-        let frame = loose.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
+        counters.refilled_frames.add(taken.frames() + stack.frames());
+        counters.from_depot.add(stack.frames());
+        let frame = stack.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
         let accepted = self.enter(|at, lists| {
             // The type is read inside: isolation changes the type of a pageblock, then waits until
@@ -69,10 +69,10 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             let stays = |bundle: Bundle| {
                 at.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
             };
-            if !at.zone.withholds() {
-                loose.empty(|kind, blocks| lists.accept_loose(at.here(), kind, blocks));
+            if !at.zone.has_isolated_pageblocks() {
+                stack.empty(|kind, blocks| lists.accept_run(at.context(), kind, blocks));
             }
-            lists.accept(at.here(), list, taken.as_slice(), stays, &mut leaving);
+            lists.accept(at.context(), list, taken.as_slice(), stays, &mut leaving);
             at.pages.count_alloc(list);
             at.pages.counters.list_misses.add(1);
         });
@@ -82,13 +82,13 @@ impl<P: Platform> OwnedCpu<'_, '_, P> {
             self.pages.counters.pgalloc.add(list.order().frames());
             self.give(&taken);
         }
-        self.give_loose(&mut loose);
-        self.tidy_depot();
+        self.give_stack(&mut stack);
+        self.trim_depot();
         Ok(frame)
     }
 }
 
-impl<P: Platform> Cpu<'_, '_, P> {
+impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     /// Whether allocations may use the lists of the CPU.
     #[inline]
     pub(crate) fn has_lists(&self) -> bool {
@@ -100,7 +100,7 @@ impl<P: Platform> Cpu<'_, '_, P> {
         &self,
         order: Order,
         migratetype: MigrateType,
-        access: Access,
+        access: ZoneAccess,
     ) -> Result<u32, Refused> {
         let mut taken = Bundles::new();
         self.take(order, migratetype, (1, 1), access, &mut taken, None)?;
@@ -119,17 +119,17 @@ impl<P: Platform> Cpu<'_, '_, P> {
         order: Order,
         migratetype: MigrateType,
         (blocks, at_most): (u32, u32),
-        access: Access,
+        access: ZoneAccess,
         taken: &mut Bundles,
-        mut loosely: Option<(ByOrder, &mut Loose)>,
+        mut depot_demand: Option<(RefillDemand, &mut BlockStack)>,
     ) -> Result<(), Refused> {
-        // With a huge-page reserve the number of pageblocks to visit is not limited: the limit would
-        // make refills break huge pages.
-        let keeps = self.zone.stock() > 0;
-        let visits = if keeps { u32::MAX } else { self.tuning.zone.refill_pageblocks };
+        // With a huge-page reserve the number of pageblocks to visit is not limited: the limit
+        // would make refills break huge pages.
+        let has_reserve = self.zone.huge_reserve() > 0;
+        let visits = if has_reserve { u32::MAX } else { self.tuning.zone.refill_pageblocks };
         let reserve = access.reserve();
         let how = self.tuning.zone.bulk_take;
-        let unmixed = access.rights.has(Rights::UNMIXED);
+        let unmixed = access.flags.has(AllocFlags::NO_FRAGMENT);
         let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
         let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
         // The frames to give back are limited by the first look at the depot: other CPUs may add to
@@ -137,15 +137,15 @@ impl<P: Platform> Cpu<'_, '_, P> {
         let mut left = None;
         loop {
             let how = (access, fallbacks);
-            let loosely = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
-            let result = self.try_take(want, how, taken, loosely);
+            let depot_demand = depot_demand.as_mut().map(|(wanted, stack)| (*wanted, &mut **stack));
+            let result = self.try_take(want, how, taken, depot_demand);
             let Err(refused) = result else { return Ok(()) };
             let left = left.get_or_insert_with(|| self.zone.in_depot());
             // While memory is short no CPU adds to the depot.
-            let hopes = refused == Refused::BelowWatermark || *left > 0;
-            let came = if hopes { self.shrink_depot(Homebound::For(of, order)) } else { 0 };
-            *left = left.saturating_sub(came);
-            if came > 0 {
+            let may_gain = refused == Refused::BelowWatermark || *left > 0;
+            let freed = if may_gain { self.shrink_depot(FlushScope::For(of, order)) } else { 0 };
+            *left = left.saturating_sub(freed);
+            if freed > 0 {
                 continue;
             }
             if refused == Refused::DepotFirst || of.is_some() && self.zone.in_depot() > 0 {
@@ -159,22 +159,22 @@ impl<P: Platform> Cpu<'_, '_, P> {
     fn try_take(
         &self,
         want: Want,
-        (access, fallbacks): (Access, Fallbacks),
+        (access, fallbacks): (ZoneAccess, Fallbacks),
         taken: &mut Bundles,
-        mut loosely: Option<(ByOrder, &mut Loose)>,
+        mut depot_demand: Option<(RefillDemand, &mut BlockStack)>,
     ) -> Result<(), Refused> {
         self.platform.cost(Cost::Refill, 1);
-        self.zone.tell_of_words(self.platform, platform::Access::Read);
+        self.zone.probe_words(self.platform, platform::Access::Read);
         if !self.zone.may_take(want.order, access) {
             return Err(self.zone.refusal(want.order, access));
         }
         let how = (access, fallbacks);
-        let from_depot = loosely.as_mut().map(|(wanted, loose)| (*wanted, &mut **loose));
+        let from_depot = depot_demand.as_mut().map(|(wanted, stack)| (*wanted, &mut **stack));
         match self.zone.take(self.platform, want, how, taken, from_depot) {
             Ok(fallback) => {
-                let loose = loosely.map(|(_, loose)| loose);
-                let held = RefillGuard { cpu: *self, taken, loose };
-                self.account_take(&want, (held.taken, held.loose.as_deref()), fallback, access);
+                let stack = depot_demand.map(|(_, stack)| stack);
+                let held = RefillGuard { cpu: *self, taken, stack };
+                self.account_take(&want, (held.taken, held.stack.as_deref()), fallback, access);
                 core::mem::forget(held);
                 Ok(())
             }
@@ -189,16 +189,16 @@ impl<P: Platform> Cpu<'_, '_, P> {
 /// Blocks that were taken from the zone and are not yet on a list. They return to the zone if the
 /// embedder panics while the refill is reported to it.
 struct RefillGuard<'t, 'c, 'm, P: Platform> {
-    cpu: Cpu<'c, 'm, P>,
+    cpu: ZoneOnCpu<'c, 'm, P>,
     taken: &'t Bundles,
-    loose: Option<&'t mut Loose>,
+    stack: Option<&'t mut BlockStack>,
 }
 
 impl<P: Platform> Drop for RefillGuard<'_, '_, '_, P> {
     fn drop(&mut self) {
         self.cpu.give(self.taken);
-        if let Some(loose) = &mut self.loose {
-            self.cpu.give_loose(loose);
+        if let Some(stack) = &mut self.stack {
+            self.cpu.give_stack(stack);
         }
     }
 }

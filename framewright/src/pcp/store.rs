@@ -113,9 +113,9 @@ impl<'m> BundleStore<'m> {
             let slot = &mut slots[slot_of(frame / 64, list, mask)];
             let bit = 1 << (frame % 64);
             // An empty slot may keep an old key.
-            let here = slot.key == Key::new(frame / 64, list) && slot.heads != 0;
+            let is_present = slot.key == Key::new(frame / 64, list) && slot.heads != 0;
             let next = frames.get(joined + 1);
-            if !here || slot.heads & bit != 0 || next == Some(&(frame + 1)) {
+            if !is_present || slot.heads & bit != 0 || next == Some(&(frame + 1)) {
                 break;
             }
             slot.heads |= bit;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_meet_whatever_order_they_come_in() {
+    fn neighbours_meet_in_whatever_order_they_are_freed() {
         with_store(64, |store| {
             for bit in [5, 0, 63, 17] {
                 let bundle = single(7, 1 << bit);

@@ -5,7 +5,7 @@ use crate::{
     observe::VmscanEvent,
     platform::{CpuId, Need, Platform},
     tlb::BatchSlot,
-    zone::{Access, NodeId, NodeMask, Watermark},
+    zone::{NodeId, NodeMask, Watermark, ZoneAccess},
 };
 
 use super::{
@@ -180,7 +180,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// begin.
     fn compaction_is_ready(&self, need: &Need, frames: u64) -> bool {
         let order = need.request.order();
-        let access = Access::above(Watermark::High, need.request.highest());
+        let access = ZoneAccess::above(Watermark::High, need.request.highest());
         let compaction = &self.memory.tuning().compact;
         leaves_forming(need, frames)
             && (self.memory.candidates(need.cpu, need.request)).any(|(_, at)| {
@@ -201,7 +201,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     ) {
         let mut done = NodeMask::NONE;
         let (alone, before) = (scan.priority == scan.first, progress.reclaimed);
-        let access = Access::above(Watermark::High, scan.highest);
+        let access = ZoneAccess::above(Watermark::High, scan.highest);
         for (_, at) in self.memory.candidates(need.cpu, need.request) {
             let node = at.zone.node();
             // A costly block that is there already takes no reclaim.

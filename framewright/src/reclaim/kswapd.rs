@@ -154,7 +154,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         };
         let reclaim = &self.reclaim;
         for zone in reclaim.memory.zones_of(self.node) {
-            zone.age_stock(reclaim.memory.platform());
+            zone.age_huge_reserve(reclaim.memory.platform());
         }
         reclaim.trace(cpu, || VmscanEvent::KswapdWake { node: self.node, order });
         reclaim.state.node(self.node).count(NodeStat::Pageoutrun, 1);
@@ -288,7 +288,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             words.set_failures(words.failures().saturating_add(1));
         }
         for zone in memory.zones_of(self.node) {
-            zone.give_up_stock(memory.platform());
+            zone.release_huge_reserve(memory.platform());
         }
     }
 
@@ -323,7 +323,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// Pages that one sweep aims for.
     fn target(&self, highest: ZoneKind) -> u64 {
         let zones = self.reclaim.memory.zones_of(self.node).filter(|zone| zone.serves(highest));
-        zones.map(|zone| zone.marks().past_stock(Watermark::High).max(32)).sum()
+        zones.map(|zone| zone.marks().without_huge_reserve(Watermark::High).max(32)).sum()
     }
 
     /// Takes down the boosts that a round began with; whether there were any.

@@ -179,7 +179,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         who: &mut [Abandoned],
         lists: &mut Held<'_, 'm, P>,
     ) -> usize {
-        let (slots, flags) = (self.memory.slots_of(zone.id), self.state.flags);
+        let (slots, flags) = (self.memory.side_table_index_of(zone.id), self.state.flags);
         let of_zone = frames.iter().map_while(|&pfn| slots.of(pfn));
         let alike = of_zone.take_while(|&slot| flags[slot as usize].forget_like(now));
         let abandoned = lists.remove_all(now.list(), alike);

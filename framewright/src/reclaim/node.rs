@@ -29,7 +29,7 @@ pub(crate) struct ZoneShare {
 
 impl ZoneShare {
     pub(crate) fn new<P: Platform>(zone: &Zone<'_, P>) -> Self {
-        let start = zone.planes_at() as u32;
+        let start = zone.side_table_start() as u32;
         Self {
             id: zone.id(),
             node: zone.node(),

@@ -5,7 +5,7 @@ use crate::{
     observe::VmscanEvent,
     platform::{CpuId, Platform},
     sync::{AtomicBool, AtomicU32, Ordering},
-    zone::{Access, NodeId, Rights, Watermark, ZoneKind},
+    zone::{AllocFlags, NodeId, Watermark, ZoneAccess, ZoneKind},
 };
 
 use super::Reclaim;
@@ -132,7 +132,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Whether a zone of the node up to `highest` has enough free, for the order; or there is none.
     pub(super) fn is_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
-        self.passes_high(node, order, Access::above(Watermark::High, highest))
+        self.passes_high(node, order, ZoneAccess::above(Watermark::High, highest))
     }
 
     /// The same without regard to boosts.
@@ -142,12 +142,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         order: Order,
         highest: ZoneKind,
     ) -> bool {
-        let access =
-            Access { rights: Rights::PAST_BOOST, ..Access::above(Watermark::High, highest) };
+        let access = ZoneAccess {
+            flags: AllocFlags::PAST_BOOST,
+            ..ZoneAccess::above(Watermark::High, highest)
+        };
         self.passes_high(node, order, access)
     }
 
-    fn passes_high(&self, node: NodeId, order: Order, access: Access) -> bool {
+    fn passes_high(&self, node: NodeId, order: Order, access: ZoneAccess) -> bool {
         let mut zones = self.memory.zones_of(node).filter(|zone| zone.serves(access.highest));
         let mut any = false;
         zones.any(|zone| {

@@ -7,86 +7,86 @@ use crate::buddy::Reserve;
 /// Flags that let a request go below its watermark or change how it is served. Linux calls this set
 /// `alloc_flags`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rights(u16);
+pub(crate) struct AllocFlags(u16);
 
-impl Rights {
+impl AllocFlags {
     /// No flag.
-    pub(crate) const NONE: Rights = Rights(0);
+    pub(crate) const NONE: AllocFlags = AllocFlags(0);
     /// Half of the watermark is enough: urgent requests.
-    pub(crate) const RESERVE: Rights = Rights(1);
-    /// A quarter less of what [`Rights::RESERVE`] leaves. Without that flag it changes nothing. For
-    /// requests that cannot wait.
-    pub(crate) const NO_WAIT: Rights = Rights(1 << 1);
+    pub(crate) const MIN_RESERVE: AllocFlags = AllocFlags(1);
+    /// A quarter less of what [`AllocFlags::MIN_RESERVE`] leaves. Without that flag it changes
+    /// nothing. For requests that cannot wait.
+    pub(crate) const NON_BLOCK: AllocFlags = AllocFlags(1 << 1);
     /// Half of what the other flags leave: a task that the OOM killer has chosen, which needs
     /// memory to exit.
-    pub(crate) const VICTIM: Rights = Rights(1 << 2);
+    pub(crate) const OOM: AllocFlags = AllocFlags(1 << 2);
     /// No watermark at all: a task that is about to free more than it takes.
-    pub(crate) const ALL: Rights = Rights(1 << 3);
-    /// The boost is not added to the min watermark, where [`Rights::RESERVE`] is set as well:
-    /// single frames, which fragment nothing.
-    pub(crate) const PAST_BOOST: Rights = Rights(1 << 4);
+    pub(crate) const NO_WATERMARKS: AllocFlags = AllocFlags(1 << 3);
+    /// The boost is not added to the min watermark, where [`AllocFlags::MIN_RESERVE`] is set as
+    /// well: single frames, which fragment nothing.
+    pub(crate) const PAST_BOOST: AllocFlags = AllocFlags(1 << 4);
     /// Background reclaim may be woken for the request.
-    pub(crate) const WAKE: Rights = Rights(1 << 5);
+    pub(crate) const KSWAPD: AllocFlags = AllocFlags(1 << 5);
     /// The request uses the high-atomic reserve before anything else.
-    pub(crate) const HIGH_ATOMIC: Rights = Rights(1 << 6);
+    pub(crate) const HIGH_ATOMIC: AllocFlags = AllocFlags(1 << 6);
 
     /// A restriction: no block from a pageblock of another type, unless that pageblock is free as a
     /// whole.
-    pub(crate) const UNMIXED: Rights = Rights(1 << 7);
+    pub(crate) const NO_FRAGMENT: AllocFlags = AllocFlags(1 << 7);
 
     /// The huge-page reserve may be used. All requests that go below a watermark for another reason
     /// may use it as well.
-    pub(crate) const STOCK: Rights = Rights(1 << 8);
+    pub(crate) const HUGE_RESERVE: AllocFlags = AllocFlags(1 << 8);
 
     /// Flags that change how much must stay free.
-    pub(super) const DEEPER: Rights = Rights(0b1_0001_1111);
+    pub(super) const CHANGES_MARK: AllocFlags = AllocFlags(0b1_0001_1111);
     /// Flags with which the free frames of the high-atomic reserve count as free.
-    const WITH_RESERVE: Rights = Rights(0b100_1111);
+    const COUNTS_RESERVE: AllocFlags = AllocFlags(0b100_1111);
     /// Flags with which the high-atomic reserve is used when nothing else is left.
-    const RESERVE_LAST: Rights = Rights(0b1110);
+    const RESERVE_LAST: AllocFlags = AllocFlags(0b1110);
 
-    pub(crate) const fn with(self, more: Rights) -> Self {
+    pub(crate) const fn with(self, more: AllocFlags) -> Self {
         Self(self.0 | more.0)
     }
 
     /// With `more` as well, if `on`.
-    pub(crate) const fn with_if(self, on: bool, more: Rights) -> Self {
+    pub(crate) const fn with_if(self, on: bool, more: AllocFlags) -> Self {
         if on { self.with(more) } else { self }
     }
 
     /// Whether any flag of `any` is set.
-    pub(crate) const fn has(self, any: Rights) -> bool {
+    pub(crate) const fn has(self, any: AllocFlags) -> bool {
         self.0 & any.0 != 0
     }
 }
 
 /// What a request may take from a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Access {
+pub(crate) struct ZoneAccess {
     /// The watermark that the request is measured against.
     pub(crate) mark: Watermark,
-    pub(crate) rights: Rights,
+    pub(crate) flags: AllocFlags,
     /// The highest kind of zone that the request could use. A lower zone keeps more back from it.
     pub(crate) highest: ZoneKind,
 }
 
-impl Access {
+impl ZoneAccess {
     /// Everything above a watermark.
     pub(crate) const fn above(mark: Watermark, highest: ZoneKind) -> Self {
-        Self { mark, rights: Rights::NONE, highest }
+        Self { mark, flags: AllocFlags::NONE, highest }
     }
 
     /// Whether the high-atomic reserve counts as free. Urgent requests that can wait are tested
     /// like this too, although they may not use the reserve: relief can help them.
     pub(super) const fn counts_reserve(self) -> bool {
-        self.rights.has(Rights::WITH_RESERVE)
+        self.flags.has(AllocFlags::COUNTS_RESERVE)
     }
 
     /// When the request may use the high-atomic reserve.
     pub(crate) const fn reserve(self) -> Reserve {
-        if self.rights.has(Rights::HIGH_ATOMIC) {
+        if self.flags.has(AllocFlags::HIGH_ATOMIC) {
             Reserve::First
-        } else if self.rights.has(Rights::RESERVE_LAST) {
+        } else if self.flags.has(AllocFlags::RESERVE_LAST) {
             Reserve::Last
         } else {
             Reserve::None

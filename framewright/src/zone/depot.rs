@@ -26,7 +26,7 @@
 
 use core::{mem, ops::Range};
 
-use super::{Kind, Loose};
+use super::{BlockKind, BlockStack};
 use crate::{
     buddy::{MigrateType, Part, Watch},
     frame::Order,
@@ -82,7 +82,7 @@ impl Stack {
     const EMPTY: Self = Self { top: NIL, bottom: NIL, blocks: 0, least: 0 };
 
     /// Records that `blocks` blocks were taken off the top.
-    fn lose(&mut self, blocks: u32) {
+    fn remove(&mut self, blocks: u32) {
         self.blocks -= blocks;
         self.least = self.least.min(self.blocks);
     }
@@ -102,21 +102,21 @@ impl Stack {
 }
 
 pub(crate) struct Depot<'m> {
-    stacks: [Stack; Kind::COUNT],
+    stacks: [Stack; BlockKind::COUNT],
     chunks: &'m mut [Chunk],
     /// The first unused chunk.
     unused: u32,
     frames: u64,
     limit: u64,
     /// For each stack, the blocks at the bottom that were not used in the last interval.
-    surplus: [u32; Kind::COUNT],
+    surplus: [u32; BlockKind::COUNT],
     has_surplus: bool,
 }
 
 impl<'m> Depot<'m> {
     /// Chunks that a depot of `limit` frames needs.
     pub(crate) const fn chunks(limit: u64) -> usize {
-        if limit == 0 { 0 } else { (limit as usize).div_ceil(CHUNK_BLOCKS) + Kind::COUNT }
+        if limit == 0 { 0 } else { (limit as usize).div_ceil(CHUNK_BLOCKS) + BlockKind::COUNT }
     }
 
     /// An empty depot for up to `limit` frames, in as many chunks as [`Depot::chunks`] returns.
@@ -127,12 +127,12 @@ impl<'m> Depot<'m> {
         }
         let limit = if count == 0 { 0 } else { limit };
         Self {
-            stacks: [Stack::EMPTY; Kind::COUNT],
+            stacks: [Stack::EMPTY; BlockKind::COUNT],
             chunks,
             unused: if count > 0 { 0 } else { NIL },
             frames: 0,
             limit,
-            surplus: [0; Kind::COUNT],
+            surplus: [0; BlockKind::COUNT],
             has_surplus: false,
         }
     }
@@ -149,24 +149,25 @@ impl<'m> Depot<'m> {
 
     /// Whether the depot has blocks in pageblocks of type `of`.
     pub(crate) fn has(&self, of: MigrateType) -> bool {
-        let stacks = Kind::all().filter(|kind| kind.is_of(of)).map(|kind| self.stacks[kind.get()]);
+        let stacks =
+            BlockKind::all().filter(|kind| kind.is_of(of)).map(|kind| self.stacks[kind.get()]);
         self.frames > 0 && stacks.into_iter().any(|stack| stack.blocks > 0)
     }
 
     /// A kind with blocks in pageblocks of type `of`, or of any type if that is `None`. A kind
     /// whose blocks serve a request of `order` without merging is preferred, then the kind with the
     /// most blocks.
-    fn most_useful(&self, of: Option<MigrateType>, order: Order) -> Option<Kind> {
-        let suits = |kind: &Kind| of.is_none_or(|of| kind.is_of(of));
-        let blocks = |kind: &Kind| self.stacks[kind.get()].blocks;
-        let worth = |kind: &Kind| (kind.order() >= order, blocks(kind));
-        Kind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(worth)
+    fn most_useful(&self, of: Option<MigrateType>, order: Order) -> Option<BlockKind> {
+        let suits = |kind: &BlockKind| of.is_none_or(|of| kind.is_of(of));
+        let blocks = |kind: &BlockKind| self.stacks[kind.get()].blocks;
+        let worth = |kind: &BlockKind| (kind.order() >= order, blocks(kind));
+        BlockKind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(worth)
     }
 
     /// A kind that still has surplus blocks: none of them was used in this interval either.
-    fn overfull(&self) -> Option<Kind> {
-        let left = |kind: &Kind| self.surplus[kind.get()].min(self.stacks[kind.get()].least);
-        Kind::all().find(|kind| left(kind) > 0)
+    fn surplus_kind(&self) -> Option<BlockKind> {
+        let left = |kind: &BlockKind| self.surplus[kind.get()].min(self.stacks[kind.get()].least);
+        BlockKind::all().find(|kind| left(kind) > 0)
     }
 
     /// Whether any blocks are surplus, or were at the last look.
@@ -179,30 +180,35 @@ impl<'m> Depot<'m> {
         for (stack, surplus) in self.stacks.iter_mut().zip(&mut self.surplus) {
             (*surplus, stack.least) = (stack.least, stack.blocks);
         }
-        self.has_surplus = self.overfull().is_some();
+        self.has_surplus = self.surplus_kind().is_some();
     }
 
     /// Moves the coldest chunk of a kind that `which` selects to `out`, which is empty.
-    pub(crate) fn take_coldest(&mut self, which: Homebound, out: &mut Loose, watch: impl Watch) {
+    pub(crate) fn take_coldest(
+        &mut self,
+        which: FlushScope,
+        out: &mut BlockStack,
+        watch: impl Watch,
+    ) {
         let kind = match which {
-            Homebound::Surplus => self.overfull(),
-            Homebound::For(of, order) => self.most_useful(of, order),
+            FlushScope::Surplus => self.surplus_kind(),
+            FlushScope::For(of, order) => self.most_useful(of, order),
         };
-        self.has_surplus &= kind.is_some() || !matches!(which, Homebound::Surplus);
+        self.has_surplus &= kind.is_some() || !matches!(which, FlushScope::Surplus);
         let Some(kind) = kind else { return };
         let stack = &mut self.stacks[kind.get()];
         if stack.bottom == stack.top {
             let surplus = mem::replace(&mut self.surplus[kind.get()], 0) as usize;
-            let most = if matches!(which, Homebound::Surplus) { surplus } else { CHUNK_BLOCKS };
+            let most = if matches!(which, FlushScope::Surplus) { surplus } else { CHUNK_BLOCKS };
             self.take(kind, most, out, watch);
             return;
         }
-        tell_of_stack(watch, kind);
+        probe_stack(watch, kind);
         let Some(room) = out.open(kind, CHUNK_BLOCKS) else { return };
         let bottom = stack.bottom;
         let chunk = &mut self.chunks[bottom as usize];
         room.copy_from_slice(&chunk.blocks);
-        tell_of_blocks(watch, bottom, 0..CHUNK_BLOCKS);
+        probe_blocks(watch, bottom, 0..CHUNK_BLOCKS);
         let above = mem::replace(&mut chunk.above, NIL);
         chunk.next = mem::replace(&mut self.unused, bottom);
         self.chunks[above as usize].next = NIL;
@@ -215,20 +221,20 @@ impl<'m> Depot<'m> {
         self.frames -= (CHUNK_BLOCKS as u64) << kind.order().get();
     }
 
-    /// Takes all blocks of `loose`, or none of them. Returns `false` if the limit does not allow
+    /// Takes all of `blocks`, or none of them. Returns `false` if the limit does not allow
     /// them.
-    pub(crate) fn give(&mut self, loose: &Loose, watch: impl Watch) -> bool {
-        let frames = loose.frames();
+    pub(crate) fn give(&mut self, blocks: &BlockStack, watch: impl Watch) -> bool {
+        let frames = blocks.frames();
         let fits = self.frames + frames <= self.limit;
         if fits {
             self.frames += frames;
-            loose.runs().for_each(|(kind, blocks)| self.push(kind, blocks, watch));
+            blocks.runs().for_each(|(kind, blocks)| self.push(kind, blocks, watch));
         }
         fits
     }
 
-    fn push(&mut self, kind: Kind, blocks: &[u32], watch: impl Watch) {
-        tell_of_stack(watch, kind);
+    fn push(&mut self, kind: BlockKind, blocks: &[u32], watch: impl Watch) {
+        probe_stack(watch, kind);
         let mut rest = blocks;
         while !rest.is_empty() {
             if self.stacks[kind.get()].is_full() {
@@ -239,7 +245,7 @@ impl<'m> Depot<'m> {
             let count = rest.len().min(CHUNK_BLOCKS - at);
             let chunk = &mut self.chunks[stack.top as usize];
             chunk.blocks[at..at + count].copy_from_slice(&rest[..count]);
-            tell_of_blocks(watch, stack.top, at..at + count);
+            probe_blocks(watch, stack.top, at..at + count);
             stack.blocks += count as u32;
             rest = &rest[count..];
         }
@@ -248,12 +254,12 @@ impl<'m> Depot<'m> {
     /// Moves up to `most` blocks of a kind, the last ones first, to `out`. Returns how many.
     pub(crate) fn take(
         &mut self,
-        kind: Kind,
+        kind: BlockKind,
         most: usize,
-        out: &mut Loose,
+        out: &mut BlockStack,
         watch: impl Watch,
     ) -> usize {
-        tell_of_stack(watch, kind);
+        probe_stack(watch, kind);
         let count = most.min(self.stacks[kind.get()].blocks as usize);
         if count == 0 {
             return 0;
@@ -265,8 +271,8 @@ impl<'m> Depot<'m> {
             let at = end.saturating_sub(rest.len());
             let (colder, blocks) = rest.split_at_mut(rest.len() - (end - at));
             blocks.copy_from_slice(&self.chunks[stack.top as usize].blocks[at..end]);
-            tell_of_blocks(watch, stack.top, at..end);
-            stack.lose((end - at) as u32);
+            probe_blocks(watch, stack.top, at..end);
+            stack.remove((end - at) as u32);
             if at == 0 {
                 self.remove_chunk(kind);
             }
@@ -278,7 +284,7 @@ impl<'m> Depot<'m> {
 
     /// Puts an unused chunk on top of a stack. There is always one: [`Depot::chunks`] adds one
     /// partly filled chunk for each stack.
-    fn add_chunk(&mut self, kind: Kind) {
+    fn add_chunk(&mut self, kind: BlockKind) {
         let stack = &mut self.stacks[kind.get()];
         let (new, below) = (self.unused, stack.top);
         self.unused = mem::replace(&mut self.chunks[new as usize].next, below);
@@ -290,7 +296,7 @@ impl<'m> Depot<'m> {
     }
 
     /// Takes the top chunk off a stack.
-    fn remove_chunk(&mut self, kind: Kind) {
+    fn remove_chunk(&mut self, kind: BlockKind) {
         let stack = &mut self.stacks[kind.get()];
         let old = stack.top;
         let below = mem::replace(&mut self.chunks[old as usize].next, self.unused);
@@ -305,7 +311,7 @@ impl<'m> Depot<'m> {
 
 /// The blocks that are returned to the maps.
 #[derive(Clone, Copy)]
-pub(crate) enum Homebound {
+pub(crate) enum FlushScope {
     /// Blocks that were not used for an interval.
     Surplus,
     /// Blocks for a request of this order: those in pageblocks of a type, or of any type if that is
@@ -314,17 +320,17 @@ pub(crate) enum Homebound {
 }
 
 /// Cache lines that the array of stacks takes.
-const HEAD_LINES: u32 = (Kind::COUNT * size_of::<Stack>()).div_ceil(64) as u32;
+const HEAD_LINES: u32 = (BlockKind::COUNT * size_of::<Stack>()).div_ceil(64) as u32;
 
 /// Reports to the machine that a stack is used.
-fn tell_of_stack(watch: impl Watch, kind: Kind) {
+fn probe_stack(watch: impl Watch, kind: BlockKind) {
     let head = (kind.get() * size_of::<Stack>() / 64) as u32;
     watch.cost(Cost::DepotStacks, 1);
     watch.touch(Part::Depot(head), Access::Write, Miss::Dependent);
 }
 
 /// Reports to the machine that blocks of a chunk were copied, and the cache lines that they take.
-fn tell_of_blocks(watch: impl Watch, chunk: u32, blocks: Range<usize>) {
+fn probe_blocks(watch: impl Watch, chunk: u32, blocks: Range<usize>) {
     const CHUNK_LINES: u32 = (size_of::<Chunk>() / 64) as u32;
     const LINE_BLOCKS: usize = 64 / size_of::<u32>();
     if !watch.listens() {

@@ -52,35 +52,35 @@ impl<P: Platform> Watch for Hooks<'_, P> {
 impl<P: Platform> Zone<'_, P> {
     #[inline(always)]
     pub(super) fn hooks<'p>(&self, platform: &'p P) -> Hooks<'p, P> {
-        Hooks { platform, zone: self.place.id }
+        Hooks { platform, zone: self.placement.id }
     }
 
     /// Reports that the lock was taken: the cache line that every holder uses comes from the last
     /// holder.
     #[inline(always)]
-    pub(super) fn tell_of_hold(&self, platform: &P) {
+    pub(super) fn probe_hold(&self, platform: &P) {
         platform.cost(Cost::ZoneHold, 1);
-        platform.touch(Line::ZoneIndex(self.place.id, 0), Access::Write, Miss::Dependent);
+        platform.touch(Line::ZoneIndex(self.placement.id, 0), Access::Write, Miss::Dependent);
     }
 
     /// Reports an access to the published counters, which are read without the lock and written
     /// under it.
     #[inline(always)]
-    pub(crate) fn tell_of_words(&self, platform: &P, access: Access) {
-        platform.touch(Line::ZoneWords(self.place.id), access, Miss::Dependent);
+    pub(crate) fn probe_words(&self, platform: &P, access: Access) {
+        platform.touch(Line::ZoneWords(self.placement.id), access, Miss::Dependent);
     }
 
     /// Reports bundles that were taken, or are about to be given. Whole pageblocks are not bits of
     /// a map; the buddy reports them.
     #[inline(always)]
-    pub(super) fn tell_of_bundles(
+    pub(super) fn probe_bundles(
         &self,
         platform: &P,
         (per_bundle, per_frame): (Cost, Cost),
         bundles: &[Bundle],
     ) {
-        let told = if P::LISTENING { bundles } else { &[] };
-        for bundle in told.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
+        let probed = if P::LISTENING { bundles } else { &[] };
+        for bundle in probed.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             platform.cost(per_bundle, 1);
             platform.cost(per_frame, bundle.frame_count() as u32);
         }
@@ -88,7 +88,7 @@ impl<P: Platform> Zone<'_, P> {
 
     /// Reports a rarer operation on pageblocks, each by itself.
     #[inline(always)]
-    pub(super) fn tell_of_pageblocks(
+    pub(super) fn probe_pageblocks(
         &self,
         platform: &P,
         cost: Cost,
@@ -105,13 +105,13 @@ impl<P: Platform> Zone<'_, P> {
 
     /// Reports a search over pageblocks.
     #[inline(always)]
-    pub(crate) fn tell_of_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
+    pub(crate) fn probe_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
         platform.cost(Cost::Search, blocks.len() as u32);
         if !P::LISTENING {
             return;
         }
         for block in blocks.step_by(64) {
-            let leaf = Line::Gigablock(self.place.id, block / 64);
+            let leaf = Line::Gigablock(self.placement.id, block / 64);
             platform.touch(leaf, Access::Read, Miss::Dependent);
         }
     }
@@ -119,7 +119,7 @@ impl<P: Platform> Zone<'_, P> {
     /// Reports that the metadata of the bundles' pageblocks was prefetched before the lock was
     /// taken.
     #[inline(always)]
-    pub(super) fn tell_of_prefetch(&self, platform: &P, bundles: &[Bundle]) {
+    pub(super) fn probe_prefetch(&self, platform: &P, bundles: &[Bundle]) {
         if !P::LISTENING {
             return;
         }

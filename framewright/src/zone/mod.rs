@@ -7,14 +7,14 @@
 //! it is exact.
 
 mod access;
+mod block_stack;
+mod bulk;
 mod depot;
-mod exchange;
 mod hooks;
-mod loose;
+mod huge_reserve;
 mod pressure;
-mod slots;
+mod side_table_index;
 mod span;
-mod stock;
 mod topology;
 mod watermark;
 mod zonelist;
@@ -32,13 +32,13 @@ use crate::{
     sync::{Address, AtomicU8, AtomicU64, Ordering, SpinLock},
 };
 
-pub(crate) use access::{Access, Refused, Rights};
-pub(crate) use depot::{Chunk, Depot, Homebound, depot_frames};
-pub(crate) use exchange::Fallbacks;
-pub(crate) use loose::{ByOrder, Kind, Loose};
-pub(crate) use slots::Slots;
+pub(crate) use access::{AllocFlags, Refused, ZoneAccess};
+pub(crate) use block_stack::{BlockKind, BlockStack, RefillDemand};
+pub(crate) use bulk::Fallbacks;
+pub(crate) use depot::{Chunk, Depot, FlushScope, depot_frames};
+use huge_reserve::HugeReserve;
+pub(crate) use side_table_index::SideTableIndex;
 pub(crate) use span::{clip, pageblocks};
-use stock::Stock;
 pub use topology::{NodeId, NodeMask, ZoneId, ZoneKind};
 pub use watermark::Watermark;
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
@@ -46,7 +46,7 @@ pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 
 /// The identity of a zone, and where its frames lie.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'m> {
+pub(crate) struct ZonePlacement<'m> {
     pub(crate) id: ZoneId,
     pub(crate) node: NodeId,
     pub(crate) kind: ZoneKind,
@@ -59,7 +59,7 @@ pub(crate) struct Place<'m> {
     pub(crate) absent: &'m [[u32; 2]],
     /// Frames of the zones before this one, holes included: the index of its first entry in the
     /// per-frame side tables.
-    pub(crate) planes_at: usize,
+    pub(crate) side_table_start: usize,
 }
 
 /// What the lock of a zone protects.
@@ -74,13 +74,13 @@ pub(crate) struct Zone<'m, P: Platform> {
     types: &'m [AtomicU8],
     /// Which frames are allocated, if hardening tracks single frames.
     states: Option<States<'m>>,
-    place: Place<'m>,
+    placement: ZonePlacement<'m>,
     pageblocks: Address<Pageblock>,
     /// Written under the lock; empty where frees are not checked.
     heads: &'m [Heads],
     managed: AtomicU64,
     marks: Marks,
-    stock: Stock,
+    huge_reserve: HugeReserve,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
     /// Published under the lock: free frames of the high-atomic reserve, a part of `free`.
@@ -104,7 +104,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         depot: Depot<'m>,
         types: &'m [AtomicU8],
         states: Option<States<'m>>,
-        place: Place<'m>,
+        placement: ZonePlacement<'m>,
     ) -> Self {
         let free = buddy.free_frames();
         Self {
@@ -117,27 +117,27 @@ impl<'m, P: Platform> Zone<'m, P> {
             interval_ends: AtomicU64::new(0),
             isolated: AtomicU64::new(0),
             depot_limit: depot.limit(),
-            guarded: SpinLock::new(Section::Zone(place.id), Guarded { buddy, depot }),
+            guarded: SpinLock::new(Section::Zone(placement.id), Guarded { buddy, depot }),
             types,
             states,
-            place,
+            placement,
             managed: AtomicU64::new(free),
             marks: Marks::new(),
-            stock: Stock::new(),
+            huge_reserve: HugeReserve::new(),
         }
     }
 
     pub(crate) fn id(&self) -> ZoneId {
-        self.place.id
+        self.placement.id
     }
 
     /// The node of the zone.
     pub(crate) fn node(&self) -> NodeId {
-        self.place.node
+        self.placement.node
     }
 
     pub(crate) fn kind(&self) -> ZoneKind {
-        self.place.kind
+        self.placement.kind
     }
 
     /// The number of gigablocks that the zone touches.
@@ -151,8 +151,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// The index of the zone's first entry in the per-frame side tables.
-    pub(crate) fn planes_at(&self) -> usize {
-        self.place.planes_at
+    pub(crate) fn side_table_start(&self) -> usize {
+        self.placement.side_table_start
     }
 
     /// The types of the zone's pageblocks: exact under the lock, a hint without it.
@@ -201,12 +201,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     ) -> bool {
         let end = frame + order.frames() as u32;
         self.with_range(platform, (frame, end), |buddy| {
-            !self.withholds_any(frame, end) && buddy.take_specific(frame, order, of)
+            !self.has_isolated(frame, end) && buddy.take_specific(frame, order, of)
         })
     }
 
     /// Whether a pageblock of the frames from `start` to `end` is isolated: exact under the lock.
-    pub(crate) fn withholds_any(&self, start: u32, end: u32) -> bool {
+    pub(crate) fn has_isolated(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end)
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
@@ -220,18 +220,27 @@ impl<'m, P: Platform> Zone<'m, P> {
         if order > Order::ZERO {
             return false;
         }
-        platform.touch(Line::Heads(self.place.id, index), platform::Access::Read, Miss::Dependent);
+        platform.touch(
+            Line::Heads(self.placement.id, index),
+            platform::Access::Read,
+            Miss::Dependent,
+        );
         heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES)
     }
 
     /// Checks in the maps, under the lock, that `frame` starts an allocated block of exactly
     /// `order`.
-    pub(crate) fn judge(&self, platform: &P, frame: u32, order: Order) -> Result<(), Refusal> {
+    pub(crate) fn check_allocated(
+        &self,
+        platform: &P,
+        frame: u32,
+        order: Order,
+    ) -> Result<(), Refusal> {
         // The check only reads, so the published counters need no update.
         self.guarded.with(platform, |Guarded { buddy, .. }| {
-            self.tell_of_hold(platform);
+            self.probe_hold(platform);
             let pageblock = core::iter::once(frame >> PAGEBLOCK_ORDER);
-            self.tell_of_pageblocks(platform, Cost::RangePageblocks, pageblock);
+            self.probe_pageblocks(platform, Cost::RangePageblocks, pageblock);
             buddy.judge(frame, order)
         })
     }
@@ -260,7 +269,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             states.take_poisoned(first..first + frames as u32).for_each(drop);
         }
         self.with(platform, |buddy| {
-            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
+            self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
             blocks.for_each(|block| buddy.add_pageblock(block));
         });
         self.managed.fetch_add(frames, Ordering::Relaxed);
@@ -269,7 +278,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Removes isolated pageblocks that are free as a whole. Returns how many there were.
     pub(crate) fn remove_pageblocks(&self, platform: &P, blocks: Range<u32>) -> usize {
         let removed = self.with(platform, |buddy| {
-            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
+            self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
             blocks.filter(|&block| buddy.remove_pageblock(block)).count()
         });
         self.managed.fetch_sub((removed << PAGEBLOCK_ORDER) as u64, Ordering::Relaxed);
@@ -310,7 +319,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     ) -> R {
         self.with(platform, |buddy| {
             let one = core::iter::once(pageblock);
-            self.tell_of_pageblocks(platform, Cost::ChangePageblocks, one);
+            self.probe_pageblocks(platform, Cost::ChangePageblocks, one);
             f(buddy)
         })
     }
@@ -323,7 +332,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         f: impl FnOnce(&mut Buddy<'m>) -> R,
     ) -> R {
         self.with(platform, |buddy| {
-            self.tell_of_pageblocks(platform, Cost::RangePageblocks, pageblocks(start, end));
+            self.probe_pageblocks(platform, Cost::RangePageblocks, pageblocks(start, end));
             f(buddy)
         })
     }
@@ -346,15 +355,15 @@ impl<'m, P: Platform> Zone<'m, P> {
         f: impl FnOnce(&mut Buddy<'m>, &mut Depot<'m>) -> R,
     ) -> R {
         self.guarded.with(platform, |Guarded { buddy, depot }| {
-            self.tell_of_hold(platform);
+            self.probe_hold(platform);
             let result = f(buddy, depot);
             self.free.store(buddy.free_frames(), Ordering::Relaxed);
             self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
             self.classes.store(buddy.classes().0, Ordering::Relaxed);
-            let surplus = if depot.has_surplus() { exchange::SURPLUS } else { 0 };
+            let surplus = if depot.has_surplus() { bulk::SURPLUS } else { 0 };
             self.in_depot.store(depot.frames() | surplus, Ordering::Relaxed);
             self.isolated.store(buddy.isolated(), Ordering::Relaxed);
-            self.tell_of_words(platform, platform::Access::Write);
+            self.probe_words(platform, platform::Access::Write);
             result
         })
     }

@@ -3,7 +3,7 @@
 //! Most decisions are made without the lock, from the counters published at its last release.
 //! Decisions that must be exact are repeated under the lock.
 
-use super::{Access, Refused, Zone};
+use super::{Refused, Zone, ZoneAccess};
 use crate::{
     buddy::{Buddy, Classes, Fallback, MigrateType, Reserve, fragmentation_index},
     frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
@@ -19,17 +19,17 @@ const RESERVED_SHARE: u64 = 100;
 impl<'m, P: Platform> Zone<'m, P> {
     /// Whether a request may take 2^order frames now: enough frames stay free, and there seems to
     /// be a block of the order. A hint, read without the lock.
-    pub(crate) fn may_take(&self, order: Order, access: Access) -> bool {
+    pub(crate) fn may_take(&self, order: Order, access: ZoneAccess) -> bool {
         self.could_take(order, access, 0)
     }
 
     /// Frames that a request may take now, one by one. A hint, read without the lock.
-    pub(crate) fn allowed(&self, access: Access) -> u64 {
+    pub(crate) fn allowed(&self, access: ZoneAccess) -> u64 {
         self.lockless_allowance(access, 0).try_into().unwrap_or(0)
     }
 
     /// Why [`Zone::may_take`] returned `false`.
-    pub(crate) fn refusal(&self, order: Order, access: Access) -> Refused {
+    pub(crate) fn refusal(&self, order: Order, access: ZoneAccess) -> Refused {
         if self.lockless_allowance(access, 0) < order.frames() as i64 {
             Refused::BelowWatermark
         } else {
@@ -39,7 +39,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Whether [`Zone::may_take`] would return `true` if `more` frames were free as well.
     #[inline]
-    pub(crate) fn could_take(&self, order: Order, access: Access, more: u64) -> bool {
+    pub(crate) fn could_take(&self, order: Order, access: ZoneAccess, more: u64) -> bool {
         let classes = Classes(self.classes.load(Ordering::Relaxed));
         self.lockless_allowance(access, more) >= order.frames() as i64
             && (classes.offer(order)
@@ -52,12 +52,13 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn could_compact(
         &self,
         order: Order,
-        access: Access,
+        access: ZoneAccess,
         more: u64,
         tuning: &CompactTuning,
     ) -> bool {
-        let stock = if order >= Order::PAGEBLOCK { self.marks.stock() } else { 0 };
-        self.lockless_allowance(access, more.saturating_add(stock)) > tuning.room(order) as i64
+        let huge_reserve = if order >= Order::PAGEBLOCK { self.marks.huge_reserve() } else { 0 };
+        self.lockless_allowance(access, more.saturating_add(huge_reserve))
+            > tuning.room(order) as i64
     }
 
     /// Whether compaction by scanners is not suitable for a request for `order`, because the
@@ -75,7 +76,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Frames that `access` allows to take if `more` were free; negative below the watermark. A
     /// hint.
     #[inline]
-    fn lockless_allowance(&self, access: Access, more: u64) -> i64 {
+    fn lockless_allowance(&self, access: ZoneAccess, more: u64) -> i64 {
         let mut free = self.free();
         if !access.counts_reserve() {
             free = free.saturating_sub(self.free_reserved.load(Ordering::Relaxed));
@@ -86,7 +87,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Frames that `access` allows to take; exact, because the caller holds the lock.
     #[inline]
-    pub(super) fn allowance(&self, buddy: &Buddy<'m>, access: Access) -> i64 {
+    pub(super) fn allowance(&self, buddy: &Buddy<'m>, access: ZoneAccess) -> i64 {
         let mut free = buddy.free_frames();
         if !access.counts_reserve() {
             free -= buddy.highatomic_free();

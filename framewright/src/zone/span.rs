@@ -7,7 +7,7 @@
 
 use core::ops::Range;
 
-use super::{Slots, Zone};
+use super::{SideTableIndex, Zone};
 use crate::{
     buddy::{ABSENT, PARTIAL},
     frame::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
@@ -23,7 +23,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// First frame of the zone's first pageblock. Zone-relative frame numbers count from here.
     pub(crate) fn base(&self) -> Pfn {
-        self.place.base
+        self.placement.base
     }
 
     /// The first present frame, and the number of frames from there to the last present one.
@@ -44,8 +44,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
         let inside = |&&[from, to]: &&[u32; 2]| from < end && start < to;
         let first =
-            self.place.ranges.iter().find(inside).map_or(start, |range| range[0].max(start));
-        let last = self.place.ranges.iter().rfind(inside).map_or(end, |range| range[1].min(end));
+            self.placement.ranges.iter().find(inside).map_or(start, |range| range[0].max(start));
+        let last =
+            self.placement.ranges.iter().rfind(inside).map_or(end, |range| range[1].min(end));
         (first, last)
     }
 
@@ -77,8 +78,12 @@ impl<'m, P: Platform> Zone<'m, P> {
     }
 
     /// The lookup of the zone's frames in the per-frame side tables.
-    pub(crate) fn slots(&self) -> Slots<'m> {
-        Slots { base: self.place.base, types: self.types, start: self.place.planes_at as u32 }
+    pub(crate) fn side_table_index(&self) -> SideTableIndex<'m> {
+        SideTableIndex {
+            base: self.placement.base,
+            types: self.types,
+            start: self.placement.side_table_start as u32,
+        }
     }
 
     /// Whether all frames from `start` to `end` are in the zone and present.
@@ -88,7 +93,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             Some(number) => match number.load(Ordering::Relaxed) {
                 ABSENT => false,
                 number if number & PARTIAL == 0 => true,
-                _ => covers(self.place.ranges, clip(block, start, end)),
+                _ => covers(self.placement.ranges, clip(block, start, end)),
             },
         })
     }
@@ -105,7 +110,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         let whole = u64::from(end - start) == range.frames();
         let named = |block| {
             let frames = clip(block, start, end);
-            covers(self.place.ranges, frames) || covers(self.place.absent, frames)
+            covers(self.placement.ranges, frames) || covers(self.placement.absent, frames)
         };
         let blocks = pageblocks(start, end);
         (whole && blocks.clone().all(named)).then_some(blocks)

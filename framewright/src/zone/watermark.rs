@@ -4,19 +4,20 @@
 //! `free - (2^order - 1) > mark`, which means that at least `mark` frames are free afterwards. A
 //! watermark may be far higher than the number of free frames, so the difference may be negative.
 //!
-//! **Flags** let a request go below its watermark ([`Rights`]): to half of it, to three quarters of
-//! that half, to half of what remains, or to nothing. **The boost** raises all watermarks of a zone
-//! for a while, after a request was served from a pageblock of another type. Background reclaim
-//! then frees more than usual, so that the next such request finds a pageblock of its own type. The
-//! boost is raised under the zone lock, read without it, and taken down by background reclaim.
-//! Without background reclaim
+//! **Flags** let a request go below its watermark ([`AllocFlags`]): to half of it, to three
+//! quarters of that half, to half of what remains, or to nothing. **The boost** raises all
+//! watermarks of a zone for a while, after a request was served from a pageblock of another type.
+//! Background reclaim then frees more than usual, so that the next such request finds a pageblock
+//! of its own type. The boost is raised under the zone lock, read without it, and taken down by
+//! background reclaim. Without background reclaim
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background), asked each
-//! time) there is no boost. **The huge-page reserve** ([`stock`](super::stock)) raises the
-//! watermarks as well, except for requests for huge pages and requests with one of these flags.
+//! time) there is no boost. **The huge-page reserve** ([`huge_reserve`](super::huge_reserve))
+//! raises the watermarks as well, except for requests for huge pages and requests with one of these
+//! flags.
 
 use core::fmt;
 
-use super::{Access, Rights, ZoneKind};
+use super::{AllocFlags, ZoneAccess, ZoneKind};
 use crate::{
     frame::PAGEBLOCK_FRAMES,
     sync::{AtomicU64, Ordering},
@@ -70,8 +71,9 @@ pub(crate) struct Marks {
     promo: AtomicU64,
     /// Temporary increase of all watermarks. Written under the zone lock only.
     boost: AtomicU64,
-    /// Size of the huge-page reserve ([`stock`](super::stock)). Written under the zone lock only.
-    stock: AtomicU64,
+    /// Size of the huge-page reserve ([`huge_reserve`](super::huge_reserve)). Written under the
+    /// zone lock only.
+    huge_reserve: AtomicU64,
     /// The sum of boost and huge-page reserve: the increase for most requests. Written under the
     /// zone lock only.
     raised: AtomicU64,
@@ -91,7 +93,7 @@ impl Marks {
             high: zero(),
             promo: zero(),
             boost: zero(),
-            stock: zero(),
+            huge_reserve: zero(),
             raised: zero(),
             boost_limit: zero(),
             protection: core::array::from_fn(|_| zero()),
@@ -157,18 +159,18 @@ impl Marks {
     }
 
     /// Size of the huge-page reserve, in frames.
-    pub(crate) fn stock(&self) -> u64 {
-        self.stock.load(Ordering::Relaxed)
+    pub(crate) fn huge_reserve(&self) -> u64 {
+        self.huge_reserve.load(Ordering::Relaxed)
     }
 
     /// Sets the size of the huge-page reserve, in frames. The caller holds the zone lock.
-    pub(super) fn set_stock(&self, frames: u64) {
-        self.stock.store(frames, Ordering::Relaxed);
+    pub(super) fn set_huge_reserve(&self, frames: u64) {
+        self.huge_reserve.store(frames, Ordering::Relaxed);
         self.raise();
     }
 
     fn raise(&self) {
-        self.raised.store(self.boost() + self.stock(), Ordering::Relaxed);
+        self.raised.store(self.boost() + self.huge_reserve(), Ordering::Relaxed);
     }
 
     /// Frames kept back from requests, by the highest kind of zone that they can use.
@@ -182,7 +184,7 @@ impl Marks {
     }
 
     /// A watermark for requests that may use the huge-page reserve.
-    pub(crate) fn past_stock(&self, mark: Watermark) -> u64 {
+    pub(crate) fn without_huge_reserve(&self, mark: Watermark) -> u64 {
         self.plain(mark) + self.boost()
     }
 
@@ -197,41 +199,42 @@ impl Marks {
 
     /// Frames that `access` must leave free.
     #[inline]
-    pub(crate) fn reserve(&self, access: Access) -> i64 {
+    pub(crate) fn reserve(&self, access: ZoneAccess) -> i64 {
         let mark = self.get(access.mark) as i64;
-        if access.rights.has(Rights::DEEPER) {
-            return self.reserve_with_rights(access);
+        if access.flags.has(AllocFlags::CHANGES_MARK) {
+            return self.reserve_with_flags(access);
         }
         mark + self.protected(access)
     }
 
     #[cold]
-    fn reserve_with_rights(&self, access: Access) -> i64 {
-        let Access { rights, mark, .. } = access;
-        if rights.has(Rights::ALL) {
+    fn reserve_with_flags(&self, access: ZoneAccess) -> i64 {
+        let ZoneAccess { flags, mark, .. } = access;
+        if flags.has(AllocFlags::NO_WATERMARKS) {
             return 0;
         }
-        let boosted = !rights.has(Rights::PAST_BOOST);
-        let mut left = if boosted { self.past_stock(mark) } else { self.plain(mark) } as i64;
-        if rights.has(Rights::RESERVE) {
+        let boosted = !flags.has(AllocFlags::PAST_BOOST);
+        let mut left =
+            if boosted { self.without_huge_reserve(mark) } else { self.plain(mark) } as i64;
+        if flags.has(AllocFlags::MIN_RESERVE) {
             left -= left / 2;
-            if rights.has(Rights::NO_WAIT) {
+            if flags.has(AllocFlags::NON_BLOCK) {
                 left -= left / 4;
             }
         }
-        if rights.has(Rights::VICTIM) {
+        if flags.has(AllocFlags::OOM) {
             left -= left / 2;
         }
         left + self.protected(access)
     }
 
-    fn protected(&self, access: Access) -> i64 {
+    fn protected(&self, access: ZoneAccess) -> i64 {
         self.protection[access.highest as usize].load(Ordering::Relaxed) as i64
     }
 
     /// Frames that `access` may take from `free`; negative below the watermark.
     #[inline]
-    pub(crate) fn allowance(&self, free: u64, access: Access) -> i64 {
+    pub(crate) fn allowance(&self, free: u64, access: ZoneAccess) -> i64 {
         free as i64 - self.reserve(access)
     }
 }
@@ -256,7 +259,7 @@ pub(crate) struct MarkRules {
     /// Maximum of the boost, in 1/10000 of the high watermark; 0: no boost.
     pub(crate) boost: u32,
     /// Maximum of the huge-page reserve, in 1/10000 of the zone; 0: no reserve.
-    pub(crate) stock: u32,
+    pub(crate) huge_reserve: u32,
 }
 
 /// Zones of fewer pageblocks are not boosted: a single step would be too much of the zone.
@@ -285,8 +288,8 @@ impl MarkRules {
     }
 
     /// Maximum of the huge-page reserve, in pageblocks.
-    pub(crate) fn stock_limit(&self, managed: u64) -> u64 {
-        managed * u64::from(self.stock) / 10_000 / PAGEBLOCK_FRAMES as u64
+    pub(crate) fn huge_reserve_limit(&self, managed: u64) -> u64 {
+        managed * u64::from(self.huge_reserve) / 10_000 / PAGEBLOCK_FRAMES as u64
     }
 
     /// Frames that a zone keeps back; `managed` are the sizes of the kinds of zones on its node.
@@ -328,8 +331,8 @@ mod tests {
         marks
     }
 
-    fn above(mark: Watermark) -> Access {
-        Access::above(mark, ZoneKind::Normal)
+    fn above(mark: Watermark) -> ZoneAccess {
+        ZoneAccess::above(mark, ZoneKind::Normal)
     }
 
     #[test]
@@ -345,22 +348,22 @@ mod tests {
         assert_eq!(marks().allowance(0, above(Watermark::High)), -1500);
     }
 
-    fn reserve(marks: &Marks, rights: Rights) -> i64 {
-        marks.reserve(Access { rights, ..above(Watermark::Min) })
+    fn reserve(marks: &Marks, flags: AllocFlags) -> i64 {
+        marks.reserve(ZoneAccess { flags, ..above(Watermark::Min) })
     }
 
     #[test]
-    fn rights_reach_below_min() {
-        let reserve = |rights| reserve(&marks(), rights);
-        assert_eq!(reserve(Rights::RESERVE), 500);
+    fn alloc_flags_reach_below_min() {
+        let reserve = |flags| reserve(&marks(), flags);
+        assert_eq!(reserve(AllocFlags::MIN_RESERVE), 500);
         // 37.5 % of min.
-        let atomic = Rights::RESERVE.with(Rights::NO_WAIT);
+        let atomic = AllocFlags::MIN_RESERVE.with(AllocFlags::NON_BLOCK);
         assert_eq!(reserve(atomic), 375);
-        assert_eq!(reserve(Rights::NO_WAIT), 1000, "this flag alone changes nothing");
-        assert_eq!(reserve(Rights::VICTIM), 500);
-        assert_eq!(reserve(atomic.with(Rights::VICTIM)), 375 - 187, "halved last");
-        assert_eq!(reserve(Rights::ALL), 0);
-        assert_eq!(reserve(Rights::WAKE), 1000);
+        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "this flag alone changes nothing");
+        assert_eq!(reserve(AllocFlags::OOM), 500);
+        assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "halved last");
+        assert_eq!(reserve(AllocFlags::NO_WATERMARKS), 0);
+        assert_eq!(reserve(AllocFlags::KSWAPD), 1000);
     }
 
     #[test]
@@ -371,9 +374,9 @@ mod tests {
         assert_eq!((marks.boost(), marks.get(Watermark::Low)), (512, 1762));
         marks.raise_boost();
         assert_eq!(marks.boost(), 600);
-        assert_eq!(reserve(&marks, Rights::NONE), 1600);
-        assert_eq!(reserve(&marks, Rights::RESERVE), 800);
-        assert_eq!(reserve(&marks, Rights::RESERVE.with(Rights::PAST_BOOST)), 500);
+        assert_eq!(reserve(&marks, AllocFlags::NONE), 1600);
+        assert_eq!(reserve(&marks, AllocFlags::MIN_RESERVE), 800);
+        assert_eq!(reserve(&marks, AllocFlags::MIN_RESERVE.with(AllocFlags::PAST_BOOST)), 500);
         marks.lower_boost(512);
         assert_eq!(marks.boost(), 88);
         marks.lower_boost(512);
@@ -383,8 +386,14 @@ mod tests {
     #[test]
     fn small_zones_are_not_boosted() {
         let limit = |managed, boost| {
-            let rules =
-                MarkRules { min_free: 0, scale: 0, lowmem: 0, ratios: [0; 4], boost, stock: 0 };
+            let rules = MarkRules {
+                min_free: 0,
+                scale: 0,
+                lowmem: 0,
+                ratios: [0; 4],
+                boost,
+                huge_reserve: 0,
+            };
             let levels = Levels { min: 1000, low: 1250, high: 1500, promo: 1750 };
             rules.boost_limit(managed, levels)
         };
@@ -398,7 +407,7 @@ mod tests {
 
     #[test]
     fn requests_that_could_go_higher_leave_more() {
-        let access = Access::above(Watermark::Min, ZoneKind::Movable);
+        let access = ZoneAccess::above(Watermark::Min, ZoneKind::Movable);
         assert_eq!(marks().reserve(access), 1300);
     }
 
@@ -415,8 +424,14 @@ mod tests {
     #[test]
     fn lower_zones_keep_a_share_of_the_higher_ones() {
         let ratios = [256, 256, 32, 0];
-        let rules =
-            MarkRules { min_free: 1000, scale: 10, lowmem: 1_000_000, ratios, boost: 0, stock: 0 };
+        let rules = MarkRules {
+            min_free: 1000,
+            scale: 10,
+            lowmem: 1_000_000,
+            ratios,
+            boost: 0,
+            huge_reserve: 0,
+        };
         // A recorded machine: DMA keeps 3019 frames back for the 772,915 frames of DMA32.
         let managed = [3840, 772_915, 0, 0];
         assert_eq!(rules.protection(ZoneKind::Dma, managed), [0, 3019, 3019, 3019]);
@@ -426,8 +441,14 @@ mod tests {
     #[test]
     fn zones_share_the_reserve_by_size() {
         let ratios = [0; 4];
-        let rules =
-            MarkRules { min_free: 1000, scale: 1, lowmem: 100_000, ratios, boost: 0, stock: 0 };
+        let rules = MarkRules {
+            min_free: 1000,
+            scale: 1,
+            lowmem: 100_000,
+            ratios,
+            boost: 0,
+            huge_reserve: 0,
+        };
         assert_eq!(rules.levels(ZoneKind::Normal, 75_000).min, 750);
         assert_eq!(rules.levels(ZoneKind::Movable, 1 << 20).min, 128);
     }

@@ -102,11 +102,11 @@ impl<'m> Zonelists<'m> {
         count: usize,
     ) -> Self {
         for (node, row) in rows.chunks_exact_mut(count.max(1)).enumerate() {
-            let mut slots = row.iter_mut();
+            let mut side_table_index = row.iter_mut();
             for from in facts.order(node) {
                 let of_node = (0..count).rev().map(ZoneId::new);
                 for zone in of_node.filter(|&zone| zones(zone).0.index() == from) {
-                    if let Some(slot) = slots.next() {
+                    if let Some(slot) = side_table_index.next() {
                         *slot = zone;
                     }
                 }

@@ -24,7 +24,7 @@ fn form(house: &House<'_, '_>) -> (Compacted, u64) {
     let moved = || house.memory.compact_stats().pgmigrate_success;
     let before = moved();
     let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
-    block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+    block.into_iter().for_each(|block| house.memory.free_bypassing_lists(block).unwrap());
     house.check();
     (result, moved() - before)
 }
@@ -128,7 +128,7 @@ fn by_index_a_run_of_pageblocks_that_was_begun_is_emptied_to_its_end() {
             with_compactor(house, 256, |c| c.form(pair, CompactPriority::SyncLight));
         let moved = house.memory.compact_stats().pgmigrate_success;
         assert_eq!((result, moved), (Compacted::Success, 400));
-        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
         house.check();
     });
 }

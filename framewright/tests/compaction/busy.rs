@@ -30,7 +30,7 @@ fn by_index_what_was_emptied_in_part_is_tried_first_by_the_next_request() {
                 let (result, block) = form();
                 assert_eq!(result, Compacted::Success);
                 assert_eq!(house.memory.compact_stats().pgmigrate_success, 100);
-                house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+                house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
             }
             house.check();
         });
@@ -60,9 +60,9 @@ fn by_index_a_request_waits_for_no_more_pages_than_a_pageblock_holds() {
                 house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
                 let (result, block) = form();
                 assert_eq!(result, Compacted::Success);
-                house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+                house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
             }
-            block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+            block.into_iter().for_each(|block| house.memory.free_bypassing_lists(block).unwrap());
             house.check();
         });
     }

@@ -41,7 +41,7 @@ fn mix(house: &House<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
 fn form(house: &House<'_, '_>, priority: CompactPriority) -> Compacted {
     let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, priority));
     house.check_but(Order::PAGEBLOCK, block.as_ref());
-    block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+    block.into_iter().for_each(|block| house.memory.free_bypassing_lists(block).unwrap());
     result
 }
 
@@ -118,7 +118,7 @@ fn by_index_the_background_leaves_full_pageblocks_alone() {
 fn by_index_what_is_one_block_is_not_taken_for_a_full_pageblock() {
     in_house(&[], 1, |house| {
         let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable).no_wait();
-        while let Ok(block) = house.memory.alloc_unlisted(huge) {
+        while let Ok(block) = house.memory.alloc_bypassing_lists(huge) {
             house.move_in(block, false);
         }
         for pageblock in [3, 7] {

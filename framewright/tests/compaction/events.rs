@@ -170,10 +170,10 @@ const NAMES: [&str; 14] = [
 fn live(owner: &mut Owner) -> Vec<CompactEvent> {
     for priority in [CompactPriority::Async, CompactPriority::SyncLight] {
         let (_, block) = owner.with_compactor(|c| c.form(HUGE, priority));
-        block.into_iter().for_each(|block| owner.memory.free_unlisted(block).unwrap());
+        block.into_iter().for_each(|block| owner.memory.free_bypassing_lists(block).unwrap());
     }
     owner.wake();
-    while let Ok(block) = owner.memory.alloc_unlisted(HUGE.no_wait()) {
+    while let Ok(block) = owner.memory.alloc_bypassing_lists(HUGE.no_wait()) {
         let _ = block.into_raw();
     }
     owner.stuck = true;
@@ -251,7 +251,7 @@ fn the_background_is_awake_once_for_all_zones_of_a_node() {
         }
         // Nothing is free: nobody is woken.
         let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
-        while let Ok(block) = owner.memory.alloc_unlisted(page) {
+        while let Ok(block) = owner.memory.alloc_bypassing_lists(page) {
             let _ = block.into_raw();
         }
         owner.told();

@@ -202,7 +202,7 @@ fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
             let priority = [CompactPriority::Async, CompactPriority::Sync][nth as usize % 2];
             let request = Request::new(Order::PAGEBLOCK, of);
             let (_, block) = compactor.form(request, priority);
-            block.into_iter().for_each(|block| memory.free_unlisted(block).unwrap());
+            block.into_iter().for_each(|block| memory.free_bypassing_lists(block).unwrap());
         }
     }
 }

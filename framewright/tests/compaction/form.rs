@@ -44,7 +44,7 @@ fn form_all(house: &House<'_, '_>) -> u64 {
     }
     let count = blocks.len() as u64;
     for block in blocks {
-        house.memory.free_unlisted(block).unwrap();
+        house.memory.free_bypassing_lists(block).unwrap();
     }
     house.memory.drain_all();
     house.check();
@@ -76,7 +76,7 @@ fn the_block_that_forms_is_handed_over() {
             let (result, block) = form(house, request, CompactPriority::SyncLight);
             assert_eq!(result, Compacted::Success, "{method}, order {order}");
             let block = block.expect("it was captured");
-            house.memory.free_unlisted(block).unwrap();
+            house.memory.free_bypassing_lists(block).unwrap();
             house.check();
         });
     }
@@ -99,7 +99,7 @@ fn smaller_and_larger_blocks_form() {
                 let (result, block) = form(house, request, CompactPriority::Sync);
                 assert_eq!(result, Compacted::Success, "{method}, order {order}");
                 if let Some(block) = block {
-                    house.memory.free_unlisted(block).unwrap();
+                    house.memory.free_bypassing_lists(block).unwrap();
                 }
                 let mut token = house.memory.cpu(framewright::CpuId::new(0)).unwrap();
                 let block = token.alloc(request.no_wait()).expect("one has formed");
@@ -209,7 +209,7 @@ fn nothing_is_lost_whatever_goes_wrong() {
                         [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
                     let (_, block) = form(house, request, priorities[house.below(3) as usize]);
                     if let Some(block) = block {
-                        house.memory.free_unlisted(block).unwrap();
+                        house.memory.free_bypassing_lists(block).unwrap();
                     }
                 }
                 background(house);

@@ -81,15 +81,15 @@ fn the_background_forms_a_part_of_what_requests_missed_and_no_more() {
         house.memory.drain_all();
         let zone = || house.memory.zones().next().unwrap();
         let node = NodeId::default();
-        assert!(!house.memory.can_restock(node), "nobody has asked");
+        assert!(!house.memory.can_fill_huge_reserve(node), "nobody has asked");
         let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
         (0..5).for_each(|_| assert!(token.alloc(HUGE.no_retry()).is_err()));
-        assert_eq!(zone().stock, 5 * 512);
-        assert!(house.memory.can_restock(node));
+        assert_eq!(zone().huge_reserve, 5 * 512);
+        assert!(house.memory.can_fill_huge_reserve(node));
         with_compactor(house, 512, |c| c.background(node, Order::ZERO, ZoneKind::Movable));
         let blocks = house.memory.block_counts(zone().id).by_order();
         assert_eq!(blocks[9] + 2 * blocks[10], 2, "{method}: a quarter, rounded up");
-        assert!(!house.memory.can_restock(node));
+        assert!(!house.memory.can_fill_huge_reserve(node));
         drop(token);
         house.check();
     }

@@ -64,13 +64,13 @@ fn run(column: Column, seed: u64) -> Score {
                 kept.push_back(block);
             }
             if kept.len() > KEPT {
-                house.memory.free_unlisted(kept.pop_front().unwrap()).unwrap();
+                house.memory.free_bypassing_lists(kept.pop_front().unwrap()).unwrap();
                 scatter_one(house);
             }
         }
         score.stats = house.memory.compact_stats();
         for block in kept {
-            house.memory.free_unlisted(block).unwrap();
+            house.memory.free_bypassing_lists(block).unwrap();
         }
         house.memory.drain_all();
         house.check();

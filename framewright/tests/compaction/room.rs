@@ -30,7 +30,7 @@ fn by_index_what_cpus_hold_is_fetched_before_pages_are_asked_for_in_vain() {
             assert_eq!(house.asked.get(), asked, "{fetched} frames more are room for 200");
             house.check_but(Order::PAGEBLOCK, block.as_ref());
             if let Some(block) = block {
-                house.memory.free_unlisted(block).unwrap();
+                house.memory.free_bypassing_lists(block).unwrap();
             }
         });
     }

@@ -31,7 +31,7 @@ fn form_at_all_priorities(house: &House<'_, '_>) -> Vec<Compacted> {
         .map(|priority| {
             let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, priority));
             if let Some(block) = block {
-                house.memory.free_unlisted(block).unwrap();
+                house.memory.free_bypassing_lists(block).unwrap();
             }
             house.check();
             result
@@ -153,7 +153,7 @@ fn by_index_a_page_that_cannot_be_claimed_keeps_all_of_a_run_where_it_is() {
             let (result, block) =
                 with_compactor(house, room, |c| c.form(request, CompactPriority::Sync));
             assert_eq!(result, Compacted::Success);
-            house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+            house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
             house.check();
         });
     }
@@ -177,7 +177,7 @@ fn room_in_pageblocks_of_another_type_is_left_alone() {
                 blocks.extend(form(CompactPriority::Sync));
             }
             assert!(blocks.len() > 3, "{method}: {}", blocks.len());
-            blocks.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+            blocks.into_iter().for_each(|block| house.memory.free_bypassing_lists(block).unwrap());
             house.check();
         });
     }
@@ -195,7 +195,7 @@ fn by_index_what_lies_on_lists_is_brought_home() {
         assert!(house.memory.held_by_cpus() > 0);
         let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_eq!(result, Compacted::Success);
-        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
         house.check();
     });
 }
@@ -220,7 +220,7 @@ fn by_index_who_does_not_wait_leaves_what_is_parked() {
         assert_eq!(house.memory.tlb().parked(), 1);
         let (result, block) = form(CompactPriority::Sync);
         assert_eq!((result, house.memory.tlb().parked()), (Compacted::Success, 0));
-        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
         unclaim(house);
     });
 }
@@ -246,7 +246,7 @@ fn the_depot_comes_home_before_anything_moves() {
             let (_, block) =
                 with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
             assert_eq!(house.memory.in_depots(), 0, "{method}");
-            house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+            house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
             house.check();
         });
     }

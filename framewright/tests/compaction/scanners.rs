@@ -16,7 +16,7 @@ const BY_SCANNERS: [(&str, &str); 1] = [("compact.method", "scan")];
 fn forms(house: &House<'_, '_>) -> bool {
     let (_, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
     let formed = block.is_some();
-    block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+    block.into_iter().for_each(|block| house.memory.free_bypassing_lists(block).unwrap());
     formed
 }
 

@@ -44,7 +44,7 @@ fn by_index_a_search_in_vain_is_not_repeated_at_once() {
             let (result, block) =
                 with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
             if let Some(block) = block {
-                house.memory.free_unlisted(block).unwrap();
+                house.memory.free_bypassing_lists(block).unwrap();
             }
             let after = house.memory.compact_stats();
             (result, after.compact_headers - before.compact_headers)
@@ -106,7 +106,7 @@ fn by_index_a_pageblock_that_has_become_empty_is_seen_at_once_after_a_search_in_
         let formed = [(); 2].map(|()| {
             let (result, block) =
                 with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
-            block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+            block.into_iter().for_each(|block| house.memory.free_bypassing_lists(block).unwrap());
             result
         });
         assert!(formed.contains(&Compacted::Success), "{formed:?}");
@@ -154,7 +154,7 @@ fn by_index_searches_for_runs_and_for_single_pageblocks_do_not_meddle() {
             }
             let (result, block) = form(HUGE);
             assert_eq!(result, Compacted::Success, "after {searches} searches");
-            house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+            house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
             unclaim(house);
         });
     }
@@ -170,7 +170,7 @@ fn by_index_memory_that_is_evenly_scattered_is_compacted() {
         house.fuller_only.set(true);
         let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_eq!(result, Compacted::Success);
-        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        house.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
         house.check();
     });
 }

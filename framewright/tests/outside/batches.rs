@@ -11,8 +11,8 @@ fn only_single_frames_of_the_memory_are_retired() {
     let mut slots = [BatchSlot::default(); 4];
     let mut batch = flusher(memory).batch(&mut slots);
     let pair = Request::new(Order::new(1).unwrap(), MigrateType::Movable);
-    let pair = batch.retire(memory.alloc_unlisted(pair).unwrap()).unwrap_err();
-    let foreign = batch.retire(other.alloc_unlisted(PAGE).unwrap()).unwrap_err();
+    let pair = batch.retire(memory.alloc_bypassing_lists(pair).unwrap()).unwrap_err();
+    let foreign = batch.retire(other.alloc_bypassing_lists(PAGE).unwrap()).unwrap_err();
     batch.finish(&mut |blocks| panic!("{blocks:?} were refused"));
     assert_complete(&mut memory.cpu(CPU).unwrap(), vec![pair]);
     assert_complete(&mut other.cpu(CPU).unwrap(), vec![foreign]);

@@ -44,7 +44,7 @@ impl Scene {
     fn new(then: fn(Captured<'_>) -> Compacted) -> Self {
         let (memory, other) = (memory(1024, |_| ()), memory(1024, |_| ()));
         let mut token = memory.cpu(CPU).unwrap();
-        let foreign = [PAIR, PAIR].map(|pair| other.alloc_unlisted(pair).unwrap());
+        let foreign = [PAIR, PAIR].map(|pair| other.alloc_bypassing_lists(pair).unwrap());
         let mut blocks = Vec::from(foreign);
         blocks.push(token.alloc(PAGE).unwrap());
         blocks.push(token.alloc(PAIR).unwrap());

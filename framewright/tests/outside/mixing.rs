@@ -34,7 +34,7 @@ type Alloc = fn(&'static TestMemory) -> Result<Block<'static>, AllocError>;
 fn no_frame_is_lost_if_relief_panics_when_types_were_mixed() {
     let ways: [Alloc; 2] = [
         |memory| memory.cpu(CPU).unwrap().alloc(UNMOVABLE),
-        |memory| memory.alloc_unlisted(UNMOVABLE),
+        |memory| memory.alloc_bypassing_lists(UNMOVABLE),
     ];
     for (asked, alloc) in [false, true].into_iter().flat_map(|asked| ways.map(|way| (asked, way))) {
         let memory = memory(4096, |tuning| tuning.zone.min_free = Auto::Fixed(32));

@@ -16,7 +16,7 @@ fn no_request_gets_a_type_that_requests_may_not_ask_for() {
             let request = Request::new(order, of);
             let refused = AllocError::NotRequestable(of);
             assert_eq!(token.alloc(request).unwrap_err(), refused);
-            assert_eq!(memory.alloc_unlisted(request).unwrap_err(), refused);
+            assert_eq!(memory.alloc_bypassing_lists(request).unwrap_err(), refused);
             assert_eq!(token.alloc_at(Pfn::new(1024), order, of).unwrap_err(), refused);
             assert_complete(&mut token, Vec::new());
         }

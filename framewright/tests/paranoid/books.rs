@@ -21,7 +21,7 @@ fn free_twice(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>, block: Bl
 #[test]
 fn whatever_handed_a_block_out_it_can_be_freed_once() {
     on_either(|memory, token| {
-        let block = memory.alloc_unlisted(PAGE.atomic()).unwrap();
+        let block = memory.alloc_bypassing_lists(PAGE.atomic()).unwrap();
         free_twice(memory, token, block);
         let block = token.alloc_at(Pfn::new(0x710), order(4), MigrateType::Movable).unwrap();
         free_twice(memory, token, block);
@@ -40,7 +40,7 @@ fn whatever_frees_a_block_it_is_free() {
     on_either(|memory, token| {
         let block = token.alloc(PAGE).unwrap();
         let (pfn, size) = raw(&block);
-        memory.free_unlisted(block).unwrap();
+        memory.free_bypassing_lists(block).unwrap();
         assert_eq!(refused(memory, token, pfn, size), FreeError::AlreadyFree);
         let mut slots = [token.alloc(PAGE).ok()];
         let pfn = slots[0].as_ref().map(Block::pfn).unwrap();
@@ -55,7 +55,7 @@ fn a_captured_block_is_a_block() {
         let whole = token.alloc(Request::new(order(3), MigrateType::Movable)).unwrap();
         let (low, high) = token.split(whole).unwrap();
         let head = low.pfn();
-        memory.free_unlisted(high).unwrap();
+        memory.free_bypassing_lists(high).unwrap();
         let request = Request::new(order(3), MigrateType::Movable);
         let captured = token.free_capturing(low, request).unwrap().expect("it is complete");
         assert_eq!(raw(&captured), (head, order(3)));

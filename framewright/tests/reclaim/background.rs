@@ -209,7 +209,7 @@ fn background_reclaim_gives_the_stock_up_where_nothing_can_be_reclaimed() {
     let mut blocks: Vec<_> = core::iter::from_fn(|| world.token().alloc(page()).ok()).collect();
     let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     assert!(world.token().alloc(huge).is_err());
-    assert_eq!(zone().stock, 512);
+    assert_eq!(zone().huge_reserve, 512);
     while zone().free < plain.high + 100 {
         world.token().free(blocks.pop().unwrap()).unwrap();
         world.token().drain();
@@ -222,7 +222,7 @@ fn background_reclaim_gives_the_stock_up_where_nothing_can_be_reclaimed() {
         assert!(steps < 100, "works for ever");
     }
     assert!(steps > 0, "it was woken");
-    assert_eq!(zone().stock, 0);
+    assert_eq!(zone().huge_reserve, 0);
     blocks.into_iter().for_each(|block| world.token().free(block).unwrap());
     world.check();
 }

@@ -255,7 +255,7 @@ fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
         };
         let zone = world.memory().zones().next().unwrap();
         while world.memory().free() > zone.high {
-            let _ = world.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
+            let _ = world.memory().alloc_bypassing_lists(request.no_wait()).unwrap().into_raw();
         }
         let room = zone.high + blocks * 64 - world.memory().free();
         let made = reclaim(32);
@@ -306,7 +306,7 @@ fn room_for_compaction_does_not_take_what_is_dear() {
     world.lru().drain_all();
     cool(world);
     let request = block_of(9);
-    while let Ok(block) = world.memory().alloc_unlisted(block_of(0).no_wait()) {
+    while let Ok(block) = world.memory().alloc_bypassing_lists(block_of(0).no_wait()) {
         let _ = block.into_raw();
     }
     let anon = |world| stat(world, NodeStat::PgscanAnon);

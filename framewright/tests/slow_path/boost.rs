@@ -3,10 +3,10 @@
 use framewright::{CpuId, ZoneId, ZoneInfo, ZoneKind, tuning::Auto};
 
 use crate::script::{
-    Answers, Call, HELPLESS, MIN, Scripted, memory_of, movable, page, range, unmovable,
+    Answers, Call, MIN, NO_HELP, Scripted, memory_of, movable, page, range, unmovable,
 };
 
-const BACKGROUND: Answers = Answers { background: true, ..HELPLESS };
+const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 
 /// A memory whose movable pageblocks have scattered free frames. Blocks of other types have to be
 /// taken from one of these pageblocks.
@@ -18,7 +18,7 @@ fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Scripted {
         // Refills must not mix types more often than requests do.
         tuning.pcp.batch = Auto::Fixed(1);
     });
-    memory.platform().hoard(page().inside_relief());
+    memory.platform().allocate_all(page().inside_relief());
     memory.platform().release_where(|pfn| pfn.get() % 3 == 0);
     memory.platform().take_all_calls();
     memory
@@ -29,7 +29,7 @@ fn zone(memory: &Scripted) -> ZoneInfo {
 }
 
 #[test]
-fn mixing_boosts_every_mark_by_a_pageblock_and_wakes_at_order_0() {
+fn mixing_boosts_every_watermark_by_a_pageblock_and_wakes_at_order_0() {
     let memory = mixable(BACKGROUND, 15_000, 32);
     let before = zone(memory);
     assert_eq!(before.boost, 0);
@@ -57,7 +57,11 @@ fn mixing_boosts_every_mark_by_a_pageblock_and_wakes_at_order_0() {
         let _stays = cpu.alloc(unmovable(0).no_wake()).unwrap().into_raw();
     }
     assert_eq!(zone(memory).boost, before.high * 3 / 2);
-    assert_eq!(memory.platform().take_all_calls(), [], "a request without wake-ups woke background reclaim");
+    assert_eq!(
+        memory.platform().take_all_calls(),
+        [],
+        "a request without wake-ups woke background reclaim"
+    );
     // Background reclaim takes down the boost that it found when it began.
     memory.lower_boost(ZoneId::default(), 512);
     assert_eq!(zone(memory).boost, before.high * 3 / 2 - 512);
@@ -66,32 +70,32 @@ fn mixing_boosts_every_mark_by_a_pageblock_and_wakes_at_order_0() {
 }
 
 #[test]
-fn whole_pageblocks_change_hands_without_a_boost() {
+fn claiming_a_whole_pageblock_does_not_boost() {
     let zone_map = [range(0, 16_384, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone_map, BACKGROUND, |_| ());
-    let _stays = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+    let _stays = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
     assert_eq!((memory.stats().claims, zone(memory).boost), (1, 0));
 }
 
 #[test]
-fn there_is_no_boost_where_it_is_off_or_nobody_would_take_it_down_or_the_zone_is_tiny() {
+fn no_boost_if_switched_off_or_without_background_reclaim_or_in_a_tiny_zone() {
     for (memory, boost) in [
         (mixable(BACKGROUND, 15_000, 32), 512),
         (mixable(BACKGROUND, 0, 32), 0),
-        (mixable(HELPLESS, 15_000, 32), 0),
+        (mixable(NO_HELP, 15_000, 32), 0),
         (mixable(BACKGROUND, 15_000, 3), 0),
         (mixable(BACKGROUND, 15_000, 4), 512),
     ] {
-        let _stays = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+        let _stays = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
         assert_eq!(memory.stats().steals + memory.stats().claims, 1);
         assert_eq!(zone(memory).boost, boost);
     }
 }
 
 #[test]
-fn there_is_a_boost_while_somebody_reclaims_in_the_background_whenever_he_came() {
-    let memory = mixable(HELPLESS, 15_000, 32);
-    let mix = || _ = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+fn the_boost_depends_on_background_reclaim_at_the_moment_of_mixing() {
+    let memory = mixable(NO_HELP, 15_000, 32);
+    let mix = || _ = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
     mix();
     assert_eq!(zone(memory).boost, 0, "background reclaim would have to take it down");
     memory.platform().reclaims_in_background_from_now_on(true);
@@ -103,17 +107,17 @@ fn there_is_a_boost_while_somebody_reclaims_in_the_background_whenever_he_came()
 }
 
 #[test]
-fn requests_leave_the_boost_too_but_for_urgent_single_frames() {
+fn requests_leave_the_boost_free_except_for_urgent_single_frames() {
     let memory = mixable(BACKGROUND, 15_000, 32);
-    let _stays = memory.alloc_unlisted(unmovable(0)).unwrap().into_raw();
+    let _stays = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
     assert_eq!(zone(memory).boost, 512);
-    memory.platform().hoard(page().no_wait());
+    memory.platform().allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN + 512);
     // Large blocks are free, but the requests for them must leave their part of the boost as well.
     memory.platform().release_where(|pfn| pfn.get() < 1024 && pfn.get() % 16 < 8);
-    memory.platform().hoard(movable(1).atomic());
+    memory.platform().allocate_all(movable(1).atomic());
     let part = (MIN + 512) * 3 / 8;
     assert!((part..part + 2).contains(&memory.free()) || memory.free() > part);
-    memory.platform().hoard(page().atomic());
+    memory.platform().allocate_all(page().atomic());
     assert_eq!(memory.free(), MIN * 3 / 8);
 }

@@ -7,8 +7,8 @@ use framewright::{
 };
 
 use crate::script::{
-    Answers, Call, HELPLESS, MIN, Script, Scripted, ask, fragmented, full, memory_of, movable,
-    page, range,
+    Answers, Call, MIN, NO_HELP, Script, Scripted, ask, fragmented, full, memory_of, movable, page,
+    range,
 };
 
 /// Rounds of reclaim of a request that fails.
@@ -28,33 +28,37 @@ fn compactions(memory: &'static Scripted, request: Request) -> [usize; 3] {
         .map(|priority| calls.iter().filter(|&&call| call == Call::Compact(priority)).count())
 }
 
-const PLENTY: Answers = Answers { reclaimable: |_, _| Some(u64::MAX), ..HELPLESS };
+const PLENTY: Answers = Answers { reclaimable: |_, _| Some(u64::MAX), ..NO_HELP };
 
 // ---- reclaim ----------------------------------------------------------------------------------
 
 #[test]
-fn sixteen_rounds_without_progress_are_enough() {
+fn a_request_fails_after_sixteen_rounds_without_progress() {
     assert_eq!(reclaims(full(PLENTY), page()), 1 + 16);
     let zone = [range(0, 4096, 0, framewright::ZoneKind::Normal)];
     let memory = memory_of(&zone, PLENTY, |tuning| {
         tuning.alloc.retries = 3;
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
     });
-    memory.platform().hoard(page().no_wait());
+    memory.platform().allocate_all(page().no_wait());
     assert_eq!(reclaims(memory, page()), 1 + 3);
 }
 
 #[test]
-fn progress_starts_the_count_anew() {
+fn progress_resets_the_count() {
     // The tenth round frees frames that other requests take.
     let reclaim = |_: &_, round| u64::from(round == 9);
     assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 10 + 17);
     let costly = movable(4).retry_may_fail();
-    assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), costly), 17, "costly orders do not start again");
+    assert_eq!(
+        reclaims(full(Answers { reclaim, ..PLENTY }), costly),
+        17,
+        "costly orders do not start again"
+    );
 }
 
 #[test]
-fn progress_that_serves_nobody_ends_in_a_judgement() {
+fn progress_that_others_take_ends_in_a_verdict() {
     // Other requests take all frames that are freed.
     let reclaim = |_: &_, _| 1;
     assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 1 + 256);
@@ -64,30 +68,30 @@ fn progress_that_serves_nobody_ends_in_a_judgement() {
             tuning.alloc.progress_retries = 5;
             tuning.zone.min_free = Auto::Fixed(MIN as u32);
         });
-        memory.platform().hoard(page().no_wait());
+        memory.platform().allocate_all(page().no_wait());
         memory
     };
     let memory = short();
     let (result, calls) = ask(memory, page());
     assert!(result.is_err());
-    assert_eq!(calls.iter().filter(|call| matches!(call, Call::Judge(_))).count(), 1);
+    assert_eq!(calls.iter().filter(|call| matches!(call, Call::AskVerdict(_))).count(), 1);
     assert_eq!(reclaims(short(), page()), 1 + 5);
 }
 
 #[test]
-fn nothing_left_to_reclaim_ends_it_at_once() {
-    assert_eq!(reclaims(full(HELPLESS), page()), 1);
+fn nothing_left_to_reclaim_ends_the_rounds_at_once() {
+    assert_eq!(reclaims(full(NO_HELP), page()), 1);
     // One more frame is enough.
-    assert_eq!(reclaims(full(Answers { reclaimable: |_, _| Some(1), ..HELPLESS }), page()), 17);
-    let memory = full(Answers { reclaimable: |_, _| Some(9), ..HELPLESS });
-    memory.platform().hoard(page().urgent().no_wait());
+    assert_eq!(reclaims(full(Answers { reclaimable: |_, _| Some(1), ..NO_HELP }), page()), 17);
+    let memory = full(Answers { reclaimable: |_, _| Some(9), ..NO_HELP });
+    memory.platform().allocate_all(page().urgent().no_wait());
     let short = MIN - memory.free();
     assert!(short > 9);
     assert_eq!(reclaims(memory, page()), 1);
 }
 
 #[test]
-fn memory_that_is_too_scattered_is_not_reclaimed_for_ever() {
+fn reclaim_of_fragmented_memory_is_bounded() {
     let reclaim = |_: &_, _| 1;
     let memory = fragmented(Answers { reclaim, ..PLENTY });
     // One round for each priority of compaction.
@@ -95,15 +99,15 @@ fn memory_that_is_too_scattered_is_not_reclaimed_for_ever() {
 }
 
 #[test]
-fn where_nobody_counts_progress_decides() {
+fn without_a_count_of_reclaimable_frames_progress_decides() {
     let reclaimable = |_: &_, _| None;
-    assert_eq!(reclaims(full(Answers { reclaimable, ..HELPLESS }), page()), 1);
+    assert_eq!(reclaims(full(Answers { reclaimable, ..NO_HELP }), page()), 1);
     let reclaim = |_: &_, round| u64::from(round < 40);
-    assert_eq!(reclaims(full(Answers { reclaim, reclaimable, ..HELPLESS }), page()), 41);
+    assert_eq!(reclaims(full(Answers { reclaim, reclaimable, ..NO_HELP }), page()), 41);
 }
 
 #[test]
-fn costly_orders_take_one_round_unless_they_insist_and_compaction_can_help() {
+fn costly_orders_take_one_round_unless_they_retry_and_compaction_can_help() {
     assert_eq!(reclaims(full(PLENTY), movable(3)), 17);
     assert_eq!(reclaims(full(PLENTY), movable(4)), 1);
     assert_eq!(reclaims(full(PLENTY), movable(4).retry_may_fail()), 17);
@@ -116,41 +120,53 @@ fn costly_orders_take_one_round_unless_they_insist_and_compaction_can_help() {
 // ---- compaction -------------------------------------------------------------------------------
 
 /// Reclaim reports progress, but no reclaimable frames are left, so that compaction alone decides.
-const PROGRESS: Answers = Answers { reclaim: |_, _| 1, ..HELPLESS };
+const PROGRESS: Answers = Answers { reclaim: |_, _| 1, ..NO_HELP };
 
 #[test]
-fn compaction_that_fails_is_asked_to_try_harder_and_then_no_more() {
+fn failed_compaction_is_repeated_at_each_higher_priority() {
     assert_eq!(compactions(fragmented(PROGRESS), movable(2)), [0, 1, 1]);
     let costly = movable(4).retry_may_fail();
-    assert_eq!(compactions(fragmented(PROGRESS), costly), [1, 1, 0], "costly orders stop at a lower priority");
+    assert_eq!(
+        compactions(fragmented(PROGRESS), costly),
+        [1, 1, 0],
+        "costly orders stop at a lower priority"
+    );
 }
 
 #[test]
 fn without_progress_of_reclaim_compaction_is_not_asked_again() {
-    assert_eq!(compactions(fragmented(HELPLESS), movable(2)), [0, 1, 0]);
+    assert_eq!(compactions(fragmented(NO_HELP), movable(2)), [0, 1, 0]);
 }
 
 #[test]
-fn compaction_that_succeeds_in_vain_is_asked_sixteen_times_again() {
+fn compaction_whose_success_does_not_serve_is_repeated_sixteen_times() {
     let memory = || fragmented(Answers { compact: |_, _, _| Compacted::Success, ..PROGRESS });
     assert_eq!(compactions(memory(), movable(2)), [0, 17, 17]);
     let costly = movable(4).retry_may_fail();
-    assert_eq!(compactions(memory(), costly), [1, 5, 0], "costly orders have a quarter of the retries");
+    assert_eq!(
+        compactions(memory(), costly),
+        [1, 5, 0],
+        "costly orders have a quarter of the retries"
+    );
 }
 
 #[test]
-fn victims_do_not_wait_for_compaction() {
-    assert_eq!(compactions(fragmented(PROGRESS), movable(2).victim()), [0, 1, 0]);
+fn oom_victims_do_not_wait_for_compaction() {
+    assert_eq!(compactions(fragmented(PROGRESS), movable(2).oom_victim()), [0, 1, 0]);
 }
 
 #[test]
-fn compaction_that_lacks_room_is_asked_again_if_reclaim_can_make_it() {
+fn compaction_without_free_frames_is_repeated_if_reclaim_can_free_them() {
     const SKIPS: Answers = Answers {
         compact: |_, _, _| Compacted::Skipped,
         reclaim: |_, round| u64::from(round < 5),
-        ..HELPLESS
+        ..NO_HELP
     };
-    assert_eq!(compactions(fragmented(SKIPS), movable(2)), [0, 6, 0], "enough frames are free already");
+    assert_eq!(
+        compactions(fragmented(SKIPS), movable(2)),
+        [0, 6, 0],
+        "enough frames are free already"
+    );
     assert_eq!(
         compactions(full(Answers { reclaimable: |_, _| Some(0), ..SKIPS }), movable(2)),
         [0, 1, 0]
@@ -164,7 +180,7 @@ fn compaction_that_lacks_room_is_asked_again_if_reclaim_can_make_it() {
             tuning.compact.method = method;
         });
         // No block above order 0 is free, so that reclaim alone cannot help.
-        memory.platform().hoard(page().inside_relief());
+        memory.platform().allocate_all(page().inside_relief());
         memory.platform().release_where(|pfn| pfn.get() % 2 == 0 && pfn.get() < 2 * MIN);
         assert_eq!(memory.free(), MIN);
         memory.platform().take_all_calls();

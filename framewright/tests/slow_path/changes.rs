@@ -3,7 +3,7 @@
 use framewright::{FrameRange, MemoryRange, Pfn, Presence, Request, ZoneKind, tuning::Auto};
 
 use crate::script::{
-    Answers, Call, HELPLESS, Script, Scripted, ask, memory_of, page, range, unmovable,
+    Answers, Call, NO_HELP, Script, Scripted, ask, memory_of, page, range, unmovable,
 };
 
 const FIRST: u64 = 2048;
@@ -15,7 +15,7 @@ fn half(answers: Answers) -> &'static Scripted {
     let memory = memory_of(&[range(0, FIRST, 0, ZoneKind::Normal), absent], answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(64);
     });
-    memory.platform().hoard(page().inside_relief());
+    memory.platform().allocate_all(page().inside_relief());
     memory.platform().take_all_calls();
     memory
 }
@@ -34,58 +34,58 @@ fn change(script: &Script) {
 
 /// How often a request of the first node asks for reclaim, for compaction and for a verdict, and
 /// the number of rounds in its error.
-fn asks(answers: Answers, request: Request) -> [usize; 4] {
+fn calls_of(answers: Answers, request: Request) -> [usize; 4] {
     let (result, calls) = ask(half(answers), request.this_node());
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();
     [
         count(|call| matches!(call, Call::Reclaim(_))),
         count(|call| matches!(call, Call::Compact(_))),
-        count(|call| matches!(call, Call::Judge(_))),
+        count(|call| matches!(call, Call::AskVerdict(_))),
         result.unwrap_err().shortage().unwrap().rounds.into(),
     ]
 }
 
 #[test]
-fn a_request_starts_anew() {
-    assert_eq!(asks(HELPLESS, page()), [1, 0, 1, 1]);
+fn a_request_starts_again_when_memory_changes() {
+    assert_eq!(calls_of(NO_HELP, page()), [1, 0, 1, 1]);
     let reclaim = |script: &Script, before| {
         if before < 3 {
             change(script);
         }
         0
     };
-    let noticed_before_the_verdict = Answers { reclaim, ..HELPLESS };
-    assert_eq!(asks(noticed_before_the_verdict, page()), [4, 0, 1, 4]);
-    let noticed_before_giving_up = Answers { reclaim, ..HELPLESS };
-    assert_eq!(asks(noticed_before_giving_up, page().no_retry()), [4, 0, 0, 4]);
-    let judge = |script: &Script, before| {
+    let noticed_before_the_verdict = Answers { reclaim, ..NO_HELP };
+    assert_eq!(calls_of(noticed_before_the_verdict, page()), [4, 0, 1, 4]);
+    let noticed_before_giving_up = Answers { reclaim, ..NO_HELP };
+    assert_eq!(calls_of(noticed_before_giving_up, page().no_retry()), [4, 0, 0, 4]);
+    let verdict = |script: &Script, before| {
         if before < 3 {
             change(script);
         }
         framewright::platform::Verdict::GiveUp
     };
-    assert_eq!(asks(Answers { judge, ..HELPLESS }, page()), [4, 0, 4, 4]);
+    assert_eq!(calls_of(Answers { verdict, ..NO_HELP }, page()), [4, 0, 4, 4]);
 }
 
 #[test]
-fn anew_means_with_early_compaction() {
-    let judge = |script: &Script, before| {
+fn a_restarted_request_compacts_early_again() {
+    let verdict = |script: &Script, before| {
         if before == 0 {
             change(script);
         }
         framewright::platform::Verdict::GiveUp
     };
-    assert_eq!(asks(HELPLESS, unmovable(1)), [1, 2, 1, 1]);
-    assert_eq!(asks(Answers { judge, ..HELPLESS }, unmovable(1)), [2, 4, 2, 2]);
+    assert_eq!(calls_of(NO_HELP, unmovable(1)), [1, 2, 1, 1]);
+    assert_eq!(calls_of(Answers { verdict, ..NO_HELP }, unmovable(1)), [2, 4, 2, 2]);
 }
 
 #[test]
-fn memory_that_comes_meanwhile_serves() {
-    let judge = |script: &Script, _| {
+fn memory_added_meanwhile_serves_the_request() {
+    let verdict = |script: &Script, _| {
         change(script);
         framewright::platform::Verdict::GiveUp
     };
-    let memory = half(Answers { judge, ..HELPLESS });
+    let memory = half(Answers { verdict, ..NO_HELP });
     let (result, _) = ask(memory, page());
     assert!(second_node().contains(result.unwrap().pfn()));
 }

@@ -8,17 +8,17 @@ use framewright::{
 
 use crate::script::{
     Call::{self, Compact, Reclaim, Wake},
-    HELPLESS, MIN, Scripted, memory_of, page, range, unmovable,
+    MIN, NO_HELP, Scripted, memory_of, page, range, unmovable,
 };
 
 /// A memory whose movable pageblocks have scattered free frames, a third of all.
 fn scattered(defrag_mode: bool) -> &'static Scripted {
     let zone = [range(0, 32 * 512, 0, ZoneKind::Normal)];
-    let memory = memory_of(&zone, HELPLESS, |tuning| {
+    let memory = memory_of(&zone, NO_HELP, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
         tuning.alloc.defrag_mode = defrag_mode;
     });
-    memory.platform().hoard(page().inside_relief());
+    memory.platform().allocate_all(page().inside_relief());
     memory.platform().release_where(|pfn| pfn.get() % 3 == 0);
     memory.platform().take_all_calls();
     memory
@@ -32,7 +32,7 @@ fn calls_for_a_frame(memory: &Scripted) -> Vec<Call> {
 }
 
 #[test]
-fn also_for_a_single_frame_compaction_is_asked_and_the_background_woken_for_a_pageblock() {
+fn a_single_frame_asks_for_compaction_and_wakes_background_reclaim_for_a_pageblock() {
     let wake = Wake { node: 0, order: 9, highest: ZoneKind::Normal };
     let calls = [wake, Compact(Async), Reclaim(32), Compact(SyncLight)];
     assert_eq!(calls_for_a_frame(scattered(true)), calls);

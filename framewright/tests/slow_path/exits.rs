@@ -8,8 +8,8 @@ use framewright::{
 };
 
 use crate::script::{
-    Answers, Call, Call::*, HELPLESS, ask, fragmented, full, memory_of, movable, order, page,
-    range, unmovable,
+    Answers, Call, Call::*, NO_HELP, ask, fragmented, full, memory_of, movable, order, page, range,
+    unmovable,
 };
 
 #[test]
@@ -19,11 +19,11 @@ fn background_reclaim_is_woken_once_per_node_and_round() {
         range(1024, 1024, 0, ZoneKind::Normal),
         range(2048, 1024, 1, ZoneKind::Normal),
     ];
-    let memory = memory_of(&map, HELPLESS, |tuning| {
+    let memory = memory_of(&map, NO_HELP, |tuning| {
         tuning.zone.min_free = Auto::Fixed(64);
         tuning.zone.reserve_ratios = [0; 4];
     });
-    memory.platform().hoard(page().no_wait());
+    memory.platform().allocate_all(page().no_wait());
     memory.platform().take_all_calls();
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let mut woken = |request| {
@@ -45,7 +45,7 @@ fn background_reclaim_is_woken_once_per_node_and_round() {
 
 #[test]
 fn every_round_wakes_again() {
-    let memory = full(Answers { reclaimable: |_, _| Some(u64::MAX), ..HELPLESS });
+    let memory = full(Answers { reclaimable: |_, _| Some(u64::MAX), ..NO_HELP });
     assert!(memory.cpu(CpuId::new(0)).unwrap().alloc(page()).is_err());
     let calls = memory.platform().take_all_calls();
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();
@@ -61,9 +61,9 @@ fn requests_that_cannot_wait_or_come_from_relief_ask_for_nothing() {
         unmovable(3).inside_relief().without_reserves(),
         unmovable(3).atomic().no_fail(),
     ] {
-        let memory = full(HELPLESS);
+        let memory = full(NO_HELP);
         // The reserve is used up first, so that it does not serve the requests.
-        memory.platform().hoard(page().inside_relief());
+        memory.platform().allocate_all(page().inside_relief());
         memory.platform().take_all_calls();
         let (result, calls) = ask(memory, request);
         assert_eq!(calls, [], "{request:?}");
@@ -75,7 +75,7 @@ fn requests_that_cannot_wait_or_come_from_relief_ask_for_nothing() {
 fn reclaim_then_compaction_and_early_compaction_before_both() {
     const LIGHT: Call = Compact(Priority::SyncLight);
     const ASYNC: Call = Compact(Priority::Async);
-    const JUDGE: Call = Judge(None);
+    const JUDGE: Call = AskVerdict(None);
     for (request, expected) in [
         (page(), &[Reclaim(32), JUDGE][..]),
         (movable(3), &[Reclaim(32), LIGHT, JUDGE]),
@@ -85,21 +85,21 @@ fn reclaim_then_compaction_and_early_compaction_before_both() {
         (movable(6).no_io(), &[Reclaim(64)]),
         (
             unmovable(3).no_io(),
-            &[Reclaim(32), Judge(Some(framewright::platform::Spare::NoFileSystem))],
+            &[Reclaim(32), AskVerdict(Some(framewright::platform::Spare::NoFileSystem))],
         ),
         (unmovable(3).no_retry(), &[ASYNC, Reclaim(32), LIGHT]),
         (page().no_retry(), &[Reclaim(32)]),
         (movable(4), &[ASYNC, Reclaim(32), LIGHT]),
     ] {
-        let (result, calls) = ask(full(HELPLESS), request);
+        let (result, calls) = ask(full(NO_HELP), request);
         assert_eq!(calls, expected, "{request:?}");
         assert_eq!(result.unwrap_err().shortage().unwrap().rounds, 1);
     }
 }
 
 #[test]
-fn who_may_ignore_watermarks_does_not_compact_early() {
-    let memory = fragmented(HELPLESS);
+fn a_request_that_ignores_watermarks_does_not_compact_early() {
+    let memory = fragmented(NO_HELP);
     let (_, calls) = ask(memory, unmovable(3).ignoring_watermarks().no_retry());
     assert_eq!(calls, [Reclaim(32), Compact(Priority::SyncLight)]);
 }
@@ -116,7 +116,7 @@ fn costly_requests_that_try_once_fail_early_or_stay_brief() {
             Compacted::Contended => |_, _, _| Compacted::Contended,
             _ => |_, _, _| Compacted::Unavailable,
         };
-        ask(full(Answers { compact, ..HELPLESS }), request).1
+        ask(full(Answers { compact, ..NO_HELP }), request).1
     };
     assert_eq!(calls(Compacted::Skipped, request), [ASYNC]);
     assert_eq!(calls(Compacted::Deferred, request), [ASYNC]);
@@ -128,7 +128,7 @@ fn costly_requests_that_try_once_fail_early_or_stay_brief() {
 
 #[test]
 fn reclaimed_frames_serve_at_once() {
-    let memory = full(Answers { reclaim: |script, _| script.release(32), ..HELPLESS });
+    let memory = full(Answers { reclaim: |script, _| script.release(32), ..NO_HELP });
     let (result, calls) = ask(memory, page());
     assert!(result.is_ok());
     assert_eq!(calls, [Reclaim(32)]);
@@ -137,14 +137,14 @@ fn reclaimed_frames_serve_at_once() {
 }
 
 #[test]
-fn what_was_reclaimed_onto_lists_is_brought_home() {
+fn frames_reclaimed_onto_lists_are_drained() {
     let memory = full(Answers {
         reclaim: |script, _| {
             let mut there = script.memory().cpu(CpuId::new(1)).unwrap();
             there.free(script.pop()).unwrap();
             1
         },
-        ..HELPLESS
+        ..NO_HELP
     });
     let (result, calls) = ask(memory, page());
     assert!(result.is_ok());
@@ -164,7 +164,7 @@ fn without_progress_lists_are_drained_once() {
             0
         },
         reclaimable: |_, _| Some(u64::MAX),
-        ..HELPLESS
+        ..NO_HELP
     });
     let (result, _) = ask(memory, page());
     assert!(result.is_err());
@@ -172,13 +172,13 @@ fn without_progress_lists_are_drained_once() {
 }
 
 #[test]
-fn compaction_serves_what_it_forms() {
+fn the_block_that_compaction_forms_serves_the_request() {
     let memory = fragmented(Answers {
         compact: |script, _, _| {
             script.release_where(|pfn| pfn.get() < 1024);
             Compacted::Success
         },
-        ..HELPLESS
+        ..NO_HELP
     });
     let (result, calls) = ask(memory, movable(9));
     assert!(result.is_ok());
@@ -188,18 +188,18 @@ fn compaction_serves_what_it_forms() {
 }
 
 #[test]
-fn a_captured_block_is_the_one_that_is_served() {
+fn the_captured_block_serves_the_request() {
     let memory = fragmented(Answers {
         compact: |script, _, captured| {
             script.release_where(|pfn| pfn.get() < 1024);
-            let formed = script.memory().alloc_unlisted(movable(9)).unwrap();
+            let formed = script.memory().alloc_bypassing_lists(movable(9)).unwrap();
             assert!(captured.keep(formed).is_ok());
             // All other frames are allocated, so that the captured block alone can serve the
             // request.
-            script.hoard(page().inside_relief());
+            script.allocate_all(page().inside_relief());
             Compacted::Success
         },
-        ..HELPLESS
+        ..NO_HELP
     });
     let (result, calls) = ask(memory, movable(9).no_retry());
     assert_eq!(result.unwrap().order(), order(9));
@@ -207,16 +207,16 @@ fn a_captured_block_is_the_one_that_is_served() {
 }
 
 #[test]
-fn rounds_that_were_not_begun_are_no_stalls() {
-    let memory = full(Answers { compact: |_, _, _| Compacted::Skipped, ..HELPLESS });
+fn skipped_rounds_do_not_count_as_stalls() {
+    let memory = full(Answers { compact: |_, _, _| Compacted::Skipped, ..NO_HELP });
     assert!(ask(memory, movable(4)).0.is_err());
     assert_eq!(memory.stats().compact_stall, 0);
     // As in Linux, a round that is refused because of earlier failures counts as one more failure.
-    let memory = full(Answers { compact: |_, _, _| Compacted::Deferred, ..HELPLESS });
+    let memory = full(Answers { compact: |_, _, _| Compacted::Deferred, ..NO_HELP });
     assert!(ask(memory, movable(4)).0.is_err());
     let stats = memory.stats();
     assert_eq!((stats.compact_stall, stats.compact_fail, stats.compact_success), (2, 2, 0));
-    let memory = full(HELPLESS);
+    let memory = full(NO_HELP);
     assert!(ask(memory, movable(4)).0.is_err());
     let stats = memory.stats();
     assert_eq!((stats.compact_stall, stats.compact_fail, stats.compact_success), (2, 2, 0));
@@ -225,14 +225,14 @@ fn rounds_that_were_not_begun_are_no_stalls() {
 #[test]
 fn the_error_says_what_was_short() {
     let error = |memory, request| ask(memory, request).0.unwrap_err();
-    let short = error(full(HELPLESS), page());
+    let short = error(full(NO_HELP), page());
     assert!(matches!(short, AllocError::BelowWatermark(_)));
     assert_eq!(
         short.to_string(),
         "out of memory: a request of order 0 would dip below the min watermark, \
          after 1 rounds of relief"
     );
-    let scattered = error(fragmented(HELPLESS), movable(2).no_wait());
+    let scattered = error(fragmented(NO_HELP), movable(2).no_wait());
     assert!(matches!(scattered, AllocError::NoBlockOfOrder(_)));
     assert_eq!(scattered.to_string(), "no free block of order 2: free memory is too fragmented");
 }

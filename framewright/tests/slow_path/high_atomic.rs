@@ -3,7 +3,7 @@
 use framewright::{CpuId, MigrateType, Request, ZoneId, ZoneKind, tuning::Auto};
 
 use crate::script::{
-    Answers, Call, HELPLESS, MIN, Scripted, ask, memory_of, movable, page, range, unmovable,
+    Answers, Call, MIN, NO_HELP, Scripted, ask, memory_of, movable, page, range, unmovable,
 };
 
 /// A memory of this many pageblocks. From 100 pageblocks on it may have a reserve of one, from 101
@@ -18,7 +18,7 @@ fn with_reserve(answers: Answers) -> &'static Scripted {
     let memory = large(answers, 110);
     for of in [MigrateType::Movable, MigrateType::Unmovable] {
         let request = Request::new(movable(2).order(), of).atomic();
-        let _stays = memory.alloc_unlisted(request).unwrap().into_raw();
+        let _stays = memory.alloc_bypassing_lists(request).unwrap().into_raw();
     }
     assert_eq!(reserved(memory), 2);
     memory.platform().take_all_calls();
@@ -48,12 +48,12 @@ fn used_up(answers: Answers) -> &'static Scripted {
 /// Allocates all frames but the reserves, also from the lists of CPUs.
 fn take_the_rest(memory: &Scripted) {
     memory.drain_all();
-    memory.platform().hoard(page().no_retry());
+    memory.platform().allocate_all(page().no_retry());
     memory.platform().take_all_calls();
 }
 
 #[test]
-fn what_served_an_urgent_large_request_that_cannot_wait_is_reserved() {
+fn pageblocks_that_serve_high_order_atomic_requests_are_reserved() {
     for (request, expected) in [
         (movable(1).atomic(), 1),
         (unmovable(3).atomic(), 1),
@@ -64,11 +64,11 @@ fn what_served_an_urgent_large_request_that_cannot_wait_is_reserved() {
         (movable(2).atomic().without_reserves(), 0),
         (movable(2).inside_relief(), 0),
     ] {
-        let memory = large(HELPLESS, 110);
-        let block = memory.alloc_unlisted(request).unwrap();
+        let memory = large(NO_HELP, 110);
+        let block = memory.alloc_bypassing_lists(request).unwrap();
         assert_eq!(reserved(memory), expected, "{request:?}");
-        memory.free_unlisted(block).unwrap();
-        let memory = large(HELPLESS, 110);
+        memory.free_bypassing_lists(block).unwrap();
+        let memory = large(NO_HELP, 110);
         let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
         let block = cpu.alloc(request).unwrap();
         assert_eq!(reserved(memory), expected, "{request:?} on a CPU");
@@ -79,33 +79,33 @@ fn what_served_an_urgent_large_request_that_cannot_wait_is_reserved() {
 #[test]
 fn the_reserve_is_a_hundredth_rounded_up_and_not_less_than_a_pageblock() {
     for (pageblocks, expected) in [(99, 0), (100, 1), (101, 2), (200, 2), (201, 3)] {
-        let memory = large(HELPLESS, pageblocks);
-        memory.platform().hoard(movable(8).atomic());
+        let memory = large(NO_HELP, pageblocks);
+        memory.platform().allocate_all(movable(8).atomic());
         assert_eq!(reserved(memory), expected, "of {pageblocks} pageblocks");
     }
 }
 
 #[test]
-fn the_reserve_is_not_free_for_others() {
-    let memory = with_reserve(HELPLESS);
+fn the_reserve_does_not_count_as_free_for_other_requests() {
+    let memory = with_reserve(NO_HELP);
     // The request is tested and served as if the reserve did not exist.
-    memory.platform().hoard(page().no_retry());
+    memory.platform().allocate_all(page().no_retry());
     assert_eq!(memory.free(), MIN + RESERVE);
     // Urgent requests that can wait are tested as if the reserve were free, but are not served from
     // it.
-    memory.platform().hoard(unmovable(0).urgent());
+    memory.platform().allocate_all(unmovable(0).urgent());
     assert_eq!(memory.free(), RESERVE);
     // Requests that cannot wait get it when nothing else is left, down to their watermark.
-    memory.platform().hoard(page().no_wait());
+    memory.platform().allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
-    memory.platform().hoard(page().inside_relief());
+    memory.platform().allocate_all(page().inside_relief());
     assert_eq!(memory.free(), 0);
     memory.check().unwrap();
 }
 
 #[test]
-fn who_it_is_for_gets_it_first_and_alone() {
-    let memory = used_up(HELPLESS);
+fn high_atomic_requests_use_the_reserve_first_and_bypass_lists() {
+    let memory = used_up(NO_HELP);
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let held = memory.held_by_cpus();
     let block = cpu.alloc(movable(3).atomic()).unwrap();
@@ -114,28 +114,28 @@ fn who_it_is_for_gets_it_first_and_alone() {
     cpu.free(block).unwrap();
     // With other memory between min and low, the reserve is still used first.
     memory.platform().release(MIN / 8);
-    let block = memory.alloc_unlisted(movable(2).atomic()).unwrap();
+    let block = memory.alloc_bypassing_lists(movable(2).atomic()).unwrap();
     assert!(is_reserved(memory, block.pfn()));
-    memory.free_unlisted(block).unwrap();
+    memory.free_bypassing_lists(block).unwrap();
     // Other requests that cannot wait get frames outside the reserve, as long as there are any.
-    let block = memory.alloc_unlisted(page().no_wait()).unwrap();
+    let block = memory.alloc_bypassing_lists(page().no_wait()).unwrap();
     assert!(!is_reserved(memory, block.pfn()));
-    memory.free_unlisted(block).unwrap();
+    memory.free_bypassing_lists(block).unwrap();
 }
 
 #[test]
-fn what_others_freed_of_it_is_not_lost_for_it() {
-    let memory = with_reserve(HELPLESS);
-    memory.platform().hoard(page().inside_relief());
+fn frames_of_the_reserve_return_to_it_when_freed() {
+    let memory = with_reserve(NO_HELP);
+    memory.platform().allocate_all(page().inside_relief());
     memory.platform().release(u64::MAX);
     assert_eq!(reserved(memory), 2);
-    memory.platform().hoard(page().no_retry());
+    memory.platform().allocate_all(page().no_retry());
     assert_eq!(memory.free(), MIN + RESERVE);
 }
 
 #[test]
-fn the_reserve_is_given_up_before_anybody_judges() {
-    let memory = used_up(HELPLESS);
+fn the_reserve_is_given_up_before_a_verdict() {
+    let memory = used_up(NO_HELP);
     let (result, calls) = ask(memory, unmovable(0));
     let block = result.unwrap();
     assert_eq!(calls, [Call::Reclaim(32)], "only another walk after it");
@@ -148,12 +148,12 @@ fn the_reserve_is_given_up_before_anybody_judges() {
     take_the_rest(memory);
     let (result, calls) = ask(memory, page());
     assert!(result.is_err());
-    assert_eq!((calls, reserved(memory)), (vec![Call::Reclaim(32), Call::Judge(None)], 0));
+    assert_eq!((calls, reserved(memory)), (vec![Call::Reclaim(32), Call::AskVerdict(None)], 0));
 }
 
 #[test]
-fn progress_that_others_take_costs_all_but_the_last_pageblock() {
-    let memory = used_up(Answers { reclaim: |_, _| 1, ..HELPLESS });
+fn progress_that_others_take_costs_the_reserve_all_but_its_last_pageblock() {
+    let memory = used_up(Answers { reclaim: |_, _| 1, ..NO_HELP });
     let (result, calls) = ask(memory, page().no_retry());
     assert!(result.is_ok());
     assert_eq!(calls, [Call::Reclaim(32)]);

@@ -7,9 +7,9 @@ mod changes;
 mod defrag;
 mod exits;
 mod high_atomic;
+mod huge_reserve;
 mod reserves;
 mod script;
-mod stock;
 #[path = "../support/toy.rs"]
 mod toy;
 mod verdict;

@@ -24,7 +24,7 @@ pub(crate) enum Call {
     Wake { node: u8, order: u8, highest: ZoneKind },
     Reclaim(u64),
     Compact(CompactPriority),
-    Judge(Option<Spare>),
+    AskVerdict(Option<Spare>),
     Wait,
 }
 
@@ -35,17 +35,17 @@ pub(crate) struct Answers {
     pub(crate) reclaim: fn(&Script, usize) -> u64,
     pub(crate) reclaimable: fn(&Script, ZoneId) -> Option<u64>,
     pub(crate) compact: fn(&Script, usize, Captured<'_>) -> Compacted,
-    pub(crate) judge: fn(&Script, usize) -> Verdict,
+    pub(crate) verdict: fn(&Script, usize) -> Verdict,
     pub(crate) wait: fn(&Script, usize),
 }
 
 /// Relief that never helps. Compaction exists, but never succeeds.
-pub(crate) const HELPLESS: Answers = Answers {
+pub(crate) const NO_HELP: Answers = Answers {
     background: false,
     reclaim: |_, _| 0,
     reclaimable: |_, _| Some(0),
     compact: |_, _, _| Compacted::Complete,
-    judge: |_, _| Verdict::GiveUp,
+    verdict: |_, _| Verdict::GiveUp,
     wait: |_, _| (),
 };
 
@@ -57,7 +57,7 @@ pub(crate) struct Script {
     memory: OnceLock<&'static Scripted>,
     calls: Mutex<Vec<Call>>,
     reports: Mutex<Vec<OutOfMemory>>,
-    hoard: Mutex<Vec<Block<'static>>>,
+    allocate_all: Mutex<Vec<Block<'static>>>,
 }
 
 impl Script {
@@ -95,10 +95,10 @@ impl Script {
     }
 
     /// Allocates all blocks that `request` gets, and keeps them.
-    pub(crate) fn hoard(&self, request: Request) -> u64 {
+    pub(crate) fn allocate_all(&self, request: Request) -> u64 {
         let mut count = 0;
-        while let Ok(block) = self.memory().alloc_unlisted(request) {
-            self.hoard.lock().unwrap().push(block);
+        while let Ok(block) = self.memory().alloc_bypassing_lists(request) {
+            self.allocate_all.lock().unwrap().push(block);
             count += 1;
         }
         count
@@ -107,23 +107,23 @@ impl Script {
     /// Frees `count` of the kept blocks to the zone.
     pub(crate) fn release(&self, count: u64) -> u64 {
         for _ in 0..count {
-            let Some(block) = self.hoard.lock().unwrap().pop() else { break };
-            self.memory().free_unlisted(block).unwrap();
+            let Some(block) = self.allocate_all.lock().unwrap().pop() else { break };
+            self.memory().free_bypassing_lists(block).unwrap();
         }
         count
     }
 
     /// Frees the kept blocks that `when` selects.
     pub(crate) fn release_where(&self, when: impl Fn(Pfn) -> bool) {
-        let blocks = std::mem::take(&mut *self.hoard.lock().unwrap());
+        let blocks = std::mem::take(&mut *self.allocate_all.lock().unwrap());
         let (go, stay): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|b| when(b.pfn()));
-        go.into_iter().for_each(|block| self.memory().free_unlisted(block).unwrap());
-        *self.hoard.lock().unwrap() = stay;
+        go.into_iter().for_each(|block| self.memory().free_bypassing_lists(block).unwrap());
+        *self.allocate_all.lock().unwrap() = stay;
     }
 
     /// Takes one of the kept blocks.
     pub(crate) fn pop(&self) -> Block<'static> {
-        self.hoard.lock().unwrap().pop().expect("blocks were kept")
+        self.allocate_all.lock().unwrap().pop().expect("blocks were kept")
     }
 }
 
@@ -170,9 +170,9 @@ impl Relief for Script {
     }
 
     fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
-        let before = self.note(Call::Judge(report.spare));
+        let before = self.note(Call::AskVerdict(report.spare));
         self.reports.lock().unwrap().push(*report);
-        (self.answers.judge)(self, before)
+        (self.answers.verdict)(self, before)
     }
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn memory_of(
         memory: OnceLock::new(),
         calls: Mutex::default(),
         reports: Mutex::default(),
-        hoard: Mutex::default(),
+        allocate_all: Mutex::default(),
     };
     let memory = leaked(script, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
@@ -217,7 +217,7 @@ pub(crate) fn memory(answers: Answers) -> &'static Scripted {
 /// As [`memory`], with all frames but the reserve allocated one by one.
 pub(crate) fn full(answers: Answers) -> &'static Scripted {
     let memory = memory(answers);
-    memory.platform().hoard(page().no_wait());
+    memory.platform().allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
     memory.platform().take_all_calls();
     memory
@@ -226,7 +226,7 @@ pub(crate) fn full(answers: Answers) -> &'static Scripted {
 /// As [`memory`], with every second frame free: much free memory, but no block of order 1.
 pub(crate) fn fragmented(answers: Answers) -> &'static Scripted {
     let memory = memory(answers);
-    memory.platform().hoard(page().inside_relief());
+    memory.platform().allocate_all(page().inside_relief());
     memory.platform().release_where(|pfn| pfn.get() % 2 == 0);
     memory.platform().take_all_calls();
     memory

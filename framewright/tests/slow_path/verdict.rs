@@ -7,14 +7,14 @@ use framewright::{
 };
 
 use crate::script::{
-    Answers, Call, HELPLESS, MIN, Script, ask, full, memory_of, movable, order, page, range,
+    Answers, Call, MIN, NO_HELP, Script, ask, full, memory_of, movable, order, page, range,
 };
 
 #[test]
-fn the_embedder_judges_on_a_full_report() {
-    let memory = full(Answers { reclaim: |_, round| u64::from(round == 0) * 7, ..HELPLESS });
+fn the_verdict_is_asked_with_a_full_report() {
+    let memory = full(Answers { reclaim: |_, round| u64::from(round == 0) * 7, ..NO_HELP });
     let (result, calls) = ask(memory, movable(2));
-    assert_eq!(*calls.last().unwrap(), Call::Judge(None));
+    assert_eq!(*calls.last().unwrap(), Call::AskVerdict(None));
     let report = memory.platform().take_report();
     assert_eq!(report.need.request, movable(2));
     assert_eq!((report.need.cpu, report.need.node.get()), (CpuId::new(0), 0));
@@ -32,7 +32,7 @@ fn the_embedder_judges_on_a_full_report() {
 }
 
 #[test]
-fn it_is_told_whom_nobody_should_be_killed_for() {
+fn the_report_says_why_no_task_should_be_killed() {
     let map = [range(0, 1024, 0, ZoneKind::Dma32), range(1024, 1024, 0, ZoneKind::Normal)];
     for (request, spare) in [
         (page(), None),
@@ -42,44 +42,44 @@ fn it_is_told_whom_nobody_should_be_killed_for() {
         (page().no_fs(), Some(Spare::NoFileSystem)),
         (movable(4).retry_may_fail(), Some(Spare::CostlyOrder)),
     ] {
-        let memory = memory_of(&map, HELPLESS, |tuning| {
+        let memory = memory_of(&map, NO_HELP, |tuning| {
             tuning.zone.min_free = Auto::Fixed(64);
             tuning.zone.reserve_ratios = [0; 4];
         });
-        memory.platform().hoard(page().no_wait());
+        memory.platform().allocate_all(page().no_wait());
         memory.platform().take_calls();
         let (_, calls) = ask(memory, request);
-        let judged = calls.into_iter().filter(|call| matches!(call, Call::Judge(_)));
-        assert_eq!(judged.collect::<Vec<_>>(), [Call::Judge(spare)], "{request:?}");
+        let judged = calls.into_iter().filter(|call| matches!(call, Call::AskVerdict(_)));
+        assert_eq!(judged.collect::<Vec<_>>(), [Call::AskVerdict(spare)], "{request:?}");
     }
 }
 
 #[test]
-fn what_it_frees_serves_the_request() {
-    let judge = |script: &Script, before| {
+fn frames_freed_by_a_verdict_serve_the_request() {
+    let verdict = |script: &Script, before| {
         assert!(before < 3);
         if before == 2 {
             script.release(100);
         }
         Verdict::Retry
     };
-    let memory = full(Answers { judge, ..HELPLESS });
+    let memory = full(Answers { verdict, ..NO_HELP });
     let (result, calls) = ask(memory, page());
     assert!(result.is_ok());
-    let round = [Call::Reclaim(32), Call::Judge(None)];
+    let round = [Call::Reclaim(32), Call::AskVerdict(None)];
     assert_eq!(calls, [round, round, round].concat());
 }
 
 #[test]
-fn a_retry_starts_the_rounds_anew() {
-    let judge = |_: &_, before| if before == 0 { Verdict::Retry } else { Verdict::GiveUp };
-    let memory = full(Answers { judge, reclaimable: |_, _| Some(u64::MAX), ..HELPLESS });
+fn a_retry_resets_the_rounds() {
+    let verdict = |_: &_, before| if before == 0 { Verdict::Retry } else { Verdict::GiveUp };
+    let memory = full(Answers { verdict, reclaimable: |_, _| Some(u64::MAX), ..NO_HELP });
     let (result, _) = ask(memory, page());
     assert_eq!(result.unwrap_err().shortage().unwrap().rounds, 34);
 }
 
 #[test]
-fn memory_that_turns_up_last_is_looked_for_above_high() {
+fn memory_freed_last_serves_only_above_high() {
     /// While the reclaimable frames of the lower zone are asked for, the upper zone, which was
     /// asked before, gets `more` frames above its high watermark.
     fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
@@ -92,33 +92,33 @@ fn memory_that_turns_up_last_is_looked_for_above_high() {
     }
     let map = [range(0, 1024, 0, ZoneKind::Dma32), range(1024, 1024, 0, ZoneKind::Normal)];
     let asks = |reclaimable| {
-        let memory = memory_of(&map, Answers { reclaimable, ..HELPLESS }, |tuning| {
+        let memory = memory_of(&map, Answers { reclaimable, ..NO_HELP }, |tuning| {
             tuning.zone.min_free = Auto::Fixed(64);
         });
-        memory.platform().hoard(page().inside_relief());
+        memory.platform().allocate_all(page().inside_relief());
         memory.platform().take_calls();
         let (result, calls) = ask(memory, page());
         (result.is_ok(), calls)
     };
-    let [reclaim, judge] = [Call::Reclaim(32), Call::Judge(None)];
-    assert_eq!(asks(|script, zone| turns_up(script, zone, 0)), (false, vec![reclaim, judge]));
+    let [reclaim, verdict] = [Call::Reclaim(32), Call::AskVerdict(None)];
+    assert_eq!(asks(|script, zone| turns_up(script, zone, 0)), (false, vec![reclaim, verdict]));
     assert_eq!(asks(|script, zone| turns_up(script, zone, 1)), (true, vec![reclaim]));
 }
 
 #[test]
-fn a_victim_fails_whatever_is_said() {
-    let memory = full(Answers { judge: |_, _| Verdict::Retry, ..HELPLESS });
-    memory.platform().hoard(page().no_wait().victim());
+fn an_oom_victim_fails_whatever_the_verdict() {
+    let memory = full(Answers { verdict: |_, _| Verdict::Retry, ..NO_HELP });
+    memory.platform().allocate_all(page().no_wait().oom_victim());
     memory.platform().take_calls();
-    let (result, calls) = ask(memory, page().victim());
-    assert_eq!(calls, [Call::Reclaim(32), Call::Judge(None)]);
+    let (result, calls) = ask(memory, page().oom_victim());
+    assert_eq!(calls, [Call::Reclaim(32), Call::AskVerdict(None)]);
     assert!(matches!(result, Err(AllocError::BelowWatermark(_))));
 }
 
 #[test]
-fn while_one_is_judged_others_wait() {
+fn requests_wait_while_a_verdict_is_asked() {
     let memory = full(Answers {
-        judge: |script, before| {
+        verdict: |script, before| {
             assert_eq!(before, 0, "two verdicts at once");
             // Another CPU runs out of memory meanwhile, and waits until frames are freed.
             let mut other = script.memory().cpu(CpuId::new(1)).unwrap();
@@ -130,7 +130,7 @@ fn while_one_is_judged_others_wait() {
                 script.release(2);
             }
         },
-        ..HELPLESS
+        ..NO_HELP
     });
     let (result, _) = ask(memory, page());
     assert!(result.is_ok());
@@ -140,14 +140,14 @@ fn while_one_is_judged_others_wait() {
 // ---- requests that never fail -----------------------------------------------------------------
 
 #[test]
-fn who_never_fails_uses_half_of_the_reserve_and_then_waits() {
+fn no_fail_requests_use_half_of_the_reserve_and_then_wait() {
     let memory = full(Answers {
         wait: |script, before| {
             if before == 20 {
                 script.release(1);
             }
         },
-        ..HELPLESS
+        ..NO_HELP
     });
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let mut alloc = || cpu.alloc(page().no_fail()).unwrap().into_raw();
@@ -156,7 +156,7 @@ fn who_never_fails_uses_half_of_the_reserve_and_then_waits() {
     }
     let calls = memory.platform().take_all_calls();
     assert!(!calls.contains(&Call::Wait), "it waited before half of the reserve was used");
-    assert!(calls.contains(&Call::Judge(None)), "the reserve was used before the verdict");
+    assert!(calls.contains(&Call::AskVerdict(None)), "the reserve was used before the verdict");
     let _stays = alloc();
     let calls = memory.platform().take_all_calls();
     assert_eq!(calls.iter().filter(|&&call| call == Call::Wait).count(), 21);
@@ -165,14 +165,14 @@ fn who_never_fails_uses_half_of_the_reserve_and_then_waits() {
 }
 
 #[test]
-fn who_never_fails_waits_for_large_blocks_too() {
+fn no_fail_requests_wait_for_large_blocks_too() {
     let memory = full(Answers {
         wait: |script, before| {
             if before == 3 {
                 script.release_where(|_| true);
             }
         },
-        ..HELPLESS
+        ..NO_HELP
     });
     let (result, _) = ask(memory, movable(9).no_fail().no_retry());
     assert_eq!(result.unwrap().order(), order(9));

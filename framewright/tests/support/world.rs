@@ -100,12 +100,12 @@ impl<'a, 'm> World<'a, 'm> {
             }
             Action::AllocMany => self.alloc_many(step, 1 + pick % 200),
             Action::AllocAt => self.alloc_at(step),
-            Action::AllocUnlisted => self.alloc_unlisted(step),
+            Action::AllocUnlisted => self.alloc_bypassing_lists(step),
             Action::Free => self.free(step),
             Action::FreeMany => self.free_many(step, 1 + pick % 200),
             Action::FreeRaw => self.free_raw(step),
             Action::FreeCapturing => self.free_capturing(step),
-            Action::FreeUnlisted => self.free_unlisted(step),
+            Action::FreeUnlisted => self.free_bypassing_lists(step),
             Action::Adopt => self.adopt(step),
             Action::Split => self.split(step),
             Action::Drain => self.token(step).drain(),
@@ -200,13 +200,13 @@ impl<'a, 'm> World<'a, 'm> {
     }
 
     /// Past the lists, under the name of CPU 0.
-    fn alloc_unlisted(&mut self, step: Step) {
+    fn alloc_bypassing_lists(&mut self, step: Step) {
         let request = step.placement().of(step.request());
         let eligible = self.eligible(step, 0, request);
         // What lies in depots may serve it, too; that is given back then.
         let mut foretold = Some(self.foretell_unlisted(step, &eligible));
         foretold = foretold.filter(|_| self.memory.in_depots() == 0);
-        let result = self.memory.alloc_unlisted(request);
+        let result = self.memory.alloc_bypassing_lists(request);
         self.memory.platform().take_cleared();
         match result {
             Ok(block) => {
@@ -278,9 +278,9 @@ impl<'a, 'm> World<'a, 'm> {
         }
     }
 
-    fn free_unlisted(&mut self, step: Step) {
+    fn free_bypassing_lists(&mut self, step: Step) {
         if let Some(block) = self.disown(step.pick) {
-            self.memory.free_unlisted(block).expect("the block is of this memory");
+            self.memory.free_bypassing_lists(block).expect("the block is of this memory");
         }
     }
 

@@ -87,7 +87,7 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let reclaim = unsafe { Reclaim::new(&memory, &Owner, &NoShootdown) }.expect("LRU lists");
     let page = Request::new(Order::ZERO, MigrateType::Movable);
     let pages: Vec<Pfn> = (0..PAGES)
-        .map(|_| memory.alloc_unlisted(page).expect("a frame of many").into_raw().0)
+        .map(|_| memory.alloc_bypassing_lists(page).expect("a frame of many").into_raw().0)
         .collect();
     let (lru, first) = (reclaim.lru(), framewright::CpuId::new(0));
     pages.iter().for_each(|&pfn| assert!(lru.add(first, pfn, PageKind::File)));

@@ -6,28 +6,28 @@ use super::{
 };
 use crate::{
     frame::Order,
-    zone::{Access, Rights, Watermark},
+    zone::{AllocFlags, Watermark, ZoneAccess},
 };
 
 impl Request {
     /// What the request may take at first.
-    pub(in crate::alloc) const fn first_access(self) -> Access {
-        self.access(Watermark::Low, Rights::NONE)
+    pub(in crate::alloc) const fn first_access(self) -> ZoneAccess {
+        self.access(Watermark::Low, AllocFlags::NONE)
     }
 
     /// What the request may take after the low watermark has refused it.
-    pub(in crate::alloc) const fn slow_access(self) -> Access {
+    pub(in crate::alloc) const fn slow_access(self) -> ZoneAccess {
         if self.has(WITHOUT_RESERVES) {
-            let rights = Rights::NONE.with_if(self.has(NO_WAIT), Rights::STOCK);
-            return self.access(Watermark::Min, rights);
+            let flags = AllocFlags::NONE.with_if(self.has(NO_WAIT), AllocFlags::HUGE_RESERVE);
+            return self.access(Watermark::Min, flags);
         }
         let single = self.order().get() == 0;
-        let rights = Rights::NONE
-            .with_if(self.has(URGENT), Rights::RESERVE)
-            .with_if(self.has(URGENT) && single, Rights::PAST_BOOST)
-            .with_if(self.has(NO_WAIT), Rights::NO_WAIT)
-            .with_if(self.is_high_atomic(), Rights::HIGH_ATOMIC);
-        self.access(Watermark::Min, rights)
+        let flags = AllocFlags::NONE
+            .with_if(self.has(URGENT), AllocFlags::MIN_RESERVE)
+            .with_if(self.has(URGENT) && single, AllocFlags::PAST_BOOST)
+            .with_if(self.has(NO_WAIT), AllocFlags::NON_BLOCK)
+            .with_if(self.is_high_atomic(), AllocFlags::HIGH_ATOMIC);
+        self.access(Watermark::Min, flags)
     }
 
     /// Whether the request is for huge pages, which the huge-page reserve is for.
@@ -43,28 +43,29 @@ impl Request {
     }
 
     /// What the request may take in the end: some may use more of the reserve than urgent requests.
-    pub(crate) const fn last_access(self) -> Access {
+    pub(crate) const fn last_access(self) -> ZoneAccess {
         if self.ignores_watermarks() {
-            self.access(Watermark::Min, Rights::ALL)
+            self.access(Watermark::Min, AllocFlags::NO_WATERMARKS)
         } else if self.has(VICTIM) && !self.has(WITHOUT_RESERVES) {
-            self.access(Watermark::Min, Rights::VICTIM)
+            self.access(Watermark::Min, AllocFlags::OOM)
         } else {
             self.slow_access()
         }
     }
 
     /// What a request that never fails may take before it waits.
-    pub(in crate::alloc) const fn no_fail_access(self) -> Access {
-        self.access(Watermark::Min, Rights::RESERVE)
+    pub(in crate::alloc) const fn no_fail_access(self) -> ZoneAccess {
+        self.access(Watermark::Min, AllocFlags::MIN_RESERVE)
     }
 
     pub(in crate::alloc) const fn ignores_watermarks(self) -> bool {
         self.has(IGNORING_WATERMARKS | INSIDE_RELIEF) && !self.has(WITHOUT_RESERVES)
     }
 
-    const fn access(self, mark: Watermark, rights: Rights) -> Access {
-        let rights =
-            rights.with_if(self.may_wake(), Rights::WAKE).with_if(self.is_huge(), Rights::STOCK);
-        Access { mark, rights, highest: self.highest() }
+    const fn access(self, mark: Watermark, flags: AllocFlags) -> ZoneAccess {
+        let flags = flags
+            .with_if(self.may_wake(), AllocFlags::KSWAPD)
+            .with_if(self.is_huge(), AllocFlags::HUGE_RESERVE);
+        ZoneAccess { mark, flags, highest: self.highest() }
     }
 }

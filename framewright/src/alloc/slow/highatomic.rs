@@ -2,11 +2,15 @@
 //! and given up when memory is short.
 
 use super::Slow;
-use crate::{alloc::Request, pcp::Cpu, platform::Platform};
+use crate::{alloc::Request, pcp::ZoneOnCpu, platform::Platform};
 
 /// Reserves the pageblock of the block at `frame`, which served `request`, for similar requests.
 #[inline]
-pub(in crate::alloc) fn reserve<P: Platform>(at: &Cpu<'_, '_, P>, request: Request, frame: u32) {
+pub(in crate::alloc) fn reserve<P: Platform>(
+    at: &ZoneOnCpu<'_, '_, P>,
+    request: Request,
+    frame: u32,
+) {
     if request.is_high_atomic() {
         at.zone.reserve_highatomic(at.platform, frame, request.order());
     }

@@ -4,7 +4,7 @@
 //!    here.
 //! 2. Background reclaim is woken, once per node, and the zones are walked above the min watermark,
 //!    or below it as far as urgency allows ([`Request::urgent`], [`Request::atomic`]). A request
-//!    that finds no huge page makes its zone keep a huge-page reserve (`zone/stock.rs`).
+//!    that finds no huge page makes its zone keep a huge-page reserve (`zone/huge_reserve.rs`).
 //! 3. Requests that reclaim rarely helps (costly orders, and higher orders that are not movable)
 //!    begin with a short round of compaction.
 //! 4. Requests that may use more of the reserve use it: those of tasks that free memory or that the
@@ -43,18 +43,18 @@ mod walk;
 
 use super::{
     AllocError, MigrateType, Request,
-    in_hand::{Capture, Keeping},
+    held_frames::{Capture, KeptForCpu},
 };
 use crate::{
     frame::{Order, Pfn},
     memory::{Claim, Memory},
-    pcp::Cpu,
+    pcp::ZoneOnCpu,
     platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
-    zone::{Access, Rights, ZoneId},
+    zone::{AllocFlags, ZoneAccess, ZoneId},
 };
 
 pub(super) use highatomic::reserve;
-pub(crate) use verdict::Judge;
+pub(crate) use verdict::OomLock;
 use walk::walk;
 pub(super) use walk::{count_miss, take, wake};
 
@@ -78,7 +78,7 @@ pub(super) fn alloc<P: Platform>(
 }
 
 /// What a request may take at first.
-pub(super) fn first_access<P: Platform>(memory: &Memory<'_, P>, request: Request) -> Access {
+pub(super) fn first_access<P: Platform>(memory: &Memory<'_, P>, request: Request) -> ZoneAccess {
     let access = request.first_access();
     if avoids_mixing(memory, request) { unmixed(access) } else { access }
 }
@@ -88,8 +88,8 @@ fn avoids_mixing<P: Platform>(memory: &Memory<'_, P>, request: Request) -> bool 
     memory.tuning().alloc.defrag_mode && request.may_ask_for_relief()
 }
 
-fn unmixed(access: Access) -> Access {
-    Access { rights: access.rights.with(Rights::UNMIXED), ..access }
+fn unmixed(access: ZoneAccess) -> ZoneAccess {
+    ZoneAccess { flags: access.flags.with(AllocFlags::NO_FRAGMENT), ..access }
 }
 
 /// The reason why a round ends the attempts.
@@ -108,14 +108,14 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     need: Need,
     /// The zone that the request tries first.
     zone: ZoneId,
-    preferred: Cpu<'a, 'm, P>,
+    preferred: ZoneOnCpu<'a, 'm, P>,
     generation: u32,
     /// What the request may take now.
-    access: Access,
+    access: ZoneAccess,
     /// The error of the last walk.
     error: AllocError,
     /// Whether the first round has not begun yet.
-    is_fresh: bool,
+    is_first_round: bool,
     /// The priority of the next compaction.
     priority: CompactPriority,
     /// The block that compaction forms, and the budget of the request.
@@ -125,9 +125,9 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     /// Rounds after successful compaction since the priority was last raised.
     compaction_retries: u32,
     /// Rounds since the last progress.
-    idle: u32,
+    rounds_without_progress: u32,
     /// Consecutive rounds that freed frames without serving the request.
-    unserved: u32,
+    unserved_rounds: u32,
     /// Whether the last round of reclaim freed any frames.
     progressed: bool,
     reclaimed: u64,
@@ -160,13 +160,13 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             generation,
             access: request.slow_access(),
             error,
-            is_fresh: true,
+            is_first_round: true,
             priority: CompactPriority::SyncLight,
             captured: Capture::new(memory, request.order()),
             compacted: None,
             compaction_retries: 0,
-            idle: 0,
-            unserved: 0,
+            rounds_without_progress: 0,
+            unserved_rounds: 0,
             progressed: false,
             reclaimed: 0,
             rounds: 0,
@@ -181,16 +181,16 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             match self.round() {
                 Ok(Some(pfn)) => return Ok(pfn),
                 Ok(None) => {}
-                Err(Stop::Changed) => self = self.start_anew()?,
-                Err(Stop::Failed) if self.has_changed() => self = self.start_anew()?,
+                Err(Stop::Changed) => self = self.restart()?,
+                Err(Stop::Failed) if self.has_changed() => self = self.restart()?,
                 Err(Stop::Failed) if self.need.request.never_fails() => {
                     if let Some(pfn) = self.walk(self.need.request.no_fail_access()) {
                         return Ok(pfn);
                     }
-                    self.take_heart();
+                    self.reset_retries();
                 }
                 Err(Stop::Failed) => {
-                    if let Some(pfn) = self.take_of_stock() {
+                    if let Some(pfn) = self.take_from_huge_reserve() {
                         return Ok(pfn);
                     }
                     self.preferred.pages.counters.failures.add(1);
@@ -203,15 +203,15 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Takes from the huge-page reserve, so that no request that tries more than once fails because
     /// of it.
-    fn take_of_stock(&mut self) -> Option<Pfn> {
+    fn take_from_huge_reserve(&mut self) -> Option<Pfn> {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);
-        if request.tries_once() || !zones.any(|(_, at)| at.zone.stock() > 0) {
+        if request.has_one_round() || !zones.any(|(_, at)| at.zone.huge_reserve() > 0) {
             return None;
         }
         let error = self.error;
-        let rights = self.access.rights.with(Rights::STOCK);
-        let served = self.walk(Access { rights, ..self.access });
+        let flags = self.access.flags.with(AllocFlags::HUGE_RESERVE);
+        let served = self.walk(ZoneAccess { flags, ..self.access });
         self.error = error;
         served
     }
@@ -220,7 +220,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     fn round(&mut self) -> Result<Option<Pfn>, Stop> {
         self.check_unchanged()?;
         wake(self.memory, self.need.cpu, self.need.request);
-        if let Some(pfn) = self.dip_into_reserves()? {
+        if let Some(pfn) = self.try_reserves()? {
             return Ok(Some(pfn));
         }
         if !self.need.request.may_ask_for_relief() {
@@ -239,19 +239,19 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         {
             return Ok(Some(pfn));
         }
-        self.go_on()
+        self.decide_retry()
     }
 
     /// Steps 2 to 4.
-    fn dip_into_reserves(&mut self) -> Result<Option<Pfn>, Stop> {
+    fn try_reserves(&mut self) -> Result<Option<Pfn>, Stop> {
         let last = self.need.request.last_access();
-        if self.is_fresh {
-            self.is_fresh = false;
+        if self.is_first_round {
+            self.is_first_round = false;
             self.claim.end_quarantine();
             if let Some(pfn) = self.walk(self.access) {
                 return Ok(Some(pfn));
             }
-            self.tell_of_lack();
+            self.report_missing_huge_page();
             if let Some(pfn) = self.compact_early()? {
                 return Ok(Some(pfn));
             }
@@ -264,16 +264,16 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     }
 
     /// Makes the zone keep a huge-page reserve, if the request is for a huge page.
-    fn tell_of_lack(&self) {
+    fn report_missing_huge_page(&self) {
         let request = self.need.request;
         let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
         // Without background reclaim the reserve would neither be filled nor taken down again. If
         // there is free space that compaction cannot form a pageblock of, more free space does not
         // help.
         let zone = self.preferred.zone;
-        let in_vain = || zone.has_room_for_stock() && self.memory.restocks_in_vain(self.zone);
-        if asks && self.relief.reclaims_in_background() && !in_vain() {
-            zone.lacks_huge(self.preferred.platform);
+        let is_in_vain = || zone.exceeds_huge_reserve() && self.memory.restocks_in_vain(self.zone);
+        if asks && self.relief.reclaims_in_background() && !is_in_vain() {
+            zone.huge_page_missed(self.preferred.platform);
         }
     }
 
@@ -285,7 +285,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             return Ok(None);
         }
         let served = self.compact_at(CompactPriority::Async);
-        if served.is_none() && request.is_costly() && request.tries_once() {
+        if served.is_none() && request.is_costly() && request.has_one_round() {
             match self.compacted {
                 Some((_, Compacted::Unavailable)) => {}
                 // Compaction needs reclaim first, and for a block of this size much of it.
@@ -301,16 +301,19 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     fn reclaim(&mut self) -> Option<Pfn> {
         // With compaction, a costly block is formed by compaction. Reclaim only provides free space
         // for it, if enough of the budget is left to use that space.
-        let leaves_forming = self.leaves_forming();
+        let is_for_compaction = self.is_for_compaction();
         let request = self.need.request;
-        if leaves_forming && !self.captured.handle().has_plenty_left() && !request.may_fail_late() {
+        if is_for_compaction
+            && !self.captured.handle().has_plenty_left()
+            && !request.may_fail_after_retries()
+        {
             self.progressed = false;
             return None;
         }
         self.preferred.pages.counters.allocstall.add(1);
-        let block = if leaves_forming { 0 } else { request.order().frames() };
+        let block = if is_for_compaction { 0 } else { request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
-        let freed = self.keeping(|need, relief| relief.reclaim(need, wanted));
+        let freed = self.reclaim_keeping(|need, relief| relief.reclaim(need, wanted));
         // To scan, unmap and flush the pages takes about as long per freed page as moving a page.
         self.captured.handle().spend(freed);
         self.progressed = freed > 0;
@@ -328,19 +331,19 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             return None;
         }
         self.drained = true;
-        self.bring_home();
+        self.drain_all_lists();
         self.walk(self.access)
     }
 
     /// Whether compaction is to form the block, rather than reclaim.
-    fn leaves_forming(&self) -> bool {
+    fn is_for_compaction(&self) -> bool {
         self.need.request.is_costly() && self.has_compaction()
     }
 
     /// Drains the lists of all CPUs. If compaction is to form the block, they are drained once per
     /// request, because compaction may have done so already, and only if the budget allows.
-    fn bring_home(&mut self) {
-        if self.leaves_forming() {
+    fn drain_all_lists(&mut self) {
+        if self.is_for_compaction() {
             let captured = self.captured.handle();
             if captured.is_home() || captured.left() < MOVES_PER_DRAIN {
                 return;
@@ -352,14 +355,14 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Reclaims with some of the frames kept for the lists of this CPU. Kept frames serve requests
     /// like most that follow; other requests need the blocks that frames merge into in the zone.
-    fn keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
+    fn reclaim_keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
         let request = self.need.request;
         let common =
             request.order() == Order::ZERO && request.migratetype() == MigrateType::Movable;
         if !common || !self.preferred.has_lists() {
             return reclaim(&self.need, self.relief);
         }
-        let _kept = Keeping::begin(self.claim);
+        let _kept = KeptForCpu::begin(self.claim);
         reclaim(&self.need, self.relief)
     }
 
@@ -398,7 +401,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         served
     }
 
-    fn walk(&mut self, access: Access) -> Option<Pfn> {
+    fn walk(&mut self, access: ZoneAccess) -> Option<Pfn> {
         let access = if self.need.unmixed { unmixed(access) } else { access };
         match walk(self.claim, self.need.request, access) {
             Ok(pfn) => Some(pfn),
@@ -418,15 +421,15 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     }
 
     /// Starts again with fresh state, but keeps the numbers for the final error.
-    fn start_anew(self) -> Result<Self, AllocError> {
+    fn restart(self) -> Result<Self, AllocError> {
         let Self { claim, memory, need, error, rounds, reclaimed, waits, .. } = self;
         let fresh = Self::new(claim, need.request, memory.generation(), error)?;
         Ok(Self { rounds, reclaimed, waits, ..fresh })
     }
 
     /// Resets the retry counters, after an event outside that may have freed memory.
-    fn take_heart(&mut self) {
-        (self.idle, self.unserved, self.drained) = (0, 0, false);
+    fn reset_retries(&mut self) {
+        (self.rounds_without_progress, self.unserved_rounds, self.drained) = (0, 0, false);
         self.captured.handle().renew();
     }
 

@@ -4,7 +4,7 @@ use super::{Slow, Stop};
 use crate::{
     frame::{Order, Pfn},
     platform::{CompactPriority, Compacted, Platform},
-    zone::{Access, Watermark},
+    zone::{Watermark, ZoneAccess},
 };
 
 /// The divisor of the retries of costly orders.
@@ -12,23 +12,23 @@ const COSTLY_SHARE: u32 = 4;
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Decides on another round after one that did not serve the request.
-    pub(super) fn go_on(&mut self) -> Result<Option<Pfn>, Stop> {
+    pub(super) fn decide_retry(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
-        if request.tries_once() {
+        if request.has_one_round() {
             return Err(Stop::Failed);
         }
-        if request.is_costly() && !(request.may_fail_late() && self.has_compaction()) {
+        if request.is_costly() && !(request.may_fail_after_retries() && self.has_compaction()) {
             return Err(Stop::Failed);
         }
-        let is_patient = self.unserved < self.memory.tuning().alloc.progress_retries;
-        self.unserved += u32::from(self.progressed);
-        if is_patient
-            && (self.reclaim_is_hopeful() || self.progressed && self.compaction_is_hopeful())
+        let may_retry = self.unserved_rounds < self.memory.tuning().alloc.progress_retries;
+        self.unserved_rounds += u32::from(self.progressed);
+        if may_retry
+            && (self.should_reclaim_retry() || self.progressed && self.should_compact_retry())
         {
             return Ok(None);
         }
         self.check_unchanged()?;
-        self.judge()
+        self.ask_verdict()
     }
 
     /// Whether there is compaction for this request at all.
@@ -38,19 +38,19 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
 
     /// Whether another round of reclaim can help: not too many rounds were without progress, and
     /// some zone could serve the request if all reclaimable frames were free.
-    fn reclaim_is_hopeful(&mut self) -> bool {
+    fn should_reclaim_retry(&mut self) -> bool {
         if self.progressed && !self.need.request.is_costly() {
-            self.idle = 0;
+            self.rounds_without_progress = 0;
         } else {
-            self.idle += 1;
+            self.rounds_without_progress += 1;
         }
-        let is_early = self.idle <= self.memory.tuning().alloc.retries;
-        is_early && self.reclaim_could_do() || self.unreserve(true)
+        let below_limit = self.rounds_without_progress <= self.memory.tuning().alloc.retries;
+        below_limit && self.reclaim_could_serve() || self.unreserve(true)
     }
 
-    fn reclaim_could_do(&self) -> bool {
+    fn reclaim_could_serve(&self) -> bool {
         let order = self.need.request.order();
-        let access = Access { mark: Watermark::Min, ..self.access };
+        let access = ZoneAccess { mark: Watermark::Min, ..self.access };
         let mut zones = self.memory.candidates(self.need.cpu, self.need.request);
         zones.any(|(id, at)| match self.relief.reclaimable(id) {
             Some(frames) => at.zone.could_take(order, access, frames),
@@ -59,15 +59,15 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     }
 
     /// Whether another round of compaction can help. Raises its priority if necessary.
-    fn compaction_is_hopeful(&mut self) -> bool {
+    fn should_compact_retry(&mut self) -> bool {
         let request = self.need.request;
-        if request.order() == Order::ZERO || request.is_victim() {
+        if request.order() == Order::ZERO || request.is_oom_victim() {
             return false;
         }
         let Some((_, result)) = self.compacted else { return false };
         match result {
             Compacted::Unavailable => return false,
-            Compacted::Skipped => return self.compaction_could_begin(),
+            Compacted::Skipped => return self.is_compaction_suitable(),
             Compacted::Success => {
                 let share = if request.is_costly() { COSTLY_SHARE } else { 1 };
                 self.compaction_retries += 1;
@@ -83,11 +83,11 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
 
     /// Whether some zone would have enough free frames as targets of compaction, if reclaim freed
     /// this order's share of the reclaimable ones.
-    fn compaction_could_begin(&self) -> bool {
+    fn is_compaction_suitable(&self) -> bool {
         let request = self.need.request;
         let order = request.order();
         let mark = if request.is_costly() { Watermark::Low } else { Watermark::Min };
-        let access = Access::above(mark, request.highest());
+        let access = ZoneAccess::above(mark, request.highest());
         let mut zones = self.memory.candidates(self.need.cpu, request);
         zones.any(|(id, at)| {
             let frames = self.relief.reclaimable(id).unwrap_or(0) >> order.get();

@@ -6,28 +6,28 @@ use crate::{
     frame::Pfn,
     platform::{OutOfMemory, Platform, Spare, Verdict},
     sync::{AtomicBool, Ordering},
-    zone::{Access, Rights, Watermark, ZoneKind},
+    zone::{AllocFlags, Watermark, ZoneAccess, ZoneKind},
 };
 
 /// The right to ask for a verdict: one request at a time. Other requests assume that the verdict
 /// frees memory, and wait.
-pub(crate) struct Judge(AtomicBool);
+pub(crate) struct OomLock(AtomicBool);
 
-impl Judge {
+impl OomLock {
     pub(crate) fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    fn sit(&self) -> Option<Sitting<'_>> {
+    fn try_lock(&self) -> Option<OomGuard<'_>> {
         let is_free = !self.0.swap(true, Ordering::Acquire);
-        is_free.then(|| Sitting(self))
+        is_free.then(|| OomGuard(self))
     }
 }
 
 /// The right to ask for a verdict, held until it is dropped.
-struct Sitting<'j>(&'j Judge);
+struct OomGuard<'j>(&'j OomLock);
 
-impl Drop for Sitting<'_> {
+impl Drop for OomGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(false, Ordering::Release);
     }
@@ -35,24 +35,24 @@ impl Drop for Sitting<'_> {
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Asks the embedder for a verdict on the request, unless memory has become free meanwhile.
-    pub(super) fn judge(&mut self) -> Result<Option<Pfn>, Stop> {
+    pub(super) fn ask_verdict(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         let memory = self.memory;
-        let Some(_sitting) = memory.judge().sit() else {
-            self.take_heart();
+        let Some(_guard) = memory.oom_lock().try_lock() else {
+            self.reset_retries();
             return Ok(None);
         };
         // An earlier verdict may have freed much memory. The walk is above the high watermark, so
         // that no task is killed for a few frames.
         let error = self.error;
         if !request.is_huge()
-            && self.give_up_stocks()
+            && self.release_huge_reserves()
             && let Some(pfn) = self.walk(self.access)
         {
             return Ok(Some(pfn));
         }
-        let rights = Rights::NONE.with_if(request.is_huge(), Rights::STOCK);
-        let plenty = Access { rights, ..Access::above(Watermark::High, request.highest()) };
+        let flags = AllocFlags::NONE.with_if(request.is_huge(), AllocFlags::HUGE_RESERVE);
+        let plenty = ZoneAccess { flags, ..ZoneAccess::above(Watermark::High, request.highest()) };
         if let Some(pfn) = self.walk(plenty) {
             return Ok(Some(pfn));
         }
@@ -60,18 +60,18 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.preferred.pages.counters.out_of_memory.add(1);
         let verdict = self.relief.out_of_memory(&self.report());
         // A victim has had its share of the reserve; it may exit without more.
-        if verdict == Verdict::GiveUp || request.is_victim() {
+        if verdict == Verdict::GiveUp || request.is_oom_victim() {
             return Err(Stop::Failed);
         }
-        self.take_heart();
+        self.reset_retries();
         Ok(None)
     }
 
     /// Releases the huge-page reserves, so that no task is killed because of them. Returns whether
     /// there were any.
-    fn give_up_stocks(&self) -> bool {
+    fn release_huge_reserves(&self) -> bool {
         let zones = self.memory.candidates(self.need.cpu, self.need.request);
-        zones.fold(false, |any, (_, at)| at.zone.give_up_stock(at.platform) | any)
+        zones.fold(false, |any, (_, at)| at.zone.release_huge_reserve(at.platform) | any)
     }
 
     fn report(&self) -> OutOfMemory {
@@ -93,7 +93,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
 fn spare(request: Request) -> Option<Spare> {
     if request.is_costly() {
         Some(Spare::CostlyOrder)
-    } else if request.may_fail_late() {
+    } else if request.may_fail_after_retries() {
         Some(Spare::MayFail)
     } else if request.highest() < ZoneKind::Normal {
         Some(Spare::LowZone)

@@ -6,16 +6,16 @@ use crate::{
     buddy::Reserve,
     frame::{Order, Pfn},
     memory::{Claim, Memory},
-    pcp::{Cpu, OwnedCpu},
+    pcp::{OwnedZoneOnCpu, ZoneOnCpu},
     platform::{Cost, CpuId, Platform, Site},
-    zone::{Access, Refused, ZoneId},
+    zone::{Refused, ZoneAccess, ZoneId},
 };
 
 /// Walks the zones that the request may use, each with the CPU's lists for it.
 pub(super) fn walk<P: Platform>(
     claim: &mut Claim<'_, '_, P>,
     request: Request,
-    access: Access,
+    access: ZoneAccess,
 ) -> Result<Pfn, AllocError> {
     let memory = claim.memory();
     let mut preferred = None;
@@ -28,14 +28,17 @@ pub(super) fn walk<P: Platform>(
                 count_miss(&first, &at);
                 return Ok(at.pfn(frame));
             }
-            Err(refused) => error = error.or_graver(refused, id, request.order(), access),
+            Err(refused) => error = error.or_more_telling(refused, id, request.order(), access),
         }
     }
     Err(error)
 }
 
 /// Counts a request that preferred the zone `first` and was served by the zone `at`.
-pub(in crate::alloc) fn count_miss<P: Platform>(first: &Cpu<'_, '_, P>, at: &Cpu<'_, '_, P>) {
+pub(in crate::alloc) fn count_miss<P: Platform>(
+    first: &ZoneOnCpu<'_, '_, P>,
+    at: &ZoneOnCpu<'_, '_, P>,
+) {
     if at.zone.node() != first.zone.node() {
         at.pages.counters.numa_miss.add(1);
         first.pages.counters.numa_foreign.add(1);
@@ -44,9 +47,9 @@ pub(in crate::alloc) fn count_miss<P: Platform>(first: &Cpu<'_, '_, P>, at: &Cpu
 
 /// Tries a zone and the CPU's lists for it.
 pub(in crate::alloc) fn take<P: Platform>(
-    cpu: &mut OwnedCpu<'_, '_, P>,
+    cpu: &mut OwnedZoneOnCpu<'_, '_, P>,
     request: Request,
-    access: Access,
+    access: ZoneAccess,
 ) -> Result<u32, Refused> {
     if cpu.platform.force(Site::SlowPath) {
         return Err(Refused::NoBlockOfOrder);
@@ -84,12 +87,12 @@ pub(in crate::alloc) fn wake<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, re
 impl AllocError {
     /// The error that explains best why all zones refused, of the error so far and the next zone's:
     /// where a zone has enough memory, the missing block is the reason.
-    pub(in crate::alloc) fn or_graver(
+    pub(in crate::alloc) fn or_more_telling(
         self,
         refused: Refused,
         zone: ZoneId,
         order: Order,
-        access: Access,
+        access: ZoneAccess,
     ) -> Self {
         match self {
             AllocError::NoBlockOfOrder(_) => self,

@@ -33,7 +33,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
         let at = self.site.at;
         if self.goal.restocks {
-            return (!at.zone.can_restock(at.platform)).then_some(Outcome::Success);
+            return (!at.zone.can_fill_huge_reserve(at.platform)).then_some(Outcome::Success);
         }
         if self.site.has_formed(&self.goal) {
             return Some(Outcome::Success);

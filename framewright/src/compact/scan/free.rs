@@ -123,7 +123,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     fn search(&mut self) {
         let Some(order) = self.goal.order else { return };
         let gap = self.below.saturating_sub(self.migrate);
-        let min = self.site.at.zone.marks().past_stock(Watermark::Min);
+        let min = self.site.at.zone.marks().without_huge_reserve(Watermark::Min);
         let enough = self.site.at.zone.free() > min + order.frames();
         if !self.shortcuts || self.goal.is_thorough() || gap < 4 || !enough {
             return;

@@ -16,7 +16,7 @@ use crate::{
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, Group, Parked, Tlb},
-    zone::{Chunk, Depot, Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
+    zone::{Chunk, Depot, Distances, NodeFacts, NodeId, Zone, ZoneId, ZonePlacement, Zonelists},
 };
 
 /// Arrays cut out of a metadata buffer that [`Layout::accepts`].
@@ -130,7 +130,7 @@ struct ZoneArrays<'m> {
     /// Zones that have taken theirs.
     taken: usize,
     /// Entries of the planes that zones have taken.
-    planes_at: usize,
+    side_table_start: usize,
 }
 
 impl<'m> ZoneArrays<'m> {
@@ -146,7 +146,7 @@ impl<'m> ZoneArrays<'m> {
             ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
             chunks: carver.array(layout.chunks, |_| Chunk::EMPTY)?,
             taken: 0,
-            planes_at: 0,
+            side_table_start: 0,
         })
     }
 
@@ -166,12 +166,12 @@ impl<'m> ZoneArrays<'m> {
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
         let depot = Depot::new(chunks, limit);
-        let planes_at = self.planes_at;
-        self.planes_at += count * PAGEBLOCK_FRAMES;
+        let side_table_start = self.side_table_start;
+        self.side_table_start += count * PAGEBLOCK_FRAMES;
         let (node, kind, base) = (spec.node, spec.kind, spec.base);
         let id = ZoneId::new(self.taken);
         self.taken += 1;
-        let place = Place { id, node, kind, base, ranges, absent, planes_at };
+        let place = ZonePlacement { id, node, kind, base, ranges, absent, side_table_start };
         let states = self.states.split_off(..count * PAGEBLOCK_FRAMES);
         Zone::new(buddy, depot, types, states.map(|bytes| States::new(bytes, spec.base)), place)
     }

@@ -7,8 +7,8 @@
 //!
 //! All methods are called without any lock of the library, on the CPU that needs memory, while
 //! that CPU's token is in use. They may allocate and free: with the tokens of other CPUs, or with
-//! [`Memory::alloc_unlisted`](crate::Memory::alloc_unlisted) and
-//! [`Memory::free_unlisted`](crate::Memory::free_unlisted). **No recursion**: what they allocate
+//! [`Memory::alloc_bypassing_lists`](crate::Memory::alloc_bypassing_lists) and
+//! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: what they allocate
 //! they request with [`Request::inside_relief`], which opens all reserves and never asks for
 //! relief in its turn.
 
@@ -160,7 +160,7 @@ pub trait Relief {
     /// others that would wait for it through [`Platform::wait`](super::Platform::wait).
     ///
     /// Whoever is ended and needs memory to end requests it as
-    /// [`victim`](Request::victim).
+    /// [`oom_victim`](Request::oom_victim).
     fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
         let _ = report;
         Verdict::GiveUp

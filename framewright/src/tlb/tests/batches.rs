@@ -224,7 +224,7 @@ fn frames_of_any_number_go_to_their_zone() {
         for count in [1, 64, 65, 200] {
             let before = memory.free();
             let single = crate::Request::new(Order::ZERO, crate::MigrateType::Movable);
-            let alloc = |_| memory.alloc_unlisted(single).unwrap().into_raw().0;
+            let alloc = |_| memory.alloc_bypassing_lists(single).unwrap().into_raw().0;
             let frames: Vec<Pfn> = (0..count).map(alloc).collect();
             memory.free_frames_to_zones(CpuId::new(0), &frames);
             assert_eq!(memory.free(), before, "{count} frames");

@@ -6,7 +6,7 @@ use crate::{Block, MigrateType, Request};
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 fn blocks<'m>(machine: &Machine<'_, 'm>, count: usize) -> Vec<Block<'m>> {
-    (0..count).map(|_| machine.memory.alloc_unlisted(PAGE).unwrap()).collect()
+    (0..count).map(|_| machine.memory.alloc_bypassing_lists(PAGE).unwrap()).collect()
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_retired_block_comes_out_once() {
         batch.finish(&mut |blocks| out.extend(blocks));
         batch.finish(&mut |blocks| panic!("{blocks:?} come again"));
         assert_eq!(out.len(), 5);
-        out.into_iter().for_each(|block| machine.memory.free_unlisted(block).unwrap());
+        out.into_iter().for_each(|block| machine.memory.free_bypassing_lists(block).unwrap());
         assert_eq!(machine.memory.free(), 1024);
     });
 }
@@ -48,7 +48,7 @@ fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, parked: 
     assert_eq!(handed_out.is_err(), panics);
     machine.on(0).unpark_all(&mut |blocks| panic!("{blocks:?} come again"));
     assert_eq!((out.len(), machine.memory.free()), (taken, 1024 - taken as u64));
-    out.into_iter().for_each(|block| machine.memory.free_unlisted(block).unwrap());
+    out.into_iter().for_each(|block| machine.memory.free_bypassing_lists(block).unwrap());
     machine.memory.check().unwrap();
     assert_eq!(machine.memory.free(), 1024);
     assert!(machine.memory.platform().0.lock().unwrap().is_empty(), "a frame came twice");

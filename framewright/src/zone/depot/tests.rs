@@ -4,8 +4,8 @@
 use super::*;
 use std::{collections::VecDeque, vec, vec::Vec};
 
-fn kind(order: u8, of: MigrateType) -> Kind {
-    Kind::of(Order::new(order).unwrap(), of as u8).unwrap()
+fn kind(order: u8, of: MigrateType) -> BlockKind {
+    BlockKind::of(Order::new(order).unwrap(), of as u8).unwrap()
 }
 
 fn with_depot(limit: u64, test: impl FnOnce(&mut Depot<'_>)) {
@@ -13,21 +13,21 @@ fn with_depot(limit: u64, test: impl FnOnce(&mut Depot<'_>)) {
     test(&mut Depot::new(&mut chunks, limit));
 }
 
-fn give(depot: &mut Depot<'_>, kind: Kind, blocks: &[u32]) -> bool {
-    let mut loose = Loose::new();
-    loose.open(kind, blocks.len()).unwrap().copy_from_slice(blocks);
-    depot.give(&loose, ())
+fn give(depot: &mut Depot<'_>, kind: BlockKind, blocks: &[u32]) -> bool {
+    let mut stack = BlockStack::new();
+    stack.open(kind, blocks.len()).unwrap().copy_from_slice(blocks);
+    depot.give(&stack, ())
 }
 
-fn take(depot: &mut Depot<'_>, kind: Kind, most: usize) -> Vec<u32> {
-    let mut loose = Loose::new();
-    depot.take(kind, most, &mut loose, ());
-    loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
+fn take(depot: &mut Depot<'_>, kind: BlockKind, most: usize) -> Vec<u32> {
+    let mut stack = BlockStack::new();
+    depot.take(kind, most, &mut stack, ());
+    stack.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
 /// Batches of any length are taken off the end of a list.
 #[test]
-fn stacks_are_stacks() {
+fn blocks_are_taken_last_in_first_out() {
     with_depot(4000, |depot| {
         let kinds = [kind(0, MigrateType::Movable), kind(1, MigrateType::Unmovable)];
         let mut truth = [vec![], vec![]];
@@ -53,7 +53,7 @@ fn stacks_are_stacks() {
 }
 
 #[test]
-fn what_does_not_fit_as_a_whole_stays_outside() {
+fn a_batch_that_does_not_fit_is_refused_as_a_whole() {
     with_depot(100, |depot| {
         let pages = kind(0, MigrateType::Movable);
         assert!(give(depot, pages, &[7; 99]));
@@ -67,10 +67,11 @@ fn what_does_not_fit_as_a_whole_stays_outside() {
 }
 
 #[test]
-fn there_is_room_for_the_limit_however_it_is_spread() {
+fn the_chunks_suffice_for_the_limit_in_any_mix_of_kinds() {
     for order in 0..4 {
         with_depot(640, |depot| {
-            let kinds: Vec<Kind> = Kind::all().filter(|kind| kind.order().get() <= order).collect();
+            let kinds: Vec<BlockKind> =
+                BlockKind::all().filter(|kind| kind.order().get() <= order).collect();
             let mut i = 0;
             while give(depot, kinds[i % kinds.len()], &[i as u32]) {
                 i += 1;
@@ -80,18 +81,18 @@ fn there_is_room_for_the_limit_however_it_is_spread() {
     }
 }
 
-fn coldest(depot: &mut Depot<'_>, which: Homebound) -> Vec<u32> {
-    let mut loose = Loose::new();
-    depot.take_coldest(which, &mut loose, ());
-    loose.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
+fn coldest(depot: &mut Depot<'_>, which: FlushScope) -> Vec<u32> {
+    let mut stack = BlockStack::new();
+    depot.take_coldest(which, &mut stack, ());
+    stack.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
 /// Blocks are used at one end and returned to the maps at the other.
 #[test]
-fn the_coldest_go_home_first() {
+fn the_coldest_blocks_are_returned_first() {
     with_depot(4000, |depot| {
         let pages = kind(0, MigrateType::Movable);
-        let home = Homebound::For(None, Order::ZERO);
+        let scope = FlushScope::For(None, Order::ZERO);
         let (mut truth, mut next, mut random) = (VecDeque::new(), 0, 1u32);
         for _ in 0..4000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -111,7 +112,7 @@ fn the_coldest_go_home_first() {
                 _ => {
                     let chunk = truth.len().min(CHUNK_BLOCKS);
                     let gone: Vec<u32> = truth.drain(..chunk).collect();
-                    assert_eq!(coldest(depot, home), gone);
+                    assert_eq!(coldest(depot, scope), gone);
                 }
             }
             assert_eq!(depot.frames(), truth.len() as u64);
@@ -120,7 +121,7 @@ fn the_coldest_go_home_first() {
 }
 
 #[test]
-fn what_lay_below_the_least_height_is_surplus() {
+fn blocks_below_the_least_height_are_surplus() {
     with_depot(1000, |depot| {
         let pages = kind(0, MigrateType::Movable);
         let blocks: Vec<u32> = (0..500).collect();
@@ -132,30 +133,30 @@ fn what_lay_below_the_least_height_is_surplus() {
         depot.end_interval();
         let mut gone = 0;
         while depot.has_surplus() {
-            let chunk = coldest(depot, Homebound::Surplus);
+            let chunk = coldest(depot, FlushScope::Surplus);
             assert!(chunk.first().is_none_or(|&first| first == gone), "{chunk:?}");
             gone += chunk.len() as u32;
         }
         assert!((200..200 + CHUNK_BLOCKS as u32).contains(&gone), "{gone}");
         depot.end_interval();
         take(depot, pages, 1000);
-        assert_eq!(coldest(depot, Homebound::Surplus), []);
+        assert_eq!(coldest(depot, FlushScope::Surplus), []);
         assert!(!depot.has_surplus());
     });
 }
 
 #[test]
-fn what_serves_as_it_is_goes_home_before_what_must_merge() {
+fn blocks_that_serve_directly_are_returned_before_those_that_must_merge() {
     with_depot(100, |depot| {
         let (page, pair) = (kind(0, MigrateType::Movable), kind(1, MigrateType::Movable));
-        let home = |of, order| Homebound::For(of, Order::new(order).unwrap());
+        let scope = |of, order| FlushScope::For(of, Order::new(order).unwrap());
         assert!(give(depot, page, &[1, 3, 5]) && give(depot, pair, &[2, 4]));
         assert!(give(depot, kind(3, MigrateType::Reclaimable), &[8, 16, 24, 32]));
         assert!(depot.has(MigrateType::Movable) && !depot.has(MigrateType::Unmovable));
-        assert_eq!(coldest(depot, home(Some(MigrateType::Unmovable), 0)), []);
-        assert_eq!(coldest(depot, home(Some(MigrateType::Movable), 1)), [2, 4]);
-        assert_eq!(coldest(depot, home(Some(MigrateType::Movable), 1)), [1, 3, 5]);
-        assert_eq!(coldest(depot, home(None, 9)), [8, 16, 24, 32]);
+        assert_eq!(coldest(depot, scope(Some(MigrateType::Unmovable), 0)), []);
+        assert_eq!(coldest(depot, scope(Some(MigrateType::Movable), 1)), [2, 4]);
+        assert_eq!(coldest(depot, scope(Some(MigrateType::Movable), 1)), [1, 3, 5]);
+        assert_eq!(coldest(depot, scope(None, 9)), [8, 16, 24, 32]);
         assert!(!depot.has(MigrateType::Reclaimable) && depot.frames() == 0);
     });
 }

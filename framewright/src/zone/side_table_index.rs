@@ -9,7 +9,7 @@ use crate::{
 /// The lookup of frames of one zone in the per-frame side tables. The value is small, so that a
 /// loop over pages keeps it in registers.
 #[derive(Clone, Copy)]
-pub(crate) struct Slots<'m> {
+pub(crate) struct SideTableIndex<'m> {
     /// First frame of the zone's first pageblock.
     pub(super) base: Pfn,
     /// Types of its pageblocks.
@@ -18,7 +18,7 @@ pub(crate) struct Slots<'m> {
     pub(super) start: u32,
 }
 
-impl Slots<'_> {
+impl SideTableIndex<'_> {
     /// The entry of a frame in a pageblock that is present and wholly in the zone: one load
     /// decides. For frames of pageblocks with holes, or shared by zones, the result is `None`;
     /// `Zone::locate` finds them.

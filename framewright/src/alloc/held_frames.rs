@@ -37,25 +37,25 @@ impl<P: Platform> Drop for Capture<'_, '_, P> {
     fn drop(&mut self) {
         if let Some(block) = self.take() {
             // Never refused: the block is of this memory.
-            let _ = self.memory.free_unlisted(block);
+            let _ = self.memory.free_bypassing_lists(block);
         }
     }
 }
 
 /// While this value lives, frames that are reclaimed for the request are kept for its claimed CPU.
 /// Dropping it frees them to the lists of that CPU.
-pub(super) struct Keeping<'k, 'a, 'm, P: Platform> {
+pub(super) struct KeptForCpu<'k, 'a, 'm, P: Platform> {
     claim: &'k mut Claim<'a, 'm, P>,
 }
 
-impl<'k, 'a, 'm, P: Platform> Keeping<'k, 'a, 'm, P> {
+impl<'k, 'a, 'm, P: Platform> KeptForCpu<'k, 'a, 'm, P> {
     pub(super) fn begin(claim: &'k mut Claim<'a, 'm, P>) -> Self {
         claim.memory().keep_reclaimed(claim.cpu());
         Self { claim }
     }
 }
 
-impl<P: Platform> Drop for Keeping<'_, '_, '_, P> {
+impl<P: Platform> Drop for KeptForCpu<'_, '_, '_, P> {
     fn drop(&mut self) {
         let kept = self.claim.memory().take_kept(self.claim.cpu());
         self.claim.free_frames(kept.frames());

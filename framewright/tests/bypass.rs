@@ -9,7 +9,7 @@ use framewright::{
 use support::machine::{Machine, Metadata, cpu};
 
 #[test]
-fn the_lists_of_a_busy_cpu_are_left_alone() {
+fn the_lists_of_a_busy_cpu_are_not_touched() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap().into()];
     let config = Config::new(&map, 1);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
@@ -20,10 +20,10 @@ fn the_lists_of_a_busy_cpu_are_left_alone() {
     let held = memory.held_by_cpus();
 
     let urgent = Request::new(Order::new(2).unwrap(), MigrateType::Unmovable).atomic();
-    let block = memory.alloc_unlisted(urgent).unwrap();
+    let block = memory.alloc_bypassing_lists(urgent).unwrap();
     assert_ne!(block.pfn(), owned.pfn());
     assert_eq!(memory.held_by_cpus(), held);
-    memory.free_unlisted(block).unwrap();
+    memory.free_bypassing_lists(block).unwrap();
     assert_eq!(memory.held_by_cpus(), held);
 
     token.free(owned).unwrap();
@@ -38,19 +38,19 @@ fn a_type_that_cannot_be_requested_is_refused() {
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let request = Request::new(Order::ZERO, MigrateType::Isolate);
     let refused = AllocError::NotRequestable(MigrateType::Isolate);
-    assert_eq!(memory.alloc_unlisted(request), Err(refused));
+    assert_eq!(memory.alloc_bypassing_lists(request), Err(refused));
 }
 
 #[test]
-fn a_node_that_does_not_exist_is_as_far_as_any() {
+fn a_missing_node_is_equally_far_from_all_nodes() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
     let config = Config::new(&map, 1);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let nowhere = NodeId::new(63).unwrap();
     let request = Request::new(Order::ZERO, MigrateType::Movable).on_node(nowhere);
-    let block = memory.alloc_unlisted(request).unwrap();
-    memory.free_unlisted(block).unwrap();
-    assert_eq!(memory.alloc_unlisted(request.this_node()), Err(AllocError::NoZone));
+    let block = memory.alloc_bypassing_lists(request).unwrap();
+    memory.free_bypassing_lists(block).unwrap();
+    assert_eq!(memory.alloc_bypassing_lists(request.this_node()), Err(AllocError::NoZone));
     memory.check().unwrap();
 }

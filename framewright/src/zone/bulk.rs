@@ -1,7 +1,7 @@
 //! Batches between the lists of a CPU and the zone, under the zone lock: through the buddy or
 //! through the [`Depot`].
 
-use super::{Access, ByOrder, Depot, Homebound, Kind, Loose, Refused, Zone};
+use super::{BlockKind, BlockStack, Depot, FlushScope, RefillDemand, Refused, Zone, ZoneAccess};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
     frame::Order,
@@ -33,8 +33,8 @@ pub(crate) enum Fallbacks {
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// Takes up to `want.blocks` blocks, as far as `access` allows, and appends them to `out`. With
-    /// `loosely`, blocks come from the depot first, of the requested order and then of the others.
-    /// Only if the depot has few of the requested order are blocks taken from the maps too.
+    /// `depot_demand`, blocks come from the depot first, of the requested order and then of the
+    /// others. Only if the depot has few of the requested order are blocks taken from the maps too.
     ///
     /// The watermark is tested under the lock: at least as many frames as it demands are free after
     /// the call, whichever other CPUs take blocks at the same time.
@@ -42,9 +42,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         &self,
         platform: &P,
         mut want: Want,
-        (access, fallbacks): (Access, Fallbacks),
+        (access, fallbacks): (ZoneAccess, Fallbacks),
         out: &mut Bundles,
-        loosely: Option<(ByOrder, &mut Loose)>,
+        depot_demand: Option<(RefillDemand, &mut BlockStack)>,
     ) -> Result<Option<Fallback>, Refused> {
         platform.point(Site::Refill);
         if platform.force(Site::Refill) {
@@ -56,8 +56,8 @@ impl<'m, P: Platform> Zone<'m, P> {
             if allowed < 1 {
                 return Err(Refused::BelowWatermark);
             }
-            if let Some((wanted, loose)) = loosely {
-                from_depot = self.take_loose(platform, depot, want, wanted, loose);
+            if let Some((wanted, stack)) = depot_demand {
+                from_depot = self.take_from_depot(platform, depot, want, wanted, stack);
                 // Half of a ring is enough.
                 let enough = u32::from(wanted.of(want.order)).min(want.blocks) / 2;
                 if from_depot > 0 && from_depot >= enough {
@@ -80,7 +80,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             } else {
                 buddy.take_bundles(want, out, ())
             };
-            self.tell_of_bundles(platform, TAKE, out.as_slice());
+            self.probe_bundles(platform, TAKE, out.as_slice());
             Ok(fallback)
         })?;
         if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(fallback) }
@@ -88,19 +88,19 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Takes blocks of the requested type out of the depot if it has any of the requested order.
     /// Returns how many of that order.
-    fn take_loose(
+    fn take_from_depot(
         &self,
         platform: &P,
         depot: &mut Depot<'m>,
         want: Want,
-        wanted: ByOrder,
-        loose: &mut Loose,
+        wanted: RefillDemand,
+        stack: &mut BlockStack,
     ) -> u32 {
         let mut take = |order: Order| {
             let most = usize::from(wanted.of(order));
-            Kind::of(order, want.migratetype as u8)
+            BlockKind::of(order, want.migratetype as u8)
                 .filter(|_| most > 0)
-                .map_or(0, |kind| depot.take(kind, most, loose, self.hooks(platform)))
+                .map_or(0, |kind| depot.take(kind, most, stack, self.hooks(platform)))
         };
         let own = take(want.order);
         if own > 0 {
@@ -117,19 +117,19 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.with(platform, |buddy| self.give_under_lock(platform, buddy, bundles))
     }
 
-    /// As [`Zone::give`], and moves `loose` into the depot; `loose` is empty afterwards. It keeps
+    /// As [`Zone::give`], and moves `stack` into the depot; `stack` is empty afterwards. It keeps
     /// its blocks if the depot has no room, or while a pageblock is isolated: the isolating CPU
     /// empties the depot only once.
-    pub(crate) fn give_parted(
+    pub(crate) fn give_with_depot(
         &self,
         platform: &P,
         bundles: &[Bundle],
-        loose: &mut Loose,
+        stack: &mut BlockStack,
     ) -> Refusals {
         platform.point(Site::BulkFree);
         self.with_depot(platform, |buddy, depot| {
-            if buddy.isolated() == 0 && depot.give(loose, self.hooks(platform)) {
-                loose.clear();
+            if buddy.isolated() == 0 && depot.give(stack, self.hooks(platform)) {
+                stack.clear();
             }
             self.give_under_lock(platform, buddy, bundles)
         })
@@ -153,7 +153,7 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     #[inline(always)]
     fn give_under_lock(&self, platform: &P, buddy: &mut Buddy<'m>, bundles: &[Bundle]) -> Refusals {
-        self.tell_of_bundles(platform, GIVE, bundles);
+        self.probe_bundles(platform, GIVE, bundles);
         // Without a listening machine this is the code that every other caller uses, so that it is
         // compiled once.
         if P::LISTENING {
@@ -167,7 +167,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Whole pageblocks are given without access to their metadata.
     #[inline]
     pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
-        self.tell_of_prefetch(platform, bundles);
+        self.probe_prefetch(platform, bundles);
         for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             self.pageblocks.prefetch(bundle.pageblock());
             Address::of(self.heads).prefetch(bundle.pageblock());
@@ -181,13 +181,13 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Whether some of the frames in the depot are surplus, possibly stale by one critical section.
     #[inline]
-    pub(crate) fn has_surplus_in_depot(&self) -> bool {
+    pub(crate) fn depot_has_surplus(&self) -> bool {
         self.in_depot.load(Ordering::Relaxed) & SURPLUS != 0
     }
 
     /// Whether the depot's interval is over. Only one call per interval returns `true`.
     #[inline]
-    pub(crate) fn ends_depot_interval(&self, platform: &P) -> bool {
+    pub(crate) fn depot_interval_ended(&self, platform: &P) -> bool {
         if self.in_depot() == 0 {
             return false;
         }
@@ -206,19 +206,19 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Frames that the depot can still take, possibly stale by one critical section.
     #[inline]
-    pub(crate) fn room_in_depot(&self) -> u64 {
-        if self.withholds() { 0 } else { self.depot_limit - self.in_depot() }
+    pub(crate) fn depot_free_frames(&self) -> u64 {
+        if self.has_isolated_pageblocks() { 0 } else { self.depot_limit - self.in_depot() }
     }
 
     /// Whether any pageblock is isolated, with the precision of [`Zone::type_number`].
     #[inline]
-    pub(crate) fn withholds(&self) -> bool {
+    pub(crate) fn has_isolated_pageblocks(&self) -> bool {
         self.isolated.load(Ordering::Relaxed) > 0
     }
 
     /// Moves the blocks of the depot that `which` selects to `out`, which is empty: at most a
     /// chunk.
-    pub(crate) fn take_from_depot(&self, platform: &P, which: Homebound, out: &mut Loose) {
+    pub(crate) fn flush_depot(&self, platform: &P, which: FlushScope, out: &mut BlockStack) {
         self.with_depot(platform, |_, depot| {
             depot.take_coldest(which, out, self.hooks(platform));
         });

@@ -10,7 +10,7 @@ use crate::{
     memory::Memory,
     observe::Event,
     platform::{CpuId, Platform},
-    zone::Access,
+    zone::ZoneAccess,
 };
 
 /// The CPU whose counters include these operations.
@@ -25,11 +25,11 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Errors
     ///
     /// As [`CpuToken::alloc`](super::CpuToken::alloc) for a request that may not wait.
-    pub fn alloc_unlisted(&self, request: Request) -> Result<Block<'m>, AllocError> {
+    pub fn alloc_bypassing_lists(&self, request: Request) -> Result<Block<'m>, AllocError> {
         if !request.migratetype().is_requestable() {
             return Err(AllocError::NotRequestable(request.migratetype()));
         }
-        let pfn = self.take_unlisted(request)?;
+        let pfn = self.take_bypassing_lists(request)?;
         let block = Block::new(self.tag(), pfn, request.order());
         if request.is_zeroed() {
             self.platform().clear(block.pfn(), block.order());
@@ -46,7 +46,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     /// # Errors
     ///
     /// A block of another memory is given back.
-    pub fn free_unlisted(&self, block: Block<'m>) -> Result<(), Block<'m>> {
+    pub fn free_bypassing_lists(&self, block: Block<'m>) -> Result<(), Block<'m>> {
         if !self.owns(&block) {
             return Err(block);
         }
@@ -76,15 +76,19 @@ impl<'m, P: Platform> Memory<'m, P> {
         }
     }
 
-    fn take_unlisted(&self, request: Request) -> Result<Pfn, AllocError> {
-        if let Ok(pfn) = self.walk_unlisted(request, request.first_access()) {
+    fn take_bypassing_lists(&self, request: Request) -> Result<Pfn, AllocError> {
+        if let Ok(pfn) = self.walk_bypassing_lists(request, request.first_access()) {
             return Ok(pfn);
         }
         slow::wake(self, ACCOUNT, request);
-        self.walk_unlisted(request, request.last_access())
+        self.walk_bypassing_lists(request, request.last_access())
     }
 
-    fn walk_unlisted(&self, request: Request, access: Access) -> Result<Pfn, AllocError> {
+    fn walk_bypassing_lists(
+        &self,
+        request: Request,
+        access: ZoneAccess,
+    ) -> Result<Pfn, AllocError> {
         let mut preferred = None;
         let mut error = AllocError::NoZone;
         for (id, at) in self.candidates(ACCOUNT, request) {
@@ -95,7 +99,7 @@ impl<'m, P: Platform> Memory<'m, P> {
                     slow::reserve(&at, request, frame);
                     return Ok(at.pfn(frame));
                 }
-                Err(refused) => error = error.or_graver(refused, id, request.order(), access),
+                Err(refused) => error = error.or_more_telling(refused, id, request.order(), access),
             }
         }
         Err(error)

@@ -24,7 +24,7 @@ use support::machine::{Metadata, cpu};
 struct Interrupted {
     /// Releases of a lock until the other thread runs.
     left: AtomicU32,
-    meeting: Barrier,
+    barrier: Barrier,
 }
 
 // SAFETY: the lock is the library's own; without biased owners no barrier is needed.
@@ -37,8 +37,8 @@ unsafe impl Platform for Interrupted {
 
     fn irq_restore(&self, (): ()) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.meeting.wait();
-            self.meeting.wait();
+            self.barrier.wait();
+            self.barrier.wait();
         }
     }
 
@@ -68,9 +68,9 @@ unsafe impl Platform for Interrupted {
 }
 
 /// Waits at the barrier when it is dropped.
-struct Meeting<'a>(&'a Barrier);
+struct BarrierOnDrop<'a>(&'a Barrier);
 
-impl Drop for Meeting<'_> {
+impl Drop for BarrierOnDrop<'_> {
     fn drop(&mut self) {
         self.0.wait();
     }
@@ -87,14 +87,14 @@ fn in_between(
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     let mut metadata = Metadata::new(Layout::new::<Interrupted>(&config).unwrap().bytes());
-    let machine = Interrupted { left: AtomicU32::new(0), meeting: Barrier::new(2) };
+    let machine = Interrupted { left: AtomicU32::new(0), barrier: Barrier::new(2) };
     let memory = Memory::new(machine, &config, metadata.as_mut()).unwrap();
     memory.platform().left.store(after, Ordering::Relaxed);
     thread::scope(|scope| {
         scope.spawn(|| {
-            memory.platform().meeting.wait();
+            memory.platform().barrier.wait();
             // The other thread must end even if `second` panics.
-            let _met = Meeting(&memory.platform().meeting);
+            let _guard = BarrierOnDrop(&memory.platform().barrier);
             second(&memory);
         });
         first(&memory);
@@ -107,7 +107,7 @@ fn range(from: u64, to: u64) -> FrameRange {
 }
 
 #[test]
-fn a_run_that_was_found_may_be_withheld_before_it_is_taken() {
+fn a_run_that_was_found_may_be_isolated_before_it_is_taken() {
     in_between(
         1,
         |memory| {
@@ -138,7 +138,7 @@ fn a_run_that_was_found_may_be_removed_before_it_is_taken() {
 }
 
 #[test]
-fn what_is_being_removed_is_not_to_be_had_by_name() {
+fn frames_under_removal_cannot_be_allocated_by_number() {
     // The first hold isolates the pageblock, the second looks for allocated frames.
     in_between(
         2,

@@ -5,8 +5,8 @@ use super::{
     ListIndex, Lists,
     lists::leave,
     packing::pack,
-    pages::Here,
-    told::{tell_of_chosen, tell_of_packed, tell_of_slot},
+    pages::ListsContext,
+    probes::{probe_packed, probe_selected, probe_slot},
 };
 use crate::{
     buddy::{Bundle, Bundles},
@@ -18,19 +18,19 @@ impl<'m> Lists<'m> {
     /// Moves up to `frames` frames to `leaving`: from the store first, then from the colder ends of
     /// the rings, beginning with `list`, then from the quarantine. Stops when `leaving` is full.
     /// Returns the frames moved.
-    pub(super) fn gather(
+    pub(super) fn select_bundles(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         frames: u64,
         leaving: &mut Bundles,
     ) -> u64 {
         let before = leaving.as_slice().len();
         let mut moved = self.store.pop_many(list, frames, leaving);
-        self.set_stored(here, self.stored() - moved);
-        tell_of_chosen(here, &self.store, list, leaving.as_slice().iter().skip(before));
+        self.set_stored(context, self.stored() - moved);
+        probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
         while moved < frames && !leaving.is_full() {
-            let Some(bundle) = self.choose(here, list) else { break };
+            let Some(bundle) = self.select_one(context, list) else { break };
             moved += bundle.frame_count();
             leave(leaving, bundle);
         }
@@ -39,14 +39,14 @@ impl<'m> Lists<'m> {
 
     /// Selects one bundle: from the store, beginning with `list`; else from the rings; else from
     /// the quarantine.
-    pub(super) fn choose(
+    pub(super) fn select_one(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<Bundle> {
-        here.cost(Cost::ChooseSingly, 1);
+        context.cost(Cost::ChooseSingly, 1);
         if list.order() == Order::PAGEBLOCK
-            && let Some(bundle) = self.choose_from_ring(here, list)
+            && let Some(bundle) = self.select_from_ring(context, list)
         {
             return Some(bundle);
         }
@@ -55,26 +55,26 @@ impl<'m> Lists<'m> {
             stored = list_order(list).find_map(|list| self.store.pop(list));
         }
         if let Some(bundle) = stored {
-            self.set_stored(here, self.stored() - bundle.frame_count());
-            tell_of_slot(here, &self.store, list, bundle.word);
+            self.set_stored(context, self.stored() - bundle.frame_count());
+            probe_slot(context, &self.store, list, bundle.word);
             return Some(bundle);
         }
-        let of_ring = list_order(list).find_map(|list| self.choose_from_ring(here, list));
-        of_ring.or_else(|| self.release(here))
+        let of_ring = list_order(list).find_map(|list| self.select_from_ring(context, list));
+        of_ring.or_else(|| self.release(context))
     }
 
     /// The coldest block of a ring, with the blocks of the same word that follow it.
-    fn choose_from_ring(
+    fn select_from_ring(
         &mut self,
-        here: Here<'_, 'm, impl Platform>,
+        context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<Bundle> {
-        let len = here.pages.len(list);
+        let len = context.pages.len(list);
         let ring = self.ring(list);
         let (bundle, used) = pack(&ring[..len], list.order())?;
-        tell_of_packed(here, ring.get(..used));
+        probe_packed(context, ring.get(..used));
         ring.copy_within(used..len, 0);
-        here.pages.set_len(list, len - used);
+        context.pages.set_len(list, len - used);
         Some(bundle)
     }
 }

@@ -14,12 +14,12 @@ use crate::{
 
 /// Blocks of one order in pageblocks of one type: the contents of one stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Kind(u8);
+pub(crate) struct BlockKind(u8);
 
 /// The largest order that has kinds: as on the lists of CPUs, by mobility.
 const LARGEST_ORDER: u8 = 3;
 
-impl Kind {
+impl BlockKind {
     /// The number of kinds.
     pub(super) const COUNT: usize = (LARGEST_ORDER as usize + 1) * MigrateType::PCP;
 
@@ -48,7 +48,7 @@ impl Kind {
         self.0 % MigrateType::PCP as u8
     }
 
-    /// The number of this kind, below [`Kind::COUNT`].
+    /// The number of this kind, below [`BlockKind::COUNT`].
     #[inline(always)]
     pub(super) const fn get(self) -> usize {
         self.0 as usize
@@ -58,16 +58,16 @@ impl Kind {
         self.type_number() == of as u8
     }
 
-    pub(super) fn all() -> impl Iterator<Item = Kind> {
-        (0..Self::COUNT as u8).map(Kind)
+    pub(super) fn all() -> impl Iterator<Item = BlockKind> {
+        (0..Self::COUNT as u8).map(BlockKind)
     }
 }
 
 /// How many blocks of each order a refill asks for, of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct ByOrder([u8; LARGEST_ORDER as usize + 1]);
+pub(crate) struct RefillDemand([u8; LARGEST_ORDER as usize + 1]);
 
-impl ByOrder {
+impl RefillDemand {
     #[inline(always)]
     pub(crate) fn of(self, order: Order) -> u8 {
         self.0.get(usize::from(order.get())).copied().unwrap_or(0)
@@ -90,9 +90,9 @@ impl ByOrder {
 ///
 /// The value lives on the stack, is mostly unused, and is not initialised. Invariant: the entries
 /// that the runs cover are initialised.
-pub(crate) struct Loose {
-    blocks: [MaybeUninit<u32>; Loose::CAPACITY],
-    runs: [Run; Loose::RUNS],
+pub(crate) struct BlockStack {
+    blocks: [MaybeUninit<u32>; BlockStack::CAPACITY],
+    runs: [Run; BlockStack::RUNS],
     /// The number of runs in use, one behind the other.
     used: usize,
 }
@@ -100,7 +100,7 @@ pub(crate) struct Loose {
 /// Blocks of one kind: a range of entries of the array.
 #[derive(Clone, Copy)]
 struct Run {
-    kind: Kind,
+    kind: BlockKind,
     start: u16,
     end: u16,
 }
@@ -112,7 +112,7 @@ impl Run {
     }
 }
 
-impl Loose {
+impl BlockStack {
     /// A ring of one order, and half a ring for each of three others.
     pub(crate) const CAPACITY: usize = 320;
     /// One run for each order that lists keep by mobility, and some for another type.
@@ -121,7 +121,7 @@ impl Loose {
     /// No blocks.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
-        let none = Run { kind: Kind(0), start: 0, end: 0 };
+        let none = Run { kind: BlockKind(0), start: 0, end: 0 };
         Self {
             blocks: [const { MaybeUninit::uninit() }; Self::CAPACITY],
             runs: [none; Self::RUNS],
@@ -157,7 +157,7 @@ impl Loose {
 
     /// The blocks, kind by kind.
     #[inline(always)]
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (Kind, &[u32])> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (BlockKind, &[u32])> {
         self.used().iter().map(|&run| (run.kind, self.blocks(run)))
     }
 
@@ -174,7 +174,7 @@ impl Loose {
 
     /// Adds the blocks of a bundle. Returns `false` if there is no room for them.
     #[inline(always)]
-    pub(crate) fn add(&mut self, kind: Kind, bundle: Bundle) -> bool {
+    pub(crate) fn add(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
         if self.used == 0 || self.runs[self.used - 1].kind != kind {
             return self.add_run(kind, bundle);
         }
@@ -189,14 +189,14 @@ impl Loose {
     }
 
     #[inline(never)]
-    fn add_run(&mut self, kind: Kind, bundle: Bundle) -> bool {
+    fn add_run(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
         self.open(kind, 0).is_some() && self.add(kind, bundle)
     }
 
     /// Adds a run of `count` blocks and returns its entries, which the caller writes; `None` if
     /// there is no room.
     #[inline(always)]
-    pub(super) fn open(&mut self, kind: Kind, count: usize) -> Option<&mut [u32]> {
+    pub(super) fn open(&mut self, kind: BlockKind, count: usize) -> Option<&mut [u32]> {
         let start = self.used().last().map_or(0, |last| last.end);
         let run = Run { kind, start, end: start + count as u16 };
         for place in self.blocks.get_mut(run.places())? {
@@ -217,7 +217,7 @@ impl Loose {
 
     /// Empties those runs for which `leaves` returns `true`.
     #[inline(always)]
-    pub(crate) fn empty(&mut self, mut leaves: impl FnMut(Kind, &[u32]) -> bool) {
+    pub(crate) fn empty(&mut self, mut leaves: impl FnMut(BlockKind, &[u32]) -> bool) {
         for i in 0..self.used().len() {
             let run = self.runs[i];
             if leaves(run.kind, self.blocks(run)) {
@@ -259,10 +259,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_sorted_however_many_there_are() {
-        for count in 0..=Loose::CAPACITY {
+    fn sort_handles_every_length() {
+        for count in 0..=BlockStack::CAPACITY {
             let numbers = (0..count as u32).map(|i| i.wrapping_mul(0x9e37_79b1) >> 20);
-            let mut sorted: [u32; Loose::CAPACITY] = [0; Loose::CAPACITY];
+            let mut sorted: [u32; BlockStack::CAPACITY] = [0; BlockStack::CAPACITY];
             sorted.iter_mut().zip(numbers).for_each(|(slot, number)| *slot = number);
             let mut expected = sorted;
             expected[..count].sort_unstable();
