@@ -127,8 +127,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// # Errors
     ///
     /// The frames are not of this memory, or the block cannot start there. From
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also if no such block is
-    /// allocated.
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on, the call also fails if no such
+    /// block is allocated.
     ///
     /// # Safety
     ///

@@ -47,8 +47,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if !leaving.is_empty() {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
-                // Some blocks left because slots were missing: more leave in the same hold, so that
-                // slots are free.
+                // Some blocks had to leave because slots were missing. More leave in the same hold,
+                // so that slots are free.
                 if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
                     lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);

@@ -18,8 +18,8 @@ use crate::{
     zone::{BlockKind, RefillDemand},
 };
 
-/// Most blocks that a refill brings for a list from the depot if other lists are refilled at the
-/// same time.
+/// The maximum number of blocks that a refill takes from the depot for one list, if it serves other
+/// lists as well.
 const REFILL_MAX: usize = 64;
 
 pub(crate) struct Lists<'m> {

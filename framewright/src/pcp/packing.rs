@@ -48,8 +48,9 @@ pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     Some((Bundle { word, heads, order }, used))
 }
 
-/// Two numbers in a word, in the order in which they lie in memory. Bursts of frames spend most of
-/// their time in the two loops below. These handle two numbers at a time, and eight per round.
+/// Two numbers in a word, in the order in which they lie in memory. The two loops below use such
+/// words, because bursts of frames spend most of their time there. The loops handle two numbers at a
+/// time, and eight per round.
 #[inline(always)]
 const fn two(first: u32, second: u32) -> u64 {
     match cfg!(target_endian = "little") {

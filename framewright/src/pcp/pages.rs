@@ -50,8 +50,8 @@ impl<P: Platform> ListsContext<'_, '_, P> {
     }
 }
 
-/// The lists of one CPU for one zone. Beside the ring itself, the hot path uses only the first
-/// cache line.
+/// The lists of one CPU for one zone. The hot path uses the ring and the first cache line of
+/// this type, and nothing else.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m, P: Platform> {
     /// Blocks in each ring. Written by the side that is inside; read by any CPU.

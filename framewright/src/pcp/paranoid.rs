@@ -7,7 +7,7 @@
 //! levels, where the zone has no states. The hot paths of the lists do not call them, because these
 //! paths are not taken: at *tracked* the lists are entered through a try-lock, and at *paranoid*
 //! the lists are switched off. Frames are filled and checked outside of locks and lists, because
-//! the embedder's code does it.
+//! this runs the embedder's code.
 //!
 //! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and
 //! follows the same protocol: its frames are *held*, drains reach it, and a block of an isolated

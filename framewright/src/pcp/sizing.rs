@@ -34,18 +34,18 @@ pub(crate) struct Sizing {
     keep_batch: bool,
 }
 
-/// The batch of a zone of `managed` frames: a thousandth of the zone, at most 1 MiB, rounded to 2^n
-/// - 1.
+/// The batch of a zone of `managed` frames: a thousandth of the zone, at most 1 MiB, rounded to a
+/// power of two minus one.
 pub(crate) fn default_batch(managed: u64) -> u32 {
     let quarter = ((managed / 1024).min(256) / 4).max(1) as u32;
     let rounded = (quarter + quarter / 2).max(1);
     ((1 << rounded.ilog2()) - 1).max(1)
 }
 
-/// Most frames that self-tuned lists of one of `cpus` CPUs may hold. Only their owner can allocate
-/// from lists. The more CPUs there are, the larger is the share of memory that a CPU cannot reach
-/// in this way, so the share of the zone that all lists hold together shrinks with the number of
-/// CPUs, down to a bound.
+/// The maximum number of frames that self-tuned lists of one of `cpus` CPUs may hold. Only its owner
+/// can allocate from a list. With more CPUs, a larger part of the frames on lists belongs to other
+/// CPUs. So the share of the zone that all lists hold together shrinks with the number of CPUs, down
+/// to a bound.
 fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
     let few = u64::from(tuning.high_max_divisor);
     let many = u64::from(tuning.high_max_divisor_many);
@@ -53,7 +53,7 @@ fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
 }
 
 /// Frames in a row after which the second high-order free drains: at least half of the maximum of
-/// one bulk free, so that a CPU that frees what another allocates takes the lock rarely.
+/// one bulk free, so that a CPU that frees the blocks of another takes the lock rarely.
 fn long_burst(batch: u32, high_min: u32, scale_max: u32) -> u32 {
     (batch + high_min / 2).max((batch << scale_max) / 2)
 }

@@ -12,18 +12,18 @@ pub(crate) struct AllocFlags(u16);
 impl AllocFlags {
     /// No flag.
     pub(crate) const NONE: AllocFlags = AllocFlags(0);
-    /// Half of the watermark is enough: urgent requests.
+    /// Half of the watermark must stay free, instead of all of it: urgent requests.
     pub(crate) const MIN_RESERVE: AllocFlags = AllocFlags(1);
-    /// A quarter less of what [`AllocFlags::MIN_RESERVE`] leaves. Without that flag it changes
-    /// nothing. For requests that cannot wait.
+    /// A quarter less must stay free than [`AllocFlags::MIN_RESERVE`] demands: requests that cannot
+    /// wait. Without that flag it changes nothing.
     pub(crate) const NON_BLOCK: AllocFlags = AllocFlags(1 << 1);
-    /// Half of what the other flags leave: a task that the OOM killer has chosen, which needs
-    /// memory to exit.
+    /// Half of the frames that otherwise must stay free: a task that the OOM killer has chosen,
+    /// which needs memory to exit.
     pub(crate) const OOM: AllocFlags = AllocFlags(1 << 2);
-    /// No watermark at all: a task that is about to free more than it takes.
+    /// No frame has to stay free: a task that is about to free more than it takes.
     pub(crate) const NO_WATERMARKS: AllocFlags = AllocFlags(1 << 3);
-    /// The boost is not added to the min watermark, where [`AllocFlags::MIN_RESERVE`] is set as
-    /// well: single frames, which fragment nothing.
+    /// The boost need not stay free, unlike with [`AllocFlags::MIN_RESERVE`] alone: single frames,
+    /// which fragment nothing.
     pub(crate) const PAST_BOOST: AllocFlags = AllocFlags(1 << 4);
     /// Background reclaim may be woken for the request.
     pub(crate) const KSWAPD: AllocFlags = AllocFlags(1 << 5);

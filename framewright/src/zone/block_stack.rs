@@ -1,7 +1,7 @@
 //! Free blocks outside bundles, each as the number of its first frame.
 //!
-//! Blocks go between the zone and the lists of a CPU as bundles or like this. A bundle of one block
-//! needs 16 bytes where a number needs four, and has to be packed and unpacked.
+//! Blocks are passed between the zone and the lists of a CPU as bundles or as such numbers. A
+//! bundle of one block needs 16 bytes where a number needs four, and has to be packed and unpacked.
 
 #![allow(unsafe_code)]
 

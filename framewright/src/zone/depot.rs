@@ -41,7 +41,7 @@ const NIL: u32 = u32::MAX;
 
 /// A zone that at most this many CPUs share has no depot by default: the lists of the CPUs suffice.
 const FEW_CPUS: u64 = 8;
-/// By default one frame in this many of a zone may be in its depot.
+/// By default the depot of a zone may hold one in this many of its frames.
 const SHARE: u64 = 128;
 
 /// Frames that the depot of a zone of `managed` frames may hold if `cpus` CPUs share the zone.
@@ -221,8 +221,7 @@ impl<'m> Depot<'m> {
         self.frames -= (CHUNK_BLOCKS as u64) << kind.order().get();
     }
 
-    /// Takes all of `blocks`, or none of them. Returns `false` if the limit does not allow
-    /// them.
+    /// Takes all of `blocks`, or none of them. Returns `false` if the limit forbids it.
     pub(crate) fn give(&mut self, blocks: &BlockStack, watch: impl Watch) -> bool {
         let frames = blocks.frames();
         let fits = self.frames + frames <= self.limit;

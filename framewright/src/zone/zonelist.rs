@@ -1,8 +1,8 @@
 //! Zonelists: the order in which requests of a node try the zones.
 //!
 //! The local node comes first, then the other nodes by distance. Within a node the highest zone
-//! comes first. Among equally distant nodes, those that earlier lists begin with come later, so
-//! that no node becomes the second choice of every other.
+//! comes first. Among equally distant nodes, a node that comes first in earlier lists is tried
+//! later, so that no node becomes the second choice of every other.
 
 use super::{NodeId, ZoneId, ZoneKind};
 

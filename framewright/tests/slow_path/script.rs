@@ -57,7 +57,7 @@ pub(crate) struct Script {
     memory: OnceLock<&'static Scripted>,
     calls: Mutex<Vec<Call>>,
     reports: Mutex<Vec<OutOfMemory>>,
-    allocate_all: Mutex<Vec<Block<'static>>>,
+    kept: Mutex<Vec<Block<'static>>>,
 }
 
 impl Script {
@@ -98,7 +98,7 @@ impl Script {
     pub(crate) fn allocate_all(&self, request: Request) -> u64 {
         let mut count = 0;
         while let Ok(block) = self.memory().alloc_bypassing_lists(request) {
-            self.allocate_all.lock().unwrap().push(block);
+            self.kept.lock().unwrap().push(block);
             count += 1;
         }
         count
@@ -107,7 +107,7 @@ impl Script {
     /// Frees `count` of the kept blocks to the zone.
     pub(crate) fn release(&self, count: u64) -> u64 {
         for _ in 0..count {
-            let Some(block) = self.allocate_all.lock().unwrap().pop() else { break };
+            let Some(block) = self.kept.lock().unwrap().pop() else { break };
             self.memory().free_bypassing_lists(block).unwrap();
         }
         count
@@ -115,15 +115,15 @@ impl Script {
 
     /// Frees the kept blocks that `when` selects.
     pub(crate) fn release_where(&self, when: impl Fn(Pfn) -> bool) {
-        let blocks = std::mem::take(&mut *self.allocate_all.lock().unwrap());
+        let blocks = std::mem::take(&mut *self.kept.lock().unwrap());
         let (go, stay): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|b| when(b.pfn()));
         go.into_iter().for_each(|block| self.memory().free_bypassing_lists(block).unwrap());
-        *self.allocate_all.lock().unwrap() = stay;
+        *self.kept.lock().unwrap() = stay;
     }
 
     /// Takes one of the kept blocks.
     pub(crate) fn pop(&self) -> Block<'static> {
-        self.allocate_all.lock().unwrap().pop().expect("blocks were kept")
+        self.kept.lock().unwrap().pop().expect("blocks were kept")
     }
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn memory_of(
         memory: OnceLock::new(),
         calls: Mutex::default(),
         reports: Mutex::default(),
-        allocate_all: Mutex::default(),
+        kept: Mutex::default(),
     };
     let memory = leaked(script, &config);
     assert!(memory.platform().memory.set(memory).is_ok());

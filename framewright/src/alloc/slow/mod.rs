@@ -114,7 +114,7 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     access: ZoneAccess,
     /// The error of the last walk.
     error: AllocError,
-    /// Whether the first round has not begun yet.
+    /// Whether no round has begun yet.
     is_first_round: bool,
     /// The priority of the next compaction.
     priority: CompactPriority,
