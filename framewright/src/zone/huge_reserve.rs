@@ -173,7 +173,7 @@ impl<P: Platform> Zone<'_, P> {
     /// Changes the size of the reserve, in pageblocks.
     fn resize_huge_reserve(&self, platform: &P, change: impl FnOnce(u64) -> u64) {
         self.with(platform, |_| {
-            self.marks.set_huge_reserve(change(self.huge_reserve()) * PAGEBLOCK)
+            self.marks.set_huge_reserve(change(self.huge_reserve()) * PAGEBLOCK);
         });
     }
 }
