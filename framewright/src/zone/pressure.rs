@@ -46,8 +46,8 @@ impl<'m, P: Platform> Zone<'m, P> {
                 || access.reserve() != Reserve::None && classes.offer_reserved(order))
     }
 
-    /// Whether `access` leaves the free frames that compaction needs to form a block of `order`
-    /// ([`CompactTuning::room`]), if `more` frames were free as well. For a huge page, the frames
+    /// Whether `access` would leave the free frames that compaction needs to form a block of
+    /// `order` ([`CompactTuning::room`]), if `more` frames were free as well. For a huge page, the frames
     /// of the huge-page reserve count as free.
     pub(crate) fn could_compact(
         &self,
@@ -73,8 +73,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         (0..=i64::from(tuning.extfrag_threshold)).contains(&index)
     }
 
-    /// Frames that `access` allows to take if `more` were free; negative below the watermark. A
-    /// hint.
+    /// Frames that `access` would allow to take if `more` were free as well; negative below the
+    /// watermark. A hint.
     #[inline]
     fn lockless_allowance(&self, access: ZoneAccess, more: u64) -> i64 {
         let mut free = self.free();
