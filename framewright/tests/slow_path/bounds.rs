@@ -171,8 +171,8 @@ fn compaction_without_free_frames_is_repeated_if_reclaim_can_free_them() {
         compactions(full(Answers { reclaimable: |_, _| Some(0), ..SKIPS }), movable(2)),
         [0, 1, 0]
     );
-    // A quarter of the reclaimable frames counts. By index the sum must be more than the block,
-    // above min, and min is all that is free; by scanners more than twice as much.
+    // A quarter of the reclaimable frames counts, and exactly min is free. So this quarter must exceed
+    // the size of the block by index, and twice that size by scanners.
     let seen = |method, reclaimable| {
         let zone = [range(0, 4096, 0, ZoneKind::Normal)];
         let memory = memory_of(&zone, Answers { reclaimable, ..SKIPS }, |tuning| {
