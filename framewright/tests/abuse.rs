@@ -1,5 +1,5 @@
-//! One test per raw free that must be refused at the call, at `checked`; and that the same at `off` corrupts
-//! at most what the abuser owned, never the process.
+//! One test for each bad raw free that must be refused at the call at `checked`. At `off` the same
+//! frees corrupt at most the metadata and the frames of the caller, never the process.
 #![cfg(not(feature = "loom"))]
 
 mod support;
@@ -16,12 +16,12 @@ use support::machine::{Machine, Metadata, cpu, order};
 const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
 const MANAGED: u64 = 0x400;
 
-/// What became of a bad raw free.
+/// The outcome of a bad raw free.
 #[derive(Debug, PartialEq, Eq)]
 enum Refused {
-    /// The caller was told.
+    /// The call returned the error.
     AtOnce(FreeError),
-    /// A list took it; the corruption hook was told when it reached the zone.
+    /// A list accepted the block; the corruption hook was called when the block reached the zone.
     Later(FreeError),
 }
 
@@ -58,7 +58,7 @@ fn alloc<'m>(token: &mut Token<'_, 'm>, of_order: u8) -> Block<'m> {
     token.alloc(Request::new(order(of_order), MigrateType::Movable)).unwrap()
 }
 
-/// Frees what must not be freed, and sees that it was refused and that nothing has changed.
+/// Attempts a bad free, and asserts that it was refused and has changed nothing.
 fn refused(
     memory: &Memory<'_, Machine>,
     token: &mut Token<'_, '_>,
@@ -67,7 +67,7 @@ fn refused(
 ) -> Refused {
     memory.drain_all();
     let before = memory.block_counts(ZoneId::default());
-    // SAFETY: none; this is the bad_free that `checked` is there for. The frames do not exist.
+    // SAFETY: violated on purpose; `checked` must refuse the free. The frames do not exist.
     let result = unsafe { token.free_raw(pfn, order(of_order)) };
     memory.drain_all();
     let reports = memory.platform().take_reports();
@@ -88,7 +88,7 @@ fn refused(
     }
 }
 
-/// The same; the caller gets the error.
+/// As [`refused`]; the call must return the error.
 fn refused_as(
     error: FreeError,
     memory: &Memory<'_, Machine>,
@@ -99,18 +99,18 @@ fn refused_as(
     assert_eq!(refused(memory, token, pfn, of_order), Refused::AtOnce(error));
 }
 
-/// All orders; Miri, which is slow, tries those that are handled differently.
+/// All orders; Miri, which is slow, tries only those that are handled differently.
 fn orders() -> impl Iterator<Item = u8> {
     (0..=9).filter(|of_order| !cfg!(miri) || [0, 2, 6, 7, 9].contains(of_order))
 }
 
-/// For every order, a block of it.
+/// Runs `test` for a block of every order.
 fn each_order(test: impl Fn(&Memory<'_, Machine>, &mut Token<'_, '_>, Pfn, u8)) {
     for of_order in orders() {
         on_memory(Hardening::Checked, |memory, token| {
             let (pfn, _) = alloc(token, of_order).into_raw();
             test(memory, token, pfn, of_order);
-            // What it was still is, and can be freed.
+            // The block is still allocated and can be freed.
             // SAFETY: it was a block until `into_raw`.
             unsafe { token.free_raw(pfn, order(of_order)) }.unwrap();
             memory.drain_all();
@@ -139,7 +139,7 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
     for of_order in orders() {
         on_memory(Hardening::Checked, |memory, token| {
             let (pfn, size) = alloc(token, of_order).into_raw();
-            // SAFETY: it was a block until `into_raw`; the second time is the bad_free.
+            // SAFETY: it was a block until `into_raw`; the second free is bad on purpose.
             let twice = unsafe { [token.free_raw(pfn, size), token.free_raw(pfn, size)] };
             assert_eq!(twice, [Ok(()), Err(FreeError::AlreadyFree)]);
             let reports = memory.platform().take_reports();
@@ -164,7 +164,7 @@ fn a_double_free_is_refused_while_the_first_is_in_the_store() {
         let frames: Vec<Pfn> = (0..400).map(|_| alloc(token, 0).into_raw().0).collect();
         // SAFETY: they were blocks until `into_raw`.
         let mut free = |pfn: Pfn| unsafe { token.free_raw(pfn, Order::ZERO) };
-        // Far more frames than a ring holds; neighbours are freed far apart.
+        // The frames are far more than a ring holds; neighbours are freed far apart.
         let scattered = |i: usize| frames[i * 7 % 400];
         (0..400).for_each(|i| free(scattered(i)).unwrap());
         assert!(memory.held_by_cpus() > 200, "most of them are still on the lists");
@@ -181,7 +181,7 @@ fn a_double_free_is_refused_while_the_first_is_in_the_store() {
 fn a_double_free_is_refused_after_the_pageblock_has_changed_its_type() {
     on_memory(Hardening::Checked, |memory, token| {
         let (pfn, size) = alloc(token, 1).into_raw();
-        // SAFETY: it was a block until `into_raw`; the second time is the bad_free.
+        // SAFETY: it was a block until `into_raw`; the second free is bad on purpose.
         let mut free = || unsafe { token.free_raw(pfn, size) };
         free().unwrap();
         assert!(memory.set_pageblock_type(pfn, MigrateType::Unmovable));
@@ -273,10 +273,10 @@ fn a_frame_never_allocated_is_refused() {
 #[test]
 fn a_frame_that_waits_on_a_list_is_refused() {
     on_memory(Hardening::Checked, |memory, token| {
-        // A refill has brought neighbours of this block, which nobody has asked for yet.
+        // A refill has put neighbours of this block on the list.
         let block = alloc(token, 0);
         let neighbour = block.pfn().offset(1);
-        // SAFETY: none, as above.
+        // SAFETY: violated on purpose, as above.
         let result = unsafe { token.free_raw(neighbour, Order::ZERO) };
         assert_eq!(result, Err(FreeError::AlreadyFree));
         memory.drain_all();
@@ -294,8 +294,8 @@ fn a_frame_that_waits_on_the_list_of_another_cpu_is_refused() {
     let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
     let block = alloc(&mut second, 2);
     let neighbour = block.pfn().offset(4);
-    // SAFETY: none, as above. The copy on the first CPU's list is drained first and accepted, so
-    // that the refused one is a frame that the second CPU has never freed.
+    // SAFETY: violated on purpose, as above. The copy on the first CPU's list is drained first and
+    // accepted, so the refused one is a frame that the second CPU has never freed.
     unsafe { first.free_raw(neighbour, order(2)) }.unwrap();
     memory.drain_all();
     assert_eq!(memory.platform().take_reports().len(), 1);
@@ -307,17 +307,17 @@ fn a_frame_that_waits_on_the_list_of_another_cpu_is_refused() {
 
 #[test]
 fn a_block_of_another_memory_is_given_back() {
-    // Two memories whose blocks the compiler cannot tell apart, because they live equally long.
+    // Two memories whose blocks the compiler cannot tell apart, because their lifetimes are equal.
     let (mut theirs, mut ours) = (metadata(), metadata());
     let memories = [memory_in(&mut theirs, Hardening::Off), memory_in(&mut ours, Hardening::Off)];
     let [theirs, ours] = &memories;
     let (mut them, mut us) = (theirs.cpu(cpu(0)).unwrap(), ours.cpu(cpu(0)).unwrap());
 
-    let block = us.free(alloc(&mut them, 3)).expect_err("it is not ours");
-    let block = us.split(block).expect_err("it is still not ours");
+    let block = us.free(alloc(&mut them, 3)).expect_err("the block is of another memory");
+    let block = us.split(block).expect_err("the block is of another memory");
     let mut slots = [Some(block)];
     us.free_bulk(&mut slots);
-    let block = slots[0].take().expect("it is still not ours");
+    let block = slots[0].take().expect("the block is of another memory");
     assert_eq!(ours.stats().pgfree, 0);
     them.free(block).unwrap();
     theirs.check().unwrap();
@@ -330,7 +330,7 @@ fn reports_count_and_name_the_first() {
     let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
     let block = alloc(&mut second, 0);
     for neighbour in [1, 2] {
-        // SAFETY: none, as above: they wait on the list of the second CPU.
+        // SAFETY: violated on purpose, as above: the blocks are on the list of the second CPU.
         unsafe { first.free_raw(block.pfn().offset(neighbour), Order::ZERO) }.unwrap();
     }
     memory.drain_all();
@@ -343,8 +343,8 @@ fn reports_count_and_name_the_first() {
 
 // ---- at `off` ---------------------------------------------------------------------------------
 
-/// Raw frees are trusted at `off`, so the books may be wrong afterwards. But nothing may panic,
-/// hang, or touch memory that is not the allocator's (Miri watches).
+/// Raw frees are trusted at `off`, so the metadata may be wrong afterwards. But no call may panic,
+/// hang, or access memory that is not the allocator's (Miri checks this).
 #[test]
 fn at_off_bad_frees_corrupt_only_the_metadata() {
     type BadFree = fn(Pfn) -> (Pfn, u8);
@@ -361,7 +361,7 @@ fn at_off_bad_frees_corrupt_only_the_metadata() {
             let (pfn, _) = alloc(token, 3).into_raw();
             for _ in 0..3 {
                 let (pfn, of_order) = bad_free(pfn);
-                // SAFETY: none, as above; no frame is ever touched.
+                // SAFETY: violated on purpose, as above; no frame is ever accessed.
                 let _ = unsafe { token.free_raw(pfn, order(of_order)) };
                 token.drain();
                 for some in [0, 3, 9] {

@@ -1,4 +1,4 @@
-//! Allocating without a CPU token: the way of interrupt handlers.
+//! Allocating without a CPU token, as interrupt handlers do.
 #![cfg(not(feature = "loom"))]
 
 mod support;
@@ -14,7 +14,7 @@ fn the_lists_of_a_busy_cpu_are_not_touched() {
     let config = Config::new(&map, 1);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
-    // The owner is somewhere: its token is out, and its lists hold frames.
+    // The CPU is busy: its token is in use, and its lists hold frames.
     let mut token = memory.cpu(cpu(0)).unwrap();
     let owned = token.alloc(Request::new(Order::ZERO, MigrateType::Movable)).unwrap();
     let held = memory.held_by_cpus();

@@ -1,5 +1,5 @@
-//! CPUs: claimed by one owner at a time, taken offline and brought back; and pageblocks that are
-//! withheld from all of them.
+//! CPUs: claimed by one owner at a time, taken offline and online; and pageblocks that are isolated
+//! from all of them.
 #![cfg(not(feature = "loom"))]
 
 mod support;
@@ -15,7 +15,7 @@ fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
     on_memory_with(|_| (), test);
 }
 
-/// The same with other settings.
+/// As [`on_memory`], with other settings.
 fn on_memory_with(set: impl FnOnce(&mut Config<'_>), test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap().into()];
     let mut config = Config::new(&map, 2);
@@ -44,7 +44,7 @@ fn an_offline_cpu_holds_no_frames_and_has_no_token() {
     on_memory(|memory| {
         let mut token = memory.cpu(cpu(1)).unwrap();
         let block = token.alloc(PAGE).unwrap();
-        assert!(memory.held_by_cpus() > 0, "the refill brought neighbours");
+        assert!(memory.held_by_cpus() > 0, "the refill left neighbours on the list");
         assert_eq!(memory.cpu_offline(cpu(1)), Err(CpuError::InUse(cpu(1))));
         drop(token);
         memory.cpu_offline(cpu(1)).unwrap();
@@ -119,7 +119,7 @@ fn an_isolated_pageblock_is_drained_and_serves_no_request() {
         let blocks: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
         assert_eq!(blocks.len(), 512);
         assert!(blocks.iter().all(|block| !isolated.range().contains(block.pfn())));
-        // What is freed into it stays there.
+        // A block that is freed into the isolated pageblock stays there.
         token.free(before).unwrap();
         assert!(token.alloc(PAGE).is_err());
         memory.undo_isolate(isolated).unwrap();

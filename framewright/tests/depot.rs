@@ -1,4 +1,5 @@
-//! The depot: what one CPU frees in any order another gets, and nobody goes without because of it.
+//! The depot: blocks that one CPU frees in any order are allocated by another, and no request fails
+//! because of the depot.
 #![cfg(not(feature = "loom"))]
 
 mod support;
@@ -16,7 +17,7 @@ const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
 
-/// Lists that hold next to nothing before a depot of two pageblocks, and two CPUs.
+/// A memory of 16 pageblocks with two CPUs, small lists, and a depot of two pageblocks.
 fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machine>)) {
     on_frames(FRAMES, settings, test);
 }
@@ -57,7 +58,7 @@ fn scatter<'m>(token: &mut Token<'_, 'm>, blocks: Vec<Block<'m>>) {
     }
 }
 
-/// Frees pages until some are in the depot, and leaves nothing on lists.
+/// Frees pages until some are in the depot; the lists are empty afterwards.
 fn fill_depot(memory: &Memory<'_, Machine>) {
     let mut token = memory.cpu(cpu(0)).unwrap();
     let blocks = take(&mut token, PAGE, FRAMES / 2);
@@ -75,7 +76,7 @@ fn blocks_freed_on_one_cpu_serve_another() {
         assert_eq!(memory.stats().to_depot, lent);
         let mut token = memory.cpu(cpu(1)).unwrap();
         let blocks = take(&mut token, PAGE, lent / 2);
-        assert_eq!(memory.free(), free, "nothing left the maps");
+        assert_eq!(memory.free(), free, "nothing was taken from the maps");
         assert_eq!(memory.in_depots() + memory.held_by_cpus() + lent / 2, lent);
         let stats = memory.cpu_stats(cpu(1)).unwrap();
         assert_eq!(stats.from_depot, stats.refilled_frames);
@@ -128,7 +129,7 @@ fn only_zones_that_many_cpus_share_have_a_depot_by_default() {
         layout.parts().find(|part| part.name == "depots").unwrap().bytes
     };
     assert_eq!((of(8, Auto::Auto), of(64, Auto::Fixed(0))), (0, 0));
-    // Four bytes a frame, and some.
+    // Four bytes per frame, and up to a quarter more.
     let bytes = 4 * (1 << 20) / 128;
     assert!((bytes..bytes + bytes / 4).contains(&of(9, Auto::Auto)), "{}", of(9, Auto::Auto));
     assert_eq!(of(2, Auto::Fixed(128)), of(9, Auto::Auto));
@@ -172,12 +173,12 @@ fn the_depot_is_returned_before_types_mix() {
         let claims = memory.stats().claims;
         let block = token.alloc(table.of_order(Order::PAGEBLOCK).no_wait()).unwrap();
         assert_eq!(memory.pageblock_type(block.pfn()), Some(MigrateType::Unmovable));
-        assert_eq!(memory.stats().claims, claims, "there was room in pageblocks of its own");
+        assert_eq!(memory.stats().claims, claims, "pageblocks of the same type had room");
         token.free(block).unwrap();
     });
 }
 
-/// A depot as large as those of servers are, far beyond what one hold gives back.
+/// With a depot as large as on servers, far more than one hold gives back.
 #[test]
 fn all_depot_blocks_of_a_type_are_returned_before_types_mix() {
     const LARGE: u64 = 1 << 17;
@@ -197,13 +198,17 @@ fn all_depot_blocks_of_a_type_are_returned_before_types_mix() {
                 let of = memory.pageblock_type(blocks[blocks.len() - 1].pfn());
                 assert_eq!(of, Some(MigrateType::Unmovable));
             }
-            assert_eq!(memory.stats().claims, claims, "order {order}: there was room at home");
+            assert_eq!(
+                memory.stats().claims,
+                claims,
+                "order {order}: pageblocks of the same type had room"
+            );
             blocks.into_iter().for_each(|block| token.free(block).unwrap());
         });
     }
 }
 
-/// Sends pages through the depot and others past it, for some intervals.
+/// Moves pages through the depot, and larger blocks past it, for several intervals.
 fn pass_time(memory: &Memory<'_, Machine>, circulating: u64) {
     for _ in 0..64 {
         memory.platform().advance(100_000_000);
@@ -230,12 +235,16 @@ fn blocks_unused_for_long_are_returned() {
         let circulates = memory.in_depots();
         assert!(
             (512..4096).contains(&circulates),
-            "{circulates} of {full} for 1024 that circulate"
+            "{circulates} of {full} frames in the depot for 1024 that circulate"
         );
         let from_depot = memory.stats().from_depot;
         pass_time(memory, 1024);
         let served = memory.stats().from_depot - from_depot;
-        assert!(served > 64 * 1024 / 2, "{served} of {} come from there still", 64 * 1024);
+        assert!(
+            served > 64 * 1024 / 2,
+            "only {served} of {} frames came from the depot",
+            64 * 1024
+        );
     });
 }
 
@@ -249,7 +258,7 @@ fn the_depot_holds_no_frames_of_an_isolated_pageblock() {
         let mut token = memory.cpu(cpu(0)).unwrap();
         let blocks = take(&mut token, PAGE, FRAMES / 2);
         scatter(&mut token, blocks);
-        assert_eq!(memory.stats().to_depot, before, "it is closed meanwhile");
+        assert_eq!(memory.stats().to_depot, before, "the depot took blocks during the isolation");
         drop(token);
         memory.undo_isolate(isolated).unwrap();
         fill_depot(memory);
@@ -280,7 +289,8 @@ fn a_double_free_of_a_block_in_the_depot_is_refused_when_it_reaches_the_maps() {
         scatter(&mut token, blocks);
         token.drain();
         assert!(memory.in_depots() > 0);
-        // SAFETY: none: it is free. At `checked` that is told when it reaches the maps.
+        // SAFETY: violated on purpose, the frame is free. At `checked` the free is refused when the
+        // block reaches the maps.
         let _ = unsafe { token.free_raw(pfn, Order::ZERO) };
         memory.drain_all();
         let reports: u32 = memory.platform().take_reports().iter().map(|it| it.count).sum();
@@ -288,7 +298,8 @@ fn a_double_free_of_a_block_in_the_depot_is_refused_when_it_reaches_the_maps() {
     });
 }
 
-/// Messages of blocks of four orders go from one CPU to another, as through a socket.
+/// Messages of blocks of four orders are allocated on one CPU and freed on another, as through a
+/// socket.
 #[test]
 fn one_hold_serves_all_orders() {
     const MESSAGE: [u8; 5] = [3, 2, 1, 0, 0];
@@ -315,7 +326,7 @@ fn one_hold_serves_all_orders() {
         exchange(2000);
         let (frames, claims) = exchange(2000);
         assert!(frames > 300.0, "{frames} per hold of the zone lock");
-        assert_eq!(claims, 0, "the maps see nothing of it");
+        assert_eq!(claims, 0, "the blocks were not allocated from the maps");
     });
 }
 

@@ -1,4 +1,4 @@
-//! What one thread withholds, another does not take, however close they are.
+//! Frames that one thread has isolated are not taken by another thread, at any point in between.
 #![cfg(not(feature = "loom"))]
 
 mod support;
@@ -20,9 +20,9 @@ use framewright::{
 };
 use support::machine::{Metadata, cpu};
 
-/// A machine that lets another thread run right after some zone lock was dropped.
+/// A machine that lets another thread run right after a zone lock was released.
 struct Interrupted {
-    /// Locks still to be dropped before that.
+    /// Releases of a lock until the other thread runs.
     left: AtomicU32,
     barrier: Barrier,
 }
@@ -69,7 +69,7 @@ unsafe impl Platform for Interrupted {
 
 impl Probe for Interrupted {}
 
-/// Keeps an appointment when it is dropped.
+/// Waits at the barrier when it is dropped.
 struct BarrierOnDrop<'a>(&'a Barrier);
 
 impl Drop for BarrierOnDrop<'_> {
@@ -78,8 +78,8 @@ impl Drop for BarrierOnDrop<'_> {
     }
 }
 
-/// Runs `first` on a memory of four pageblocks, and `second` in between, once `first` has dropped
-/// a zone lock `after` times.
+/// Runs `first` on a memory of four pageblocks, and `second` once `first` has released a zone lock
+/// `after` times.
 fn in_between(
     after: u32,
     first: impl FnOnce(&Memory<'_, Interrupted>),
@@ -95,7 +95,7 @@ fn in_between(
     thread::scope(|scope| {
         scope.spawn(|| {
             memory.platform().barrier.wait();
-            // Also if it fails, so that the other thread ends.
+            // The other thread must end even if `second` panics.
             let _guard = BarrierOnDrop(&memory.platform().barrier);
             second(&memory);
         });
@@ -115,7 +115,7 @@ fn a_run_that_was_found_may_be_isolated_before_it_is_taken() {
         |memory| {
             let wanted = Contiguous::new(700, MigrateType::Unmovable);
             let extent = memory.alloc_contiguous(&wanted).unwrap();
-            assert!(extent.range().start() >= Pfn::new(512), "{extent:?} is withheld");
+            assert!(extent.range().start() >= Pfn::new(512), "{extent:?} is isolated");
             memory.free_extent(extent).unwrap();
         },
         |memory| {
@@ -131,7 +131,7 @@ fn a_run_that_was_found_may_be_removed_before_it_is_taken() {
         |memory| {
             let wanted = Contiguous::new(700, MigrateType::Unmovable);
             let extent = memory.alloc_contiguous(&wanted).unwrap();
-            assert!(extent.range().start() >= Pfn::new(512), "{extent:?} is gone");
+            assert!(extent.range().start() >= Pfn::new(512), "{extent:?} was removed");
             memory.free_extent(extent).unwrap();
             assert_eq!(memory.free(), 3 * 512);
         },
@@ -141,7 +141,7 @@ fn a_run_that_was_found_may_be_removed_before_it_is_taken() {
 
 #[test]
 fn frames_under_removal_cannot_be_allocated_by_number() {
-    // The first lock withholds, the second asks what is in the way.
+    // The first hold isolates the pageblock, the second looks for allocated frames.
     in_between(
         2,
         |memory| {

@@ -1,5 +1,6 @@
-//! Invariant I4: a request never dips below what it must leave, and is never refused while it
-//! would not. The marks are worked out here once more, from the formula.
+//! Invariant I4: a request never takes frames below the watermark that applies to it, and is never
+//! refused while enough frames would stay free. The watermarks are computed here independently,
+//! from the formula.
 #![cfg(not(feature = "loom"))]
 
 mod support;
@@ -23,8 +24,8 @@ fn on_memory<R>(
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap())
 }
 
-/// Allocates until it is refused; returns how many blocks there were, why there were no more,
-/// and how the zone looks.
+/// Allocates until a request is refused. Returns the number of blocks, the error, and the state of
+/// the zone.
 fn exhaust(memory: &Memory<'_, Machine>, request: Request) -> (u64, AllocError, ZoneInfo) {
     let mut token = memory.cpu(cpu(0)).unwrap();
     let mut count = 0;
@@ -50,17 +51,17 @@ fn movable(of_order: u8) -> Request {
     Request::new(order(of_order), MigrateType::Movable)
 }
 
-// ---- the marks --------------------------------------------------------------------------------
+// ---- the watermarks ---------------------------------------------------------------------------
 
-/// min = sqrt(16 x KiB) KiB, 128 KiB to 256 MiB; marks apart by min/4 or by scale/10000 of the
-/// zone, whichever is more.
+/// min = sqrt(16 x KiB) KiB, 128 KiB to 256 MiB. Two watermarks differ by min/4 or by scale/10000
+/// of the zone, whichever is more.
 fn formula(frames: u64, scale: u64) -> [u64; 3] {
     let kib = frames * 4;
     let mut root = 0;
     while (root + 1) * (root + 1) <= 16 * kib {
         root += 1;
     }
-    // Toy memories keep no more than a quarter in reserve.
+    // Tiny memories keep at most a quarter in reserve.
     let min = (root.clamp(128, 262_144) / 4).min(frames / 4);
     let gap = (min / 4).max(frames * scale / 10_000);
     [min, min + gap, min + 2 * gap]
@@ -145,7 +146,7 @@ fn urgent_requests_use_a_part_of_the_reserve() {
 
 #[test]
 fn a_reserve_larger_than_memory_refuses_every_request() {
-    // The subtraction goes far below zero.
+    // The difference is far below zero.
     on_memory(
         512,
         |c| c.tuning.zone.min_free = Auto::Fixed(u32::MAX),
@@ -210,8 +211,11 @@ fn lists_are_drained_before_a_refusal() {
     let block = there.alloc(movable(0)).unwrap();
     there.free(block).unwrap();
     assert!(memory.held_by_cpus() > 0);
-    assert!(here.alloc(movable(9).no_wait()).is_err(), "nobody was asked to give anything back");
-    let whole = here.alloc(movable(9)).expect("all of it is free");
+    assert!(
+        here.alloc(movable(9).no_wait()).is_err(),
+        "requests that cannot wait do not drain other CPUs"
+    );
+    let whole = here.alloc(movable(9)).expect("all frames are free");
     here.free(whole).unwrap();
     memory.check().unwrap();
 }

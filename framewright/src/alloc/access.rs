@@ -1,4 +1,5 @@
-//! What requests may take: the mark each is measured against, and how far below that it may go.
+//! What requests may take: the watermark that each is measured against, and how far below it may
+//! go.
 
 use crate::{
     types::{
@@ -9,12 +10,12 @@ use crate::{
 };
 
 impl Request {
-    /// What it may take at first.
+    /// What the request may take at first.
     pub(in crate::alloc) const fn first_access(self) -> ZoneAccess {
         self.access(Watermark::Low, AllocFlags::NONE)
     }
 
-    /// What it may take when the low watermark stood in its way.
+    /// What the request may take after the low watermark has refused it.
     pub(in crate::alloc) const fn slow_access(self) -> ZoneAccess {
         if self.has(WITHOUT_RESERVES) {
             let rights = AllocFlags::NONE.with_if(self.has(NO_WAIT), AllocFlags::HUGE_RESERVE);
@@ -29,19 +30,19 @@ impl Request {
         self.access(Watermark::Min, rights)
     }
 
-    /// Whether it is what pageblocks are kept ready for.
+    /// Whether the request is for huge pages, which the huge-page reserve is for.
     pub(in crate::alloc) const fn is_huge(self) -> bool {
         self.order().get() >= Order::PAGEBLOCK.get()
     }
 
-    /// Whether it is what the high-atomic reserve is for.
+    /// Whether the high-atomic reserve is for requests like this.
     #[inline]
     pub(in crate::alloc) const fn is_high_atomic(self) -> bool {
         let atomic = self.has(URGENT) && self.has(NO_WAIT) && !self.has(WITHOUT_RESERVES);
         atomic && self.order().get() > 0
     }
 
-    /// What it may take in the end: some have a right to more of the reserve than urgency gives.
+    /// What the request may take in the end: some may use more of the reserve than urgent requests.
     pub(crate) const fn last_access(self) -> ZoneAccess {
         if self.ignores_watermarks() {
             self.access(Watermark::Min, AllocFlags::NO_WATERMARKS)
@@ -52,7 +53,7 @@ impl Request {
         }
     }
 
-    /// What it may take if it never fails, and would otherwise wait.
+    /// What a request that never fails may take before it waits.
     pub(in crate::alloc) const fn no_fail_access(self) -> ZoneAccess {
         self.access(Watermark::Min, AllocFlags::MIN_RESERVE)
     }

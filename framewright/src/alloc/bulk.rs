@@ -1,4 +1,4 @@
-//! Slices of blocks at once.
+//! Allocating and freeing slices of blocks.
 
 use super::CpuToken;
 use crate::{

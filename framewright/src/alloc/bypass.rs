@@ -1,7 +1,7 @@
 //! Allocating without a CPU token.
 //!
-//! Code that may run on top of a CPU's owner (an interrupt or NMI handler) cannot have that
-//! CPU's token, and must not touch its lists. It goes to the zone directly, and never waits.
+//! Code that may run on top of a CPU's owner (an interrupt or NMI handler) cannot have that CPU's
+//! token, and must not touch its lists. It uses the zone directly and never waits.
 
 use super::slow;
 use crate::{
@@ -12,15 +12,14 @@ use crate::{
     zone::ZoneAccess,
 };
 
-/// Whose counters such operations appear under.
+/// The CPU whose counters include these operations.
 const ACCOUNT: CpuId = CpuId::new(0);
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Allocates a block from the zones, past the lists of all CPUs, without waiting; prefers
-    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked,
-    /// so an NMI handler may call it only if it cannot have interrupted a holder; and
-    /// [wakes](crate::platform::Relief::wake) who reclaims in the background, unless the request
-    /// says not to.
+    /// Allocates a block from the zones, bypassing the lists of all CPUs, without waiting. Prefers
+    /// the node of CPU 0 unless the request names one. Takes zone locks with interrupts masked, so
+    /// an NMI handler may call it only if it cannot have interrupted a holder.
+    /// [Wakes](crate::platform::Relief::wake) background reclaim, unless the request forbids it.
     ///
     /// # Errors
     ///
@@ -41,7 +40,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(block)
     }
 
-    /// Frees a block to the zone, past the lists of all CPUs.
+    /// Frees a block to the zone, bypassing the lists of all CPUs.
     ///
     /// # Errors
     ///
@@ -60,8 +59,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         Ok(())
     }
 
-    /// Frees single frames to their zones, with one hold of a zone's lock for many, on behalf of
-    /// `cpu` and past its lists. Their blocks are the caller's.
+    /// Frees single frames to their zones, many per hold of a zone's lock, on behalf of `cpu` and
+    /// bypassing its lists. The caller owns the frames as blocks.
     pub(crate) fn free_frames_to_zones(&self, cpu: CpuId, frames: &[Pfn]) {
         if P::TRACING {
             for &pfn in frames {

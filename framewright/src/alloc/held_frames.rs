@@ -1,5 +1,5 @@
-//! Frames that relief has found for a request, until the request takes them. None is lost if relief
-//! panics.
+//! Frames that relief has obtained for a request, until the request takes them. No frame is lost if
+//! relief panics.
 
 use crate::{
     memory::{Claim, Memory},
@@ -7,26 +7,26 @@ use crate::{
     types::{Block, Order},
 };
 
-/// The block that compaction forms for a request: the request's own side of [`Captured`]. A block that
-/// is never taken goes back to the zone when this is dropped.
+/// The block that compaction forms for a request: the request's own side of [`Captured`]. A block
+/// that is not taken returns to the zone when this value is dropped.
 pub(crate) struct Capture<'s, 'm, P: Platform> {
     memory: &'s Memory<'m, P>,
     slot: CaptureSlot,
 }
 
 impl<'s, 'm, P: Platform> Capture<'s, 'm, P> {
-    /// For a request of `order`.
+    /// A capture for a request of `order`.
     pub(crate) fn new(memory: &'s Memory<'m, P>, order: Order) -> Self {
         let frames = memory.tuning().compact.frames;
         Self { memory, slot: CaptureSlot::new(memory.tag(), order, frames) }
     }
 
-    /// The reference to it that relief gets.
+    /// The reference that is passed to relief.
     pub(crate) fn handle(&self) -> Captured<'_> {
         Captured::of(&self.slot)
     }
 
-    /// The block, if there is one.
+    /// The block, if compaction has formed one.
     pub(crate) fn take(&self) -> Option<Block<'m>> {
         let pfn = self.slot.take()?;
         Some(Block::new(self.memory.tag(), pfn, self.slot.order()))
@@ -36,14 +36,14 @@ impl<'s, 'm, P: Platform> Capture<'s, 'm, P> {
 impl<P: Platform> Drop for Capture<'_, '_, P> {
     fn drop(&mut self) {
         if let Some(block) = self.take() {
-            // Not refused: the block is of this memory.
+            // Never refused: the block is of this memory.
             let _ = self.memory.free_bypassing_lists(block);
         }
     }
 }
 
-/// While it lives, frames that are reclaimed for the request are set aside for its claimed CPU. Dropping it
-/// frees them to the lists of that CPU.
+/// While this value lives, frames that are reclaimed for the request are kept for its claimed CPU.
+/// Dropping it frees them to the lists of that CPU.
 pub(super) struct KeptForCpu<'k, 'a, 'm, P: Platform> {
     claim: &'k mut Claim<'a, 'm, P>,
 }

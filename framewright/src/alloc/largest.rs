@@ -1,4 +1,4 @@
-//! The largest blocks first: for balloons.
+//! Allocating the largest available blocks first, for balloons.
 
 use super::CpuToken;
 use crate::{
@@ -7,16 +7,16 @@ use crate::{
 };
 
 impl<'m, P: Platform> CpuToken<'_, 'm, P> {
-    /// Allocates a block as large as there is one, up to the order of `request`, without waiting
-    /// for any. A balloon that is inflated like this leaves the rest of memory as whole as it
-    /// can, and its owner's books short.
+    /// Allocates the largest available block, up to the order of `request`, without waiting. A
+    /// balloon that is inflated in this way leaves the rest of memory as unfragmented as possible,
+    /// and consists of few blocks.
     ///
     /// # Errors
     ///
-    /// Why not even a single frame could be had.
+    /// The reason why not even a single frame is available.
     pub fn alloc_largest(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         let request = request.no_wait();
-        // The lists of this CPU may hold blocks up to a pageblock that the zones have no longer.
+        // The lists of this CPU may hold blocks up to a pageblock that the zones no longer have.
         let of_zones = self.memory().largest_free_order().unwrap_or_default();
         let largest = of_zones.max(Order::PAGEBLOCK).min(request.order());
         let mut orders = Order::all().filter(|&order| order <= largest).rev();

@@ -1,10 +1,10 @@
-//! The front door: requests in, blocks out.
+//! The allocator's interface: requests in, blocks out.
 //!
-//! The fast path is a pop from the lists of this CPU, and a free is a push: no lock, no atomic
-//! read-modify-write ([`token`]). Everything else is behind one cold door: refills
-//! (`crate::pcp`), the zone directly for orders without lists, and the slow path, which asks the
-//! embedder for relief, dips into reserves if the request may, drains all CPUs, retries within
-//! bounds, and has the embedder judge in the end ([`slow`]).
+//! The fast path of an allocation is a pop from a list of this CPU, and that of a free is a push:
+//! no lock, no atomic read-modify-write ([`token`]). All other cases are behind one cold branch:
+//! refills (`crate::pcp`), the zone directly for orders without lists, and the slow path
+//! ([`slow`]). The slow path asks the embedder for relief, uses reserves if the request may, drains
+//! all CPUs, retries within bounds, and finally reports to the embedder that memory is exhausted.
 
 mod access;
 mod bulk;

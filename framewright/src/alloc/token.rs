@@ -15,8 +15,8 @@ use crate::{
 
 /// The right to use the lists of one CPU of a memory.
 ///
-/// There is one per CPU ([`Memory::cpu`]), it stays on its thread, and its methods take
-/// `&mut self`: so nobody can be inside the lists twice. Dropping it gives the right back.
+/// There is one token per CPU ([`Memory::cpu`]), it stays on its thread, and its methods take
+/// `&mut self`. So no code is inside the lists twice. Dropping the token returns the right.
 pub struct CpuToken<'a, 'm, P: Platform> {
     claim: Claim<'a, 'm, P>,
     tag: MemoryTag<'m>,
@@ -34,7 +34,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.claim.cpu()
     }
 
-    /// Its memory.
+    /// The memory of the token.
     #[inline(always)]
     #[must_use]
     pub fn memory(&self) -> &'a Memory<'m, P> {
@@ -45,8 +45,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// Says which watermark stood in the way, or that no block of the order is free, after
-    /// everything that the request allows was tried.
+    /// The watermark that refused the request, or that no block of the order is free. Everything
+    /// that the request allows was tried before.
     #[inline(always)]
     pub fn alloc(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         let pfn = match self.pop(request) {
@@ -56,7 +56,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(self.hand_out(pfn, request))
     }
 
-    /// Takes a block off the lists for the zone that the request tries first.
+    /// Takes a block off the list for the zone that the request tries first.
     #[inline(always)]
     fn pop(&mut self, request: Request) -> Option<Pfn> {
         let platform = self.memory().platform();
@@ -128,8 +128,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// # Errors
     ///
     /// The frames are not of this memory, or the block cannot start there. From
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also if no such block is
-    /// allocated.
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on, the call also fails if no such
+    /// block is allocated.
     ///
     /// # Safety
     ///
@@ -152,13 +152,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Block::new(self.tag, pfn, order)
     }
 
-    /// Cuts a block into two halves, lower first.
+    /// Splits a block into two halves; the lower one is returned first.
     ///
     /// # Errors
     ///
-    /// A block of order 0, or of another memory, is given back; from
-    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on also one that was freed raw
-    /// before, which is reported.
+    /// A block of order 0, or of another memory, is given back. From
+    /// [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) on, a block that was freed raw
+    /// before is given back as well, and is reported.
     pub fn split(&mut self, block: Block<'m>) -> Result<(Block<'m>, Block<'m>), Block<'m>> {
         let Some(half) = block.order().get().checked_sub(1).and_then(Order::new) else {
             return Err(block);
@@ -176,13 +176,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok((Block::new(self.tag, pfn, half), Block::new(self.tag, upper, half)))
     }
 
-    /// Allocates exactly the block at `pfn`, if it is free in the zone. Blocks on the lists of
-    /// a CPU are not found: drain first. Watermarks do not apply.
+    /// Allocates exactly the block at `pfn`, if it is free in the zone. Blocks on the lists of a
+    /// CPU are not found; drain the lists first. Watermarks do not apply.
     ///
     /// # Errors
     ///
     /// [`AllocError::NotRequestable`] as from [`CpuToken::alloc`]; [`AllocError::NoZone`] if no
-    /// zone can have such a block there; [`AllocError::NoBlockOfOrder`] if it is not free.
+    /// zone can have such a block there; [`AllocError::NoBlockOfOrder`] if the block is not free.
     pub fn alloc_at(
         &mut self,
         pfn: Pfn,
@@ -202,12 +202,12 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(self.hand_out(pfn, Request::new(order, migratetype)))
     }
 
-    /// Frees a block to the zone, past the lists; if that completes a free block of the
-    /// request's order around it, the caller gets that block instead of the zone.
+    /// Frees a block to the zone, bypassing the lists. If the free completes a free block of the
+    /// request's order, the caller gets that block instead of the zone.
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back; so is any block if requests may not ask for the
+    /// A block of another memory is given back. So is any block if requests cannot ask for the
     /// [type](AllocError::NotRequestable) of `request`.
     pub fn free_capturing(
         &mut self,
@@ -225,7 +225,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Ok(captured.map(|frame| self.hand_out(cpu.pfn(frame), request)))
     }
 
-    /// Gives everything on this CPU's lists back to the zones.
+    /// Gives all blocks on this CPU's lists back to the zones.
     pub fn drain(&mut self) {
         self.claim.drain();
     }
@@ -246,8 +246,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.free_to_other_list(frame, order)
     }
 
-    /// Frees what does not go onto the list of single movable frames of the first zone: because that
-    /// is full, or because other lists are for it. `frame` counts from the first zone's base.
+    /// Frees a block that does not go to the list of single movable frames of the first zone,
+    /// because that list is full or because the block belongs to another list. `frame` counts from
+    /// the first zone's base.
     #[inline(never)]
     fn free_to_other_list(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory().platform();
@@ -282,8 +283,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         refusals.first.map(|(_, _, why)| why.into())
     }
 
-    /// The frame with a number that counts from the first zone's base. Also frames of other
-    /// zones have one, modulo 2^32: memories span fewer frames.
+    /// The frame with a number that counts from the first zone's base. Frames of other zones have
+    /// such numbers too, modulo 2^32: a memory spans fewer frames than that.
     fn pfn_of(&self, frame: u32) -> Pfn {
         let start = self.memory().start();
         let from_start = (self.claim.home().base - start.get()) as u32;
@@ -335,7 +336,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     }
 }
 
-/// Puts a block on the list that it goes to if nothing else has to be decided.
+/// Puts a block on its list, if the list follows from order and type alone.
 #[inline(always)]
 fn push_directly<P: Platform>(
     platform: &P,

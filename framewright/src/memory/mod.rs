@@ -71,7 +71,7 @@ pub struct Memory<'m, P: Platform> {
     tag: MemoryTag<'m>,
     /// Counts the times that memory came or went.
     generation: AtomicU32,
-    /// Who has the embedder oom_lock that nothing helps.
+    /// The right to ask the embedder for a verdict when relief does not help.
     oom_lock: OomLock,
     /// Whether memory is coming or going.
     changing: AtomicBool,

@@ -1,5 +1,5 @@
-//! Which blocks leave the lists of a CPU when some have to: the coldest, and of them those that have
-//! found neighbours.
+//! Selection of the blocks that leave the lists of a CPU: the coldest ones, and among them those
+//! with neighbours.
 
 use super::{
     ListIndex, Lists,
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl<'m> Lists<'m> {
-    /// Moves up to `frames` frames to `leaving`: the store first, then the colder ends of the
-    /// rings, beginning with `list`, then what is in quarantine. Stops when `leaving` is full.
+    /// Moves up to `frames` frames to `leaving`: from the store first, then from the colder ends of
+    /// the rings, beginning with `list`, then from the quarantine. Stops when `leaving` is full.
     /// Returns the frames moved.
     pub(super) fn select_bundles(
         &mut self,
@@ -37,8 +37,8 @@ impl<'m> Lists<'m> {
         moved
     }
 
-    /// One bundle to part with: of the store, beginning with `list`; else of the rings; else
-    /// from quarantine.
+    /// Selects one bundle: from the store, beginning with `list`; else from the rings; else from
+    /// the quarantine.
     pub(super) fn select_one(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -63,7 +63,7 @@ impl<'m> Lists<'m> {
         of_ring.or_else(|| self.release(context))
     }
 
-    /// The coldest block of a ring, with those of its word that follow it.
+    /// The coldest block of a ring, with the blocks of the same word that follow it.
     fn select_from_ring(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,

@@ -1,4 +1,4 @@
-//! A CPU's lists with the zone behind them.
+//! A zone as seen from a CPU, with the CPU's lists for it.
 
 use super::{CpuPages, pages::ListsContext};
 use crate::{
@@ -34,7 +34,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.zone.free() < self.zone.marks().get(Watermark::High)
     }
 
-    /// What who is inside the lists needs of it.
+    /// The context for work on the lists.
     pub(super) fn context(&self) -> ListsContext<'_, 'm, P> {
         ListsContext { platform: self.platform, pages: self.pages }
     }
@@ -44,12 +44,12 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.zone.pfn(frame)
     }
 
-    /// Takes the frames from `start` to `end` if all are free, and none is quarantined.
+    /// Takes the frames from `start` to `end` if all are free and none is isolated.
     pub(crate) fn take_range(&self, start: u32, end: u32, of: MigrateType) -> bool {
         self.take_range_if(start, end, of, || !self.zone.has_isolated(start, end))
     }
 
-    /// As [`ZoneOnCpu::take_range`], for who has_isolated_pageblocks the frames.
+    /// As [`ZoneOnCpu::take_range`], for the caller that has isolated the frames.
     pub(crate) fn take_isolated(&self, start: u32, end: u32, of: MigrateType) -> bool {
         self.take_range_if(start, end, of, || true)
     }
@@ -72,7 +72,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         taken
     }
 
-    /// Gives back such frames, or a part of them.
+    /// Gives back frames taken by [`ZoneOnCpu::take_range`], all or a part of them.
     pub(crate) fn give_range(&self, start: u32, end: u32) {
         let mut from = start;
         while from < end {
@@ -80,7 +80,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             if from < stop {
                 self.give_retired(from, stop);
             }
-            // What was refused is not ours to give.
+            // The frame at `stop` was refused: it is not part of an extent.
             from = stop.saturating_add(1);
         }
     }
@@ -94,7 +94,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes a free block of `order` in a gigablock that was not reported as free yet.
+    /// Takes a free block of `order` in a gigablock if the block was not reported as free yet.
     pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;
@@ -103,15 +103,16 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Gives such a block back; it counts as reported until it is used.
+    /// Gives back a block taken by [`ZoneOnCpu::take_unreported`]. It counts as reported until it
+    /// is used.
     pub(crate) fn give_reported(&self, frame: u32, order: Order) {
         self.returned(frame, order);
         self.zone.with(self.platform, |buddy| buddy.give_reported(frame, order));
         self.pages.counters.pgfree.add(order.frames());
     }
 
-    /// Gives bundles to the zone under one lock hold, counts, and reports what was refused.
-    /// Not for who is inside the lists.
+    /// Gives bundles to the zone under one lock hold, updates the counters, and reports refused
+    /// frees. The caller is not inside the lists, because the report calls the embedder.
     pub(crate) fn give(&self, bundles: &Bundles) {
         let refusals = self.give_and_count(bundles);
         self.report(refusals);
@@ -174,7 +175,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.zone_lock_frames.add(frames);
     }
 
-    /// Counts refused frees and tells the embedder of the first.
+    /// Counts refused frees and reports the first to the embedder.
     pub(crate) fn report(&self, refusals: Refusals) {
         let Some((frame, order, why)) = refusals.first else { return };
         self.pages.counters.refused_frees.add(u64::from(refusals.count));
@@ -186,7 +187,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         });
     }
 
-    /// Counts and traces what a take under the zone lock did, and wakes who is to know.
+    /// Updates counters and traces after blocks were taken under the zone lock, and wakes
+    /// background reclaim if the watermarks were boosted.
     pub(super) fn account_take(
         &self,
         want: &Want,
@@ -233,14 +235,14 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Frame numbers and orders of stack blocks.
+    /// Frame numbers and orders of the blocks in `stack`.
     pub(super) fn blocks_of_stack(&self, stack: &BlockStack) -> impl Iterator<Item = (Pfn, Order)> {
         stack.runs().flat_map(move |(kind, blocks)| {
             blocks.iter().map(move |&frame| (self.pfn(frame), kind.order()))
         })
     }
 
-    /// Frame numbers and orders of the blocks in some bundles.
+    /// Frame numbers and orders of the blocks in bundles.
     pub(super) fn blocks_of(&self, bundles: &[Bundle]) -> impl Iterator<Item = (Pfn, Order)> {
         bundles.iter().flat_map(move |bundle| {
             bundle.frames().map(move |frame| (self.pfn(frame), bundle.order))

@@ -1,4 +1,4 @@
-//! A CPU's side of the depot of a zone: which blocks go there, and giving them back to the maps.
+//! A CPU's use of the depot of a zone: which blocks go there, and how they return to the maps.
 
 use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack};
 use crate::{
@@ -9,29 +9,29 @@ use crate::{
     zone::{BlockKind, BlockStack, FlushScope},
 };
 
-/// Bundles of up to so many blocks are for_depot: what a bundle costs in the maps does not depend on
-/// its blocks, what it costs in the depot does.
+/// Bundles of up to this many blocks go to the depot: the cost of a bundle in the maps does not
+/// depend on the number of its blocks, the cost in the depot does.
 const SMALL_BUNDLE: u32 = 2;
 
-/// What leaves the lists of a CPU for the zone.
+/// The blocks that leave the lists of a CPU for the zone.
 pub(super) struct DrainBatch {
-    /// For the maps.
+    /// Blocks for the maps.
     pub(super) bundles: Bundles,
-    /// For the depot, if that takes them.
+    /// Blocks for the depot, if the depot takes them.
     stack: BlockStack,
-    /// Bundles of at most so many blocks are for_depot.
+    /// Bundles of at most this many blocks go to the depot.
     max_blocks: u32,
-    /// Frames that the depot seems to have depot_free for.
+    /// Frames that the depot can still take.
     depot_free: u64,
 }
 
 impl DrainBatch {
-    /// Nothing, and it is not for_depot.
+    /// No blocks; all that are added go to the maps.
     pub(super) const fn new() -> Self {
         Self { bundles: Bundles::new(), stack: BlockStack::new(), max_blocks: 0, depot_free: 0 }
     }
 
-    /// Whether there is anything.
+    /// Whether there are no blocks.
     pub(super) fn is_empty(&self) -> bool {
         self.bundles.is_empty() && self.stack.is_empty()
     }
@@ -42,9 +42,9 @@ impl DrainBatch {
 }
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Parts what leaves for `reason` from now on. What is drained once and for all goes to the maps.
-    /// What a burst of high-order frees brings was allocated elsewhere, and will be soon again:
-    /// all of it goes to the depot.
+    /// Decides for `reason` which blocks go to the depot from now on. Final drains go to the maps.
+    /// Blocks of a burst of high-order frees were allocated on another CPU and will be soon again:
+    /// all of them go to the depot.
     pub(super) fn set_depot_share(&self, leaving: &mut DrainBatch, reason: DrainReason) {
         leaving.max_blocks = match reason {
             DrainReason::Capacity | DrainReason::Threshold => SMALL_BUNDLE,
@@ -75,7 +75,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Moves bundles with max_blocks blocks from the bundles that are leaving to the stack blocks. Says
+    /// Moves small bundles from the blocks for the maps to the blocks for the depot. Returns
     /// whether there were any.
     pub(super) fn move_to_depot_share(&self, leaving: &mut DrainBatch) -> bool {
         let DrainBatch { bundles, stack, max_blocks, depot_free } = leaving;
@@ -99,8 +99,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         for_depot > 0
     }
 
-    /// Gives everything that leaves to the zone under one lock hold, and what its depot does not
-    /// take in after all, to the maps.
+    /// Gives all leaving blocks to the zone under one lock hold. Blocks that the depot does not
+    /// take go to the maps.
     pub(super) fn give_leaving(&self, leaving: &mut DrainBatch) {
         let DrainBatch { bundles, stack, .. } = leaving;
         self.trace_drained(self.blocks_of(bundles.as_slice()).chain(self.blocks_of_stack(stack)));
@@ -120,7 +120,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.trim_depot();
     }
 
-    /// Gives stack blocks to the maps.
+    /// Gives blocks to the maps.
     pub(super) fn give_stack(&self, stack: &mut BlockStack) {
         if !stack.is_empty() {
             self.sort_and_give(stack);
@@ -151,8 +151,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         bundles.push(bundle);
     }
 
-    /// Gives back to the maps as much as lay in the depot when the call began. Not for who is
-    /// inside the lists.
+    /// Gives back to the maps as many frames as the depot held when the call began. The caller is
+    /// not inside the lists.
     pub(crate) fn empty_depot(&self) {
         let mut left = self.zone.in_depot();
         while left > 0 {
@@ -163,8 +163,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Gives a move_to_depot_share of what lies in the depot back to the maps. Returns how many frames; 0: there was
-    /// nothing.
+    /// Gives a chunk of the depot back to the maps. Returns the number of frames; 0: there were
+    /// none.
     pub(super) fn shrink_depot(&self, which: FlushScope) -> u64 {
         if self.zone.in_depot() == 0 {
             return 0;
@@ -177,8 +177,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         frames
     }
 
-    /// Gives a move_to_depot_share of what nobody has needed in the depot for long back to the maps. For whoever has
-    /// been to the zone.
+    /// Gives a chunk of the depot's surplus back to the maps, and ends the depot's interval when it
+    /// is time. Called after each use of the zone by a refill or a drain.
     pub(super) fn trim_depot(&self) {
         if self.zone.depot_interval_ended(self.platform) {
             self.zone.end_depot_interval(self.platform);

@@ -1,6 +1,6 @@
 //! Freeing where the hot path had no room, and draining.
 //!
-//! Blocks leave in batches of at most 64 bundles per hold of the zone lock; they are chosen
+//! Blocks leave in batches of at most 64 bundles per hold of the zone lock. They are selected
 //! before the lock is taken ([`BulkFree::ChooseBeforeLock`]) or, for comparison, under it.
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
@@ -12,25 +12,25 @@ use crate::{
     types::{Event, MigrateType, Order, Pfn},
 };
 
-/// Why and how much is still to leave after a block was put on its list.
+/// The frames that must leave the lists after a free, and the reason.
 #[derive(Clone, Copy)]
 struct Due {
     reason: DrainReason,
     frames: u64,
 }
 
-/// What a remote drain did, for when the drainer is outside again.
+/// The result of a remote drain, for the time when the drainer is outside the lists again.
 pub(crate) struct Drained {
-    /// The last batch; the only one where events are traced.
+    /// The last batch. With tracing there is only one per call.
     batch: Bundles,
     pub(crate) refusals: Refusals,
     is_last: bool,
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
-    /// Frees a block: to its list if it has one, else to the zone. Returns the blocks *of this
-    /// call's batch* that hardening refused. Where there are no states, a block on a list is
-    /// checked when it leaves the list.
+    /// Frees a block to its list, or to the zone if it has none. Returns the blocks *of this call's
+    /// batch* that hardening refused. Without states, a block on a list is checked when it leaves
+    /// the list.
     pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
         if let Err(refusals) = self.retire(frame, order) {
@@ -47,7 +47,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if !leaving.is_empty() {
                 at.set_depot_share(&mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
-                // Some had to leave for want of slots: make room for more in the same hold.
+                // Some blocks had to leave because slots were missing. More leave in the same hold,
+                // so that slots are free.
                 if leaving.bundles.room() > Bundles::CAPACITY as u32 * 3 / 4 {
                     let frames = lists.sizing.batch_to_drain();
                     lists.select_bundles(at.context(), list, frames, &mut leaving.bundles);
@@ -74,14 +75,14 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         Refusals::default()
     }
 
-    /// Gives everything on the lists back to the zone.
+    /// Gives all blocks of the lists back to the zone.
     pub(crate) fn drain(&mut self, reason: DrainReason) {
         if let Some(list) = ListIndex::from_number(0) {
             self.drain_frames(list, Due { reason, frames: u64::MAX });
         }
     }
 
-    /// Gives `due` back to the zone, a batch per lock hold.
+    /// Gives `due` back to the zone, one batch per lock hold.
     fn drain_frames(&mut self, list: ListIndex, due: Due) {
         let mut left = due.frames;
         while left > 0 {
@@ -111,7 +112,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
 }
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Frees a block to the zone, past the lists.
+    /// Frees a block to the zone, bypassing the lists.
     pub(crate) fn free_to_zone(&self, frame: u32, order: Order) -> Refusals {
         match self.retire(frame, order) {
             Ok(()) => self.give_one(frame, order),
@@ -136,7 +137,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames);
     }
 
-    /// Gives a block that was freed just now to the zone.
+    /// Gives a block that was just freed to the zone.
     pub(super) fn give_one(&self, frame: u32, order: Order) -> Refusals {
         let frames = order.frames();
         self.count_lock(frames);
@@ -149,7 +150,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         refusals
     }
 
-    /// What the sizing rules want to leave now.
+    /// The frames that must leave now by the sizing rules.
     fn due(&self, lists: &mut Lists<'m>, list: ListIndex, spilled: bool) -> Due {
         let threshold = |frames| Due { reason: DrainReason::Threshold, frames };
         if !spilled && !list.is_high_order() {
@@ -164,13 +165,14 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
                 return Due { reason: DrainReason::HighOrder, frames };
             }
         }
-        // Other rings are left out: they hold two batches at the most.
+        // Other rings are not counted: they hold at most two batches.
         let held = lists.stored() + ((self.pages.len(list) as u64) << list.order().get());
         threshold(lists.sizing.on_spill(held, self.zone_is_low()))
     }
 
-    /// Moves up to `frames` frames out of the lists, choosing under the zone lock. They have reached
-    /// the zone when this returns; `gone` and `refusals` say which they were, and what it refused.
+    /// Moves up to `frames` frames out of the lists and selects them under the zone lock. The
+    /// blocks have reached the zone when the call returns. They are listed in `gone`, and refused
+    /// ones in `refusals`.
     fn select_and_give(
         &self,
         lists: &mut Lists<'m>,
@@ -193,8 +195,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         moved
     }
 
-    /// Gives everything on the lists back to the zone, for a drainer that is inside. What it
-    /// returns goes to [`ZoneOnCpu::after_drain`] once the drainer is outside again.
+    /// Gives all blocks of the lists back to the zone, for a drainer that is inside the lists. The
+    /// caller passes the result to [`ZoneOnCpu::after_drain`] once it is outside again.
     pub(crate) fn drain_inside(&self, lists: &mut Lists<'m>, reason: DrainReason) -> Drained {
         let mut drained =
             Drained { batch: Bundles::new(), refusals: Refusals::default(), is_last: false };
@@ -212,14 +214,16 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
                 drained.refusals.merge(self.give_and_count(&drained.batch));
             }
             if P::TRACING {
-                // The events of a batch are due before the next one, and not in context.
+                // The events of a batch must be traced before the next batch, and not inside the
+                // lists.
                 break;
             }
         }
         drained
     }
 
-    /// Reports and traces what [`ZoneOnCpu::drain_inside`] did. `true`: there may be more to drain.
+    /// Reports and traces the work of [`ZoneOnCpu::drain_inside`]. Returns whether there may be
+    /// more to drain.
     pub(crate) fn after_drain(&self, drained: &Drained) -> bool {
         self.trace_drained(self.blocks_of(drained.batch.as_slice()));
         self.report(drained.refusals);

@@ -1,19 +1,19 @@
-//! Which list a block goes to.
+//! The list that a block belongs to.
 
 use crate::types::{MigrateType, Order, Request};
 
-/// Orders 0 to this have lists by mobility.
+/// The largest small order: orders 0 to this one have lists by mobility.
 const SMALL_ORDERS: u8 = 3;
 const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * MigrateType::PCP as u8;
 
-/// A list of a CPU: 3 x order + type for orders 0 to 3, then pageblocks of other types, then
-/// movable pageblocks.
+/// A list of a CPU. Numbers: 3 x order + type for orders 0 to 3, then pageblocks of other types,
+/// then movable pageblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct ListIndex(u8);
 
 impl ListIndex {
-    /// How many lists a CPU has.
+    /// The number of lists of a CPU.
     pub(crate) const COUNT: usize = SMALL_LISTS as usize + 2;
 
     /// The list that serves a request.
@@ -35,11 +35,11 @@ impl ListIndex {
         }
     }
 
-    /// The list of single movable frames: the one worth being fastest for.
+    /// The list of single movable frames, which the hot path is optimised for.
     pub(crate) const MOVABLE: ListIndex = ListIndex(MigrateType::Movable as u8);
 
-    /// The list that a block is freed to if nothing else has to be decided: orders 0 and 9 in
-    /// a pageblock of a type with lists of its own. `of` is the number of the type.
+    /// The list that a block is freed to without further decisions: orders 0 and 9 in a pageblock
+    /// of a type with lists of its own. `of` is the number of the type.
     #[inline(always)]
     pub(crate) const fn freeing_directly(order: Order, of: u8) -> Option<Self> {
         match order.get() {
@@ -51,8 +51,8 @@ impl ListIndex {
         }
     }
 
-    /// The list that a block of `order` is freed to, if there is one. Types without lists of
-    /// their own share those of movable; isolated frames have none.
+    /// The list that a block of `order` is freed to, if there is one. Types without lists use those
+    /// of movable; isolated frames have none.
     pub(crate) fn freeing(order: Order, of: u8) -> Option<Self> {
         match MigrateType::from_number(of)? {
             MigrateType::Isolate => None,
@@ -66,19 +66,19 @@ impl ListIndex {
         (0..Self::COUNT as u8).map(ListIndex)
     }
 
-    /// As an index, below [`ListIndex::COUNT`].
+    /// The number of the list as an index, below [`ListIndex::COUNT`].
     #[inline(always)]
     pub(crate) const fn get(self) -> usize {
         self.0 as usize
     }
 
-    /// The list numbered `number`.
+    /// The list with this number.
     #[inline(always)]
     pub(crate) const fn from_number(number: u8) -> Option<Self> {
         if (number as usize) < Self::COUNT { Some(Self(number)) } else { None }
     }
 
-    /// The order of its blocks.
+    /// The order of the list's blocks.
     #[inline(always)]
     pub(crate) const fn order(self) -> Order {
         let order = if self.0 < SMALL_LISTS { self.0 / 3 } else { 9 };
@@ -88,12 +88,13 @@ impl ListIndex {
         }
     }
 
-    /// Whether blocks of this order on a list may trigger the high-order drain.
+    /// Whether frees to this list may trigger the high-order drain.
     pub(crate) const fn is_high_order(self) -> bool {
         3 <= self.0 && self.0 < SMALL_LISTS
     }
 
-    /// The type whose pageblocks refill it; the first pageblock list is unmovable's.
+    /// The type whose pageblocks refill the list. The first pageblock list is refilled from
+    /// unmovable ones.
     pub(crate) const fn migratetype(self) -> MigrateType {
         let number = if self.0 < SMALL_LISTS { self.0 % 3 } else { self.0 - SMALL_LISTS };
         match MigrateType::from_number(number) {

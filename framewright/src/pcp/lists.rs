@@ -1,6 +1,6 @@
-//! Rings and store of one CPU, for whoever is inside.
+//! The rings and the store of one CPU, for code inside the owner protocol.
 //!
-//! Nothing context knows of the zone: blocks that have to leave are appended to a batch, which the
+//! This module does not use the zone: blocks that must leave are appended to a batch, which the
 //! caller gives to the zone when it is outside again.
 
 use super::{
@@ -18,14 +18,15 @@ use crate::{
     zone::{BlockKind, RefillDemand},
 };
 
-/// BlockStack blocks that a list gets at once, if others are served, too.
+/// The maximum number of blocks that a refill takes from the depot for one list, if it serves other
+/// lists as well.
 const REFILL_MAX: usize = 64;
 
 pub(crate) struct Lists<'m> {
     rings: [[u32; RING]; ListIndex::COUNT],
     pub(super) store: BundleStore<'m>,
     pub(super) quarantine: Quarantine<'m>,
-    /// Lists that have run out of late, a bit each.
+    /// Lists that recently ran out of blocks, a bit each.
     ran_out: u16,
     /// Frames in the store and in quarantine.
     stored: u64,
@@ -50,13 +51,13 @@ impl<'m> Lists<'m> {
         pages.open(&to);
     }
 
-    /// The ring of a list. How much of it is in use is the business of [`CpuPages`].
+    /// The ring of a list. Its length is in [`CpuPages`].
     #[inline(always)]
     pub(super) fn ring(&mut self, list: ListIndex) -> &mut [u32; RING] {
         &mut self.rings[list.get()]
     }
 
-    /// Takes a block, filling the ring from the store if it is empty.
+    /// Takes a block. An empty ring is filled from the store first.
     pub(super) fn pop(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -74,8 +75,8 @@ impl<'m> Lists<'m> {
         Some(self.ring(list)[len - 1])
     }
 
-    /// Puts a block on its ring. If the ring is full its colder half goes to the store first;
-    /// what finds no room there joins `leaving`.
+    /// Puts a block on its ring. If the ring is full, its colder half goes to the store first;
+    /// blocks that do not fit into the store are appended to `leaving`.
     pub(super) fn push(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -98,8 +99,8 @@ impl<'m> Lists<'m> {
         pushed
     }
 
-    /// Puts blocks that the zone gave behind the ring of a list, which is empty. Those that
-    /// `stays` says no to join `leaving`.
+    /// Puts blocks from the zone on the ring of a list, which is empty, and the rest into the
+    /// store. Bundles for which `stays` returns `false` are appended to `leaving`.
     pub(super) fn accept(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -108,7 +109,8 @@ impl<'m> Lists<'m> {
         stays: impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
-        // Pageblocks live on rings only; to be handed out lowest first they go there last.
+        // Pageblocks are kept on rings only. They are added in descending order, so that the lowest
+        // is handed out first.
         if list.order() == Order::PAGEBLOCK {
             for &bundle in bundles.iter().rev() {
                 self.accept_one(context, list, bundle, &stays, leaving);
@@ -120,9 +122,9 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// How many loose blocks of each order would be welcome, now that `list` has run out and
-    /// `blocks` are to be asked for: of others as well, if they have run out before and are about to
-    /// do so again, so that one hold of the zone lock serves all.
+    /// The number of blocks of each order to take from the depot, now that `list` has run out and
+    /// `blocks` are to be requested. Orders that ran out before and are about to run out again are
+    /// included, so that one hold of the zone lock serves all of them.
     pub(super) fn refill_demand(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -140,7 +142,7 @@ impl<'m> Lists<'m> {
             let len = context.pages.len(other);
             let frames = (REFILL_MAX as u64) << order.get();
             if len >= REFILL_MAX {
-                // Nobody has asked for any since.
+                // No block of this list was requested since.
                 self.ran_out &= !(1 << other.get());
             } else if self.ran_out >> other.get() & 1 == 1 && frames <= room {
                 wanted.set(order, (REFILL_MAX - len) as u8);
@@ -149,7 +151,8 @@ impl<'m> Lists<'m> {
         wanted
     }
 
-    /// Puts loose blocks on a ring, the last to be handed out first. `false` if it has no room.
+    /// Puts blocks on a ring; the last one is handed out first. Returns `false` if the ring has no
+    /// room.
     pub(super) fn accept_run(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -256,27 +259,27 @@ impl<'m> Lists<'m> {
     }
 }
 
-/// What became of a pushed block.
+/// The result of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pushed {
-    /// It is on its ring.
+    /// The block is on its ring.
     Kept,
-    /// It is on its ring, which had to spill.
+    /// The block is on its ring, after some others were moved to the store.
     Spilled,
-    /// It is not: the lists are switched off.
+    /// The block is not on a ring: the lists are switched off.
     SwitchedOff,
 }
 
-/// Appends a bundle to a batch that has room for it: what one operation displaces never exceeds a
-/// batch.
+/// Appends a bundle to a batch. The batch has room: the blocks that one operation displaces never
+/// exceed a batch.
 #[inline(always)]
 pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) {
     let has_room = leaving.push(bundle);
     debug_assert!(has_room, "a bundle would be lost");
 }
 
-/// Puts a bundle into the store; what finds no room joins `leaving`. Returns how many frames
-/// did.
+/// Puts a bundle into the store. A bundle that does not fit is appended to `leaving`. Returns the
+/// number of its frames, else 0.
 #[inline(always)]
 fn insert(
     store: &mut BundleStore<'_>,
@@ -286,8 +289,8 @@ fn insert(
 ) -> u64 {
     match store.insert(list, bundle) {
         Inserted::Stored => 0,
-        // Of blocks freed twice one copy leaves at once: the zone refuses whichever copy
-        // reaches it second, and that is reported.
+        // If blocks were freed twice, one copy leaves at once. The zone refuses the copy that
+        // reaches it second, and this is reported.
         Inserted::Displaced(out) | Inserted::Doubled(out) => {
             leave(leaving, out);
             out.frame_count()

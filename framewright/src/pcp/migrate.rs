@@ -1,4 +1,4 @@
-//! What migration takes from a zone and gives back, past the lists, on behalf of a CPU.
+//! Blocks that migration takes from a zone and gives back on behalf of a CPU, bypassing the lists.
 
 use super::cpu::ZoneOnCpu;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Takes blocks of one order, as `take` chooses them under the lock, appended to `out`.
+    /// Takes blocks of one order, which `take` selects under the lock, and appends them to `out`.
     pub(crate) fn take_blocks<R>(
         &self,
         out: &mut Bundles,
@@ -26,7 +26,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         result
     }
 
-    /// Gives back blocks, under one hold of the lock, and forgets them.
+    /// Gives back blocks under one hold of the lock, and empties `blocks`.
     pub(crate) fn give_blocks(&self, blocks: &mut Bundles) {
         let mut given = Bundles::new();
         for bundle in blocks.as_slice() {
@@ -36,7 +36,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
                     bundle.heads &= !(1 << (frame % 64));
                 }
             }
-            // Of large blocks the head alone says that they are there.
+            // The head bit alone stands for a large block.
             if bundle.heads != 0 {
                 given.push(bundle);
             }
@@ -52,8 +52,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes the block at `frame`, which is free, for a request of type `of`. A pageblock that is quarantined
-    /// becomes of this type.
+    /// Takes the block at `frame`, which is free, for a request of type `of`. An isolated pageblock
+    /// gets this type.
     pub(crate) fn take_block(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let end = frame + order.frames() as u32;
         let take = |buddy: &mut Buddy<'_>| {

@@ -1,30 +1,30 @@
-//! Per-CPU page lists: most allocations and frees never see the zone.
+//! Per-CPU page lists: most allocations and frees do not use the zone.
 //!
-//! A CPU has a list for each of the orders 0 to 3 by mobility, and two for pageblocks. A list
-//! has two parts:
+//! A CPU has a list for each of the orders 0 to 3 by mobility, and two for pageblocks. A list has
+//! two parts:
 //!
-//! * a *ring* of at most 128 blocks, used last in, first out: what was freed last is handed out
-//!   first, while it is hot. This is all the hot path touches;
-//! * behind it the [`BundleStore`], shared by all lists of the CPU: colder frames, kept as
-//!   masks of 64 neighbours. A full ring spills its colder half into the store, where scattered
-//!   frees of neighbours find each other *before* any lock is taken; an empty ring is filled
-//!   from it.
+//! * a *ring* of at most 128 blocks, used last in, first out: the block freed last is handed out
+//!   first, while it is in the cache. The hot path uses the ring only;
+//! * behind the ring the [`BundleStore`], shared by all lists of the CPU: colder frames, kept as
+//!   masks of 64 neighbours. A full ring moves its colder half into the store, where scattered
+//!   frees of neighbours meet *before* any lock is taken; an empty ring is filled from the store.
 //!
-//! Only when the store has nothing, or the CPU holds more than it should, is the zone asked,
-//! and then for a batch, which crosses the zone lock as bundles, or, what has no neighbours, as
-//! numbers of blocks on their way through the zone's depot ([`depot`]).
+//! The zone is used only when the store has no block of the list, or when the CPU holds more than
+//! it should. Blocks then cross the zone lock in batches: as bundles or, if they have no
+//! neighbours, as single numbers through the zone's depot ([`depot`]).
 //!
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
 //! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).
 //!
 //! Access: the hot fields of [`CpuPages`] are written by the side that the owner protocol
-//! ([`owner`]) admits, and may be read by anyone; the [`Lists`] behind them are only for that side.
-//! The owner enters with an [`Owned`], which only a claim of the CPU creates. No code of the embedder runs
-//! while a side is inside, except the wait for the zone lock where lists are drained from inside.
+//! ([`owner`]) admits, and may be read by any CPU; the [`Lists`] behind them are only for that
+//! side. The owner enters with an [`Owned`], which only a claim of the CPU creates. No code of the
+//! embedder runs while a side is inside, except the wait for the zone lock during a drain from
+//! inside.
 //!
-//! Invariants: a frame is in one place; `held` is what the rings and the store hold. A ring takes
-//! frees up to its limit; a bundle from the store or the zone may fill it beyond, never beyond its
-//! size.
+//! Invariants: a frame is in one place; `held` is the number of frames on the rings and in the
+//! store. A ring accepts frees up to its limit. A bundle from the store or the zone may fill the
+//! ring beyond its limit, but never beyond its size.
 
 mod bulk_free;
 mod cpu;

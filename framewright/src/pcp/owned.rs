@@ -1,4 +1,4 @@
-//! A CPU's lists with the zone behind them, for their owner.
+//! A zone as seen from a CPU, for the owner of the CPU's lists.
 
 #![allow(unsafe_code)]
 
@@ -7,12 +7,13 @@ use core::ops::Deref;
 use super::{Lists, ZoneOnCpu};
 use crate::platform::Platform;
 
-/// A [`ZoneOnCpu`] with the right to enter its lists as their owner. Allocating from the lists, freeing
-/// to them and draining them locally borrow it exclusively; all other operations use [`ZoneOnCpu`].
+/// A [`ZoneOnCpu`] with the right to enter its lists as their owner. Allocating from the lists,
+/// freeing to them and draining them locally borrow this value exclusively. All other operations
+/// use [`ZoneOnCpu`].
 pub(crate) struct OwnedZoneOnCpu<'o, 'm, P: Platform>(ZoneOnCpu<'o, 'm, P>);
 
 impl<'o, 'm, P: Platform> OwnedZoneOnCpu<'o, 'm, P> {
-    /// The lists of `cpu`, to be entered.
+    /// The owner's view of the lists of `cpu`.
     ///
     /// # Safety
     ///
@@ -21,13 +22,14 @@ impl<'o, 'm, P: Platform> OwnedZoneOnCpu<'o, 'm, P> {
         Self(cpu)
     }
 
-    /// Runs `f` on the lists; `None` if a drainer is inside or on its way.
+    /// Runs `f` on the lists; `None` if a drainer is inside or about to enter.
     pub(crate) fn enter<R>(
         &mut self,
         f: impl FnOnce(&ZoneOnCpu<'o, 'm, P>, &mut Lists<'m>) -> R,
     ) -> Option<R> {
         let at = &self.0;
-        // SAFETY: promised to `new`, and this value is borrowed exclusively meanwhile.
+        // SAFETY: the caller of `new` guarantees it, and this value is borrowed exclusively
+        // meanwhile.
         let mut lists = unsafe { at.pages.owned() };
         lists.enter(at.platform, |lists| f(at, lists))
     }

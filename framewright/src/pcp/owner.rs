@@ -1,4 +1,5 @@
-//! Who may use a CPU's lists: the owner without atomic read-modify-writes, or a remote drainer.
+//! The owner protocol: which side may use a CPU's lists, the owner without atomic
+//! read-modify-writes or a remote drainer.
 //!
 //! The owner of a CPU's lists uses them millions of times a second; a drainer comes rarely. So
 //! the cost is on the drainer's side ([`OwnerLock::Biased`]):
@@ -53,9 +54,9 @@ use crate::{
     sync::{Ordering, RawWord, compiler_fence},
 };
 
-/// `request`: nobody wants in.
+/// `request`: no drainer.
 const NONE: u32 = 0;
-/// `request`: a drainer is inside or on its way.
+/// `request`: a drainer is inside or about to enter.
 const DRAINER: u32 = 1;
 /// `request`: the biased protocol is not used on this machine.
 const UNBIASED: u32 = 2;
@@ -84,8 +85,8 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// The owner's fast entry. `false`: a drainer is inside or wants to be, or the machine is
-    /// not biased; then [`Owner::enter_slowly`] may still succeed.
+    /// The owner's fast entry. `false`: a drainer is inside or about to enter, or the protocol is
+    /// not biased; in the latter case [`Owner::enter_slowly`] may still succeed.
     #[inline(always)]
     pub(crate) fn enter(&self, platform: &P) -> bool {
         self.busy.store(platform, 1, Ordering::Relaxed);
@@ -118,8 +119,8 @@ impl<P: Platform> Owner<P> {
         self.lock.store(platform, 0, Ordering::Release);
     }
 
-    /// A drainer's first step: announces itself, waiting for other drainers. The remote barrier
-    /// comes next (one for any number of announced CPUs), then [`Owner::take_over`].
+    /// First step of a drainer: announces the drain and waits for other drainers. The remote
+    /// barrier comes next (one for any number of announced CPUs), then [`Owner::take_over`].
     pub(crate) fn announce(&self, platform: &P) {
         platform.point(Site::Drain);
         if self.kind(platform) == OwnerLock::Biased {
@@ -127,7 +128,7 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// A drainer's last wait: after this returns it alone may use the lists, until
+    /// Last wait of a drainer: after the return only this drainer may use the lists, until
     /// [`Owner::release`].
     pub(crate) fn take_over(&self, platform: &P) {
         match self.kind(platform) {
@@ -142,7 +143,7 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// The drainer is done.
+    /// Ends a drain.
     pub(crate) fn release(&self, platform: &P) {
         match self.kind(platform) {
             OwnerLock::Trylock => self.lock.store(platform, 0, Ordering::Release),

@@ -23,7 +23,7 @@ struct Cpu {
     len: UnsafeCell<u32>,
 }
 
-// SAFETY: the length is used by whom the owner protocol admits; loom reports who is not.
+// SAFETY: the owner protocol admits one side at a time to the length; loom reports a violation.
 unsafe impl Sync for Cpu {}
 
 impl Cpu {
@@ -32,11 +32,11 @@ impl Cpu {
     }
 
     fn with_len<R>(&self, f: impl FnOnce(&mut u32) -> R) -> R {
-        // SAFETY: see `Cpu`.
+        // SAFETY: as for `Cpu`.
         self.len.with_mut(|len| f(unsafe { &mut *len }))
     }
 
-    /// Puts one block on the lists, if the owner gets in.
+    /// Puts one block on the lists, if the owner may enter.
     fn free_one(&self) -> u32 {
         if self.owner.enter(&self.machine) {
             self.with_len(|len| *len += 1);
@@ -66,7 +66,7 @@ fn explore(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// An owner that frees twice, and a drainer.
+/// An owner that frees twice, and one drainer.
 fn one_drainer(machine: Machine) {
     explore(3, move || {
         let cpu = Cpu::new(machine);

@@ -16,7 +16,7 @@ use crate::{
     types::CpuId,
 };
 
-/// The lists of a CPU, reduced to a length, and who is at them.
+/// The lists of a CPU, reduced to a length, and the side that uses them.
 struct Cpu {
     owner: Owner<Machine>,
     machine: Machine,
@@ -30,7 +30,7 @@ impl Cpu {
         Arc::new(Self { owner, machine, section: Section::new(), len: AtomicU32::new(0) })
     }
 
-    /// Puts one block on the lists, if the owner gets in.
+    /// Puts one block on the lists, if the owner may enter.
     fn free_one(&self) -> u32 {
         let put = || {
             let _inside = self.section.enter();
@@ -66,7 +66,7 @@ impl Cpu {
     }
 }
 
-/// An owner that frees `frees` blocks, and drains of its CPU meanwhile. No block gets lost.
+/// An owner that frees `frees` blocks, and concurrent drains of its CPU. No block is lost.
 fn one_cpu(machine: Machine, frees: u32, drains: u32, target: BarrierTarget) -> impl Fn() + Sync {
     move || {
         let cpu = Cpu::new(machine);
@@ -85,7 +85,7 @@ fn one_cpu(machine: Machine, frees: u32, drains: u32, target: BarrierTarget) -> 
 
 const CPU_0: BarrierTarget = BarrierTarget::Cpu(CpuId::new(0));
 
-/// No execution fails, with up to so many preemptions or any number.
+/// Asserts that no execution fails, with up to this many preemptions, or with any number.
 fn holds(preemptions: Option<u32>, body: impl Fn() + Sync) -> Explored {
     let explorer = Explorer::new();
     let explorer = preemptions.map_or(explorer, |bound| explorer.preemptions(bound));

@@ -1,10 +1,10 @@
-//! Blocks of a ring as bundles, and back: no state, only words and masks.
+//! Packing the blocks of a ring into bundles, and back. Nothing here has state.
 
 use super::pages::RING;
 use crate::{buddy::Bundle, types::Order};
 
-/// Fills an empty ring with the blocks of a bundle, so that the lowest is handed out first.
-/// Returns how many there are.
+/// Fills an empty ring with the blocks of a bundle, so that the lowest is handed out first. Returns
+/// the number of blocks.
 #[inline(always)]
 pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
     let base = bundle.word * 64;
@@ -23,13 +23,13 @@ pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
     len
 }
 
-/// Packs the leading blocks that lie in one word. Returns how many entries were used: all that
-/// lie in the word of the first, up to the first that does not or that repeats one.
+/// Packs the leading blocks that lie in one word. Returns the bundle and the number of entries
+/// used: up to the first block that lies in another word or is repeated.
 #[inline(always)]
 pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     let &first = frames.first()?;
     let word = first / 64;
-    // Frames freed in the order of memory are the common case, and cheap to recognise.
+    // Frames freed in ascending order are the common case, and cheap to recognise.
     let straight = frames.len().min(64 - (first % 64) as usize);
     if frames.get(1) == Some(&(first + 1)) && is_ascending(&frames[..straight]) {
         let heads = (!0 >> (64 - straight)) << (first % 64);
@@ -48,8 +48,9 @@ pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     Some((Bundle { word, heads, order }, used))
 }
 
-/// Two numbers in a word, in the order in which they lie in memory: the two loops below, in which a burst
-/// of frames spends most of its time here, handle two at a time, and eight in a round.
+/// Two numbers in a word, in the order in which they lie in memory. The two loops below use such
+/// words, because bursts of frames spend most of their time there. The loops handle two numbers at a
+/// time, and eight per round.
 #[inline(always)]
 const fn two(first: u32, second: u32) -> u64 {
     match cfg!(target_endian = "little") {
@@ -65,10 +66,10 @@ const fn apart(numbers: u64) -> [u32; 2] {
     if cfg!(target_endian = "little") { [low, high] } else { [high, low] }
 }
 
-/// How far two neighbouring numbers are from the next two.
+/// The distance from two neighbouring numbers to the next two.
 const STEP: u64 = two(2, 2);
 
-/// Fills entries, a multiple of eight, with numbers that go down from `first`.
+/// Fills entries, a multiple of eight, with numbers that descend from `first`.
 #[inline(always)]
 fn descend(first: u32, entries: &mut [u32]) {
     let mut next = two(first, first - 1);
@@ -85,7 +86,7 @@ fn descend(first: u32, entries: &mut [u32]) {
     }
 }
 
-/// Whether frames follow one another without gaps.
+/// Whether the frames follow one another without gaps.
 #[inline(always)]
 pub(super) fn is_ascending(frames: &[u32]) -> bool {
     let Some(&first) = frames.first() else { return true };

@@ -1,4 +1,4 @@
-//! The hot part of a CPU's lists.
+//! The hot part of a CPU's lists: the fields that the hot path uses.
 
 #![allow(unsafe_code)]
 
@@ -12,10 +12,10 @@ use crate::{
     types::{CpuId, ZoneId},
 };
 
-/// Blocks in a ring at the most: two batches.
+/// The size of a ring in blocks: two batches.
 pub(crate) const RING: usize = 128;
 
-/// The hot part of a CPU's lists and the machine they are on: what [`Lists`] work with.
+/// The hot part of a CPU's lists, and the machine: the context for work on [`Lists`].
 pub(crate) struct ListsContext<'c, 'm, P: Platform> {
     pub(super) platform: &'c P,
     pub(super) pages: &'c CpuPages<'m, P>,
@@ -30,19 +30,19 @@ impl<P: Platform> Clone for ListsContext<'_, '_, P> {
 impl<P: Platform> Copy for ListsContext<'_, '_, P> {}
 
 impl<P: Platform> ListsContext<'_, '_, P> {
-    /// Whether the machine listens.
+    /// Whether the machine listens to costs and cache lines.
     #[inline(always)]
     pub(super) fn listens(&self) -> bool {
         P::LISTENING
     }
 
-    /// Tells of work on the lists.
+    /// Reports work on the lists to the machine.
     #[inline(always)]
     pub(super) fn cost(&self, cost: Cost, count: u32) {
         self.platform.cost(cost, count);
     }
 
-    /// Tells that a line of the store is used.
+    /// Reports to the machine that a line of the store is used.
     #[inline(always)]
     pub(super) fn touch_store(&self, line: u32) {
         let line = Line::CpuStore(self.pages.zone, self.pages.cpu, line);
@@ -50,28 +50,29 @@ impl<P: Platform> ListsContext<'_, '_, P> {
     }
 }
 
-/// The lists of one CPU for one zone. The first cache line is all that the hot path needs beside the ring
-/// itself.
+/// The lists of one CPU for one zone. The hot path uses the ring and the first cache line of
+/// this type, and nothing else.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m, P: Platform> {
-    /// Blocks in each ring. Written by who is inside; read by anyone.
+    /// Blocks in each ring. Written by the side that is inside; read by any CPU.
     lens: [AtomicU8; ListIndex::COUNT],
-    /// Blocks each ring may hold; 0 while the CPU is offline or the lists are switched off.
+    /// Blocks that each ring may hold; 0 while the CPU is offline or the lists are switched off.
     limits: [AtomicU8; ListIndex::COUNT],
     owner: Owner<P>,
-    /// Frames allocated and freed through the lists. Written by who is inside.
+    /// Frames allocated and freed through the lists. Written by the side that is inside.
     allocated: AtomicU64,
     freed: AtomicU64,
     /// Frames allocated through the lists beyond one per request.
     allocated_beyond: AtomicU64,
     pub(crate) counters: CpuCounters,
-    /// Frames in the store and on their way out of it, published for drainers that peek.
+    /// Frames in the store and on their way out of it, published for drainers that look from
+    /// outside.
     stored: AtomicU64,
     slots: usize,
-    /// What the sizing rules let the CPU hold at present, published for readers.
+    /// Frames that the sizing rules let the CPU hold now, published for readers.
     high: AtomicU64,
     lists: ExclusiveCell<Lists<'m>>,
-    /// Whose lists they are, for the machine to hear.
+    /// The zone and the CPU of the lists, for reports to the machine.
     zone: ZoneId,
     cpu: CpuId,
 }
@@ -106,7 +107,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         Owned { pages: self }
     }
 
-    /// The owner's way in where it costs least.
+    /// The owner's fast entry.
     #[inline(always)]
     fn enter(&self, platform: &P) -> bool {
         platform.point(Site::EnterLists);
@@ -121,7 +122,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         inside
     }
 
-    /// Its way out.
+    /// The owner's exit after [`CpuPages::enter`] succeeded.
     #[inline(always)]
     fn leave(&self, platform: &P) {
         platform.leave(self.section());
@@ -158,31 +159,31 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         self.owner.take_over(platform);
         self.touch(platform);
         platform.enter(self.section());
-        // SAFETY: announced, barrier run, owner seen outside: by the owner protocol nobody
-        // enters until `release`.
+        // SAFETY: the drain was announced, the barrier has run, and the owner was seen outside. By
+        // the owner protocol no other side enters until `release`.
         let result = unsafe { self.lists.with_mut(f) };
         platform.leave(self.section());
         self.owner.release(platform);
         result
     }
 
-    /// Slots of the store, which never change.
+    /// Slots of the store. The number never changes.
     pub(crate) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Frames held, possibly stale: a peek from outside.
+    /// Frames held, possibly stale: read from outside.
     pub(crate) fn held(&self) -> u64 {
         let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
         self.stored.load(Ordering::Relaxed) + rings.sum::<usize>() as u64
     }
 
-    /// What the CPU may hold at present, possibly stale.
+    /// Frames that the CPU may hold now, possibly stale.
     pub(crate) fn high(&self) -> u64 {
         self.high.load(Ordering::Relaxed)
     }
 
-    /// Publishes what the sizing rules have come to.
+    /// Publishes the result of the sizing rules.
     pub(super) fn publish(&self, sizing: &Sizing) {
         self.high.store(sizing.high().into(), Ordering::Relaxed);
     }
@@ -207,7 +208,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         self.stored.store(frames, Ordering::Relaxed);
     }
 
-    /// Counts one allocation through a list. Only who is inside may.
+    /// Counts one allocation through a list. Only for the side that is inside.
     #[inline(always)]
     pub(super) fn count_alloc(&self, list: ListIndex) {
         let frames = list.order().frames();
@@ -217,7 +218,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         }
     }
 
-    /// Counts one free through a list. Only who is inside may.
+    /// Counts one free through a list. Only for the side that is inside.
     #[inline(always)]
     pub(super) fn count_free(&self, list: ListIndex) {
         add(&self.freed, list.order().frames());
@@ -228,7 +229,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         (self.allocated.load(Ordering::Relaxed), self.freed.load(Ordering::Relaxed))
     }
 
-    /// Opens the rings for a CPU sized so; where the lists are switched off, closes them.
+    /// Opens the rings with the limits of `sizing`, or closes them if the lists are switched off.
     pub(super) fn open(&self, sizing: &Sizing) {
         for list in ListIndex::all() {
             let limit = sizing.ring_limit(list).min(RING) as u8;
@@ -256,7 +257,7 @@ pub(crate) struct Owned<'o, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> Owned<'_, 'm, P> {
-    /// Takes the block freed last from a ring, if the owner may enter and the ring has one.
+    /// Takes the block freed last from a ring, if the owner may enter and the ring is not empty.
     #[inline(always)]
     pub(crate) fn pop(&mut self, platform: &P, list: ListIndex) -> Option<u32> {
         let pages = self.pages;
@@ -264,8 +265,8 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
             return None;
         }
         let len = &pages.lens[list.get()];
-        // Lengths are bytes. For an empty ring this wraps to a number that is no index of a ring, so one test
-        // covers both cases.
+        // Lengths are bytes. For an empty ring this wraps to a number that is no index of a ring,
+        // so one test covers both cases.
         let last = len.load(Ordering::Relaxed).wrapping_sub(1);
         // SAFETY: the owner is inside until `leave`.
         let frame = unsafe {
@@ -283,8 +284,8 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Puts a block on a ring, if the owner may enter, `belongs` says inside that it belongs
-    /// there, and the ring has room.
+    /// Puts a block on a ring, if the owner may enter, the ring has room, and `belongs`, called
+    /// inside, returns `true`.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,

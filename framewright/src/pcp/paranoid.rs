@@ -1,17 +1,17 @@
-//! Where [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
-//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) update states and poison: whenever a block is
-//! handed to a user or freed.
+//! The places where [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
+//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) update states and poison: whenever a
+//! block is handed to a user or freed.
 //!
-//! Code that takes frames from the zone or a list for a user calls [`ZoneOnCpu::handed_out`]; code that
-//! frees a user's block calls [`ZoneOnCpu::retire`] first. Both do nothing at the other levels, where the
-//! zone has no states. The hot paths of the lists do not call them, because these paths are not
-//! taken: at *tracked* the lists are entered through a try-lock, and at *paranoid* the lists are
-//! switched off. Frames are filled and checked outside of locks and lists, because that runs the
-//! embedder's code.
+//! Code that takes frames from the zone or a list for a user calls [`ZoneOnCpu::handed_out`]; code
+//! that frees a user's block calls [`ZoneOnCpu::retire`] first. Both do nothing at the other
+//! levels, where the zone has no states. The hot paths of the lists do not call them, because these
+//! paths are not taken: at *tracked* the lists are entered through a try-lock, and at *paranoid*
+//! the lists are switched off. Frames are filled and checked outside of locks and lists, because
+//! this runs the embedder's code.
 //!
-//! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and follows
-//! the same protocol: its frames are *held*, drains reach it, and a block of an isolated pageblock does not
-//! enter it.
+//! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and
+//! follows the same protocol: its frames are *held*, drains reach it, and a block of an isolated
+//! pageblock does not enter it.
 
 use core::ops::Range;
 
@@ -25,8 +25,8 @@ use crate::{
 };
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// A block that has just left the zone or a list goes to a user. Writes to it while it was free are
-    /// detected now.
+    /// Records that a block that has just left the zone or a list goes to a user. Reports writes to
+    /// the block while it was free.
     #[inline]
     pub(crate) fn handed_out(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
@@ -35,8 +35,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// A user's block is about to be freed. Where there are states, the block is refused if it is not
-    /// allocated, else marked as free.
+    /// Records that a user's block is about to be freed. With states, the block is refused if it is
+    /// not allocated, else marked as free.
     #[inline]
     pub(crate) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
         let Some(states) = self.zone.states() else { return Ok(()) };
@@ -45,7 +45,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Ok(())
     }
 
-    /// As [`ZoneOnCpu::handed_out`] for an extent.
+    /// As [`ZoneOnCpu::handed_out`], for an extent.
     pub(super) fn extent_handed_out(&self, start: u32, end: u32) {
         if let Some(states) = self.zone.states() {
             self.look_for_damage(states, start..end, Order::ZERO);
@@ -53,8 +53,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// As [`ZoneOnCpu::retire`] for a part of an extent. Returns up to where it went: the first frame
-    /// that was refused, because it is of no extent any more.
+    /// As [`ZoneOnCpu::retire`], for a part of an extent. Returns the first frame that was refused
+    /// because it is no longer part of an extent, or `end`.
     pub(super) fn retire_extent(&self, start: u32, end: u32) -> u32 {
         let Some(states) = self.zone.states() else { return end };
         let refused = (start..end).find(|&frame| {
@@ -68,8 +68,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         stop
     }
 
-    /// A free block is out of the zone while a lender is probes of it, who may let go of what is in
-    /// it: poison is not looked for any more.
+    /// Records that a free block is out of the zone while it is reported to the embedder (free page
+    /// reporting). The embedder may discard its contents, so the poison is not checked any more.
     pub(super) fn lent(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
             states.take_poisoned(frames(frame, order)).for_each(drop);
@@ -77,7 +77,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Such a block is about to go back. Nobody else has it, so nothing can be wrong with it.
+    /// Records that a reported block is about to return to the zone. No user has it, so the check
+    /// cannot fail.
     pub(super) fn returned(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
             let _ = states.disown(frame, order);
@@ -89,8 +90,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.zone.states().map_or(Ok(()), |states| Ok(states.expect(frame, order)?))
     }
 
-    /// Splits a user's block into two of order `half`. Where there are states, it is refused unless
-    /// it is allocated.
+    /// Splits a user's block into two of order `half`. With states, the block is refused unless it
+    /// is allocated.
     pub(crate) fn split_block(
         &self,
         frame: u32,
@@ -120,7 +121,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.tuning.hardening == Hardening::Paranoid
     }
 
-    /// Fills a block that nobody owns with poison, if it is to be.
+    /// Fills a free block with poison, if the settings say so.
     fn poison(&self, states: States<'_>, frame: u32, order: Order) {
         if self.is_paranoid() && self.tuning.paranoid.poison {
             self.platform.poison(self.pfn(frame), order);
@@ -128,8 +129,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Reports those of some frames that do not hold the poison they should. They are about to
-    /// be handed out as blocks of `order`.
+    /// Reports frames that do not hold the poison they should. The frames are about to be handed
+    /// out as blocks of `order`.
     fn look_for_damage(&self, states: States<'_>, frames: Range<u32>, order: Order) {
         if !self.is_paranoid() {
             return;
@@ -149,7 +150,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Whether a pageblock that the block has frames of is isolated.
+    /// Whether any pageblock of the block is isolated.
     fn is_isolated(&self, frame: u32, order: Order) -> bool {
         let isolated = MigrateType::Isolate as u8;
         let last = frame + (order.frames() - 1) as u32;
@@ -158,7 +159,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
-    /// Frees a retired block past the rings: to the quarantine if there is one, else to the zone.
+    /// Frees a retired block, bypassing the rings: to the quarantine if there is one, else to the
+    /// zone.
     pub(super) fn free_past_rings(&mut self, frame: u32, order: Order) -> Refusals {
         if self.is_paranoid() && self.quarantine_block(frame, order) {
             return Refusals::default();
@@ -166,13 +168,14 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         self.give_one(frame, order)
     }
 
-    /// Puts a block that is free into quarantine; those that have waited long enough go to the
-    /// zone. `false`: it does not wait, because it is too large, its pageblock is isolated, or a
-    /// drainer is inside.
+    /// Puts a free block into quarantine. Blocks that have waited long enough go to the zone.
+    /// Returns `false` if the block is too large, its pageblock is isolated, or a drainer is
+    /// inside.
     fn quarantine_block(&mut self, frame: u32, order: Order) -> bool {
         let mut leaving = Bundles::new();
         let quarantined = self.enter(|at, lists| {
-            // Read inside: whoever isolates a pageblock waits until no owner is.
+            // The type is read inside: isolation changes the type of a pageblock, then waits until
+            // no owner is inside.
             let stays = !at.is_isolated(frame, order)
                 && lists.quarantine_block(at.context(), Waiting { frame, order }, &mut leaving);
             if stays {
@@ -191,8 +194,8 @@ fn frames(frame: u32, order: Order) -> Range<u32> {
 }
 
 impl<'m> Lists<'m> {
-    /// Puts a block into quarantine and moves what has to make room for it to `leaving`, which
-    /// is empty. `false`: blocks of its order do not wait.
+    /// Puts a block into quarantine and moves the blocks that make room for it to `leaving`, which
+    /// is empty. Returns `false` for orders that do not enter the quarantine.
     fn quarantine_block(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -213,7 +216,7 @@ impl<'m> Lists<'m> {
         admitted
     }
 
-    /// Takes the block that has waited longest out of quarantine.
+    /// Takes the oldest block out of quarantine.
     pub(super) fn release(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,

@@ -1,4 +1,4 @@
-//! What a modelled machine hears of work on the lists; nothing of it is left on others.
+//! Reports of work on the lists to a simulated machine. On other machines they compile to nothing.
 
 use super::{ListIndex, packing::is_ascending, pages::ListsContext, store::BundleStore};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     platform::{Cost, Platform},
 };
 
-/// Tells that a bundle goes into the store, or comes out of it to stay.
+/// Reports that a bundle goes into the store, or comes out of it.
 #[inline(always)]
 pub(super) fn probe_stored(
     context: ListsContext<'_, '_, impl Platform>,
@@ -18,7 +18,7 @@ pub(super) fn probe_stored(
     context.cost(Cost::StoreBundles, 1);
 }
 
-/// Tells that the slot of a word is used.
+/// Reports that the slot of a word is used.
 #[inline(always)]
 pub(super) fn probe_slot(
     context: ListsContext<'_, '_, impl Platform>,
@@ -31,7 +31,7 @@ pub(super) fn probe_slot(
     }
 }
 
-/// Tells of bundles that left the store in one go.
+/// Reports bundles that left the store together.
 #[inline(always)]
 pub(super) fn probe_selected<'b>(
     context: ListsContext<'_, '_, impl Platform>,
@@ -48,7 +48,7 @@ pub(super) fn probe_selected<'b>(
     }
 }
 
-/// Tells that a bundle goes to a ring: see [`unpack`](super::packing::unpack).
+/// Reports that a bundle goes to a ring: see [`unpack`](super::packing::unpack).
 #[inline(always)]
 pub(super) fn probe_unpacked(context: ListsContext<'_, '_, impl Platform>, bundle: Bundle) {
     if !context.listens() {
@@ -61,7 +61,7 @@ pub(super) fn probe_unpacked(context: ListsContext<'_, '_, impl Platform>, bundl
     }
 }
 
-/// Tells that blocks of a ring joined bundles of the store.
+/// Reports that blocks of a ring were added to bundles of the store.
 #[inline(always)]
 pub(super) fn probe_joined<'f>(
     context: ListsContext<'_, '_, impl Platform>,
@@ -78,7 +78,7 @@ pub(super) fn probe_joined<'f>(
     }
 }
 
-/// Tells that blocks of a ring became a bundle: see [`pack`](super::packing::pack).
+/// Reports that blocks of a ring became a bundle: see [`pack`](super::packing::pack).
 #[inline(always)]
 pub(super) fn probe_packed(context: ListsContext<'_, '_, impl Platform>, packed: Option<&[u32]>) {
     if !context.listens() {

@@ -1,7 +1,7 @@
-//! Raw frees: they come without a [`Block`](crate::Block) as proof, so the level *checked* checks each before
-//! it reaches a list.
+//! Raw frees. They come without a [`Block`](crate::Block) as proof, so the level *checked* checks
+//! each before it reaches a list.
 //!
-//! Only raw frees pay for it. The lists of the CPU are searched first, then the zone: a drainer
+//! Only raw frees pay for this. The lists of the CPU are searched first, then the zone: a drainer
 //! moves blocks from the lists to the zone and never back, so no block escapes both searches.
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, pages::ListsContext};
@@ -11,19 +11,19 @@ use crate::{
     types::{FreeError, Order, Refusal},
 };
 
-/// The destination of a raw free that is not refused.
+/// The way of a raw free that is not refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RawFree {
-    /// As the free of a [`Block`](crate::Block).
+    /// The same as the free of a [`Block`](crate::Block).
     AsBlock,
     /// To the zone, because the lists could not be searched; the check in the zone is exact.
     ToZone,
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
-    /// Checks a raw free of the block at `frame`. At *checked* it is refused if the block is on a list of
-    /// this CPU, or is not allocated according to the maps of the zone. At *off* there is no check. At the
-    /// higher levels the state of the block decides when it is freed.
+    /// Checks a raw free of the block at `frame`. At *checked* it is refused if the block is on a
+    /// list of this CPU, or is not allocated according to the maps of the zone. At *off* there is
+    /// no check. At the higher levels the state of the block decides when it is freed.
     pub(crate) fn check_raw(&mut self, frame: u32, order: Order) -> Result<RawFree, FreeError> {
         if self.tuning.hardening != Hardening::Checked {
             return Ok(RawFree::AsBlock);
@@ -41,8 +41,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         Ok(if held.is_some() { RawFree::AsBlock } else { RawFree::ToZone })
     }
 
-    /// Whether the block is allocated according to the maps of the zone. Takes the zone lock only
-    /// where a lockless read cannot confirm it.
+    /// Whether the block is allocated according to the maps of the zone. The zone lock is taken
+    /// only if a lockless read cannot confirm it.
     fn ask_zone(&self, frame: u32, order: Order) -> Result<(), Refusal> {
         if self.zone.confirms(self.platform, frame, order) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Allocating where the hot path found nothing.
+//! Allocating where the hot path found no block: refills.
 
 use super::{ListIndex, OwnedZoneOnCpu, cpu::ZoneOnCpu};
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
     zone::{AllocFlags, BlockStack, Fallbacks, FlushScope, RefillDemand, Refused, ZoneAccess},
 };
 
-/// What the lists say to a request.
+/// The result of a look at the lists.
 enum Answer {
     Frame(u32),
-    /// Nothing there: ask the zone for so many blocks, or its depot for some of each order.
+    /// No block: the zone is asked for this many blocks, or its depot for these of each order.
     Refill(u32, RefillDemand),
 }
 
@@ -44,7 +44,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         Ok(frame)
     }
 
-    /// Takes a batch from the zone, has_reserve one block and puts the others on the lists.
+    /// Takes a batch from the zone, keeps one block and puts the others on the lists.
     fn refill(
         &mut self,
         list: ListIndex,
@@ -64,8 +64,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let frame = stack.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
         let accepted = self.enter(|at, lists| {
-            // Read inside: isolation changes the type of a pageblock, then waits until no owner is
-            // inside.
+            // The type is read inside: isolation changes the type of a pageblock, then waits until
+            // no owner is inside.
             let stays = |bundle: Bundle| {
                 at.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
             };
@@ -95,7 +95,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         self.tuning.hardening != Hardening::Paranoid
     }
 
-    /// Allocates one block from the zone, past the lists.
+    /// Allocates one block from the zone, bypassing the lists.
     pub(crate) fn alloc_from_zone(
         &self,
         order: Order,
@@ -111,8 +111,9 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         Ok(frame)
     }
 
-    /// Takes a batch from the zone. Before that mixes types, what lay in its depot of the wanted type
-    /// is given back, and before it refuses, all that lay there: a chunk at a time, until it serves.
+    /// Takes a batch from the zone. Before types are mixed, the depot's blocks of the requested
+    /// type are given back to the maps, and before the request is refused, all blocks of the depot:
+    /// one chunk at a time, until the request can be served.
     fn take(
         &self,
         order: Order,
@@ -122,7 +123,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         taken: &mut Bundles,
         mut depot_demand: Option<(RefillDemand, &mut BlockStack)>,
     ) -> Result<(), Refused> {
-        // Where huge pages are kept ready, no short cut through one of them.
+        // With a huge-page reserve the number of pageblocks to visit is not limited: the limit
+        // would make refills break huge pages.
         let has_reserve = self.zone.huge_reserve() > 0;
         let visits = if has_reserve { u32::MAX } else { self.tuning.zone.refill_pageblocks };
         let reserve = access.reserve();
@@ -130,7 +132,8 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
         let unmixed = access.flags.has(AllocFlags::NO_FRAGMENT);
         let want = Want { order, migratetype, blocks, at_most, visits, reserve, how, unmixed };
         let (mut fallbacks, mut of) = (Fallbacks::AfterDepot, Some(migratetype));
-        // What others bring meanwhile is not waited for: they may bring for ever.
+        // The frames to give back are limited by the first look at the depot: other CPUs may add to
+        // it for ever.
         let mut left = None;
         loop {
             let how = (access, fallbacks);
@@ -138,7 +141,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
             let result = self.try_take(want, how, taken, depot_demand);
             let Err(refused) = result else { return Ok(()) };
             let left = left.get_or_insert_with(|| self.zone.in_depot());
-            // While memory is short nobody brings anything.
+            // While memory is short no CPU adds to the depot.
             let may_gain = refused == Refused::BelowWatermark || *left > 0;
             let freed = if may_gain { self.shrink_depot(FlushScope::For(of, order)) } else { 0 };
             *left = left.saturating_sub(freed);

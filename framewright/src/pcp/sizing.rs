@@ -1,9 +1,9 @@
-//! How much a CPU's lists move at once, and how much they may hold.
+//! The number of frames that a CPU's lists move at once, and the number that they may hold.
 //!
-//! The rules are Linux's (6.7 and later), with two differences. They are evaluated when a ring
-//! is refilled or spills, not per operation: the hot path keeps no state for them. And refills
-//! of every order grow while a CPU only allocates, not those of order 0 alone: a huge page
-//! costs a lock acquisition like any other block.
+//! The rules are Linux's (6.7 and later), with two differences. They are evaluated when a ring is
+//! refilled or spills, not per operation: the hot path keeps no state for them. And refills of
+//! every order grow while a CPU only allocates, not those of order 0 alone: a huge page costs a
+//! lock acquisition like any other block.
 
 use super::{ListIndex, pages::RING};
 use crate::{
@@ -11,47 +11,49 @@ use crate::{
     types::Order,
 };
 
-/// Bounds and state of one CPU's lists. All sizes in frames.
+/// Bounds and state of one CPU's lists. All sizes are in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizing {
     batch: u32,
     high_min: u32,
     high_max: u32,
-    /// What the CPU may hold at present, between the two.
+    /// Frames that the CPU may hold now, between the two bounds.
     high: u32,
-    /// A refill asks for batch << this.
+    /// A refill asks for `batch << alloc_factor` frames.
     alloc_factor: u32,
-    /// Frames freed lately without being allocated again.
+    /// Frames freed recently and not allocated again.
     free_count: u32,
-    /// Frames allocated and freed when `free_count` was last worked out.
+    /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
-    /// Frames freed when the last high-order free had been counted.
+    /// Frames freed when the last high-order free was counted.
     freed_after_high_order: u64,
     scale_max: u32,
     /// Frames freed in a row before a high-order free may drain.
     burst: u32,
-    /// Lists of less than a batch survive high-order frees.
+    /// Whether lists of less than a batch are not drained by high-order frees.
     keep_batch: bool,
 }
 
-/// The batch of a zone of `managed` frames: a thousandth, at most 1 MiB, in 2^n - 1.
+/// The batch of a zone of `managed` frames: a thousandth of the zone, at most 1 MiB, rounded to a
+/// power of two minus one.
 pub(crate) fn default_batch(managed: u64) -> u32 {
     let quarter = ((managed / 1024).min(256) / 4).max(1) as u32;
     let rounded = (quarter + quarter / 2).max(1);
     ((1 << rounded.ilog2()) - 1).max(1)
 }
 
-/// The most that self-tuned lists of one of `cpus` CPUs may hold. What lies on lists only their
-/// owner can get, and the more CPUs there are the more memory is everybody else's; so the share of
-/// the zone that all lists hold together shrinks with their number, to a bound.
+/// The maximum number of frames that self-tuned lists of one of `cpus` CPUs may hold. Only its owner
+/// can allocate from a list. With more CPUs, a larger part of the frames on lists belongs to other
+/// CPUs. So the share of the zone that all lists hold together shrinks with the number of CPUs, down
+/// to a bound.
 fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
     let few = u64::from(tuning.high_max_divisor);
     let many = u64::from(tuning.high_max_divisor_many);
     managed / cpus.min(many).max(few).max(1) / cpus.max(1)
 }
 
-/// Frames in a row that are worth a drain at the second high-order free: at least half of what one
-/// bulk free may move, so that whoever frees what another CPU allocates takes the lock rarely.
+/// Frames in a row after which the second high-order free drains: at least half of the maximum of
+/// one bulk free, so that a CPU that frees the blocks of another takes the lock rarely.
 fn long_burst(batch: u32, high_min: u32, scale_max: u32) -> u32 {
     (batch + high_min / 2).max((batch << scale_max) / 2)
 }
@@ -63,8 +65,8 @@ pub(crate) fn bundle_slots(tuning: &PcpTuning, managed: u64, cpus: u64) -> usize
 }
 
 impl Sizing {
-    /// Lists of one of `cpus` online CPUs on a zone of `managed` frames with `low` as its low
-    /// watermark; each has `slots` slots.
+    /// The sizing for one of `cpus` online CPUs on a zone of `managed` frames with the low
+    /// watermark `low`; its store has `slots` slots.
     pub(crate) fn new(tuning: &PcpTuning, managed: u64, low: u64, cpus: u32, slots: usize) -> Self {
         let batch = tuning.batch.or(|| default_batch(managed));
         let cpus = u64::from(cpus.max(1));
@@ -96,7 +98,7 @@ impl Sizing {
         }
     }
 
-    /// Lists that hold nothing: every free passes through.
+    /// The sizing of lists that hold nothing: every free goes to the zone.
     pub(crate) fn disabled() -> Self {
         Self {
             batch: 1,
@@ -113,7 +115,7 @@ impl Sizing {
         }
     }
 
-    /// Takes over bounds, keeping what was learned.
+    /// Takes over new bounds and keeps the adapted state.
     pub(crate) fn resize(&mut self, to: Sizing) {
         let high = if self.high == 0 { to.high } else { self.high };
         let (seen, freed) = (self.seen, self.freed_after_high_order);
@@ -121,12 +123,12 @@ impl Sizing {
         self.high = high.min(to.high_max).max(to.high_min);
     }
 
-    /// Unit of refill and drain.
+    /// Unit of refill and drain, in frames.
     pub(crate) fn batch(&self) -> u32 {
         self.batch
     }
 
-    /// What the CPU may hold at present.
+    /// Frames that the CPU may hold now.
     pub(crate) fn high(&self) -> u32 {
         self.high
     }
@@ -140,21 +142,21 @@ impl Sizing {
         self.high_max == 0
     }
 
-    /// Blocks the ring of a list may hold: two batches, but at least two blocks.
+    /// Blocks that the ring of a list may hold: two batches, but at least two blocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;
         }
         let order = list.order();
-        // One more per batch, so that what spills is a whole word of the map.
+        // One more per batch, so that a whole word of the map spills.
         let frames = 2 * (self.batch + 1);
         let blocks = (frames >> order.get()).max(if order == Order::PAGEBLOCK { 32 } else { 2 });
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
         (blocks.min(affordable) as usize).min(RING)
     }
 
-    /// Blocks to ask the zone for, for a list that has run out while the CPU holds `held`.
-    /// `zone_is_low`: growing now would only starve others.
+    /// Blocks to request from the zone for a list that has run out while the CPU holds `held`
+    /// frames. With `zone_is_low` the lists do not grow, because that would starve other CPUs.
     pub(crate) fn on_refill(&mut self, order: Order, held: u64, zone_is_low: bool) -> u32 {
         if self.high < self.batch || self.is_disabled() {
             return 1;
@@ -177,8 +179,8 @@ impl Sizing {
         blocks.min((room >> order.get()).max(2)).max(2)
     }
 
-    /// Notes how much was allocated and freed since the last look: frees in a row add up,
-    /// allocations take the count down again.
+    /// Records how many frames were allocated and freed since the last call. Frees in a row add up;
+    /// allocations reduce the count.
     pub(crate) fn observe(&mut self, traffic: (u64, u64)) {
         let allocated = traffic.0 - self.seen.0;
         let freed = traffic.1 - self.seen.1;
@@ -191,7 +193,7 @@ impl Sizing {
         }
     }
 
-    /// Frames to give back now that a ring has spilled and the CPU holds `held`; 0: none.
+    /// Frames to give back after a ring has spilled while the CPU holds `held`; 0: none.
     pub(crate) fn on_spill(&mut self, held: u64, zone_is_low: bool) -> u64 {
         if self.is_disabled() {
             return held;
@@ -235,18 +237,18 @@ impl Sizing {
             return 0;
         }
         if rule == HighOrderDrain::SecondConsecutive {
-            // The burst has been answered; the next drain takes another one. The older rule does
-            // not know that, and is here to be compared with.
+            // The burst was drained; the next drain needs another one. The older rule, kept for
+            // comparison, does not reset the count.
             self.free_count = 0;
         }
         let most = self.batch << self.scale_max;
-        // Whoever drains by bursts has to hold one.
+        // Lists that are drained by bursts must be able to hold one.
         let least = self.burst.min(self.high_max).max(self.high_min);
         self.high = self.high.saturating_sub(most).max(least);
         held.min(u64::from(most))
     }
 
-    /// Frames that one drain gives back at present.
+    /// Frames that one drain gives back now.
     pub(crate) fn batch_to_drain(&self) -> u64 {
         u64::from(self.free_count.max(self.batch))
     }
@@ -263,7 +265,7 @@ mod tests {
 
     const GIB: u64 = 1 << 18;
 
-    /// Lists whose high-order frees drain after a batch.
+    /// The sizing of lists whose high-order frees drain after a batch.
     fn sizing(managed: u64) -> Sizing {
         let tuning = PcpTuning { high_order_burst: Auto::Fixed(63), ..PcpTuning::default() };
         Sizing::new(&tuning, managed, managed / 500, 2, 4096)
@@ -328,9 +330,9 @@ mod tests {
         };
         let second = HighOrderDrain::SecondConsecutive;
         assert_eq!(free(5000, second), 0);
-        assert_eq!(free(5005, second), 0, "another free came between");
+        assert_eq!(free(5005, second), 0, "another free came in between");
         assert_eq!(free(5009, second), 800);
-        assert_eq!(free(5014, second), 0, "the burst has been answered");
+        assert_eq!(free(5014, second), 0, "the burst was drained already");
         assert_eq!(free(5100, HighOrderDrain::EveryFree), 800);
         assert_eq!(free(5108, HighOrderDrain::EveryFree), 800, "every free drains again");
     }

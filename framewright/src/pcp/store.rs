@@ -1,9 +1,9 @@
 //! The store of bundles behind the rings of a CPU.
 //!
-//! A table of slots, each a word of the map and a mask, found by the word's number: frames of
-//! the same word meet in the same slot, whatever order they were freed in, so that what reaches
-//! the zone is grouped. Where two words want one slot the older bundle leaves for the zone.
-//! Sets say which slots each list occupies.
+//! The store is a table of slots. A slot is a word of the map and a mask, found by the word's
+//! number. Frames of the same word meet in the same slot, in whatever order they were freed, so
+//! that blocks reach the zone in groups. If two words need the same slot, the older bundle leaves
+//! for the zone. A set for each list records the slots that it occupies.
 
 use super::ListIndex;
 use crate::{
@@ -37,19 +37,20 @@ impl Key {
     }
 }
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Inserted {
-    /// It is in.
+    /// The bundle is in the store.
     Stored,
-    /// It is in, and this bundle had to leave.
+    /// The bundle is in the store, and this other bundle had to leave.
     Displaced(Bundle),
-    /// Blocks of it were in already: freed twice. The others are in.
+    /// These blocks of the bundle were in the store already: they were freed twice. The others are
+    /// in the store.
     Doubled(Bundle),
 }
 
-/// The slot of a word in a store of `mask + 1` slots. Blocks of two orders in the same word must
-/// not share a slot, nor fight for one.
+/// The slot of a word in a store of `mask + 1` slots. Blocks of two orders in the same word get
+/// different slots.
 #[inline(always)]
 fn slot_of(word: u32, list: ListIndex, mask: usize) -> usize {
     let spread = u32::from(list.order().get()).wrapping_mul(0x9e37);
@@ -57,11 +58,11 @@ fn slot_of(word: u32, list: ListIndex, mask: usize) -> usize {
 }
 
 pub(crate) struct BundleStore<'m> {
-    /// A power of two of slots.
+    /// The slots; their number is a power of two.
     slots: &'m mut [Slot],
     /// For each list, the slots it occupies.
     occupied: [NumberSet<'m>; ListIndex::COUNT],
-    /// Where the last drain stopped: the next one goes on there, so that every bundle has the
+    /// Where the last drain stopped. The next one continues there, so that every bundle has the
     /// same time to grow.
     hand: u32,
 }
@@ -72,13 +73,13 @@ impl<'m> BundleStore<'m> {
         ListIndex::COUNT * NumberSet::words(slots)
     }
 
-    /// How many slots it has.
+    /// The number of slots.
     pub(super) fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// An empty store. `slots` is a power of two long; `sets` are as many zeroes as
-    /// [`BundleStore::set_words`] says.
+    /// An empty store. The length of `slots` is a power of two; `sets` has as many zeroes as
+    /// [`BundleStore::set_words`] returns.
     pub(crate) fn new(slots: &'m mut [Slot], sets: &'m mut [u64]) -> Self {
         debug_assert!(slots.len().is_power_of_two());
         let bound = slots.len();
@@ -88,7 +89,7 @@ impl<'m> BundleStore<'m> {
         Self { slots, occupied, hand: 0 }
     }
 
-    /// The line of 64 bytes in which a word of a list has its slot.
+    /// The cache line that holds the slot of a word of a list.
     pub(super) fn line_of(&self, list: ListIndex, word: u32) -> u32 {
         const SLOTS: usize = 64 / size_of::<Slot>();
         (slot_of(word, list, self.slots.len() - 1) / SLOTS) as u32
@@ -100,9 +101,9 @@ impl<'m> BundleStore<'m> {
         slot.key == Key::new(frame / 64, list) && slot.heads >> (frame % 64) & 1 == 1
     }
 
-    /// Adds blocks to the bundles of their words, from the first on, until one has no bundle
-    /// there, is in it already, or is followed by its neighbour, which is better handled as a
-    /// run. Returns how many were added.
+    /// Adds blocks to the bundles of their words, from the first on. Stops at a block without a
+    /// bundle in the store, at a block that is in its bundle already, and at a block followed by
+    /// its neighbour, because runs are packed faster. Returns how many were added.
     #[inline(always)]
     pub(super) fn join(&mut self, list: ListIndex, frames: &[u32]) -> usize {
         let slots = &mut *self.slots;
@@ -155,7 +156,7 @@ impl<'m> BundleStore<'m> {
         Inserted::Displaced(Bundle { word: old.key.word(), heads: old.heads, order })
     }
 
-    /// Takes the bundle of a list in its lowest slot: neighbours in memory are neighbours is_present.
+    /// Takes the bundle of a list in its lowest slot. Neighbours in memory have neighbouring slots.
     pub(super) fn pop(&mut self, list: ListIndex) -> Option<Bundle> {
         let i = self.occupied[list.get()].first()?;
         let slot = core::mem::take(self.slots.get_mut(i as usize)?);
@@ -163,13 +164,13 @@ impl<'m> BundleStore<'m> {
         Some(Bundle { word: slot.key.word(), heads: slot.heads, order: list.order() })
     }
 
-    /// Takes bundles of a list, about `frames` frames of them, as far as `out` has room.
-    /// Returns the frames taken.
+    /// Takes bundles of a list, about `frames` frames of them, as far as `out` has room. Returns
+    /// the frames taken.
     pub(super) fn pop_many(&mut self, list: ListIndex, frames: u64, out: &mut Bundles) -> u64 {
         let order = list.order();
         let mut taken = 0;
         while taken < frames && !out.is_full() {
-            // As many as there would be if all were full: so that what is too much stays small.
+            // As many bundles as if all were full, so that the excess stays small.
             let full = ((frames - taken) / 64).min(u64::from(out.room())).max(1) as u32;
             let taken_word = self.occupied[list.get()].take_word_at(self.hand, full);
             let Some((leaf, mut mask)) = taken_word else { break };

@@ -1,4 +1,4 @@
-//! What can happen to a request.
+//! Errors of requests and of raw frees.
 
 mod range;
 mod violation;
@@ -10,39 +10,39 @@ use super::{MigrateType, Order, Watermark, ZoneId};
 pub use range::{HotplugError, RangeError};
 pub use violation::Violation;
 
-/// Why an allocation was refused.
+/// The reason why an allocation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocError {
-    /// Serving it would leave less free than the request must leave.
+    /// Fewer frames would stay free than the request must leave free.
     BelowWatermark(Shortage),
-    /// There is enough free memory, but no free block of the order: it is fragmented.
+    /// There is enough free memory, but no free block of the order: memory is fragmented.
     NoBlockOfOrder(Shortage),
-    /// Requests may not ask for this type.
+    /// Requests cannot ask for this type.
     NotRequestable(MigrateType),
-    /// No zone with memory is among those that the request can use.
+    /// None of the zones that the request can use has memory.
     NoZone,
 }
 
-/// What was short, and what was done about it.
+/// The shortage that a request met, and the rounds of relief that it waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub struct Shortage {
-    /// The zone that says most about why all refused: the first that had memory enough but no
-    /// block, or else the last one tried.
+    /// The zone that explains best why all zones refused: the first zone with enough memory but
+    /// without a block, else the last zone tried.
     pub zone: ZoneId,
-    /// The order wanted.
+    /// The requested order.
     pub order: Order,
-    /// The watermark that the request was measured against at last.
+    /// The watermark that the request was measured against last.
     pub mark: Watermark,
-    /// Rounds of relief that it has waited for; 0 if it cannot wait.
+    /// Rounds of relief that the request waited for; 0 if it cannot wait.
     pub rounds: u16,
 }
 
-// A block or an error is to travel in two registers.
+// A result of block or error must fit into two registers.
 const _: () = assert!(size_of::<AllocError>() <= 8);
 
 impl AllocError {
-    /// What was short, if that is why.
+    /// The shortage, if there was one.
     #[must_use]
     pub const fn shortage(&self) -> Option<Shortage> {
         match self {
@@ -82,16 +82,16 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Why a raw free or an adoption was refused. Nothing was changed.
+/// The reason why a raw free or an adoption was refused. A refused call changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FreeError {
     /// The frames do not belong to this memory, or lie in a hole of it.
     NotOurs,
     /// A block of this order cannot start at this frame.
     Misaligned,
-    /// Frames of it are free already.
+    /// Frames of the block are free already.
     AlreadyFree,
-    /// No allocated block starts there: the frame is inside one, or was never handed out.
+    /// No allocated block starts there: the frame is inside a block, or was never allocated.
     NotAllocated,
     /// An allocated block starts there, but it has another order.
     WrongOrder,

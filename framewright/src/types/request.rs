@@ -1,4 +1,4 @@
-//! Requests.
+//! Requests: what an allocation asks for.
 
 pub(crate) mod flags;
 mod gfp;
@@ -6,7 +6,7 @@ mod gfp;
 use super::{MigrateType, NodeId, NodeMask, Order, ZoneKind};
 use flags::*;
 
-/// What is wanted: an order, a mobility, and how hard to try.
+/// A request for a block: its order, its mobility, and how hard to try.
 ///
 /// A plain value, best built as a constant:
 ///
@@ -15,29 +15,30 @@ use flags::*;
 /// const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable).zeroed();
 /// ```
 ///
-/// Two words, so that it travels in registers and a constant one costs the hot path nothing.
+/// The value is two words, so it is passed in registers, and a constant request costs the hot path
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Order, type, zone, preferred node and flags: a field each at these positions.
+    /// Order, type, zone, preferred node and flags, each a bit field at the positions below.
     what: u32,
-    /// The nodes that it can use.
+    /// The nodes that the request can use.
     nodes: NodeMask,
 }
 
 const ORDER: u32 = 0;
 const TYPE: u32 = 5;
 const HIGHEST: u32 = 8;
-/// The number of the node plus one; 0: that of the CPU.
+/// The number of the node plus one; 0: the node of the CPU.
 const NODE: u32 = 10;
 const NODE_MASK: u32 = 0x7f << NODE;
 
-/// Orders above this are costly: nobody waits long for them.
+/// Orders above this one are costly: requests for them do not wait long.
 const COSTLY_ORDER: u8 = 3;
 
 impl Request {
-    /// A request that may wait for relief, retries within bounds, and may fail. Movable
-    /// requests may use every kind of zone, others all but [`ZoneKind::Movable`]; the zones of
-    /// the CPU's own node are tried first.
+    /// A request that may wait for relief, retries within bounds, and may fail. Movable requests
+    /// may use every kind of zone, other requests all but [`ZoneKind::Movable`]. The zones of the
+    /// CPU's own node are tried first.
     #[must_use]
     pub const fn new(order: Order, migratetype: MigrateType) -> Self {
         let highest = match migratetype {
@@ -50,122 +51,124 @@ impl Request {
         Self { what, nodes: NodeMask::ALL }
     }
 
-    /// The same for blocks of another order.
+    /// The same request for another order.
     #[must_use]
     pub const fn of_order(mut self, order: Order) -> Self {
         self.what = self.what & !(0x1f << ORDER) | (order.get() as u32) << ORDER;
         self
     }
 
-    /// Can use zones up to `highest` only: devices that reach only low addresses.
+    /// Restricts the request to zones up to `highest`: for devices that reach only low addresses.
     #[must_use]
     pub const fn zone(mut self, highest: ZoneKind) -> Self {
         self.what = self.what & !(3 << HIGHEST) | (highest as u32) << HIGHEST;
         self
     }
 
-    /// Prefers the zones of `node` to those of the CPU's own.
+    /// Prefers the zones of `node` to those of the CPU's own node.
     #[must_use]
     pub const fn on_node(mut self, node: NodeId) -> Self {
         self.what = self.what & !NODE_MASK | (node.get() as u32 + 1) << NODE;
         self
     }
 
-    /// Can use the preferred node only.
+    /// Restricts the request to the preferred node.
     #[must_use]
     pub const fn this_node(self) -> Self {
         self.with(THIS_NODE)
     }
 
-    /// Can use these nodes only.
+    /// Restricts the request to these nodes.
     #[must_use]
     pub const fn nodes(mut self, nodes: NodeMask) -> Self {
         self.nodes = nodes;
         self.with(SOME_NODES)
     }
 
-    /// The frames shall be filled with zeroes.
+    /// Fills the frames with zeroes.
     #[must_use]
     pub const fn zeroed(self) -> Self {
         self.with(ZEROED)
     }
 
-    /// Cannot wait and may use most of the reserve: interrupt handlers.
+    /// The request cannot wait and may use most of the reserve: interrupt handlers.
     #[must_use]
     pub const fn atomic(self) -> Self {
         self.with(URGENT | NO_WAIT)
     }
 
-    /// May use half of the reserve.
+    /// The request may use half of the reserve.
     #[must_use]
     pub const fn urgent(self) -> Self {
         self.with(URGENT)
     }
 
-    /// Cannot wait: no reclaim, no compaction, no draining of other CPUs.
+    /// The request cannot wait: no reclaim, no compaction, no draining of other CPUs.
     #[must_use]
     pub const fn no_wait(self) -> Self {
         self.with(NO_WAIT)
     }
 
-    /// One round of reclaim and compaction, no more: it would rather do without than wait long.
+    /// At most one round of reclaim and compaction: the caller prefers failure to a long wait.
     #[must_use]
     pub const fn no_retry(self) -> Self {
         self.with(NO_RETRY)
     }
 
-    /// Retries even where the order is costly; may fail in the end.
+    /// Retries even if the order is costly; may fail in the end.
     #[must_use]
     pub const fn retry_may_fail(self) -> Self {
         self.with(RETRY_MAYFAIL)
     }
 
-    /// Never fails where a zone can serve it: waits for memory as long as it takes. Ignored if it cannot wait.
+    /// Never fails if a zone can serve the request: waits for memory as long as necessary. Ignored
+    /// if the request cannot wait.
     #[must_use]
     pub const fn no_fail(self) -> Self {
         self.with(NO_FAIL)
     }
 
-    /// May use the whole reserve: who is about to free more than it takes, soon.
+    /// The request may use the whole reserve: the caller is about to free more than it takes.
     #[must_use]
     pub const fn ignoring_watermarks(self) -> Self {
         self.with(IGNORING_WATERMARKS)
     }
 
-    /// Comes from inside [`Relief`](crate::platform::Relief), or from anybody whom reclaim waits
-    /// for: may use the whole reserve, and never asks for relief itself, which would not end.
+    /// The request comes from inside [`Relief`](crate::platform::Relief), or from a task that
+    /// reclaim waits for. It may use the whole reserve and never asks for relief itself, because
+    /// that would recurse without end.
     #[must_use]
     pub const fn inside_relief(self) -> Self {
         self.with(INSIDE_RELIEF)
     }
 
-    /// May not use any reserve, whatever else it says.
+    /// The request may not use any reserve, whatever its other flags say.
     #[must_use]
     pub const fn without_reserves(self) -> Self {
         self.with(WITHOUT_RESERVES)
     }
 
-    /// Comes from who was told to end so that its memory becomes free: may use half of the
-    /// reserve for it, and does not wait long.
+    /// The request comes from a task that the OOM killer has chosen, so that its memory becomes
+    /// free. It may use half of the reserve in order to exit, and does not wait long.
     #[must_use]
     pub const fn victim(self) -> Self {
         self.with(VICTIM)
     }
 
-    /// Relief for it may start no I/O: the caller holds what I/O would wait for. Implies
-    /// [`Request::no_fs`].
+    /// Relief for the request may not start I/O, because the caller holds a resource that I/O would
+    /// wait for. Implies [`Request::no_fs`].
     #[must_use]
     pub const fn no_io(self) -> Self {
         self.with(NO_IO | NO_FS)
     }
 
-    /// Relief for it may not call into file systems: the caller is one.
+    /// Relief for the request may not call into file systems, because the caller is one.
     #[must_use]
     pub const fn no_fs(self) -> Self {
         self.with(NO_FS)
     }
 
-    /// Does not wake background reclaim.
+    /// The request does not wake background reclaim.
     #[must_use]
     pub const fn no_wake(self) -> Self {
         self.with(NO_WAKE)
@@ -181,7 +184,7 @@ impl Request {
         self.what & flag != 0
     }
 
-    /// The order wanted.
+    /// The requested order.
     #[must_use]
     #[inline(always)]
     pub const fn order(self) -> Order {
@@ -191,7 +194,7 @@ impl Request {
         }
     }
 
-    /// The mobility wanted.
+    /// The requested mobility.
     #[must_use]
     #[inline(always)]
     pub const fn migratetype(self) -> MigrateType {
@@ -201,43 +204,43 @@ impl Request {
         }
     }
 
-    /// Whether the frames shall be zeroed.
+    /// Whether the frames are filled with zeroes.
     #[must_use]
     pub const fn is_zeroed(self) -> bool {
         self.has(ZEROED)
     }
 
-    /// Whether it may wait for relief.
+    /// Whether the request may wait for relief.
     #[must_use]
     pub const fn may_wait(self) -> bool {
         !self.has(NO_WAIT)
     }
 
-    /// Whether relief for it may start I/O.
+    /// Whether relief for the request may start I/O.
     #[must_use]
     pub const fn may_io(self) -> bool {
         !self.has(NO_IO)
     }
 
-    /// Whether relief for it may call into file systems.
+    /// Whether relief for the request may call into file systems.
     #[must_use]
     pub const fn may_fs(self) -> bool {
         !self.has(NO_FS)
     }
 
-    /// Whether it comes from who was told to end.
+    /// Whether the request comes from a task that the OOM killer has chosen.
     #[must_use]
     pub const fn is_oom_victim(self) -> bool {
         self.has(VICTIM)
     }
 
-    /// Whether nobody waits long for its order.
+    /// Whether the order is costly, so that the request does not wait long.
     #[must_use]
     pub const fn is_costly(self) -> bool {
         self.order().get() > COSTLY_ORDER
     }
 
-    /// Whether one round of relief is all it waits for.
+    /// Whether the request waits for one round of relief only.
     pub(crate) const fn has_one_round(self) -> bool {
         self.has(NO_RETRY)
     }
@@ -250,7 +253,7 @@ impl Request {
         self.has(NO_FAIL) && self.may_wait()
     }
 
-    /// Whether relief may be asked to help it.
+    /// Whether relief may be asked for the request.
     pub(crate) const fn may_ask_for_relief(self) -> bool {
         self.may_wait() && !self.has(INSIDE_RELIEF)
     }
@@ -263,14 +266,14 @@ impl Request {
         !self.has(NO_WAKE | INSIDE_RELIEF)
     }
 
-    /// The highest kind of zone it can use.
+    /// The highest kind of zone that the request can use.
     #[must_use]
     #[inline(always)]
     pub const fn highest(self) -> ZoneKind {
         ZoneKind::ALL[(self.what >> HIGHEST & 3) as usize]
     }
 
-    /// The node it prefers; `None`: that of the CPU.
+    /// The node that the request prefers; `None`: the node of the CPU.
     #[must_use]
     pub const fn node(self) -> Option<NodeId> {
         match (self.what & NODE_MASK) >> NODE {
@@ -279,18 +282,18 @@ impl Request {
         }
     }
 
-    /// Whether it can use `node` if it prefers `preferred`.
+    /// Whether the request can use `node` if it prefers `preferred`.
     pub(crate) const fn allows(self, node: NodeId, preferred: NodeId) -> bool {
         self.nodes.contains(node) && (!self.has(THIS_NODE) || node.get() == preferred.get())
     }
 
-    /// Whether it can use the preferred node only.
+    /// Whether the request can use the preferred node only.
     #[inline(always)]
     pub(crate) const fn stays_on_node(self) -> bool {
         self.has(THIS_NODE)
     }
 
-    /// Which of the zones that a CPU has at hand it tries first.
+    /// Which of the zones that a CPU remembers the request tries first.
     #[inline(always)]
     pub(crate) const fn first_zone(self) -> FirstZone {
         match self.highest() {
@@ -307,8 +310,8 @@ impl Request {
 pub(crate) enum FirstZone {
     /// The first zone of any kind.
     OfAny,
-    /// The first zone which is at most [`ZoneKind::Normal`].
+    /// The first zone whose kind is at most [`ZoneKind::Normal`].
     OfNormal,
-    /// Another one: the zones have to be walked.
+    /// Another zone: the zonelist is walked.
     Elsewhere,
 }

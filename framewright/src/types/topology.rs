@@ -2,28 +2,29 @@
 
 use core::fmt;
 
-/// A NUMA node: CPUs and memory that are close to one another. Either may be missing.
+/// A NUMA node: CPUs and memory that are close to one another. A node may have CPUs only, or memory
+/// only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct NodeId(u8);
 
 impl NodeId {
-    /// How many nodes there may be.
+    /// The maximum number of nodes.
     pub const LIMIT: usize = 64;
 
-    /// Node `number`; `None` from [`NodeId::LIMIT`] on.
+    /// The node with this number; `None` from [`NodeId::LIMIT`] on.
     #[must_use]
     pub const fn new(number: u8) -> Option<Self> {
         if (number as usize) < Self::LIMIT { Some(Self(number)) } else { None }
     }
 
-    /// Its number.
+    /// The number of the node.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// Its number as an index, below [`NodeId::LIMIT`].
+    /// The number of the node as an index, below [`NodeId::LIMIT`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -47,13 +48,13 @@ impl NodeMask {
     /// No node.
     pub const NONE: NodeMask = NodeMask(0);
 
-    /// The nodes in `self` and `node`.
+    /// The set with `node` added.
     #[must_use]
     pub const fn with(self, node: NodeId) -> Self {
         Self(self.0 | 1 << node.0)
     }
 
-    /// Whether `node` is in it.
+    /// Whether `node` is in the set.
     #[must_use]
     pub const fn contains(self, node: NodeId) -> bool {
         self.0 >> node.0 & 1 == 1
@@ -66,30 +67,31 @@ impl fmt::Debug for NodeMask {
     }
 }
 
-/// What the frames of a zone can be used for, most restricted use first.
+/// The use that the frames of a zone are restricted to, the most restricted first.
 ///
-/// A request names the highest kind it can use; it may be served from that kind and all below.
+/// A request names the highest kind that it can use. It may be served from that kind and from all
+/// lower ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum ZoneKind {
-    /// Reachable by devices with 24 address bits: below 16 MiB.
+    /// Frames that devices with 24 address bits reach: below 16 MiB.
     Dma = 0,
-    /// Reachable by devices with 32 address bits: below 4 GiB.
+    /// Frames that devices with 32 address bits reach: below 4 GiB.
     Dma32 = 1,
-    /// Everything the system itself can use.
+    /// Frames for every use, also by the kernel itself.
     #[default]
     Normal = 2,
-    /// Only for contents that can be moved away, so that it can be emptied.
+    /// Frames for movable contents only, so that the zone can be emptied.
     Movable = 3,
 }
 
 impl ZoneKind {
-    /// How many there are.
+    /// The number of kinds.
     pub const COUNT: usize = 4;
-    /// All of them, lowest first.
+    /// All kinds, lowest first.
     pub const ALL: [ZoneKind; Self::COUNT] = [Self::Dma, Self::Dma32, Self::Normal, Self::Movable];
 
-    /// The name the kernel prints.
+    /// The name that Linux prints.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -100,7 +102,8 @@ impl ZoneKind {
         }
     }
 
-    /// Whether the system itself can use it, and so its reserves count for the system.
+    /// Whether the kernel itself can use the zone (Linux's lowmem), so that its reserve counts for
+    /// the kernel.
     pub(crate) const fn is_lowmem(self) -> bool {
         !matches!(self, Self::Movable)
     }
@@ -118,7 +121,7 @@ impl fmt::Display for ZoneKind {
 pub struct ZoneId(u8);
 
 impl ZoneId {
-    /// How many zones there may be.
+    /// The maximum number of zones.
     pub(crate) const LIMIT: usize = NodeId::LIMIT * ZoneKind::COUNT;
 
     /// Zone `index`, which is below [`ZoneId::LIMIT`].
@@ -127,7 +130,7 @@ impl ZoneId {
         Self(index as u8)
     }
 
-    /// Its number as an index.
+    /// The number of the zone as an index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

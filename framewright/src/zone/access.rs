@@ -1,86 +1,90 @@
-//! What a request may use of a zone: a mark, flags to go below it, and a highest zone.
+//! What a request may take from a zone: a watermark, flags that let it go below, and a highest
+//! zone.
 
 use crate::{
     buddy::Reserve,
     types::{Watermark, ZoneKind},
 };
 
-/// What entitles a request to go below a mark, or to go about it otherwise: a set of flags, as
-/// the field has them.
+/// Flags that let a request go below its watermark or change how it is served. Linux calls this set
+/// `alloc_flags`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AllocFlags(u16);
 
 impl AllocFlags {
-    /// None.
+    /// No flag.
     pub(crate) const NONE: AllocFlags = AllocFlags(0);
-    /// To half of the mark: urgent requests.
+    /// Half of the watermark must stay free, instead of all of it: urgent requests.
     pub(crate) const MIN_RESERVE: AllocFlags = AllocFlags(1);
-    /// A quarter less of what [`AllocFlags::MIN_RESERVE`] leaves, but nothing without that: requests that
-    /// cannot wait.
+    /// A quarter less must stay free than [`AllocFlags::MIN_RESERVE`] demands: requests that cannot
+    /// wait. Without that flag it changes nothing.
     pub(crate) const NON_BLOCK: AllocFlags = AllocFlags(1 << 1);
-    /// To half of what is left then: who was told to die and needs memory to do so.
+    /// Half of the frames that otherwise must stay free: a task that the OOM killer has chosen,
+    /// which needs memory to exit.
     pub(crate) const OOM: AllocFlags = AllocFlags(1 << 2);
-    /// To the last frame: who is about to free more than it takes.
+    /// No frame has to stay free: a task that is about to free more than it takes.
     pub(crate) const NO_WATERMARKS: AllocFlags = AllocFlags(1 << 3);
-    /// To the min watermark without its boost, where [`AllocFlags::MIN_RESERVE`] goes with it: single
-    /// frames, which fragment nothing.
+    /// The boost need not stay free, unlike with [`AllocFlags::MIN_RESERVE`] alone: single frames,
+    /// which fragment nothing.
     pub(crate) const PAST_BOOST: AllocFlags = AllocFlags(1 << 4);
-    /// Background reclaim may be woken on its behalf.
+    /// Background reclaim may be woken for the request.
     pub(crate) const KSWAPD: AllocFlags = AllocFlags(1 << 5);
-    /// To the high-atomic reserve, before anything else: what that is kept for.
+    /// The request uses the high-atomic reserve before anything else.
     pub(crate) const HIGH_ATOMIC: AllocFlags = AllocFlags(1 << 6);
 
-    /// To nothing in pageblocks of other types, unless they are free as a whole: a restriction.
+    /// A restriction: no block from a pageblock of another type, unless that pageblock is free as a
+    /// whole.
     pub(crate) const NO_FRAGMENT: AllocFlags = AllocFlags(1 << 7);
 
-    /// To what is kept ready for huge pages, as all have that go below a mark for any reason.
+    /// The huge-page reserve may be used. All requests that go below a watermark for another reason
+    /// may use it as well.
     pub(crate) const HUGE_RESERVE: AllocFlags = AllocFlags(1 << 8);
 
-    /// Those that change how deep it may go.
+    /// Flags that change how much must stay free.
     pub(super) const CHANGES_MARK: AllocFlags = AllocFlags(0b1_0001_1111);
-    /// Those that are tested against all that is free, the high-atomic reserve included.
+    /// Flags with which the free frames of the high-atomic reserve count as free.
     const COUNTS_RESERVE: AllocFlags = AllocFlags(0b100_1111);
-    /// Those that may use the high-atomic reserve when there is nothing else.
+    /// Flags with which the high-atomic reserve is used when nothing else is left.
     const RESERVE_LAST: AllocFlags = AllocFlags(0b1110);
 
     pub(crate) const fn with(self, more: AllocFlags) -> Self {
         Self(self.0 | more.0)
     }
 
-    /// `more` too, if `on`.
+    /// With `more` as well, if `on`.
     pub(crate) const fn with_if(self, on: bool, more: AllocFlags) -> Self {
         if on { self.with(more) } else { self }
     }
 
-    /// Whether any of `any` is among them.
+    /// Whether any flag of `any` is set.
     pub(crate) const fn has(self, any: AllocFlags) -> bool {
         self.0 & any.0 != 0
     }
 }
 
-/// What a request may use of a zone.
+/// What a request may take from a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ZoneAccess {
-    /// The mark it is measured against.
+    /// The watermark that the request is measured against.
     pub(crate) mark: Watermark,
     pub(crate) flags: AllocFlags,
-    /// The highest kind of zone it could use: lower zones keep more back from it.
+    /// The highest kind of zone that the request could use. A lower zone keeps more back from it.
     pub(crate) highest: ZoneKind,
 }
 
 impl ZoneAccess {
-    /// Everything above a mark.
+    /// Everything above a watermark.
     pub(crate) const fn above(mark: Watermark, highest: ZoneKind) -> Self {
         Self { mark, flags: AllocFlags::NONE, highest }
     }
 
-    /// Whether the high-atomic reserve counts as free for it. Urgent requests that can wait are
-    /// tested like this too, though they may not use it: they have relief to turn to.
+    /// Whether the high-atomic reserve counts as free. Urgent requests that can wait are tested
+    /// like this too, although they may not use the reserve: relief can help them.
     pub(super) const fn counts_reserve(self) -> bool {
         self.flags.has(AllocFlags::COUNTS_RESERVE)
     }
 
-    /// When it may use the high-atomic reserve.
+    /// When the request may use the high-atomic reserve.
     pub(crate) const fn reserve(self) -> Reserve {
         if self.flags.has(AllocFlags::HIGH_ATOMIC) {
             Reserve::First
@@ -95,10 +99,11 @@ impl ZoneAccess {
 /// Why a zone does not serve a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// Too little would be left free.
+    /// Fewer frames than required would stay free.
     BelowWatermark,
     /// No free block is large enough.
     NoBlockOfOrder,
-    /// No free block of its own type is, but for what lies in the depot.
+    /// No pageblock of the requested type has a large enough free block, but the depot holds blocks
+    /// of that type.
     DepotFirst,
 }

@@ -1,7 +1,7 @@
-//! BlockStack blocks: each by itself, as the number of its first frame.
+//! Free blocks outside bundles, each as the number of its first frame.
 //!
-//! Beside bundles the other currency between the zone and the lists of a CPU. A bundle of one block
-//! says with 16 bytes what a number says with four, and has to be put together and taken apart.
+//! Blocks are passed between the zone and the lists of a CPU as bundles or as such numbers. A
+//! bundle of one block needs 16 bytes where a number needs four, and has to be packed and unpacked.
 
 #![allow(unsafe_code)]
 
@@ -12,18 +12,19 @@ use crate::{
     types::{MigrateType, Order},
 };
 
-/// Blocks of one order, in pageblocks of one type: what one stack holds.
+/// Blocks of one order in pageblocks of one type: the contents of one stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockKind(u8);
 
-/// Orders 0 to this have kinds: those that lists of CPUs keep by mobility.
+/// The largest order that has kinds: as on the lists of CPUs, by mobility.
 const LARGEST_ORDER: u8 = 3;
 
 impl BlockKind {
-    /// How many there are.
+    /// The number of kinds.
     pub(super) const COUNT: usize = (LARGEST_ORDER as usize + 1) * MigrateType::PCP;
 
-    /// The kind of a block in a pageblock whose type has this number, if there is one.
+    /// The kind of a block of `order` in a pageblock whose type has this number; `None` if there is
+    /// none.
     #[inline(always)]
     pub(crate) const fn of(order: Order, type_number: u8) -> Option<Self> {
         if order.get() <= LARGEST_ORDER && (type_number as usize) < MigrateType::PCP {
@@ -47,7 +48,7 @@ impl BlockKind {
         self.0 % MigrateType::PCP as u8
     }
 
-    /// Its number, below [`BlockKind::COUNT`].
+    /// The number of this kind, below [`BlockKind::COUNT`].
     #[inline(always)]
     pub(super) const fn get(self) -> usize {
         self.0 as usize
@@ -62,7 +63,7 @@ impl BlockKind {
     }
 }
 
-/// How many blocks of each order are wanted, of a type.
+/// How many blocks of each order a refill asks for, of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RefillDemand([u8; LARGEST_ORDER as usize + 1]);
 
@@ -72,31 +73,31 @@ impl RefillDemand {
         self.0.get(usize::from(order.get())).copied().unwrap_or(0)
     }
 
-    /// Sets how many of an order, if such can be loose.
+    /// Sets the number of blocks of an order. Orders without kinds are ignored.
     pub(crate) fn set(&mut self, order: Order, blocks: u8) {
         if let Some(wanted) = self.0.get_mut(usize::from(order.get())) {
             *wanted = blocks;
         }
     }
 
-    /// The orders that blocks can be loose of but `own`.
+    /// All orders with kinds, except `own`.
     pub(crate) fn others(self, own: Order) -> impl Iterator<Item = Order> {
         Order::all().take(self.0.len()).filter(move |&order| order != own)
     }
 }
 
-/// Blocks by kind, of each the colder ones first: what comes out of a depot, or goes into it.
+/// Blocks by kind, the coldest first within each kind: what a depot takes or gives.
 ///
-/// Like a batch of bundles it lives on stacks, mostly unused, and is not initialised. Invariant:
-/// what the runs cover is.
+/// The value lives on the stack, is mostly unused, and is not initialised. Invariant: the entries
+/// that the runs cover are initialised.
 pub(crate) struct BlockStack {
     blocks: [MaybeUninit<u32>; BlockStack::CAPACITY],
     runs: [Run; BlockStack::RUNS],
-    /// Runs that there are, one behind the other.
+    /// The number of runs in use, one behind the other.
     used: usize,
 }
 
-/// Blocks of one kind, from a place in the array to the next.
+/// Blocks of one kind: a range of entries of the array.
 #[derive(Clone, Copy)]
 struct Run {
     kind: BlockKind,
@@ -112,9 +113,9 @@ impl Run {
 }
 
 impl BlockStack {
-    /// A ring of one order, and half a ring of each of three others.
+    /// A ring of one order, and half a ring for each of three others.
     pub(crate) const CAPACITY: usize = 320;
-    /// As many as lists have orders by mobility, and some of another type.
+    /// One run for each order that lists keep by mobility, and some for another type.
     const RUNS: usize = 6;
 
     /// No blocks.
@@ -137,14 +138,15 @@ impl BlockStack {
     #[inline(always)]
     fn blocks(&self, run: Run) -> &[u32] {
         let places = &self.blocks[run.places()];
-        // SAFETY: what a run covers is initialised, and `MaybeUninit<T>` is laid out like `T`.
+        // SAFETY: the entries that a run covers are initialised, and `MaybeUninit<T>` has the
+        // layout of `T`.
         unsafe { core::slice::from_raw_parts(places.as_ptr().cast(), places.len()) }
     }
 
     #[inline(always)]
     fn blocks_mut(&mut self, run: Run) -> &mut [u32] {
         let places = &mut self.blocks[run.places()];
-        // SAFETY: as above, and borrowed exclusively.
+        // SAFETY: the entries are initialised as above, and are borrowed exclusively.
         unsafe { core::slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()) }
     }
 
@@ -159,18 +161,18 @@ impl BlockStack {
         self.used().iter().map(|&run| (run.kind, self.blocks(run)))
     }
 
-    /// Blocks in all.
+    /// The number of all blocks.
     pub(crate) fn len(&self) -> usize {
         self.used().iter().map(|run| run.places().len()).sum()
     }
 
-    /// Frames in all.
+    /// The number of all frames.
     pub(crate) fn frames(&self) -> u64 {
         let frames = |run: &Run| (run.places().len() as u64) << run.kind.order().get();
         self.used().iter().map(frames).sum()
     }
 
-    /// Adds the blocks of a bundle; `false` if there is no room for them.
+    /// Adds the blocks of a bundle. Returns `false` if there is no room for them.
     #[inline(always)]
     pub(crate) fn add(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
         if self.used == 0 || self.runs[self.used - 1].kind != kind {
@@ -191,8 +193,8 @@ impl BlockStack {
         self.open(kind, 0).is_some() && self.add(kind, bundle)
     }
 
-    /// Adds a run of `count` blocks, which whoever gets the slice writes; `None` if there is no room
-    /// for one.
+    /// Adds a run of `count` blocks and returns its entries, which the caller writes; `None` if
+    /// there is no room.
     #[inline(always)]
     pub(super) fn open(&mut self, kind: BlockKind, count: usize) -> Option<&mut [u32]> {
         let start = self.used().last().map_or(0, |last| last.end);
@@ -213,7 +215,7 @@ impl BlockStack {
         Some(last)
     }
 
-    /// Empties those runs that `leaves` says yes to.
+    /// Empties those runs for which `leaves` returns `true`.
     #[inline(always)]
     pub(crate) fn empty(&mut self, mut leaves: impl FnMut(BlockKind, &[u32]) -> bool) {
         for i in 0..self.used().len() {
@@ -224,7 +226,7 @@ impl BlockStack {
         }
     }
 
-    /// Puts blocks that are neighbours in memory next to each other.
+    /// Sorts each run, so that neighbours in memory are neighbours in the run.
     pub(crate) fn sort(&mut self) {
         for i in 0..self.used().len() {
             sort(self.blocks_mut(self.runs[i]));
@@ -236,8 +238,8 @@ impl BlockStack {
     }
 }
 
-/// Shell's sort, with the gaps that Ciura found to be good: for a few hundred numbers it is as fast as what
-/// `core` has, and a tenth of the code.
+/// Shell's sort with Ciura's gaps. For a few hundred numbers it is as fast as the sort of `core`,
+/// and a tenth of its code.
 fn sort(numbers: &mut [u32]) {
     for gap in [132, 57, 23, 10, 4, 1] {
         for end in gap..numbers.len() {

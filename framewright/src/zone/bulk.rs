@@ -1,5 +1,5 @@
-//! What crosses the zone lock: batches on their way from the lists of a CPU and to them, through
-//! the buddy or through the [`Depot`].
+//! Batches between the lists of a CPU and the zone, under the zone lock: through the buddy or
+//! through the [`Depot`].
 
 use super::{BlockKind, BlockStack, Depot, FlushScope, RefillDemand, Refused, Zone, ZoneAccess};
 use crate::{
@@ -9,35 +9,35 @@ use crate::{
     types::Order,
 };
 
-/// Kinds of work of a batch that is taken: per bundle and per frame.
+/// Costs of a batch that is taken: per bundle and per frame.
 const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
-/// The same of one that is given.
+/// Costs of a batch that is given: per bundle and per frame.
 const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
 
-/// In the word that says how many frames are in the depot: some of them are surplus.
+/// A bit in the word that holds the number of frames in the depot: some of them are surplus.
 pub(super) const SURPLUS: u64 = 1 << 63;
 
-/// What nobody needed for so many nanoseconds is surplus: far longer than any burst, and as often as
-/// Linux looks after the lists of its CPUs.
+/// Length of the depot's interval in nanoseconds: far longer than any burst, and as often as Linux
+/// trims the lists of its CPUs.
 const INTERVAL: u64 = 1_000_000_000;
 
-/// What a taker does where pageblocks of its type have no block left.
+/// What a take does if no pageblock of the requested type has a free block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fallbacks {
-    /// It is refused ([`Refused::DepotFirst`]) while the depot has any of that type: they may merge
-    /// to what is wanted.
+    /// It is refused ([`Refused::DepotFirst`]) while the depot holds blocks of that type: they may
+    /// merge into the requested block.
     AfterDepot,
     /// It falls back to other types.
     Now,
 }
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// Takes up to `want.blocks` blocks as far as `access` allows, appended to `out`. What the depot
-    /// has of `depot_demand` comes from there, first of all in the order that is wanted; with that it is
-    /// done, unless the depot has next to nothing of it.
+    /// Takes up to `want.blocks` blocks, as far as `access` allows, and appends them to `out`. With
+    /// `depot_demand`, blocks come from the depot first, of the requested order and then of the
+    /// others. Only if the depot has few of the requested order are blocks taken from the maps too.
     ///
-    /// The watermark is tested under the lock: after the call no fewer frames are free than
-    /// the mark says, whoever else was taking.
+    /// The watermark is tested under the lock: at least as many frames as it demands are free after
+    /// the call, whichever other CPUs take blocks at the same time.
     pub(crate) fn take(
         &self,
         platform: &P,
@@ -58,7 +58,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             }
             if let Some((wanted, stack)) = depot_demand {
                 from_depot = self.take_from_depot(platform, depot, want, wanted, stack);
-                // What fills half a ring will do.
+                // Half of a ring is enough.
                 let enough = u32::from(wanted.of(want.order)).min(want.blocks) / 2;
                 if from_depot > 0 && from_depot >= enough {
                     return Ok(None);
@@ -86,8 +86,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         if out.is_empty() && from_depot == 0 { Err(Refused::NoBlockOfOrder) } else { Ok(fallback) }
     }
 
-    /// Takes blocks of the wanted type out of the depot, if there are any of the wanted order;
-    /// returns how many of that.
+    /// Takes blocks of the requested type out of the depot if it has any of the requested order.
+    /// Returns how many of that order.
     fn take_from_depot(
         &self,
         platform: &P,
@@ -117,8 +117,9 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.with(platform, |buddy| self.give_under_lock(platform, buddy, bundles))
     }
 
-    /// As [`Zone::give`], and puts `stack` into the depot, which is empty then. It is not if there
-    /// is no room, or a pageblock is withheld: whoever has_isolated_pageblocks it looks into the depot once.
+    /// As [`Zone::give`], and moves `stack` into the depot; `stack` is empty afterwards. It keeps
+    /// its blocks if the depot has no room, or while a pageblock is isolated: the isolating CPU
+    /// empties the depot only once.
     pub(crate) fn give_with_depot(
         &self,
         platform: &P,
@@ -134,7 +135,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Gives back blocks that `choose` picks under the lock, one bundle at a time.
+    /// Gives back blocks that `choose` selects under the lock, one bundle at a time.
     pub(crate) fn give_chosen(
         &self,
         platform: &P,
@@ -153,7 +154,8 @@ impl<'m, P: Platform> Zone<'m, P> {
     #[inline(always)]
     fn give_under_lock(&self, platform: &P, buddy: &mut Buddy<'m>, bundles: &[Bundle]) -> Refusals {
         self.probe_bundles(platform, GIVE, bundles);
-        // Where nobody listens this is the code that everything else gives by, once.
+        // Without a listening machine this is the code that every other caller uses, so that it is
+        // compiled once.
         if P::LISTENING {
             buddy.give_bundles(bundles, self.hooks(platform))
         } else {
@@ -161,8 +163,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
     }
 
-    /// Asks for the metadata of bundles that are about to be given, before the lock is taken.
-    /// Whole pageblocks come and go without a look at theirs.
+    /// Prefetches the metadata of bundles that are about to be given, before the lock is taken.
+    /// Whole pageblocks are given without access to their metadata.
     #[inline]
     pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
         self.probe_prefetch(platform, bundles);
@@ -177,13 +179,13 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.in_depot.load(Ordering::Relaxed) & !SURPLUS
     }
 
-    /// Whether some of them are surplus, to the same precision.
+    /// Whether some of the frames in the depot are surplus, possibly stale by one critical section.
     #[inline]
     pub(crate) fn depot_has_surplus(&self) -> bool {
         self.in_depot.load(Ordering::Relaxed) & SURPLUS != 0
     }
 
-    /// Whether what has lain in the depot all the time has done so for long enough. Says so once.
+    /// Whether the depot's interval is over. Only one call per interval returns `true`.
     #[inline]
     pub(crate) fn depot_interval_ended(&self, platform: &P) -> bool {
         if self.in_depot() == 0 {
@@ -197,25 +199,26 @@ impl<'m, P: Platform> Zone<'m, P> {
         ends
     }
 
-    /// What has lain in the depot all the time is surplus from now on.
+    /// Starts a new interval of the depot.
     pub(crate) fn end_depot_interval(&self, platform: &P) {
         self.with_depot(platform, |_, depot| depot.end_interval());
     }
 
-    /// Frames that the depot seems to have room for.
+    /// Frames that the depot can still take, possibly stale by one critical section.
     #[inline]
     pub(crate) fn depot_free_frames(&self) -> u64 {
         if self.has_isolated_pageblocks() { 0 } else { self.depot_limit - self.in_depot() }
     }
 
-    /// Whether pageblocks are withheld: as exact as [`Zone::type_number`] is.
+    /// Whether any pageblock is isolated, with the precision of [`Zone::type_number`].
     #[inline]
     pub(crate) fn has_isolated_pageblocks(&self) -> bool {
         self.isolated.load(Ordering::Relaxed) > 0
     }
 
-    /// Moves some blocks out of the depot that are to go home to `out`, which is empty.
-    pub(crate) fn take_from_depot(&self, platform: &P, which: FlushScope, out: &mut BlockStack) {
+    /// Moves the blocks of the depot that `which` selects to `out`, which is empty: at most a
+    /// chunk.
+    pub(crate) fn flush_depot(&self, platform: &P, which: FlushScope, out: &mut BlockStack) {
         self.with_depot(platform, |_, depot| {
             depot.take_coldest(which, out, self.hooks(platform));
         });

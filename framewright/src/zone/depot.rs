@@ -1,26 +1,27 @@
 //! The depot of a zone: free blocks on their way from the lists of one CPU to those of another.
 //!
-//! Frames that are freed in random order reach the zone one by one, each a word of a map, a header
-//! and perhaps a list of its own; and soon some CPU takes them out again, one by one. What circulates
-//! like this need not be sorted in: it is copied onto a stack, dozens of blocks a line, and copied
-//! off again. (The idea is that of magazines and depots, Bonwick and Adams 2001, and of lazy
-//! coalescing, Barkley and Lee 1989; here a batch is copied instead of exchanged whole, since lists
-//! are rings.) The blocks freed last leave first.
+//! Frames that are freed in random order reach the zone one by one. Each costs a word of a map, a
+//! header and perhaps a list operation, and soon some CPU takes them out again, one by one. Such
+//! blocks are not sorted into the maps. They are copied onto a stack, dozens of blocks per cache
+//! line, and copied off again, last in, first out. The idea is that of magazines and depots
+//! (Bonwick and Adams, 2001) and of lazy coalescing (Barkley and Lee, 1989). Here a batch is copied
+//! instead of exchanged as a whole, because the lists of a CPU are rings.
 //!
-//! A depot is bounded, and is a loan: while blocks lie here their buddies cannot merge with them.
-//! So what lies here goes home, a chunk per hold of the lock and the coldest first: all of a type
-//! before a request for it is served from another type's pageblocks, and all there is before anybody
-//! is refused. It is closed while memory is short or a pageblock is withheld. Only blocks without
-//! neighbours come here, and those that one CPU frees in bursts because another allocates them: what
-//! goes round like that is still in a cache while it goes round fast.
+//! A depot is bounded, because a block in the depot cannot merge with its buddy. Blocks are
+//! returned to the maps one chunk per hold of the lock, the coldest first: all blocks of a type
+//! before a request for that type is served from another type's pageblocks, and all blocks of the
+//! depot before a request is refused. The depot takes nothing while memory is short or a pageblock
+//! is isolated. It takes only blocks without neighbours, and blocks that one CPU frees in bursts
+//! because another CPU allocates them: these are still in a cache while they circulate quickly.
 //!
-//! What does not go round has no business here. Of every stack the least height within an interval is
-//! remembered: what lay below that all the time was of no use to anybody (Bonwick's working set of a
-//! magazine layer), and goes home during the next one, a chunk whenever somebody comes to the zone.
+//! Blocks that do not circulate are returned as well. For each stack the least height within an
+//! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
+//! working set of the magazine layer). They are returned during the next interval, one chunk
+//! whenever a CPU comes to the zone.
 //!
-//! It lives inside the zone's lock. To the maps its blocks are allocated.
+//! The depot is protected by the zone lock. In the maps its blocks count as allocated.
 //!
-//! Invariants: of a stack, every chunk but the top one is full; a chunk is on one stack, or unused;
+//! Invariants: in a stack, every chunk but the top one is full; a chunk is on one stack or unused;
 //! the blocks of all stacks together are no more frames than the limit.
 
 use core::{mem, ops::Range};
@@ -33,17 +34,17 @@ use crate::{
     types::{MigrateType, Order},
 };
 
-/// Blocks in a chunk: with the links, four cache lines.
+/// Blocks in a chunk. With the links a chunk is four cache lines.
 const CHUNK_BLOCKS: usize = 62;
 /// No chunk.
 const NIL: u32 = u32::MAX;
 
-/// Up to so many CPUs a zone does without unless it is told: what they hold themselves will do.
+/// A zone that at most this many CPUs share has no depot by default: the lists of the CPUs suffice.
 const FEW_CPUS: u64 = 8;
-/// One frame in so many of a zone may lie in its depot.
+/// By default the depot of a zone may hold one in this many of its frames.
 const SHARE: u64 = 128;
 
-/// Frames that the depot of a zone of `managed` frames may hold, which `cpus` CPUs share.
+/// Frames that the depot of a zone of `managed` frames may hold if `cpus` CPUs share the zone.
 pub(crate) fn depot_frames(tuning: &ZoneTuning, managed: u64, cpus: u64) -> u64 {
     match tuning.depot_divisor {
         Auto::Auto if cpus <= FEW_CPUS => 0,
@@ -60,7 +61,7 @@ pub(crate) struct Chunk {
     blocks: [u32; CHUNK_BLOCKS],
     /// The chunk below, or the next unused one.
     next: u32,
-    /// The chunk above, of one that is not on top.
+    /// The chunk above, if this chunk is not on top.
     above: u32,
 }
 
@@ -73,20 +74,20 @@ struct Stack {
     top: u32,
     bottom: u32,
     blocks: u32,
-    /// The least that `blocks` has been in this interval.
+    /// The least value of `blocks` in this interval.
     least: u32,
 }
 
 impl Stack {
     const EMPTY: Self = Self { top: NIL, bottom: NIL, blocks: 0, least: 0 };
 
-    /// Some blocks have left.
+    /// Records that `blocks` blocks were taken off the top.
     fn remove(&mut self, blocks: u32) {
         self.blocks -= blocks;
         self.least = self.least.min(self.blocks);
     }
 
-    /// Blocks in the top chunk; 0 if there is none.
+    /// Blocks in the top chunk; 0 if there is no chunk.
     fn in_top(self) -> usize {
         match self.blocks as usize % CHUNK_BLOCKS {
             0 if self.blocks > 0 => CHUNK_BLOCKS,
@@ -94,7 +95,7 @@ impl Stack {
         }
     }
 
-    /// Whether the top chunk has no room, or there is none.
+    /// Whether the top chunk is full, or there is none.
     fn is_full(self) -> bool {
         (self.blocks as usize).is_multiple_of(CHUNK_BLOCKS)
     }
@@ -107,7 +108,7 @@ pub(crate) struct Depot<'m> {
     unused: u32,
     frames: u64,
     limit: u64,
-    /// Of each stack, the blocks at the bottom that nobody needed in the last interval.
+    /// For each stack, the blocks at the bottom that were not used in the last interval.
     surplus: [u32; BlockKind::COUNT],
     has_surplus: bool,
 }
@@ -118,7 +119,7 @@ impl<'m> Depot<'m> {
         if limit == 0 { 0 } else { (limit as usize).div_ceil(CHUNK_BLOCKS) + BlockKind::COUNT }
     }
 
-    /// An empty depot for up to `limit` frames, in as many chunks as [`Depot::chunks`] says.
+    /// An empty depot for up to `limit` frames, in as many chunks as [`Depot::chunks`] returns.
     pub(crate) fn new(chunks: &'m mut [Chunk], limit: u64) -> Self {
         let count = chunks.len() as u32;
         for (next, chunk) in (1..).zip(chunks.iter_mut()) {
@@ -136,25 +137,26 @@ impl<'m> Depot<'m> {
         }
     }
 
-    /// Frames in it.
+    /// Frames in the depot.
     pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Frames that it may hold.
+    /// Frames that the depot may hold.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Whether it has blocks in pageblocks of type `of`.
+    /// Whether the depot has blocks in pageblocks of type `of`.
     pub(crate) fn has(&self, of: MigrateType) -> bool {
         let stacks =
             BlockKind::all().filter(|kind| kind.is_of(of)).map(|kind| self.stacks[kind.get()]);
         self.frames > 0 && stacks.into_iter().any(|stack| stack.blocks > 0)
     }
 
-    /// A kind that it has blocks of in pageblocks of type `of`, or of any: one that serves requests of
-    /// `order` as it is, or else the one with the most.
+    /// A kind with blocks in pageblocks of type `of`, or of any type if that is `None`. A kind
+    /// whose blocks serve a request of `order` without merging is preferred, then the kind with the
+    /// most blocks.
     fn most_useful(&self, of: Option<MigrateType>, order: Order) -> Option<BlockKind> {
         let suits = |kind: &BlockKind| of.is_none_or(|of| kind.is_of(of));
         let blocks = |kind: &BlockKind| self.stacks[kind.get()].blocks;
@@ -162,18 +164,18 @@ impl<'m> Depot<'m> {
         BlockKind::all().filter(suits).filter(|kind| blocks(kind) > 0).max_by_key(worth)
     }
 
-    /// A kind of which something is surplus still: nobody has needed it since, either.
+    /// A kind that still has surplus blocks: none of them was used in this interval either.
     fn surplus_kind(&self) -> Option<BlockKind> {
         let left = |kind: &BlockKind| self.surplus[kind.get()].min(self.stacks[kind.get()].least);
         BlockKind::all().find(|kind| left(kind) > 0)
     }
 
-    /// Whether anything is surplus, or was when somebody last looked.
+    /// Whether any blocks are surplus, or were at the last look.
     pub(crate) fn has_surplus(&self) -> bool {
         self.has_surplus
     }
 
-    /// What has lain here since the last call was of no use: it is surplus from now on.
+    /// Ends an interval: blocks that were not used in it are surplus from now on.
     pub(crate) fn end_interval(&mut self) {
         for (stack, surplus) in self.stacks.iter_mut().zip(&mut self.surplus) {
             (*surplus, stack.least) = (stack.least, stack.blocks);
@@ -181,7 +183,7 @@ impl<'m> Depot<'m> {
         self.has_surplus = self.surplus_kind().is_some();
     }
 
-    /// Moves a chunk of what is to go home to `out`, which is empty: the coldest blocks of a kind.
+    /// Moves the coldest chunk of a kind that `which` selects to `out`, which is empty.
     pub(crate) fn take_coldest(
         &mut self,
         which: FlushScope,
@@ -212,14 +214,14 @@ impl<'m> Depot<'m> {
         self.chunks[above as usize].next = NIL;
         stack.bottom = above;
         stack.blocks -= CHUNK_BLOCKS as u32;
-        // Those that have lain here longest were among these.
+        // The blocks that have been here longest were in this chunk.
         for count in [&mut stack.least, &mut self.surplus[kind.get()]] {
             *count = count.saturating_sub(CHUNK_BLOCKS as u32);
         }
         self.frames -= (CHUNK_BLOCKS as u64) << kind.order().get();
     }
 
-    /// Takes in all of some blocks; `false` if there is no room for them.
+    /// Takes all of `blocks`, or none of them. Returns `false` if the limit forbids it.
     pub(crate) fn give(&mut self, blocks: &BlockStack, watch: impl Watch) -> bool {
         let frames = blocks.frames();
         let fits = self.frames + frames <= self.limit;
@@ -248,7 +250,7 @@ impl<'m> Depot<'m> {
         }
     }
 
-    /// Moves up to `most` blocks of a kind to `out`, those that came last; returns how many.
+    /// Moves up to `most` blocks of a kind, the last ones first, to `out`. Returns how many.
     pub(crate) fn take(
         &mut self,
         kind: BlockKind,
@@ -279,8 +281,8 @@ impl<'m> Depot<'m> {
         count
     }
 
-    /// Puts an unused chunk on top of a stack. There is one: the limit leaves each stack a chunk
-    /// that is not full.
+    /// Puts an unused chunk on top of a stack. There is always one: [`Depot::chunks`] adds one
+    /// partly filled chunk for each stack.
     fn add_chunk(&mut self, kind: BlockKind) {
         let stack = &mut self.stacks[kind.get()];
         let (new, below) = (self.unused, stack.top);
@@ -306,26 +308,27 @@ impl<'m> Depot<'m> {
     }
 }
 
-/// What is to go home.
+/// The blocks that are returned to the maps.
 #[derive(Clone, Copy)]
 pub(crate) enum FlushScope {
-    /// What nobody has needed for an interval.
+    /// Blocks that were not used for an interval.
     Surplus,
-    /// For a request of this order: what lies in pageblocks of a type, or of any.
+    /// Blocks for a request of this order: those in pageblocks of a type, or of any type if that is
+    /// `None`.
     For(Option<MigrateType>, Order),
 }
 
-/// Lines that the heads of the stacks take.
+/// Cache lines that the array of stacks takes.
 const HEAD_LINES: u32 = (BlockKind::COUNT * size_of::<Stack>()).div_ceil(64) as u32;
 
-/// Tells that a stack is used.
+/// Reports to the machine that a stack is used.
 fn probe_stack(watch: impl Watch, kind: BlockKind) {
     let head = (kind.get() * size_of::<Stack>() / 64) as u32;
     watch.cost(Cost::DepotStacks, 1);
     watch.touch(Part::Depot(head), Access::Write, Miss::Dependent);
 }
 
-/// Tells of so many blocks of a chunk that were copied, and of the lines that they take.
+/// Reports to the machine that blocks of a chunk were copied, and the cache lines that they take.
 fn probe_blocks(watch: impl Watch, chunk: u32, blocks: Range<usize>) {
     const CHUNK_LINES: u32 = (size_of::<Chunk>() / 64) as u32;
     const LINE_BLOCKS: usize = 64 / size_of::<u32>();

@@ -1,7 +1,7 @@
-//! What a simulator hears of a zone.
+//! What a zone reports to a simulator.
 //!
-//! Under the lock the buddy tells of batches as they go on ([`Watch`]); what happens rarely is
-//! probed here, as a whole: so many pageblocks were looked at or changed.
+//! Under the lock the buddy reports batches as it works on them ([`Watch`]). Rare operations are
+//! reported here as a whole: the number of pageblocks that were read or changed.
 
 use super::Zone;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     types::{Order, ZoneId},
 };
 
-/// The hooks of a machine, for one of its zones.
+/// The hooks of a machine for one of its zones.
 pub(super) struct Hooks<'p, P> {
     platform: &'p P,
     zone: ZoneId,
@@ -55,21 +55,23 @@ impl<P: Platform> Zone<'_, P> {
         Hooks { platform, zone: self.placement.id }
     }
 
-    /// The lock was taken: what every holder uses comes over from the last.
+    /// Reports that the lock was taken: the cache line that every holder uses comes from the last
+    /// holder.
     #[inline(always)]
     pub(super) fn probe_hold(&self, platform: &P) {
         platform.cost(Cost::ZoneHold, 1);
         platform.touch(Line::ZoneIndex(self.placement.id, 0), Access::Write, Miss::Dependent);
     }
 
-    /// What is published is read without the lock, or written under it.
+    /// Reports an access to the published counters, which are read without the lock and written
+    /// under it.
     #[inline(always)]
     pub(crate) fn probe_words(&self, platform: &P, access: Access) {
         platform.touch(Line::ZoneWords(self.placement.id), access, Miss::Dependent);
     }
 
-    /// Bundles were taken, or are about to be given. Whole pageblocks are no bits of maps: those
-    /// the buddy tells of.
+    /// Reports bundles that were taken, or are about to be given. Whole pageblocks are not bits of
+    /// a map; the buddy reports them.
     #[inline(always)]
     pub(super) fn probe_bundles(
         &self,
@@ -84,7 +86,7 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// Something rarer was done to pageblocks, each by itself.
+    /// Reports a rarer operation on pageblocks, each by itself.
     #[inline(always)]
     pub(super) fn probe_pageblocks(
         &self,
@@ -101,7 +103,7 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// A search went from one frame to another.
+    /// Reports a search over pageblocks.
     #[inline(always)]
     pub(crate) fn probe_search(&self, platform: &P, blocks: core::ops::Range<u32>) {
         platform.cost(Cost::Search, blocks.len() as u32);
@@ -114,7 +116,8 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// The metadata of pageblocks that bundles lie in was asked for ahead of the lock.
+    /// Reports that the metadata of the bundles' pageblocks was prefetched before the lock was
+    /// taken.
     #[inline(always)]
     pub(super) fn probe_prefetch(&self, platform: &P, bundles: &[Bundle]) {
         if !P::LISTENING {

@@ -1,26 +1,29 @@
-//! The huge_reserve of a zone: what it keeps free, in whole pageblocks, for who asks for huge pages.
+//! The huge-page reserve of a zone: free memory that is kept for huge pages.
 //!
-//! Between two watermarks there is hardly room for one huge page. So where files turn memory over, whoever
-//! asks for one finds single frames, and has to reclaim and to compact himself. A zone in which that
-//! has happened keeps a *huge_reserve*: for small requests all its watermarks are higher by so much. They
-//! reclaim, themselves or in the background, before they use it, whole pageblocks and pieces alike; huge
-//! requests, those that cannot wait, and those that may go below a mark for another reason find it
-//! there. Nobody is killed for it, and nobody who tries more than once fails for it.
+//! Between two watermarks there is hardly room for one huge page. While files turn memory over, a
+//! request for a huge page finds single frames only, and has to reclaim and compact by itself. A
+//! zone in which that has happened keeps a *huge-page reserve*. The size of the reserve is added to
+//! all watermarks of small requests. Small requests reclaim, directly or in the background, before
+//! they use the reserve, both whole pageblocks and pieces. Huge requests, requests that cannot
+//! wait, and requests that may go below a watermark for another reason use the reserve. No task is
+//! killed because of the reserve, and no request that tries more than once fails because of it.
 //!
-//! **How much** is learnt. Each request that finds no huge page adds a pageblock, up to a share of
-//! the zone (`zone.huge_stock`); each [`SERVED`] in a row that find one take one off, and time in
-//! which nobody asks takes half. So rates of requests, speeds of reclaim and numbers of CPUs need no
-//! setting, and where nobody asks for huge pages there is none. Background reclaim that finds nothing to
-//! reclaim gives it up, rather than look for ever.
+//! **Size.** The size adapts. Each request that finds no huge page adds a pageblock, up to a share
+//! of the zone (`zone.huge_stock`). [`SERVED`] requests in a row that find one take off one
+//! pageblock, and time without requests halves the reserve. So rates of requests, speeds of reclaim
+//! and numbers of CPUs need no setting, and without huge requests there is no reserve. Background
+//! reclaim that finds nothing to reclaim releases the reserve, because it would never reach its
+//! goal.
 //!
-//! **In which shape** is for compaction in the background: it forms pageblocks when fewer are there
-//! than a part of the huge_reserve ([`FORMED`]), and only up to that. The rest is room: huge pages that
-//! come back fill it and others take them again, without a page being moved; what lies in pieces
-//! is used before a whole pageblock is broken, and is where pages move to. If all of the huge_reserve
-//! were formed at once, every second huge page would be broken and formed again.
+//! **Form.** Compaction in the background forms whole pageblocks, but only up to a part of the
+//! reserve ([`FORMED`]). The rest is free space. Huge pages that are freed fill it and are
+//! allocated again, without a page being moved. Free pieces are used before a whole pageblock is
+//! broken, and are the targets of migration. If the whole reserve were formed in advance, every
+//! second huge page would be broken and formed again.
 //!
-//! Linux raises `min_free_kbytes` by a few pageblocks as soon as khugepaged is on, and `defrag_mode`
-//! (Weiner, 2025) has kswapd and kcompactd count whole pageblocks: both whether anybody asks or not.
+//! Linux raises `min_free_kbytes` by a few pageblocks as soon as khugepaged is on. With
+//! `defrag_mode` (Weiner, 2025), kswapd and kcompactd count whole pageblocks. Both work this way
+//! whether huge pages are requested or not.
 
 use super::Zone;
 use crate::{
@@ -29,29 +32,28 @@ use crate::{
     types::{PAGEBLOCK_FRAMES, Watermark},
 };
 
-/// So many requests in a row that find a huge page take one off the huge_reserve: of a steady stream, one in
-/// about so many has to wait.
+/// Requests in a row that find a huge page before the reserve shrinks by one. In a steady stream
+/// about one request in this many has to wait.
 const SERVED: u32 = 256;
 
-/// One pageblock for so many of the huge_reserve is formed ahead. Half of them moves half as many pages again,
-/// and gains nothing.
+/// One pageblock in this many of the reserve is formed in advance. With one in two, half as many
+/// pages again are moved, without a gain.
 const FORMED: u64 = 4;
 
-/// Nanoseconds without a request after which the huge_reserve is half of what it was.
+/// Nanoseconds without a request after which the reserve is halved.
 const IDLE_TIME: u64 = 10_000_000_000;
 
-/// Frames of a pageblock.
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
 
-/// What a zone knows of requests for huge pages. How much is kept for them stands with the
-/// [marks](super::Marks), which it raises, and changes under the zone lock. Here are words that are written
-/// now and then, in no order: whoever races with another is not counted, or counted twice.
+/// What a zone records about requests for huge pages. The size of the reserve is one of the
+/// [watermarks](super::Marks) and changes under the zone lock. The words here are written without
+/// the lock and in no order: a request that races with another is not counted, or is counted twice.
 pub(super) struct HugeReserve {
-    /// Pageblocks that there may be; 0: none.
+    /// The limit of the reserve in pageblocks; 0: no reserve.
     limit: AtomicU64,
     /// Requests in a row that found a huge page.
     served: AtomicU32,
-    /// When a huge page was asked for last, or the huge_reserve was halved.
+    /// When a huge page was requested last, or the reserve was halved.
     asked: AtomicU64,
 }
 
@@ -64,14 +66,15 @@ impl HugeReserve {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// A request found one. Says whether that is one in a row too many for all that is kept.
+    /// Records a request that found a huge page. Returns whether the reserve is to shrink by one.
     fn record_served(&self, now: u64) -> bool {
         let served = self.served.load(Ordering::Relaxed) + 1;
         self.record(served % SERVED, now);
         served >= SERVED
     }
 
-    /// How often what is kept is to be halved for silence, which begins anew.
+    /// How often the reserve is to be halved because no huge page was requested. If at all, a new
+    /// idle period begins.
     fn halves(&self, now: u64) -> u32 {
         let idle = now.saturating_sub(self.asked.load(Ordering::Relaxed));
         let halves = u32::try_from(idle / IDLE_TIME).unwrap_or(u32::MAX);
@@ -88,13 +91,13 @@ impl HugeReserve {
 }
 
 impl<P: Platform> Zone<'_, P> {
-    /// Pageblocks that are kept.
+    /// The size of the huge-page reserve in pageblocks.
     #[inline]
     pub(crate) fn huge_reserve(&self) -> u64 {
         self.marks.huge_reserve() / PAGEBLOCK
     }
 
-    /// From now on there are up to `limit`.
+    /// Sets the limit of the reserve, in pageblocks.
     pub(crate) fn set_huge_reserve_limit(&self, platform: &P, limit: u64) {
         self.huge_reserve.limit.store(limit, Ordering::Relaxed);
         if self.huge_reserve() > limit {
@@ -102,7 +105,7 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// A request found no huge page.
+    /// Records that a request found no huge page.
     #[cold]
     pub(crate) fn huge_page_missed(&self, platform: &P) {
         let limit = self.huge_reserve.limit();
@@ -112,7 +115,7 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// A request found one.
+    /// Records that a request found a huge page.
     #[cold]
     pub(crate) fn huge_page_served(&self, platform: &P) {
         if self.huge_reserve() > 0 && self.huge_reserve.record_served(platform.now()) {
@@ -120,7 +123,7 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// Has the huge_reserve go if nobody has asked for long.
+    /// Shrinks the reserve if no huge page was requested for a long time.
     pub(crate) fn age_huge_reserve(&self, platform: &P) {
         if self.huge_reserve() == 0 {
             return;
@@ -131,7 +134,7 @@ impl<P: Platform> Zone<'_, P> {
         }
     }
 
-    /// Has it go at once; whether there was any.
+    /// Sets the reserve to 0. Returns whether there was any.
     pub(crate) fn release_huge_reserve(&self, platform: &P) -> bool {
         let any = self.huge_reserve() > 0;
         if any {
@@ -140,19 +143,20 @@ impl<P: Platform> Zone<'_, P> {
         any
     }
 
-    /// Whether as many pageblocks are formed as shall be ahead.
+    /// Whether as many pageblocks are formed as are to be formed in advance.
     pub(crate) fn has_formed_huge_reserve(&self, platform: &P) -> bool {
         let wanted = self.huge_reserve().div_ceil(FORMED);
         self.with(platform, |buddy| buddy.free_pageblocks()) >= wanted
     }
 
-    /// Whether all that is kept is free, and room for a pageblock more.
+    /// Whether all frames of the reserve are free, and a pageblock more.
     pub(crate) fn exceeds_huge_reserve(&self) -> bool {
         self.free() > self.marks.get(Watermark::Low) + PAGEBLOCK
     }
 
-    /// Whether compaction in the background is to form pageblocks: fewer are there than shall be, and
-    /// there is room for all that may be in the way, above the min watermark.
+    /// Whether compaction in the background should form pageblocks for the reserve: fewer are
+    /// formed than should be, and the free frames above the min watermark suffice as targets for a
+    /// whole pageblock.
     pub(crate) fn can_fill_huge_reserve(&self, platform: &P) -> bool {
         let kept = self.huge_reserve();
         if kept == 0 {
@@ -166,10 +170,10 @@ impl<P: Platform> Zone<'_, P> {
         })
     }
 
-    /// Changes how many pageblocks are kept.
+    /// Changes the size of the reserve, in pageblocks.
     fn resize_huge_reserve(&self, platform: &P, change: impl FnOnce(u64) -> u64) {
         self.with(platform, |_| {
-            self.marks.set_huge_reserve(change(self.huge_reserve()) * PAGEBLOCK)
+            self.marks.set_huge_reserve(change(self.huge_reserve()) * PAGEBLOCK);
         });
     }
 }
@@ -194,7 +198,7 @@ mod tests {
         huge_reserve.record(0, 1);
         assert_eq!(huge_reserve.halves(IDLE_TIME), 0);
         assert_eq!(huge_reserve.halves(IDLE_TIME + 1), 1);
-        assert_eq!(huge_reserve.halves(IDLE_TIME + 2), 0, "it waits as long again");
+        assert_eq!(huge_reserve.halves(IDLE_TIME + 2), 0, "a new idle period has begun");
         assert_eq!(huge_reserve.halves(3 * IDLE_TIME + 1), 2);
         assert!(huge_reserve.halves(u64::MAX) > u64::BITS, "nothing is left");
     }

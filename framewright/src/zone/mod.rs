@@ -1,10 +1,10 @@
 //! A zone: the free frames of a stretch of memory, their lock, and their watermarks.
 //!
-//! The zone lock is the innermost lock and is taken with interrupts masked; under it only the
-//! [`Buddy`] and the [`Depot`] before it run. What others want to know without the lock (free frames, which orders are to
-//! be had) is published as plain atomics when the lock is dropped: hints that may be stale by
-//! one critical section. The watermark decision itself is made again under the lock, so that it
-//! is exact.
+//! The zone lock is the innermost lock. It is taken with interrupts masked, and only code of the
+//! [`Buddy`] and the [`Depot`] runs under it. Some counters (free frames, available orders) are
+//! published as plain atomics when the lock is released. Without the lock they are hints, which may
+//! be stale by one critical section. The watermark test is therefore repeated under the lock, where
+//! it is exact.
 
 mod access;
 mod block_stack;
@@ -44,20 +44,21 @@ pub(crate) use span::{clip, pageblocks};
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 
-/// What a zone is called, and where its frames lie.
+/// The identity of a zone, and where its frames lie.
 #[derive(Clone, Copy)]
 pub(crate) struct ZonePlacement<'m> {
     pub(crate) id: ZoneId,
     pub(crate) node: NodeId,
     pub(crate) kind: ZoneKind,
-    /// First frame of its first pageblock: what its frame numbers count from.
+    /// First frame of its first pageblock. Zone-relative frame numbers count from here.
     pub(crate) base: Pfn,
-    /// First frame and end of each range of the memory map that is present from the start,
-    /// ascending, relative to the base.
+    /// First frame and end of each range of the memory map that is present at boot, ascending,
+    /// relative to the base.
     pub(crate) ranges: &'m [[u32; 2]],
-    /// The same of those that may come later: whole pageblocks.
+    /// First frame and end of each range that may be added later: whole pageblocks.
     pub(crate) absent: &'m [[u32; 2]],
-    /// Frames of the zones before it, holes included: where its entries start in the planes.
+    /// Frames of the zones before this one, holes included: the index of its first entry in the
+    /// per-frame side tables.
     pub(crate) side_table_start: usize,
 }
 
@@ -71,7 +72,7 @@ struct Guarded<'m> {
 pub(crate) struct Zone<'m, P: Platform> {
     guarded: SpinLock<P, Guarded<'m>>,
     types: &'m [AtomicU8],
-    /// What is allocated, if hardening keeps track of it frame by frame.
+    /// Which frames are allocated, if hardening tracks single frames.
     states: Option<States<'m>>,
     placement: ZonePlacement<'m>,
     pageblocks: Address<Pageblock>,
@@ -82,22 +83,22 @@ pub(crate) struct Zone<'m, P: Platform> {
     huge_reserve: HugeReserve,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
-    /// Published under the lock: how much of that is in the high-atomic reserve.
+    /// Published under the lock: free frames of the high-atomic reserve, a part of `free`.
     free_reserved: AtomicU64,
     /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
-    /// Published under the lock: frames in the depot, and whether some are surplus.
+    /// Published under the lock: frames in the depot, and a bit for surplus blocks.
     in_depot: AtomicU64,
-    /// When what has lain in the depot all the time is surplus, by the platform's clock.
+    /// When the depot's interval ends, by the platform's clock.
     interval_ends: AtomicU64,
-    /// Published under the lock: pageblocks that are withheld.
+    /// Published under the lock: the number of isolated pageblocks.
     isolated: AtomicU64,
     /// Frames that the depot may hold.
     depot_limit: u64,
 }
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// A zone over `buddy` with `depot` before it. Its watermarks are all 0 at first.
+    /// A zone over `buddy` and `depot`. All watermarks are 0 at first.
     pub(crate) fn new(
         buddy: Buddy<'m>,
         depot: Depot<'m>,
@@ -130,7 +131,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.placement.id
     }
 
-    /// The node it is on.
+    /// The node of the zone.
     pub(crate) fn node(&self) -> NodeId {
         self.placement.node
     }
@@ -139,22 +140,22 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.placement.kind
     }
 
-    /// Gigablocks that it touches.
+    /// The number of gigablocks that the zone touches.
     pub(crate) fn gigablocks(&self) -> u32 {
         Buddy::gigablocks(self.base(), self.types.len()) as u32
     }
 
-    /// Whether it has memory for requests that can use kinds up to `highest`.
+    /// Whether the zone has memory for requests that can use kinds up to `highest`.
     pub(crate) fn serves(&self, highest: ZoneKind) -> bool {
         self.kind() <= highest && self.managed() > 0
     }
 
-    /// Where its entries start in the planes.
+    /// The index of the zone's first entry in the per-frame side tables.
     pub(crate) fn side_table_start(&self) -> usize {
         self.placement.side_table_start
     }
 
-    /// Types of the zone's pageblocks: exact under the lock, a hint without it.
+    /// The types of the zone's pageblocks: exact under the lock, a hint without it.
     pub(crate) fn types(&self) -> &'m [AtomicU8] {
         self.types
     }
@@ -169,7 +170,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.states
     }
 
-    /// Frames the allocator manages: all but holes and what is not there yet.
+    /// Frames that the allocator manages: all but holes and absent ones.
     pub(crate) fn managed(&self) -> u64 {
         self.managed.load(Ordering::Relaxed)
     }
@@ -183,13 +184,14 @@ impl<'m, P: Platform> Zone<'m, P> {
         &self.marks
     }
 
-    /// The order of the largest free block. Lockless.
+    /// The order of the largest free block; a hint, read without the lock.
     pub(crate) fn largest_free_order(&self) -> Option<Order> {
         Classes(self.classes.load(Ordering::Relaxed)).largest()
     }
 
-    /// Takes exactly the block of `order` at `frame`; `false` if it is not free as a whole, or
-    /// withheld: whoever has_isolated_pageblocks frames relies on what is free staying free.
+    /// Takes exactly the block of `order` at `frame`. Returns `false` if the block is not free as a
+    /// whole, or if one of its pageblocks is isolated: free frames of an isolated pageblock must
+    /// stay free.
     pub(crate) fn take_specific(
         &self,
         platform: &P,
@@ -203,14 +205,15 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Whether somebody has_isolated_pageblocks any of the frames from `start` to `end`: exact under the lock.
+    /// Whether a pageblock of the frames from `start` to `end` is isolated: exact under the lock.
     pub(crate) fn has_isolated(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end)
             .any(|block| self.type_number(block << PAGEBLOCK_ORDER) == MigrateType::Isolate as u8)
     }
 
     /// Whether the map of heads confirms, without the lock, that `frame` is an allocated block of
-    /// `order`. It never confirms a block of several frames, nor a frame whose buddy is free.
+    /// `order`. A block of several frames is never confirmed, and neither is a frame whose buddy is
+    /// free.
     pub(crate) fn confirms(&self, platform: &P, frame: u32, order: Order) -> bool {
         let index = frame >> PAGEBLOCK_ORDER;
         let Some(heads) = self.heads.get(index as usize) else { return false };
@@ -225,15 +228,15 @@ impl<'m, P: Platform> Zone<'m, P> {
         heads.confirms_frame(frame as usize % PAGEBLOCK_FRAMES)
     }
 
-    /// Checks in the maps that `frame` starts an allocated block of exactly `order`. Takes the
-    /// lock.
+    /// Checks in the maps, under the lock, that `frame` starts an allocated block of exactly
+    /// `order`.
     pub(crate) fn check_allocated(
         &self,
         platform: &P,
         frame: u32,
         order: Order,
     ) -> Result<(), Refusal> {
-        // Read-only, so the counters that are read without the lock need no update.
+        // The check only reads, so the published counters need no update.
         self.guarded.with(platform, |Guarded { buddy, .. }| {
             self.probe_hold(platform);
             let pageblock = core::iter::once(frame >> PAGEBLOCK_ORDER);
@@ -242,7 +245,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Gives back one block, which `capture` may keep if it completes what is waited for.
+    /// Gives back one block. `capture` keeps the block that this completes, if that is the wanted
+    /// one.
     pub(crate) fn give_or_capture(
         &self,
         platform: &P,
@@ -260,7 +264,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn add_pageblocks(&self, platform: &P, blocks: Range<u32>) {
         let frames = (blocks.len() << PAGEBLOCK_ORDER) as u64;
         if let Some(states) = self.states {
-            // Poison from before they went is not in them any more.
+            // Poison from before the pageblocks were removed is no longer in the frames.
             let first = blocks.start << PAGEBLOCK_ORDER;
             states.take_poisoned(first..first + frames as u32).for_each(drop);
         }
@@ -271,7 +275,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.managed.fetch_add(frames, Ordering::Relaxed);
     }
 
-    /// Removes isolated pageblocks that are free as a whole; returns how many were.
+    /// Removes isolated pageblocks that are free as a whole. Returns how many there were.
     pub(crate) fn remove_pageblocks(&self, platform: &P, blocks: Range<u32>) -> usize {
         let removed = self.with(platform, |buddy| {
             self.probe_pageblocks(platform, Cost::ChangePageblocks, blocks.clone());
@@ -281,7 +285,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         removed
     }
 
-    /// What a pageblock holds.
+    /// The contents of a pageblock.
     pub(crate) fn contents(&self, platform: &P, pageblock: u32) -> Contents {
         self.with(platform, |buddy| {
             let hooks = self.hooks(platform);
@@ -291,7 +295,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Withholds a pageblock from allocation.
+    /// Isolates a pageblock from allocation.
     pub(crate) fn isolate(&self, platform: &P, pageblock: u32) -> Result<(), IsolationRefused> {
         self.change(platform, pageblock, |buddy| buddy.isolate(pageblock))
     }
@@ -306,7 +310,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.change(platform, pageblock, |buddy| buddy.undo_isolate(pageblock));
     }
 
-    /// As [`Zone::with`], for what changes a pageblock as a whole.
+    /// As [`Zone::with`], for an operation that changes a pageblock as a whole.
     pub(crate) fn change<R>(
         &self,
         platform: &P,
@@ -320,7 +324,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// As [`Zone::with`], for what takes or gives the frames from `start` to `end`.
+    /// As [`Zone::with`], for an operation that takes or gives the frames from `start` to `end`.
     pub(crate) fn with_range<R>(
         &self,
         platform: &P,
@@ -333,18 +337,18 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Whether somebody holds the zone lock just now: a hint.
+    /// Whether some CPU holds the zone lock now: a hint.
     #[cfg(feature = "scanners")]
     pub(crate) fn is_contended(&self, platform: &P) -> bool {
         self.guarded.is_held(platform)
     }
 
-    /// Runs `f` on the buddy under the zone lock and publishes the hints.
+    /// Runs `f` on the buddy under the zone lock, then publishes the counters.
     pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut Buddy<'m>) -> R) -> R {
         self.with_depot(platform, |buddy, _| f(buddy))
     }
 
-    /// As [`Zone::with`], with the depot.
+    /// As [`Zone::with`], with the depot as well.
     fn with_depot<R>(
         &self,
         platform: &P,

@@ -1,8 +1,7 @@
-//! What requests may expect of a zone, and what keeps expectations up: decisions about
-//! watermarks, their boost, and the high-atomic reserve.
+//! Decisions about watermarks, their boost and the high-atomic reserve.
 //!
-//! Most are taken without the lock, on what was published when it was dropped last, and are
-//! repeated under it where they must be exact.
+//! Most decisions are made without the lock, from the counters published at its last release.
+//! Decisions that must be exact are repeated under the lock.
 
 use super::{Refused, Zone, ZoneAccess};
 use crate::{
@@ -13,26 +12,26 @@ use crate::{
     types::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, fragmentation_index},
 };
 
-/// The high-atomic reserve holds at most one frame in so many, rounded up to a pageblock; zones
-/// of which that would not be a pageblock have none.
+/// The high-atomic reserve holds at most one frame in this many, rounded up to a pageblock. A zone
+/// whose share is less than a pageblock has no reserve.
 const RESERVED_SHARE: u64 = 100;
 
 /// Pageblocks whose free blocks are counted under one hold of the zone lock.
 const COUNTED: u32 = 4;
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// Whether a request may take 2^order frames now: enough stays free, and a block of the
-    /// order seems to be there. Lockless.
+    /// Whether a request may take 2^order frames now: enough frames stay free, and there seems to
+    /// be a block of the order. A hint, read without the lock.
     pub(crate) fn may_take(&self, order: Order, access: ZoneAccess) -> bool {
         self.could_take(order, access, 0)
     }
 
-    /// Frames that a request may take now, one by one. Lockless.
+    /// Frames that a request may take now, one by one. A hint, read without the lock.
     pub(crate) fn allowed(&self, access: ZoneAccess) -> u64 {
         self.lockless_allowance(access, 0).try_into().unwrap_or(0)
     }
 
-    /// Why [`Zone::may_take`] said no.
+    /// Why [`Zone::may_take`] returned `false`.
     pub(crate) fn refusal(&self, order: Order, access: ZoneAccess) -> Refused {
         if self.lockless_allowance(access, 0) < order.frames() as i64 {
             Refused::BelowWatermark
@@ -41,7 +40,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
     }
 
-    /// Whether [`Zone::may_take`] would say yes if `more` frames were free as well.
+    /// Whether [`Zone::may_take`] would return `true` if `more` frames were free as well.
     #[inline]
     pub(crate) fn could_take(&self, order: Order, access: ZoneAccess, more: u64) -> bool {
         let classes = Classes(self.classes.load(Ordering::Relaxed));
@@ -50,9 +49,9 @@ impl<'m, P: Platform> Zone<'m, P> {
                 || access.reserve() != Reserve::None && classes.offer_reserved(order))
     }
 
-    /// Whether `access` could leave the [room](CompactTuning::room) that compaction takes to form a
-    /// block of `order`, if `more` frames were free as well. For a huge page, what is kept ready for such
-    /// counts as room.
+    /// Whether `access` would leave the free frames that compaction needs to form a block of
+    /// `order` ([`CompactTuning::room`]), if `more` frames were free as well. For a huge page, the
+    /// frames of the huge-page reserve count as free.
     pub(crate) fn could_compact(
         &self,
         order: Order,
@@ -65,9 +64,10 @@ impl<'m, P: Platform> Zone<'m, P> {
             > tuning.room(order) as i64
     }
 
-    /// Whether compaction by scanners leaves a request for `order` alone, because it guesses that memory
-    /// is short rather than that large blocks are. By index it needs no such guess: it finds nothing to
-    /// empty where nothing is scattered. Walks every pageblock, as [`Zone::block_counts`] does.
+    /// Whether compaction by scanners is not suitable for a request for `order`, because the
+    /// fragmentation index says that memory is short rather than fragmented. Compaction by index
+    /// needs no such estimate: without fragmentation it finds no pageblock to empty. Walks every
+    /// pageblock, as [`Zone::block_counts`] does.
     pub(crate) fn is_short(&self, platform: &P, order: Order, tuning: &CompactTuning) -> bool {
         if !tuning.method.scans() {
             return false;
@@ -89,7 +89,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         counts
     }
 
-    /// Frames that `access` seems to allow to take if `more` were free; negative below the mark.
+    /// Frames that `access` would allow to take if `more` were free as well; negative below the
+    /// watermark. A hint.
     #[inline]
     fn lockless_allowance(&self, access: ZoneAccess, more: u64) -> i64 {
         let mut free = self.free();
@@ -100,7 +101,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.marks.allowance(free, access)
     }
 
-    /// Frames that `access` allows to take, exactly.
+    /// Frames that `access` allows to take; exact, because the caller holds the lock.
     #[inline]
     pub(super) fn allowance(&self, buddy: &Buddy<'m>, access: ZoneAccess) -> i64 {
         let mut free = buddy.free_frames();
@@ -112,17 +113,18 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     // ---- boost --------------------------------------------------------------------------------
 
-    /// What a fallback does to the watermarks: when less than a pageblock was found, types were
-    /// mixed, and the zone shall have more free from now on. Says whether it is boosted, so that
-    /// background reclaim is to be woken. Without the lock: the embedder is asked whether there is
-    /// anybody to wake, at this moment, for relief may be lent to a memory that is in use.
+    /// Whether a fallback boosts the watermarks: it does if it found less than a pageblock, so that
+    /// types were mixed, and background reclaim takes the boost down again. The caller then wakes
+    /// background reclaim. Called without the lock, because the embedder is asked each time whether
+    /// it reclaims in the background: relief may be attached to a memory that is in use.
     #[cold]
     pub(crate) fn is_boosted_for(&self, platform: &P, fallback: Fallback) -> bool {
         let mixes = fallback.found_order < Order::PAGEBLOCK;
         mixes && self.marks.may_boost() && platform.relief().reclaims_in_background()
     }
 
-    /// Boosts the watermarks by a pageblock, if they may be boosted further; whether that took the lock.
+    /// Boosts the watermarks by a pageblock, if the limit allows. Returns whether the lock was
+    /// taken.
     #[cold]
     pub(crate) fn raise_boost(&self, platform: &P) -> bool {
         let rises = !self.marks.is_boosted_fully();
@@ -152,8 +154,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.change(platform, pageblock, |buddy| buddy.reserve_highatomic(frame, order, limit));
     }
 
-    /// Gives one pageblock of the reserve to another type; says whether there was one to give.
-    /// The last one goes only if that is `forced`.
+    /// Gives one pageblock of the reserve to another type. Returns whether there was one. The last
+    /// pageblock is given only if `forced`.
     pub(crate) fn unreserve_highatomic(&self, platform: &P, to: MigrateType, forced: bool) -> bool {
         let at_least = if forced { 1 } else { PAGEBLOCK_FRAMES as u64 + 1 };
         self.free_reserved.load(Ordering::Relaxed) > 0

@@ -1,4 +1,4 @@
-//! From a frame to its entry in the planes, quickly.
+//! From a frame to its entry in the per-frame side tables, without a search.
 
 use crate::{
     buddy::ABSENT,
@@ -6,20 +6,22 @@ use crate::{
     types::{PAGEBLOCK_ORDER, Pfn},
 };
 
-/// What finds frames of a zone in the planes: small, so that a loop over pages has it at hand.
+/// The lookup of frames of one zone in the per-frame side tables. The value is small, so that a
+/// loop over pages keeps it in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct SideTableIndex<'m> {
     /// First frame of the zone's first pageblock.
     pub(super) base: Pfn,
     /// Types of its pageblocks.
     pub(super) types: &'m [AtomicU8],
-    /// Where its entries start.
+    /// The index of the zone's first entry.
     pub(super) start: u32,
 }
 
 impl SideTableIndex<'_> {
-    /// The entry of a frame whose whole pageblock is the zone's, and there: one look at that says it. What
-    /// is not found so may be in a pageblock with holes, or that zones share: see `Zone::locate`.
+    /// The entry of a frame in a pageblock that is present and wholly in the zone: one load
+    /// decides. For frames of pageblocks with holes, or shared by zones, the result is `None`;
+    /// `Zone::locate` finds them.
     #[inline(always)]
     pub(crate) fn of(&self, pfn: Pfn) -> Option<u32> {
         let frame = pfn.get().wrapping_sub(self.base.get());

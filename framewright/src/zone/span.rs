@@ -1,9 +1,9 @@
 //! Where the frames of a zone are.
 //!
 //! Inside a zone a frame has a number, counted from the first frame of the zone's first pageblock,
-//! holes included. What is there is told by the types of pageblocks, without the lock: all of a
-//! pageblock, nothing of it, or what the memory map names of it. Memory that comes or goes changes
-//! that by whole pageblocks.
+//! holes included. The types of pageblocks say without the lock which frames are present: all
+//! frames of a pageblock, none, or those that the memory map names. Adding and removing memory
+//! changes whole pageblocks.
 
 use core::ops::Range;
 
@@ -21,12 +21,12 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.base().offset(u64::from(frame))
     }
 
-    /// First frame of the zone's first pageblock: what zone-relative frame numbers count from.
+    /// First frame of the zone's first pageblock. Zone-relative frame numbers count from here.
     pub(crate) fn base(&self) -> Pfn {
         self.placement.base
     }
 
-    /// The first frame that is there, and the frames from there to the last such.
+    /// The first present frame, and the number of frames from there to the last present one.
     pub(crate) fn span(&self) -> (Pfn, u64) {
         let mut there = (0..self.types.len() as u32).filter(|&block| !self.is_absent(block));
         let Some(first) = there.next() else { return (self.base(), 0) };
@@ -41,7 +41,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         FrameRange::new(self.pfn(start), self.pfn(end)).unwrap_or(FrameRange::EMPTY)
     }
 
-    /// The first frame that is there in a pageblock that is not absent, and the end of the last.
+    /// The first present frame of a pageblock that is not absent, and the end of its last.
     fn present_in(&self, block: u32) -> (u32, u32) {
         let (start, end) = clip(block, 0, u32::MAX);
         let number = self.types[block as usize].load(Ordering::Relaxed);
@@ -56,15 +56,15 @@ impl<'m, P: Platform> Zone<'m, P> {
         (first, last)
     }
 
-    /// Frames from its first pageblock to its last, holes included.
+    /// Frames from the first pageblock of the zone to its last, holes included.
     pub(crate) fn spanned(&self) -> u64 {
         (self.types.len() << PAGEBLOCK_ORDER) as u64
     }
 
     /// The zone-relative number of the block at `pfn`, if all its frames are in the zone.
     pub(crate) fn locate(&self, pfn: Pfn, order: Order) -> Option<u32> {
-        // Asked of one zone after the other, of single frames most of the time: a look at the
-        // pageblock then says all.
+        // Callers try one zone after the other, mostly for single frames. For these one load of the
+        // pageblock's type decides.
         let frame = pfn.get().wrapping_sub(self.base().get());
         let of = self
             .types
@@ -83,7 +83,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.has_all(frame, end).then_some(frame)
     }
 
-    /// What finds its frames in the planes.
+    /// The lookup of the zone's frames in the per-frame side tables.
     pub(crate) fn side_table_index(&self) -> SideTableIndex<'m> {
         SideTableIndex {
             base: self.placement.base,
@@ -92,7 +92,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
     }
 
-    /// Whether all frames from `start` to `end` are in the zone, and there.
+    /// Whether all frames from `start` to `end` are in the zone and present.
     pub(crate) fn has_all(&self, start: u32, end: u32) -> bool {
         pageblocks(start, end).all(|block| match self.types.get(block as usize) {
             None => false,
@@ -104,13 +104,13 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
-    /// Whether none of a pageblock's frames is there.
+    /// Whether no frame of a pageblock is present.
     pub(crate) fn is_absent(&self, block: u32) -> bool {
         self.types.get(block as usize).is_none_or(|of| of.load(Ordering::Relaxed) == ABSENT)
     }
 
-    /// The numbers of the pageblocks in `range`, of whole ones, if the memory map names them all
-    /// for this zone, as present or absent.
+    /// The numbers of the pageblocks in `range`; `None` unless the memory map names all of its
+    /// frames for this zone, as present or absent. `range` consists of whole pageblocks.
     pub(crate) fn named_pageblocks(&self, range: FrameRange) -> Option<Range<u32>> {
         let (start, end) = self.clip(range)?;
         let whole = u64::from(end - start) == range.frames();
@@ -142,7 +142,7 @@ pub(crate) fn clip(block: u32, start: u32, end: u32) -> (u32, u32) {
     (start.max(first), end.min(first + PAGEBLOCK_FRAMES as u32))
 }
 
-/// Whether the frames from the first to the second number are all in `ranges`, which may touch.
+/// Whether all frames from the first to the second number are in `ranges`, which may touch.
 fn covers(ranges: &[[u32; 2]], (start, end): (u32, u32)) -> bool {
     let mut covered = start;
     for &[first, stop] in ranges {

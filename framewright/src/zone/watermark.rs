@@ -1,17 +1,19 @@
-//! Watermarks: how much free memory each kind of request must leave behind.
+//! Watermarks: how many frames each kind of request must leave free.
 //!
 //! The test is strict and signed: a request for 2^order frames passes if
-//! `free - (2^order - 1) > mark`, which says that at least `mark` frames are free afterwards.
-//! Marks may exceed what is free by far, so the arithmetic must be able to go negative.
+//! `free - (2^order - 1) > mark`, which means that at least `mark` frames are free afterwards. A
+//! watermark may be far higher than the number of free frames, so the difference may be negative.
 //!
-//! **AllocFlags** let a request go below its mark: half of it, a quarter of that half, half again, or
-//! everything ([`AllocFlags`]). **The boost** raises all marks of a zone for a while, after a request
-//! had to be served from a pageblock of another type: background reclaim then frees more than
-//! usual, so that the next such request finds a pageblock of its own. It is raised under the zone
-//! lock, read without, and taken down by who reclaims in the background; where nobody does
-//! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background)) there
-//! is none; that is asked each time. **The huge_reserve** raises them, too, for everybody who does not ask
-//! for huge pages or has such flags ([`huge_reserve`](super::huge_reserve)).
+//! **Flags** let a request go below its watermark ([`AllocFlags`]): to half of it, to three
+//! quarters of that half, to half of what remains, or to nothing. **The boost** raises all
+//! watermarks of a zone for a while, after a request was served from a pageblock of another type.
+//! Background reclaim then frees more than usual, so that the next such request finds a pageblock
+//! of its own type. The boost is raised under the zone lock, read without it, and taken down by
+//! background reclaim. Without background reclaim
+//! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background), asked each
+//! time) there is no boost. **The huge-page reserve** ([`huge_reserve`](super::huge_reserve))
+//! raises the watermarks as well, except for requests for huge pages and requests with one of these
+//! flags.
 
 use super::{AllocFlags, ZoneAccess};
 use crate::{
@@ -29,30 +31,33 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Marks of a zone of `managed` frames that keeps `min` of them in reserve; the distance
-    /// between two marks is a quarter of min, or `scale`/10000 of the zone if that is more.
+    /// Watermarks of a zone of `managed` frames with the min watermark `min`. The distance between
+    /// two watermarks is a quarter of min, or `scale`/10000 of the zone if that is more.
     pub(crate) fn new(managed: u64, min: u64, scale: u32) -> Self {
         let gap = if min == 0 { 0 } else { (min / 4).max(managed * u64::from(scale) / 10_000) };
         Self { min, low: min + gap, high: min + 2 * gap, promo: min + 3 * gap }
     }
 }
 
-/// The watermarks of a zone. They change when memory comes or goes, and are read without a lock:
-/// each is a hint by itself, and no two need to be of one moment.
+/// The watermarks of a zone, in frames. They change when memory is added or removed, and are read
+/// without a lock: each is a hint by itself, and no two need to be of the same moment.
 pub(crate) struct Marks {
     min: AtomicU64,
     low: AtomicU64,
     high: AtomicU64,
     promo: AtomicU64,
-    /// What all of them are raised by for a while. Written under the zone lock only.
+    /// Temporary increase of all watermarks. Written under the zone lock only.
     boost: AtomicU64,
-    /// What is kept ready for huge pages: see [`huge_reserve`](super::huge_reserve). Written under the lock, too.
+    /// Size of the huge-page reserve ([`huge_reserve`](super::huge_reserve)). Written under the
+    /// zone lock only.
     huge_reserve: AtomicU64,
-    /// Both together: what all marks are higher by for most requests. Written under the lock, too.
+    /// The sum of boost and huge-page reserve: the increase for most requests. Written under the
+    /// zone lock only.
     raised: AtomicU64,
-    /// How high the boost may get; 0: never.
+    /// Maximum of the boost; 0: no boost.
     boost_limit: AtomicU64,
-    /// What is kept back from requests that could use a higher zone, by the highest they can.
+    /// Frames kept back from requests that could use a higher zone, by the highest kind that they
+    /// can use.
     protection: [AtomicU64; ZoneKind::COUNT],
 }
 
@@ -72,7 +77,7 @@ impl Marks {
         }
     }
 
-    /// Replaces them and ends any boost, which from now on may reach `boost_limit`.
+    /// Replaces the watermarks and ends any boost. From now on the boost may reach `boost_limit`.
     pub(crate) fn set(&self, levels: Levels, boost_limit: u64, protection: [u64; ZoneKind::COUNT]) {
         for (mark, to) in [
             (&self.min, levels.min),
@@ -90,7 +95,7 @@ impl Marks {
         }
     }
 
-    /// All of them, without boost and huge_reserve.
+    /// All watermarks, without boost and huge-page reserve.
     pub(crate) fn levels(&self) -> Levels {
         let read = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
         Levels {
@@ -101,7 +106,7 @@ impl Marks {
         }
     }
 
-    /// What they are raised by after types were mixed.
+    /// The increase of the watermarks after types were mixed.
     pub(crate) fn boost(&self) -> u64 {
         self.boost.load(Ordering::Relaxed)
     }
@@ -111,12 +116,12 @@ impl Marks {
         self.boost_limit.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the boost is as high as it may get.
+    /// Whether the boost has reached its limit.
     pub(crate) fn is_boosted_fully(&self) -> bool {
         self.boost() >= self.boost_limit.load(Ordering::Relaxed)
     }
 
-    /// Raises the boost by a pageblock. Under the zone lock.
+    /// Raises the boost by a pageblock. The caller holds the zone lock.
     pub(crate) fn raise_boost(&self) {
         let limit = self.boost_limit.load(Ordering::Relaxed);
         let boost = (self.boost() + PAGEBLOCK_FRAMES as u64).min(limit);
@@ -124,18 +129,18 @@ impl Marks {
         self.raise();
     }
 
-    /// Takes up to `by` frames off the boost. Under the zone lock.
+    /// Takes up to `by` frames off the boost. The caller holds the zone lock.
     pub(crate) fn lower_boost(&self, by: u64) {
         self.boost.store(self.boost().saturating_sub(by), Ordering::Relaxed);
         self.raise();
     }
 
-    /// What is kept ready for huge pages, in frames.
+    /// Size of the huge-page reserve, in frames.
     pub(crate) fn huge_reserve(&self) -> u64 {
         self.huge_reserve.load(Ordering::Relaxed)
     }
 
-    /// Keeps so much ready. Under the zone lock.
+    /// Sets the size of the huge-page reserve, in frames. The caller holds the zone lock.
     pub(super) fn set_huge_reserve(&self, frames: u64) {
         self.huge_reserve.store(frames, Ordering::Relaxed);
         self.raise();
@@ -145,17 +150,17 @@ impl Marks {
         self.raised.store(self.boost() + self.huge_reserve(), Ordering::Relaxed);
     }
 
-    /// What is kept back from requests by the highest zone they can use.
+    /// Frames kept back from requests, by the highest kind of zone that they can use.
     pub(crate) fn protection(&self) -> [u64; ZoneKind::COUNT] {
         core::array::from_fn(|kind| self.protection[kind].load(Ordering::Relaxed))
     }
 
-    /// A mark as it is in force for most requests: with the boost and the huge_reserve.
+    /// A watermark for most requests: with boost and huge-page reserve.
     pub(crate) fn get(&self, mark: Watermark) -> u64 {
         self.plain(mark) + self.raised.load(Ordering::Relaxed)
     }
 
-    /// A mark as it is in force for those that may use the huge_reserve.
+    /// A watermark for requests that may use the huge-page reserve.
     pub(crate) fn without_huge_reserve(&self, mark: Watermark) -> u64 {
         self.plain(mark) + self.boost()
     }
@@ -204,40 +209,41 @@ impl Marks {
         self.protection[access.highest as usize].load(Ordering::Relaxed) as i64
     }
 
-    /// Frames that `access` may take from `free`; negative below the mark.
+    /// Frames that `access` may take from `free`; negative below the watermark.
     #[inline]
     pub(crate) fn allowance(&self, free: u64, access: ZoneAccess) -> i64 {
         free as i64 - self.reserve(access)
     }
 }
 
-/// The marks of all zones of a memory, from how much each manages.
+/// The rules for the watermarks of all zones of a memory, from the number of frames that each
+/// manages.
 ///
-/// Zones that the system itself can use share its reserve by size; others keep a token one. Of a
-/// lower zone, requests that could use a higher one leave a share of the higher zones' size: so
-/// that what only the lower zone can serve is not used up by what could have gone elsewhere.
+/// Zones that the kernel itself can use share its reserve in proportion to their size. Other zones
+/// keep a small one. A lower zone keeps a share of the higher zones' size back from requests
+/// that could use a higher zone, so that memory that only the lower zone can provide is left for
+/// requests that need it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkRules {
     /// The reserve of the whole memory, in frames.
     pub(crate) min_free: u64,
-    /// Least distance of marks, in 1/10000 of a zone.
+    /// Least distance between watermarks, in 1/10000 of a zone.
     pub(crate) scale: u32,
-    /// Frames that the system itself can use.
+    /// Frames that the kernel itself can use.
     pub(crate) lowmem: u64,
-    /// Share of the higher zones that each kind keeps back: one in so many frames; 0: none.
+    /// Share of the higher zones that each kind keeps back: one frame in this many; 0: none.
     pub(crate) ratios: [u32; ZoneKind::COUNT],
-    /// How far the marks of a zone may be boosted, in 1/10000 of its high watermark; 0: not at
-    /// all.
+    /// Maximum of the boost, in 1/10000 of the high watermark; 0: no boost.
     pub(crate) boost: u32,
-    /// How much of a zone may be kept ready for huge pages, in 1/10000; 0: nothing.
+    /// Maximum of the huge-page reserve, in 1/10000 of the zone; 0: no reserve.
     pub(crate) huge_reserve: u32,
 }
 
-/// Zones of fewer pageblocks are not boosted: a single step would take too much of them.
+/// Zones of fewer pageblocks are not boosted: a single step would be too much of the zone.
 const BOOST_PAGEBLOCKS: u64 = 4;
 
 impl MarkRules {
-    /// The marks of a zone.
+    /// The watermarks of a zone.
     pub(crate) fn levels(&self, kind: ZoneKind, managed: u64) -> Levels {
         let min = if kind.is_lowmem() {
             (u128::from(self.min_free) * u128::from(managed) / u128::from(self.lowmem.max(1)))
@@ -250,7 +256,7 @@ impl MarkRules {
         Levels::new(managed, min, self.scale)
     }
 
-    /// How far the marks of a zone may be boosted: a pageblock at least, if at all.
+    /// Maximum of the boost of a zone: at least a pageblock, or 0.
     pub(crate) fn boost_limit(&self, managed: u64, levels: Levels) -> u64 {
         let limit = levels.high.saturating_mul(u64::from(self.boost)) / 10_000;
         let pageblock = PAGEBLOCK_FRAMES as u64;
@@ -258,12 +264,12 @@ impl MarkRules {
         if limit == 0 || too_small { 0 } else { limit.max(pageblock) }
     }
 
-    /// Pageblocks that may be kept ready for huge pages.
+    /// Maximum of the huge-page reserve, in pageblocks.
     pub(crate) fn huge_reserve_limit(&self, managed: u64) -> u64 {
         managed * u64::from(self.huge_reserve) / 10_000 / PAGEBLOCK_FRAMES as u64
     }
 
-    /// What a zone keeps back; `managed` are the sizes of the kinds of its node.
+    /// Frames that a zone keeps back; `managed` are the sizes of the kinds of zones on its node.
     pub(crate) fn protection(
         &self,
         kind: ZoneKind,
@@ -283,9 +289,9 @@ impl MarkRules {
     }
 }
 
-/// The reserve of a memory of `managed` frames by Linux's formula: the square root of 16 times
-/// its KiB, at least 128 KiB and at most 256 MiB; and never more than a quarter of the memory,
-/// which matters for toy sizes only.
+/// The reserve of a memory of `managed` frames by Linux's formula: the square root of 16 times its
+/// KiB, at least 128 KiB and at most 256 MiB. It is never more than a quarter of the memory, which
+/// matters for tiny memories only.
 pub(crate) fn default_min_free(managed: u64) -> u64 {
     let kib = (16 * managed * 4).isqrt().clamp(128, 262_144);
     (kib / 4).min(managed / 4)
@@ -330,11 +336,7 @@ mod tests {
         // 37.5 % of min.
         let atomic = AllocFlags::MIN_RESERVE.with(AllocFlags::NON_BLOCK);
         assert_eq!(reserve(atomic), 375);
-        assert_eq!(
-            reserve(AllocFlags::NON_BLOCK),
-            1000,
-            "not being able to wait entitles to nothing"
-        );
+        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "this flag alone changes nothing");
         assert_eq!(reserve(AllocFlags::OOM), 500);
         assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "halved last");
         assert_eq!(reserve(AllocFlags::NO_WATERMARKS), 0);
@@ -374,7 +376,7 @@ mod tests {
         };
         assert_eq!(limit(1 << 20, 15_000), 2250);
         assert_eq!(limit(1 << 20, 1000), 512, "at least a pageblock");
-        assert_eq!(limit(1 << 20, 6), 0, "rounds to nothing");
+        assert_eq!(limit(1 << 20, 6), 0, "rounded to 0");
         assert_eq!(limit(2047, 15_000), 0);
         assert_eq!(limit(2048, 15_000), 2250);
         assert_eq!(limit(1 << 20, 0), 0);
@@ -407,7 +409,7 @@ mod tests {
             boost: 0,
             huge_reserve: 0,
         };
-        // A recorded machine: 772,915 frames of DMA32 are 3019 for DMA.
+        // A recorded machine: DMA keeps 3019 frames back for the 772,915 frames of DMA32.
         let managed = [3840, 772_915, 0, 0];
         assert_eq!(rules.protection(ZoneKind::Dma, managed), [0, 3019, 3019, 3019]);
         assert_eq!(rules.protection(ZoneKind::Normal, managed), [0; 4]);

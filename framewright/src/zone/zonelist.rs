@@ -1,12 +1,13 @@
-//! Zonelists: in which order a node's requests try the zones.
+//! Zonelists: the order in which requests of a node try the zones.
 //!
-//! The own node first, then the others by distance; on each node the highest zone first. Where
-//! several nodes are equally far, those lists that were built before lean on different ones, so
-//! that one node does not become everybody's second choice.
+//! The local node comes first, then the other nodes by distance. Within a node the highest zone
+//! comes first. Among equally distant nodes, a node that comes first in earlier lists is tried
+//! later, so that no node becomes the second choice of every other.
 
 use crate::types::{NodeId, ZoneId, ZoneKind};
 
-/// Distances between nodes, row by row, as firmware reports them; empty: all others equally far.
+/// Distances between nodes, row by row, as firmware reports them. If the table is empty, all remote
+/// nodes are equally far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Distances<'c> {
     pub(crate) table: &'c [u8],
@@ -23,14 +24,14 @@ impl Distances<'_> {
     }
 }
 
-/// What the order of nodes depends on.
+/// The inputs of the order of nodes.
 pub(crate) struct NodeFacts<'c> {
     pub(crate) distances: Distances<'c>,
     /// Nodes with zones.
     pub(crate) has_memory: u64,
-    /// Nodes with CPUs: those are avoided a little, their memory is for their own CPUs.
+    /// Nodes with CPUs. They are avoided slightly, because their memory is for their own CPUs.
     pub(crate) has_cpus: u64,
-    /// How often a node was another's first choice at its distance.
+    /// How often a node was the first choice of another node at its distance.
     load: [u64; NodeId::LIMIT],
 }
 
@@ -39,8 +40,8 @@ impl<'c> NodeFacts<'c> {
         Self { distances, has_memory, has_cpus, load: [0; NodeId::LIMIT] }
     }
 
-    /// The nodes with memory, in the order in which `from` tries them. To be asked for one node
-    /// after the other, ascending: later answers depend on earlier ones.
+    /// The nodes with memory, in the order in which `from` tries them. Must be called for one node
+    /// after the other, ascending: later results depend on earlier ones.
     pub(crate) fn order(&mut self, from: usize) -> impl Iterator<Item = usize> + use<> {
         let mut order = [0u8; NodeId::LIMIT];
         let mut count = 0;
@@ -51,7 +52,7 @@ impl<'c> NodeFacts<'c> {
             left &= !(1 << next);
             let here = self.distances.between(from, next);
             if here != distance {
-                // The first of a group of equally distant nodes bears the load of being first.
+                // The first of a group of equally distant nodes gets the load.
                 self.load[next] += 1;
                 distance = here;
             }
@@ -61,7 +62,7 @@ impl<'c> NodeFacts<'c> {
         order.into_iter().take(count).map(usize::from)
     }
 
-    /// The best of the nodes in `left`.
+    /// The best node of `left`.
     fn nearest(&self, from: usize, left: u64) -> usize {
         if left >> from & 1 == 1 {
             return from;
@@ -92,7 +93,8 @@ impl<'m> Zonelists<'m> {
         nodes * zones
     }
 
-    /// Fills the rows; `zones` are the node and kind of each zone, ascending.
+    /// Fills the rows. `zones` returns the node and kind of each zone; zones are numbered in
+    /// ascending order.
     pub(crate) fn build(
         rows: &'m mut [ZoneId],
         mut facts: NodeFacts<'_>,
@@ -113,7 +115,7 @@ impl<'m> Zonelists<'m> {
         Self { rows, zones: count }
     }
 
-    /// Whether the machine has such a node.
+    /// Whether the memory has this node.
     pub(crate) fn has(&self, node: NodeId) -> bool {
         node.index() * self.zones < self.rows.len()
     }
@@ -148,7 +150,7 @@ mod tests {
     #[test]
     fn equally_distant_nodes_are_rotated() {
         let second: Vec<_> = orders(&[], 4, 0b1111, 0b1111).iter().map(|order| order[1]).collect();
-        // Nobody is everybody's second choice.
+        // No node is the second choice of all others.
         for node in 0..4 {
             assert!(second.iter().filter(|&&at| at == node).count() <= 2, "{second:?}");
         }

@@ -8,14 +8,14 @@ use crate::script::{
 
 const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 
-/// A memory whose movable pageblocks have scattered single frames free: whatever else is wanted
-/// has to be taken from one of them.
+/// A memory whose movable pageblocks have scattered free frames. Blocks of other types have to be
+/// taken from one of these pageblocks.
 fn mixable(answers: Answers, boost: u32, pageblocks: u64) -> &'static Scripted {
     let zone = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
         tuning.zone.watermark_boost = boost;
-        // Refills shall mix no more often than requests do.
+        // Refills must not mix types more often than requests do.
         tuning.pcp.batch = Auto::Fixed(1);
     });
     memory.platform().allocate_all(page().inside_relief());
@@ -52,13 +52,17 @@ fn mixing_boosts_every_watermark_by_a_pageblock_and_wakes_at_order_0() {
     let mut text = String::new();
     memory.write_zoneinfo(&mut text).unwrap();
     assert!(text.contains("boost    512"), "{text}");
-    // Not more than its limit, however often.
+    // The boost does not exceed its limit.
     for _ in 0..400 {
         let _stays = cpu.alloc(unmovable(0).no_wake()).unwrap().into_raw();
     }
     assert_eq!(zone(memory).boost, before.high * 3 / 2);
-    assert_eq!(memory.platform().take_all_calls(), [], "woken for who does not mind only");
-    // Whoever reclaims takes down what it found when it began.
+    assert_eq!(
+        memory.platform().take_all_calls(),
+        [],
+        "a request without wake-ups woke background reclaim"
+    );
+    // Background reclaim takes down the boost that it found when it began.
     memory.lower_boost(ZoneId::default(), 512);
     assert_eq!(zone(memory).boost, before.high * 3 / 2 - 512);
     memory.lower_boost(ZoneId::default(), u64::MAX);
@@ -93,7 +97,7 @@ fn the_boost_depends_on_background_reclaim_at_the_moment_of_mixing() {
     let memory = mixable(NO_HELP, 15_000, 32);
     let mix = || _ = memory.alloc_bypassing_lists(unmovable(0)).unwrap().into_raw();
     mix();
-    assert_eq!(zone(memory).boost, 0, "nobody would take it down");
+    assert_eq!(zone(memory).boost, 0, "background reclaim would have to take it down");
     memory.platform().reclaims_in_background_from_now_on(true);
     mix();
     assert_eq!(zone(memory).boost, 512);
@@ -109,7 +113,7 @@ fn requests_leave_the_boost_free_except_for_urgent_single_frames() {
     assert_eq!(zone(memory).boost, 512);
     memory.platform().allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN + 512);
-    // There is room for large ones, but they leave their part of the boost as well.
+    // Large blocks are free, but the requests for them must leave their part of the boost as well.
     memory.platform().release_where(|pfn| pfn.get() < 1024 && pfn.get() % 16 < 8);
     memory.platform().allocate_all(movable(1).atomic());
     let part = (MIN + 512) * 3 / 8;

@@ -1,4 +1,4 @@
-//! How often what is asked again.
+//! How often relief is asked again.
 
 use framewright::{
     Request, ZoneKind,
@@ -11,16 +11,16 @@ use crate::script::{
     range,
 };
 
-/// Rounds of reclaim that a failing request went through.
+/// Rounds of reclaim of a request that fails.
 fn reclaims(memory: &'static Scripted, request: Request) -> usize {
     let (result, calls) = ask(memory, request);
     let count = calls.iter().filter(|call| matches!(call, Call::Reclaim(_))).count();
-    let error = result.expect_err("nothing helps");
+    let error = result.expect_err("relief never helps");
     assert_eq!(usize::from(error.shortage().unwrap().rounds), count);
     count
 }
 
-/// How often compaction was asked with each priority by a failing request.
+/// How often compaction was asked at each priority by a request that fails.
 fn compactions(memory: &'static Scripted, request: Request) -> [usize; 3] {
     let (result, calls) = ask(memory, request);
     assert!(result.is_err());
@@ -46,16 +46,20 @@ fn a_request_fails_after_sixteen_rounds_without_progress() {
 
 #[test]
 fn progress_resets_the_count() {
-    // The tenth round frees what others take.
+    // The tenth round frees frames that other requests take.
     let reclaim = |_: &_, round| u64::from(round == 9);
     assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 10 + 17);
     let costly = movable(4).retry_may_fail();
-    assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), costly), 17, "not for costly orders");
+    assert_eq!(
+        reclaims(full(Answers { reclaim, ..PLENTY }), costly),
+        17,
+        "costly orders do not start again"
+    );
 }
 
 #[test]
 fn progress_that_others_take_ends_in_a_verdict() {
-    // Others take all frames that are freed.
+    // Other requests take all frames that are freed.
     let reclaim = |_: &_, _| 1;
     assert_eq!(reclaims(full(Answers { reclaim, ..PLENTY }), page()), 1 + 256);
     let short = || {
@@ -77,7 +81,7 @@ fn progress_that_others_take_ends_in_a_verdict() {
 #[test]
 fn nothing_left_to_reclaim_ends_the_rounds_at_once() {
     assert_eq!(reclaims(full(NO_HELP), page()), 1);
-    // One more frame would do.
+    // One more frame is enough.
     assert_eq!(reclaims(full(Answers { reclaimable: |_, _| Some(1), ..NO_HELP }), page()), 17);
     let memory = full(Answers { reclaimable: |_, _| Some(9), ..NO_HELP });
     memory.platform().allocate_all(page().urgent().no_wait());
@@ -90,7 +94,7 @@ fn nothing_left_to_reclaim_ends_the_rounds_at_once() {
 fn reclaim_of_fragmented_memory_is_bounded() {
     let reclaim = |_: &_, _| 1;
     let memory = fragmented(Answers { reclaim, ..PLENTY });
-    // A round for each priority of compaction.
+    // One round for each priority of compaction.
     assert_eq!(reclaims(memory, movable(2)), 2);
 }
 
@@ -115,15 +119,18 @@ fn costly_orders_take_one_round_unless_they_retry_and_compaction_can_help() {
 
 // ---- compaction -------------------------------------------------------------------------------
 
-/// Reclaim says that it frees something, but nothing is left that it could free: so compaction
-/// alone decides.
+/// Reclaim reports progress, but no reclaimable frames are left, so that compaction alone decides.
 const PROGRESS: Answers = Answers { reclaim: |_, _| 1, ..NO_HELP };
 
 #[test]
 fn failed_compaction_is_repeated_at_each_higher_priority() {
     assert_eq!(compactions(fragmented(PROGRESS), movable(2)), [0, 1, 1]);
     let costly = movable(4).retry_may_fail();
-    assert_eq!(compactions(fragmented(PROGRESS), costly), [1, 1, 0], "not that hard");
+    assert_eq!(
+        compactions(fragmented(PROGRESS), costly),
+        [1, 1, 0],
+        "costly orders stop at a lower priority"
+    );
 }
 
 #[test]
@@ -136,7 +143,11 @@ fn compaction_whose_success_does_not_serve_is_repeated_sixteen_times() {
     let memory = || fragmented(Answers { compact: |_, _, _| Compacted::Success, ..PROGRESS });
     assert_eq!(compactions(memory(), movable(2)), [0, 17, 17]);
     let costly = movable(4).retry_may_fail();
-    assert_eq!(compactions(memory(), costly), [1, 5, 0], "a quarter for costly orders");
+    assert_eq!(
+        compactions(memory(), costly),
+        [1, 5, 0],
+        "costly orders have a quarter of the retries"
+    );
 }
 
 #[test]
@@ -151,20 +162,24 @@ fn compaction_without_free_frames_is_repeated_if_reclaim_can_free_them() {
         reclaim: |_, round| u64::from(round < 5),
         ..NO_HELP
     };
-    assert_eq!(compactions(fragmented(SKIPS), movable(2)), [0, 6, 0], "there is room as it is");
+    assert_eq!(
+        compactions(fragmented(SKIPS), movable(2)),
+        [0, 6, 0],
+        "enough frames are free already"
+    );
     assert_eq!(
         compactions(full(Answers { reclaimable: |_, _| Some(0), ..SKIPS }), movable(2)),
         [0, 1, 0]
     );
-    // Of what is left, a frame in four counts. By index it has to be more than the block above min, which is
-    // all there is, by scanners more than twice as much.
+    // A quarter of the reclaimable frames counts, and exactly min is free. So this quarter must exceed
+    // the size of the block by index, and twice that size by scanners.
     let seen = |method, reclaimable| {
         let zone = [range(0, 4096, 0, ZoneKind::Normal)];
         let memory = memory_of(&zone, Answers { reclaimable, ..SKIPS }, |tuning| {
             tuning.zone.min_free = Auto::Fixed(MIN as u32);
             tuning.compact.method = method;
         });
-        // No block at all above order 0, so that reclaim by itself has no hope.
+        // No block above order 0 is free, so that reclaim alone cannot help.
         memory.platform().allocate_all(page().inside_relief());
         memory.platform().release_where(|pfn| pfn.get() % 2 == 0 && pfn.get() < 2 * MIN);
         assert_eq!(memory.free(), MIN);

@@ -1,4 +1,4 @@
-//! What happens when memory comes or goes under a request.
+//! Adding and removing memory during a request.
 
 use framewright::{FrameRange, MemoryRange, Pfn, Presence, Request, ZoneKind, tuning::Auto};
 
@@ -8,7 +8,7 @@ use crate::script::{
 
 const FIRST: u64 = 2048;
 
-/// A memory whose first node is used up, and whose second node is not there yet.
+/// A memory whose first node is used up, and whose second node is absent.
 fn half(answers: Answers) -> &'static Scripted {
     let absent =
         MemoryRange { presence: Presence::Absent, ..range(FIRST, 1024, 1, ZoneKind::Normal) };
@@ -24,7 +24,7 @@ fn second_node() -> FrameRange {
     FrameRange::new(Pfn::new(FIRST), Pfn::new(FIRST + 1024)).unwrap()
 }
 
-/// Memory comes, or goes again.
+/// Adds the second node, or removes it again.
 fn change(script: &Script) {
     let memory = script.memory();
     if memory.add_memory(second_node()).is_err() {
@@ -32,8 +32,8 @@ fn change(script: &Script) {
     }
 }
 
-/// How often a request of the first node calls_of for reclaim, compaction and a verdict, and how
-/// many rounds its error tells of.
+/// How often a request of the first node asks for reclaim, for compaction and for a verdict, and
+/// the number of rounds in its error.
 fn calls_of(answers: Answers, request: Request) -> [usize; 4] {
     let (result, calls) = ask(half(answers), request.this_node());
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();

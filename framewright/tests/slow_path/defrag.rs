@@ -1,4 +1,4 @@
-//! Defragmenting mode: everything else is tried before types are mixed in a pageblock.
+//! Defragmenting mode: all other means are tried before types are mixed in a pageblock.
 
 use framewright::{
     CpuId, ZoneKind,
@@ -11,7 +11,7 @@ use crate::script::{
     MIN, NO_HELP, Scripted, memory_of, page, range, unmovable,
 };
 
-/// A memory whose movable pageblocks have scattered frames free, a third of all.
+/// A memory whose movable pageblocks have scattered free frames, a third of all.
 fn scattered(defrag_mode: bool) -> &'static Scripted {
     let zone = [range(0, 32 * 512, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, NO_HELP, |tuning| {
@@ -27,7 +27,7 @@ fn scattered(defrag_mode: bool) -> &'static Scripted {
 fn calls_for_a_frame(memory: &Scripted) -> Vec<Call> {
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let _stays = cpu.alloc(unmovable(0)).unwrap().into_raw();
-    assert_eq!(memory.stats().steals, 1, "nothing helped");
+    assert_eq!(memory.stats().steals, 1, "relief did not help");
     memory.platform().take_all_calls()
 }
 

@@ -1,4 +1,5 @@
-//! Who is woken, what is asked in which order, and who gives up when.
+//! The exits of the slow path: wake-ups, the order of reclaim and compaction, and the point of
+//! failure.
 
 use framewright::{AllocError, CpuId, NodeId, ZoneKind, platform::CompactPriority as Priority};
 use framewright::{
@@ -33,7 +34,7 @@ fn background_reclaim_is_woken_once_per_node_and_round() {
     let wake = |node, highest| Wake { node, order: 1, highest };
     let both = [wake(0, ZoneKind::Normal), wake(1, ZoneKind::Normal)];
     assert_eq!(woken(unmovable(1)), both);
-    assert_eq!(woken(unmovable(1).no_wait()), both, "waking is not waiting");
+    assert_eq!(woken(unmovable(1).no_wait()), both, "a request that cannot wait wakes as well");
     let there = NodeId::new(1).unwrap();
     assert_eq!(woken(unmovable(1).on_node(there)), [both[1], both[0]], "nearest first");
     assert_eq!(woken(unmovable(1).on_node(there).this_node()), [both[1]]);
@@ -49,7 +50,7 @@ fn every_round_wakes_again() {
     let calls = memory.platform().take_all_calls();
     let count = |of: fn(&Call) -> bool| calls.iter().filter(|call| of(call)).count();
     assert_eq!(count(|call| matches!(call, Wake { .. })), 17);
-    assert_eq!(count(|call| matches!(call, Wait)), 16, "others have a turn in between");
+    assert_eq!(count(|call| matches!(call, Wait)), 16, "other tasks run between rounds");
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn requests_that_cannot_wait_or_come_from_relief_ask_for_nothing() {
         unmovable(3).atomic().no_fail(),
     ] {
         let memory = full(NO_HELP);
-        // What the reserve has is not what this is about.
+        // The reserve is used up first, so that it does not serve the requests.
         memory.platform().allocate_all(page().inside_relief());
         memory.platform().take_all_calls();
         let (result, calls) = ask(memory, request);
@@ -79,7 +80,7 @@ fn reclaim_then_compaction_and_early_compaction_before_both() {
         (page(), &[Reclaim(32), JUDGE][..]),
         (movable(3), &[Reclaim(32), LIGHT, JUDGE]),
         (unmovable(3), &[ASYNC, Reclaim(32), LIGHT, JUDGE]),
-        // Compaction forms it: reclaim is for room.
+        // Compaction forms the block, so reclaim is asked for free space only.
         (movable(6), &[ASYNC, Reclaim(32), LIGHT]),
         (movable(6).no_io(), &[Reclaim(64)]),
         (
@@ -108,7 +109,7 @@ fn costly_requests_that_try_once_fail_early_or_stay_brief() {
     const ASYNC: Call = Compact(Priority::Async);
     let request = movable(9).no_retry();
     let calls = |result, request| {
-        // The script has no state: an answer each.
+        // A function pointer has no state, so there is one for each answer.
         let compact: fn(&_, _, Captured<'_>) -> _ = match result {
             Compacted::Skipped => |_, _, _| Compacted::Skipped,
             Compacted::Deferred => |_, _, _| Compacted::Deferred,
@@ -154,7 +155,7 @@ fn frames_reclaimed_onto_lists_are_drained() {
 #[test]
 fn without_progress_lists_are_drained_once() {
     let memory = full(Answers {
-        // Something is freed onto the lists in every round, and not said.
+        // In every round but the first, a frame is freed onto the lists without being reported.
         reclaim: |script, round| {
             let mut there = script.memory().cpu(CpuId::new(1)).unwrap();
             if round > 0 {
@@ -193,7 +194,8 @@ fn the_captured_block_serves_the_request() {
             script.release_where(|pfn| pfn.get() < 1024);
             let formed = script.memory().alloc_bypassing_lists(movable(9)).unwrap();
             assert!(captured.keep(formed).is_ok());
-            // Nobody else gets anything of it, nor is there another for this request.
+            // All other frames are allocated, so that the captured block alone can serve the
+            // request.
             script.allocate_all(page().inside_relief());
             Compacted::Success
         },
@@ -209,7 +211,7 @@ fn skipped_rounds_do_not_count_as_stalls() {
     let memory = full(Answers { compact: |_, _, _| Compacted::Skipped, ..NO_HELP });
     assert!(ask(memory, movable(4)).0.is_err());
     assert_eq!(memory.stats().compact_stall, 0);
-    // As the field counts, one that is refused for earlier failures is one more failure.
+    // As in Linux, a round that is refused because of earlier failures counts as one more failure.
     let memory = full(Answers { compact: |_, _, _| Compacted::Deferred, ..NO_HELP });
     assert!(ask(memory, movable(4)).0.is_err());
     let stats = memory.stats();

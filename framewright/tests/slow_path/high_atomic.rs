@@ -6,13 +6,14 @@ use crate::script::{
     Answers, Call, MIN, NO_HELP, Scripted, ask, memory_of, movable, page, range, unmovable,
 };
 
-/// A memory of so many pageblocks. From 100 on it may have a reserve, from 101 on one of two.
+/// A memory of this many pageblocks. From 100 pageblocks on it may have a reserve of one, from 101
+/// on of two.
 fn large(answers: Answers, pageblocks: u64) -> &'static Scripted {
     let map = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     memory_of(&map, answers, |tuning| tuning.zone.min_free = Auto::Fixed(MIN as u32))
 }
 
-/// One of 110 pageblocks, two of them reserved but for the two blocks of order 2 that were served.
+/// A memory of 110 pageblocks. Two of them are reserved, with a block of order 2 allocated in each.
 fn with_reserve(answers: Answers) -> &'static Scripted {
     let memory = large(answers, 110);
     for of in [MigrateType::Movable, MigrateType::Unmovable] {
@@ -24,7 +25,7 @@ fn with_reserve(answers: Answers) -> &'static Scripted {
     memory
 }
 
-/// Frames free in the reserve of [`with_reserve`].
+/// Free frames in the reserve of [`with_reserve`].
 const RESERVE: u64 = 1024 - 8;
 
 /// Pageblocks in the reserve.
@@ -37,14 +38,14 @@ fn is_reserved(memory: &Scripted, pfn: framewright::Pfn) -> bool {
     memory.pageblock_type(pfn) == Some(MigrateType::HighAtomic)
 }
 
-/// The same with only the reserve and [`MIN`] left.
+/// As [`with_reserve`], with only the reserve and [`MIN`] frames left.
 fn used_up(answers: Answers) -> &'static Scripted {
     let memory = with_reserve(answers);
     take_the_rest(memory);
     memory
 }
 
-/// Takes all but the reserves, also from the lists of CPUs.
+/// Allocates all frames but the reserves, also from the lists of CPUs.
 fn take_the_rest(memory: &Scripted) {
     memory.drain_all();
     memory.platform().allocate_all(page().no_retry());
@@ -87,13 +88,14 @@ fn the_reserve_is_a_hundredth_rounded_up_and_not_less_than_a_pageblock() {
 #[test]
 fn the_reserve_does_not_count_as_free_for_other_requests() {
     let memory = with_reserve(NO_HELP);
-    // Tested and served as if it were not there.
+    // The request is tested and served as if the reserve did not exist.
     memory.platform().allocate_all(page().no_retry());
     assert_eq!(memory.free(), MIN + RESERVE);
-    // Urgent requests that can wait are tested as if it was, but not served from it.
+    // Urgent requests that can wait are tested as if the reserve were free, but are not served from
+    // it.
     memory.platform().allocate_all(unmovable(0).urgent());
     assert_eq!(memory.free(), RESERVE);
-    // Those that cannot wait get it when there is nothing else, down to their mark.
+    // Requests that cannot wait get it when nothing else is left, down to their watermark.
     memory.platform().allocate_all(page().no_wait());
     assert_eq!(memory.free(), MIN);
     memory.platform().allocate_all(page().inside_relief());
@@ -108,14 +110,14 @@ fn high_atomic_requests_use_the_reserve_first_and_bypass_lists() {
     let held = memory.held_by_cpus();
     let block = cpu.alloc(movable(3).atomic()).unwrap();
     assert!(is_reserved(memory, block.pfn()));
-    assert_eq!(memory.held_by_cpus(), held, "no list has any of it");
+    assert_eq!(memory.held_by_cpus(), held, "lists get no frames of the reserve");
     cpu.free(block).unwrap();
-    // Where there is other memory above min but not above low, it is first.
+    // With other memory between min and low, the reserve is still used first.
     memory.platform().release(MIN / 8);
     let block = memory.alloc_bypassing_lists(movable(2).atomic()).unwrap();
     assert!(is_reserved(memory, block.pfn()));
     memory.free_bypassing_lists(block).unwrap();
-    // Others that cannot wait get what is not reserved, as long as there is any.
+    // Other requests that cannot wait get frames outside the reserve, as long as there are any.
     let block = memory.alloc_bypassing_lists(page().no_wait()).unwrap();
     assert!(!is_reserved(memory, block.pfn()));
     memory.free_bypassing_lists(block).unwrap();
@@ -136,10 +138,10 @@ fn the_reserve_is_given_up_before_a_verdict() {
     let memory = used_up(NO_HELP);
     let (result, calls) = ask(memory, unmovable(0));
     let block = result.unwrap();
-    assert_eq!(calls, [Call::Reclaim(32)], "and another walk");
+    assert_eq!(calls, [Call::Reclaim(32)], "only another walk after it");
     assert_eq!(memory.pageblock_type(block.pfn()), Some(MigrateType::Unmovable));
     assert_eq!(reserved(memory), 1);
-    // The last one too, and then it is over.
+    // The last pageblock is given up as well, and then the reserve is empty.
     take_the_rest(memory);
     let (result, calls) = ask(memory, page());
     assert!(result.is_ok() && calls == [Call::Reclaim(32)]);

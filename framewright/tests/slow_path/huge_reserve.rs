@@ -1,4 +1,4 @@
-//! What a zone keeps ready for huge pages after a request found none.
+//! The huge-page reserve of a zone, after a request found no huge page.
 
 use framewright::{AllocError, Order, ZoneId, ZoneKind, tuning::Auto};
 
@@ -10,7 +10,7 @@ const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 const PAGEBLOCK: u64 = 512;
 const HUGE: u8 = Order::PAGEBLOCK.get();
 
-/// A memory of 32 pageblocks, all of it allocated but for every 16th frame.
+/// A memory of 32 pageblocks, allocated except for every 16th frame.
 fn scattered(answers: Answers, huge_reserve: u32) -> &'static Scripted {
     let zone = [range(0, 32 * PAGEBLOCK, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
@@ -27,7 +27,7 @@ fn huge_reserve(memory: &Scripted) -> u64 {
     memory.zone(ZoneId::default()).unwrap().huge_reserve / PAGEBLOCK
 }
 
-/// The same where a request found no huge page, and one has become free since.
+/// As [`scattered`], after a request found no huge page and one has become free since.
 fn with_huge_reserve() -> &'static Scripted {
     let memory = scattered(BACKGROUND, 1_000);
     assert!(ask(memory, movable(HUGE)).0.is_err());
@@ -74,7 +74,7 @@ fn small_requests_leave_the_reserve_to_huge_ones() {
     assert_eq!(memory.free(), MIN + PAGEBLOCK);
     let (huge, calls) = ask(memory, movable(HUGE));
     let _stays = huge.unwrap().into_raw();
-    assert_eq!((memory.free(), calls.as_slice()), (MIN, &[][..]), "without a stall");
+    assert_eq!((memory.free(), calls.as_slice()), (MIN, &[][..]), "relief was called");
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn no_verdict_is_asked_while_there_is_a_reserve() {
     assert!(!calls.iter().any(|call| matches!(call, Call::AskVerdict(_))), "{calls:?}");
 }
 
-/// What is left between min and high serves as it would without a huge_reserve.
+/// The free frames between min and high serve a small request as they would without a huge-page
+/// reserve.
 #[test]
 fn no_verdict_is_asked_for_frames_between_min_and_high() {
     let memory = with_huge_reserve();
@@ -116,8 +117,9 @@ fn costly_requests_use_the_reserve_before_they_fail_unless_they_try_once() {
     assert_eq!(huge_reserve(memory), 1);
 }
 
-/// The last walk, which may use the huge-page reserve, is above the watermark and finds no block of order 5.
-/// Without the reserve the request is below the watermark, and this is the error that it gets.
+/// The last walk, which may use the huge-page reserve, is above the watermark and finds no block of
+/// order 5. Without the reserve the request is below the watermark, and this is the error that it
+/// gets.
 #[test]
 fn the_error_is_that_of_the_walk_without_the_reserve() {
     let memory = scattered(BACKGROUND, 1_000);

@@ -1,4 +1,4 @@
-//! The slow path: each of its exits and each of its bounds, against relief that follows a script.
+//! The slow path: each of its exits and each of its bounds, with scripted relief.
 #![cfg(not(feature = "loom"))]
 
 mod boost;

@@ -1,10 +1,10 @@
-//! How much of what is kept back each request gets.
+//! How much of the reserves each kind of request gets.
 
 use framewright::{Request, ZoneId, ZoneKind, tuning::Auto};
 
 use crate::script::{MIN, NO_HELP, memory, memory_of, page, range, unmovable};
 
-/// Frames that are left when requests like this have taken all they get.
+/// Free frames after requests like this have taken all they get.
 fn left_by(request: Request) -> u64 {
     let memory = memory(NO_HELP);
     memory.platform().allocate_all(request.no_wait());
@@ -61,11 +61,11 @@ fn a_lower_zone_keeps_frames_back_from_requests_that_could_use_a_higher_one() {
     assert_eq!((zone(0).min, zone(1).min), (20, 80));
     memory.platform().allocate_all(unmovable(0).no_wait());
     assert_eq!((zone(0).free, zone(1).free), (20 + 512, 80), "the lower zone keeps its share");
-    // Half of min, but all of the share.
+    // Half of min, but all of the protection stays free.
     memory.platform().allocate_all(unmovable(0).atomic());
     assert_eq!((zone(0).free, zone(1).free), (8 + 512, 30));
     memory.platform().allocate_all(unmovable(0).zone(ZoneKind::Dma32).no_wait());
-    assert_eq!(zone(0).free, 20, "for whom only it would do, it is there");
+    assert_eq!(zone(0).free, 20, "requests that can use only the lower zone get its share");
     assert_eq!(memory.zone(ZoneId::default()).unwrap().free, 20);
     memory.platform().allocate_all(unmovable(0).inside_relief());
     assert_eq!(memory.free(), 0);

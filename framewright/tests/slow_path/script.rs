@@ -1,4 +1,4 @@
-//! A machine whose relief follows a script, and writes down what it was asked.
+//! A machine whose relief follows a script and records its calls.
 
 use framewright::{
     Block, Config, CpuId, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Platform, Request,
@@ -18,7 +18,7 @@ use crate::toy::{leaked, mostly_nothing};
 
 pub(crate) type Scripted = Memory<'static, Script>;
 
-/// What relief was asked, in order.
+/// A call of relief.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     Wake { node: u8, order: u8, highest: ZoneKind },
@@ -28,7 +28,7 @@ pub(crate) enum Call {
     Wait,
 }
 
-/// What it answers. Each is told how often it was asked before.
+/// The answers of relief. Each function gets the number of earlier calls of its kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Answers {
     pub(crate) background: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Answers {
     pub(crate) wait: fn(&Script, usize),
 }
 
-/// Relief that never helps, but there is compaction.
+/// Relief that never helps. Compaction exists, but never succeeds.
 pub(crate) const NO_HELP: Answers = Answers {
     background: false,
     reclaim: |_, _| 0,
@@ -49,15 +49,15 @@ pub(crate) const NO_HELP: Answers = Answers {
     wait: |_, _| (),
 };
 
-/// The machine. One thread plays all CPUs.
+/// The machine. A single thread acts for all CPUs.
 pub(crate) struct Script {
     answers: Answers,
-    /// Whether somebody reclaims in the background now.
+    /// Whether the embedder reclaims in the background now.
     background: AtomicBool,
     memory: OnceLock<&'static Scripted>,
     calls: Mutex<Vec<Call>>,
     reports: Mutex<Vec<OutOfMemory>>,
-    allocate_all: Mutex<Vec<Block<'static>>>,
+    kept: Mutex<Vec<Block<'static>>>,
 }
 
 impl Script {
@@ -65,12 +65,12 @@ impl Script {
         self.memory.get().expect("set right after construction")
     }
 
-    /// Somebody reclaims in the background from now on, or nobody does.
+    /// Sets whether the embedder reclaims in the background from now on.
     pub(crate) fn reclaims_in_background_from_now_on(&self, does: bool) {
         self.background.store(does, Ordering::Relaxed);
     }
 
-    /// Notes a call and returns how many of its kind there were before.
+    /// Records a call and returns the number of earlier calls of its kind.
     fn note(&self, call: Call) -> usize {
         let mut calls = self.calls.lock().unwrap();
         let alike = |other: &&Call| std::mem::discriminant(*other) == std::mem::discriminant(&call);
@@ -79,7 +79,7 @@ impl Script {
         before
     }
 
-    /// Everything it was asked since the last call, but for who was woken.
+    /// All calls since the last time, except wake-ups and waits.
     pub(crate) fn take_calls(&self) -> Vec<Call> {
         let calls = std::mem::take(&mut *self.calls.lock().unwrap());
         let kept = |call: &Call| !matches!(call, Call::Wake { .. } | Call::Wait);
@@ -91,10 +91,10 @@ impl Script {
     }
 
     pub(crate) fn take_report(&self) -> OutOfMemory {
-        self.reports.lock().unwrap().pop().expect("it was asked to verdict")
+        self.reports.lock().unwrap().pop().expect("a verdict was asked for")
     }
 
-    /// Allocates all that `request` gets, to be freed later.
+    /// Allocates all blocks that `request` gets, and keeps them.
     pub(crate) fn allocate_all(&self, request: Request) -> u64 {
         let mut count = 0;
         while let Ok(block) = self.memory().alloc_bypassing_lists(request) {
@@ -104,7 +104,7 @@ impl Script {
         count
     }
 
-    /// Frees `count` blocks of the allocate_all to the zone.
+    /// Frees `count` of the kept blocks to the zone.
     pub(crate) fn release(&self, count: u64) -> u64 {
         for _ in 0..count {
             let Some(block) = self.kept.lock().unwrap().pop() else { break };
@@ -113,7 +113,7 @@ impl Script {
         count
     }
 
-    /// Frees those blocks of the allocate_all that `when` picks.
+    /// Frees the kept blocks that `when` selects.
     pub(crate) fn release_where(&self, when: impl Fn(Pfn) -> bool) {
         let blocks = std::mem::take(&mut *self.kept.lock().unwrap());
         let (go, stay): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|b| when(b.pfn()));
@@ -121,13 +121,13 @@ impl Script {
         *self.kept.lock().unwrap() = stay;
     }
 
-    /// Takes one block out of the allocate_all.
+    /// Takes one of the kept blocks.
     pub(crate) fn pop(&self) -> Block<'static> {
-        self.kept.lock().unwrap().pop().expect("something was hoarded")
+        self.kept.lock().unwrap().pop().expect("blocks were kept")
     }
 }
 
-// SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
+// SAFETY: `SpinFlag` excludes; a single thread needs no barriers.
 unsafe impl Platform for Script {
     mostly_nothing!();
 
@@ -192,7 +192,7 @@ pub(crate) fn memory_of(
         memory: OnceLock::new(),
         calls: Mutex::default(),
         reports: Mutex::default(),
-        allocate_all: Mutex::default(),
+        kept: Mutex::default(),
     };
     let memory = leaked(script, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
@@ -202,21 +202,21 @@ pub(crate) fn memory_of(
 /// Frames that the memories of these tests keep in reserve.
 pub(crate) const MIN: u64 = 256;
 
-/// `frames` frames of a zone of a node.
+/// A range of `frames` frames in a zone of a node.
 pub(crate) fn range(start: u64, frames: u64, node: u8, zone: ZoneKind) -> MemoryRange {
     let frames = framewright::FrameRange::new(Pfn::new(start), Pfn::new(start + frames)).unwrap();
     let node = NodeId::new(node).unwrap();
     MemoryRange { node, zone, ..frames.into() }
 }
 
-/// A memory of one zone of 4096 frames, [`MIN`] in reserve.
+/// A memory of one zone of 4096 frames, with [`MIN`] frames in reserve.
 pub(crate) fn memory(answers: Answers) -> &'static Scripted {
     memory_of(&[range(0, 4096, 0, ZoneKind::Normal)], answers, |tuning| {
         tuning.zone.min_free = Auto::Fixed(MIN as u32);
     })
 }
 
-/// The same, all but the reserve allocated frame by frame.
+/// As [`memory`], with all frames but the reserve allocated one by one.
 pub(crate) fn full(answers: Answers) -> &'static Scripted {
     let memory = memory(answers);
     memory.platform().allocate_all(page().no_wait());
@@ -225,7 +225,7 @@ pub(crate) fn full(answers: Answers) -> &'static Scripted {
     memory
 }
 
-/// The same, every second frame free: much memory, no block of order 1.
+/// As [`memory`], with every second frame free: much free memory, but no block of order 1.
 pub(crate) fn fragmented(answers: Answers) -> &'static Scripted {
     let memory = memory(answers);
     memory.platform().allocate_all(page().inside_relief());
@@ -250,7 +250,7 @@ pub(crate) fn page() -> Request {
     movable(0)
 }
 
-/// Asks once on CPU 0. Returns the block and what relief was asked meanwhile.
+/// Allocates once on CPU 0. Returns the result and the calls of relief meanwhile.
 pub(crate) fn ask(
     memory: &'static Scripted,
     request: Request,

@@ -1,4 +1,4 @@
-//! When nothing helps.
+//! The verdict: when relief does not help.
 
 use framewright::{
     AllocError, CpuId, ZoneId, ZoneKind,
@@ -80,8 +80,8 @@ fn a_retry_resets_the_rounds() {
 
 #[test]
 fn memory_freed_last_serves_only_above_high() {
-    /// While the lower zone is asked for, the upper one, which was asked before, gets `more`
-    /// frames above its high watermark.
+    /// While the reclaimable frames of the lower zone are asked for, the upper zone, which was
+    /// asked before, gets `more` frames above its high watermark.
     fn turns_up(script: &Script, asked: ZoneId, more: u64) -> Option<u64> {
         let upper = script.memory().zones().nth(1).unwrap();
         if asked != upper.id {
@@ -119,8 +119,8 @@ fn an_oom_victim_fails_whatever_the_verdict() {
 fn requests_wait_while_a_verdict_is_asked() {
     let memory = full(Answers {
         verdict: |script, before| {
-            assert_eq!(before, 0, "one at a time");
-            // Another CPU runs out of memory meanwhile, and waits until something is freed.
+            assert_eq!(before, 0, "two verdicts at once");
+            // Another CPU runs out of memory meanwhile, and waits until frames are freed.
             let mut other = script.memory().cpu(CpuId::new(1)).unwrap();
             let _stays = other.alloc(page()).unwrap().into_raw();
             Verdict::Retry
@@ -155,8 +155,8 @@ fn no_fail_requests_use_half_of_the_reserve_and_then_wait() {
         let _stays = alloc();
     }
     let calls = memory.platform().take_all_calls();
-    assert!(!calls.contains(&Call::Wait), "half of the reserve is there to be used");
-    assert!(calls.contains(&Call::AskVerdict(None)), "but only when nothing helped");
+    assert!(!calls.contains(&Call::Wait), "it waited before half of the reserve was used");
+    assert!(calls.contains(&Call::AskVerdict(None)), "the reserve was used before the verdict");
     let _stays = alloc();
     let calls = memory.platform().take_all_calls();
     assert_eq!(calls.iter().filter(|&&call| call == Call::Wait).count(), 21);

@@ -1,10 +1,10 @@
-//! The high-atomic reserve: reclaim_keeping neighbours together for high-order requests that cannot
-//! wait, and giving them up when memory is short.
+//! The high-atomic reserve: pageblocks that are reserved for high-order requests that cannot wait,
+//! and given up when memory is short.
 
 use super::Slow;
 use crate::{pcp::ZoneOnCpu, platform::Platform, types::Request};
 
-/// After `request` was served with the block at `frame`: keeps its pageblock for the next like it.
+/// Reserves the pageblock of the block at `frame`, which served `request`, for similar requests.
 #[inline]
 pub(in crate::alloc) fn reserve<P: Platform>(
     at: &ZoneOnCpu<'_, '_, P>,
@@ -17,8 +17,8 @@ pub(in crate::alloc) fn reserve<P: Platform>(
 }
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
-    /// Gives one pageblock of the reserve to what the request wants, of the first zone that has
-    /// some to spare, or if `forced` any.
+    /// Gives one pageblock of the reserve to the type of the request. It comes from the first zone
+    /// that has a pageblock to spare, or with `forced` from the first zone that has any.
     pub(super) fn unreserve(&self, forced: bool) -> bool {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);

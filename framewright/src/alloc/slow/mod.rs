@@ -1,37 +1,40 @@
-//! The slow path: what to do when the lists of the CPU and the zone behind them had nothing.
+//! The slow path: allocation after the lists of the CPU and the zone behind them had no block.
 //!
-//! 1. A walk of the zones that the request can use, above their low watermarks. Refills happen
+//! 1. The zones that the request can use are walked above their low watermarks. Refills happen
 //!    here.
-//! 2. Background reclaim is woken, once per node, and the zones are walked above the min
-//!    watermark, or as deep as urgency entitles to ([`Request::urgent`], [`Request::atomic`]).
-//!    Who finds no huge page has some kept ready (`zone/huge_reserve.rs`) from now on.
-//! 3. Requests that reclaim rarely helps (costly orders, and higher orders that cannot be moved
-//!    about) begin with a short round of compaction.
-//! 4. Who has a right to more of the reserve uses it: who frees memory, who was told to end.
-//!    Requests that cannot wait, or come from inside relief, end here.
-//! 5. Reclaim; if it freed something but others took it, a pageblock of the high-atomic reserve
-//!    is given up; then, or the first time, everything that all CPUs hold comes home. Then
-//!    compaction. After each the zones are walked.
-//! 6. [`retry`] decides whether another round from 2 on has a point. If not, what is left of the
-//!    [reserve](highatomic) makes one; else the embedder [judges](verdict), once nothing is kept ready for
-//!    huge pages any more. Who fails without that looks there, too, unless he tries once only.
-//! 7. A request that never fails may use half of the reserve; then it waits through the wait
-//!    hook, and goes on with 2.
+//! 2. Background reclaim is woken, once per node, and the zones are walked above the min watermark,
+//!    or below it as far as urgency allows ([`Request::urgent`], [`Request::atomic`]). A request
+//!    that finds no huge page makes its zone keep a huge-page reserve (`zone/huge_reserve.rs`).
+//! 3. Requests that reclaim rarely helps (costly orders, and higher orders that are not movable)
+//!    begin with a short round of compaction.
+//! 4. Requests that may use more of the reserve use it: those of tasks that free memory or that the
+//!    OOM killer has chosen. Requests that cannot wait, or come from inside relief, end here.
+//! 5. Reclaim. If it freed frames but other requests took them, a pageblock of the high-atomic
+//!    reserve is given up. Then, or in the first round, the lists of all CPUs are drained. Then
+//!    compaction. The zones are walked after each.
+//! 6. [`retry`] decides whether another round from step 2 on can help. If not, and the [high-atomic
+//!    reserve](highatomic) has a pageblock left to give up, there is another round. Else the
+//!    huge-page reserve is released and the embedder is [asked for a verdict](verdict). Requests
+//!    that fail without a verdict try the huge-page reserve before they fail, unless they try only
+//!    once.
+//! 7. A request that never fails may use half of the reserve. If that does not serve it, it waits
+//!    through the wait hook and continues with step 2.
 //!
-//! The number of rounds is bounded. Rounds without progress are counted. Rounds whose frames others take are
-//! counted as well, so that a [`Relief`] that only claims progress cannot keep a request here. Compaction is
-//! repeated a bounded number of times, at rising priority.
+//! The number of rounds is bounded. Rounds without progress are counted. Rounds whose frames other
+//! requests take are counted as well, so that a [`Relief`] that only claims progress cannot keep a
+//! request here. Compaction is repeated a bounded number of times, at rising priority.
 //!
-//! When memory comes or goes, zones change under the walk. Its generation is read before the
-//! first walk and compared before every round and before giving up; if it has changed the request
-//! starts anew.
+//! Zones change under the walk when memory is added or removed. The generation of the memory is
+//! read before the first walk, and compared before every round and before the request fails. If it
+//! has changed, the request starts again.
 //!
-//! In *defragmenting mode* no walk of a request that may ask for relief takes from pageblocks of
-//! another type, unless it claims a whole one, before a round of reclaim and compaction was tried, which
-//! is to form one also for a single frame; and the background is woken for whole pageblocks.
+//! In *defragmenting mode* a request that may ask for relief takes nothing from pageblocks of
+//! another type, unless it claims a whole one, before a round of reclaim and compaction was tried.
+//! That round is meant to form a pageblock even for a single frame, and background reclaim is woken
+//! for whole pageblocks.
 //!
-//! A node mask and [`Request::this_node`] bind to the end: who gave them knows of no memory
-//! elsewhere that would do.
+//! A node mask and [`Request::this_node`] are never ignored: for their caller, memory on other
+//! nodes is of no use.
 
 mod highatomic;
 mod retry;
@@ -52,10 +55,10 @@ pub(crate) use verdict::OomLock;
 use walk::walk;
 pub(super) use walk::{count_miss, take, wake};
 
-/// Frames that one round of reclaim is asked for, at least.
+/// Least number of frames that one round of reclaim is asked for.
 const RECLAIM_FRAMES: u64 = 32;
 
-/// Allocates a block and names its first frame.
+/// Allocates a block and returns its first frame.
 pub(super) fn alloc<P: Platform>(
     claim: &mut Claim<'_, '_, P>,
     request: Request,
@@ -77,7 +80,7 @@ pub(super) fn first_access<P: Platform>(memory: &Memory<'_, P>, request: Request
     if avoids_mixing(memory, request) { unmixed(access) } else { access }
 }
 
-/// Whether relief comes before types are mixed in a pageblock.
+/// Whether the request asks for relief before it mixes types in a pageblock.
 fn avoids_mixing<P: Platform>(memory: &Memory<'_, P>, request: Request) -> bool {
     memory.tuning().alloc.defrag_mode && request.may_ask_for_relief()
 }
@@ -86,54 +89,54 @@ fn unmixed(access: ZoneAccess) -> ZoneAccess {
     ZoneAccess { flags: access.flags.with(AllocFlags::NO_FRAGMENT), ..access }
 }
 
-/// Why a round did not end with another.
+/// The reason why a round ends the attempts.
 enum Stop {
     /// There is nothing left to try.
     Failed,
-    /// Memory came or went: what is known of zones is out of date.
+    /// Memory was added or removed: the state of the request is out of date.
     Changed,
 }
 
-/// A request on the slow path, and what it has been through.
+/// A request on the slow path, with its state.
 struct Slow<'s, 'a, 'm, P: Platform> {
     claim: &'s mut Claim<'a, 'm, P>,
     memory: &'a Memory<'m, P>,
     relief: &'a dyn Relief,
     need: Need,
-    /// The zone it tries first.
+    /// The zone that the request tries first.
     zone: ZoneId,
     preferred: ZoneOnCpu<'a, 'm, P>,
     generation: u32,
-    /// What it may take by now.
+    /// What the request may take now.
     access: ZoneAccess,
-    /// Why the last walk found nothing.
+    /// The error of the last walk.
     error: AllocError,
-    /// Whether its first round is yet to come.
+    /// Whether no round has begun yet.
     is_first_round: bool,
-    /// How hard compaction is to try next.
+    /// The priority of the next compaction.
     priority: CompactPriority,
-    /// What compaction forms, and what was waited for.
+    /// The block that compaction forms, and the budget of the request.
     captured: Capture<'s, 'm, P>,
     /// The last round of compaction.
     compacted: Option<(CompactPriority, Compacted)>,
-    /// Rounds after successful compaction since the priority was raised last.
+    /// Rounds after successful compaction since the priority was last raised.
     compaction_retries: u32,
     /// Rounds since the last progress.
     rounds_without_progress: u32,
-    /// Consecutive rounds that freed something and did not serve the request.
+    /// Consecutive rounds that freed frames without serving the request.
     unserved_rounds: u32,
-    /// Whether the last round of reclaim freed anything.
+    /// Whether the last round of reclaim freed any frames.
     progressed: bool,
     reclaimed: u64,
     /// Rounds of relief.
     rounds: u32,
-    /// Whether what CPUs hold was brought home.
+    /// Whether the lists of all CPUs were drained.
     drained: bool,
     waits: u32,
 }
 
 impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
-    /// A request that failed its first walk with `error`.
+    /// The state of a request whose first walk failed with `error`.
     fn new(
         claim: &'s mut Claim<'a, 'm, P>,
         request: Request,
@@ -195,7 +198,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         }
     }
 
-    /// Nobody who tries more than once fails for what is kept ready for huge pages.
+    /// Takes from the huge-page reserve, so that no request that tries more than once fails because
+    /// of it.
     fn take_from_huge_reserve(&mut self) -> Option<Pfn> {
         let request = self.need.request;
         let mut zones = self.memory.candidates(self.need.cpu, request);
@@ -209,7 +213,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         served
     }
 
-    /// Steps 2 to 6. Neither a frame nor an error asks for another round.
+    /// Steps 2 to 6. `Ok(None)` asks for another round.
     fn round(&mut self) -> Result<Option<Pfn>, Stop> {
         self.check_unchanged()?;
         wake(self.memory, self.need.cpu, self.need.request);
@@ -226,7 +230,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         if let Some(pfn) = self.compact() {
             return Ok(Some(pfn));
         }
-        // Everything else was tried once.
+        // All other means were tried once.
         if core::mem::take(&mut self.need.unmixed)
             && let Some(pfn) = self.walk(self.access)
         {
@@ -256,12 +260,13 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         Ok(self.walk(last))
     }
 
-    /// Has huge pages kept ready from now on, if that is what is missing.
+    /// Makes the zone keep a huge-page reserve, if the request is for a huge page.
     fn report_missing_huge_page(&self) {
         let request = self.need.request;
         let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
-        // Nobody else would make room, or take the huge_reserve down again. Where there is room, and nothing forms
-        // of it, more of it is no use.
+        // Without background reclaim the reserve would neither be filled nor taken down again. If
+        // there is free space that compaction cannot form a pageblock of, more free space does not
+        // help.
         let zone = self.preferred.zone;
         let is_in_vain = || zone.exceeds_huge_reserve() && self.memory.restocks_in_vain(self.zone);
         if asks && self.relief.reclaims_in_background() && !is_in_vain() {
@@ -269,7 +274,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         }
     }
 
-    /// Step 3.
+    /// Step 3: compaction before reclaim.
     fn compact_early(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         let helps = request.is_costly() || request.migratetype() != MigrateType::Movable;
@@ -280,7 +285,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         if served.is_none() && request.is_costly() && request.has_one_round() {
             match self.compacted {
                 Some((_, Compacted::Unavailable)) => {}
-                // It would take reclaim, and for a block that size much of it.
+                // Compaction needs reclaim first, and for a block of this size much of it.
                 Some((_, Compacted::Skipped | Compacted::Deferred)) => return Err(Stop::Failed),
                 _ if request.wants_one_node() => return Err(Stop::Failed),
                 _ => self.priority = CompactPriority::Async,
@@ -289,10 +294,10 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         Ok(served)
     }
 
-    /// Step 5, first half.
+    /// Step 5, first half: reclaim and draining.
     fn reclaim(&mut self) -> Option<Pfn> {
-        // A costly block is for compaction to form, where there is compaction: reclaim makes room, if there is
-        // time left to use it.
+        // With compaction, a costly block is formed by compaction. Reclaim only provides free space
+        // for it, if enough of the budget is left to use that space.
         let is_for_compaction = self.is_for_compaction();
         let request = self.need.request;
         if is_for_compaction
@@ -306,7 +311,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         let block = if is_for_compaction { 0 } else { request.order().frames() };
         let wanted = block.max(RECLAIM_FRAMES);
         let freed = self.reclaim_keeping(|need, relief| relief.reclaim(need, wanted));
-        // To look at pages, unmap them and flush takes about as long for each that it frees as to move it.
+        // To scan, unmap and flush the pages takes about as long per freed page as moving a page.
         self.captured.handle().spend(freed);
         self.progressed = freed > 0;
         self.reclaimed = self.reclaimed.saturating_add(freed);
@@ -315,8 +320,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         {
             return Some(pfn);
         }
-        // Without progress it is done once: no request fails while lists are full of free frames,
-        // but rounds that achieve nothing leave the lists in peace.
+        // Without progress the lists are drained once: no request fails while lists are full of
+        // free frames, but rounds that achieve nothing do not disturb the lists.
         if self.progressed {
             self.unreserve(false);
         } else if self.drained {
@@ -327,13 +332,13 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         self.walk(self.access)
     }
 
-    /// Whether the block is for compaction to form.
+    /// Whether compaction is to form the block, rather than reclaim.
     fn is_for_compaction(&self) -> bool {
         self.need.request.is_costly() && self.has_compaction()
     }
 
-    /// What all CPUs hold comes home: once for whoever has compaction form a block, which may have
-    /// done it already, and if there is time left for that.
+    /// Drains the lists of all CPUs. If compaction is to form the block, they are drained once per
+    /// request, because compaction may have done so already, and only if the budget allows.
     fn drain_all_lists(&mut self) {
         if self.is_for_compaction() {
             let captured = self.captured.handle();
@@ -345,8 +350,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         self.memory.drain_all();
     }
 
-    /// Reclaims with some of the frames kept from others, for the lists of the CPU. They serve
-    /// requests like most of those that come; others are better off with what the zone makes of them.
+    /// Reclaims with some of the frames kept for the lists of this CPU. Kept frames serve requests
+    /// like most that follow; other requests need the blocks that frames merge into in the zone.
     fn reclaim_keeping(&mut self, reclaim: impl FnOnce(&Need, &dyn Relief) -> u64) -> u64 {
         let request = self.need.request;
         let common =
@@ -358,13 +363,13 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         reclaim(&self.need, self.relief)
     }
 
-    /// Step 5, second half.
+    /// Step 5, second half: compaction.
     fn compact(&mut self) -> Option<Pfn> {
         if self.may_compact() { self.compact_at(self.priority) } else { None }
     }
 
-    /// Whether compaction may be asked, for this order and by this request: for a single frame, so that a
-    /// pageblock forms that it does not have to be mixed into.
+    /// Whether compaction may be asked for this request. With `unmixed` that includes single
+    /// frames: compaction then forms a pageblock, so that types are not mixed.
     fn may_compact(&self) -> bool {
         let Need { request, unmixed, .. } = self.need;
         let helps = request.order() > Order::ZERO || unmixed;
@@ -375,7 +380,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         let result = self.relief.compact(&self.need, priority, self.captured.handle());
         self.compacted = Some((priority, result));
         let captured = self.captured.take().map(|block| block.into_raw().0);
-        // A round that was refused for earlier failures counts as one that failed.
+        // A round that was refused because of earlier failures counts as a failed one.
         let counts = !matches!(result, Compacted::Unavailable | Compacted::Skipped);
         if !counts && captured.is_none() {
             return None;
@@ -412,26 +417,26 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         if self.has_changed() { Err(Stop::Changed) } else { Ok(()) }
     }
 
-    /// Forgets what it has been through, but for what it tells of it in the end.
+    /// Starts again with fresh state, but keeps the numbers for the final error.
     fn restart(self) -> Result<Self, AllocError> {
         let Self { claim, memory, need, error, rounds, reclaimed, waits, .. } = self;
         let fresh = Self::new(claim, need.request, memory.generation(), error)?;
         Ok(Self { rounds, reclaimed, waits, ..fresh })
     }
 
-    /// After something happened outside that may have freed memory: begins to count anew.
+    /// Resets the retry counters, after an event outside that may have freed memory.
     fn reset_retries(&mut self) {
         (self.rounds_without_progress, self.unserved_rounds, self.drained) = (0, 0, false);
         self.captured.handle().renew();
     }
 
-    /// Lets others have a turn.
+    /// Lets other tasks run.
     fn pause(&mut self) {
         self.memory.platform().wait(Wait::Memory, self.waits);
         self.waits = self.waits.saturating_add(1);
     }
 
-    /// Why it fails, with what it has waited for.
+    /// The error of the request, with the number of rounds.
     fn final_error(&self) -> AllocError {
         self.error.after(u16::try_from(self.rounds).unwrap_or(u16::MAX))
     }

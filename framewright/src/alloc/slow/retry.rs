@@ -1,4 +1,4 @@
-//! Whether another round has a point.
+//! The decision whether another round can help.
 
 use super::{Slow, Stop};
 use crate::{
@@ -7,11 +7,11 @@ use crate::{
     zone::ZoneAccess,
 };
 
-/// Costly orders have a quarter of the retries.
+/// The divisor of the retries of costly orders.
 const COSTLY_SHARE: u32 = 4;
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
-    /// What to do after a round that found nothing.
+    /// Decides on another round after one that did not serve the request.
     pub(super) fn decide_retry(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         if request.has_one_round() {
@@ -31,13 +31,13 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.ask_verdict()
     }
 
-    /// Whether compaction can help this request at all.
+    /// Whether there is compaction for this request at all.
     pub(super) fn has_compaction(&self) -> bool {
         matches!(self.compacted, Some((_, result)) if result != Compacted::Unavailable)
     }
 
-    /// Whether reclaim may still lead to something: it has not been without progress too often,
-    /// and with all that is left to reclaim some zone could serve the request.
+    /// Whether another round of reclaim can help: not too many rounds were without progress, and
+    /// some zone could serve the request if all reclaimable frames were free.
     fn should_reclaim_retry(&mut self) -> bool {
         if self.progressed && !self.need.request.is_costly() {
             self.rounds_without_progress = 0;
@@ -58,8 +58,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         })
     }
 
-    /// Whether compaction may still lead to something, raising its priority if that is what it
-    /// takes.
+    /// Whether another round of compaction can help. Raises its priority if necessary.
     fn should_compact_retry(&mut self) -> bool {
         let request = self.need.request;
         if request.order() == Order::ZERO || request.is_oom_victim() {
@@ -82,8 +81,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.raise_priority()
     }
 
-    /// Whether some zone would have room to move frames into, if reclaim freed this order's
-    /// share of what is left.
+    /// Whether some zone would have enough free frames as targets of compaction, if reclaim freed
+    /// this order's share of the reclaimable ones.
     fn is_compaction_suitable(&self) -> bool {
         let request = self.need.request;
         let order = request.order();
@@ -96,7 +95,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         })
     }
 
-    /// Has compaction try harder, within what the order is worth. Says whether that is possible.
+    /// Raises the priority of compaction, as far as the order allows. Returns whether it was
+    /// raised.
     fn raise_priority(&mut self) -> bool {
         let highest = if self.need.request.is_costly() {
             CompactPriority::SyncLight

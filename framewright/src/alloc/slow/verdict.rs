@@ -1,4 +1,4 @@
-//! When nothing helps: having the embedder ask_verdict.
+//! The last step: asking the embedder for a verdict (the OOM killer's part).
 
 use super::{Slow, Stop};
 use crate::{
@@ -8,7 +8,8 @@ use crate::{
     zone::{AllocFlags, ZoneAccess},
 };
 
-/// Who may ask_verdict: one request at a time. Others trust that it frees something, and wait.
+/// The right to ask for a verdict: one request at a time. Other requests assume that the verdict
+/// frees memory, and wait.
 pub(crate) struct OomLock(AtomicBool);
 
 impl OomLock {
@@ -22,7 +23,7 @@ impl OomLock {
     }
 }
 
-/// The right to ask_verdict.
+/// The right to ask for a verdict, held until it is dropped.
 struct OomGuard<'j>(&'j OomLock);
 
 impl Drop for OomGuard<'_> {
@@ -32,7 +33,7 @@ impl Drop for OomGuard<'_> {
 }
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
-    /// Asks the embedder what shall become of the request, unless memory has turned up.
+    /// Asks the embedder for a verdict on the request, unless memory has become free meanwhile.
     pub(super) fn ask_verdict(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         let memory = self.memory;
@@ -40,8 +41,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             self.reset_retries();
             return Ok(None);
         };
-        // Who judged before may have freed plenty. Only that counts: whoever is killed should
-        // not be killed for a frame more or less.
+        // An earlier verdict may have freed much memory. The walk is above the high watermark, so
+        // that no task is killed for a few frames.
         let error = self.error;
         if !request.is_huge()
             && self.release_huge_reserves()
@@ -57,7 +58,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.error = error;
         self.preferred.pages.counters.out_of_memory.add(1);
         let verdict = self.relief.out_of_memory(&self.report());
-        // A victim has had its share of the reserve; it may end without more.
+        // A victim has had its share of the reserve; it may exit without more.
         if verdict == Verdict::GiveUp || request.is_oom_victim() {
             return Err(Stop::Failed);
         }
@@ -65,7 +66,8 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         Ok(None)
     }
 
-    /// Nobody is killed for what is kept ready for others. Whether there was any.
+    /// Releases the huge-page reserves, so that no task is killed because of them. Returns whether
+    /// there were any.
     fn release_huge_reserves(&self) -> bool {
         let zones = self.memory.candidates(self.need.cpu, self.need.request);
         zones.fold(false, |any, (_, at)| at.zone.release_huge_reserve(at.platform) | any)
@@ -86,7 +88,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     }
 }
 
-/// Why the field would not kill for a request.
+/// The reason why Linux would not kill a task for a request.
 fn spare(request: Request) -> Option<Spare> {
     if request.is_costly() {
         Some(Spare::CostlyOrder)
@@ -104,7 +106,7 @@ fn spare(request: Request) -> Option<Spare> {
 }
 
 impl AllocError {
-    /// The same after so many rounds of relief.
+    /// The same error with this number of rounds of relief.
     pub(super) const fn after(mut self, rounds: u16) -> Self {
         if let AllocError::BelowWatermark(shortage) | AllocError::NoBlockOfOrder(shortage) =
             &mut self

@@ -10,7 +10,7 @@ use crate::{
     zone::{Refused, ZoneAccess},
 };
 
-/// One walk of the zones that the request may use, each with the CPU's lists for it.
+/// Walks the zones that the request may use, each with the CPU's lists for it.
 pub(super) fn walk<P: Platform>(
     claim: &mut Claim<'_, '_, P>,
     request: Request,
@@ -44,7 +44,7 @@ pub(in crate::alloc) fn count_miss<P: Platform>(
     }
 }
 
-/// One try of a zone and the CPU's lists for it.
+/// Tries a zone and the CPU's lists for it.
 pub(in crate::alloc) fn take<P: Platform>(
     cpu: &mut OwnedZoneOnCpu<'_, '_, P>,
     request: Request,
@@ -53,7 +53,7 @@ pub(in crate::alloc) fn take<P: Platform>(
     if cpu.platform.force(Site::SlowPath) {
         return Err(Refused::NoBlockOfOrder);
     }
-    // What comes from the high-atomic reserve is for this request, not for a list.
+    // A block from the high-atomic reserve is for this request, not for a list.
     let listed = access.reserve() == Reserve::None && cpu.has_lists();
     let frame = match ListIndex::of(request) {
         Some(list) if listed => cpu.alloc(list, access)?,
@@ -63,8 +63,8 @@ pub(in crate::alloc) fn take<P: Platform>(
     Ok(frame)
 }
 
-/// Wakes who reclaims in the background, once on every node that the request can use: in defragmenting mode
-/// for a whole pageblock.
+/// Wakes background reclaim once on every node that the request can use: in defragmenting mode for
+/// a whole pageblock.
 pub(in crate::alloc) fn wake<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, request: Request) {
     if !request.may_wake() {
         return;
@@ -91,8 +91,8 @@ impl AllocError {
         }
     }
 
-    /// Of the reasons of all zones so far and of the next, the one that says more about why all
-    /// refused: where one has memory enough, the want of a block is to blame.
+    /// The error that explains best why all zones refused, of the error so far and the next zone's:
+    /// where a zone has enough memory, the missing block is the reason.
     pub(in crate::alloc) fn or_more_telling(
         self,
         refused: Refused,

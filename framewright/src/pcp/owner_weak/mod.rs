@@ -30,7 +30,7 @@ use record::{Find, Recorder};
 struct Protocol {
     /// The owner enters, adds one to the data, and leaves.
     entered: Vec<Step>,
-    /// The owner finds a drainer.
+    /// The owner finds a drainer and does not enter.
     refused: Vec<Step>,
     /// A drainer takes over and sets the data to zero.
     drain: Vec<Step>,
@@ -62,7 +62,7 @@ impl Protocol {
     }
 }
 
-/// Programs one after the other.
+/// Several programs, one after the other.
 fn in_turn(parts: &[&[Step]]) -> Vec<Step> {
     let mut all: Vec<Step> = Vec::new();
     for part in parts {

@@ -53,8 +53,8 @@ impl Step {
         Self { act, place, only: None, acquire: false, release: false }
     }
 
-    /// Whether `later`, which follows in program order, has to be performed after this step. `own`
-    /// is the number of this one.
+    /// Whether `later`, which follows in program order, must be performed after this step. `own` is
+    /// the number of this step.
     fn holds_back(&self, own: usize, later: &Step) -> bool {
         let needs = matches!(later.act, Act::Store(Value::OneMoreThan(load)) if load == own);
         let forwards = matches!(self.act, Act::Store(_)) && later.act == Act::Load;
@@ -84,7 +84,7 @@ impl State {
         self.done[thread] >> step & 1 == 1
     }
 
-    /// The value that a step stores, if it is known yet.
+    /// The value that a step stores, if it is known already.
     fn stored(&self, thread: usize, step: &Step) -> Option<u32> {
         match step.act {
             Act::Store(Value::Is(value)) | Act::Swap(value) => Some(value),
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// The state after a step, if it can be performed now.
+    /// The state after a step, if the step can be performed now.
     fn after(&self, thread: usize, number: usize, program: &[Step]) -> Option<Self> {
         let step = &program[number];
         let mut waiting = (0..number).filter(|&i| !self.is_done(thread, i));
@@ -126,8 +126,8 @@ impl State {
     }
 }
 
-/// Runs the programs in every possible order. Returns the number of final states, or a description of one
-/// that shows two sides inside at once.
+/// Runs the programs in every possible order. Returns the number of final states, or the memory of
+/// a final state in which two sides were inside at once.
 pub(super) fn explore(programs: &[Vec<Step>]) -> Result<usize, [u32; 4]> {
     let mut seen = HashSet::from([State::default()]);
     let mut left = vec![State::default()];
@@ -151,7 +151,7 @@ pub(super) fn explore(programs: &[Vec<Step>]) -> Result<usize, [u32; 4]> {
     Ok(ends)
 }
 
-/// No side saw the other's work half done, and no addition was lost.
+/// Checks that no side saw the other side's work half done, and that no addition was lost.
 fn check(state: &State, programs: &[Vec<Step>]) -> Result<(), [u32; 4]> {
     let (mut added, mut taken, mut torn) = (0, 0, false);
     for (program, found) in programs.iter().zip(&state.found) {

@@ -1,8 +1,8 @@
-//! Requests in the kernel's words: `gfp_flags` of its trace events.
+//! Requests as Linux prints them: the `gfp_flags` of its trace events.
 //!
-//! The kernel prints its flags greedily: the widest name that fits first, then what is left. So
-//! a request is turned into flags, and the flags into names. Their values differ between
-//! releases and mean nothing outside.
+//! Linux prints flags greedily: the first matching name of a list, widest names first, then the
+//! rest. So a request is turned into flags, and the flags into names. The values of the flags
+//! differ between releases and have no meaning outside.
 
 use core::fmt;
 
@@ -31,7 +31,7 @@ const THISNODE: u32 = 1 << 17;
 const RECLAIM: u32 = DIRECT | KSWAPD;
 const KERNEL: u32 = RECLAIM | IO | FS;
 
-/// In the order in which the kernel looks.
+/// Names and flags in the order in which Linux matches them.
 const NAMES: [(u32, &str); 25] = [
     (KERNEL | HARDWALL | HIGHMEM | MOVABLE, "GFP_HIGHUSER_MOVABLE"),
     (KERNEL, "GFP_KERNEL"),
@@ -75,7 +75,7 @@ impl Request {
             ZoneKind::Normal => 0,
             ZoneKind::Movable => HIGHMEM | HARDWALL,
         };
-        // Who may not wait says nothing of what others might do for it.
+        // Flags about I/O and file systems are printed only for requests that may wait.
         of | zone
             | on(waits, DIRECT)
             | on(!self.has(NO_WAKE), KSWAPD)
@@ -92,7 +92,7 @@ impl Request {
     }
 }
 
-/// The flags as the kernel would name them (`gfp_flags` of its trace events).
+/// The flags as Linux names them (`gfp_flags` of its trace events).
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = self.gfp();

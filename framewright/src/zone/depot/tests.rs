@@ -1,4 +1,5 @@
-//! Stacks are stacks, within the limit, and what is cold goes scope first.
+//! The stacks are last in, first out and stay within the limit, and the coldest blocks are returned
+//! first.
 
 use super::*;
 use std::{collections::VecDeque, vec, vec::Vec};
@@ -24,7 +25,7 @@ fn take(depot: &mut Depot<'_>, kind: BlockKind, most: usize) -> Vec<u32> {
     stack.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
-/// A stack is a list of which the end is cut off, however long the pieces are.
+/// Batches of any length are taken off the end of a list.
 #[test]
 fn blocks_are_taken_last_in_first_out() {
     with_depot(4000, |depot| {
@@ -86,7 +87,7 @@ fn coldest(depot: &mut Depot<'_>, which: FlushScope) -> Vec<u32> {
     stack.runs().flat_map(|(_, blocks)| blocks.to_vec()).collect()
 }
 
-/// Used at one end, and given back at the other.
+/// Blocks are used at one end and returned to the maps at the other.
 #[test]
 fn the_coldest_blocks_are_returned_first() {
     with_depot(4000, |depot| {
@@ -126,7 +127,7 @@ fn blocks_below_the_least_height_are_surplus() {
         let blocks: Vec<u32> = (0..500).collect();
         assert!(give(depot, pages, &blocks[..200]) && give(depot, pages, &blocks[200..]));
         depot.end_interval();
-        assert!(!depot.has_surplus(), "it has only come");
+        assert!(!depot.has_surplus(), "the blocks came in this interval");
         take(depot, pages, 300);
         assert!(give(depot, pages, &blocks[200..]));
         depot.end_interval();

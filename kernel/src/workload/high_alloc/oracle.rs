@@ -16,7 +16,7 @@ pub(super) fn formable() -> u64 {
     let size = Order::PAGEBLOCK.frames();
     let (mut clean, mut room, mut placed) = (0u64, 0, 0);
     for zone in memory().zones() {
-        // Huge requests may have what boost and stock keep back from others.
+        // Huge requests may have what boost and huge-page reserve keep back from others.
         placed += zone.min.saturating_sub(zone.boost + zone.huge_reserve);
         for first in (0..zone.spanned.div_ceil(size)).map(|block| zone.start.offset(block * size)) {
             let count = |is: fn(Pfn) -> bool| (0..size).filter(|&at| is(first.offset(at))).count();
