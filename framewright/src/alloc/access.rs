@@ -18,16 +18,16 @@ impl Request {
     /// What the request may take after the low watermark has refused it.
     pub(in crate::alloc) const fn slow_access(self) -> ZoneAccess {
         if self.has(WITHOUT_RESERVES) {
-            let rights = AllocFlags::NONE.with_if(self.has(NO_WAIT), AllocFlags::HUGE_RESERVE);
-            return self.access(Watermark::Min, rights);
+            let flags = AllocFlags::NONE.with_if(self.has(NO_WAIT), AllocFlags::HUGE_RESERVE);
+            return self.access(Watermark::Min, flags);
         }
         let single = self.order().get() == 0;
-        let rights = AllocFlags::NONE
+        let flags = AllocFlags::NONE
             .with_if(self.has(URGENT), AllocFlags::MIN_RESERVE)
             .with_if(self.has(URGENT) && single, AllocFlags::PAST_BOOST)
             .with_if(self.has(NO_WAIT), AllocFlags::NON_BLOCK)
             .with_if(self.is_high_atomic(), AllocFlags::HIGH_ATOMIC);
-        self.access(Watermark::Min, rights)
+        self.access(Watermark::Min, flags)
     }
 
     /// Whether the request is for huge pages, which the huge-page reserve is for.
@@ -62,10 +62,10 @@ impl Request {
         self.has(IGNORING_WATERMARKS | INSIDE_RELIEF) && !self.has(WITHOUT_RESERVES)
     }
 
-    const fn access(self, mark: Watermark, rights: AllocFlags) -> ZoneAccess {
-        let rights = rights
+    const fn access(self, mark: Watermark, flags: AllocFlags) -> ZoneAccess {
+        let flags = flags
             .with_if(self.may_wake(), AllocFlags::KSWAPD)
             .with_if(self.is_huge(), AllocFlags::HUGE_RESERVE);
-        ZoneAccess { mark, rights, highest: self.highest() }
+        ZoneAccess { mark, flags, highest: self.highest() }
     }
 }

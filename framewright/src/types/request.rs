@@ -151,7 +151,7 @@ impl Request {
     /// The request comes from a task that the OOM killer has chosen, so that its memory becomes
     /// free. It may use half of the reserve in order to exit, and does not wait long.
     #[must_use]
-    pub const fn victim(self) -> Self {
+    pub const fn oom_victim(self) -> Self {
         self.with(VICTIM)
     }
 

@@ -2,14 +2,14 @@
 
 use core::fmt;
 
-/// The marks of a zone.
+/// The watermarks of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Watermark {
-    /// Below it, only requests with rights to reserves are served.
+    /// Below min, only requests that may use reserves are served.
     Min,
-    /// Below it, background reclaim is woken.
+    /// Below low, background reclaim is woken.
     Low,
-    /// Up to it, background reclaim works.
+    /// Background reclaim stops at high.
     High,
 }
 
