@@ -11,7 +11,7 @@ use super::{
     levels::WORDS,
     lists::{QUARTILES, Room},
     pageblock::NIL,
-    source::{Hosts, RANKS, class_of},
+    source::{RANKS, TargetFilter, class_of},
     take::{Want, take_from},
 };
 use crate::{
@@ -70,22 +70,23 @@ impl Buddy<'_> {
     /// that are hosts: from `near`, where some was found before, then the fullest first, or if only doubtful
     /// ones are hosts the emptiest, as they were looked for. Looks at `most` headers at most, or one more, and
     /// says at how many: other pageblocks, which stay where nothing moves out of them, are passed over.
-    pub(crate) fn take_room(
+    pub(crate) fn take_targets(
         &mut self,
         (order, blocks): (Order, u32),
-        (hosts, near): (Hosts, Option<u32>),
+        (filter, near): (TargetFilter, Option<u32>),
         most: u32,
         out: &mut Bundles,
     ) -> u32 {
         let wanted = out.blocks() + blocks;
         let mut headers = 0;
         let near = near.filter(|&at| self.listed_class(at).is_some());
-        if let Some(at) = near.filter(|&at| hosts.include(&self.blocks[at as usize])) {
+        if let Some(at) = near.filter(|&at| filter.accepts(&self.blocks[at as usize])) {
             headers += 1;
             self.take_in_pageblock(at, order, blocks, out);
         }
         for step in 0..RANKS {
-            let class = class_of(if hosts.are_doubtful() { step } else { RANKS - 1 - step });
+            let class =
+                class_of(if filter.only_with_unmovable() { step } else { RANKS - 1 - step });
             if class < order.get() * QUARTILES {
                 continue;
             }
@@ -93,8 +94,8 @@ impl Buddy<'_> {
             while at != NIL && headers < most && out.blocks() < wanted && !out.is_full() {
                 headers += 1;
                 let block = &self.blocks[at as usize];
-                let (next, is_host) = (block.next, hosts.include(block));
-                if is_host {
+                let (next, is_target) = (block.next, filter.accepts(block));
+                if is_target {
                     self.take_in_pageblock(at, order, wanted - out.blocks(), out);
                 }
                 at = next;
@@ -174,7 +175,7 @@ impl Buddy<'_> {
         &self,
         (least, order): (u8, u8),
         entries: u32,
-        passes: impl Fn(u32) -> bool,
+        is_eligible: impl Fn(u32) -> bool,
         better: impl Fn(u32, u32) -> bool,
     ) -> (Option<u32>, u32) {
         let (mut found, mut seen) = (None, 0);
@@ -183,7 +184,7 @@ impl Buddy<'_> {
                 let mut at = self.lists.head_of(MigrateType::Movable, free * QUARTILES + quartile);
                 while at != NIL && seen < entries {
                     seen += 1;
-                    if passes(at) && found.is_none_or(|before| better(at, before)) {
+                    if is_eligible(at) && found.is_none_or(|before| better(at, before)) {
                         found = Some(at);
                     }
                     at = self.blocks[at as usize].next;

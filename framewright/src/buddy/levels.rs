@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_one_by_one_lead_to_the_same_levels() {
+    fn single_word_updates_give_the_same_levels() {
         for full in 0..=u8::MAX {
             let map = with_full_words(full);
             let mut levels = Levels::NOTHING_FREE;

@@ -70,7 +70,7 @@ pub(crate) use levels::WORDS;
 pub(crate) use lists::Classes;
 pub(crate) use pageblock::Pageblock;
 pub(crate) use search::{FreeRun, RunWanted};
-pub(crate) use source::{Hosts, Kind, Search, Sources};
+pub(crate) use source::{Search, SourceKind, Sources, TargetFilter};
 pub(crate) use take::Want;
 pub(crate) use watch::{Part, Watch};
 

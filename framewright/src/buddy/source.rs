@@ -18,47 +18,47 @@ pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 
 /// Pageblocks that may take in what leaves another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hosts {
+pub(crate) struct TargetFilter {
     /// Those with fewer free frames.
-    pub(crate) below: u16,
+    pub(crate) free_below: u16,
     /// And those that hold frames which were not requested as movable, however empty they are: most of
     /// them will not be free as a whole anyway.
-    pub(crate) doubtful: bool,
+    pub(crate) with_unmovable: bool,
 }
 
-impl Hosts {
+impl TargetFilter {
     /// For what leaves a pageblock: those as full as that, or fuller; and if it is none of them, doubtful ones.
-    pub(crate) const fn beside(held: &Contents) -> Self {
-        Self { below: held.free + 1, doubtful: held.pinned == 0 }
+    pub(crate) const fn for_source(held: &Contents) -> Self {
+        Self { free_below: held.free + 1, with_unmovable: held.pinned == 0 }
     }
 
     /// Any.
-    pub(crate) const ANY: Self = Self { below: u16::MAX, doubtful: true };
+    pub(crate) const ANY: Self = Self { free_below: u16::MAX, with_unmovable: true };
 
-    pub(super) fn include(self, block: &Pageblock) -> bool {
-        block.free < self.below || self.doubtful && block.pinned > 0
+    pub(super) fn accepts(self, block: &Pageblock) -> bool {
+        block.free < self.free_below || self.with_unmovable && block.pinned > 0
     }
 
     /// Whether nothing is fuller than what is emptied.
-    pub(super) const fn are_doubtful(self) -> bool {
-        self.below <= 1
+    pub(super) const fn only_with_unmovable(self) -> bool {
+        self.free_below <= 1
     }
 }
 
 /// What a search is for. After kinds were mixed in a pageblock, what its header says of that is an
 /// estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Kind {
+pub(crate) enum SourceKind {
     /// Pageblocks of which all that they hold was requested as movable.
     #[default]
-    Certain,
+    AllMovable,
     /// Those that hold something else, too.
-    Doubtful,
+    HasUnmovable,
     /// Those that are full of what was requested as movable.
     Full,
 }
 
-impl Kind {
+impl SourceKind {
     /// What is looked for when there is no more of this.
     pub(crate) const fn next(self) -> Self {
         Self::from_bits(self as u32 + 1)
@@ -67,9 +67,9 @@ impl Kind {
     /// Of the lowest two bits of a word.
     pub(crate) const fn from_bits(bits: u32) -> Self {
         match bits % 4 {
-            1 => Self::Doubtful,
+            1 => Self::HasUnmovable,
             2 => Self::Full,
-            _ => Self::Certain,
+            _ => Self::AllMovable,
         }
     }
 }
@@ -77,7 +77,7 @@ impl Kind {
 /// A piece of a search for pageblocks to empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SourceKind,
     /// Pageblocks in a row: of more than one the doubtful may also be certain, and none are looked for as
     /// full ones.
     pub(crate) pageblocks: u32,
@@ -89,7 +89,7 @@ pub(crate) struct Search {
 
 impl Search {
     fn is_by_address(&self) -> bool {
-        self.pageblocks > 1 || self.kind == Kind::Full
+        self.pageblocks > 1 || self.kind == SourceKind::Full
     }
 }
 
@@ -115,7 +115,7 @@ impl Sources {
     pub(crate) const MOST: usize = 16;
 
     /// A pageblock with so many pages; of equals the first that was seen stays in front.
-    fn offer(&mut self, pages: u32, index: u32) {
+    fn insert(&mut self, pages: u32, index: u32) {
         let at = self.list[..self.len].partition_point(|&(other, _)| other <= pages);
         if at == Self::MOST {
             return;
@@ -141,21 +141,21 @@ impl Buddy<'_> {
     pub(crate) fn find_sources(
         &self,
         search: Search,
-        passes: impl Fn(u32) -> bool,
+        is_eligible: impl Fn(u32) -> bool,
         found: &mut Sources,
     ) -> Searched {
         let (mut headers, mut next) = (0, self.first_place(search));
         // One full pageblock is like the other.
-        let enough = if search.kind == Kind::Full { 1 } else { usize::MAX };
+        let enough = if search.kind == SourceKind::Full { 1 } else { usize::MAX };
         while let Some(at) = next {
             if headers >= search.headers || found.len >= enough {
                 break;
             }
             headers += search.pageblocks;
-            if let Some(pages) = self.pages_to_move(at, search).filter(|_| passes(at)) {
-                found.offer(pages, at);
+            if let Some(pages) = self.pages_to_move(at, search).filter(|_| is_eligible(at)) {
+                found.insert(pages, at);
             }
-            next = self.place_behind(at, search);
+            next = self.place_after(at, search);
         }
         Searched { headers, resume: next }
     }
@@ -166,22 +166,22 @@ impl Buddy<'_> {
             let from = search.resume.unwrap_or(0);
             let place = self.lists.gigablocks.place(from);
             return self
-                .in_memory(from + place.next_multiple_of(search.pageblocks) - place, search);
+                .within_zone(from + place.next_multiple_of(search.pageblocks) - place, search);
         }
         // What it has stopped at may be on no list by now.
         let resumed = search.resume.filter(|&index| self.listed_class(index).is_some());
         resumed.or_else(|| self.first_listed(0))
     }
 
-    fn place_behind(&self, at: u32, search: Search) -> Option<u32> {
+    fn place_after(&self, at: u32, search: Search) -> Option<u32> {
         if search.is_by_address() {
-            self.in_memory(at + search.pageblocks, search)
+            self.within_zone(at + search.pageblocks, search)
         } else {
-            self.listed_behind(at)
+            self.listed_after(at)
         }
     }
 
-    fn in_memory(&self, at: u32, search: Search) -> Option<u32> {
+    fn within_zone(&self, at: u32, search: Search) -> Option<u32> {
         ((at + search.pageblocks) as usize <= self.blocks.len()).then_some(at)
     }
 
@@ -191,7 +191,7 @@ impl Buddy<'_> {
         (rank..RANKS).map(head).find(|&at| at != NIL)
     }
 
-    fn listed_behind(&self, at: u32) -> Option<u32> {
+    fn listed_after(&self, at: u32) -> Option<u32> {
         let block = &self.blocks[at as usize];
         if block.next != NIL { Some(block.next) } else { self.first_listed(rank(block.class) + 1) }
     }
@@ -213,9 +213,9 @@ impl Buddy<'_> {
             return Some(FRAMES);
         }
         let suits = match search.kind {
-            Kind::Certain => block.pinned == 0 && (block.free > 0 || in_run),
-            Kind::Doubtful => in_run || block.pinned > 0 && block.free > 0,
-            Kind::Full => {
+            SourceKind::AllMovable => block.pinned == 0 && (block.free > 0 || in_run),
+            SourceKind::HasUnmovable => in_run || block.pinned > 0 && block.free > 0,
+            SourceKind::Full => {
                 let is_one_block = |heads: &Heads| heads.is_one_block();
                 u32::from(block.movable) == FRAMES
                     && !self.heads_of(index).is_some_and(is_one_block)
@@ -226,18 +226,23 @@ impl Buddy<'_> {
 
     /// Whether movable pageblocks that are hosts have room for `frames` together, and how many headers
     /// it took to tell: the emptiest come first. Where `most` headers do not tell, there may be.
-    pub(crate) fn may_have_room(&self, frames: u32, hosts: Hosts, most: u32) -> (bool, u32) {
+    pub(crate) fn may_have_targets(
+        &self,
+        frames: u32,
+        filter: TargetFilter,
+        most: u32,
+    ) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
-        let fuller = (QUARTILES - 1 - quartile_below(hosts.below)) * PAGEBLOCK_ORDER;
-        let mut next = self.first_listed(if hosts.doubtful { 0 } else { fuller });
+        let fuller = (QUARTILES - 1 - quartile_below(filter.free_below)) * PAGEBLOCK_ORDER;
+        let mut next = self.first_listed(if filter.with_unmovable { 0 } else { fuller });
         while let Some(at) = next.filter(|_| free < frames) {
             if headers == most {
                 return (true, headers);
             }
             headers += 1;
             let block = &self.blocks[at as usize];
-            free += if hosts.include(block) { u32::from(block.free) } else { 0 };
-            next = self.listed_behind(at);
+            free += if filter.accepts(block) { u32::from(block.free) } else { 0 };
+            next = self.listed_after(at);
         }
         (free >= frames, headers)
     }
@@ -268,13 +273,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_are_kept_in_order_and_of_equals_the_first_is_first() {
+    fn best_sources_are_sorted_and_ties_keep_their_order() {
         let mut sources = Sources::default();
         for (index, pages) in [30, 10, 20, 10].into_iter().enumerate() {
-            sources.offer(pages, index as u32);
+            sources.insert(pages, index as u32);
         }
         assert_eq!(sources.iter().collect::<std::vec::Vec<_>>(), [1, 3, 2, 0]);
-        (0..100).for_each(|index| sources.offer(5, 100 + index));
+        (0..100).for_each(|index| sources.insert(5, 100 + index));
         assert_eq!(sources.iter().count(), Sources::MOST);
         assert_eq!(sources.iter().next(), Some(100));
         assert!(sources.iter().all(|index| (100..116).contains(&index)));

@@ -87,38 +87,42 @@ impl<'m, P: Platform> Memory<'m, P> {
 }
 
 /// A zone that is compacted.
-pub(super) struct Site<'s, 'm, P: Platform> {
+pub(super) struct ZoneContext<'s, 'm, P: Platform> {
     pub(super) id: ZoneId,
     pub(super) at: ZoneOnCpu<'s, 'm, P>,
     pub(super) hints: &'m ZoneCompaction<'m>,
 }
 
-impl<P: Platform> Clone for Site<'_, '_, P> {
+impl<P: Platform> Clone for ZoneContext<'_, '_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Site<'_, '_, P> {}
+impl<P: Platform> Copy for ZoneContext<'_, '_, P> {}
 
-impl<P: Platform> Site<'_, '_, P> {
+impl<P: Platform> ZoneContext<'_, '_, P> {
     /// Whether a block is there already, as far as lists tell.
     pub(super) fn has_formed(&self, goal: &Goal) -> bool {
-        self.at.zone.with(self.at.platform, |buddy| goal.has_formed(buddy))
+        self.on_cpu.zone.with(self.on_cpu.platform, |buddy| goal.has_formed(buddy))
     }
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// A zone, as seen from the CPU.
-    pub(super) fn site(&self, id: ZoneId) -> Site<'c, 'm, P> {
+    pub(super) fn zone_context(&self, id: ZoneId) -> ZoneContext<'c, 'm, P> {
         let memory = self.memory;
-        Site { id, at: memory.context(id, self.cpu), hints: &memory.compaction()[id.index()] }
+        ZoneContext {
+            id,
+            on_cpu: memory.context(id, self.cpu),
+            hints: &memory.compaction()[id.index()],
+        }
     }
 
     /// Compacts a zone by the method that is set.
     pub(super) fn run(
         &mut self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: Goal,
         captured: Option<Captured<'_>>,
     ) -> Outcome {
@@ -127,13 +131,13 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             return Outcome::Skipped;
         }
         // What lies there is allocated to the maps, and keeps its neighbours from merging.
-        site.at.empty_depot();
-        let counters = &site.hints.counters;
+        ctx.on_cpu.empty_depot();
+        let counters = &ctx.hints.counters;
         let before = counters.read();
         let outcome = match self.memory.tuning().compact.method {
-            CompactMethod::Index => self.run_by_index(site, goal, captured),
+            CompactMethod::Index => self.run_by_index(ctx, goal, captured),
             #[cfg(feature = "scanners")]
-            CompactMethod::Scan => self.run_by_scanners(site, goal, captured),
+            CompactMethod::Scan => self.run_by_scanners(ctx, goal, captured),
             CompactMethod::Off => Outcome::Skipped,
         };
         if matches!(goal.caller, Caller::Daemon | Caller::Proactive) {
@@ -165,17 +169,17 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Moves the first `count` claimed pages.
     pub(super) fn migrate(
         &mut self,
-        site: Site<'_, 'm, P>,
+        ctx: ZoneContext<'_, 'm, P>,
         count: usize,
         effort: &Effort,
         targets: &mut dyn Targets,
     ) -> Moved {
         let migration = self.migration();
         let moved = migration.run(&mut self.work.moves[..count], self.work.slots, effort, targets);
-        let counters = &site.hints.counters;
+        let counters = &ctx.hints.counters;
         counters.pgmigrate_success.add(moved.moved);
         counters.pgmigrate_fail.add(moved.failed);
-        site.trace(|| CompactEvent::MigratePages { moved: moved.moved, failed: moved.failed });
+        ctx.trace(|| CompactEvent::MigratePages { moved: moved.moved, failed: moved.failed });
         moved
     }
 

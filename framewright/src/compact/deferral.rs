@@ -50,7 +50,7 @@ impl Deferral {
     }
 
     /// Whether an attempt for `order` would be refused, without counting it.
-    pub(crate) fn is_resting(&self, order: Order) -> bool {
+    pub(crate) fn is_deferring(&self, order: Order) -> bool {
         u32::from(order.get()) >= self.failed()
             && self.considered.load(Ordering::Relaxed) < 1 << self.shift()
     }
@@ -98,22 +98,22 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_doubles_the_rest_up_to_63() {
+    fn each_failure_doubles_the_refused_attempts_up_to_63() {
         let (deferral, order) = (Deferral::new(), Order::PAGEBLOCK);
         assert!(!deferral.refuses(order));
         for rest in [1, 3, 7, 15, 31, 63, 63, 63] {
             deferral.defer(order);
-            assert!(deferral.is_resting(order));
+            assert!(deferral.is_deferring(order));
             assert!(!deferral.is_restarting(order));
             assert_eq!(refused_in_a_row(&deferral, order), rest);
             assert_eq!(deferral.is_restarting(order), rest == 63);
             assert!(!deferral.refuses(order), "from then on it goes");
-            assert!(!deferral.is_resting(order));
+            assert!(!deferral.is_deferring(order));
         }
     }
 
     #[test]
-    fn smaller_orders_are_not_refused_and_success_ends_it() {
+    fn smaller_orders_are_not_refused_and_success_ends_the_deferral() {
         let deferral = Deferral::new();
         let order = |number| Order::new(number).unwrap();
         deferral.defer(order(5));

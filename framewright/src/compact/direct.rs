@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Whether a run can tell that scanners have met from that somebody was in the way.
-fn notices(tuning: &Tuning) -> bool {
+fn detects_meeting(tuning: &Tuning) -> bool {
     tuning.compact.method == CompactMethod::Index || tuning.compact.repair.detect_meeting
 }
 
@@ -38,7 +38,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             CompactPriority::SyncLight | CompactPriority::Sync => MigrateMode::SyncLight,
         };
         let thorough = priority == CompactPriority::Sync;
-        let goal = Goal::of_request(need, mode, thorough);
+        let goal = Goal::for_request(need, mode, thorough);
         let order = goal.order.unwrap_or_default();
         if thorough {
             // It is the last try, and not to fail for what others were in vain.
@@ -54,26 +54,26 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             memory.platform().trace(self.cpu, &Event::Compaction(event));
         }
         for (id, _) in memory.candidates(need.cpu, need.request) {
-            let site = self.site(id);
-            if !thorough && site.is_deferred(&site.hints.deferral, order) {
+            let ctx = self.zone_context(id);
+            if !thorough && ctx.is_deferred(&ctx.hints.deferral, order) {
                 result = result.max(Outcome::Deferred);
                 continue;
             }
             let highest = need.request.highest();
-            let outcome = suitable::refuse(site, &goal, highest, memory.tuning())
-                .unwrap_or_else(|| self.run(site, goal, Some(captured)));
+            let outcome = suitable::refuse(ctx, &goal, highest, memory.tuning())
+                .unwrap_or_else(|| self.run(ctx, goal, Some(captured)));
             result = result.max(outcome);
             match outcome {
                 Outcome::Success => {
-                    site.succeed(order);
+                    ctx.succeed(order);
                     break;
                 }
                 Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
-                    site.defer(&site.hints.deferral, order);
+                    ctx.defer(&ctx.hints.deferral, order);
                 }
                 // As it was: whoever failed was given a rest, also who did not notice why.
-                Outcome::Contended if !goal.is_async() && !notices(memory.tuning()) => {
-                    site.defer(&site.hints.deferral, order);
+                Outcome::Contended if !goal.is_async() && !detects_meeting(memory.tuning()) => {
+                    ctx.defer(&ctx.hints.deferral, order);
                 }
                 _ => {}
             }
@@ -106,10 +106,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let memory = self.memory;
         let before = memory.compact_stats().pgmigrate_success;
         memory.drain_all();
-        let goal = Goal::of_movable(None, MigrateMode::Sync, Caller::Node);
+        let goal = Goal::for_movable(None, MigrateMode::Sync, Caller::Node);
         for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
-            let site = self.site(zone.id);
-            self.run(site, goal, None);
+            let ctx = self.zone_context(zone.id);
+            self.run(ctx, goal, None);
         }
         memory.compact_stats().pgmigrate_success - before
     }

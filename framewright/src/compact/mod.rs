@@ -51,22 +51,22 @@
 //! | `state`, `deferral`, `skip` | what a zone remembers |
 //! | `trace`, `view` | what is told of it, and what people see |
 
-mod anywhere;
+mod any_zone;
 mod compactor;
 mod daemon;
 
+mod cursor;
 mod deferral;
 mod direct;
 mod evacuate;
 mod index;
-mod patience;
-mod quest;
 mod ranges;
-mod room;
+mod retries;
 mod runs;
 #[cfg(feature = "scanners")]
 mod scan;
 mod search;
+mod target_frames;
 
 mod skip;
 mod state;
@@ -92,11 +92,11 @@ struct Goal {
     /// The order of the block to form; `None`: as many pageblocks as possible.
     order: Option<Order>,
     /// Whom it is for.
-    of: MigrateType,
+    migratetype: MigrateType,
     effort: Effort,
     caller: Caller,
     /// It is one more for the stock of the zone, whether there are others or not.
-    restocks: bool,
+    fills_huge_reserve: bool,
     /// What could be claimed with a part of a pageblock in use does not count.
     unmixed: bool,
 }
@@ -120,37 +120,37 @@ enum Caller {
 impl Goal {
     /// On behalf of a request. If types are not to be mixed for it, movable pages make room for others as whole
     /// pageblocks.
-    fn of_request(need: &Need, mode: MigrateMode, thorough: bool) -> Self {
+    fn for_request(need: &Need, mode: MigrateMode, thorough: bool) -> Self {
         let Need { request, unmixed, .. } = *need;
-        let (order, of) = (request.order(), request.migratetype());
-        let claims = unmixed && of != MigrateType::Movable;
+        let (order, migratetype) = (request.order(), request.migratetype());
+        let claims = unmixed && migratetype != MigrateType::Movable;
         Self {
             order: Some(if claims { order.max(Order::PAGEBLOCK) } else { order }),
-            of,
+            migratetype,
             effort: Effort { mode, may_io: request.may_io(), may_fs: request.may_fs() },
             caller: Caller::Request { thorough },
-            restocks: false,
+            fills_huge_reserve: false,
             unmixed,
         }
     }
 
     /// In the background, for whoever may come.
-    fn of_movable(order: Option<Order>, mode: MigrateMode, caller: Caller) -> Self {
+    fn for_movable(order: Option<Order>, mode: MigrateMode, caller: Caller) -> Self {
         let effort = Effort::new(mode);
-        let of = MigrateType::Movable;
-        Self { order, of, effort, caller, restocks: false, unmixed: false }
+        let migratetype = MigrateType::Movable;
+        Self { order, migratetype, effort, caller, fills_huge_reserve: false, unmixed: false }
     }
 
     /// In the background, for the stock of a zone.
-    fn of_stock() -> Self {
+    fn for_huge_reserve() -> Self {
         let order = Some(Order::PAGEBLOCK);
-        let goal = Self::of_movable(order, MigrateMode::SyncLight, Caller::Daemon);
-        Self { restocks: true, ..goal }
+        let goal = Self::for_movable(order, MigrateMode::SyncLight, Caller::Daemon);
+        Self { fills_huge_reserve: true, ..goal }
     }
 
     /// Whether a block is there already, as far as lists tell.
     fn has_formed(&self, buddy: &Buddy<'_>) -> bool {
-        self.order.is_some_and(|order| buddy.has_formed(order, self.of, self.unmixed))
+        self.order.is_some_and(|order| buddy.has_formed(order, self.migratetype, self.unmixed))
     }
 
     fn is_direct(&self) -> bool {
@@ -172,18 +172,18 @@ impl Goal {
     }
 
     /// Whether that are several.
-    fn is_larger(&self) -> bool {
+    fn wants_run(&self) -> bool {
         self.pageblocks() > 1
     }
 
     /// Whether full pageblocks are to be emptied too, if there is nothing cheaper.
-    fn takes_full(&self) -> bool {
-        !self.is_larger() && matches!(self.caller, Caller::Request { .. } | Caller::Node)
+    fn empties_full(&self) -> bool {
+        !self.wants_run() && matches!(self.caller, Caller::Request { .. } | Caller::Node)
     }
 
     /// Whether little is to be looked at where nothing was found lately.
-    fn is_in_haste(&self) -> bool {
-        self.is_direct() && !self.is_exhaustive() && !self.is_larger()
+    fn limits_search(&self) -> bool {
+        self.is_direct() && !self.is_exhaustive() && !self.wants_run()
     }
 
     /// Whether hints to skip pageblocks do not count, and the run is over the whole zone.

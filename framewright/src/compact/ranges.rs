@@ -3,9 +3,9 @@
 
 use super::{
     Compactor,
-    anywhere::Anywhere,
-    evacuate::{CutShort, Evacuated, Evacuation},
-    patience::Patience,
+    any_zone::AnyZoneTargets,
+    evacuate::{EarlyEnd, Evacuated, EvacuationOptions},
+    retries::RetryBudget,
 };
 use crate::{
     migrate::{Effort, MigrateMode},
@@ -28,13 +28,13 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         migratetype: MigrateType,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<Extent<'m>, RangeError> {
-        let (memory, mut patience) = (self.memory, Patience::new());
+        let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
             let clear = &mut |zone, start, end| {
-                self.clear(zone, (start, end), true, &mut Patience::new());
+                self.clear(zone, (start, end), true, &mut RetryBudget::new());
             };
             match memory.alloc_range_clearing(range, migratetype, clear, in_the_way) {
-                Err(RangeError::Isolated { .. }) if patience.waits(memory.platform()) => {}
+                Err(RangeError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }
         }
@@ -52,13 +52,13 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         range: FrameRange,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<(), HotplugError> {
-        let (memory, mut patience) = (self.memory, Patience::new());
+        let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
             let clear = &mut |zone, start, end| {
-                self.clear(zone, (start, end), true, &mut Patience::new());
+                self.clear(zone, (start, end), true, &mut RetryBudget::new());
             };
             match memory.remove_memory_clearing(range, clear, in_the_way) {
-                Err(HotplugError::Isolated { .. }) if patience.waits(memory.platform()) => {}
+                Err(HotplugError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }
         }
@@ -70,30 +70,35 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         &mut self,
         zone: ZoneId,
         frames: (u32, u32),
-        may_bring_home: bool,
-        patience: &mut Patience,
+        may_drain: bool,
+        retries: &mut RetryBudget,
     ) -> Evacuated {
         let mut all = Evacuated::default();
         loop {
-            let now = self.clear_once(zone, frames, may_bring_home && !all.brought_home);
+            let now = self.clear_once(zone, frames, may_drain && !all.drained_lists);
             all = all.and_then(now);
             if now.moved > 0 {
-                *patience = Patience::new();
+                *retries = RetryBudget::new();
             }
-            let is_put_off = now.left > 0 && now.cut_short == Some(CutShort::Contended);
-            if !is_put_off || !patience.waits(self.memory.platform()) {
+            let is_contended = now.left > 0 && now.early_end == Some(EarlyEnd::Contended);
+            if !is_contended || !retries.wait_slice(self.memory.platform()) {
                 return all;
             }
         }
     }
 
-    fn clear_once(&mut self, zone: ZoneId, frames: (u32, u32), may_bring_home: bool) -> Evacuated {
-        let site = self.site(zone);
-        let mut room = Anywhere::new(site.at, self.memory);
+    fn clear_once(&mut self, zone: ZoneId, frames: (u32, u32), may_drain: bool) -> Evacuated {
+        let ctx = self.zone_context(zone);
+        let mut targets = AnyZoneTargets::new(ctx.on_cpu, self.memory);
         let effort = Effort::new(MigrateMode::Sync);
-        let allowed = u64::MAX;
-        let how =
-            Evacuation { effort, all_or_none: false, may_bring_home, allowed, in_part: false };
-        self.evacuate(site, frames, how, &mut room)
+        let budget = u64::MAX;
+        let options = EvacuationOptions {
+            effort,
+            all_or_none: false,
+            may_drain,
+            budget,
+            may_be_partial: false,
+        };
+        self.evacuate(ctx, frames, options, &mut targets)
     }
 }

@@ -8,7 +8,7 @@
 use super::{
     Compactor,
     evacuate::{Evacuated, contents, within},
-    patience::Patience,
+    retries::RetryBudget,
 };
 use crate::{
     platform::Platform,
@@ -18,7 +18,7 @@ use crate::{
 
 /// Pages that may move in vain before a contiguous request gives up on a zone: as many as fill so many of
 /// the runs that are wanted.
-const IN_VAIN: u64 = 4;
+const MAX_WASTED_RUNS: u64 = 4;
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but moves what is in the way
@@ -34,16 +34,16 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             Err(RangeError::NotFound) => {}
             result => return result,
         }
-        let mut pursuit = Pursuit::of(wanted);
+        let mut search = RunSearch::of(wanted);
         for (id, at) in memory.candidates(self.cpu, wanted.request()) {
             let Some(runs) = Runs::of(at.zone, wanted) else { continue };
-            pursuit.moved = 0;
+            search.moved = 0;
             loop {
-                if let Some(extent) = self.empty_a_run(id, &runs, &mut pursuit) {
+                if let Some(extent) = self.take_run(id, &runs, &mut search) {
                     return Ok(extent);
                 }
-                let waits = pursuit.is_held_up && pursuit.goes_on();
-                if !waits || !pursuit.patience.waits(memory.platform()) {
+                let waits = search.waiting_may_help && search.may_continue();
+                if !waits || !search.retries.wait_slice(memory.platform()) {
                     break;
                 }
             }
@@ -53,24 +53,25 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 
     /// Takes a run of pageblocks of a zone that hold movable frames only. Which of these do not move
     /// turns out when they are tried; then the search goes on behind them.
-    fn empty_a_run(
+    fn take_run(
         &mut self,
         id: ZoneId,
         runs: &Runs,
-        pursuit: &mut Pursuit<'_>,
+        search: &mut RunSearch<'_>,
     ) -> Option<Extent<'m>> {
-        pursuit.is_held_up = false;
+        search.waiting_may_help = false;
         let mut start = runs.low;
-        while pursuit.goes_on() {
+        while search.may_continue() {
             let run = runs.from(start)?;
-            let obstacle = match self.last_obstacle(id, run, pursuit.wanted.request(), false) {
+            let obstacle = match self.last_obstacle(id, run, search.wanted.request(), false) {
                 Some(block) => block,
-                None => match self.clear_run(id, run, pursuit) {
+                None => match self.clear_run(id, run, search) {
                     Ok(extent) => return Some(extent),
                     Err(block) => block,
                 },
             };
-            pursuit.is_held_up |= self.holds_up(id, runs, run, pursuit.wanted.request(), obstacle);
+            search.waiting_may_help |=
+                self.only_isolation_blocks(id, runs, run, search.wanted.request(), obstacle);
             start = (obstacle + 1) << PAGEBLOCK_ORDER;
         }
         None
@@ -78,7 +79,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 
     /// Whether a pageblock in the way of a run is withheld, and nothing else is in the way there, or in the
     /// way of another run that holds it and begins later.
-    fn holds_up(
+    fn only_isolation_blocks(
         &self,
         id: ZoneId,
         runs: &Runs,
@@ -87,7 +88,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         block: u32,
     ) -> bool {
         let (first, end) = (block << PAGEBLOCK_ORDER, (block + 1) << PAGEBLOCK_ORDER);
-        if !self.site(id).at.zone.has_isolated(first, end) {
+        if !self.zone_context(id).on_cpu.zone.has_isolated(first, end) {
             return false;
         }
         while let Some(other) = self.last_obstacle(id, run, request, true) {
@@ -109,15 +110,15 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         request: Request,
         waits: bool,
     ) -> Option<u32> {
-        let site = self.site(id);
-        let allowed = site.at.zone.allowed(request.last_access());
+        let ctx = self.zone_context(id);
+        let allowed = ctx.on_cpu.zone.allowed(request.last_access());
         let mut free = 0;
         for block in pageblocks(start, end).rev() {
-            let (held, (first, last)) = (contents(site, block), clip(block, start, end));
+            let (held, (first, last)) = (contents(ctx, block), clip(block, start, end));
             if held.pinned > 0 {
                 return Some(block);
             }
-            if waits && site.at.zone.has_isolated(first, last) {
+            if waits && ctx.on_cpu.zone.has_isolated(first, last) {
                 // What is free in it adds to the reserve as much as it takes, when it comes.
                 continue;
             }
@@ -139,10 +140,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         &mut self,
         id: ZoneId,
         (start, end): (u32, u32),
-        pursuit: &mut Pursuit<'_>,
+        search: &mut RunSearch<'_>,
     ) -> Result<Extent<'m>, u32> {
-        let Pursuit { wanted, patience, moved, .. } = pursuit;
-        let (memory, base) = (self.memory, self.site(id).at.zone.base());
+        let RunSearch { wanted, retries, moved, .. } = search;
+        let (memory, base) = (self.memory, self.zone_context(id).on_cpu.zone.base());
         let first = start >> PAGEBLOCK_ORDER;
         let block_of = |pfn: u64| ((pfn - base.get()) >> PAGEBLOCK_ORDER) as u32;
         let range =
@@ -151,7 +152,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let result = memory.alloc_range_clearing(
             range,
             wanted.request().migratetype(),
-            &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end), patience),
+            &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end), retries),
             &mut |stayed| last = block_of(stayed.end().get() - 1),
         );
         result.map_err(|error| match error {
@@ -167,15 +168,15 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         &mut self,
         zone: ZoneId,
         (start, end): (u32, u32),
-        patience: &mut Patience,
+        retries: &mut RetryBudget,
     ) -> u64 {
         let mut all = Evacuated::default();
         for block in pageblocks(start, end).rev() {
             all = all.and_then(self.clear(
                 zone,
                 clip(block, start, end),
-                !all.brought_home,
-                patience,
+                !all.drained_lists,
+                retries,
             ));
             if all.left > 0 {
                 break;
@@ -186,24 +187,24 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 }
 
 /// Looking for a run, zone by zone.
-struct Pursuit<'w> {
+struct RunSearch<'w> {
     wanted: &'w Contiguous,
     /// One for all runs: who is in the way in one is so in the next.
-    patience: Patience,
+    retries: RetryBudget,
     /// Frames that have moved in the zone.
     moved: u64,
     /// There is a run in the zone that nothing is in the way of but what is withheld: to wait may help.
-    is_held_up: bool,
+    waiting_may_help: bool,
 }
 
-impl<'w> Pursuit<'w> {
+impl<'w> RunSearch<'w> {
     const fn of(wanted: &'w Contiguous) -> Self {
-        Self { wanted, patience: Patience::new(), moved: 0, is_held_up: false }
+        Self { wanted, retries: RetryBudget::new(), moved: 0, waiting_may_help: false }
     }
 
     /// Whether not too much has moved in vain.
-    const fn goes_on(&self) -> bool {
-        self.moved <= IN_VAIN * self.wanted.frames()
+    const fn may_continue(&self) -> bool {
+        self.moved <= MAX_WASTED_RUNS * self.wanted.frames()
     }
 }
 

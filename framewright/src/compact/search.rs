@@ -9,11 +9,11 @@
 
 use super::{
     Compactor, Goal,
-    compactor::Site,
-    quest::{Begun, Quest, Source},
+    compactor::ZoneContext,
+    cursor::{PartlyEmptied, SearchCursor, Source},
 };
 use crate::{
-    buddy::{Kind, Search, Sources},
+    buddy::{Search, SourceKind, Sources},
     platform::Platform,
 };
 
@@ -31,28 +31,33 @@ pub(super) enum Found {
 
 /// What one call has seen so far.
 #[derive(Debug)]
-pub(super) struct Tour<'q> {
+pub(super) struct SearchPass<'q> {
     /// What was emptied in part before: to begin with.
-    begun: Begun<'q>,
+    partly_emptied: PartlyEmptied<'q>,
     /// None of its kind is emptier than what was found last: it is the first at the heads of the lists, or
     /// full, and all others are.
     pub(super) is_emptiest: bool,
     /// There is no room for what is on the lists, which leaves full ones.
-    pub(super) is_off_lists: bool,
+    pub(super) lists_exhausted: bool,
     /// The end of memory was reached by a search for runs. These have no marks: a call gets there once.
-    has_ended: bool,
+    reached_end: bool,
 }
 
-impl<'q> Tour<'q> {
+impl<'q> SearchPass<'q> {
     /// It begins with what calls before have left.
-    pub(super) fn of(quest: &'q Quest) -> Self {
-        Self { begun: quest.begun(), is_emptiest: false, is_off_lists: false, has_ended: false }
+    pub(super) fn of(cursor: &'q SearchCursor) -> Self {
+        Self {
+            partly_emptied: cursor.partly_emptied(),
+            is_emptiest: false,
+            lists_exhausted: false,
+            reached_end: false,
+        }
     }
 
     /// What was emptied in part is marked like whatever could not be emptied.
-    fn take_begun<P: Platform>(&mut self, site: Site<'_, '_, P>) -> Option<Source> {
-        let source = self.begun.next()?;
-        site.hints.skip.clear(source.index);
+    fn take_partly_emptied<P: Platform>(&mut self, ctx: ZoneContext<'_, '_, P>) -> Option<Source> {
+        let source = self.partly_emptied.next()?;
+        ctx.hints.skip.clear(source.index);
         Some(source)
     }
 }
@@ -61,108 +66,117 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// A pageblock, or the first of several, that is cheap to empty.
     pub(super) fn find_source(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
-        tour: &mut Tour<'_>,
+        search_pass: &mut SearchPass<'_>,
     ) -> Found {
-        let (quest, most) = (quest(site, goal), self.memory.tuning().compact.headers);
-        tour.is_emptiest = false;
-        while let Some(source) = tour.take_begun(site).or_else(|| quest.take()) {
-            if self.is_source(site, goal, source) {
+        let (cursor, most) = (cursor(ctx, goal), self.memory.tuning().compact.headers);
+        search_pass.is_emptiest = false;
+        while let Some(source) =
+            search_pass.take_partly_emptied(ctx).or_else(|| cursor.take_candidate())
+        {
+            if self.is_source(ctx, goal, source) {
                 return Found::Source(source);
             }
         }
-        let mut progress = quest.progress();
-        let barren = goal.is_in_haste() && progress.barren;
+        let mut progress = cursor.progress();
+        let last_round_empty = goal.limits_search() && progress.last_round_empty;
         // What has become empty meanwhile is at the heads of the lists.
-        let at_heads = barren && quest.turns_to_heads();
+        let at_heads = last_round_empty && cursor.take_turn_at_heads();
         if at_heads {
-            progress = progress.begin(Kind::Certain);
+            progress = progress.begin(SourceKind::AllMovable);
         }
         for piece in 0.. {
-            if tour.has_ended {
+            if search_pass.reached_end {
                 return Found::Nothing;
             }
             if goal.is_direct() && !goal.is_exhaustive() && piece == PIECES {
                 return Found::Later;
             }
             let kind = progress.kind;
-            let is_first = kind == Kind::Full || progress.resume().is_none();
+            let is_first = kind == SourceKind::Full || progress.resume().is_none();
             let mut found = Sources::default();
-            if kind == Kind::Full && !goal.takes_full() {
+            if kind == SourceKind::Full && !goal.empties_full() {
                 progress.end_kind();
             } else {
-                let resume = self.look(site, goal, (kind, progress.resume(), most), &mut found);
+                let resume =
+                    self.search_piece(ctx, goal, (kind, progress.resume(), most), &mut found);
                 progress.advance(resume, found.first().is_some());
-                tour.has_ended = goal.is_larger() && kind == Kind::Doubtful && resume.is_none();
+                search_pass.reached_end =
+                    goal.wants_run() && kind == SourceKind::HasUnmovable && resume.is_none();
             }
             // There are many of them, and none on any list: who is in haste looks at one piece in each round.
-            if kind == Kind::Full && found.first().is_none() && goal.is_in_haste() {
-                progress = progress.begin(Kind::Certain);
+            if kind == SourceKind::Full && found.first().is_none() && goal.limits_search() {
+                progress = progress.begin(SourceKind::AllMovable);
             }
             if found.first().is_some() || !at_heads {
-                quest.set_progress(progress);
+                cursor.set_progress(progress);
             }
             if let Some(index) = found.first() {
-                tour.is_emptiest = is_first && !goal.is_larger();
-                quest.keep(&found, kind);
+                search_pass.is_emptiest = is_first && !goal.wants_run();
+                cursor.keep_candidates(&found, kind);
                 return Found::Source(Source { index, kind });
             }
-            let ended =
-                progress.kind != kind && self.ends(site, goal, (kind, progress.barren), tour);
-            if barren || ended {
+            let ended = progress.kind != kind
+                && self.is_exhausted(ctx, goal, (kind, progress.last_round_empty), search_pass);
+            if last_round_empty || ended {
                 return Found::Nothing;
             }
         }
         Found::Nothing
     }
 
-    /// Whether nothing is left to look at, now that there is no more of a kind; `barren`: nor was there
+    /// Whether nothing is left to look at, now that there is no more of a kind; `last_round_empty`: nor was there
     /// anything else in a whole round.
-    fn ends(
+    fn is_exhausted(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
-        (kind, barren): (Kind, bool),
-        tour: &Tour<'_>,
+        (kind, last_round_empty): (SourceKind, bool),
+        search_pass: &SearchPass<'_>,
     ) -> bool {
         match kind {
-            Kind::Doubtful if barren => {
-                if site.hints.quest.forgives() {
-                    site.hints.skip.clear_all();
+            SourceKind::HasUnmovable if last_round_empty => {
+                if ctx.hints.cursor.should_reset_skip_hints() {
+                    ctx.hints.skip.clear_all();
                 }
-                !goal.takes_full()
+                !goal.empties_full()
             }
-            Kind::Full => (barren || tour.is_off_lists) && goal.takes_full(),
+            SourceKind::Full => {
+                (last_round_empty || search_pass.lists_exhausted) && goal.empties_full()
+            }
             _ => false,
         }
     }
 
     /// Looks at a piece; where the next one begins.
-    fn look(
+    fn search_piece(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
-        (kind, resume, headers): (Kind, Option<u32>, u32),
+        (kind, resume, headers): (SourceKind, Option<u32>, u32),
         found: &mut Sources,
     ) -> Option<u32> {
         let search = Search { kind, pageblocks: goal.pageblocks(), headers, resume };
-        let passes = |index| goal.is_larger() || !site.hints.skip.is_set(index);
-        let (zone, platform) = (site.at.zone, site.at.platform);
-        let seen = zone.with(platform, |buddy| buddy.find_sources(search, passes, found));
-        site.looked_at_headers(seen.headers);
+        let is_eligible = |index| goal.wants_run() || !ctx.hints.skip.is_set(index);
+        let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);
+        let seen = zone.with(platform, |buddy| buddy.find_sources(search, is_eligible, found));
+        ctx.count_headers(seen.headers);
         seen.resume
     }
 
     /// Whether what an earlier search has seen is one to empty still. It alone is looked at.
-    fn is_source(&self, site: Site<'c, 'm, P>, goal: &Goal, source: Source) -> bool {
+    fn is_source(&self, ctx: ZoneContext<'c, 'm, P>, goal: &Goal, source: Source) -> bool {
         let mut found = Sources::default();
-        self.look(site, goal, (source.kind, Some(source.index), 1), &mut found);
+        self.search_piece(ctx, goal, (source.kind, Some(source.index), 1), &mut found);
         found.first() == Some(source.index)
     }
 }
 
 /// What is remembered of the way to blocks of a goal.
-pub(super) fn quest<'m, P: Platform>(site: Site<'_, 'm, P>, goal: &Goal) -> &'m Quest {
-    if goal.is_larger() { &site.hints.runs } else { &site.hints.quest }
+pub(super) fn cursor<'m, P: Platform>(
+    ctx: ZoneContext<'_, 'm, P>,
+    goal: &Goal,
+) -> &'m SearchCursor {
+    if goal.wants_run() { &ctx.hints.runs } else { &ctx.hints.cursor }
 }

@@ -1,6 +1,6 @@
 //! What a zone remembers of compaction: hints all of it, read and written without a lock.
 
-use super::{deferral::Deferral, quest::Quest, skip::SkipHints};
+use super::{cursor::SearchCursor, deferral::Deferral, skip::SkipHints};
 use crate::{
     observe::CompactCounters,
     sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -14,14 +14,14 @@ pub(crate) struct ZoneCompaction<'m> {
     /// The same of the background, by index.
     pub(super) background: Deferral,
     /// The same of what is kept ready for huge pages: a request still tries what that did not achieve.
-    pub(super) restocking: Deferral,
+    pub(super) huge_reserve: Deferral,
     pub(super) positions: Positions,
     /// Scanners met on behalf of a request: hints are to be dropped when there is time.
     pub(super) flush_hints: AtomicBool,
     /// How far the index has come in its search.
-    pub(super) quest: Quest,
+    pub(super) cursor: SearchCursor,
     /// The same on the way to runs of pageblocks.
-    pub(super) runs: Quest,
+    pub(super) runs: SearchCursor,
     pub(crate) counters: CompactCounters,
 }
 
@@ -44,11 +44,11 @@ impl<'m> ZoneCompaction<'m> {
             skip: SkipHints::new(skip),
             deferral: Deferral::new(),
             background: Deferral::new(),
-            restocking: Deferral::new(),
+            huge_reserve: Deferral::new(),
             positions: Positions::new(frames),
             flush_hints: AtomicBool::new(false),
-            quest: Quest::new(),
-            runs: Quest::new(),
+            cursor: SearchCursor::new(),
+            runs: SearchCursor::new(),
             counters: CompactCounters::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     BATCH_FRAMES, Effort, Locking, MigrateMode, Move, Mover,
-    page::{Stage, Trouble},
+    page::{MoveFailure, Stage},
 };
 use crate::{
     platform::Platform,
@@ -22,13 +22,13 @@ pub(crate) trait Targets {
     /// Frames for a page; `None` ends the batch.
     fn take(&mut self, order: Order) -> Option<Pfn>;
     /// Such frames were not needed.
-    fn put(&mut self, pfn: Pfn, order: Order);
+    fn put_back(&mut self, pfn: Pfn, order: Order);
     /// A page has left these frames.
-    fn left(&mut self, pfn: Pfn, order: Order);
+    fn free_source(&mut self, pfn: Pfn, order: Order);
     /// Frames that were left shall be free now, if they are not.
-    fn settle(&mut self) {}
+    fn finish_frees(&mut self) {}
     /// What CPUs held is free now.
-    fn drained(&mut self) {}
+    fn after_drain(&mut self) {}
 }
 
 /// What became of some pages, in frames.
@@ -66,9 +66,10 @@ impl<P: Platform> Migration<'_, '_, P> {
         while !claimed.moves.is_empty() {
             let count = chunk(claimed.moves);
             let targets = &mut *claimed.targets;
-            let mut job = Job { migration: self, effort: *effort, targets, lacked: false };
-            job.run(&mut claimed.moves[..count], slots);
-            result.lacked_targets |= job.lacked;
+            let mut chunk_move =
+                ChunkMove { migration: self, effort: *effort, targets, out_of_targets: false };
+            chunk_move.run(&mut claimed.moves[..count], slots);
+            result.lacked_targets |= chunk_move.out_of_targets;
             claimed.end_first(count, &mut result);
         }
         result
@@ -83,8 +84,8 @@ impl<P: Platform> Migration<'_, '_, P> {
     /// still unmapped because its undo panicked stays unmapped and keeps its new frames.
     fn end(&self, moves: &mut [Move], targets: &mut dyn Targets, result: &mut Moved) {
         for at in moves.iter_mut().filter(|at| at.has_spare_target()) {
-            targets.put(at.to(), at.order());
-            at.displace();
+            targets.put_back(at.to(), at.order());
+            at.clear_target();
         }
         let count = partition(moves, |at| !at.is_settled() && !at.is_unmapped());
         // Its `drop` also runs if the embedder panics.
@@ -115,7 +116,7 @@ impl Drop for Ended<'_> {
                     continue;
                 }
             }
-            targets.left(at.from(), at.order());
+            targets.free_source(at.from(), at.order());
         }
     }
 }
@@ -144,15 +145,15 @@ impl<P: Platform> Drop for Claimed<'_, '_, '_, P> {
 }
 
 /// What a chunk is moved with.
-struct Job<'j, 'a, 'm, P: Platform> {
+struct ChunkMove<'j, 'a, 'm, P: Platform> {
     migration: &'j Migration<'a, 'm, P>,
     effort: Effort,
     targets: &'j mut dyn Targets,
     /// There are no more frames to move to.
-    lacked: bool,
+    out_of_targets: bool,
 }
 
-impl<P: Platform> Job<'_, '_, '_, P> {
+impl<P: Platform> ChunkMove<'_, '_, '_, P> {
     fn run(&mut self, chunk: &mut [Move], slots: &mut [BatchSlot]) {
         let mode = self.effort.mode;
         if mode == MigrateMode::Async {
@@ -163,7 +164,7 @@ impl<P: Platform> Job<'_, '_, '_, P> {
         self.batch(chunk, slots, Locking::Try, PASSES_BATCH);
         self.effort.mode = mode;
         for at in chunk.iter_mut().filter(|at| !at.is_settled()) {
-            at.end_trouble();
+            at.clear_failure();
             self.batch(core::slice::from_mut(at), slots, Locking::Wait, PASSES_ALONE);
         }
     }
@@ -201,16 +202,16 @@ impl<P: Platform> Job<'_, '_, '_, P> {
     /// many those are.
     fn make_ready(&mut self, moves: &mut [Move]) -> usize {
         for at in moves.iter_mut().filter(|at| at.stage() == Stage::Claimed && !at.is_refused()) {
-            if self.lacked {
+            if self.out_of_targets {
                 break;
             }
             match self.targets.take(at.order()) {
-                Some(to) => at.place(to),
-                None => self.lacked = true,
+                Some(to) => at.set_target(to),
+                None => self.out_of_targets = true,
             }
         }
         let ready = partition(moves, |at| at.stage() == Stage::Ready && !at.is_refused());
-        moves[..ready].iter_mut().for_each(Move::end_trouble);
+        moves[..ready].iter_mut().for_each(Move::clear_failure);
         ready
     }
 }
@@ -244,9 +245,9 @@ fn remap<P: Platform>(
             return;
         }
         let moves = &mut unmapped.moves[..copied];
-        moves.iter_mut().for_each(Move::end_trouble);
+        moves.iter_mut().for_each(Move::clear_failure);
         unmapped.mover.remap(moves, effort, flushed);
-        if moves.iter().all(|at| at.trouble() != Some(Trouble::Busy)) {
+        if moves.iter().all(|at| at.failure() != Some(MoveFailure::Busy)) {
             return;
         }
     }
@@ -265,8 +266,8 @@ fn take_refusals(moves: &mut [Move], targets: &mut dyn Targets) {
     for at in moves {
         let is_left = at.stage() == Stage::Ready && at.is_refused();
         if at.stage() == Stage::Gone || is_left {
-            targets.put(at.to(), at.order());
-            at.displace();
+            targets.put_back(at.to(), at.order());
+            at.clear_target();
         }
     }
 }

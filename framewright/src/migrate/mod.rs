@@ -44,7 +44,7 @@ mod page;
 
 pub(crate) use engine::{Migration, Moved, Targets};
 pub use mover::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Mover};
-pub use page::{Move, Stage, Trouble};
+pub use page::{Move, MoveFailure, Stage};
 
 /// Frames that are unmapped for one flush at the most: so nobody waits for longer than one huge
 /// page takes.

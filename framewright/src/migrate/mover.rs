@@ -172,16 +172,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_taken_until_there_is_no_room() {
+    fn pages_are_claimed_until_the_slots_are_full() {
         let mut moves = [0; 2].map(|at| Move::claimed(Pfn::new(at), Order::ZERO));
         let mut claims = Claims::new(&mut moves);
-        let mut asked = Vec::new();
+        let mut offered = Vec::new();
         let frames = FrameRange::new(Pfn::new(10), Pfn::new(20)).unwrap();
         claims.take_pages(frames, |pfn| {
-            asked.push(pfn.get());
+            offered.push(pfn.get());
             pfn.get() % 2 == 1
         });
-        assert_eq!(asked, [10, 11, 12, 13], "nobody is claimed for whom there is no room");
+        assert_eq!(offered, [10, 11, 12, 13], "nobody is claimed for whom there is no room");
         assert_eq!((claims.len(), claims.last_end()), (2, Some(Pfn::new(14))));
     }
 }

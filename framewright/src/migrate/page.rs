@@ -22,7 +22,7 @@ pub enum Stage {
 
 /// Why a page does not get further.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Trouble {
+pub enum MoveFailure {
     /// Somebody has it locked, or uses it: it may get further soon.
     Busy,
     /// It will not move.
@@ -38,9 +38,9 @@ pub struct Move {
     order: Order,
     /// The new frames are reserved for it: it does not own them yet, and they have not been given
     /// back.
-    placed: bool,
+    has_target: bool,
     stage: Stage,
-    trouble: Option<Trouble>,
+    failure: Option<MoveFailure>,
 }
 
 impl Move {
@@ -74,21 +74,21 @@ impl Move {
 
     /// What keeps it from getting further.
     #[must_use]
-    pub const fn trouble(&self) -> Option<Trouble> {
-        self.trouble
+    pub const fn failure(&self) -> Option<MoveFailure> {
+        self.failure
     }
 
     /// For [`Mover::unmap`](super::Mover::unmap): it is locked, its new frames are, and it is in no
     /// page table.
     pub fn set_unmapped(&mut self) {
-        self.pass(Stage::Ready, Stage::Unmapped);
+        self.advance(Stage::Ready, Stage::Unmapped);
     }
 
     /// For [`Mover::remap`](super::Mover::remap): everybody finds it in its new frames, and it is
     /// unlocked and no longer claimed.
     pub fn set_moved(&mut self) {
-        self.pass(Stage::Copied, Stage::Moved);
-        self.placed &= self.stage != Stage::Moved;
+        self.advance(Stage::Copied, Stage::Moved);
+        self.has_target &= self.stage != Stage::Moved;
     }
 
     /// For [`Mover::unmap`](super::Mover::unmap) and [`Mover::release`](super::Mover::release): its
@@ -102,27 +102,27 @@ impl Move {
     /// It does not get further for now. Unmapped, it stays so, for another try or for
     /// [`Mover::undo`](super::Mover::undo).
     pub fn set_busy(&mut self) {
-        self.trouble = Some(Trouble::Busy);
+        self.failure = Some(MoveFailure::Busy);
     }
 
     /// The same, and trying again is in vain.
     pub fn set_refused(&mut self) {
-        self.trouble = Some(Trouble::Refused);
+        self.failure = Some(MoveFailure::Refused);
     }
 
-    fn pass(&mut self, from: Stage, to: Stage) {
+    fn advance(&mut self, from: Stage, to: Stage) {
         if self.stage == from {
-            (self.stage, self.trouble) = (to, None);
+            (self.stage, self.failure) = (to, None);
         }
     }
 
-    pub(super) fn place(&mut self, to: Pfn) {
-        (self.to, self.placed) = (to, true);
-        self.pass(Stage::Claimed, Stage::Ready);
+    pub(super) fn set_target(&mut self, to: Pfn) {
+        (self.to, self.has_target) = (to, true);
+        self.advance(Stage::Claimed, Stage::Ready);
     }
 
     pub(super) fn set_copied(&mut self) {
-        self.pass(Stage::Unmapped, Stage::Copied);
+        self.advance(Stage::Unmapped, Stage::Copied);
     }
 
     /// Back to where it was before it was unmapped.
@@ -134,19 +134,19 @@ impl Move {
 
     /// Whether frames are reserved for it that it does not need, because it is not unmapped.
     pub(super) fn has_spare_target(&self) -> bool {
-        self.placed && !self.is_unmapped()
+        self.has_target && !self.is_unmapped()
     }
 
     /// Its target was given back.
-    pub(super) fn displace(&mut self) {
-        self.placed = false;
+    pub(super) fn clear_target(&mut self) {
+        self.has_target = false;
         if self.stage == Stage::Ready {
             self.stage = Stage::Claimed;
         }
     }
 
-    pub(super) fn end_trouble(&mut self) {
-        self.trouble = None;
+    pub(super) fn clear_failure(&mut self) {
+        self.failure = None;
     }
 
     pub(super) fn is_unmapped(&self) -> bool {
@@ -155,7 +155,7 @@ impl Move {
 
     /// Whether nothing will become of it any more but a release.
     pub(super) fn is_refused(&self) -> bool {
-        self.trouble == Some(Trouble::Refused)
+        self.failure == Some(MoveFailure::Refused)
     }
 
     /// Whether its old frames are the library's.

@@ -268,7 +268,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         // there is free space that compaction cannot form a pageblock of, more free space does not
         // help.
         let zone = self.preferred.zone;
-        let is_in_vain = || zone.exceeds_huge_reserve() && self.memory.restocks_in_vain(self.zone);
+        let is_in_vain =
+            || zone.exceeds_huge_reserve() && self.memory.huge_reserve_is_deferred(self.zone);
         if asks && self.relief.reclaims_in_background() && !is_in_vain() {
             zone.huge_page_missed(self.preferred.platform);
         }

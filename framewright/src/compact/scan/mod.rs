@@ -21,23 +21,23 @@
 //! **What was once wrong** and can be switched back: see
 //! [`CompactRepairs`](crate::tuning::CompactRepairs).
 
+mod contention;
 mod finish;
 mod free;
-mod heed;
 mod migrate;
 mod reset;
 
 pub(super) use reset::reset_hints;
 
-use super::{Compactor, Goal, Outcome, compactor::Site};
+use super::{Compactor, Goal, Outcome, compactor::ZoneContext};
 use crate::{
     migrate::MigrateMode,
     platform::{Captured, Platform},
     tuning::{CompactRepairs, CompactTuning},
     types::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
+use contention::ContentionProbe;
 use free::FreeScanner;
-use heed::Heed;
 
 /// Pages that are claimed before they are moved.
 const CLUSTER: usize = 32;
@@ -48,27 +48,27 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Compacts a zone by scanning it.
     pub(super) fn run_by_scanners(
         &mut self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: Goal,
         captured: Option<Captured<'_>>,
     ) -> Outcome {
         let tag = self.memory.tag();
         let shortcuts = self.memory.tuning().compact.shortcuts;
         let lacks = |captured: &Captured<'_>| goal.order.is_some_and(|order| captured.lacks(order));
-        let keeps = shortcuts && captured.as_ref().is_some_and(lacks);
-        let mut run = Run::begin(self, site, goal, keeps);
-        site.trace_run(&goal, run.positions(), None);
+        let captures = shortcuts && captured.as_ref().is_some_and(lacks);
+        let mut run = Run::begin(self, ctx, goal, captures);
+        ctx.trace_run(&goal, run.positions(), None);
         let outcome = run.go();
         run.end(outcome);
         let Some((frame, order)) = run.free.take_captured() else { return outcome };
-        let block = Block::new(tag, site.at.pfn(frame), order);
+        let block = Block::new(tag, ctx.on_cpu.pfn(frame), order);
         let kept = match captured {
             Some(captured) => captured.keep(block),
             None => Err(block),
         };
         if let Err(block) = kept {
             let _ = block.into_raw();
-            site.at.free_to_zone(frame, order);
+            ctx.on_cpu.free_to_zone(frame, order);
         }
         Outcome::Success
     }
@@ -77,7 +77,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
 /// One run over a zone, or a part of it.
 struct Run<'r, 'c, 'm, P: Platform> {
     compactor: &'r mut Compactor<'c, 'm, P>,
-    site: Site<'c, 'm, P>,
+    ctx: ZoneContext<'c, 'm, P>,
     goal: Goal,
     repair: CompactRepairs,
     shortcuts: bool,
@@ -85,17 +85,17 @@ struct Run<'r, 'c, 'm, P: Platform> {
     migrate: u32,
     free: FreeScanner<'c, 'm, P>,
     /// Whether others want the LRU lock.
-    heed: Heed,
+    contention: ContentionProbe,
     /// It began at the ends of the zone.
     is_whole: bool,
     /// All of the pageblock is to be looked at, whatever was found.
     finishing: bool,
     /// The pageblock that was marked for having been begun.
-    begun: Option<u32>,
+    started_block: Option<u32>,
     /// The frame behind the last page that was claimed.
     last: Option<u32>,
     /// Short searches that found nothing.
-    misses: u32,
+    failed_searches: u32,
     /// The cached positions of all modes are the same: nothing worth while was found so far.
     modes_agree: bool,
 }
@@ -111,18 +111,18 @@ enum Isolated {
 impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
     fn begin(
         compactor: &'r mut Compactor<'c, 'm, P>,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: Goal,
-        keeps: bool,
+        captures: bool,
     ) -> Self {
         let tuning = compactor.memory.tuning().compact;
         let CompactTuning { repair, shortcuts, .. } = tuning;
-        let positions = &site.hints.positions;
-        let is_restarting = goal.order.is_some_and(|at| site.hints.deferral.is_restarting(at));
+        let positions = &ctx.hints.positions;
+        let is_restarting = goal.order.is_some_and(|at| ctx.hints.deferral.is_restarting(at));
         if is_restarting && repair.reset_before_read {
-            reset_hints(site);
+            reset_hints(ctx);
         }
-        let end = site.at.zone.spanned() as u32;
+        let end = ctx.on_cpu.zone.spanned() as u32;
         let mut is_whole = goal.is_thorough();
         let (mut migrate, mut free) = (0, end);
         if !is_whole {
@@ -135,24 +135,24 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
         if is_restarting && !repair.reset_before_read {
             // The positions that this run goes by are those from before.
-            reset_hints(site);
+            reset_hints(ctx);
         }
         let modes_agree = positions.migrate(true) == positions.migrate(false);
-        let free = FreeScanner::new(site, goal, &tuning, free >> PAGEBLOCK_ORDER, keeps);
+        let free = FreeScanner::new(ctx, goal, &tuning, free >> PAGEBLOCK_ORDER, captures);
         Self {
             compactor,
-            site,
+            ctx,
             goal,
             repair,
             shortcuts,
             migrate,
             free,
-            heed: Heed::new(&goal),
+            contention: ContentionProbe::new(&goal),
             is_whole,
             finishing: false,
-            begun: None,
+            started_block: None,
             last: None,
-            misses: 0,
+            failed_searches: 0,
             modes_agree,
         }
     }
@@ -167,7 +167,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             if let Some(outcome) = self.step() {
                 return outcome;
             }
-            self.drain_behind();
+            self.drain_after_part();
         }
     }
 
@@ -181,18 +181,18 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             };
             self.free.prepare(count as u32, self.migrate >> PAGEBLOCK_ORDER);
             let effort = self.goal.effort;
-            let moved = self.compactor.migrate(self.site, count, &effort, &mut self.free);
+            let moved = self.compactor.migrate(self.ctx, count, &effort, &mut self.free);
             if self.free.has_captured() {
                 return Some(Outcome::Success);
             }
-            let noticed = self.repair.detect_meeting && self.have_met();
-            if moved.lacked_targets && !noticed {
+            let have_met = self.repair.detect_meeting && self.have_met();
+            if moved.lacked_targets && !have_met {
                 return Some(Outcome::Contended);
             }
             let inside = !self.migrate.is_multiple_of(FRAMES);
-            let patient = self.goal.effort.mode == MigrateMode::Sync;
-            let marks = !self.goal.is_thorough();
-            if moved.failed == 0 || patient || !inside || !marks || self.finishing {
+            let waits = self.goal.effort.mode == MigrateMode::Sync;
+            let sets_skip_hints = !self.goal.is_thorough();
+            if moved.failed == 0 || waits || !inside || !sets_skip_hints || self.finishing {
                 return None;
             }
             self.finishing = true;
@@ -200,12 +200,12 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
     }
 
     /// Behind a block that may have formed, brings home what this CPU and the depot have of it.
-    fn drain_behind(&mut self) {
+    fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;
         if self.migrate / size > (last - 1) / size {
             let _ = self.compactor.memory.drain_cpu(self.compactor.cpu);
-            self.site.at.empty_depot();
+            self.ctx.on_cpu.empty_depot();
             self.last = None;
         }
     }
@@ -214,8 +214,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
     fn end(&mut self, outcome: Outcome) {
         let highest = self.free.give_back();
         if let Some(block) = highest {
-            self.site.hints.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
+            self.ctx.hints.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
         }
-        self.site.trace_run(&self.goal, self.positions(), Some(outcome));
+        self.ctx.trace_run(&self.goal, self.positions(), Some(outcome));
     }
 }

@@ -3,7 +3,7 @@
 //! Both cross the zone lock in batches. Dropped, it gives back what it holds.
 
 use crate::{
-    buddy::{Bundle, Bundles, Contents, Hosts},
+    buddy::{Bundle, Bundles, Contents, TargetFilter},
     migrate::Targets,
     pcp::ZoneOnCpu,
     platform::Platform,
@@ -17,62 +17,63 @@ use crate::{
 /// Frames that are taken at once.
 const BATCH: u32 = 64;
 
-/// Room in the movable pageblocks of a zone, fullest first.
-pub(super) struct Room<'r, 'm, P: Platform> {
+/// TargetFrames in the movable pageblocks of a zone, fullest first.
+pub(super) struct TargetFrames<'r, 'm, P: Platform> {
     at: ZoneOnCpu<'r, 'm, P>,
     /// Pageblocks that it is in.
-    hosts: Hosts,
+    filter: TargetFilter,
     /// The pageblock that is emptied.
     source: Option<u32>,
     /// The reserve of the zone is no room.
-    spares_reserve: bool,
+    keeps_reserve: bool,
     stash: Bundles,
-    left: Bundles,
+    freed: Bundles,
     /// Frames that were taken.
     pub(super) taken: u64,
     /// Headers that were looked at for them.
     pub(super) looked_at: u32,
 }
 
-impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
+impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
     /// In any pageblock.
     pub(super) fn in_zone(at: ZoneOnCpu<'r, 'm, P>) -> Self {
-        let (stash, left) = (Bundles::new(), Bundles::new());
+        let (stash, freed) = (Bundles::new(), Bundles::new());
         Self {
-            at,
-            hosts: Hosts::ANY,
+            on_cpu: at,
+            filter: TargetFilter::ANY,
             source: None,
-            spares_reserve: false,
+            keeps_reserve: false,
             stash,
-            left,
+            freed,
             taken: 0,
             looked_at: 0,
         }
     }
 
     /// For what is in pageblock `source`, which holds `held`.
-    pub(super) fn beside(at: ZoneOnCpu<'r, 'm, P>, source: u32, held: &Contents) -> Self {
-        let mut room = Self::in_zone(at);
-        (room.hosts, room.source) = (Hosts::beside(held), Some(source));
-        room
+    pub(super) fn for_source(at: ZoneOnCpu<'r, 'm, P>, source: u32, held: &Contents) -> Self {
+        let mut target_frames = Self::in_zone(at);
+        (target_frames.filter, target_frames.source) =
+            (TargetFilter::for_source(held), Some(source));
+        target_frames
     }
 
     /// In any pageblock, but not in the reserve of the zone: what leaves others is withheld for longer.
-    pub(super) fn to_spare(at: ZoneOnCpu<'r, 'm, P>) -> Self {
-        let mut room = Self::in_zone(at);
-        room.spares_reserve = true;
-        room
+    pub(super) fn above_reserve(at: ZoneOnCpu<'r, 'm, P>) -> Self {
+        let mut target_frames = Self::in_zone(at);
+        target_frames.keeps_reserve = true;
+        target_frames
     }
 
     /// Frames that may be taken now. Pages that stay in the zone leave as many; but who withholds what they
     /// leave must not use up the reserve.
     fn allowed(&self) -> u64 {
-        let access = ZoneAccess::above(Watermark::Min, self.at.zone.kind());
-        if self.spares_reserve { self.at.zone.allowed(access) } else { u64::MAX }
+        let access = ZoneAccess::above(Watermark::Min, self.on_cpu.zone.kind());
+        if self.keeps_reserve { self.on_cpu.zone.allowed(access) } else { u64::MAX }
     }
 
-    fn take_here(&mut self, order: Order) -> Option<Pfn> {
-        let (at, hosts, most) = (self.at, self.hosts, self.at.tuning.compact.headers);
+    fn take_in_zone(&mut self, order: Order) -> Option<Pfn> {
+        let (at, filter, most) = (self.on_cpu, self.filter, self.on_cpu.tuning.compact.headers);
         let allowed = self.allowed() >> order.get();
         let mut one = Bundles::new();
         // Single frames are taken ahead.
@@ -84,7 +85,7 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
             let mut looked_at = 0;
             out.clear();
             at.take_blocks(out, |buddy, out| {
-                looked_at = buddy.take_room((order, blocks), (hosts, near), most, out);
+                looked_at = buddy.take_targets((order, blocks), (filter, near), most, out);
             });
             self.looked_at += looked_at;
             trace_taken(at, out.as_slice());
@@ -94,50 +95,51 @@ impl<'r, 'm, P: Platform> Room<'r, 'm, P> {
 
     /// The number in the zone of a frame that is in it.
     fn frame(&self, pfn: Pfn) -> u32 {
-        (pfn.get() - self.at.zone.base().get()) as u32
+        (pfn.get() - self.on_cpu.zone.base().get()) as u32
     }
 
-    fn give_left(&mut self) {
-        self.at.give_blocks(&mut self.left);
+    fn free_sources(&mut self) {
+        self.on_cpu.give_blocks(&mut self.freed);
     }
 }
 
-impl<P: Platform> Targets for Room<'_, '_, P> {
+impl<P: Platform> Targets for TargetFrames<'_, '_, P> {
     fn take(&mut self, order: Order) -> Option<Pfn> {
-        let taken = self.take_here(order)?;
+        let taken = self.take_in_zone(order)?;
         self.taken += order.frames();
         Some(taken)
     }
 
-    fn put(&mut self, pfn: Pfn, order: Order) {
-        self.at.free_to_zone(self.frame(pfn), order);
+    fn put_back(&mut self, pfn: Pfn, order: Order) {
+        self.on_cpu.free_to_zone(self.frame(pfn), order);
     }
 
-    fn left(&mut self, pfn: Pfn, order: Order) {
+    fn free_source(&mut self, pfn: Pfn, order: Order) {
         let frame = self.frame(pfn);
-        if self.left.is_full() {
-            self.give_left();
+        if self.freed.is_full() {
+            self.free_sources();
         }
-        self.left.push(Bundle::of(frame, order));
-        self.left.join_last();
+        self.freed.push(Bundle::of(frame, order));
+        self.freed.join_last();
     }
 
-    fn settle(&mut self) {
-        self.give_left();
+    fn finish_frees(&mut self) {
+        self.free_sources();
     }
 
-    fn drained(&mut self) {
+    fn after_drain(&mut self) {
         // All pageblocks are emptier than they looked.
         if let Some(source) = self.source {
-            self.hosts = Hosts::beside(&self.at.zone.contents(self.at.platform, source));
+            self.filter =
+                TargetFilter::for_source(&self.on_cpu.zone.contents(self.on_cpu.platform, source));
         }
     }
 }
 
-impl<P: Platform> Drop for Room<'_, '_, P> {
+impl<P: Platform> Drop for TargetFrames<'_, '_, P> {
     fn drop(&mut self) {
-        self.at.give_blocks(&mut self.stash);
-        self.give_left();
+        self.on_cpu.give_blocks(&mut self.stash);
+        self.free_sources();
     }
 }
 

@@ -12,29 +12,29 @@ use crate::platform::{Platform, Wait};
 const SLICES: u32 = 8;
 
 /// Nanoseconds of a slice.
-const SLICE: u64 = 20_000_000;
+const SLICE_NS: u64 = 20_000_000;
 
 /// Turns of waiting that end a slice earlier: clocks may stand still.
-const TURNS: u32 = 500;
+const POLLS: u32 = 500;
 
 /// See the module.
-pub(super) struct Patience {
+pub(super) struct RetryBudget {
     /// Slices that are left.
     left: u32,
 }
 
-impl Patience {
+impl RetryBudget {
     pub(super) const fn new() -> Self {
         Self { left: SLICES }
     }
 
     /// Waits for a slice, if any is left.
-    pub(super) fn waits<P: Platform>(&mut self, platform: &P) -> bool {
+    pub(super) fn wait_slice<P: Platform>(&mut self, platform: &P) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;
-        let end = platform.now().saturating_add(SLICE);
-        let turns = (0..TURNS).take_while(|_| platform.now() < end);
-        turns.for_each(|turn| platform.wait(Wait::Memory, turn));
+        let end = platform.now().saturating_add(SLICE_NS);
+        let polls = (0..POLLS).take_while(|_| platform.now() < end);
+        polls.for_each(|poll| platform.wait(Wait::Memory, poll));
         true
     }
 }

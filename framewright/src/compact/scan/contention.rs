@@ -12,38 +12,42 @@
 use core::cell::Cell;
 
 use super::Goal;
-use crate::{compact::compactor::Site, memory::Memory, platform::Platform};
+use crate::{compact::compactor::ZoneContext, memory::Memory, platform::Platform};
 
 /// See the module.
-pub(super) struct Heed {
+pub(super) struct ContentionProbe {
     /// Who waits for locks anyway is no worse off.
-    applies: bool,
-    noticed: Cell<bool>,
+    enabled: bool,
+    seen: Cell<bool>,
 }
 
-impl Heed {
+impl ContentionProbe {
     pub(super) fn new(goal: &Goal) -> Self {
-        Self { applies: goal.is_async(), noticed: Cell::new(false) }
+        Self { enabled: goal.is_async(), seen: Cell::new(false) }
     }
 
     /// Whether the run should end.
-    pub(super) fn has_noticed(&self) -> bool {
-        self.noticed.get()
+    pub(super) fn has_seen_contention(&self) -> bool {
+        self.seen.get()
     }
 
     /// The zone lock will be taken now.
-    pub(super) fn zone_lock<P: Platform>(&self, site: Site<'_, '_, P>) {
-        self.note(|| site.at.zone.is_contended(site.at.platform));
+    pub(super) fn before_zone_lock<P: Platform>(&self, ctx: ZoneContext<'_, '_, P>) {
+        self.probe(|| ctx.on_cpu.zone.is_contended(ctx.on_cpu.platform));
     }
 
     /// The LRU lock will be taken now, if the memory has LRU lists.
-    pub(super) fn lru_lock<P: Platform>(&self, memory: &Memory<'_, P>, site: Site<'_, '_, P>) {
-        self.note(|| memory.is_lru_contended(site.at.zone.node()));
+    pub(super) fn before_lru_lock<P: Platform>(
+        &self,
+        memory: &Memory<'_, P>,
+        ctx: ZoneContext<'_, '_, P>,
+    ) {
+        self.probe(|| memory.is_lru_contended(ctx.on_cpu.zone.node()));
     }
 
-    fn note(&self, is_held: impl FnOnce() -> bool) {
-        if self.applies && !self.noticed.get() {
-            self.noticed.set(is_held());
+    fn probe(&self, is_held: impl FnOnce() -> bool) {
+        if self.enabled && !self.seen.get() {
+            self.seen.set(is_held());
         }
     }
 }

@@ -1,0 +1,210 @@
+//! By index, what one request waits for: all of it is on one account, and what that does not pay for goes on
+//! with the next request.
+
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use framewright::{
+    CpuId, MigrateType, Order, Request,
+    platform::{Captured, CompactPriority, Compacted, Need, Relief},
+};
+
+use crate::{
+    BASE, leaked_owner, leaked_owner_with_relief,
+    owner::FakeOwner,
+    rules::{HUGE, fill, pin_first, thin_out},
+    with_compactor, with_owner,
+};
+
+/// Asks without waiting; what came of it, and how many pages moved. The block is given back.
+fn form(owner: &FakeOwner<'_, '_>) -> (Compacted, u64) {
+    let moved = || owner.memory.compact_stats().pgmigrate_success;
+    let before = moved();
+    let (result, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
+    block.into_iter().for_each(|block| owner.memory.free_bypassing_lists(block).unwrap());
+    owner.check();
+    (result, moved() - before)
+}
+
+/// A pageblock with 300 pages, for which there is room in others.
+fn one_to_empty(owner: &FakeOwner<'_, '_>) {
+    fill(owner);
+    free_targets(owner);
+}
+
+fn free_targets(owner: &FakeOwner<'_, '_>) {
+    thin_out(owner, 3, 300);
+    (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
+    owner.memory.drain_all();
+}
+
+#[test]
+fn by_index_work_beyond_one_budget_continues_with_the_next_request() {
+    with_owner(&[("compact.frames", "200")], 1, |owner| {
+        one_to_empty(owner);
+        let (result, first) = form(owner);
+        assert_eq!(result, Compacted::Contended);
+        assert!((100..200).contains(&first), "{first}");
+        let mut moved = first;
+        let last = (0..4).map(|_| form(owner)).find(|&(result, count)| {
+            assert!(count < 200, "{count}");
+            moved += count;
+            result == Compacted::Success
+        });
+        assert!(last.is_some());
+        assert_eq!(moved, 300, "nothing twice");
+    });
+}
+
+/// Before anything moves: it takes its time as well.
+#[test]
+fn by_index_draining_is_charged_to_the_budget() {
+    let first = |drained_before: bool| {
+        let moved = Cell::new(0);
+        with_owner(&[("compact.frames", "200")], 1, |owner| {
+            fill(owner);
+            // What was tried in vain is tried last.
+            thin_out(owner, 4, 100);
+            pin_first(owner, 4);
+            thin_out(owner, 9, 400);
+            owner.memory.drain_all();
+            assert_eq!(form(owner).1, 0);
+            thin_out(owner, 3, 300);
+            thin_out(owner, 10, 400);
+            owner.memory.drain_all();
+            thin_out(owner, 11, 400);
+            if drained_before {
+                owner.memory.drain_all();
+            }
+            moved.set(form(owner).1);
+        });
+        moved.get()
+    };
+    let (drained, undrained) = (first(true), first(false));
+    assert!(0 < undrained && undrained + 40 < drained, "{home} and {abroad}");
+}
+
+/// And is not forgotten if nothing is left then for what it was brought home for.
+#[test]
+fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
+    with_owner(&[("compact.frames", "50")], 1, |owner| {
+        fill(owner);
+        thin_out(owner, 3, 31);
+        (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
+        owner.memory.drain_all();
+        // One frame of it lies on a list.
+        thin_out(owner, 3, 30);
+        assert_eq!(form(owner), (Compacted::Contended, 0));
+        assert_eq!(form(owner), (Compacted::Success, 30));
+    });
+}
+
+/// Also where only a part of it could move.
+#[test]
+fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
+    with_owner(&[("compact.frames", "200")], 1, |owner| {
+        one_to_empty(owner);
+        let start = BASE + 3 * 512;
+        owner.pages.borrow_mut().range_mut(start..start + 512).next_back().unwrap().1.pinned = true;
+        assert_eq!(form(owner).1, 0);
+    });
+}
+
+/// What is larger than a pageblock is begun only if it can be paid for. That two batches take longer than one
+/// does not end it then.
+#[test]
+fn by_index_a_started_run_of_pageblocks_is_finished() {
+    with_owner(&[("compact.frames", "240")], 1, |owner| {
+        fill(owner);
+        // Where two pageblocks can be one block.
+        [5, 6].into_iter().for_each(|pageblock| thin_out(owner, pageblock, 200));
+        (9..12).for_each(|pageblock| thin_out(owner, pageblock, 350));
+        owner.memory.drain_all();
+        let pair = Request::new(Order::new(10).unwrap(), MigrateType::Movable);
+        let (result, block) =
+            with_compactor(owner, 256, |c| c.form(pair, CompactPriority::SyncLight));
+        let moved = owner.memory.compact_stats().pgmigrate_success;
+        assert_eq!((result, moved), (Compacted::Success, 400));
+        owner.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
+        owner.check();
+    });
+}
+
+/// Whoever has it done first: compaction does not leave it to the end of the request, too.
+#[test]
+fn lists_are_drained_once_per_request() {
+    let owner = leaked_owner_with_relief(&[], 1);
+    fill(owner);
+    for pageblock in [3, 9, 20] {
+        thin_out(owner, pageblock, 100);
+        pin_first(owner, pageblock);
+    }
+    owner.memory.drain_all();
+    // Whoever has a page for a moment leaves its frame on a list.
+    owner.allocates_while_claiming.set(true);
+    let drains = || owner.memory.stats().drains.iter().sum::<u64>();
+    let before = drains();
+    let mut token = owner.memory.cpu(CpuId::new(1)).unwrap();
+    assert!(token.alloc(HUGE).is_err());
+    drop(token);
+    assert_eq!(drains() - before, 1);
+    owner.check();
+}
+
+/// Who has no time left to have a block formed has no room made for it either, and who has does.
+#[test]
+fn a_request_without_budget_does_not_reclaim() {
+    for (budget, times) in [("200", 0), ("1600", 1)] {
+        let owner = leaked_owner_with_relief(&[("compact.frames", budget)], 1);
+        one_to_empty(owner);
+        // Where there is time for all of it, it is in vain.
+        pin_first(owner, if times == 0 { 9 } else { 3 });
+        let mut token = owner.memory.cpu(CpuId::new(1)).unwrap();
+        assert!(token.alloc(HUGE).is_err());
+        drop(token);
+        assert_eq!(owner.memory.stats().allocstall, times, "{account}");
+        owner.check();
+    }
+}
+
+/// Makes room for a pageblock when it is asked for the first time, and says that it freed so many frames.
+struct Reclaiming {
+    owner: &'static FakeOwner<'static, 'static>,
+    frees: u64,
+    was_called: AtomicBool,
+}
+
+// SAFETY: a test has one thread.
+unsafe impl Sync for Reclaiming {}
+
+impl Relief for Reclaiming {
+    fn reclaim(&self, _: &Need, _: u64) -> u64 {
+        if self.was_called.swap(true, Relaxed) {
+            return 0;
+        }
+        free_targets(self.owner);
+        self.frees
+    }
+
+    fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
+        with_compactor(self.owner, 512, |c| c.compact(need, priority, captured))
+    }
+}
+
+/// What was reclaimed for a request is time that it has waited, too.
+#[test]
+fn reclaim_is_charged_to_the_budget() {
+    let moved = |frees| {
+        let owner = leaked_owner(&[("compact.frames", "200")], 1);
+        fill(owner);
+        let relief = Box::leak(Box::new(Reclaiming { owner, frees, was_called: false.into() }));
+        assert!(owner.memory.platform().relief.set(relief).is_ok());
+        assert!(owner.memory.cpu(CpuId::new(1)).unwrap().alloc(HUGE).is_err());
+        owner.check();
+        owner.memory.compact_stats().pgmigrate_success
+    };
+    let (little, much) = (moved(1), moved(51));
+    assert_eq!(little - much, 50, "{little} and {much}");
+}
