@@ -125,7 +125,7 @@ pub(crate) fn work(node: NodeId) -> u64 {
     let wanted = Order::new(WANTED[at].swap(0, Ordering::Relaxed)).unwrap_or(Order::ZERO);
     if wanted > Order::ZERO {
         compacting(|compactor| {
-            compactor.forget_hints(node);
+            compactor.reset_skip_hints(node);
             compactor.background(node, wanted, ZoneKind::Movable)
         });
     }

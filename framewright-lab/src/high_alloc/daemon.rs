@@ -109,7 +109,7 @@ impl Daemon {
             let wakes = order > Order::ZERO
                 && kernel.memory.wakes_compaction(cpu.id(), node, order, highest);
             kernel.compacting(cpu.id(), |compactor| {
-                compactor.forget_hints(node);
+                compactor.reset_skip_hints(node);
                 if wakes {
                     compactor.background(node, order, highest);
                 }

@@ -155,7 +155,7 @@ impl<'k, 'm> Background<'k, 'm> {
     fn compact(&self, keep: &Keep<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
         let wakes = keep.memory.wakes_compaction(cpu.id(), self.node, order, highest);
         keep.compacting(cpu.id(), |compactor| {
-            compactor.forget_hints(self.node);
+            compactor.reset_skip_hints(self.node);
             wakes && compactor.background(self.node, order, highest)
         });
     }

@@ -74,7 +74,7 @@ pub use migratetype::MigrateType;
 pub(crate) use migratetype::{ABSENT, PARTIAL};
 pub(crate) use pageblock::Pageblock;
 pub(crate) use search::{FreeRun, RunWanted};
-pub(crate) use source::{Hosts, Kind, Search, Sources};
+pub(crate) use source::{Search, SourceKind, Sources, TargetFilter};
 pub(crate) use take::Want;
 pub(crate) use watch::{Part, Watch};
 

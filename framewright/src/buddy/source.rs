@@ -1,10 +1,10 @@
-//! Which pageblock is worth emptying.
+//! Which pageblocks are worth emptying.
 //!
-//! Headers say it: how much of a pageblock is free, and whether what is allocated was requested as
-//! movable. Pageblocks hang on lists by fullness, so that the emptiest come first. A search is a walk
-//! along the lists, cut into pieces: each piece looks at a few headers, keeps the best that it saw,
-//! and says where the next one goes on. What no list tells of is walked by address: full pageblocks, and
-//! runs of pageblocks.
+//! Pageblock headers say how much of a pageblock is free, and whether its allocated frames were
+//! requested as movable. Lists hold pageblocks by fullness, so that the emptiest come first. A
+//! search is a walk along the lists, cut into pieces: each piece reads a few headers, keeps the
+//! best sources, and says where the next piece begins. Full pageblocks and runs of pageblocks are
+//! on no list, so they are searched by address.
 
 use super::{
     Buddy, Contents, FRAMES, Heads, MigrateType,
@@ -13,109 +13,111 @@ use super::{
 };
 use crate::frame::PAGEBLOCK_ORDER;
 
-/// Classes that a search looks at: all but that of pageblocks that are free as a whole.
+/// Number of list classes that a search looks at: all but that of wholly free pageblocks.
 pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 
-/// Pageblocks that may take in what leaves another.
+/// Which pageblocks may take in pages from another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hosts {
-    /// Those with fewer free frames.
-    pub(crate) below: u16,
-    /// And those that hold frames which were not requested as movable, however empty they are: most of
-    /// them will not be free as a whole anyway.
-    pub(crate) doubtful: bool,
+pub(crate) struct TargetFilter {
+    /// Pageblocks with fewer free frames than this.
+    pub(crate) free_below: u16,
+    /// Also pageblocks with frames that were not requested as movable, however empty they are: most
+    /// of them will not become wholly free anyway.
+    pub(crate) has_unmovable: bool,
 }
 
-impl Hosts {
-    /// For what leaves a pageblock: those as full as that, or fuller; and if it is none of them, doubtful ones.
-    pub(crate) const fn beside(held: &Contents) -> Self {
-        Self { below: held.free + 1, doubtful: held.pinned == 0 }
+impl TargetFilter {
+    /// For pages that leave a pageblock: targets are at least as full. If it holds no unmovable
+    /// frames itself, pageblocks with such frames are targets, too.
+    pub(crate) const fn for_source(held: &Contents) -> Self {
+        Self { free_below: held.free + 1, has_unmovable: held.pinned == 0 }
     }
 
-    /// Any.
-    pub(crate) const ANY: Self = Self { below: u16::MAX, doubtful: true };
+    /// All pageblocks.
+    pub(crate) const ANY: Self = Self { free_below: u16::MAX, has_unmovable: true };
 
-    pub(super) fn include(self, block: &Pageblock) -> bool {
-        block.free < self.below || self.doubtful && block.pinned > 0
+    pub(super) fn accepts(self, block: &Pageblock) -> bool {
+        block.free < self.free_below || self.has_unmovable && block.pinned > 0
     }
 
-    /// Whether nothing is fuller than what is emptied.
-    pub(super) const fn are_doubtful(self) -> bool {
-        self.below <= 1
+    /// Whether only pageblocks with unmovable frames can have targets, because the source is full.
+    pub(super) const fn only_with_unmovable(self) -> bool {
+        self.free_below <= 1
     }
 }
 
-/// What a search is for. After kinds were mixed in a pageblock, what its header says of that is an
-/// estimate.
+/// What a search looks for. The counts in a header are an estimate after movable and other frames
+/// were mixed in the pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Kind {
-    /// Pageblocks of which all that they hold was requested as movable.
+pub(crate) enum SourceKind {
+    /// Pageblocks whose allocated frames were all requested as movable.
     #[default]
-    Certain,
-    /// Those that hold something else, too.
-    Doubtful,
-    /// Those that are full of what was requested as movable.
+    AllMovable,
+    /// Pageblocks that hold other frames, too.
+    HasUnmovable,
+    /// Pageblocks full of frames that were requested as movable.
     Full,
 }
 
-impl Kind {
-    /// What is looked for when there is no more of this.
+impl SourceKind {
+    /// The kind that is searched for after this one.
     pub(crate) const fn next(self) -> Self {
         Self::from_bits(self as u32 + 1)
     }
 
-    /// Of the lowest two bits of a word.
+    /// The kind in the lowest two bits of a word.
     pub(crate) const fn from_bits(bits: u32) -> Self {
         match bits % 4 {
-            1 => Self::Doubtful,
+            1 => Self::HasUnmovable,
             2 => Self::Full,
-            _ => Self::Certain,
+            _ => Self::AllMovable,
         }
     }
 }
 
-/// A piece of a search for pageblocks to empty.
+/// One piece of a search for pageblocks to empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
-    pub(crate) kind: Kind,
-    /// Pageblocks in a row: of more than one the doubtful may also be certain, and none are looked for as
-    /// full ones.
+    pub(crate) kind: SourceKind,
+    /// Pageblocks in a row. If there are several, `HasUnmovable` includes runs without unmovable
+    /// frames, and `Full` is not searched for.
     pub(crate) pageblocks: u32,
-    /// Headers that may be looked at.
+    /// Headers that may be read.
     pub(crate) headers: u32,
-    /// Where the last piece was cut off; `None`: at the beginning.
+    /// Where the last piece ended; `None`: at the beginning.
     pub(crate) resume: Option<u32>,
 }
 
 impl Search {
     fn is_by_address(&self) -> bool {
-        self.pageblocks > 1 || self.kind == Kind::Full
+        self.pageblocks > 1 || self.kind == SourceKind::Full
     }
 }
 
-/// What it came to.
+/// Result of one piece of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Searched {
-    /// Headers looked at.
+    /// Headers that were read.
     pub(crate) headers: u32,
-    /// Where to go on, if there is more to look at.
+    /// Where the next piece begins, if there is more to search.
     pub(crate) resume: Option<u32>,
 }
 
-/// The best sources that a search saw: those with the fewest pages to move first.
+/// The best sources of a search; those with the fewest pages to move come first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Pages to move, and the pageblock, or the first of several.
+    /// Pages to move, and the pageblock or the first one of a run.
     list: [(u32, u32); Self::MOST],
     len: usize,
 }
 
 impl Sources {
-    /// More are not kept.
+    /// Sources that are kept at most.
     pub(crate) const MOST: usize = 16;
 
-    /// A pageblock with so many pages; of equals the first that was seen stays in front.
-    fn offer(&mut self, pages: u32, index: u32) {
+    /// Inserts a source with `pages` pages to move. Of equals, the first that was seen stays in
+    /// front.
+    fn insert(&mut self, pages: u32, index: u32) {
         let at = self.list[..self.len].partition_point(|&(other, _)| other <= pages);
         if at == Self::MOST {
             return;
@@ -125,35 +127,36 @@ impl Sources {
         self.list[at] = (pages, index);
     }
 
-    /// The best.
+    /// The best source.
     pub(crate) fn first(&self) -> Option<u32> {
         self.iter().next()
     }
 
-    /// Them.
+    /// All sources, best first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.list[..self.len].iter().map(|&(_, index)| index)
     }
 }
 
 impl Buddy<'_> {
-    /// What takes few moves to empty of what is searched for, and `passes` lets through.
+    /// Searches one piece for sources that `is_eligible` accepts, and keeps those with the fewest
+    /// pages to move.
     pub(crate) fn find_sources(
         &self,
         search: Search,
-        passes: impl Fn(u32) -> bool,
+        is_eligible: impl Fn(u32) -> bool,
         found: &mut Sources,
     ) -> Searched {
         let (mut headers, mut next) = (0, self.first_place(search));
-        // One full pageblock is like the other.
-        let enough = if search.kind == Kind::Full { 1 } else { usize::MAX };
+        // All full pageblocks cost the same.
+        let enough = if search.kind == SourceKind::Full { 1 } else { usize::MAX };
         while let Some(at) = next {
             if headers >= search.headers || found.len >= enough {
                 break;
             }
             headers += search.pageblocks;
-            if let Some(pages) = self.pages_to_move(at, search).filter(|_| passes(at)) {
-                found.offer(pages, at);
+            if let Some(pages) = self.pages_to_move(at, search).filter(|_| is_eligible(at)) {
+                found.insert(pages, at);
             }
             next = self.place_behind(at, search);
         }
@@ -168,7 +171,7 @@ impl Buddy<'_> {
             return self
                 .in_memory(from + place.next_multiple_of(search.pageblocks) - place, search);
         }
-        // What it has stopped at may be on no list by now.
+        // The pageblock where the last piece ended may be on no list by now.
         let resumed = search.resume.filter(|&index| self.listed_class(index).is_some());
         resumed.or_else(|| self.first_listed(0))
     }
@@ -196,13 +199,14 @@ impl Buddy<'_> {
         if block.next != NIL { Some(block.next) } else { self.first_listed(rank(block.class) + 1) }
     }
 
-    /// How many pages have to move out of what begins with pageblock `first`, if it is searched for.
+    /// Number of pages to move out of the pageblocks from `first` on; `None` if the search is not
+    /// for them.
     fn pages_to_move(&self, first: u32, search: Search) -> Option<u32> {
         let each = (first..first + search.pageblocks).map(|index| self.pages_in(index, search));
         each.sum::<Option<u32>>().filter(|&pages| pages > 0)
     }
 
-    /// How many pages pageblock `index` holds, if it suits the search.
+    /// Number of pages in pageblock `index`; `None` if it does not suit the search.
     fn pages_in(&self, index: u32, search: Search) -> Option<u32> {
         let block = self.blocks.get(index as usize)?;
         let in_run = search.pageblocks > 1;
@@ -213,9 +217,9 @@ impl Buddy<'_> {
             return Some(FRAMES);
         }
         let suits = match search.kind {
-            Kind::Certain => block.pinned == 0 && (block.free > 0 || in_run),
-            Kind::Doubtful => in_run || block.pinned > 0 && block.free > 0,
-            Kind::Full => {
+            SourceKind::AllMovable => block.pinned == 0 && (block.free > 0 || in_run),
+            SourceKind::HasUnmovable => in_run || block.pinned > 0 && block.free > 0,
+            SourceKind::Full => {
                 let is_one_block = |heads: &Heads| heads.is_one_block();
                 u32::from(block.movable) == FRAMES
                     && !self.heads_of(index).is_some_and(is_one_block)
@@ -224,25 +228,31 @@ impl Buddy<'_> {
         suits.then_some((block.movable + block.pinned).into())
     }
 
-    /// Whether movable pageblocks that are hosts have room for `frames` together, and how many headers
-    /// it took to tell: the emptiest come first. Where `most` headers do not tell, there may be.
-    pub(crate) fn may_have_room(&self, frames: u32, hosts: Hosts, most: u32) -> (bool, u32) {
+    /// Whether movable pageblocks that `filter` accepts have `frames` free frames together, and the
+    /// number of headers that were read to tell. The emptiest pageblocks are read first. If `most`
+    /// headers do not suffice to tell, the answer is `true`.
+    pub(crate) fn may_have_targets(
+        &self,
+        frames: u32,
+        filter: TargetFilter,
+        most: u32,
+    ) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
-        let fuller = (QUARTILES - 1 - quartile_below(hosts.below)) * PAGEBLOCK_ORDER;
-        let mut next = self.first_listed(if hosts.doubtful { 0 } else { fuller });
+        let fuller = (QUARTILES - 1 - quartile_below(filter.free_below)) * PAGEBLOCK_ORDER;
+        let mut next = self.first_listed(if filter.has_unmovable { 0 } else { fuller });
         while let Some(at) = next.filter(|_| free < frames) {
             if headers == most {
                 return (true, headers);
             }
             headers += 1;
             let block = &self.blocks[at as usize];
-            free += if hosts.include(block) { u32::from(block.free) } else { 0 };
+            free += if filter.accepts(block) { u32::from(block.free) } else { 0 };
             next = self.listed_behind(at);
         }
         (free >= frames, headers)
     }
 
-    /// The list that a movable pageblock hangs on.
+    /// The class of the list that a movable pageblock is on; `None` if searches do not look there.
     pub(super) fn listed_class(&self, index: u32) -> Option<u8> {
         let class = self.blocks.get(index as usize)?.class;
         let listed = self.type_of(index) == MigrateType::Movable;
@@ -250,14 +260,14 @@ impl Buddy<'_> {
     }
 }
 
-/// Classes below that of free pageblocks, by the order they are searched in for something to
-/// empty: emptiest quartile first, largest free block first.
+/// The class with this rank in the order in which classes are searched for sources: emptiest
+/// quartile first, largest free block first.
 pub(super) fn class_of(rank: u8) -> u8 {
     let (quartile, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
     (PAGEBLOCK_ORDER - 1 - order) * QUARTILES + QUARTILES - 1 - quartile
 }
 
-/// The inverse.
+/// The rank of a class: the inverse of [`class_of`].
 fn rank(class: u8) -> u8 {
     let (order, quartile) = (class / QUARTILES, class % QUARTILES);
     (QUARTILES - 1 - quartile) * PAGEBLOCK_ORDER + PAGEBLOCK_ORDER - 1 - order
@@ -268,13 +278,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_are_kept_in_order_and_of_equals_the_first_is_first() {
+    fn best_sources_are_sorted_and_ties_keep_their_order() {
         let mut sources = Sources::default();
         for (index, pages) in [30, 10, 20, 10].into_iter().enumerate() {
-            sources.offer(pages, index as u32);
+            sources.insert(pages, index as u32);
         }
         assert_eq!(sources.iter().collect::<std::vec::Vec<_>>(), [1, 3, 2, 0]);
-        (0..100).for_each(|index| sources.offer(5, 100 + index));
+        (0..100).for_each(|index| sources.insert(5, 100 + index));
         assert_eq!(sources.iter().count(), Sources::MOST);
         assert_eq!(sources.iter().next(), Some(100));
         assert!(sources.iter().all(|index| (100..116).contains(&index)));

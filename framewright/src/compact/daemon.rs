@@ -1,6 +1,9 @@
-//! Compaction in the background: for who could not wait, and before anybody asks.
+//! Background compaction: for requests that could not wait, for the huge-page reserve, and
+//! proactively.
 
-use super::{Caller, Compactor, Goal, Outcome, compactor::Site, deferral::Deferral, suitable};
+use super::{
+    Caller, Compactor, Goal, Outcome, compactor::ZoneContext, deferral::Deferral, suitable,
+};
 use crate::{
     frame::Order,
     memory::Memory,
@@ -12,25 +15,28 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Whether a zone of the node has fewer pageblocks ready for huge pages than shall be there, and room
-    /// to form some: [`Compactor::background`] does that, also for order 0. To be asked between steps of
-    /// who reclaims in the background; after attempts in vain the answer is no for a while.
+    /// Whether a zone of the node has fewer free pageblocks than it should keep ready for huge
+    /// pages, and enough free frames to form more. [`Compactor::background`] forms them, also when
+    /// called for order 0. Background reclaim asks this between its steps. After attempts without
+    /// success the answer is `false` for a while.
     #[must_use]
     pub fn can_restock(&self, node: NodeId) -> bool {
         let is_off = self.tuning().compact.method == CompactMethod::Off;
-        !is_off && self.numbered_zones_of(node).any(|(id, zone)| self.may_restock(id, zone))
+        !is_off
+            && self.numbered_zones_of(node).any(|(id, zone)| self.may_fill_huge_reserve(id, zone))
     }
 
-    /// Whether a zone wants pageblocks formed ahead, and rests no longer after attempts in vain. Each time that
-    /// it wants some counts towards the end of its rest, whoever asks.
-    fn may_restock(&self, id: ZoneId, zone: &Zone<'_, P>) -> bool {
-        let rest = &self.compaction()[id.index()].restocking;
-        zone.can_restock(self.platform()) && !rest.refuses(Order::PAGEBLOCK)
+    /// Whether a zone needs pageblocks formed ahead, and earlier failures do not defer that. Each
+    /// call for a zone in need counts as an attempt and so shortens the deferral.
+    fn may_fill_huge_reserve(&self, id: ZoneId, zone: &Zone<'_, P>) -> bool {
+        let deferral = &self.compaction()[id.index()].huge_reserve;
+        zone.can_restock(self.platform()) && !deferral.refuses(Order::PAGEBLOCK)
     }
 
-    /// Whether it is worth while to wake who compacts a node in the background, for blocks of `order` in
-    /// zones up to `highest`: in one of them there is room to form some, or what is to be ready for huge
-    /// pages. To be asked by `cpu` before it wakes whoever calls [`Compactor::background`].
+    /// Whether it is worth waking background compaction of a node for blocks of `order` in zones up
+    /// to `highest`: some zone has enough free frames to form one, or needs pageblocks formed ahead
+    /// for huge pages. `cpu` asks this before it wakes the thread that calls
+    /// [`Compactor::background`].
     #[must_use]
     pub fn wakes_compaction(
         &self,
@@ -43,7 +49,7 @@ impl<'m, P: Platform> Memory<'m, P> {
         let above_min = Access::above(Watermark::Min, highest);
         let has_work = |(id, zone): (ZoneId, &Zone<'_, P>)| {
             zone.could_compact(order, above_min, 0, tuning)
-                || zone.can_restock(self.platform()) && !self.restocks_in_vain(id)
+                || zone.can_restock(self.platform()) && !self.huge_reserve_is_deferred(id)
         };
         let mut zones = self.numbered_zones_of(node).filter(|(_, zone)| zone.kind() <= highest);
         let wakes = tuning.method != CompactMethod::Off && zones.any(has_work);
@@ -54,13 +60,14 @@ impl<'m, P: Platform> Memory<'m, P> {
         wakes
     }
 
-    /// Whether attempts to form pageblocks ahead were in vain lately.
-    pub(crate) fn restocks_in_vain(&self, id: ZoneId) -> bool {
-        self.compaction()[id.index()].restocking.is_resting(Order::PAGEBLOCK)
+    /// Whether recent attempts to form pageblocks ahead failed.
+    pub(crate) fn huge_reserve_is_deferred(&self, id: ZoneId) -> bool {
+        self.compaction()[id.index()].huge_reserve.is_deferring(Order::PAGEBLOCK)
     }
 
-    /// How fragmented a node is, in hundredths: the share of its free memory that is in pieces smaller
-    /// than a pageblock, zone by zone weighted with their size. Without a walk.
+    /// Fragmentation of a node in percent: the share of its free memory that is in pieces smaller
+    /// than a pageblock, averaged over the zones, weighted by their size. It needs no walk over
+    /// free memory.
     #[must_use]
     pub fn fragmentation_score(&self, node: NodeId) -> u64 {
         let zones = || self.numbered_zones_of(node).map(|(_, zone)| zone);
@@ -71,39 +78,40 @@ impl<'m, P: Platform> Memory<'m, P> {
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// The body of a background thread, when somebody has asked a node for `order` in zones up to
-    /// `highest` and could not wait, or when who reclaims in the background goes to sleep. Returns
-    /// whether there is a block of the order now, or what is to be ready for huge pages.
+    /// One wake-up of the background compaction thread. It is called after a request asked the node
+    /// for `order` in zones up to `highest` and could not wait, or when background reclaim goes to
+    /// sleep. Returns whether a block of the order has formed, or all pageblocks that are kept
+    /// ready for huge pages.
     pub fn background(&mut self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         if self.is_off() {
             return false;
         }
         let memory = self.memory;
-        let goal = Goal::of_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
+        let goal = Goal::for_movable(Some(order), MigrateMode::SyncLight, Caller::Daemon);
         let mut formed = false;
         self.trace(CompactEvent::DaemonWake { node, order, highest });
         for (nth, (id, zone)) in memory.numbered_zones_of(node).enumerate() {
-            let site = self.site(id);
-            site.hints.counters.compact_daemon_wake.add(u64::from(nth == 0));
+            let ctx = self.zone_context(id);
+            ctx.hints.counters.compact_daemon_wake.add(u64::from(nth == 0));
             if zone.kind() > highest {
                 continue;
             }
-            formed |= self.restock(site);
-            let rest = self.rest_of(site);
-            if order == Order::ZERO || site.is_deferred(rest, order) {
+            formed |= self.fill_huge_reserve(ctx);
+            let deferral = self.background_deferral(ctx);
+            if order == Order::ZERO || ctx.is_deferred(deferral, order) {
                 continue;
             }
-            let outcome = suitable::refuse(site, &goal, highest, memory.tuning())
-                .unwrap_or_else(|| self.run(site, goal, None));
+            let outcome = suitable::refuse(ctx, &goal, highest, memory.tuning())
+                .unwrap_or_else(|| self.run(ctx, goal, None));
             match outcome {
                 Outcome::Success => {
                     formed = true;
-                    site.succeed(order);
-                    site.hints.background.reset(order, true);
+                    ctx.succeed(order);
+                    ctx.hints.background.reset(order, true);
                 }
                 Outcome::Complete | Outcome::PartialSkipped => {
                     memory.drain_every_cpu(id);
-                    site.defer(rest, order);
+                    ctx.defer(deferral, order);
                 }
                 _ => {}
             }
@@ -112,28 +120,30 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         formed
     }
 
-    /// Who is given a rest when the background forms nothing: by scanners everybody, since it has cost much;
-    /// by index only the background, and a request still looks for itself, which costs little.
-    fn rest_of(&self, site: Site<'c, 'm, P>) -> &'m Deferral {
+    /// The deferral for failures of background compaction. By scanners it holds for requests as
+    /// well, because scanning costs much. By index it holds only for the background: a request
+    /// still searches, which costs little.
+    fn background_deferral(&self, ctx: ZoneContext<'c, 'm, P>) -> &'m Deferral {
         match self.memory.tuning().compact.method {
-            CompactMethod::Index => &site.hints.background,
-            _ => &site.hints.deferral,
+            CompactMethod::Index => &ctx.hints.background,
+            _ => &ctx.hints.deferral,
         }
     }
 
-    /// Forms the pageblocks that a zone is to keep ready for huge pages, as far as there is room.
-    fn restock(&mut self, site: Site<'c, 'm, P>) -> bool {
-        let rest = &site.hints.restocking;
-        let (zone, platform) = (site.at.zone, site.at.platform);
-        if !self.memory.may_restock(site.id, zone) {
+    /// Forms the pageblocks that a zone should keep ready for huge pages, as far as its free frames
+    /// allow. Returns whether all of them are there now.
+    fn fill_huge_reserve(&mut self, ctx: ZoneContext<'c, 'm, P>) -> bool {
+        let deferral = &ctx.hints.huge_reserve;
+        let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);
+        if !self.memory.may_fill_huge_reserve(ctx.id, zone) {
             return false;
         }
-        self.run(site, Goal::of_stock(), None);
+        self.run(ctx, Goal::for_huge_reserve(), None);
         let formed = zone.is_stocked(platform);
         if formed {
-            rest.reset(Order::PAGEBLOCK, true);
+            deferral.reset(Order::PAGEBLOCK, true);
         } else {
-            rest.defer(Order::PAGEBLOCK);
+            deferral.defer(Order::PAGEBLOCK);
         }
         formed
     }
@@ -144,27 +154,29 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Who reclaims in the background on a node is about to sleep: pageblocks that were skipped since
-    /// a request looked at everything in vain may be looked at again.
-    pub fn forget_hints(&mut self, node: NodeId) {
+    /// Resets the skip hints and positions of the scanners in the zones of a node where scanners
+    /// have met in a run for a request since the last reset. To be called when background reclaim
+    /// of the node goes to sleep.
+    pub fn reset_skip_hints(&mut self, node: NodeId) {
         let memory = self.memory;
         for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
-            self.reset_hints(self.site(zone.id));
+            self.reset_hints(self.zone_context(zone.id));
         }
     }
 
     #[cfg(feature = "scanners")]
-    fn reset_hints(&self, site: Site<'_, 'm, P>) {
-        super::scan::reset_hints(site);
+    fn reset_hints(&self, ctx: ZoneContext<'_, 'm, P>) {
+        super::scan::reset_hints(ctx);
     }
 
-    /// By index hints are forgotten after a round in vain.
+    /// By index, the search itself resets skip hints after an empty round.
     #[cfg(not(feature = "scanners"))]
-    fn reset_hints(&self, _: Site<'_, 'm, P>) {}
+    fn reset_hints(&self, _: ZoneContext<'_, 'm, P>) {}
 
-    /// Compacts a node if it is fragmented enough for that, until it is not, and leaves its reserve alone. To
-    /// be called every half second while nobody reclaims in the background; says whether it had anything to
-    /// do, and how much less fragmented the node is. Without improvement, half a minute's rest is in order.
+    /// Proactive compaction: if a node is too fragmented, compacts it until it no longer is,
+    /// without using its reserve. To be called every 500 ms while background reclaim is idle.
+    /// Returns `None` if there was nothing to do, else the decrease of
+    /// [`Memory::fragmentation_score`]. If that is 0, the caller should pause for 30 s.
     pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
         let memory = self.memory;
         let tuning = memory.tuning().compact;
@@ -175,24 +187,27 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if tuning.proactiveness == 0 || before <= start_score(&tuning) {
             return None;
         }
-        let goal = Goal::of_movable(None, MigrateMode::SyncLight, Caller::Proactive);
+        let goal = Goal::for_movable(None, MigrateMode::SyncLight, Caller::Proactive);
         for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
-            let site = self.site(zone.id);
-            if !is_good_enough(memory, site) {
-                site.at.empty_depot();
-                self.run(site, goal, None);
+            let ctx = self.zone_context(zone.id);
+            if !is_defragmented(memory, ctx) {
+                ctx.on_cpu.empty_depot();
+                self.run(ctx, goal, None);
             }
         }
         Some(before.saturating_sub(memory.fragmentation_score(node)))
     }
 }
 
-/// Whether a zone is so little fragmented that proactive work ends.
-pub(super) fn is_good_enough<P: Platform>(memory: &Memory<'_, P>, site: Site<'_, '_, P>) -> bool {
-    scattered_percent(memory, site.at.zone) <= stop_score(&memory.tuning().compact)
+/// Whether fragmentation of a zone is low enough for proactive compaction to end.
+pub(super) fn is_defragmented<P: Platform>(
+    memory: &Memory<'_, P>,
+    ctx: ZoneContext<'_, '_, P>,
+) -> bool {
+    scattered_percent(memory, ctx.on_cpu.zone) <= stop_score(&memory.tuning().compact)
 }
 
-/// The share of a zone's free memory that is in pieces smaller than a pageblock, in hundredths.
+/// Share of a zone's free memory that is in pieces smaller than a pageblock, in percent.
 fn scattered_percent<P: Platform>(memory: &Memory<'_, P>, zone: &Zone<'_, P>) -> u64 {
     zone.with(memory.platform(), |buddy| buddy.scattered_percent())
 }
@@ -210,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_are_those_of_the_field() {
+    fn scores_match_linux() {
         let of = |proactiveness| {
             let tuning = CompactTuning { proactiveness, ..CompactTuning::default() };
             (stop_score(&tuning), start_score(&tuning))

@@ -1,7 +1,7 @@
-//! Moves what is in a stretch of a zone elsewhere. The stretch is withheld, so that what becomes free
-//! in it stays free.
+//! Empties a range of frames of a zone by moving its pages elsewhere. The pageblocks of the range
+//! are isolated, so that frames which become free in it stay free.
 
-use super::{Compactor, compactor::Site};
+use super::{Compactor, compactor::ZoneContext};
 use crate::{
     buddy::{Contents, WORDS},
     frame::{FrameRange, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
@@ -11,301 +11,336 @@ use crate::{
     zone::{clip, pageblocks},
 };
 
-/// Rounds over a stretch: what was busy, or allocated while the first went on, has another chance.
+/// Rounds over a range: pages that were busy, or were allocated during the first round, get another
+/// chance.
 const ROUNDS: u32 = 3;
 
-/// Frames that are claimed at once where one that cannot be claimed ends it.
-const CAREFUL: u32 = 32;
+/// Frames that are claimed at once if one page that cannot be claimed ends the attempt.
+const ALL_OR_NONE_CLAIM: u32 = 32;
 
-/// Pages that are asked for in the time that one takes to move.
-const ASKED_PER_MOVE: u64 = 8;
+/// Frames that are scanned for pages in the time that one page takes to move.
+const SCANNED_PER_MOVE: u64 = 8;
 
-/// Pages that move in the time that it takes to flush.
+/// Pages that move in the time that one flush takes.
 pub(super) const MOVES_PER_FLUSH: u64 = 16;
 
-/// What it takes to move `pages` pages at once, in moves.
+/// Cost of moving `pages` pages in one batch, in units of one page move.
 pub(super) const fn work_of(pages: u64) -> u64 {
-    pages + pages / ASKED_PER_MOVE + MOVES_PER_FLUSH
+    pages + pages / SCANNED_PER_MOVE + MOVES_PER_FLUSH
 }
 
-/// What became of a stretch.
+/// Result of emptying a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Evacuated {
     /// Frames that are still allocated.
     pub(super) left: u64,
-    /// Frames whose pages moved, or went by themselves.
+    /// Frames whose pages moved, or were freed by their owners meanwhile.
     pub(super) moved: u64,
-    /// Frames that were looked at for pages to claim.
-    pub(super) asked: u64,
+    /// Frames that were scanned for pages to claim.
+    pub(super) scanned: u64,
     /// Batches that moved, each with a flush.
     batches: u64,
-    /// What lay elsewhere was brought home.
-    pub(super) brought_home: bool,
+    /// Free frames from CPU lists, the depot and parked groups were returned to the zone.
+    pub(super) drained_lists: bool,
     /// Why it ended before everything was tried, if it did.
-    pub(super) cut_short: Option<CutShort>,
+    pub(super) early_end: Option<EarlyEnd>,
 }
 
 impl Evacuated {
-    /// What it took, in moves.
+    /// Its cost, in units of one page move.
     pub(super) fn work(&self) -> u64 {
-        self.moved + self.asked.div_ceil(ASKED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
+        self.moved + self.scanned.div_ceil(SCANNED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
     }
 
-    /// The same and what came after it, together.
+    /// The work of this result and a later one together; the later one says what is left, and why.
     pub(super) fn and_then(self, next: Self) -> Self {
         Self {
             moved: self.moved + next.moved,
-            asked: self.asked + next.asked,
+            scanned: self.scanned + next.scanned,
             batches: self.batches + next.batches,
-            brought_home: self.brought_home || next.brought_home,
+            drained_lists: self.drained_lists || next.drained_lists,
             ..next
         }
     }
 }
 
-/// Why moving ends early.
+/// Why emptying a range ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum CutShort {
-    /// There is nothing to move to.
-    NoRoom,
-    /// Somebody has what has to be had first, or pages enough are claimed already.
+pub(super) enum EarlyEnd {
+    /// There are no target frames.
+    NoTargets,
+    /// A lock that has to be taken first is held by another CPU, or too many pages are isolated
+    /// already.
     Contended,
-    /// It has taken all that it may.
-    Spent,
+    /// The budget is spent.
+    BudgetSpent,
 }
 
-/// How a stretch is emptied.
+/// How a range is emptied.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Evacuation {
+pub(super) struct EvacuationOptions {
     pub(super) effort: Effort,
-    /// Nothing moves unless all of it can be claimed: at once, or part by part where the workspace is too small.
+    /// No page moves unless all pages can be claimed: in one batch, or one batch after the other if
+    /// the workspace is too small.
     pub(super) all_or_none: bool,
-    /// What is free and lies elsewhere than in the zone may be brought home, if anything is left.
-    pub(super) may_bring_home: bool,
-    /// It takes so many moves, or few more: then it ends.
-    pub(super) allowed: u64,
-    /// It is begun even if that will not do, and goes on another time.
-    pub(super) in_part: bool,
+    /// Free frames from CPU lists, the depot and parked groups may be returned to the zone once, if
+    /// frames of the range remain allocated.
+    pub(super) may_drain: bool,
+    /// The budget, in units of one page move. It may be exceeded slightly.
+    pub(super) budget: u64,
+    /// The range is started even if the budget does not cover all of it. A later request continues.
+    pub(super) may_be_partial: bool,
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// Empties frames `start` to `end` as far as the embedder moves what is in them.
+    /// Empties frames `start` to `end` as far as the mover can move their pages.
     pub(super) fn evacuate(
         &mut self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         (start, end): (u32, u32),
-        how: Evacuation,
+        options: EvacuationOptions,
         targets: &mut dyn Targets,
     ) -> Evacuated {
-        let mut job = Job { site, start, end, how, count: 0, result: Evacuated::default() };
+        let mut state =
+            EvacuationState { ctx, start, end, options, count: 0, result: Evacuated::default() };
         for _ in 0..ROUNDS {
-            let before = job.result.moved;
-            self.round(&mut job, targets);
-            targets.settle();
-            job.result.left = used_in(site, start, end);
-            if job.result.left == 0 || job.result.cut_short.is_some() {
+            let before = state.result.moved;
+            self.round(&mut state, targets);
+            targets.finish_frees();
+            state.result.left = used_in(ctx, start, end);
+            if state.result.left == 0 || state.result.early_end.is_some() {
                 break;
             }
-            if job.how.may_bring_home && self.holds_back(site) {
-                // What lies on the lists of CPUs, in the depot, or parked behind a flush looks
-                // allocated, and nobody claims it. While the stretch is withheld the depot takes in
-                // nothing more.
-                self.bring_home(site, &mut job.how);
-                targets.drained();
-                job.result.brought_home = true;
-                job.result.left = used_in(site, start, end);
-            } else if job.result.moved == before {
+            if state.options.may_drain && self.has_undrained(ctx) {
+                // Free frames on CPU lists, in the depot, or parked behind a flush look allocated,
+                // but hold no page to claim. While pageblocks are isolated, the depot takes in no
+                // more frames.
+                self.drain_to_zone(ctx, &mut state.options);
+                targets.after_drain();
+                state.result.drained_lists = true;
+                state.result.left = used_in(ctx, start, end);
+            } else if state.result.moved == before {
                 break;
             }
-            if job.result.work() >= job.how.allowed {
-                // What is left was not tried in vain.
-                job.result.cut_short = Some(CutShort::Spent);
+            if state.result.work() >= state.options.budget {
+                // The frames that remain did not fail to move: there was no budget to try.
+                state.result.early_end = Some(EarlyEnd::BudgetSpent);
             }
-            if job.result.left == 0 || job.result.cut_short.is_some() {
+            if state.result.left == 0 || state.result.early_end.is_some() {
                 break;
             }
         }
-        job.result
+        state.result
     }
 
-    /// Whether frames that are free lie elsewhere than in the zone.
-    pub(super) fn holds_back(&self, site: Site<'c, 'm, P>) -> bool {
+    /// Whether free frames are outside the zone: on CPU lists, in its depot, or parked behind a
+    /// flush.
+    pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;
-        memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0 || memory.tlb().parked() > 0
+        memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || memory.tlb().parked() > 0
     }
 
-    /// Has it given back to the zone, once; it is paid for before anything else moves. Who does not wait
-    /// interrupts no CPU for it, which would be one flush of everybody for each pageblock that cannot be
-    /// emptied.
-    pub(super) fn bring_home(&self, site: Site<'c, 'm, P>, how: &mut Evacuation) {
-        how.may_bring_home = false;
-        how.allowed = how.allowed.saturating_sub(MOVES_PER_DRAIN);
+    /// Returns free frames from CPU lists, the depot and parked groups to the zone. This is done
+    /// once, and is charged to the budget before anything else moves. Asynchronous compaction does
+    /// not interrupt CPUs for parked frames: that would flush all CPUs for each pageblock that
+    /// cannot be emptied.
+    pub(super) fn drain_to_zone(
+        &self,
+        ctx: ZoneContext<'c, 'm, P>,
+        options: &mut EvacuationOptions,
+    ) {
+        options.may_drain = false;
+        options.budget = options.budget.saturating_sub(MOVES_PER_DRAIN);
         let (memory, flusher) = (self.memory, self.flusher());
         let free = &mut |frames: &[Pfn]| memory.free_frames_to_zones(self.cpu, frames);
-        match how.effort.mode {
+        match options.effort.mode {
             MigrateMode::Async => flusher.release_settled(free),
             _ => flusher.unpark_all_frames(free),
         };
-        memory.drain_every_cpu(site.id);
+        memory.drain_every_cpu(ctx.id);
     }
 
-    /// Claims and moves everything once. Where it is all or nothing, what cannot be claimed at once is looked
-    /// at to its end before any of it moves.
-    fn round(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
-        let mut looks = job.how.all_or_none;
-        while self.pass(job, looks, targets) {
-            looks = false;
+    /// Claims and moves all pages once. If it is all or none and the pages do not fit into one
+    /// batch, a first pass only checks that all of them can be claimed, and a second pass moves
+    /// them.
+    fn round(&mut self, state: &mut EvacuationState<'c, 'm, P>, targets: &mut dyn Targets) {
+        let mut check_only = state.options.all_or_none;
+        while self.pass(state, check_only, targets) {
+            check_only = false;
         }
     }
 
-    /// Claims everything, a batch after the other, and moves each; who only `looks` moves it if it is one.
-    /// Whether it is more, and could be claimed.
-    fn pass(&mut self, job: &mut Job<'c, 'm, P>, looks: bool, targets: &mut dyn Targets) -> bool {
-        let (mut unclaimed, mut is_more) = (0, false);
-        'all: for block in pageblocks(job.start, job.end) {
-            let (first, last) = clip(block, job.start, job.end);
-            let used = within(&contents(job.site, block).used, first, last);
+    /// Claims all pages, one batch after the other, and moves each batch. With `check_only`, pages
+    /// move only if one batch holds all of them. Returns `true` if they did not move because they
+    /// need more batches, and all could be claimed: then a pass without `check_only` has to follow.
+    fn pass(
+        &mut self,
+        state: &mut EvacuationState<'c, 'm, P>,
+        check_only: bool,
+        targets: &mut dyn Targets,
+    ) -> bool {
+        let (mut unclaimed, mut exceeds_batch) = (0, false);
+        'all: for block in pageblocks(state.start, state.end) {
+            let (first, last) = clip(block, state.start, state.end);
+            let used = within(&contents(state.ctx, block).used, first, last);
             let mut at = first;
             while let Some((from, to)) = next_run(&used, block, at) {
-                if self.moves().len() == job.count {
-                    is_more = looks;
-                    self.end_batch(job, looks, targets);
+                if self.moves().len() == state.count {
+                    exceeds_batch = check_only;
+                    self.end_batch(state, check_only, targets);
                 }
-                if job.result.cut_short.is_none() {
-                    let claimed = self.claim_run(job, from, to);
+                if state.result.early_end.is_none() {
+                    let claimed = self.claim_run(state, from, to);
                     at = claimed.reached;
                     unclaimed += u64::from(at - from).saturating_sub(claimed.frames);
                 }
-                if job.result.cut_short.is_some() || job.how.all_or_none && unclaimed > 0 {
+                if state.result.early_end.is_some() || state.options.all_or_none && unclaimed > 0 {
                     break 'all;
                 }
             }
         }
-        let stays = job.how.all_or_none && unclaimed > 0;
-        self.end_batch(job, stays || is_more, targets);
-        is_more && !stays && job.result.cut_short.is_none()
+        let release_claims = state.options.all_or_none && unclaimed > 0;
+        self.end_batch(state, release_claims || exceeds_batch, targets);
+        exceeds_batch && !release_claims && state.result.early_end.is_none()
     }
 
-    /// Moves what is claimed, unless it `stays`.
-    fn end_batch(&mut self, job: &mut Job<'c, 'm, P>, stays: bool, targets: &mut dyn Targets) {
-        if stays {
-            let count = core::mem::take(&mut job.count);
+    /// Moves the claimed pages, or only ends their claims if `release_claims` is set.
+    fn end_batch(
+        &mut self,
+        state: &mut EvacuationState<'c, 'm, P>,
+        release_claims: bool,
+        targets: &mut dyn Targets,
+    ) {
+        if release_claims {
+            let count = core::mem::take(&mut state.count);
             self.abandon(0..count, targets);
         } else {
-            self.move_claimed(job, targets);
+            self.move_claimed(state, targets);
         }
     }
 
-    /// Claims pages in frames `from` to `to`, or the first of these, behind those that are claimed
-    /// already.
-    fn claim_run(&mut self, job: &mut Job<'c, 'm, P>, from: u32, to: u32) -> ClaimedRun {
+    /// Claims pages in frames `from` to `to`, or as many of them as fit, and appends them to those
+    /// already claimed.
+    fn claim_run(
+        &mut self,
+        state: &mut EvacuationState<'c, 'm, P>,
+        from: u32,
+        to: u32,
+    ) -> ClaimedRun {
         let mover = self.mover();
-        let stop = if job.how.all_or_none { to.min(from + CAREFUL) } else { to };
-        let range = range(job.site, from, stop);
-        let mut claims = Claims::new(&mut self.moves()[job.count..]);
-        let ended = mover.claim(range, &job.how.effort, &mut claims);
+        let stop = if state.options.all_or_none { to.min(from + ALL_OR_NONE_CLAIM) } else { to };
+        let range = range(state.ctx, from, stop);
+        let mut claims = Claims::new(&mut self.moves()[state.count..]);
+        let ended = mover.claim(range, &state.options.effort, &mut claims);
         if ended != ClaimEnd::Done {
-            job.result.cut_short = Some(CutShort::Contended);
+            state.result.early_end = Some(EarlyEnd::Contended);
         }
-        let behind = |pfn: Pfn| (pfn.get() - job.site.at.zone.base().get()) as u32;
+        let behind = |pfn: Pfn| (pfn.get() - state.ctx.on_cpu.zone.base().get()) as u32;
         let is_full = claims.is_full();
         let last = claims.last_end().map_or(stop, behind);
-        // A page may be larger than what was asked for.
+        // The last page may reach beyond the frames that were asked for.
         let reached = if is_full { last } else { last.max(stop) }.clamp(from + 1, to);
-        let (first, claimed) = (job.count, claims.len());
-        job.count += claimed;
+        let (first, claimed) = (state.count, claims.len());
+        state.count += claimed;
         let claimed = self.moves()[first..first + claimed].iter();
         let frames = claimed.map(|at| at.order().frames()).sum();
-        job.site.trace(|| CompactEvent::IsolatePages {
+        state.ctx.trace(|| CompactEvent::IsolatePages {
             by: Scanner::Migrate,
-            range: self::range(job.site, from, reached),
+            range: self::range(state.ctx, from, reached),
             scanned: u64::from(reached - from),
             taken: frames,
         });
-        job.site.hints.counters.compact_migrate_scanned.add(u64::from(reached - from));
-        job.result.asked += u64::from(reached - from);
+        state.ctx.hints.counters.compact_migrate_scanned.add(u64::from(reached - from));
+        state.result.scanned += u64::from(reached - from);
         ClaimedRun { reached, frames }
     }
 
-    /// Ends the claims on pages that there is no time to move, but for one; how many are left.
-    fn keep_what_is_paid(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) -> usize {
-        let claimed = core::mem::take(&mut job.count);
-        let mut left = job.how.allowed.saturating_sub(job.result.work() + MOVES_PER_FLUSH);
-        let pays = |at: &&Move| {
-            let pays = left > 0;
+    /// Ends the claims on pages that the budget does not cover, but keeps at least one. Returns the
+    /// number of claims kept.
+    fn trim_to_budget(
+        &mut self,
+        state: &mut EvacuationState<'c, 'm, P>,
+        targets: &mut dyn Targets,
+    ) -> usize {
+        let claimed = core::mem::take(&mut state.count);
+        let mut left = state.options.budget.saturating_sub(state.result.work() + MOVES_PER_FLUSH);
+        let fits_budget = |at: &&Move| {
+            let fits_budget = left > 0;
             left = left.saturating_sub(at.order().frames());
-            pays
+            fits_budget
         };
-        let kept = self.moves()[..claimed].iter().take_while(pays).count().max(claimed.min(1));
+        let kept =
+            self.moves()[..claimed].iter().take_while(fits_budget).count().max(claimed.min(1));
         if kept < claimed {
             self.abandon(kept..claimed, targets);
-            job.result.cut_short = Some(CutShort::Spent);
+            state.result.early_end = Some(EarlyEnd::BudgetSpent);
         }
         kept
     }
 
-    fn move_claimed(&mut self, job: &mut Job<'c, 'm, P>, targets: &mut dyn Targets) {
-        // Who does not begin what it cannot pay for does not leave off what it has begun either.
-        let claimed = match job.how.in_part {
-            true => self.keep_what_is_paid(job, targets),
-            false => core::mem::take(&mut job.count),
+    fn move_claimed(&mut self, state: &mut EvacuationState<'c, 'm, P>, targets: &mut dyn Targets) {
+        // A range that must be finished was only started because the budget covers all of it.
+        let claimed = match state.options.may_be_partial {
+            true => self.trim_to_budget(state, targets),
+            false => core::mem::take(&mut state.count),
         };
         if claimed == 0 {
             return;
         }
-        let moved = self.migrate(job.site, claimed, &job.how.effort, targets);
+        let moved = self.migrate(state.ctx, claimed, &state.options.effort, targets);
         let all = moved.moved + moved.gone + moved.failed;
-        job.site.hints.counters.compact_isolated.add(all);
-        job.result.moved += moved.moved + moved.gone;
-        job.result.batches += 1;
+        state.ctx.hints.counters.compact_isolated.add(all);
+        state.result.moved += moved.moved + moved.gone;
+        state.result.batches += 1;
         if moved.lacked_targets {
-            job.result.cut_short = Some(CutShort::NoRoom);
+            state.result.early_end = Some(EarlyEnd::NoTargets);
         }
     }
 }
 
-/// A stretch that is being emptied.
-struct Job<'s, 'm, P: Platform> {
-    site: Site<'s, 'm, P>,
+/// State of emptying one range.
+struct EvacuationState<'s, 'm, P: Platform> {
+    ctx: ZoneContext<'s, 'm, P>,
     start: u32,
     end: u32,
-    how: Evacuation,
-    /// Pages that are claimed.
+    options: EvacuationOptions,
+    /// Number of pages that are claimed.
     count: usize,
     result: Evacuated,
 }
 
-/// What claiming a run came to.
+/// Result of claiming pages in a run of allocated frames.
 struct ClaimedRun {
-    /// Up to where.
+    /// The end of the frames that were scanned.
     reached: u32,
-    /// Frames that are claimed.
+    /// Frames of the pages that were claimed.
     frames: u64,
 }
 
-/// What a pageblock holds now.
-pub(super) fn contents<P: Platform>(site: Site<'_, '_, P>, block: u32) -> Contents {
-    site.hints.counters.compact_headers.add(1);
-    site.at.zone.contents(site.at.platform, block)
+/// The contents of a pageblock now.
+pub(super) fn contents<P: Platform>(ctx: ZoneContext<'_, '_, P>, block: u32) -> Contents {
+    ctx.hints.counters.compact_headers.add(1);
+    ctx.on_cpu.zone.contents(ctx.on_cpu.platform, block)
 }
 
-/// Allocated frames from `start` to `end`.
-pub(super) fn used_in<P: Platform>(site: Site<'_, '_, P>, start: u32, end: u32) -> u64 {
+/// Number of allocated frames from `start` to `end`.
+pub(super) fn used_in<P: Platform>(ctx: ZoneContext<'_, '_, P>, start: u32, end: u32) -> u64 {
     let used = |block| {
         let (first, last) = clip(block, start, end);
-        let used = within(&contents(site, block).used, first, last);
+        let used = within(&contents(ctx, block).used, first, last);
         used.iter().map(|word| u64::from(word.count_ones())).sum::<u64>()
     };
     pageblocks(start, end).map(used).sum()
 }
 
-/// Frames `from` to `to` of a zone.
-pub(super) fn range<P: Platform>(site: Site<'_, '_, P>, from: u32, to: u32) -> FrameRange {
-    let zone = site.at.zone;
+/// The physical range of frames `from` to `to` of a zone.
+pub(super) fn range<P: Platform>(ctx: ZoneContext<'_, '_, P>, from: u32, to: u32) -> FrameRange {
+    let zone = ctx.on_cpu.zone;
     FrameRange::new(zone.pfn(from), zone.pfn(to)).unwrap_or(FrameRange::EMPTY)
 }
 
-/// The bits of a pageblock's map that stand for frames `first` to `last`, which lie in it.
+/// The bits of a pageblock's map for frames `first` to `last`, which lie in it. All other bits are
+/// 0.
 pub(super) fn within(map: &[u64; WORDS], first: u32, last: u32) -> [u64; WORDS] {
     let mut kept = [0; WORDS];
     for (i, word) in kept.iter_mut().enumerate() {
@@ -319,7 +354,8 @@ pub(super) fn within(map: &[u64; WORDS], first: u32, last: u32) -> [u64; WORDS] 
     kept
 }
 
-/// The first run of set bits in the map of pageblock `block` at or behind frame `at`.
+/// The first run of set bits at or after frame `at` in the map of pageblock `block`, as frames of
+/// the zone.
 pub(super) fn next_run(map: &[u64; WORDS], block: u32, at: u32) -> Option<(u32, u32)> {
     let first = block << PAGEBLOCK_ORDER;
     let from = find(map, at.checked_sub(first)?, true)?;
@@ -327,7 +363,7 @@ pub(super) fn next_run(map: &[u64; WORDS], block: u32, at: u32) -> Option<(u32, 
     Some((first + from, first + to))
 }
 
-/// The first bit at or behind `from` that is set or not.
+/// The first bit at or after `from` that equals `set`.
 fn find(map: &[u64; WORDS], from: u32, set: bool) -> Option<u32> {
     let mut at = from;
     while at < PAGEBLOCK_FRAMES as u32 {
@@ -345,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_read_off_a_map() {
+    fn runs_of_set_bits_are_found() {
         let mut map = [0u64; WORDS];
         map[0] = 0b1_0110;
         map[1] = 1 << 63;
@@ -361,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_cut_at_frames() {
+    fn a_map_is_clipped_to_a_range_of_frames() {
         let kept = within(&[!0; WORDS], 512 + 3, 512 + 130);
         assert_eq!(kept[..3], [!0 << 3, !0, 0b11]);
         assert_eq!(kept[3..], [0; 5]);

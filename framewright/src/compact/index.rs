@@ -1,25 +1,26 @@
-//! By index: the emptiest movable pageblock is withheld, emptied into fuller ones, and what forms
-//! is kept for who asked.
+//! Compaction by index: isolates the emptiest movable pageblock, moves its pages into fuller ones, and
+//! captures the block that forms for the request.
 //!
-//! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
-//! of a zone are never spread again. Pageblocks that hold something which does not move will not be free
-//! as a whole: what leaves others may go there, however empty they are. What is emptied next is found by a
-//! search through the headers ([`search`](super::search)): the emptiest first; if there are none, doubtful
-//! ones, which look as if something in them did not move; in the end full ones.
+//! Pages move only into pageblocks that are at least as full as their own. So the free frames of a zone
+//! are never spread again, and compaction always makes progress. Pageblocks with unmovable frames are an
+//! exception: they will not become free as a whole anyway, so they take in pages however empty they are.
+//! The search for the next pageblock to empty ([`search`](super::search)) reads pageblock headers. It
+//! finds the emptiest pageblock whose frames were all requested as movable; if there is none, one that
+//! seems to hold unmovable frames; and at last a full one.
 
 use super::{
     Caller, Compactor, Goal, Outcome,
-    compactor::Site,
-    daemon::is_good_enough,
-    evacuate::{CutShort, Evacuation, contents, used_in, within, work_of},
-    quest::{Quest, Source},
-    room::Room,
-    search::{Found, Tour, quest},
+    compactor::ZoneContext,
+    cursor::{SearchCursor, Source},
+    daemon::is_defragmented,
+    evacuate::{EarlyEnd, EvacuationOptions, contents, used_in, within, work_of},
+    search::{Found, SearchPass, cursor},
     suitable,
+    target_frames::TargetFrames,
 };
 use crate::{
     alloc::MigrateType,
-    buddy::{Buddy, Contents, Hosts, Kind, WORDS},
+    buddy::{Buddy, Contents, SourceKind, TargetFilter, WORDS},
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     platform::{Captured, Platform},
 };
@@ -28,293 +29,315 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Compacts a zone by index.
     pub(super) fn run_by_index(
         &mut self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: Goal,
         captured: Option<Captured<'_>>,
     ) -> Outcome {
-        let end = site.at.zone.spanned() as u32;
-        let quest = quest(site, &goal);
-        let first = quest.progress().resume().map_or(0, |block| block << PAGEBLOCK_ORDER);
-        site.trace_run(&goal, (first, end), None);
+        let end = ctx.on_cpu.zone.spanned() as u32;
+        let cursor = cursor(ctx, &goal);
+        let first = cursor.progress().resume().map_or(0, |block| block << PAGEBLOCK_ORDER);
+        ctx.trace_run(&goal, (first, end), None);
         let mut last = first;
         let mut outcome = Outcome::Complete;
-        // Who leaves nothing out comes to the end first, and then tries once more what was marked.
+        // An exhaustive run first searches to the end, then tries pageblocks with skip hints once
+        // more.
         for pass in 0..=u32::from(goal.is_exhaustive()) {
             if pass > 0 {
-                site.hints.skip.clear_all();
-                quest.begin_anew(Kind::Certain);
+                ctx.hints.skip.clear_all();
+                cursor.restart(SourceKind::AllMovable);
             }
-            outcome = self.empty_sources(site, &goal, captured, &mut last);
+            outcome = self.empty_sources(ctx, &goal, captured, &mut last);
             if outcome != Outcome::Complete {
                 break;
             }
         }
-        site.trace_run(&goal, (last, end), Some(outcome));
+        ctx.trace_run(&goal, (last, end), Some(outcome));
         outcome
     }
 
-    /// Empties one pageblock after the other; `last` is the first frame of the last one.
+    /// Empties one pageblock after the other. `last` becomes the first frame of the last one.
     fn empty_sources(
         &mut self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
         captured: Option<Captured<'_>>,
         last: &mut u32,
     ) -> Outcome {
-        let quest = quest(site, goal);
-        let mut lacked_room = false;
-        let mut tour = Tour::of(quest);
+        let cursor = cursor(ctx, goal);
+        let mut targets_were_lacking = false;
+        let mut search_pass = SearchPass::of(cursor);
         loop {
-            let allowed = captured.map_or(u64::MAX, Captured::left);
-            let finished = self.finished(site, goal, allowed == 0);
-            site.trace_judged(goal, true, finished);
+            let budget = captured.map_or(u64::MAX, Captured::left);
+            let finished = self.finished(ctx, goal, budget == 0);
+            ctx.trace_judged(goal, true, finished);
             if let Some(outcome) = finished {
                 return outcome;
             }
-            let source = match self.find_source(site, goal, &mut tour) {
+            let source = match self.find_source(ctx, goal, &mut search_pass) {
                 Found::Source(source) => source,
                 Found::Later => return Outcome::Contended,
                 Found::Nothing => return Outcome::Complete,
             };
             *last = source.index << PAGEBLOCK_ORDER;
-            let how = how(goal, captured);
-            let emptied = self.empty(site, goal, source.index, how, captured);
+            let options = evacuation_options(goal, captured);
+            let emptied = self.empty(ctx, goal, source.index, options, captured);
             if let Some(captured) = captured {
                 captured.spend(emptied.work);
-                if emptied.brought_home {
+                if emptied.drained_lists {
                     captured.bring_home();
                 }
             }
             if emptied.moved > 0 && emptied.outcome != Outcome::Success {
-                quest.set_begun(source);
+                cursor.add_partly_emptied(source);
             }
             match emptied.outcome {
                 Outcome::PartialSkipped => {
-                    // None is emptier, so there is no room for any other of its kind either. But what was
-                    // emptied in part is emptier now, and so may others be of which frames were brought home.
-                    let untouched = emptied.work == 0 && !emptied.brought_home;
-                    let sure = lacked_room || tour.is_emptiest && untouched;
-                    lacked_room = !sure;
-                    tour.is_off_lists |= sure;
-                    if !goes_on_without_room(quest, goal, source, sure) {
+                    // No pageblock of this kind is emptier, so all others of its kind lack targets,
+                    // too. This does not follow if the attempt moved pages or drained lists,
+                    // because both make pageblocks emptier than they were during the search.
+                    let untouched = emptied.work == 0 && !emptied.drained_lists;
+                    let none_for_kind =
+                        targets_were_lacking || search_pass.is_emptiest && untouched;
+                    targets_were_lacking = !none_for_kind;
+                    search_pass.lists_exhausted |= none_for_kind;
+                    if !continues_without_targets(cursor, goal, source, none_for_kind) {
                         return Outcome::Complete;
                     }
                 }
                 Outcome::Contended => return Outcome::Contended,
                 Outcome::Success => {
-                    lacked_room = false;
-                    quest.succeed();
-                    if goal.order.is_some() && !goal.restocks {
+                    targets_were_lacking = false;
+                    cursor.succeed();
+                    if goal.order.is_some() && !goal.fills_huge_reserve {
                         return Outcome::Success;
                     }
                 }
-                // A mark is on a pageblock: it says nothing of a run that begins there.
-                _ if goal.is_larger() => {}
-                _ => _ = site.hints.skip.set(source.index),
+                // A skip hint is about one pageblock. It says nothing about a run that begins
+                // there.
+                _ if goal.wants_run() => {}
+                _ => _ = ctx.hints.skip.set(source.index),
             }
         }
     }
 
-    fn finished(&self, site: Site<'c, 'm, P>, goal: &Goal, spent: bool) -> Option<Outcome> {
-        if self.has_formed(site, goal) {
+    fn finished(&self, ctx: ZoneContext<'c, 'm, P>, goal: &Goal, spent: bool) -> Option<Outcome> {
+        if self.has_formed(ctx, goal) {
             return Some(Outcome::Success);
         }
-        if goal.caller == Caller::Proactive && is_good_enough(self.memory, site) {
+        if goal.caller == Caller::Proactive && is_defragmented(self.memory, ctx) {
             return Some(Outcome::Success);
         }
-        if suitable::lacks_room(site, goal, self.memory.tuning()) {
+        if suitable::lacks_free_frames(ctx, goal, self.memory.tuning()) {
             return Some(Outcome::Skipped);
         }
         (goal.is_direct() && spent).then_some(Outcome::Contended)
     }
 
-    fn has_formed(&self, site: Site<'c, 'm, P>, goal: &Goal) -> bool {
-        if goal.restocks {
-            return !site.at.zone.can_restock(site.at.platform);
+    fn has_formed(&self, ctx: ZoneContext<'c, 'm, P>, goal: &Goal) -> bool {
+        if goal.fills_huge_reserve {
+            return !ctx.on_cpu.zone.can_restock(ctx.on_cpu.platform);
         }
-        site.has_formed(goal)
+        ctx.has_formed(goal)
     }
 
-    /// Empties what a block of the goal's order takes, unless that is more than is allowed.
+    /// Empties the frames that a block of the goal's order takes, unless that exceeds the budget.
     fn empty(
         &mut self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
         source: u32,
-        mut how: Evacuation,
+        mut options: EvacuationOptions,
         captured: Option<Captured<'_>>,
     ) -> Emptied {
-        let order = wanted(goal);
+        let order = order_to_form(goal);
         let (first, pageblocks) =
             (source << PAGEBLOCK_ORDER, order.max(Order::PAGEBLOCK).pageblocks());
         let end = (source + pageblocks) << PAGEBLOCK_ORDER;
-        let Ok(withheld) = self.memory.withhold_undrained(site.id, first, end) else {
+        let Ok(withheld) = self.memory.withhold_undrained(ctx.id, first, end) else {
             return Emptied::untried(Outcome::Complete, false);
         };
-        // Not before: from now on it only becomes emptier, so what is fuller stays so.
-        let mut before = contents(site, source);
-        let block = if order < Order::PAGEBLOCK { cheapest(&before.map, order) } else { 0 };
+        // Only now: once it is isolated, this pageblock only becomes emptier, so fuller ones stay
+        // fuller.
+        let mut before = contents(ctx, source);
+        let block = if order < Order::PAGEBLOCK { freest_part(&before.map, order) } else { 0 };
         let start = first + block;
         let stop = start + order.frames() as u32;
-        if work_of(used_in(site, start, stop)) > how.allowed && !how.in_part {
+        if work_of(used_in(ctx, start, stop)) > options.budget && !options.may_be_partial {
             return Emptied::untried(Outcome::Contended, false);
         }
-        let mut fetched = false;
-        let mut room = match order > Order::PAGEBLOCK {
-            true => Room::in_zone(site.at),
+        let mut drained = false;
+        let mut target_frames = match order > Order::PAGEBLOCK {
+            true => TargetFrames::in_zone(ctx.on_cpu),
             false => {
                 let at = (start, stop);
-                if !self.finds_room(site, source, at, &mut before, &mut how, &mut fetched) {
-                    return Emptied::untried(Outcome::PartialSkipped, fetched);
+                if !self.find_targets(ctx, source, at, &mut before, &mut options, &mut drained) {
+                    return Emptied::untried(Outcome::PartialSkipped, drained);
                 }
-                Room::beside(site.at, source, &before)
+                TargetFrames::for_source(ctx.on_cpu, source, &before)
             }
         };
-        let result = self.evacuate(site, (start, stop), how, &mut room);
-        site.hints.counters.compact_isolated.add(room.taken);
-        site.looked_at_headers(room.looked_at);
-        drop(room);
+        let result = self.evacuate(ctx, (start, stop), options, &mut target_frames);
+        ctx.hints.counters.compact_isolated.add(target_frames.taken);
+        ctx.looked_at_headers(target_frames.looked_at);
+        drop(target_frames);
         let emptied = |outcome| Emptied {
             outcome,
             work: result.work(),
-            brought_home: fetched || result.brought_home,
+            drained_lists: drained || result.drained_lists,
             moved: result.moved,
         };
         if result.left > 0 {
             drop(withheld);
-            let outcome = match result.cut_short {
-                Some(CutShort::NoRoom) => Outcome::PartialSkipped,
-                Some(CutShort::Contended) if goal.is_async() => Outcome::Contended,
-                Some(CutShort::Spent) => Outcome::Contended,
+            let outcome = match result.early_end {
+                Some(EarlyEnd::NoTargets) => Outcome::PartialSkipped,
+                Some(EarlyEnd::Contended) if goal.is_async() => Outcome::Contended,
+                Some(EarlyEnd::BudgetSpent) => Outcome::Contended,
                 _ => Outcome::Complete,
             };
             return emptied(outcome);
         }
-        site.hints.counters.compact_emptied.add(1);
-        // What is larger than a pageblock can be taken off the lists alone.
-        let _withheld = (!goal.is_larger()).then_some(withheld);
-        self.hand_over(site, goal, start, captured);
+        ctx.hints.counters.compact_emptied.add(1);
+        // A block larger than a pageblock can only be taken from the lists, so its isolation ends
+        // first.
+        let _withheld = (!goal.wants_run()).then_some(withheld);
+        self.hand_over(ctx, goal, start, captured);
         emptied(Outcome::Success)
     }
 
-    /// Whether there may be room for what is in frames `start` to `stop` of a pageblock, which holds
-    /// `held`. What lies elsewhere looks used, and is room once it is home: it is fetched, once, where
-    /// there is too little without it.
-    fn finds_room(
+    /// Whether there may be targets for the pages in frames `start` to `stop` of a pageblock with
+    /// contents `held`. Free frames on CPU lists, in the depot and in parked groups look allocated;
+    /// they become targets once they are returned to the zone. This is done, once, if there are too
+    /// few targets without them.
+    fn find_targets(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         source: u32,
         (start, stop): (u32, u32),
         held: &mut Contents,
-        how: &mut Evacuation,
-        fetched: &mut bool,
+        options: &mut EvacuationOptions,
+        drained: &mut bool,
     ) -> bool {
-        let may_take_in = |held: &Contents| {
+        let fits = |held: &Contents| {
             let used = within(&held.used, start, stop);
-            self.may_have_room(site, count(&used), Hosts::beside(held))
+            self.may_have_targets(ctx, count(&used), TargetFilter::for_source(held))
         };
-        if may_take_in(held) {
+        if fits(held) {
             return true;
         }
-        if !how.may_bring_home || !self.holds_back(site) {
+        if !options.may_drain || !self.has_undrained(ctx) {
             return false;
         }
-        self.bring_home(site, how);
-        *fetched = true;
-        *held = contents(site, source);
-        may_take_in(held)
+        self.drain_to_zone(ctx, options);
+        *drained = true;
+        *held = contents(ctx, source);
+        fits(held)
     }
 
-    /// Whether `hosts` may take in `frames` more. Claiming pages that have nowhere to go is dearer than
-    /// to look.
-    fn may_have_room(&self, site: Site<'c, 'm, P>, frames: u32, hosts: Hosts) -> bool {
+    /// Whether pageblocks that `filter` accepts may have `frames` free frames. To look first costs
+    /// less than to claim pages that have no targets.
+    fn may_have_targets(
+        &self,
+        ctx: ZoneContext<'c, 'm, P>,
+        frames: u32,
+        filter: TargetFilter,
+    ) -> bool {
         let most = self.memory.tuning().compact.headers;
-        let look = |buddy: &mut Buddy<'_>| buddy.may_have_room(frames, hosts, most);
-        let (may, headers) = site.at.zone.with(site.at.platform, look);
-        site.looked_at_headers(headers);
+        let look = |buddy: &mut Buddy<'_>| buddy.may_have_targets(frames, filter, most);
+        let (may, headers) = ctx.on_cpu.zone.with(ctx.on_cpu.platform, look);
+        ctx.looked_at_headers(headers);
         may
     }
 
-    /// Keeps the block that has formed for who asked, if it is whole pageblocks or he asked for
-    /// movable memory.
+    /// Captures the formed block for the request, if it consists of whole pageblocks or the request
+    /// is for movable memory.
     fn hand_over(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
         start: u32,
         captured: Option<Captured<'_>>,
     ) {
         let (Some(order), Some(captured)) = (goal.order, captured) else { return };
-        let suits = goal.of == MigrateType::Movable || order >= Order::PAGEBLOCK;
-        if order != wanted(goal) || !suits || !captured.lacks(order) {
+        let suits = goal.migratetype == MigrateType::Movable || order >= Order::PAGEBLOCK;
+        if order != order_to_form(goal) || !suits || !captured.lacks(order) {
             return;
         }
-        if !site.at.take_block(start, order, goal.of) {
+        if !ctx.on_cpu.take_block(start, order, goal.migratetype) {
             return;
         }
-        let block = Block::new(self.memory.tag(), site.at.pfn(start), order);
+        let block = Block::new(self.memory.tag(), ctx.on_cpu.pfn(start), order);
         if let Err(block) = captured.keep(block) {
             let (_, order) = block.into_raw();
-            site.at.free_to_zone(start, order);
+            ctx.on_cpu.free_to_zone(start, order);
         }
     }
 }
 
-/// How a pageblock is emptied on behalf of who waits, if anybody does. What lies on the lists of CPUs is
-/// fetched once for a request, however many pageblocks it tries: to fetch it takes the time of all of them.
-fn how(goal: &Goal, captured: Option<Captured<'_>>) -> Evacuation {
+/// How a pageblock is emptied for the goal, and for the request that waits for it, if any. CPU
+/// lists are drained once per request, however many pageblocks it tries, because a drain takes as
+/// long as all of these attempts.
+fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> EvacuationOptions {
     let (effort, left) = (goal.effort, captured.map_or(u64::MAX, Captured::left));
-    Evacuation {
+    EvacuationOptions {
         effort,
         all_or_none: true,
-        may_bring_home: !captured.is_some_and(Captured::is_home),
-        // The last try is not to fail for what others pay for.
-        allowed: if goal.is_exhaustive() { u64::MAX } else { left },
-        // What is left is little for the next request. What is larger than a pageblock would move in vain
-        // if that does not come.
-        in_part: !goal.is_larger() && captured.is_some_and(Captured::has_plenty_left),
+        may_drain: !captured.is_some_and(Captured::is_home),
+        // The last attempt must not fail for lack of budget.
+        budget: if goal.is_exhaustive() { u64::MAX } else { left },
+        // A partly emptied pageblock leaves little work for the next request. A larger block is not
+        // emptied in part: its moves would be wasted if no such request comes.
+        may_be_partial: !goal.wants_run() && captured.is_some_and(Captured::has_plenty_left),
     }
 }
 
-/// Where the search goes on for who found no room for `source`, and perhaps is `sure` that there is none
-/// for others of its kind. If at all: what is free in doubtful ones is room for all that are none of them, so
-/// that with certain ones the others lack it too, but with doubtful ones full ones need not.
-fn goes_on_without_room(quest: &Quest, goal: &Goal, source: Source, sure: bool) -> bool {
-    if goal.is_larger() {
-        return !sure;
+/// Restarts the search after `source` lacked targets, and returns whether it goes on.
+/// `none_for_kind`: all sources of its kind lack targets. Free frames in pageblocks with unmovable
+/// frames are targets for pages from all other pageblocks. So if all-movable sources lack targets,
+/// every source does. But if sources with unmovable frames lack targets, full ones may still have
+/// some.
+fn continues_without_targets(
+    cursor: &SearchCursor,
+    goal: &Goal,
+    source: Source,
+    none_for_kind: bool,
+) -> bool {
+    if goal.wants_run() {
+        return !none_for_kind;
     }
     let next = match source.kind {
-        kind if !sure => kind,
-        Kind::Doubtful if goal.takes_full() => Kind::Full,
-        _ => Kind::Certain,
+        kind if !none_for_kind => kind,
+        SourceKind::HasUnmovable if goal.empties_full() => SourceKind::Full,
+        _ => SourceKind::AllMovable,
     };
-    quest.begin_anew(next);
-    next != Kind::Certain || !sure
+    cursor.restart(next);
+    next != SourceKind::AllMovable || !none_for_kind
 }
 
-/// What came of a pageblock that was to be emptied.
+/// Result of an attempt to empty a pageblock.
 struct Emptied {
     outcome: Outcome,
-    /// What it took, in moves.
+    /// Its cost, in units of one page move.
     work: u64,
-    /// What lay elsewhere was brought home for it.
-    brought_home: bool,
+    /// Free frames from CPU lists, the depot and parked groups were returned to the zone for it.
+    drained_lists: bool,
     /// Frames that were moved.
     moved: u64,
 }
 
 impl Emptied {
-    /// No page was looked at.
-    const fn untried(outcome: Outcome, brought_home: bool) -> Self {
-        Self { outcome, work: 0, brought_home, moved: 0 }
+    /// The attempt ended before any page was scanned.
+    const fn untried(outcome: Outcome, drained_lists: bool) -> Self {
+        Self { outcome, work: 0, drained_lists, moved: 0 }
     }
 }
 
-/// The order of the block that is formed: who wants other than movable memory claims whole
-/// pageblocks, so that nothing is mixed.
-fn wanted(goal: &Goal) -> Order {
+/// The order of the block to form. A request for other than movable memory claims whole pageblocks,
+/// so that types are not mixed.
+fn order_to_form(goal: &Goal) -> Order {
     match goal.order {
-        Some(order) if order >= Order::PAGEBLOCK || goal.of == MigrateType::Movable => order,
+        Some(order) if order >= Order::PAGEBLOCK || goal.migratetype == MigrateType::Movable => {
+            order
+        }
         _ => Order::PAGEBLOCK,
     }
 }
@@ -323,11 +346,11 @@ fn count(map: &[u64; WORDS]) -> u32 {
     map.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Where in a pageblock the block of `order` is that has the most free frames.
-fn cheapest(map: &[u64; WORDS], order: Order) -> u32 {
+/// The offset in a pageblock of the block of `order` with the most free frames.
+fn freest_part(map: &[u64; WORDS], order: Order) -> u32 {
     let size = order.frames() as u32;
     let free = |start: u32| -> u32 { count(&within(map, start, start + size)) };
-    // The lowest of equals.
+    // `max_by_key` returns the last of equals: here the lowest.
     let starts = (0..PAGEBLOCK_FRAMES as u32).step_by(size as usize);
     starts.rev().max_by_key(|&start| free(start)).unwrap_or(0)
 }
@@ -341,8 +364,8 @@ mod tests {
         let mut map = [0u64; WORDS];
         (map[1], map[3]) = (0x0f0f, 0xffff_0000);
         let order = |number| Order::new(number).unwrap();
-        assert_eq!(cheapest(&map, order(4)), 3 * 64 + 16);
-        assert_eq!(cheapest(&map, order(6)), 3 * 64);
-        assert_eq!(cheapest(&map, order(8)), 0);
+        assert_eq!(freest_part(&map, order(4)), 3 * 64 + 16);
+        assert_eq!(freest_part(&map, order(6)), 3 * 64);
+        assert_eq!(freest_part(&map, order(8)), 0);
     }
 }

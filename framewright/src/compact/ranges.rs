@@ -1,11 +1,11 @@
-//! Given ranges and memory that goes: what is in the way moves elsewhere. What somebody has in hand at the
-//! moment is waited for, within [bounds](super::patience).
+//! Empties given ranges, and memory that is to be removed. Locks and pageblocks that others hold
+//! for a short time are waited for, within [bounds](super::retries).
 
 use super::{
     Compactor,
-    anywhere::Anywhere,
-    evacuate::{CutShort, Evacuated, Evacuation},
-    patience::Patience,
+    any_zone::AnyZoneTargets,
+    evacuate::{EarlyEnd, Evacuated, EvacuationOptions},
+    retries::RetryBudget,
 };
 use crate::{
     alloc::MigrateType,
@@ -17,86 +17,91 @@ use crate::{
 };
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
-    /// As [`Memory::alloc_range`](crate::Memory::alloc_range), but moves what is in the way and can
-    /// move.
+    /// As [`Memory::alloc_range`](crate::Memory::alloc_range), but first moves movable pages out of
+    /// the range.
     ///
     /// # Errors
     ///
-    /// [`RangeError::Busy`] if frames are still in use then: `in_the_way` was told which. Nothing
-    /// else has changed but where pages are. [`RangeError::Isolated`] if somebody withholds a pageblock for
-    /// longer than compaction does, which is waited for.
+    /// [`RangeError::Busy`] if frames are still in use afterwards; `in_the_way` has been called for
+    /// them. Pages may have moved, but nothing else has changed. [`RangeError::Isolated`] if a
+    /// pageblock stays isolated for longer than the call waits.
     pub fn alloc_range(
         &mut self,
         range: FrameRange,
         migratetype: MigrateType,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<Extent<'m>, RangeError> {
-        let (memory, mut patience) = (self.memory, Patience::new());
+        let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
             let clear = &mut |zone, start, end| {
-                self.clear(zone, (start, end), true, &mut Patience::new());
+                self.clear(zone, (start, end), true, &mut RetryBudget::new());
             };
             match memory.alloc_range_clearing(range, migratetype, clear, in_the_way) {
-                Err(RangeError::Isolated { .. }) if patience.waits(memory.platform()) => {}
+                Err(RangeError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }
         }
     }
 
-    /// As [`Memory::remove_memory`](crate::Memory::remove_memory), but moves what is in the way and
-    /// can move.
+    /// As [`Memory::remove_memory`](crate::Memory::remove_memory), but first moves movable pages
+    /// out of the range.
     ///
     /// # Errors
     ///
-    /// [`HotplugError::Busy`] if frames are still in use then; [`HotplugError::Isolated`] as
-    /// [`RangeError::Isolated`] from [`Compactor::alloc_range`].
+    /// [`HotplugError::Busy`] if frames are still in use afterwards; [`HotplugError::Isolated`] for
+    /// the same reason as [`RangeError::Isolated`] from [`Compactor::alloc_range`].
     pub fn remove_memory(
         &mut self,
         range: FrameRange,
         in_the_way: &mut dyn FnMut(FrameRange),
     ) -> Result<(), HotplugError> {
-        let (memory, mut patience) = (self.memory, Patience::new());
+        let (memory, mut retries) = (self.memory, RetryBudget::new());
         loop {
             let clear = &mut |zone, start, end| {
-                self.clear(zone, (start, end), true, &mut Patience::new());
+                self.clear(zone, (start, end), true, &mut RetryBudget::new());
             };
             match memory.remove_memory_clearing(range, clear, in_the_way) {
-                Err(HotplugError::Isolated { .. }) if patience.waits(memory.platform()) => {}
+                Err(HotplugError::Isolated { .. }) if retries.wait_slice(memory.platform()) => {}
                 result => return result,
             }
         }
     }
 
-    /// Moves what is in some frames of a zone, which are withheld, anywhere else. What lies elsewhere may be
-    /// brought home, once.
+    /// Moves the pages in some isolated frames of a zone to any other frames. Free frames from CPU
+    /// lists, the depot and parked groups may be returned to the zone once.
     pub(super) fn clear(
         &mut self,
         zone: ZoneId,
         frames: (u32, u32),
-        may_bring_home: bool,
-        patience: &mut Patience,
+        may_drain: bool,
+        retries: &mut RetryBudget,
     ) -> Evacuated {
         let mut all = Evacuated::default();
         loop {
-            let now = self.clear_once(zone, frames, may_bring_home && !all.brought_home);
+            let now = self.clear_once(zone, frames, may_drain && !all.drained_lists);
             all = all.and_then(now);
             if now.moved > 0 {
-                *patience = Patience::new();
+                *retries = RetryBudget::new();
             }
-            let is_put_off = now.left > 0 && now.cut_short == Some(CutShort::Contended);
-            if !is_put_off || !patience.waits(self.memory.platform()) {
+            let is_put_off = now.left > 0 && now.early_end == Some(EarlyEnd::Contended);
+            if !is_put_off || !retries.wait_slice(self.memory.platform()) {
                 return all;
             }
         }
     }
 
-    fn clear_once(&mut self, zone: ZoneId, frames: (u32, u32), may_bring_home: bool) -> Evacuated {
-        let site = self.site(zone);
-        let mut room = Anywhere::new(site.at, self.memory);
+    fn clear_once(&mut self, zone: ZoneId, frames: (u32, u32), may_drain: bool) -> Evacuated {
+        let ctx = self.zone_context(zone);
+        let mut targets = AnyZoneTargets::new(ctx.on_cpu, self.memory);
         let effort = Effort::new(MigrateMode::Sync);
-        let allowed = u64::MAX;
-        let how =
-            Evacuation { effort, all_or_none: false, may_bring_home, allowed, in_part: false };
-        self.evacuate(site, frames, how, &mut room)
+        let budget = u64::MAX;
+        let options = EvacuationOptions {
+            effort,
+            all_or_none: false,
+            may_drain,
+            budget,
+            may_be_partial: false,
+        };
+        self.evacuate(ctx, frames, options, &mut targets)
     }
 }

@@ -1,14 +1,13 @@
-//! Contiguous runs, wherever there is one, or one can be made: what is in the way moves elsewhere, a
-//! pageblock at a time. What headers tell will not move is passed over; what else does not is found out by
-//! trying.
+//! Contiguous runs: takes one that is free, or empties one, a pageblock at a time. Pageblocks whose
+//! headers show unmovable frames are passed over; other pages that do not move are found by trying.
 //!
-//! What is withheld is passed over as well, and waited for, [in the end](super::patience), if nothing else is
-//! in the way of some run.
+//! Isolated pageblocks are passed over, too. If nothing else is in the way of some run, the search waits
+//! for them [in the end](super::retries).
 
 use super::{
     Compactor,
     evacuate::{Evacuated, contents, within},
-    patience::Patience,
+    retries::RetryBudget,
 };
 use crate::{
     alloc::Request,
@@ -18,34 +17,34 @@ use crate::{
     zone::{Zone, ZoneId, clip, pageblocks},
 };
 
-/// Pages that may move in vain before a contiguous request gives up on a zone: as many as fill so many of
-/// the runs that are wanted.
-const IN_VAIN: u64 = 4;
+/// How many pages may move in vain in a zone before a contiguous request gives up on it, in
+/// multiples of the requested run.
+const MAX_WASTED_RUNS: u64 = 4;
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
-    /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but moves what is in the way
-    /// where no run of free frames is long enough.
+    /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but moves pages out of the
+    /// way where no run of free frames is long enough.
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no run can be emptied either without touching the reserve, or if
-    /// much has moved in vain: pages as many as several such runs hold, in each zone.
+    /// [`RangeError::NotFound`] if no run can be emptied without using the reserve, or if in each
+    /// zone as many pages have moved in vain as several such runs hold.
     pub fn alloc_contiguous(&mut self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         let memory = self.memory;
         match memory.alloc_contiguous(wanted) {
             Err(RangeError::NotFound) => {}
             result => return result,
         }
-        let mut pursuit = Pursuit::of(wanted);
+        let mut search = RunSearch::of(wanted);
         for (id, at) in memory.candidates(self.cpu, wanted.request()) {
             let Some(runs) = Runs::of(at.zone, wanted) else { continue };
-            pursuit.moved = 0;
+            search.moved = 0;
             loop {
-                if let Some(extent) = self.empty_a_run(id, &runs, &mut pursuit) {
+                if let Some(extent) = self.take_run(id, &runs, &mut search) {
                     return Ok(extent);
                 }
-                let waits = pursuit.is_held_up && pursuit.goes_on();
-                if !waits || !pursuit.patience.waits(memory.platform()) {
+                let waits = search.waiting_may_help && search.may_continue();
+                if !waits || !search.retries.wait_slice(memory.platform()) {
                     break;
                 }
             }
@@ -53,34 +52,35 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         Err(RangeError::NotFound)
     }
 
-    /// Takes a run of pageblocks of a zone that hold movable frames only. Which of these do not move
-    /// turns out when they are tried; then the search goes on behind them.
-    fn empty_a_run(
+    /// Takes a run of pageblocks of a zone that hold only movable frames. Pages that do not move
+    /// are found by trying; then the search continues after them.
+    fn take_run(
         &mut self,
         id: ZoneId,
         runs: &Runs,
-        pursuit: &mut Pursuit<'_>,
+        search: &mut RunSearch<'_>,
     ) -> Option<Extent<'m>> {
-        pursuit.is_held_up = false;
+        search.waiting_may_help = false;
         let mut start = runs.low;
-        while pursuit.goes_on() {
+        while search.may_continue() {
             let run = runs.from(start)?;
-            let obstacle = match self.last_obstacle(id, run, pursuit.wanted.request(), false) {
+            let obstacle = match self.last_obstacle(id, run, search.wanted.request(), false) {
                 Some(block) => block,
-                None => match self.clear_run(id, run, pursuit) {
+                None => match self.clear_run(id, run, search) {
                     Ok(extent) => return Some(extent),
                     Err(block) => block,
                 },
             };
-            pursuit.is_held_up |= self.holds_up(id, runs, run, pursuit.wanted.request(), obstacle);
+            search.waiting_may_help |=
+                self.only_isolation_blocks(id, runs, run, search.wanted.request(), obstacle);
             start = (obstacle + 1) << PAGEBLOCK_ORDER;
         }
         None
     }
 
-    /// Whether a pageblock in the way of a run is withheld, and nothing else is in the way there, or in the
-    /// way of another run that holds it and begins later.
-    fn holds_up(
+    /// Whether pageblock `block`, an obstacle in `run`, is isolated, and there is no other obstacle
+    /// in `run` or in a later run that also holds `block`.
+    fn only_isolation_blocks(
         &self,
         id: ZoneId,
         runs: &Runs,
@@ -89,7 +89,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         block: u32,
     ) -> bool {
         let (first, end) = (block << PAGEBLOCK_ORDER, (block + 1) << PAGEBLOCK_ORDER);
-        if !self.site(id).at.zone.withholds_any(first, end) {
+        if !self.zone_context(id).on_cpu.zone.withholds_any(first, end) {
             return false;
         }
         while let Some(other) = self.last_obstacle(id, run, request, true) {
@@ -101,9 +101,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         true
     }
 
-    /// The last pageblock between two frames that holds what will not move, or from which on so much is free
-    /// that the reserve would be touched by who takes it: the next run may begin behind it. So is one that
-    /// is withheld, unless somebody is ready to wait for it.
+    /// The last obstacle between two frames: a pageblock with unmovable frames, or one from which
+    /// on so many frames are free that taking them would use the reserve. The next run may begin
+    /// after it. An isolated pageblock is an obstacle, too, unless the caller `waits` for it.
     fn last_obstacle(
         &self,
         id: ZoneId,
@@ -111,16 +111,17 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         request: Request,
         waits: bool,
     ) -> Option<u32> {
-        let site = self.site(id);
-        let allowed = site.at.zone.allowed(request.last_access());
+        let ctx = self.zone_context(id);
+        let allowed = ctx.on_cpu.zone.allowed(request.last_access());
         let mut free = 0;
         for block in pageblocks(start, end).rev() {
-            let (held, (first, last)) = (contents(site, block), clip(block, start, end));
+            let (held, (first, last)) = (contents(ctx, block), clip(block, start, end));
             if held.pinned > 0 {
                 return Some(block);
             }
-            if waits && site.at.zone.withholds_any(first, last) {
-                // What is free in it adds to the reserve as much as it takes, when it comes.
+            if waits && ctx.on_cpu.zone.withholds_any(first, last) {
+                // When its isolation ends, its free frames add to free memory what the run takes
+                // from it.
                 continue;
             }
             if !held.of.is_requestable() {
@@ -135,16 +136,16 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         None
     }
 
-    /// Empties frames `start` to `end` and takes them. If something has stayed: the last pageblock that holds
-    /// some of it.
+    /// Empties frames `start` to `end` and takes them. If frames stay allocated, the error is the
+    /// last pageblock with such frames.
     fn clear_run(
         &mut self,
         id: ZoneId,
         (start, end): (u32, u32),
-        pursuit: &mut Pursuit<'_>,
+        search: &mut RunSearch<'_>,
     ) -> Result<Extent<'m>, u32> {
-        let Pursuit { wanted, patience, moved, .. } = pursuit;
-        let (memory, base) = (self.memory, self.site(id).at.zone.base());
+        let RunSearch { wanted, retries, moved, .. } = search;
+        let (memory, base) = (self.memory, self.zone_context(id).on_cpu.zone.base());
         let first = start >> PAGEBLOCK_ORDER;
         let block_of = |pfn: u64| ((pfn - base.get()) >> PAGEBLOCK_ORDER) as u32;
         let range =
@@ -153,7 +154,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         let result = memory.alloc_range_clearing(
             range,
             wanted.request().migratetype(),
-            &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end), patience),
+            &mut |zone, start, end| *moved += self.clear_backwards(zone, (start, end), retries),
             &mut |stayed| last = block_of(stayed.end().get() - 1),
         );
         result.map_err(|error| match error {
@@ -162,22 +163,23 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         })
     }
 
-    /// Moves what is in frames `start` to `end`, which are withheld, anywhere else: a pageblock at a time, the
-    /// last one first, until something stays in one; how many frames moved. What is empty then lies behind,
-    /// where the search for a run goes on: it is not in vain.
+    /// Moves the pages in frames `start` to `end`, which are isolated, to any other frames, and
+    /// returns how many frames moved. It works a pageblock at a time from the last one down, and
+    /// stops at the first that keeps pages. The emptied pageblocks are then after it, where the
+    /// search for a run continues, so the work is of use.
     fn clear_backwards(
         &mut self,
         zone: ZoneId,
         (start, end): (u32, u32),
-        patience: &mut Patience,
+        retries: &mut RetryBudget,
     ) -> u64 {
         let mut all = Evacuated::default();
         for block in pageblocks(start, end).rev() {
             all = all.and_then(self.clear(
                 zone,
                 clip(block, start, end),
-                !all.brought_home,
-                patience,
+                !all.drained_lists,
+                retries,
             ));
             if all.left > 0 {
                 break;
@@ -187,36 +189,36 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 }
 
-/// Looking for a run, zone by zone.
-struct Pursuit<'w> {
+/// The search for a run, zone by zone.
+struct RunSearch<'w> {
     wanted: &'w Contiguous,
-    /// One for all runs: who is in the way in one is so in the next.
-    patience: Patience,
-    /// Frames that have moved in the zone.
+    /// One budget for all runs: what blocks one run is likely to block the next one, too.
+    retries: RetryBudget,
+    /// Frames that have moved in this zone.
     moved: u64,
-    /// There is a run in the zone that nothing is in the way of but what is withheld: to wait may help.
-    is_held_up: bool,
+    /// Isolated pageblocks are the only obstacle in some run of the zone, so waiting may help.
+    waiting_may_help: bool,
 }
 
-impl<'w> Pursuit<'w> {
+impl<'w> RunSearch<'w> {
     const fn of(wanted: &'w Contiguous) -> Self {
-        Self { wanted, patience: Patience::new(), moved: 0, is_held_up: false }
+        Self { wanted, retries: RetryBudget::new(), moved: 0, waiting_may_help: false }
     }
 
-    /// Whether not too much has moved in vain.
-    const fn goes_on(&self) -> bool {
-        self.moved <= IN_VAIN * self.wanted.frames()
+    /// Whether not too many pages have moved in vain.
+    const fn may_continue(&self) -> bool {
+        self.moved <= MAX_WASTED_RUNS * self.wanted.frames()
     }
 }
 
-/// Where in a zone runs may lie that begin with a pageblock.
+/// Where in a zone a run may lie that begins with a pageblock.
 struct Runs {
     /// The zone's first frame.
     base: u64,
     frames: u32,
-    /// Of the first frame of a run.
+    /// Alignment of the first frame of a run, in frames.
     align: u64,
-    /// The bounds of all of them, in the zone.
+    /// The bounds of all runs, as frames of the zone.
     low: u32,
     high: u32,
 }
@@ -232,7 +234,7 @@ impl Runs {
         Some(Self { base: zone.base().get(), frames, align, low, high })
     }
 
-    /// The first one that begins at or behind a frame.
+    /// The first run that begins at or after a frame.
     fn from(&self, start: u32) -> Option<(u32, u32)> {
         let aligned = (self.base + u64::from(start)).next_multiple_of(self.align);
         let start = u32::try_from(aligned - self.base).ok()?;

@@ -1,168 +1,186 @@
-//! What is emptied next, by index: the headers of pageblocks say it.
+//! The search for the next pageblock to empty, by index. It reads pageblock headers only.
 //!
-//! A search looks at a bounded number of headers and goes on where the last one was cut short
-//! ([`quest`](super::quest)). Single pageblocks are looked for along the lists, emptiest first; what
-//! could not be emptied is marked, and passed over until nothing else is left. In the end full ones are
-//! looked for, by address, on behalf of who has to have a block or wants as many as there can be: each takes
-//! as many moves as a pageblock has frames, and what it holds may go to where nothing forms. Runs of
-//! pageblocks, for blocks that are larger, are looked for by address too, on a quest of their own.
+//! A search reads a bounded number of headers and continues where the last one stopped
+//! ([`cursor`](super::cursor)). Single pageblocks are found along the lists, emptiest first. A pageblock
+//! that could not be emptied gets a skip hint, and is passed over until nothing else is left. At last
+//! full pageblocks are searched by address, but only for a request or for a whole node on demand: each
+//! takes as many moves as a pageblock has frames, and its pages can only move into pageblocks with
+//! unmovable frames. Runs of pageblocks, for larger blocks, are searched by address, too, with a cursor
+//! of their own.
 
 use super::{
     Compactor, Goal,
-    compactor::Site,
-    quest::{Begun, Quest, Source},
+    compactor::ZoneContext,
+    cursor::{PartlyEmptied, SearchCursor, Source},
 };
 use crate::{
-    buddy::{Kind, Search, Sources},
+    buddy::{Search, SourceKind, Sources},
     platform::Platform,
 };
 
-/// Pieces of the search for one pageblock to empty on behalf of a request.
+/// Pieces that a request searches for one pageblock to empty.
 const PIECES: u32 = 16;
 
-/// What a search came to.
+/// Result of a search.
 pub(super) enum Found {
     Source(Source),
-    /// There is more to look at, some other time.
+    /// There is more to search, in a later call.
     Later,
-    /// There is nothing.
+    /// There is nothing to empty.
     Nothing,
 }
 
-/// What one call has seen so far.
+/// State of the searches within one call.
 #[derive(Debug)]
-pub(super) struct Tour<'q> {
-    /// What was emptied in part before: to begin with.
-    begun: Begun<'q>,
-    /// None of its kind is emptier than what was found last: it is the first at the heads of the lists, or
-    /// full, and all others are.
+pub(super) struct SearchPass<'q> {
+    /// Sources that earlier calls partly emptied; this call starts with them.
+    partly_emptied: PartlyEmptied<'q>,
+    /// No source of its kind is emptier than the last one found: it was the first on the lists, or
+    /// all of its kind are full.
     pub(super) is_emptiest: bool,
-    /// There is no room for what is on the lists, which leaves full ones.
-    pub(super) is_off_lists: bool,
-    /// The end of memory was reached by a search for runs. These have no marks: a call gets there once.
-    has_ended: bool,
+    /// Pageblocks on the lists lack targets, so only full ones are left.
+    pub(super) lists_exhausted: bool,
+    /// A search for runs has reached the end of memory. Runs have no skip hints, so each call gets
+    /// there once.
+    reached_end: bool,
 }
 
-impl<'q> Tour<'q> {
-    /// It begins with what calls before have left.
-    pub(super) fn of(quest: &'q Quest) -> Self {
-        Self { begun: quest.begun(), is_emptiest: false, is_off_lists: false, has_ended: false }
+impl<'q> SearchPass<'q> {
+    /// Starts with the sources that earlier calls partly emptied.
+    pub(super) fn of(cursor: &'q SearchCursor) -> Self {
+        Self {
+            partly_emptied: cursor.partly_emptied(),
+            is_emptiest: false,
+            lists_exhausted: false,
+            reached_end: false,
+        }
     }
 
-    /// What was emptied in part is marked like whatever could not be emptied.
-    fn take_begun<P: Platform>(&mut self, site: Site<'_, '_, P>) -> Option<Source> {
-        let source = self.begun.next()?;
-        site.hints.skip.clear(source.index);
+    /// Takes a partly emptied source. Its skip hint is cleared, because every source that could not
+    /// be emptied got one.
+    fn take_partly_emptied<P: Platform>(&mut self, ctx: ZoneContext<'_, '_, P>) -> Option<Source> {
+        let source = self.partly_emptied.next()?;
+        ctx.hints.skip.clear(source.index);
         Some(source)
     }
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// A pageblock, or the first of several, that is cheap to empty.
+    /// Finds a source that is cheap to empty: a pageblock, or the first one of a run.
     pub(super) fn find_source(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
-        tour: &mut Tour<'_>,
+        search_pass: &mut SearchPass<'_>,
     ) -> Found {
-        let (quest, most) = (quest(site, goal), self.memory.tuning().compact.headers);
-        tour.is_emptiest = false;
-        while let Some(source) = tour.take_begun(site).or_else(|| quest.take()) {
-            if self.is_source(site, goal, source) {
+        let (cursor, most) = (cursor(ctx, goal), self.memory.tuning().compact.headers);
+        search_pass.is_emptiest = false;
+        while let Some(source) =
+            search_pass.take_partly_emptied(ctx).or_else(|| cursor.take_candidate())
+        {
+            if self.is_source(ctx, goal, source) {
                 return Found::Source(source);
             }
         }
-        let mut progress = quest.progress();
-        let barren = goal.is_in_haste() && progress.barren;
-        // What has become empty meanwhile is at the heads of the lists.
-        let at_heads = barren && quest.turns_to_heads();
+        let mut progress = cursor.progress();
+        let last_round_empty = goal.limits_search() && progress.last_round_empty;
+        // Pageblocks that became empty meanwhile are at the heads of the lists.
+        let at_heads = last_round_empty && cursor.take_turn_at_heads();
         if at_heads {
-            progress = progress.begin(Kind::Certain);
+            progress = progress.begin(SourceKind::AllMovable);
         }
         for piece in 0.. {
-            if tour.has_ended {
+            if search_pass.reached_end {
                 return Found::Nothing;
             }
             if goal.is_direct() && !goal.is_exhaustive() && piece == PIECES {
                 return Found::Later;
             }
             let kind = progress.kind;
-            let is_first = kind == Kind::Full || progress.resume().is_none();
+            let is_first = kind == SourceKind::Full || progress.resume().is_none();
             let mut found = Sources::default();
-            if kind == Kind::Full && !goal.takes_full() {
+            if kind == SourceKind::Full && !goal.empties_full() {
                 progress.end_kind();
             } else {
-                let resume = self.look(site, goal, (kind, progress.resume(), most), &mut found);
+                let resume =
+                    self.search_piece(ctx, goal, (kind, progress.resume(), most), &mut found);
                 progress.advance(resume, found.first().is_some());
-                tour.has_ended = goal.is_larger() && kind == Kind::Doubtful && resume.is_none();
+                search_pass.reached_end =
+                    goal.wants_run() && kind == SourceKind::HasUnmovable && resume.is_none();
             }
-            // There are many of them, and none on any list: who is in haste looks at one piece in each round.
-            if kind == Kind::Full && found.first().is_none() && goal.is_in_haste() {
-                progress = progress.begin(Kind::Certain);
+            // There may be many full pageblocks, and none is on a list. So a limited search looks
+            // at one piece of them per round.
+            if kind == SourceKind::Full && found.first().is_none() && goal.limits_search() {
+                progress = progress.begin(SourceKind::AllMovable);
             }
             if found.first().is_some() || !at_heads {
-                quest.set_progress(progress);
+                cursor.set_progress(progress);
             }
             if let Some(index) = found.first() {
-                tour.is_emptiest = is_first && !goal.is_larger();
-                quest.keep(&found, kind);
+                search_pass.is_emptiest = is_first && !goal.wants_run();
+                cursor.keep_candidates(&found, kind);
                 return Found::Source(Source { index, kind });
             }
-            let ended =
-                progress.kind != kind && self.ends(site, goal, (kind, progress.barren), tour);
-            if barren || ended {
+            let ended = progress.kind != kind
+                && self.is_exhausted(ctx, goal, (kind, progress.last_round_empty), search_pass);
+            if last_round_empty || ended {
                 return Found::Nothing;
             }
         }
         Found::Nothing
     }
 
-    /// Whether nothing is left to look at, now that there is no more of a kind; `barren`: nor was there
-    /// anything else in a whole round.
-    fn ends(
+    /// Whether the search is at its end, now that there is no more of `kind`. `last_round_empty`:
+    /// the whole round found nothing.
+    fn is_exhausted(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
-        (kind, barren): (Kind, bool),
-        tour: &Tour<'_>,
+        (kind, last_round_empty): (SourceKind, bool),
+        search_pass: &SearchPass<'_>,
     ) -> bool {
         match kind {
-            Kind::Doubtful if barren => {
-                if site.hints.quest.forgives() {
-                    site.hints.skip.clear_all();
+            SourceKind::HasUnmovable if last_round_empty => {
+                if ctx.hints.cursor.should_reset_skip_hints() {
+                    ctx.hints.skip.clear_all();
                 }
-                !goal.takes_full()
+                !goal.empties_full()
             }
-            Kind::Full => (barren || tour.is_off_lists) && goal.takes_full(),
+            SourceKind::Full => {
+                (last_round_empty || search_pass.lists_exhausted) && goal.empties_full()
+            }
             _ => false,
         }
     }
 
-    /// Looks at a piece; where the next one begins.
-    fn look(
+    /// Searches one piece. Returns where the next one begins.
+    fn search_piece(
         &self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: &Goal,
-        (kind, resume, headers): (Kind, Option<u32>, u32),
+        (kind, resume, headers): (SourceKind, Option<u32>, u32),
         found: &mut Sources,
     ) -> Option<u32> {
         let search = Search { kind, pageblocks: goal.pageblocks(), headers, resume };
-        let passes = |index| goal.is_larger() || !site.hints.skip.is_set(index);
-        let (zone, platform) = (site.at.zone, site.at.platform);
-        let seen = zone.with(platform, |buddy| buddy.find_sources(search, passes, found));
-        site.looked_at_headers(seen.headers);
+        let is_eligible = |index| goal.wants_run() || !ctx.hints.skip.is_set(index);
+        let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);
+        let seen = zone.with(platform, |buddy| buddy.find_sources(search, is_eligible, found));
+        ctx.looked_at_headers(seen.headers);
         seen.resume
     }
 
-    /// Whether what an earlier search has seen is one to empty still. It alone is looked at.
-    fn is_source(&self, site: Site<'c, 'm, P>, goal: &Goal, source: Source) -> bool {
+    /// Whether a source that an earlier search found still is one. Only its own headers are read.
+    fn is_source(&self, ctx: ZoneContext<'c, 'm, P>, goal: &Goal, source: Source) -> bool {
         let mut found = Sources::default();
-        self.look(site, goal, (source.kind, Some(source.index), 1), &mut found);
+        self.search_piece(ctx, goal, (source.kind, Some(source.index), 1), &mut found);
         found.first() == Some(source.index)
     }
 }
 
-/// What is remembered of the way to blocks of a goal.
-pub(super) fn quest<'m, P: Platform>(site: Site<'_, 'm, P>, goal: &Goal) -> &'m Quest {
-    if goal.is_larger() { &site.hints.runs } else { &site.hints.quest }
+/// The cursor of the search for blocks of the goal's size.
+pub(super) fn cursor<'m, P: Platform>(
+    ctx: ZoneContext<'_, 'm, P>,
+    goal: &Goal,
+) -> &'m SearchCursor {
+    if goal.wants_run() { &ctx.hints.runs } else { &ctx.hints.cursor }
 }

@@ -1,45 +1,45 @@
-//! What compaction tells of a zone: events, counters, and to a simulator what it costs.
+//! Events, counters and simulated costs of compaction in a zone.
 
-use super::{Goal, Outcome, compactor::Site, deferral::Deferral};
+use super::{Goal, Outcome, compactor::ZoneContext, deferral::Deferral};
 use crate::{
     frame::Order,
     observe::{CompactEvent, DeferStep, Event},
     platform::{Cost, Platform},
 };
 
-impl<P: Platform> Site<'_, '_, P> {
+impl<P: Platform> ZoneContext<'_, '_, P> {
     pub(super) fn trace(&self, event: impl FnOnce() -> CompactEvent) {
         if P::TRACING {
-            self.at.platform.trace(self.at.id, &Event::Compaction(event()));
+            self.on_cpu.platform.trace(self.on_cpu.id, &Event::Compaction(event()));
         }
     }
 
-    /// So many headers were looked at under the zone lock.
+    /// Counts pageblock headers that were read under the zone lock.
     pub(super) fn looked_at_headers(&self, headers: u32) {
         self.hints.counters.compact_headers.add(u64::from(headers));
-        self.at.platform.cost(Cost::Search, headers);
+        self.on_cpu.platform.cost(Cost::Search, headers);
     }
 
-    /// So many frames were looked at for pages to move.
+    /// Counts frames that were scanned for pages to move.
     pub(super) fn scanned_for_pages(&self, frames: u64) {
         self.hints.counters.compact_migrate_scanned.add(frames);
-        self.at.platform.cost(Cost::ScanFrames, frames as u32);
+        self.on_cpu.platform.cost(Cost::ScanFrames, frames as u32);
     }
 
-    /// So many frames were looked at for room.
-    pub(super) fn scanned_for_room(&self, frames: u32) {
+    /// Counts frames that were scanned for free frames to move pages to.
+    pub(super) fn scanned_for_free(&self, frames: u32) {
         self.hints.counters.compact_free_scanned.add(u64::from(frames));
-        self.at.platform.cost(Cost::ScanFrames, frames);
+        self.on_cpu.platform.cost(Cost::ScanFrames, frames);
     }
 
-    /// A run begins, or has ended: the scanners are at these frames.
+    /// A run begins, or has ended with an outcome, with the scanners at these frames.
     pub(super) fn trace_run(
         &self,
         goal: &Goal,
         (migrate, free): (u32, u32),
         outcome: Option<Outcome>,
     ) {
-        let zone = self.at.zone;
+        let zone = self.on_cpu.zone;
         self.trace(|| CompactEvent::Run {
             zone_start: zone.pfn(0),
             migrate: zone.pfn(migrate),
@@ -50,38 +50,38 @@ impl<P: Platform> Site<'_, '_, P> {
         });
     }
 
-    /// Whether a run goes on, or begins.
+    /// Whether a run continues, or starts: `outcome` says why not.
     pub(super) fn trace_judged(&self, goal: &Goal, begun: bool, outcome: Option<Outcome>) {
-        let (node, zone) = (self.at.zone.node(), self.at.zone.kind());
+        let (node, zone) = (self.on_cpu.zone.node(), self.on_cpu.zone.kind());
         let goes_on = if begun { "no_suitable_page" } else { "continue" };
         let verdict = outcome.map_or(goes_on, Outcome::name);
         self.trace(|| CompactEvent::Judged { begun, node, zone, order: goal.order, verdict });
     }
 
-    /// Whether an attempt is refused for earlier failures, which `rest` knows of.
-    pub(super) fn is_deferred(&self, rest: &Deferral, order: Order) -> bool {
-        let refused = rest.refuses(order);
+    /// Counts an attempt, and returns whether `deferral` refuses it.
+    pub(super) fn is_deferred(&self, deferral: &Deferral, order: Order) -> bool {
+        let refused = deferral.refuses(order);
         if refused {
-            self.trace_deferral(DeferStep::Refused, rest, order);
+            self.trace_deferral(DeferStep::Refused, deferral, order);
         }
         refused
     }
 
-    /// It failed.
-    pub(super) fn defer(&self, rest: &Deferral, order: Order) {
-        rest.defer(order);
-        self.trace_deferral(DeferStep::Failed, rest, order);
+    /// An attempt failed.
+    pub(super) fn defer(&self, deferral: &Deferral, order: Order) {
+        deferral.defer(order);
+        self.trace_deferral(DeferStep::Failed, deferral, order);
     }
 
-    /// It formed a block.
+    /// An attempt formed a block.
     pub(super) fn succeed(&self, order: Order) {
         self.hints.deferral.reset(order, false);
         self.trace_deferral(DeferStep::Reset, &self.hints.deferral, order);
     }
 
-    fn trace_deferral(&self, step: DeferStep, rest: &Deferral, order: Order) {
-        let (node, zone) = (self.at.zone.node(), self.at.zone.kind());
-        let (failed, considered, limit) = rest.numbers();
+    fn trace_deferral(&self, step: DeferStep, deferral: &Deferral, order: Order) {
+        let (node, zone) = (self.on_cpu.zone.node(), self.on_cpu.zone.kind());
+        let (failed, considered, limit) = deferral.numbers();
         self.trace(|| CompactEvent::Deferral {
             step,
             node,

@@ -1,8 +1,8 @@
-//! Batches of moves.
+//! Moves pages in batches.
 
 use super::{
     BATCH_FRAMES, Effort, Locking, MigrateMode, Move, Mover,
-    page::{Stage, Trouble},
+    page::{MoveFailure, Stage},
 };
 use crate::{
     frame::{Order, Pfn},
@@ -10,37 +10,37 @@ use crate::{
     tlb::{BatchSlot, Flushed, Flusher},
 };
 
-/// Tries of a batch where nothing is waited for.
+/// Passes over a batch in asynchronous mode.
 const PASSES_ASYNC: u32 = 10;
-/// Tries of a batch where what is left is moved one by one afterwards.
+/// Passes over a batch in the other modes. Pages that are left after them are moved one by one.
 const PASSES_BATCH: u32 = 3;
-/// Tries of one page alone.
+/// Passes over a single page.
 const PASSES_ALONE: u32 = 7;
 
-/// Where frames to move to come from, and where frames go that are left over.
+/// Provides frames to move pages to, and takes the frames that become free.
 pub(crate) trait Targets {
-    /// Frames for a page; `None` ends the batch.
+    /// Takes frames for a page of `order`; `None` ends the batch.
     fn take(&mut self, order: Order) -> Option<Pfn>;
-    /// Such frames were not needed.
-    fn put(&mut self, pfn: Pfn, order: Order);
-    /// A page has left these frames.
-    fn left(&mut self, pfn: Pfn, order: Order);
-    /// Frames that were left shall be free now, if they are not.
-    fn settle(&mut self) {}
-    /// What CPUs held is free now.
-    fn drained(&mut self) {}
+    /// Gives back frames that were not needed.
+    fn put_back(&mut self, pfn: Pfn, order: Order);
+    /// Frees frames that a page has left, now or in `finish_frees`.
+    fn free_source(&mut self, pfn: Pfn, order: Order);
+    /// Frees all frames that `free_source` was called for and that are not free yet.
+    fn finish_frees(&mut self) {}
+    /// Free frames from CPU lists, the depot and parked groups were returned to the zone.
+    fn after_drain(&mut self) {}
 }
 
 /// What became of some pages, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Moved {
-    /// In other frames.
+    /// They moved to other frames.
     pub(crate) moved: u64,
-    /// Gone by themselves.
+    /// Their owners freed them meanwhile.
     pub(crate) gone: u64,
-    /// Where they were.
+    /// They did not move.
     pub(crate) failed: u64,
-    /// Whether there were no frames to move to for some.
+    /// Whether some pages had no frames to move to.
     pub(crate) lacked_targets: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Migration<'a, 'm, P: Platform> {
 }
 
 impl<P: Platform> Migration<'_, '_, P> {
-    /// Moves claimed pages as far as that is possible, and ends all claims. `slots` are for the
+    /// Moves claimed pages as far as possible, and ends all claims. `slots` are the entries of the
     /// flush batches.
     pub(crate) fn run(
         &self,
@@ -66,25 +66,26 @@ impl<P: Platform> Migration<'_, '_, P> {
         while !claimed.moves.is_empty() {
             let count = chunk(claimed.moves);
             let targets = &mut *claimed.targets;
-            let mut job = Job { migration: self, effort: *effort, targets, lacked: false };
-            job.run(&mut claimed.moves[..count], slots);
-            result.lacked_targets |= job.lacked;
+            let mut chunk_move =
+                ChunkMove { migration: self, effort: *effort, targets, out_of_targets: false };
+            chunk_move.run(&mut claimed.moves[..count], slots);
+            result.lacked_targets |= chunk_move.out_of_targets;
             claimed.end_first(count, &mut result);
         }
         result
     }
 
-    /// Ends the claims on pages, which stay where they are.
+    /// Ends the claims on pages without moving them.
     pub(crate) fn abandon(&self, moves: &mut [Move], targets: &mut dyn Targets) {
         self.end(moves, targets, &mut Moved::default());
     }
 
-    /// Ends the claims on pages that did not move, and counts the outcome of each. A page that is
-    /// still unmapped because its undo panicked stays unmapped and keeps its new frames.
+    /// Ends the claims on pages that did not move, and counts the outcome of each. If `undo`
+    /// panicked, its pages stay unmapped and keep their new frames.
     fn end(&self, moves: &mut [Move], targets: &mut dyn Targets, result: &mut Moved) {
         for at in moves.iter_mut().filter(|at| at.has_spare_target()) {
-            targets.put(at.to(), at.order());
-            at.displace();
+            targets.put_back(at.to(), at.order());
+            at.clear_target();
         }
         let count = partition(moves, |at| !at.is_settled() && !at.is_unmapped());
         // Its `drop` also runs if the embedder panics.
@@ -95,7 +96,7 @@ impl<P: Platform> Migration<'_, '_, P> {
     }
 }
 
-/// Pages whose claims have ended. Dropping it takes over the frames that they have left.
+/// Pages whose claims have ended. On drop, the frames that pages have left are passed on.
 struct Ended<'e> {
     moves: &'e mut [Move],
     targets: &'e mut dyn Targets,
@@ -115,12 +116,12 @@ impl Drop for Ended<'_> {
                     continue;
                 }
             }
-            targets.left(at.from(), at.order());
+            targets.free_source(at.from(), at.order());
         }
     }
 }
 
-/// Claimed pages. Dropping it while the embedder panics ends all claims.
+/// Claimed pages. On drop, which also happens if the embedder panics, all claims end.
 struct Claimed<'c, 'a, 'm, P: Platform> {
     migration: &'c Migration<'a, 'm, P>,
     moves: &'c mut [Move],
@@ -128,8 +129,8 @@ struct Claimed<'c, 'a, 'm, P: Platform> {
 }
 
 impl<P: Platform> Claimed<'_, '_, '_, P> {
-    /// Ends the claims on the first `count` pages, and removes these first, so that a panic does
-    /// not end them twice.
+    /// Ends the claims on the first `count` pages, and removes these pages first, so that a panic
+    /// does not end the claims twice.
     fn end_first(&mut self, count: usize, result: &mut Moved) {
         let (first, rest) = core::mem::take(&mut self.moves).split_at_mut(count);
         self.moves = rest;
@@ -143,16 +144,16 @@ impl<P: Platform> Drop for Claimed<'_, '_, '_, P> {
     }
 }
 
-/// What a chunk is moved with.
-struct Job<'j, 'a, 'm, P: Platform> {
+/// State of moving one chunk of pages.
+struct ChunkMove<'j, 'a, 'm, P: Platform> {
     migration: &'j Migration<'a, 'm, P>,
     effort: Effort,
     targets: &'j mut dyn Targets,
     /// There are no more frames to move to.
-    lacked: bool,
+    out_of_targets: bool,
 }
 
-impl<P: Platform> Job<'_, '_, '_, P> {
+impl<P: Platform> ChunkMove<'_, '_, '_, P> {
     fn run(&mut self, chunk: &mut [Move], slots: &mut [BatchSlot]) {
         let mode = self.effort.mode;
         if mode == MigrateMode::Async {
@@ -163,12 +164,13 @@ impl<P: Platform> Job<'_, '_, '_, P> {
         self.batch(chunk, slots, Locking::Try, PASSES_BATCH);
         self.effort.mode = mode;
         for at in chunk.iter_mut().filter(|at| !at.is_settled()) {
-            at.end_trouble();
+            at.clear_failure();
             self.batch(core::slice::from_mut(at), slots, Locking::Wait, PASSES_ALONE);
         }
     }
 
-    /// Unmaps what it can, flushes once, copies, and remaps; undoes what stays behind.
+    /// Unmaps as many pages as possible, flushes once, copies, and remaps; undoes all that are
+    /// still unmapped.
     fn batch(
         &mut self,
         chunk: &mut [Move],
@@ -196,25 +198,25 @@ impl<P: Platform> Job<'_, '_, '_, P> {
         remap(&mut unmapped, &self.effort, &flushed, passes);
     }
 
-    /// Finds frames to move to for what has none, and puts what can be unmapped to the front; how
-    /// many those are.
+    /// Takes frames for pages that have none to move to, and puts the pages that can be unmapped at
+    /// the front. Returns the number of these.
     fn make_ready(&mut self, moves: &mut [Move]) -> usize {
         for at in moves.iter_mut().filter(|at| at.stage() == Stage::Claimed && !at.is_refused()) {
-            if self.lacked {
+            if self.out_of_targets {
                 break;
             }
             match self.targets.take(at.order()) {
-                Some(to) => at.place(to),
-                None => self.lacked = true,
+                Some(to) => at.set_target(to),
+                None => self.out_of_targets = true,
             }
         }
         let ready = partition(moves, |at| at.stage() == Stage::Ready && !at.is_refused());
-        moves[..ready].iter_mut().for_each(Move::end_trouble);
+        moves[..ready].iter_mut().for_each(Move::clear_failure);
         ready
     }
 }
 
-/// Pages that may be unmapped: undone when this value is dropped, unless they have moved.
+/// Pages that may be unmapped. On drop, those that have not moved are undone.
 struct Unmapped<'u, P: Platform> {
     mover: &'u dyn Mover<P>,
     moves: &'u mut [Move],
@@ -243,9 +245,9 @@ fn remap<P: Platform>(
             return;
         }
         let moves = &mut unmapped.moves[..copied];
-        moves.iter_mut().for_each(Move::end_trouble);
+        moves.iter_mut().for_each(Move::clear_failure);
         unmapped.mover.remap(moves, effort, flushed);
-        if moves.iter().all(|at| at.trouble() != Some(Trouble::Busy)) {
+        if moves.iter().all(|at| at.failure() != Some(MoveFailure::Busy)) {
             return;
         }
     }
@@ -259,18 +261,18 @@ fn copy<P: Platform>(platform: &P, at: &mut Move) {
     at.set_copied();
 }
 
-/// What is gone, or refused for good, needs its target no more.
+/// Gives back the target frames of pages that are gone or refused.
 fn take_refusals(moves: &mut [Move], targets: &mut dyn Targets) {
     for at in moves {
         let is_left = at.stage() == Stage::Ready && at.is_refused();
         if at.stage() == Stage::Gone || is_left {
-            targets.put(at.to(), at.order());
-            at.displace();
+            targets.put_back(at.to(), at.order());
+            at.clear_target();
         }
     }
 }
 
-/// How many of the first moves make up a batch.
+/// Number of moves at the front that make up a batch.
 fn chunk(moves: &[Move]) -> usize {
     let mut frames = 0;
     let whole = |at: &&Move| {
@@ -281,7 +283,7 @@ fn chunk(moves: &[Move]) -> usize {
     moves.iter().take_while(whole).count()
 }
 
-/// Puts those that `belong` to the front; how many they are.
+/// Puts the moves for which `belongs` holds at the front. Returns their number.
 fn partition(moves: &mut [Move], belongs: impl Fn(&Move) -> bool) -> usize {
     let mut count = 0;
     for at in 0..moves.len() {

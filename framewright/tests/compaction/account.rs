@@ -12,44 +12,43 @@ use framewright::{
 };
 
 use crate::{
-    BASE,
-    house::House,
-    house_that_stays, house_with_relief, in_house,
+    BASE, leaked_owner, leaked_owner_with_relief,
+    owner::FakeOwner,
     rules::{HUGE, fill, pin_first, thin_out},
-    with_compactor,
+    with_compactor, with_owner,
 };
 
 /// Asks without waiting; what came of it, and how many pages moved. The block is given back.
-fn form(house: &House<'_, '_>) -> (Compacted, u64) {
-    let moved = || house.memory.compact_stats().pgmigrate_success;
+fn form(owner: &FakeOwner<'_, '_>) -> (Compacted, u64) {
+    let moved = || owner.memory.compact_stats().pgmigrate_success;
     let before = moved();
-    let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
-    block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
-    house.check();
+    let (result, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
+    block.into_iter().for_each(|block| owner.memory.free_unlisted(block).unwrap());
+    owner.check();
     (result, moved() - before)
 }
 
 /// A pageblock with 300 pages, for which there is room in others.
-fn one_to_empty(house: &House<'_, '_>) {
-    fill(house);
-    make_room(house);
+fn one_to_empty(owner: &FakeOwner<'_, '_>) {
+    fill(owner);
+    make_room(owner);
 }
 
-fn make_room(house: &House<'_, '_>) {
-    thin_out(house, 3, 300);
-    (9..12).for_each(|pageblock| thin_out(house, pageblock, 400));
-    house.memory.drain_all();
+fn make_room(owner: &FakeOwner<'_, '_>) {
+    thin_out(owner, 3, 300);
+    (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
+    owner.memory.drain_all();
 }
 
 #[test]
-fn by_index_what_takes_longer_than_one_request_waits_goes_on_with_the_next() {
-    in_house(&[("compact.frames", "200")], 1, |house| {
-        one_to_empty(house);
-        let (result, first) = form(house);
+fn by_index_work_beyond_one_budget_continues_with_the_next_request() {
+    with_owner(&[("compact.frames", "200")], 1, |owner| {
+        one_to_empty(owner);
+        let (result, first) = form(owner);
         assert_eq!(result, Compacted::Contended);
         assert!((100..200).contains(&first), "{first}");
         let mut moved = first;
-        let last = (0..4).map(|_| form(house)).find(|&(result, count)| {
+        let last = (0..4).map(|_| form(owner)).find(|&(result, count)| {
             assert!(count < 200, "{count}");
             moved += count;
             result == Compacted::Success
@@ -61,25 +60,25 @@ fn by_index_what_takes_longer_than_one_request_waits_goes_on_with_the_next() {
 
 /// Before anything moves: it takes its time as well.
 #[test]
-fn by_index_what_is_brought_home_is_paid_for() {
+fn by_index_draining_is_charged_to_the_budget() {
     let first = |is_home: bool| {
         let moved = Cell::new(0);
-        in_house(&[("compact.frames", "200")], 1, |house| {
-            fill(house);
+        with_owner(&[("compact.frames", "200")], 1, |owner| {
+            fill(owner);
             // What was tried in vain is tried last.
-            thin_out(house, 4, 100);
-            pin_first(house, 4);
-            thin_out(house, 9, 400);
-            house.memory.drain_all();
-            assert_eq!(form(house).1, 0);
-            thin_out(house, 3, 300);
-            thin_out(house, 10, 400);
-            house.memory.drain_all();
-            thin_out(house, 11, 400);
+            thin_out(owner, 4, 100);
+            pin_first(owner, 4);
+            thin_out(owner, 9, 400);
+            owner.memory.drain_all();
+            assert_eq!(form(owner).1, 0);
+            thin_out(owner, 3, 300);
+            thin_out(owner, 10, 400);
+            owner.memory.drain_all();
+            thin_out(owner, 11, 400);
             if is_home {
-                house.memory.drain_all();
+                owner.memory.drain_all();
             }
-            moved.set(form(house).1);
+            moved.set(form(owner).1);
         });
         moved.get()
     };
@@ -89,92 +88,92 @@ fn by_index_what_is_brought_home_is_paid_for() {
 
 /// And is not forgotten if nothing is left then for what it was brought home for.
 #[test]
-fn by_index_who_has_just_enough_to_bring_home_leaves_the_rest_to_the_next() {
-    in_house(&[("compact.frames", "50")], 1, |house| {
-        fill(house);
-        thin_out(house, 3, 31);
-        (9..12).for_each(|pageblock| thin_out(house, pageblock, 400));
-        house.memory.drain_all();
+fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
+    with_owner(&[("compact.frames", "50")], 1, |owner| {
+        fill(owner);
+        thin_out(owner, 3, 31);
+        (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
+        owner.memory.drain_all();
         // One frame of it lies on a list.
-        thin_out(house, 3, 30);
-        assert_eq!(form(house), (Compacted::Contended, 0));
-        assert_eq!(form(house), (Compacted::Success, 30));
+        thin_out(owner, 3, 30);
+        assert_eq!(form(owner), (Compacted::Contended, 0));
+        assert_eq!(form(owner), (Compacted::Success, 30));
     });
 }
 
 /// Also where only a part of it could move.
 #[test]
-fn by_index_nothing_is_begun_that_cannot_be_claimed_to_its_end() {
-    in_house(&[("compact.frames", "200")], 1, |house| {
-        one_to_empty(house);
+fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
+    with_owner(&[("compact.frames", "200")], 1, |owner| {
+        one_to_empty(owner);
         let start = BASE + 3 * 512;
-        house.pages.borrow_mut().range_mut(start..start + 512).next_back().unwrap().1.pinned = true;
-        assert_eq!(form(house).1, 0);
+        owner.pages.borrow_mut().range_mut(start..start + 512).next_back().unwrap().1.pinned = true;
+        assert_eq!(form(owner).1, 0);
     });
 }
 
 /// What is larger than a pageblock is begun only if it can be paid for. That two batches take longer than one
 /// does not end it then.
 #[test]
-fn by_index_a_run_of_pageblocks_that_was_begun_is_emptied_to_its_end() {
-    in_house(&[("compact.frames", "240")], 1, |house| {
-        fill(house);
+fn by_index_a_started_run_of_pageblocks_is_finished() {
+    with_owner(&[("compact.frames", "240")], 1, |owner| {
+        fill(owner);
         // Where two pageblocks can be one block.
-        [5, 6].into_iter().for_each(|pageblock| thin_out(house, pageblock, 200));
-        (9..12).for_each(|pageblock| thin_out(house, pageblock, 350));
-        house.memory.drain_all();
+        [5, 6].into_iter().for_each(|pageblock| thin_out(owner, pageblock, 200));
+        (9..12).for_each(|pageblock| thin_out(owner, pageblock, 350));
+        owner.memory.drain_all();
         let pair = Request::new(Order::new(10).unwrap(), MigrateType::Movable);
         let (result, block) =
-            with_compactor(house, 256, |c| c.form(pair, CompactPriority::SyncLight));
-        let moved = house.memory.compact_stats().pgmigrate_success;
+            with_compactor(owner, 256, |c| c.form(pair, CompactPriority::SyncLight));
+        let moved = owner.memory.compact_stats().pgmigrate_success;
         assert_eq!((result, moved), (Compacted::Success, 400));
-        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
-        house.check();
+        owner.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        owner.check();
     });
 }
 
 /// Whoever has it done first: compaction does not leave it to the end of the request, too.
 #[test]
-fn what_lies_on_lists_is_brought_home_once_for_a_request() {
-    let house = house_with_relief(&[], 1);
-    fill(house);
+fn lists_are_drained_once_per_request() {
+    let owner = leaked_owner_with_relief(&[], 1);
+    fill(owner);
     for pageblock in [3, 9, 20] {
-        thin_out(house, pageblock, 100);
-        pin_first(house, pageblock);
+        thin_out(owner, pageblock, 100);
+        pin_first(owner, pageblock);
     }
-    house.memory.drain_all();
+    owner.memory.drain_all();
     // Whoever has a page for a moment leaves its frame on a list.
-    house.comes_and_goes.set(true);
-    let drains = || house.memory.stats().drains.iter().sum::<u64>();
+    owner.allocates_while_claiming.set(true);
+    let drains = || owner.memory.stats().drains.iter().sum::<u64>();
     let before = drains();
-    let mut token = house.memory.cpu(CpuId::new(1)).unwrap();
+    let mut token = owner.memory.cpu(CpuId::new(1)).unwrap();
     assert!(token.alloc(HUGE).is_err());
     drop(token);
     assert_eq!(drains() - before, 1);
-    house.check();
+    owner.check();
 }
 
 /// Who has no time left to have a block formed has no room made for it either, and who has does.
 #[test]
-fn who_has_spent_the_account_does_not_reclaim() {
+fn a_request_without_budget_does_not_reclaim() {
     for (account, times) in [("200", 0), ("1600", 1)] {
-        let house = house_with_relief(&[("compact.frames", account)], 1);
-        one_to_empty(house);
+        let owner = leaked_owner_with_relief(&[("compact.frames", account)], 1);
+        one_to_empty(owner);
         // Where there is time for all of it, it is in vain.
-        pin_first(house, if times == 0 { 9 } else { 3 });
-        let mut token = house.memory.cpu(CpuId::new(1)).unwrap();
+        pin_first(owner, if times == 0 { 9 } else { 3 });
+        let mut token = owner.memory.cpu(CpuId::new(1)).unwrap();
         assert!(token.alloc(HUGE).is_err());
         drop(token);
-        assert_eq!(house.memory.stats().allocstall, times, "{account}");
-        house.check();
+        assert_eq!(owner.memory.stats().allocstall, times, "{account}");
+        owner.check();
     }
 }
 
 /// Makes room for a pageblock when it is asked for the first time, and says that it freed so many frames.
 struct Reclaiming {
-    house: &'static House<'static, 'static>,
+    owner: &'static FakeOwner<'static, 'static>,
     frees: u64,
-    asked: AtomicBool,
+    was_called: AtomicBool,
 }
 
 // SAFETY: a test has one thread.
@@ -182,29 +181,29 @@ unsafe impl Sync for Reclaiming {}
 
 impl Relief for Reclaiming {
     fn reclaim(&self, _: &Need, _: u64) -> u64 {
-        if self.asked.swap(true, Relaxed) {
+        if self.was_called.swap(true, Relaxed) {
             return 0;
         }
-        make_room(self.house);
+        make_room(self.owner);
         self.frees
     }
 
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
-        with_compactor(self.house, 512, |c| c.compact(need, priority, captured))
+        with_compactor(self.owner, 512, |c| c.compact(need, priority, captured))
     }
 }
 
 /// What was reclaimed for a request is time that it has waited, too.
 #[test]
-fn what_is_reclaimed_is_paid_for() {
+fn reclaim_is_charged_to_the_budget() {
     let moved = |frees| {
-        let house = house_that_stays(&[("compact.frames", "200")], 1);
-        fill(house);
-        let relief = Box::leak(Box::new(Reclaiming { house, frees, asked: false.into() }));
-        assert!(house.memory.platform().relief.set(relief).is_ok());
-        assert!(house.memory.cpu(CpuId::new(1)).unwrap().alloc(HUGE).is_err());
-        house.check();
-        house.memory.compact_stats().pgmigrate_success
+        let owner = leaked_owner(&[("compact.frames", "200")], 1);
+        fill(owner);
+        let relief = Box::leak(Box::new(Reclaiming { owner, frees, was_called: false.into() }));
+        assert!(owner.memory.platform().relief.set(relief).is_ok());
+        assert!(owner.memory.cpu(CpuId::new(1)).unwrap().alloc(HUGE).is_err());
+        owner.check();
+        owner.memory.compact_stats().pgmigrate_success
     };
     let (little, much) = (moved(1), moved(51));
     assert_eq!(little - much, 50, "{little} and {much}");

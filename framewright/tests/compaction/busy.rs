@@ -6,33 +6,33 @@ use framewright::{
 };
 
 use crate::{
-    house_with_relief, in_house,
+    leaked_owner_with_relief,
     rules::{HUGE, fill, pin_first, thin_out},
-    with_compactor,
+    with_compactor, with_owner,
 };
 
 /// What somebody had for a moment is all that is left to move, the next time.
 #[test]
-fn by_index_what_was_emptied_in_part_is_tried_first_by_the_next_request() {
+fn by_index_the_next_request_starts_with_the_partly_emptied_pageblock() {
     let mut emptied_in_part = 0;
     for seed in (1..20u64).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
-        in_house(&[], seed, |house| {
-            fill(house);
-            thin_out(house, 3, 100);
-            thin_out(house, 20, 200);
-            house.memory.drain_all();
-            let form = || with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
-            pin_first(house, 3);
+        with_owner(&[], seed, |owner| {
+            fill(owner);
+            thin_out(owner, 3, 100);
+            thin_out(owner, 20, 200);
+            owner.memory.drain_all();
+            let form = || with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
+            pin_first(owner, 3);
             assert_eq!(form().0, Compacted::Complete);
-            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
-            if house.memory.compact_stats().pgmigrate_success > 0 {
+            owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
+            if owner.memory.compact_stats().pgmigrate_success > 0 {
                 emptied_in_part += 1;
                 let (result, block) = form();
                 assert_eq!(result, Compacted::Success);
-                assert_eq!(house.memory.compact_stats().pgmigrate_success, 100);
-                house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+                assert_eq!(owner.memory.compact_stats().pgmigrate_success, 100);
+                owner.memory.free_unlisted(block.expect("it was captured")).unwrap();
             }
-            house.check();
+            owner.check();
         });
     }
     assert!(emptied_in_part > 4, "{emptied_in_part}");
@@ -40,30 +40,30 @@ fn by_index_what_was_emptied_in_part_is_tried_first_by_the_next_request() {
 
 /// A pageblock that was emptied in part has taken time enough.
 #[test]
-fn by_index_a_request_waits_for_no_more_pages_than_a_pageblock_holds() {
+fn by_index_a_request_moves_no_more_pages_than_a_pageblock_holds() {
     let mut emptied_in_part = 0;
     for seed in (1..20u64).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
-        in_house(&[], seed, |house| {
-            fill(house);
+        with_owner(&[], seed, |owner| {
+            fill(owner);
             for (pageblock, left) in [(3, 300), (20, 310)] {
-                thin_out(house, pageblock, left);
+                thin_out(owner, pageblock, left);
             }
-            (9..14).for_each(|pageblock| thin_out(house, pageblock, 320));
-            house.memory.drain_all();
-            pin_first(house, 3);
-            let form = || with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+            (9..14).for_each(|pageblock| thin_out(owner, pageblock, 320));
+            owner.memory.drain_all();
+            pin_first(owner, 3);
+            let form = || with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
             let (result, block) = form();
-            let moved = house.memory.compact_stats().pgmigrate_success;
+            let moved = owner.memory.compact_stats().pgmigrate_success;
             assert!(moved <= 512, "{moved}");
             if result == Compacted::Contended {
                 emptied_in_part += 1;
-                house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
+                owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
                 let (result, block) = form();
                 assert_eq!(result, Compacted::Success);
-                house.memory.free_unlisted(block.expect("it was captured")).unwrap();
+                owner.memory.free_unlisted(block.expect("it was captured")).unwrap();
             }
-            block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
-            house.check();
+            block.into_iter().for_each(|block| owner.memory.free_unlisted(block).unwrap());
+            owner.check();
         });
     }
     assert!(emptied_in_part > 4, "{emptied_in_part}");
@@ -71,22 +71,22 @@ fn by_index_a_request_waits_for_no_more_pages_than_a_pageblock_holds() {
 
 /// Without waiting for locks, and then with: it is one request.
 #[test]
-fn by_index_what_a_request_waits_for_is_counted_in_all_its_tries() {
+fn by_index_one_budget_covers_all_attempts_of_a_request() {
     let mut went_without = 0;
     for seed in (1..10u64).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
-        let house = house_with_relief(&[], seed);
-        fill(house);
+        let owner = leaked_owner_with_relief(&[], seed);
+        fill(owner);
         for (pageblock, left) in [(3, 300), (20, 310)] {
-            thin_out(house, pageblock, left);
+            thin_out(owner, pageblock, left);
         }
-        (5..15).for_each(|pageblock| thin_out(house, pageblock, 320));
-        house.memory.drain_all();
-        pin_first(house, 3);
-        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        (5..15).for_each(|pageblock| thin_out(owner, pageblock, 320));
+        owner.memory.drain_all();
+        pin_first(owner, 3);
+        let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         let first = token.alloc(HUGE);
-        let moved = house.memory.compact_stats().pgmigrate_success;
+        let moved = owner.memory.compact_stats().pgmigrate_success;
         assert!(moved <= 512, "{moved}");
-        house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
+        owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
         if first.is_err() && moved > 0 {
             went_without += 1;
             let block = token.alloc(HUGE).expect("the next one has enough left");
@@ -94,7 +94,7 @@ fn by_index_what_a_request_waits_for_is_counted_in_all_its_tries() {
         }
         first.into_iter().for_each(|block| token.free(block).unwrap());
         drop(token);
-        house.check();
+        owner.check();
     }
     assert!(went_without > 2, "{went_without}");
 }

@@ -99,7 +99,7 @@ impl Owner {
     }
 
     /// The same where those frames hold a page that `stays` says.
-    fn of_memory(set: &[(&str, &str)], stays: impl Fn(u64) -> bool) -> Self {
+    fn of_memory(set: &[(&str, &str)], is_kept: impl Fn(u64) -> bool) -> Self {
         let zone = |first: u64, kind| {
             let (start, end) = (Pfn::new(first), Pfn::new(first + 16 * 512));
             MemoryRange::new(FrameRange::new(start, end).unwrap(), NodeId::default(), kind)
@@ -116,11 +116,11 @@ impl Owner {
             owner.pages.borrow_mut().insert(block.into_raw().0.get(), false);
         }
         owner.pages.borrow_mut().retain(|&at, _| {
-            if !stays(at) {
+            if !is_kept(at) {
                 // SAFETY: it was a page of the owner's, which is forgotten here.
                 unsafe { token.free_raw(Pfn::new(at), Order::ZERO) }.unwrap();
             }
-            stays(at)
+            is_kept(at)
         });
         drop(token);
         memory.drain_all();
@@ -143,7 +143,7 @@ impl Owner {
     }
 
     /// What was told since the last call.
-    fn told(&self) -> Vec<CompactEvent> {
+    fn events(&self) -> Vec<CompactEvent> {
         std::mem::take(&mut self.memory.platform().0.lock().unwrap())
     }
 }
@@ -167,7 +167,7 @@ const NAMES: [&str; 14] = [
 ];
 
 /// What the embedder's life brings: success, and failures until requests are refused.
-fn live(owner: &mut Owner) -> Vec<CompactEvent> {
+fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
     for priority in [CompactPriority::Async, CompactPriority::SyncLight] {
         let (_, block) = owner.with_compactor(|c| c.form(HUGE, priority));
         block.into_iter().for_each(|block| owner.memory.free_unlisted(block).unwrap());
@@ -182,20 +182,20 @@ fn live(owner: &mut Owner) -> Vec<CompactEvent> {
         result == Compacted::Deferred
     };
     (0..16).find(refused).expect("it gives up");
-    owner.told()
+    owner.events()
 }
 
 #[test]
-fn every_event_of_the_group_is_emitted_by_either_method() {
+fn every_compaction_event_is_emitted_by_both_methods() {
     for method in ["index", "scan"] {
-        let mut told = live(&mut Owner::of_scattered_memory(method, "on"));
+        let mut events = exercise(&mut Owner::of_scattered_memory(method, "on"));
         // Scanners that look at lists first need not scan.
-        told.extend(live(&mut Owner::of_scattered_memory(method, "off")));
-        let has = |name: &str| told.iter().any(|event| event.name() == name);
+        events.extend(exercise(&mut Owner::of_scattered_memory(method, "off")));
+        let has = |name: &str| events.iter().any(|event| event.name() == name);
         let missing: Vec<_> = NAMES.into_iter().filter(|name| !has(name)).collect();
         assert!(missing.is_empty(), "{method}: {missing:?}");
         assert_eq!(has("mm_compaction_fast_isolate_freepages"), method == "scan");
-        let others = told.iter().map(CompactEvent::name).filter(|name| !NAMES.contains(name));
+        let others = events.iter().map(CompactEvent::name).filter(|name| !NAMES.contains(name));
         assert!(others.into_iter().all(|name| name == "mm_compaction_fast_isolate_freepages"));
     }
 }
@@ -205,10 +205,10 @@ fn every_event_of_the_group_is_emitted_by_either_method() {
 fn events_and_counters_agree() {
     for method in ["index", "scan"] {
         let mut owner = Owner::of_scattered_memory(method, "on");
-        let told = live(&mut owner);
+        let events = exercise(&mut owner);
         let stats = owner.memory.compact_stats();
-        let (mut moved, mut looked_at, mut room) = (0, 0, 0);
-        for event in told {
+        let (mut moved, mut looked_at, mut targets) = (0, 0, 0);
+        for event in events {
             match event {
                 CompactEvent::MigratePages { moved: pages, .. } => moved += pages,
                 CompactEvent::IsolatePages { by: Scanner::Migrate, scanned, taken, range } => {
@@ -219,19 +219,19 @@ fn events_and_counters_agree() {
                     assert!(
                         (1..=range.frames()).contains(&taken) || taken == 0 && method == "scan"
                     );
-                    room += taken;
+                    targets += taken;
                 }
                 _ => {}
             }
         }
         assert_eq!((moved, looked_at), (stats.pgmigrate_success, stats.compact_migrate_scanned));
-        assert!(room >= moved, "{method}: {room} frames for {moved} pages");
+        assert!(targets >= moved, "{method}: {targets} frames for {moved} pages");
     }
 }
 
 /// Once for each time that it is woken, however many zones the node has.
 #[test]
-fn the_background_is_awake_once_for_all_zones_of_a_node() {
+fn kcompactd_events_are_emitted_once_per_wakeup_of_a_node() {
     for method in ["index", "scan"] {
         let owner = Owner::of_scattered_memory(method, "on");
         let named = |events: &[CompactEvent], name| {
@@ -239,13 +239,13 @@ fn the_background_is_awake_once_for_all_zones_of_a_node() {
         };
         for woken in 1..4 {
             owner.wake();
-            let told = owner.told();
+            let events = owner.events();
             for name in [
                 "mm_compaction_wakeup_kcompactd",
                 "mm_compaction_kcompactd_wake",
                 "mm_compaction_kcompactd_sleep",
             ] {
-                assert_eq!(named(&told, name), 1, "{method}: {name}");
+                assert_eq!(named(&events, name), 1, "{method}: {name}");
             }
             assert_eq!(owner.memory.compact_stats().compact_daemon_wake, woken, "{method}");
         }
@@ -254,21 +254,21 @@ fn the_background_is_awake_once_for_all_zones_of_a_node() {
         while let Ok(block) = owner.memory.alloc_unlisted(page) {
             let _ = block.into_raw();
         }
-        owner.told();
+        owner.events();
         owner.wake();
-        assert_eq!(owner.told(), [], "{method}");
+        assert_eq!(owner.events(), [], "{method}");
     }
 }
 
 /// Memory that is short is told from memory that is scattered.
 #[test]
-fn why_a_zone_does_not_suit_is_told() {
+fn the_suitable_event_says_why_a_zone_is_not_suitable() {
     // The lower halves of some pageblocks are free: enough to move pages to, in few pieces.
     let owner = Owner::of_memory(&[("compact.method", "scan")], |at| {
         at % 512 >= 256 || at % (3 * 512) >= 512
     });
     owner.with_compactor(|c| c.form(HUGE, CompactPriority::SyncLight));
-    let verdicts: Vec<_> = owner.told().iter().map(ToString::to_string).collect();
+    let verdicts: Vec<_> = owner.events().iter().map(ToString::to_string).collect();
     let verdict = "node=0 zone=Normal   order=9 ret=not_suitable_zone";
-    assert!(verdicts.iter().any(|told| told == verdict), "{verdicts:?}");
+    assert!(verdicts.iter().any(|events| events == verdict), "{verdicts:?}");
 }

@@ -16,9 +16,10 @@ use framewright::{
 
 use crate::{
     frames,
-    house::{House, Mishaps},
-    in_house_of, scatter,
+    owner::{FakeOwner, FaultRates},
+    scatter,
     support::machine::Machine,
+    with_owner_of,
 };
 
 const PAGEBLOCKS: u64 = 4;
@@ -40,7 +41,7 @@ enum Fault {
 
 /// The faulty mover.
 struct FaultyMover<'h, 'a, 'm> {
-    house: &'h House<'a, 'm>,
+    owner: &'h FakeOwner<'a, 'm>,
     calls: Cell<u32>,
     at: u32,
     fault: Fault,
@@ -118,14 +119,14 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
         match fault {
             Some(Fault::Refuse) => return ClaimEnd::Contended,
             Some(Fault::BusyHalf) => {
-                self.house.claim(first, effort, claims);
+                self.owner.claim(first, effort, claims);
                 return ClaimEnd::TooMany;
             }
             // The frame had no page when it was checked, and holds another page now.
-            Some(Fault::Gone) => return self.house.claim(first, effort, claims),
+            Some(Fault::Gone) => return self.owner.claim(first, effort, claims),
             _ => {}
         }
-        let end = self.house.claim(frames, effort, claims);
+        let end = self.owner.claim(frames, effort, claims);
         Self::end(fault);
         end
     }
@@ -137,10 +138,10 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
         locking: Locking,
         batch: &mut FlushBatch<'_, '_, Machine>,
     ) {
-        let unmap = |moves: &mut [Move]| self.house.unmap(moves, effort, locking, batch);
+        let unmap = |moves: &mut [Move]| self.owner.unmap(moves, effort, locking, batch);
         self.step(Step::Unmap, moves, unmap, |at, fault| match fault {
             Fault::Gone => {
-                self.house.pages.borrow_mut().remove(&at.from().get()).expect("a page");
+                self.owner.pages.borrow_mut().remove(&at.from().get()).expect("a page");
                 at.set_gone();
             }
             Fault::BusyHalf => at.set_busy(),
@@ -149,7 +150,7 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
     }
 
     fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
-        let remap = |moves: &mut [Move]| self.house.remap(moves, effort, flushed);
+        let remap = |moves: &mut [Move]| self.owner.remap(moves, effort, flushed);
         self.step(Step::Remap, moves, remap, |at, fault| match fault {
             Fault::BusyHalf => at.set_busy(),
             _ => at.set_refused(),
@@ -159,16 +160,16 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
     fn undo(&self, moves: &[Move]) {
         *self.undone.borrow_mut() = moves.to_vec();
         let fault = self.next(Step::Undo);
-        self.house.undo(moves);
+        self.owner.undo(moves);
         Self::end(fault);
     }
 
     fn release(&self, moves: &mut [Move]) {
         let fault = self.next(Step::Release);
-        self.house.release(moves);
+        self.owner.release(moves);
         if fault == Some(Fault::Gone) {
             for at in moves.iter_mut().step_by(2) {
-                self.house.pages.borrow_mut().remove(&at.from().get()).expect("a page");
+                self.owner.pages.borrow_mut().remove(&at.from().get()).expect("a page");
                 at.set_gone();
             }
         }
@@ -178,7 +179,7 @@ unsafe impl Mover<Machine> for FaultyMover<'_, '_, '_> {
 
 /// One of several operations that move pages. It frees all that it allocates.
 fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
-    let memory = mover.house.memory;
+    let memory = mover.owner.memory;
     let mut moves = vec![Move::default(); 64];
     let mut slots = vec![BatchSlot::default(); 64];
     let space = Workspace { moves: &mut moves, slots: &mut slots };
@@ -186,7 +187,7 @@ fn act<'m>(mover: &FaultyMover<'_, '_, 'm>, nth: u32) {
     // flushes.
     #[allow(unsafe_code)]
     let mut compactor: Compactor<'_, 'm, Machine> =
-        unsafe { memory.compactor(CpuId::new(0), mover, mover.house, space) };
+        unsafe { memory.compactor(CpuId::new(0), mover, mover.owner, space) };
     let of = MigrateType::Movable;
     match nth {
         0 => {
@@ -211,14 +212,14 @@ const STEPS: u32 = 3;
 
 /// The recovery that is left to the embedder after a panic in its `Mover`.
 fn recover(mover: &FaultyMover<'_, '_, '_>) {
-    let house = mover.house;
+    let owner = mover.owner;
     let wrong = mover.wrong.get().expect("it panicked at one call");
     if wrong == Step::Undo {
         let moves = mover.undone.take();
         if mover.fault == Fault::Panic {
-            house.undo(&moves);
+            owner.undo(&moves);
         }
-        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         for at in moves {
             // SAFETY: no page has moved to this frame, and the library has left it to the embedder.
             unsafe { token.free_raw(at.to(), at.order()) }.unwrap();
@@ -229,7 +230,7 @@ fn recover(mover: &FaultyMover<'_, '_, '_>) {
         Step::Release => mover.fault == Fault::Panic,
         Step::Unmap | Step::Remap => false,
     };
-    for (at, page) in house.pages.borrow_mut().iter_mut() {
+    for (at, page) in owner.pages.borrow_mut().iter_mut() {
         assert!(may_be_claimed || !page.claimed, "{at:#x} is still claimed");
         page.claimed = false;
     }
@@ -239,12 +240,12 @@ fn recover(mover: &FaultyMover<'_, '_, '_>) {
 /// were fewer calls.
 fn run(method: &str, at: u32, fault: Fault) -> Option<Step> {
     let mut wrong = None;
-    in_house_of(PAGEBLOCKS, &[("compact.method", method)], 5, |house| {
-        scatter(house, 9);
-        house.pages.borrow_mut().values_mut().step_by(40).for_each(|page| page.pinned = true);
-        house.mishaps.set(Mishaps { busy: 7, refused: 23, gone: 29, contended: 0 });
+    with_owner_of(PAGEBLOCKS, &[("compact.method", method)], 5, |owner| {
+        scatter(owner, 9);
+        owner.pages.borrow_mut().values_mut().step_by(40).for_each(|page| page.pinned = true);
+        owner.fault_rates.set(FaultRates { busy: 7, refused: 23, gone: 29, contended: 0 });
         let mover = FaultyMover {
-            house,
+            owner,
             calls: Cell::new(0),
             at,
             fault,
@@ -253,11 +254,11 @@ fn run(method: &str, at: u32, fault: Fault) -> Option<Step> {
         };
         for nth in 0..STEPS {
             if catch_unwind(AssertUnwindSafe(|| act(&mover, nth))).is_err() {
-                house.memory.check().unwrap();
+                owner.memory.check().unwrap();
                 recover(&mover);
             }
-            house.memory.drain_all();
-            house.check();
+            owner.memory.drain_all();
+            owner.check();
         }
         wrong = mover.wrong.get();
     });
@@ -275,12 +276,12 @@ fn for_every_call(fault: Fault) {
 }
 
 #[test]
-fn an_embedder_may_refuse_and_let_go_of_pages_at_any_call() {
+fn a_mover_may_refuse_pages_and_free_them_at_any_call() {
     [Fault::Refuse, Fault::BusyHalf, Fault::Gone].into_iter().for_each(for_every_call);
 }
 
 #[test]
-fn an_embedder_that_panics_loses_no_frame_but_where_it_was_undoing() {
+fn a_mover_that_panics_loses_no_frames_except_in_undo() {
     // Hundreds of panics are expected; do not print them.
     std::panic::set_hook(Box::new(|info| {
         if info.payload_as_str() != Some("a fault") {

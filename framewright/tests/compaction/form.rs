@@ -7,33 +7,33 @@ use framewright::{
 };
 
 use crate::{
-    PAGEBLOCKS, house::House, in_house, in_house_with, scatter, support::machine::Crowd,
-    with_compactor,
+    PAGEBLOCKS, owner::FakeOwner, scatter, support::machine::Crowd, with_compactor, with_owner,
+    with_owner_and_planes,
 };
 
 const METHODS: [&str; 2] = ["index", "scan"];
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 fn form<'m>(
-    house: &House<'_, 'm>,
+    owner: &FakeOwner<'_, 'm>,
     request: Request,
     priority: CompactPriority,
 ) -> (Compacted, Option<Block<'m>>) {
-    let result = with_compactor(house, 512, |compactor| compactor.form(request, priority));
-    house.check_but(request.order(), result.1.as_ref());
+    let result = with_compactor(owner, 512, |compactor| compactor.form(request, priority));
+    owner.check_but(request.order(), result.1.as_ref());
     result
 }
 
 /// Forms and keeps huge pages until that fails at every priority; how many.
-fn form_all(house: &House<'_, '_>) -> u64 {
+fn form_all(owner: &FakeOwner<'_, '_>) -> u64 {
     let mut blocks = Vec::new();
     loop {
         let priorities =
             [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
         let formed = priorities.into_iter().find_map(|priority| {
-            let (_, block) = with_compactor(house, 512, |c| c.form(HUGE, priority));
+            let (_, block) = with_compactor(owner, 512, |c| c.form(HUGE, priority));
             block.or_else(|| {
-                let mut token = house.memory.cpu(framewright::CpuId::new(0)).unwrap();
+                let mut token = owner.memory.cpu(framewright::CpuId::new(0)).unwrap();
                 token.alloc(HUGE.no_wait()).ok()
             })
         });
@@ -44,40 +44,40 @@ fn form_all(house: &House<'_, '_>) -> u64 {
     }
     let count = blocks.len() as u64;
     for block in blocks {
-        house.memory.free_unlisted(block).unwrap();
+        owner.memory.free_unlisted(block).unwrap();
     }
-    house.memory.drain_all();
-    house.check();
+    owner.memory.drain_all();
+    owner.check();
     count
 }
 
 #[test]
 fn huge_pages_form_from_scattered_memory() {
     for method in METHODS {
-        in_house(&[("compact.method", method)], 5, |house| {
-            scatter(house, 3);
-            house.movable_only.set(true);
-            let used = house.pages.borrow().len() as u64;
+        with_owner(&[("compact.method", method)], 5, |owner| {
+            scatter(owner, 3);
+            owner.movable_only.set(true);
+            let used = owner.pages.borrow().len() as u64;
             let achievable = crate::PAGEBLOCKS - used.div_ceil(512);
-            let formed = form_all(house);
-            println!("{method}: {formed} of {achievable}: {:?}", house.memory.compact_stats());
+            let formed = form_all(owner);
+            println!("{method}: {formed} of {achievable}: {:?}", owner.memory.compact_stats());
             assert!(formed * 10 >= achievable * 9, "{method}: {formed} of {achievable}");
         });
     }
 }
 
 #[test]
-fn the_block_that_forms_is_handed_over() {
+fn the_formed_block_goes_to_the_request() {
     let cases = METHODS.into_iter().flat_map(|method| [9, 10, 12].map(|order| (method, order)));
     for (method, order) in cases {
-        in_house(&[("compact.method", method)], 6, |house| {
-            scatter(house, 4);
+        with_owner(&[("compact.method", method)], 6, |owner| {
+            scatter(owner, 4);
             let request = Request::new(Order::new(order).unwrap(), MigrateType::Movable);
-            let (result, block) = form(house, request, CompactPriority::SyncLight);
+            let (result, block) = form(owner, request, CompactPriority::SyncLight);
             assert_eq!(result, Compacted::Success, "{method}, order {order}");
             let block = block.expect("it was captured");
-            house.memory.free_unlisted(block).unwrap();
-            house.check();
+            owner.memory.free_unlisted(block).unwrap();
+            owner.check();
         });
     }
 }
@@ -86,22 +86,22 @@ fn the_block_that_forms_is_handed_over() {
 fn smaller_and_larger_blocks_form() {
     for method in METHODS {
         for order in [2, 5, 8, 10] {
-            in_house(&[("compact.method", method)], 7, |house| {
-                scatter(house, 3);
+            with_owner(&[("compact.method", method)], 7, |owner| {
+                scatter(owner, 3);
                 // Free pageblocks would do without any work.
-                while let Some(at) = house.alloc(0, MigrateType::Movable, false) {
-                    if house.memory.free() < 6000 {
-                        house.free(at);
+                while let Some(at) = owner.alloc(0, MigrateType::Movable, false) {
+                    if owner.memory.free() < 6000 {
+                        owner.free(at);
                         break;
                     }
                 }
                 let request = Request::new(Order::new(order).unwrap(), MigrateType::Movable);
-                let (result, block) = form(house, request, CompactPriority::Sync);
+                let (result, block) = form(owner, request, CompactPriority::Sync);
                 assert_eq!(result, Compacted::Success, "{method}, order {order}");
                 if let Some(block) = block {
-                    house.memory.free_unlisted(block).unwrap();
+                    owner.memory.free_unlisted(block).unwrap();
                 }
-                let mut token = house.memory.cpu(framewright::CpuId::new(0)).unwrap();
+                let mut token = owner.memory.cpu(framewright::CpuId::new(0)).unwrap();
                 let block = token.alloc(request.no_wait()).expect("one has formed");
                 token.free(block).unwrap();
             });
@@ -110,34 +110,34 @@ fn smaller_and_larger_blocks_form() {
 }
 
 #[test]
-fn what_is_pinned_is_left_alone_and_what_was_taken_goes_back() {
+fn pinned_pages_stay_and_target_frames_are_returned() {
     for method in METHODS {
-        in_house(&[("compact.method", method)], 8, |house| {
-            scatter(house, 3);
-            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
-            let before: Vec<_> = house.pages.borrow().keys().copied().collect();
+        with_owner(&[("compact.method", method)], 8, |owner| {
+            scatter(owner, 3);
+            owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let before: Vec<_> = owner.pages.borrow().keys().copied().collect();
             for priority in [CompactPriority::Async, CompactPriority::Sync] {
-                let (result, block) = form(house, HUGE, priority);
+                let (result, block) = form(owner, HUGE, priority);
                 assert!(block.is_none(), "{method}: {result:?}");
             }
-            assert!(before.iter().eq(house.pages.borrow().keys()), "{method}");
+            assert!(before.iter().eq(owner.pages.borrow().keys()), "{method}");
         });
     }
 }
 
 /// Runs of pageblocks have no marks: who comes to the end of memory has seen them all.
 #[test]
-fn by_index_runs_that_stay_are_tried_once() {
+fn by_index_runs_that_cannot_be_emptied_are_tried_once() {
     let order = Order::new(10).unwrap();
     let request = Request::new(order, MigrateType::Movable);
     for priority in [CompactPriority::SyncLight, CompactPriority::Sync] {
-        in_house(&[], 8, |house| {
-            scatter(house, 3);
-            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
-            let (result, block) = form(house, request, priority);
+        with_owner(&[], 8, |owner| {
+            scatter(owner, 3);
+            owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let (result, block) = form(owner, request, priority);
             assert!(block.is_none() && result != Compacted::Contended, "{result:?}");
-            assert!(house.asked.get() <= 2 * PAGEBLOCKS * 512, "{}", house.asked.get());
-            with_compactor(house, 512, |compactor| {
+            assert!(owner.scanned.get() <= 2 * PAGEBLOCKS * 512, "{}", owner.scanned.get());
+            with_compactor(owner, 512, |compactor| {
                 assert!(!compactor.background(NodeId::default(), order, ZoneKind::Movable));
             });
         });
@@ -145,32 +145,32 @@ fn by_index_runs_that_stay_are_tried_once() {
 }
 
 #[test]
-fn after_failures_it_rests_for_63_attempts_at_most() {
+fn failures_defer_at_most_63_attempts() {
     for method in METHODS {
-        in_house(&[("compact.method", method)], 9, |house| {
-            scatter(house, 3);
-            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+        with_owner(&[("compact.method", method)], 9, |owner| {
+            scatter(owner, 3);
+            owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
             let (mut longest, mut row) = (0, 0);
             for _ in 0..600 {
                 let (result, _) =
-                    with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+                    with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
                 row = if result == Compacted::Deferred { row + 1 } else { 0 };
                 longest = row.max(longest);
             }
             assert_eq!(longest, 63, "{method}");
-            house.check();
+            owner.check();
         });
     }
 }
 
 #[test]
-fn the_index_looks_at_far_less() {
+fn the_index_examines_far_less_than_the_scanners() {
     let [index, scan]: [CompactStats; 2] = METHODS.map(|method| {
         let mut stats = CompactStats::default();
-        in_house(&[("compact.method", method)], 10, |house| {
-            scatter(house, 3);
-            form_all(house);
-            stats = house.memory.compact_stats();
+        with_owner(&[("compact.method", method)], 10, |owner| {
+            scatter(owner, 3);
+            form_all(owner);
+            stats = owner.memory.compact_stats();
         });
         stats
     });
@@ -183,7 +183,7 @@ fn the_index_looks_at_far_less() {
 }
 
 #[test]
-fn nothing_is_lost_whatever_goes_wrong() {
+fn no_frame_is_lost_under_random_faults() {
     for seed in 1..22u64 {
         let method = METHODS[seed as usize % 2];
         let hardening = if seed % 5 == 0 { "paranoid" } else { "checked" };
@@ -196,57 +196,57 @@ fn nothing_is_lost_whatever_goes_wrong() {
             ("compact.repair.unmarked_types", repair),
             ("compact.repair.reset_on_meeting", repair),
         ];
-        in_house(&set, seed, |house| {
+        with_owner(&set, seed, |owner| {
             for _ in 0..30 {
-                mix(house);
+                mix(owner);
                 for _ in 0..3 {
-                    house.let_go_wrong();
+                    owner.randomize_faults();
                     let of = [MigrateType::Movable, MigrateType::Unmovable];
-                    let of = of[usize::from(house.below(4) == 0)];
-                    let order = Order::new([9, 9, 9, 3, 10, 1, 6][house.below(7) as usize]);
+                    let of = of[usize::from(owner.below(4) == 0)];
+                    let order = Order::new([9, 9, 9, 3, 10, 1, 6][owner.below(7) as usize]);
                     let request = Request::new(order.unwrap(), of);
                     let priorities =
                         [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
-                    let (_, block) = form(house, request, priorities[house.below(3) as usize]);
+                    let (_, block) = form(owner, request, priorities[owner.below(3) as usize]);
                     if let Some(block) = block {
-                        house.memory.free_unlisted(block).unwrap();
+                        owner.memory.free_unlisted(block).unwrap();
                     }
                 }
-                background(house);
-                house.check();
+                background(owner);
+                owner.check();
             }
         });
     }
 }
 
 /// Allocates and frees at random, to about four fifths.
-fn mix(house: &House<'_, '_>) {
-    while house.memory.free() > 3500 {
-        let unmovable = house.below(12) == 0;
+fn mix(owner: &FakeOwner<'_, '_>) {
+    while owner.memory.free() > 3500 {
+        let unmovable = owner.below(12) == 0;
         let of = if unmovable { MigrateType::Unmovable } else { MigrateType::Movable };
-        let order = [0, 0, 0, 1, 2, 5][house.below(6) as usize];
-        if house.alloc(order, of, unmovable).is_none() {
+        let order = [0, 0, 0, 1, 2, 5][owner.below(6) as usize];
+        if owner.alloc(order, of, unmovable).is_none() {
             break;
         }
     }
-    let third = house.pages.borrow().len() / 3;
+    let third = owner.pages.borrow().len() / 3;
     for _ in 0..third {
-        house.free(house.some_page().unwrap());
+        owner.free(owner.some_page().unwrap());
     }
 }
 
-fn background(house: &House<'_, '_>) {
+fn background(owner: &FakeOwner<'_, '_>) {
     let node = framewright::NodeId::default();
-    with_compactor(house, 64, |compactor| match house.below(4) {
+    with_compactor(owner, 64, |compactor| match owner.below(4) {
         0 => _ = compactor.background(node, Order::PAGEBLOCK, framewright::ZoneKind::Movable),
         1 => _ = compactor.proactive(node),
         2 => _ = compactor.compact_node(node),
-        _ => compactor.forget_hints(node),
+        _ => compactor.reset_skip_hints(node),
     });
 }
 
 #[test]
-fn scanners_that_met_are_reset_and_a_type_alone_gets_no_hint() {
+fn met_scanners_are_reset_and_a_type_mismatch_sets_no_skip_hint() {
     for repaired in [true, false] {
         let switch = if repaired { "on" } else { "off" };
         let set = [
@@ -254,27 +254,27 @@ fn scanners_that_met_are_reset_and_a_type_alone_gets_no_hint() {
             ("compact.repair.reset_on_meeting", switch),
             ("compact.repair.unmarked_types", switch),
         ];
-        in_house(&set, 11, |house| {
-            scatter(house, 3);
-            house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
-            let zone = house.memory.zones().next().unwrap();
-            for foreign in house.memory.pageblocks(zone.id).step_by(2) {
-                assert!(house.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
+        with_owner(&set, 11, |owner| {
+            scatter(owner, 3);
+            owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+            let zone = owner.memory.zones().next().unwrap();
+            for foreign in owner.memory.pageblocks(zone.id).step_by(2) {
+                assert!(owner.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
             }
             let has_hint = || {
-                let mut foreign = house.memory.pageblocks(zone.id).step_by(2);
+                let mut foreign = owner.memory.pageblocks(zone.id).step_by(2);
                 foreign.any(|block| block.skip)
             };
             let mut marked = false;
             for _ in 0..20 {
-                form(house, HUGE, CompactPriority::Async);
+                form(owner, HUGE, CompactPriority::Async);
                 marked |= has_hint();
             }
             assert_eq!(marked, !repaired, "a pageblock of another type is marked");
             let met = (0..100)
-                .any(|_| form(house, HUGE, CompactPriority::SyncLight).0 == Compacted::Complete);
+                .any(|_| form(owner, HUGE, CompactPriority::SyncLight).0 == Compacted::Complete);
             assert!(met);
-            let at = house.memory.scanners(zone.id).unwrap();
+            let at = owner.memory.scanners(zone.id).unwrap();
             let end = zone.start.offset(zone.spanned);
             let is_reset = (at.migrate_sync, at.free) == (zone.start, end);
             assert_eq!(is_reset, repaired, "{at:?}");
@@ -286,17 +286,17 @@ fn scanners_that_met_are_reset_and_a_type_alone_gets_no_hint() {
 fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
     let mut scanned = 0;
     let settings = [("compact.method", "scan"), ("compact.shortcuts", "off")];
-    in_house_with(planes, PAGEBLOCKS, &settings, 11, |house| {
-        scatter(house, 3);
-        house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
-        if let Some(lru) = house.memory.lru() {
+    with_owner_and_planes(planes, PAGEBLOCKS, &settings, 11, |owner| {
+        scatter(owner, 3);
+        owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+        if let Some(lru) = owner.memory.lru() {
             // The machine knows a lock when it has been taken.
             lru.check().unwrap();
         }
-        *house.memory.platform().crowd.lock().unwrap() = crowd;
-        let (result, _) = form(house, HUGE, priority);
+        *owner.memory.platform().crowd.lock().unwrap() = crowd;
+        let (result, _) = form(owner, HUGE, priority);
         assert_ne!(result, Compacted::Success);
-        scanned = house.memory.compact_stats().compact_migrate_scanned;
+        scanned = owner.memory.compact_stats().compact_migrate_scanned;
     });
     scanned
 }
@@ -304,7 +304,7 @@ fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
 /// Where locks are held whenever somebody asks, who waits for nothing does one pageblock and no more; who
 /// waits goes on.
 #[test]
-fn who_waits_for_nothing_leaves_a_crowd_alone() {
+fn async_scanning_stops_under_lock_contention() {
     let scanned = |crowd, priority| scanned_in(crowd, Planes::default(), priority);
     let alone = scanned(Crowd::Everywhere, CompactPriority::Async);
     assert!((1..=512).contains(&alone), "{alone}");
@@ -318,7 +318,7 @@ fn who_waits_for_nothing_leaves_a_crowd_alone() {
 
 /// The same where only the LRU lock is held, which who claims pages asks for as well.
 #[test]
-fn who_waits_for_nothing_leaves_a_crowd_at_the_lists_alone() {
+fn async_scanning_stops_under_lru_lock_contention() {
     let planes = Planes { lru: true, ..Planes::default() };
     let scanned = |crowd, priority| scanned_in(crowd, planes, priority);
     let alone = scanned(Crowd::AtLists, CompactPriority::Async);
@@ -329,16 +329,16 @@ fn who_waits_for_nothing_leaves_a_crowd_at_the_lists_alone() {
 
 /// What the background did not achieve by index, a request still tries.
 #[test]
-fn failures_of_the_background_are_no_reason_to_refuse_a_request_by_index() {
-    in_house(&[("compact.method", "index")], 12, |house| {
-        scatter(house, 4);
-        house.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
+fn by_index_background_failures_do_not_defer_requests() {
+    with_owner(&[("compact.method", "index")], 12, |owner| {
+        scatter(owner, 4);
+        owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
         for tries in 0..6 {
-            let formed = with_compactor(house, 512, |compactor| {
+            let formed = with_compactor(owner, 512, |compactor| {
                 compactor.background(NodeId::default(), Order::PAGEBLOCK, ZoneKind::Movable)
             });
             assert!(!formed, "{tries}");
-            let (result, _) = form(house, HUGE, CompactPriority::Async);
+            let (result, _) = form(owner, HUGE, CompactPriority::Async);
             assert_ne!(result, Compacted::Deferred, "{tries}");
         }
     });

@@ -7,7 +7,7 @@ use framewright::{
     CpuId, MigrateType, Order, Request, observe::CompactStats, platform::CompactPriority,
 };
 
-use crate::{house::House, in_house_of, with_compactor};
+use crate::{owner::FakeOwner, with_compactor, with_owner_of};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
@@ -30,7 +30,7 @@ const INDEX: Column = ("index", &[("compact.method", "index")]);
 /// Huge pages that are asked for, and that are kept at once.
 /// One page in so many does not move.
 const UNMOVABLE: u64 = 150;
-const ASKED: u64 = 250;
+const REQUESTS: u64 = 250;
 const KEPT: usize = 8;
 
 /// What a run came to.
@@ -54,88 +54,88 @@ impl Score {
 
 fn run(column: Column, seed: u64) -> Score {
     let mut score = Score::default();
-    in_house_of(128, column.1, seed, |house| {
-        fill(house);
+    with_owner_of(128, column.1, seed, |owner| {
+        fill(owner);
         let mut kept = std::collections::VecDeque::new();
-        for _ in 0..ASKED {
-            load(house, 200);
-            if let Some(block) = ask(house) {
+        for _ in 0..REQUESTS {
+            load(owner, 200);
+            if let Some(block) = ask(owner) {
                 score.formed += 1;
                 kept.push_back(block);
             }
             if kept.len() > KEPT {
-                house.memory.free_unlisted(kept.pop_front().unwrap()).unwrap();
-                scatter_one(house);
+                owner.memory.free_unlisted(kept.pop_front().unwrap()).unwrap();
+                scatter_one(owner);
             }
         }
-        score.stats = house.memory.compact_stats();
+        score.stats = owner.memory.compact_stats();
         for block in kept {
-            house.memory.free_unlisted(block).unwrap();
+            owner.memory.free_unlisted(block).unwrap();
         }
-        house.memory.drain_all();
-        house.check();
+        owner.memory.drain_all();
+        owner.check();
     });
     score
 }
 
 /// Fills memory, one page in some tens not movable, and frees a third at random.
-fn fill(house: &House<'_, '_>) {
+fn fill(owner: &FakeOwner<'_, '_>) {
     loop {
-        let unmovable = house.below(UNMOVABLE) == 0;
+        let unmovable = owner.below(UNMOVABLE) == 0;
         let of = if unmovable { MigrateType::Unmovable } else { MigrateType::Movable };
-        if house.alloc(0, of, unmovable).is_none() {
+        if owner.alloc(0, of, unmovable).is_none() {
             break;
         }
     }
-    let pages = house.pages.borrow().len();
-    free_some(house, pages / 7);
+    let pages = owner.pages.borrow().len();
+    free_some(owner, pages / 7);
 }
 
 /// Frees so many pages at random.
-fn free_some(house: &House<'_, '_>, count: usize) {
-    let pages: Vec<_> = house.pages.borrow().keys().copied().collect();
+fn free_some(owner: &FakeOwner<'_, '_>, count: usize) {
+    let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();
     let mut freed = 0;
     while freed < count {
-        let at = pages[house.below(pages.len() as u64) as usize];
-        if house.pages.borrow().contains_key(&at) {
-            house.free(at);
+        let at = pages[owner.below(pages.len() as u64) as usize];
+        if owner.pages.borrow().contains_key(&at) {
+            owner.free(at);
             freed += 1;
         }
     }
 }
 
 /// Uses up what a huge page was, and frees as much at random.
-fn scatter_one(house: &House<'_, '_>) {
+fn scatter_one(owner: &FakeOwner<'_, '_>) {
     for _ in 0..512 {
-        house.alloc(0, MigrateType::Movable, false);
+        owner.alloc(0, MigrateType::Movable, false);
     }
-    free_some(house, 512);
+    free_some(owner, 512);
 }
 
 /// Frees and allocates as many pages at random.
-fn load(house: &House<'_, '_>, pages: u64) {
-    let keys: Vec<_> = house.pages.borrow().keys().copied().collect();
+fn load(owner: &FakeOwner<'_, '_>, pages: u64) {
+    let keys: Vec<_> = owner.pages.borrow().keys().copied().collect();
     for _ in 0..pages {
-        let at = keys[house.below(keys.len() as u64) as usize];
-        if !house.pages.borrow().contains_key(&at) {
+        let at = keys[owner.below(keys.len() as u64) as usize];
+        if !owner.pages.borrow().contains_key(&at) {
             continue;
         }
-        let page = house.pages.borrow()[&at];
-        house.free(at);
+        let page = owner.pages.borrow()[&at];
+        owner.free(at);
         let of = if page.pinned { MigrateType::Unmovable } else { MigrateType::Movable };
-        house.alloc(0, of, page.pinned);
+        owner.alloc(0, of, page.pinned);
     }
 }
 
 /// As a request with default flags does: what is there, then compaction, harder each time.
-fn ask<'m>(house: &House<'_, 'm>) -> Option<framewright::Block<'m>> {
+fn ask<'m>(owner: &FakeOwner<'_, 'm>) -> Option<framewright::Block<'m>> {
     let there = || {
-        let mut token = house.memory.cpu(CpuId::new(0)).unwrap();
+        let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         token.alloc(HUGE.no_wait()).ok()
     };
     there().or_else(|| {
         [CompactPriority::Async, CompactPriority::SyncLight].into_iter().find_map(|priority| {
-            with_compactor(house, 512, |c| c.form(HUGE, priority)).1.or_else(there)
+            with_compactor(owner, 512, |c| c.form(HUGE, priority)).1.or_else(there)
         })
     })
 }
@@ -152,7 +152,7 @@ fn sum(column: Column) -> Score {
 }
 
 #[test]
-fn repairs_form_more_at_the_price_of_scanning_and_the_index_forms_most_at_the_least() {
+fn repairs_form_and_scan_more_and_the_index_forms_most_with_the_least_search() {
     let [unrepaired, all, index] = [UNREPAIRED, ALL, INDEX].map(sum);
     assert!(all.formed > unrepaired.formed, "{} and {}", all.formed, unrepaired.formed);
     assert!(all.examined() > unrepaired.examined());
@@ -165,7 +165,7 @@ fn repairs_form_more_at_the_price_of_scanning_and_the_index_forms_most_at_the_le
 
 /// The short look at the lists makes up for what unrepaired scanners do wrong.
 #[test]
-fn without_shortcuts_repairs_are_worth_more() {
+fn repairs_gain_more_without_shortcuts() {
     const WITHOUT: (&str, &str) = ("compact.shortcuts", "off");
     let with = |column: Column| {
         let settings: Vec<_> = column.1.iter().copied().chain([WITHOUT]).collect();

@@ -3,13 +3,12 @@
 use framewright::NodeId;
 
 use crate::{
-    in_house,
     rules::{fill, thin_out},
-    with_compactor,
+    with_compactor, with_owner,
 };
 
 #[test]
-fn who_compacts_a_node_does_not_touch_its_reserve() {
+fn compacting_a_node_keeps_its_reserve() {
     for method in ["index", "scan"] {
         for proactive in [false, true] {
             let set = [
@@ -17,22 +16,22 @@ fn who_compacts_a_node_does_not_touch_its_reserve() {
                 ("compact.method", method),
                 ("compact.proactiveness", "100"),
             ];
-            in_house(&set, 1, |house| {
-                fill(house);
-                house.memory.drain_all();
-                let least = house.memory.zones().next().unwrap().min;
+            with_owner(&set, 1, |owner| {
+                fill(owner);
+                owner.memory.drain_all();
+                let least = owner.memory.zones().next().unwrap().min;
                 let mut moved = Vec::new();
                 for pageblock in [3, 9, 14, 20, 25, 5, 28, 11, 17, 22] {
-                    thin_out(house, pageblock, 350);
-                    house.memory.drain_all();
-                    with_compactor(house, 512, |c| match proactive {
+                    thin_out(owner, pageblock, 350);
+                    owner.memory.drain_all();
+                    with_compactor(owner, 512, |c| match proactive {
                         true => _ = c.proactive(NodeId::default()),
                         false => _ = c.compact_node(NodeId::default()),
                     });
-                    moved.push(house.memory.compact_stats().pgmigrate_success);
-                    let left = house.least_free.get();
+                    moved.push(owner.memory.compact_stats().pgmigrate_success);
+                    let left = owner.least_free.get();
                     assert!(left >= least, "{method} {proactive}: {left} of {least}");
-                    house.check();
+                    owner.check();
                 }
                 assert!(moved[0] == 0 && moved[9] > 0, "{method} {proactive}: {moved:?}");
             });

@@ -7,46 +7,45 @@ use framewright::{
 
 use crate::{
     BASE, PAGEBLOCKS,
-    house::House,
-    in_house, in_house_of,
+    owner::FakeOwner,
     rules::{HUGE, fill, thin_out, unclaim},
-    with_compactor,
+    with_compactor, with_owner, with_owner_of,
 };
 
 /// What was tried in vain counts, too: an eighth of what moves.
 #[test]
-fn by_index_a_request_tries_only_so_much() {
-    in_house(&[("compact.frames", "64")], 3, |house| {
-        fill(house);
-        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
-        house.memory.drain_all();
-        house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = true);
-        let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+fn by_index_a_request_scans_a_bounded_number_of_frames() {
+    with_owner(&[("compact.frames", "64")], 3, |owner| {
+        fill(owner);
+        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 400));
+        owner.memory.drain_all();
+        owner.pages.borrow_mut().values_mut().for_each(|page| page.claimed = true);
+        let (result, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
         assert_eq!(result, Compacted::Contended);
-        assert!((1..=8 * 64).contains(&house.asked.get()), "{} frames", house.asked.get());
-        unclaim(house);
+        assert!((1..=8 * 64).contains(&owner.scanned.get()), "{} frames", owner.scanned.get());
+        unclaim(owner);
     });
 }
 
 /// After a search in vain a request looks at a piece only, until something can be emptied.
 #[test]
-fn by_index_a_search_in_vain_is_not_repeated_at_once() {
-    in_house(&[("compact.headers", "8")], 4, |house| {
-        fill(house);
-        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
-        house.memory.drain_all();
+fn by_index_searches_are_short_after_an_empty_round() {
+    with_owner(&[("compact.headers", "8")], 4, |owner| {
+        fill(owner);
+        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 400));
+        owner.memory.drain_all();
         let claim_all = |claimed| {
-            house.pages.borrow_mut().values_mut().for_each(|page| page.claimed = claimed);
+            owner.pages.borrow_mut().values_mut().for_each(|page| page.claimed = claimed);
         };
         claim_all(true);
         let examined = || {
-            let before = house.memory.compact_stats();
+            let before = owner.memory.compact_stats();
             let (result, block) =
-                with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+                with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
             if let Some(block) = block {
-                house.memory.free_unlisted(block).unwrap();
+                owner.memory.free_unlisted(block).unwrap();
             }
-            let after = house.memory.compact_stats();
+            let after = owner.memory.compact_stats();
             (result, after.compact_headers - before.compact_headers)
         };
         let headers: Vec<_> = (0..40).map(|_| examined().1).collect();
@@ -57,18 +56,18 @@ fn by_index_a_search_in_vain_is_not_repeated_at_once() {
         claim_all(false);
         let formed = (0..200).any(|_| examined().0 == Compacted::Success);
         assert!(formed, "it looks again");
-        house.check();
+        owner.check();
     });
 }
 
 /// Asks for a huge page without waiting until a search in vain is cut short.
-fn search_in_vain(house: &House<'_, '_>) {
+fn search_until_limited(owner: &FakeOwner<'_, '_>) {
     let mut short = 0;
     for _ in 0..2000 {
-        let before = house.memory.compact_stats().compact_headers;
-        let (result, _) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+        let before = owner.memory.compact_stats().compact_headers;
+        let (result, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_ne!(result, Compacted::Success);
-        let headers = house.memory.compact_stats().compact_headers - before;
+        let headers = owner.memory.compact_stats().compact_headers - before;
         short = if headers <= 8 { short + 1 } else { 0 };
         if short == 5 {
             return;
@@ -78,99 +77,99 @@ fn search_in_vain(house: &House<'_, '_>) {
 }
 
 /// All pages but those of the last pageblocks of memory are claimed, and leave room in theirs.
-fn claim_all_but(house: &House<'_, '_>, pageblocks: u64, last: u64) {
-    fill(house);
-    (0..pageblocks - last).for_each(|pageblock| thin_out(house, pageblock, 380));
-    house.memory.drain_all();
+fn claim_all_but(owner: &FakeOwner<'_, '_>, pageblocks: u64, last: u64) {
+    fill(owner);
+    (0..pageblocks - last).for_each(|pageblock| thin_out(owner, pageblock, 380));
+    owner.memory.drain_all();
     let end = BASE + (pageblocks - last) * 512;
-    house.pages.borrow_mut().range_mut(..end).for_each(|(_, page)| page.claimed = true);
+    owner.pages.borrow_mut().range_mut(..end).for_each(|(_, page)| page.claimed = true);
 }
 
 /// Frees pages here and there in a pageblock, which is the last one then that is looked at: it holds
 /// no free block of several frames.
-fn scatter_last(house: &House<'_, '_>, pageblock: u64) {
+fn scatter_last(owner: &FakeOwner<'_, '_>, pageblock: u64) {
     let start = BASE + pageblock * 512;
-    (0..140).for_each(|nth| house.free(start + 3 * nth));
-    house.memory.drain_all();
+    (0..140).for_each(|nth| owner.free(start + 3 * nth));
+    owner.memory.drain_all();
 }
 
 /// However large memory is, and wherever the search goes on.
 #[test]
-fn by_index_a_pageblock_that_has_become_empty_is_seen_at_once_after_a_search_in_vain() {
+fn by_index_a_newly_empty_pageblock_is_found_at_once_after_an_empty_round() {
     const MANY: u64 = 128;
-    in_house_of(MANY, &[("compact.headers", "8")], 4, |house| {
-        claim_all_but(house, MANY, 1);
-        search_in_vain(house);
-        thin_out(house, MANY - 1, 10);
-        house.memory.drain_all();
+    with_owner_of(MANY, &[("compact.headers", "8")], 4, |owner| {
+        claim_all_but(owner, MANY, 1);
+        search_until_limited(owner);
+        thin_out(owner, MANY - 1, 10);
+        owner.memory.drain_all();
         let formed = [(); 2].map(|()| {
             let (result, block) =
-                with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
-            block.into_iter().for_each(|block| house.memory.free_unlisted(block).unwrap());
+                with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
+            block.into_iter().for_each(|block| owner.memory.free_unlisted(block).unwrap());
             result
         });
         assert!(formed.contains(&Compacted::Success), "{formed:?}");
-        unclaim(house);
+        unclaim(owner);
     });
 }
 
 #[test]
-fn by_index_the_background_looks_at_everything_after_a_search_in_vain() {
+fn by_index_background_compaction_searches_everything_after_an_empty_round() {
     const MANY: u64 = 128;
     let set = [("compact.headers", "8"), ("compact.proactiveness", "100")];
     for proactive in [false, true] {
-        in_house_of(MANY, &set, 4, |house| {
-            claim_all_but(house, MANY, 1);
-            search_in_vain(house);
-            scatter_last(house, MANY - 1);
+        with_owner_of(MANY, &set, 4, |owner| {
+            claim_all_but(owner, MANY, 1);
+            search_until_limited(owner);
+            scatter_last(owner, MANY - 1);
             let node = NodeId::new(0).unwrap();
-            with_compactor(house, 512, |c| match proactive {
+            with_compactor(owner, 512, |c| match proactive {
                 true => _ = c.proactive(node),
                 false => _ = c.background(node, Order::PAGEBLOCK, ZoneKind::Movable),
             });
-            let stats = house.memory.compact_stats();
+            let stats = owner.memory.compact_stats();
             assert_eq!(stats.compact_emptied, 1, "proactive: {proactive}");
-            unclaim(house);
+            unclaim(owner);
         });
     }
 }
 
 /// A search for a larger block in vain says nothing of single pageblocks.
 #[test]
-fn by_index_searches_for_runs_and_for_single_pageblocks_do_not_meddle() {
+fn by_index_searches_for_runs_and_for_pageblocks_are_independent() {
     for searches in 1..20 {
-        in_house(&[("compact.headers", "4")], 4, |house| {
-            fill(house);
+        with_owner(&[("compact.headers", "4")], 4, |owner| {
+            fill(owner);
             // Of each two pageblocks one is full: whoever looks for one does not meet it.
-            (0..PAGEBLOCKS).step_by(2).for_each(|pageblock| thin_out(house, pageblock, 380));
-            scatter_last(house, PAGEBLOCKS - 1);
+            (0..PAGEBLOCKS).step_by(2).for_each(|pageblock| thin_out(owner, pageblock, 380));
+            scatter_last(owner, PAGEBLOCKS - 1);
             let last = BASE + (PAGEBLOCKS - 1) * 512;
-            house.pages.borrow_mut().range_mut(..last).for_each(|(_, page)| page.claimed = true);
+            owner.pages.borrow_mut().range_mut(..last).for_each(|(_, page)| page.claimed = true);
             let pair = Request::new(Order::new(10).unwrap(), MigrateType::Movable);
             let form =
-                |request| with_compactor(house, 512, |c| c.form(request, CompactPriority::Async));
+                |request| with_compactor(owner, 512, |c| c.form(request, CompactPriority::Async));
             for _ in 0..searches {
                 assert_ne!(form(pair).0, Compacted::Success);
             }
             let (result, block) = form(HUGE);
             assert_eq!(result, Compacted::Success, "after {searches} searches");
-            house.memory.free_unlisted(block.expect("it was captured")).unwrap();
-            unclaim(house);
+            owner.memory.free_unlisted(block.expect("it was captured")).unwrap();
+            unclaim(owner);
         });
     }
 }
 
 /// Each pageblock is as full as any other.
 #[test]
-fn by_index_memory_that_is_evenly_scattered_is_compacted() {
-    in_house(&[], 2, |house| {
-        fill(house);
-        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(house, pageblock, 400));
-        house.memory.drain_all();
-        house.fuller_only.set(true);
-        let (result, block) = with_compactor(house, 512, |c| c.form(HUGE, CompactPriority::Async));
+fn by_index_evenly_scattered_memory_is_compacted() {
+    with_owner(&[], 2, |owner| {
+        fill(owner);
+        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 400));
+        owner.memory.drain_all();
+        owner.fuller_only.set(true);
+        let (result, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_eq!(result, Compacted::Success);
-        house.memory.free_unlisted(block.expect("it was captured")).unwrap();
-        house.check();
+        owner.memory.free_unlisted(block.expect("it was captured")).unwrap();
+        owner.check();
     });
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use framewright::{
     FrameRange, Order, Pfn,
-    migrate::{ClaimEnd, Claims, Effort, Locking, Move, Mover, Stage, Trouble},
+    migrate::{ClaimEnd, Claims, Effort, Locking, Move, MoveFailure, Mover, Stage},
     observe::{Corruption, Finding},
     tlb::{FlushBatch, Flushed},
 };
@@ -103,7 +103,7 @@ impl Owner {
         // The target of what is refused before it is unmapped goes back at once.
         let has_none = match at.stage() {
             Stage::Claimed | Stage::Gone => true,
-            Stage::Ready => at.trouble() == Some(Trouble::Refused),
+            Stage::Ready => at.failure() == Some(MoveFailure::Refused),
             _ => false,
         };
         let to = (!has_none).then(|| number(at.to()));

@@ -266,7 +266,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         // Nobody else would make room, or take the stock down again. Where there is room, and nothing forms
         // of it, more of it is no use.
         let zone = self.preferred.zone;
-        let in_vain = || zone.has_room_for_stock() && self.memory.restocks_in_vain(self.zone);
+        let in_vain =
+            || zone.has_room_for_stock() && self.memory.huge_reserve_is_deferred(self.zone);
         if asks && self.relief.reclaims_in_background() && !in_vain() {
             zone.lacks_huge(self.preferred.platform);
         }

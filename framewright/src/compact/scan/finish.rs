@@ -1,48 +1,49 @@
-//! Whether a run is over, and what it tells.
+//! Whether a run is over, and its outcome.
 
 use super::{FRAMES, Outcome, Run};
 use crate::{
-    compact::{Caller, daemon::is_good_enough, suitable},
+    compact::{Caller, daemon::is_defragmented, suitable},
     frame::PAGEBLOCK_ORDER,
     platform::Platform,
     sync::Ordering,
 };
 
 impl<P: Platform> Run<'_, '_, '_, P> {
-    /// What the run came to, if it is over.
+    /// The outcome of the run, if it is over.
     pub(super) fn finished(&self) -> Option<Outcome> {
         let finished = self.judge();
-        self.site.trace_judged(&self.goal, true, finished);
+        self.ctx.trace_judged(&self.goal, true, finished);
         finished
     }
 
     fn judge(&self) -> Option<Outcome> {
         if self.have_met() {
-            return Some(self.meet());
+            return Some(self.end_at_meeting());
         }
-        if self.goal.caller == Caller::Proactive && is_good_enough(self.compactor.memory, self.site)
+        if self.goal.caller == Caller::Proactive && is_defragmented(self.compactor.memory, self.ctx)
         {
             return Some(Outcome::Success);
         }
-        if suitable::lacks_room(self.site, &self.goal, self.compactor.memory.tuning()) {
+        if suitable::lacks_free_frames(self.ctx, &self.goal, self.compactor.memory.tuning()) {
             return Some(Outcome::Skipped);
         }
         self.goal.order?;
         if !self.migrate.is_multiple_of(FRAMES) {
             return None;
         }
-        let at = self.site.at;
-        if self.goal.restocks {
+        let at = self.ctx.on_cpu;
+        if self.goal.fills_huge_reserve {
             return (!at.zone.can_restock(at.platform)).then_some(Outcome::Success);
         }
-        if self.site.has_formed(&self.goal) {
+        if self.ctx.has_formed(&self.goal) {
             return Some(Outcome::Success);
         }
-        let wanted = self.heed.has_noticed() || self.free.heed().has_noticed();
-        wanted.then_some(Outcome::Contended)
+        let contended =
+            self.contention.has_seen_contention() || self.free.contention().has_seen_contention();
+        contended.then_some(Outcome::Contended)
     }
 
-    /// Whether the scanners are in the same pageblock; as it was: at the same frame.
+    /// Whether the scanners are in the same pageblock; without the repair, at the same frame.
     pub(super) fn have_met(&self) -> bool {
         if self.repair.detect_meeting {
             self.free.below() <= (self.migrate >> PAGEBLOCK_ORDER) + 1
@@ -51,10 +52,10 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
     }
 
-    fn meet(&self) -> Outcome {
-        let hints = self.site.hints;
+    fn end_at_meeting(&self) -> Outcome {
+        let hints = self.ctx.hints;
         if self.repair.reset_on_meeting {
-            hints.positions.reset(0, self.site.at.zone.spanned() as u32);
+            hints.positions.reset(0, self.ctx.on_cpu.zone.spanned() as u32);
         }
         if self.goal.is_direct() {
             hints.flush_hints.store(true, Ordering::Relaxed);
@@ -62,7 +63,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if self.is_whole { Outcome::Complete } else { Outcome::PartialSkipped }
     }
 
-    /// Where the scanners are.
+    /// The positions of both scanners.
     pub(super) fn positions(&self) -> (u32, u32) {
         (self.migrate, self.free.below() << PAGEBLOCK_ORDER)
     }

@@ -1,12 +1,13 @@
 //! The free scanner: comes down through a zone and takes free frames from movable pageblocks.
 //!
-//! Frees what pages have left, and keeps the block that a free completes, if it is waited for.
+//! It also frees the frames that pages have left, and captures the block that such a free completes, if
+//! a request waits for it.
 
-use super::{FRAMES, Goal, heed::Heed};
+use super::{FRAMES, Goal, contention::ContentionProbe};
 use crate::{
     buddy::{Bundle, Bundles, Contents, MigrateType},
     compact::{
-        compactor::Site,
+        compactor::ZoneContext,
         evacuate::{contents, range},
     },
     frame::{Order, PAGEBLOCK_ORDER, Pfn},
@@ -17,69 +18,69 @@ use crate::{
     zone::Watermark,
 };
 
-/// Entries of lists that a short search looks at, before it has failed.
+/// List entries that a fast search looks at. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
-/// Where nothing is waited for, frames are looked at one in so many while none is free.
+/// In asynchronous mode, one in so many frames is scanned while none is free.
 const STRIDE: u32 = 32;
 
-/// See the module.
+/// The free scanner of one run.
 pub(super) struct FreeScanner<'s, 'm, P: Platform> {
-    site: Site<'s, 'm, P>,
+    ctx: ZoneContext<'s, 'm, P>,
     goal: Goal,
     repair: CompactRepairs,
     shortcuts: bool,
-    /// It looks at pageblocks below this next.
+    /// The next pageblock to scan is the one below this.
     below: u32,
-    /// Where the migrate scanner is: it does not go there.
+    /// The pageblock of the migrate scanner, which the free scanner does not enter.
     migrate: u32,
     /// Frames that are still needed.
     wanted: u32,
-    /// Whether others want the zone lock.
-    heed: Heed,
+    /// Contention for the zone lock.
+    contention: ContentionProbe,
     stash: Bundles,
-    misses: u32,
-    keeps: bool,
+    failed_searches: u32,
+    captures: bool,
     captured: Option<(u32, Order)>,
 }
 
 impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     pub(super) fn new(
-        site: Site<'s, 'm, P>,
+        ctx: ZoneContext<'s, 'm, P>,
         goal: Goal,
         tuning: &CompactTuning,
         below: u32,
-        keeps: bool,
+        captures: bool,
     ) -> Self {
         let CompactTuning { repair, shortcuts, .. } = *tuning;
         Self {
-            site,
+            ctx,
             goal,
             repair,
             shortcuts,
             below,
             migrate: 0,
             wanted: 0,
-            heed: Heed::new(&goal),
+            contention: ContentionProbe::new(&goal),
             stash: Bundles::new(),
-            misses: 0,
-            keeps,
+            failed_searches: 0,
+            captures,
             captured: None,
         }
     }
 
-    /// The pageblock above the one it looks at next.
+    /// The pageblock above the one that is scanned next.
     pub(super) fn below(&self) -> u32 {
         self.below
     }
 
-    /// So many frames are needed, and pageblock `migrate` is the other scanner's.
+    /// Prepares for `wanted` target frames, while pageblock `migrate` is the migrate scanner's.
     pub(super) fn prepare(&mut self, wanted: u32, migrate: u32) {
         (self.wanted, self.migrate) = (wanted, migrate);
     }
 
-    pub(super) fn heed(&self) -> &Heed {
-        &self.heed
+    pub(super) fn contention(&self) -> &ContentionProbe {
+        &self.contention
     }
 
     pub(super) fn has_captured(&self) -> bool {
@@ -90,96 +91,96 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         self.captured.take()
     }
 
-    /// Gives back what was not needed; the highest pageblock of it.
+    /// Gives back frames that were not needed. Returns the highest pageblock with such frames.
     pub(super) fn give_back(&mut self) -> Option<u32> {
         let left = self.stash.as_slice().iter().filter(|bundle| bundle.heads != 0);
         let highest = left.map(|bundle| bundle.pageblock()).max();
-        self.site.at.give_blocks(&mut self.stash);
+        self.ctx.on_cpu.give_blocks(&mut self.stash);
         highest
     }
 
-    /// Finds frames; whether there are any now.
+    /// Finds free frames. Returns whether there are any now.
     fn refill(&mut self) -> bool {
         self.stash.clear();
         let before = self.below;
-        self.search();
+        self.fast_search();
         while self.stash.blocks() < self.wanted && self.below > self.migrate + 1 {
             let block = self.below - 1;
-            if !self.sweep(block, Scanner::Free) {
+            if !self.isolate_from(block, Scanner::Free) {
                 break;
             }
             self.below = block;
-            self.site.hints.positions.lower_free(block << PAGEBLOCK_ORDER);
+            self.ctx.hints.positions.lower_free(block << PAGEBLOCK_ORDER);
         }
         let found = !self.stash.is_empty();
         if !found && !self.repair.detect_meeting {
-            // As it was: who finds nothing does not say how far he came.
+            // Without the repair, a scanner that finds nothing does not record how far it came.
             self.below = before;
         }
         found
     }
 
-    /// A short look at the lists, for a pageblock near the end of the gap between the scanners.
-    fn search(&mut self) {
+    /// A fast search of the lists, for a pageblock near the end of the gap between the scanners.
+    fn fast_search(&mut self) {
         let Some(order) = self.goal.order else { return };
         let gap = self.below.saturating_sub(self.migrate);
-        let min = self.site.at.zone.marks().past_stock(Watermark::Min);
-        let enough = self.site.at.zone.free() > min + order.frames();
+        let min = self.ctx.on_cpu.zone.marks().past_stock(Watermark::Min);
+        let enough = self.ctx.on_cpu.zone.free() > min + order.frames();
         if !self.shortcuts || self.goal.is_thorough() || gap < 4 || !enough {
             return;
         }
         let least = self.below - gap / 2;
-        let entries = (ENTRIES >> self.misses.min(6)).div_ceil(2);
-        let (below, skip) = (self.below, &self.site.hints.skip);
-        let passes = |at: u32| (least..below).contains(&at) && !skip.is_set(at);
-        let (zone, platform) = (self.site.at.zone, self.site.at.platform);
-        self.heed.zone_lock(self.site);
+        let entries = (ENTRIES >> self.failed_searches.min(6)).div_ceil(2);
+        let (below, skip) = (self.below, &self.ctx.hints.skip);
+        let is_eligible = |at: u32| (least..below).contains(&at) && !skip.is_set(at);
+        let (zone, platform) = (self.ctx.on_cpu.zone, self.ctx.on_cpu.platform);
+        self.contention.before_zone_lock(self.ctx);
         let (found, seen) = zone.with(platform, |buddy| {
-            buddy.find_listed((0, order.get()), entries, passes, |at, before| at > before)
+            buddy.find_listed((0, order.get()), entries, is_eligible, |at, before| at > before)
         });
-        self.site.looked_at_headers(seen);
+        self.ctx.looked_at_headers(seen);
         match found {
             Some(block) => {
-                self.misses = 0;
-                self.sweep(block, Scanner::FastFree);
+                self.failed_searches = 0;
+                self.isolate_from(block, Scanner::FastFree);
             }
-            None => self.misses += 1,
+            None => self.failed_searches += 1,
         }
     }
 
-    /// Takes what is needed from a pageblock; whether that was all it has, or it is none to take
-    /// from.
-    fn sweep(&mut self, block: u32, by: Scanner) -> bool {
-        if self.site.at.zone.is_absent(block) {
+    /// Takes the frames that are needed from a pageblock. Returns whether the pageblock has no
+    /// more, or is not suitable.
+    fn isolate_from(&mut self, block: u32, by: Scanner) -> bool {
+        if self.ctx.on_cpu.zone.is_absent(block) {
             return true;
         }
         let thorough = self.goal.is_thorough();
-        if !thorough && self.site.hints.skip.is_set(block) {
+        if !thorough && self.ctx.hints.skip.is_set(block) {
             return true;
         }
-        self.heed.zone_lock(self.site);
-        let held = contents(self.site, block);
+        self.contention.before_zone_lock(self.ctx);
+        let held = contents(self.ctx, block);
         if !self.suits(&held) {
             return true;
         }
         let missing = self.wanted.saturating_sub(self.stash.blocks());
-        let taken = self.site.at.take_blocks(&mut self.stash, |buddy, out| {
+        let taken = self.ctx.on_cpu.take_blocks(&mut self.stash, |buddy, out| {
             buddy.take_in_pageblock(block, Order::ZERO, missing, out)
         });
-        let swept = taken >= u32::from(held.free);
-        let scanned = self.count(&held, taken, swept);
+        let is_exhausted = taken >= u32::from(held.free);
+        let scanned = self.count(&held, taken, is_exhausted);
         let first = block << PAGEBLOCK_ORDER;
-        let range = range(self.site, first, first + FRAMES);
+        let range = range(self.ctx, first, first + FRAMES);
         let taken = u64::from(taken);
-        self.site.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
-        if swept && !thorough {
-            self.site.hints.skip.set(block);
+        self.ctx.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
+        if is_exhausted && !thorough {
+            self.ctx.hints.skip.set(block);
         }
-        swept
+        is_exhausted
     }
 
-    /// Whether a pageblock is one to take from: movable, and without a block that is as large as the
-    /// one wanted.
+    /// Whether frames may be taken from a pageblock: it is movable, and has no free block as large
+    /// as the wanted one.
     fn suits(&self, held: &Contents) -> bool {
         let breaks = self.goal.order.is_some_and(|order| {
             held.largest.is_some_and(|has| has >= order.min(Order::PAGEBLOCK))
@@ -187,33 +188,33 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         held.of == MigrateType::Movable && !breaks
     }
 
-    /// Books what of a pageblock was looked at: up to the last frame that was taken.
-    fn count(&self, held: &Contents, taken: u32, swept: bool) -> u64 {
+    /// Counts the frames that were scanned in a pageblock: up to the last frame that was taken.
+    fn count(&self, held: &Contents, taken: u32, is_exhausted: bool) -> u64 {
         let strides = self.goal.is_async() && held.free == 0;
-        let looked_at = match swept {
+        let looked_at = match is_exhausted {
             true if strides => FRAMES / STRIDE,
             true => FRAMES,
             false => position_of(&held.map, taken),
         };
-        let counters = &self.site.hints.counters;
-        self.site.scanned_for_room(looked_at);
+        let counters = &self.ctx.hints.counters;
+        self.ctx.scanned_for_free(looked_at);
         counters.compact_isolated.add(u64::from(taken));
         u64::from(looked_at)
     }
 
-    /// A larger block from the pageblocks that it has not come to.
+    /// Takes a larger block from a pageblock that the scanner has not reached yet.
     fn take_block(&self, order: Order) -> Option<u32> {
         let mut one = Bundles::new();
         for block in (self.migrate + 1..self.below).rev() {
-            self.heed.zone_lock(self.site);
-            let held = contents(self.site, block);
+            self.contention.before_zone_lock(self.ctx);
+            let held = contents(self.ctx, block);
             if !self.suits(&held) || held.largest.is_none_or(|has| has < order) {
                 continue;
             }
             let take = |buddy: &mut crate::buddy::Buddy<'m>, out: &mut Bundles| {
                 buddy.take_in_pageblock(block, order, 1, out)
             };
-            if self.site.at.take_blocks(&mut one, take) > 0 {
+            if self.ctx.on_cpu.take_blocks(&mut one, take) > 0 {
                 return one.pop_lowest();
             }
         }
@@ -221,7 +222,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     }
 }
 
-/// The number of the frame behind the first `count` free ones.
+/// The position after the `count`-th free frame.
 fn position_of(map: &[u64], count: u32) -> u32 {
     let mut left = count;
     for (i, word) in map.iter().enumerate() {
@@ -248,25 +249,26 @@ impl<P: Platform> Targets for FreeScanner<'_, '_, P> {
             self.wanted = self.wanted.saturating_sub(1);
             self.stash.pop_lowest()?
         };
-        Some(self.site.at.pfn(frame))
+        Some(self.ctx.on_cpu.pfn(frame))
     }
 
-    fn put(&mut self, pfn: Pfn, order: Order) {
-        let frame = (pfn.get() - self.site.at.zone.base().get()) as u32;
+    fn put_back(&mut self, pfn: Pfn, order: Order) {
+        let frame = (pfn.get() - self.ctx.on_cpu.zone.base().get()) as u32;
         let kept = order == Order::ZERO && self.stash.push(Bundle::of(frame, order));
         if !kept {
-            self.site.at.free_to_zone(frame, order);
+            self.ctx.on_cpu.free_to_zone(frame, order);
         }
     }
 
-    fn left(&mut self, pfn: Pfn, order: Order) {
-        let frame = (pfn.get() - self.site.at.zone.base().get()) as u32;
+    fn free_source(&mut self, pfn: Pfn, order: Order) {
+        let frame = (pfn.get() - self.ctx.on_cpu.zone.base().get()) as u32;
         match self.goal.order {
-            Some(wanted) if self.keeps && self.captured.is_none() && order <= wanted => {
-                let formed = self.site.at.free_capturing(frame, order, wanted, self.goal.of);
+            Some(wanted) if self.captures && self.captured.is_none() && order <= wanted => {
+                let formed =
+                    self.ctx.on_cpu.free_capturing(frame, order, wanted, self.goal.migratetype);
                 self.captured = formed.map(|frame| (frame, wanted));
             }
-            _ => _ = self.site.at.free_to_zone(frame, order),
+            _ => _ = self.ctx.on_cpu.free_to_zone(frame, order),
         }
     }
 }
@@ -275,7 +277,7 @@ impl<P: Platform> Drop for FreeScanner<'_, '_, P> {
     fn drop(&mut self) {
         self.give_back();
         if let Some((frame, order)) = self.captured {
-            self.site.at.free_to_zone(frame, order);
+            self.ctx.on_cpu.free_to_zone(frame, order);
         }
     }
 }
@@ -285,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_looked_at_ends_behind_the_last_frame_taken() {
+    fn scanned_frames_end_after_the_last_taken_frame() {
         let map = [0b1001_0000, 0, 1 << 63];
         assert_eq!(position_of(&map, 1), 5);
         assert_eq!(position_of(&map, 2), 8);

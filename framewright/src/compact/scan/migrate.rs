@@ -10,40 +10,40 @@ use crate::{
     platform::Platform,
 };
 
-/// Where nothing is waited for, so many frames are looked at before others have the LRU lock.
+/// Frames that are claimed under one hold of the LRU lock in asynchronous mode.
 const HOLD: u32 = 32;
 
-/// Entries of lists that a short search looks at, before it has failed.
+/// List entries that a fast search looks at. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
-/// Short searches are worth while above this order only, and find no smaller blocks.
+/// Fast searches are made for orders above this one only, and find no smaller blocks.
 const SEARCHED_ORDER: u8 = 3;
 
 impl<P: Platform> Run<'_, '_, '_, P> {
     /// Claims pages in the next pageblock that has some.
     pub(super) fn isolate(&mut self) -> Isolated {
-        let chosen = self.search();
+        let chosen = self.fast_search();
         loop {
             let block = self.migrate >> PAGEBLOCK_ORDER;
-            if self.is_the_other_ones(block) {
+            if self.belongs_to_free_scanner(block) {
                 self.migrate = (block + 1) << PAGEBLOCK_ORDER;
                 return Isolated::Pages(0);
             }
             let at_start = self.migrate.is_multiple_of(FRAMES);
-            if self.site.at.zone.is_absent(block)
+            if self.ctx.on_cpu.zone.is_absent(block)
                 || at_start && chosen != Some(block) && self.skips(block)
             {
-                self.pass(block);
+                self.next_block(block);
                 continue;
             }
-            self.heed.zone_lock(self.site);
-            let held = contents(self.site, block);
+            self.contention.before_zone_lock(self.ctx);
+            let held = contents(self.ctx, block);
             if !self.suits(&held) {
-                // A type is no reason for others to leave it alone.
+                // Another run may want pages of this type, so there is no reason for a skip hint.
                 if !self.repair.unmarked_types {
                     self.mark(block);
                 }
-                self.pass(block);
+                self.next_block(block);
                 self.advance(block);
                 continue;
             }
@@ -51,47 +51,49 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
     }
 
-    /// Whether a pageblock is where the free scanner looks next, or behind that. As it was, the
-    /// last one before was looked at, for whose pages no room is left.
-    fn is_the_other_ones(&self, block: u32) -> bool {
+    /// Whether a pageblock is the next one of the free scanner, or above it. Without the repair,
+    /// the migrate scanner enters the free scanner's next pageblock, too, although there are no
+    /// targets left for its pages.
+    fn belongs_to_free_scanner(&self, block: u32) -> bool {
         block + u32::from(self.repair.detect_meeting) >= self.free.below()
     }
 
     fn skips(&self, block: u32) -> bool {
-        !self.goal.is_thorough() && self.site.hints.skip.is_set(block)
+        !self.goal.is_thorough() && self.ctx.hints.skip.is_set(block)
     }
 
     fn mark(&self, block: u32) -> bool {
-        !self.goal.is_thorough() && self.site.hints.skip.set(block)
+        !self.goal.is_thorough() && self.ctx.hints.skip.set(block)
     }
 
-    /// On to the next pageblock.
-    fn pass(&mut self, block: u32) {
+    /// Goes on to the next pageblock.
+    fn next_block(&mut self, block: u32) {
         self.migrate = (block + 1) << PAGEBLOCK_ORDER;
     }
 
-    /// Lets others begin behind a pageblock.
+    /// Lets later runs begin after a pageblock.
     fn advance(&self, block: u32) {
         let sync = !self.goal.is_async() || self.modes_agree;
         let at = (block + 1) << PAGEBLOCK_ORDER;
         if !self.goal.is_thorough() {
-            self.site.hints.positions.advance_migrate(at, sync);
+            self.ctx.hints.positions.advance_migrate(at, sync);
         }
     }
 
-    /// Whether pages may be taken from a pageblock: where nothing is waited for, only from those of
-    /// the right type.
+    /// Whether pages may be claimed in a pageblock: in an asynchronous run for a request, only if
+    /// it has the type of the request.
     fn suits(&self, held: &Contents) -> bool {
-        let is_type = !(self.goal.is_async() && self.goal.is_direct()) || held.of == self.goal.of;
+        let is_type =
+            !(self.goal.is_async() && self.goal.is_direct()) || held.of == self.goal.migratetype;
         let withheld = matches!(held.of, MigrateType::Isolate | MigrateType::HighAtomic);
         is_type && !withheld
     }
 
-    /// A short look at the lists, for a pageblock near the beginning of the gap between the scanners
-    /// of which much is free. The scanner goes there.
-    fn search(&mut self) -> Option<u32> {
+    /// A fast search of the lists, for a pageblock near the start of the gap between the scanners
+    /// that is largely free. The scanner goes there.
+    fn fast_search(&mut self) -> Option<u32> {
         let order = self.goal.order?.get();
-        let movable = !self.goal.is_direct() || self.goal.of == MigrateType::Movable;
+        let movable = !self.goal.is_direct() || self.goal.migratetype == MigrateType::Movable;
         let block = self.migrate >> PAGEBLOCK_ORDER;
         let at_start = self.migrate.is_multiple_of(FRAMES);
         if !self.shortcuts
@@ -105,27 +107,29 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
         let gap = self.free.below().saturating_sub(block);
         let near = block + if self.migrate == 0 { gap / 2 } else { gap / 8 };
-        let entries = (ENTRIES >> self.misses.min(6)) + 1;
-        let skip = &self.site.hints.skip;
-        let passes = |at: u32| (block..near).contains(&at) && !skip.is_set(at);
-        let (zone, platform) = (self.site.at.zone, self.site.at.platform);
-        self.heed.zone_lock(self.site);
+        let entries = (ENTRIES >> self.failed_searches.min(6)) + 1;
+        let skip = &self.ctx.hints.skip;
+        let is_eligible = |at: u32| (block..near).contains(&at) && !skip.is_set(at);
+        let (zone, platform) = (self.ctx.on_cpu.zone, self.ctx.on_cpu.platform);
+        self.contention.before_zone_lock(self.ctx);
         let (found, seen) = zone.with(platform, |buddy| {
-            buddy.find_listed((SEARCHED_ORDER, order), entries, passes, |at, before| at < before)
+            buddy.find_listed((SEARCHED_ORDER, order), entries, is_eligible, |at, before| {
+                at < before
+            })
         });
-        self.site.looked_at_headers(seen);
+        self.ctx.looked_at_headers(seen);
         match found {
             Some(found) => {
-                self.misses = 0;
+                self.failed_searches = 0;
                 self.migrate = found << PAGEBLOCK_ORDER;
             }
-            None => self.misses += 1,
+            None => self.failed_searches += 1,
         }
         found
     }
 
-    /// Claims pages in one pageblock from where the scanner is: all it may at once, or of the first
-    /// part that has any.
+    /// Claims pages in one pageblock from the position of the scanner on: as many as allowed at
+    /// once, or those of the first part that has any.
     fn isolate_in(&mut self, block: u32, held: &Contents) -> Isolated {
         let from = self.migrate;
         let end = (block + 1) << PAGEBLOCK_ORDER;
@@ -138,7 +142,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             let used = within(&held.used, at, stop);
             scanned += looked_at(&used, &within(&held.map, at, stop));
             let (ended, reached, claimed) = self.claim_part(&used, block, (at, stop), count);
-            if claimed > 0 && !self.begin_block(block) {
+            if claimed > 0 && !self.start_block(block) {
                 self.compactor.abandon(count..count + claimed, &mut self.free);
                 at = end;
                 break;
@@ -146,17 +150,17 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             if ended != ClaimEnd::Done {
                 return self.abort(count + claimed, scanned);
             }
-            let picky = self.goal.is_async() && self.goal.is_direct();
+            let all_or_none = self.goal.is_async() && self.goal.is_direct();
             let all = self.frames(count, claimed) == frames_in(&within(&used, at, reached));
-            if picky && !all {
-                // No block will form in this part: what is left of it stays where it is.
+            if all_or_none && !all {
+                // No block will form in this part, so its other pages stay.
                 self.compactor.abandon(count..count + claimed, &mut self.free);
                 at = stop;
                 continue;
             }
             count += claimed;
             at = reached;
-            if picky && count > 0 && at == stop {
+            if all_or_none && count > 0 && at == stop {
                 break;
             }
         }
@@ -165,11 +169,12 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             self.mark(block);
             self.advance(block);
         }
-        self.book(block, from, scanned, count);
+        self.count_isolated(block, from, scanned, count);
         Isolated::Pages(count)
     }
 
-    /// Claims pages in the runs of `used` within a part: how that ended, up to where, how many.
+    /// Claims pages in the runs of `used` within a part. Returns how claiming ended, where, and the
+    /// number of pages claimed.
     fn claim_part(
         &mut self,
         used: &[u64; WORDS],
@@ -178,22 +183,22 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         count: usize,
     ) -> (ClaimEnd, u32, usize) {
         let (mover, most) = (self.compactor.mover(), self.most());
-        let (effort, site, memory) = (self.goal.effort, self.site, self.compactor.memory);
+        let (effort, ctx, memory) = (self.goal.effort, self.ctx, self.compactor.memory);
         let mut claims = Claims::new(&mut self.compactor.moves()[count..most]);
         let mut at = from;
         while let Some((first, last)) = next_run(used, block, at) {
             let last = if effort.mode == MigrateMode::Async {
-                self.heed.lru_lock(memory, site);
+                self.contention.before_lru_lock(memory, ctx);
                 last.min((first / HOLD + 1) * HOLD)
             } else {
                 last
             };
-            let ended = mover.claim(range(site, first, last), &effort, &mut claims);
+            let ended = mover.claim(range(ctx, first, last), &effort, &mut claims);
             if ended != ClaimEnd::Done {
                 return (ended, first, claims.len());
             }
             if claims.is_full() {
-                let behind = |pfn: Pfn| (pfn.get() - site.at.zone.base().get()) as u32;
+                let behind = |pfn: Pfn| (pfn.get() - ctx.on_cpu.zone.base().get()) as u32;
                 let reached = claims.last_end().map_or(last, behind);
                 return (ended, reached.clamp(first + 1, stop), claims.len());
             }
@@ -202,47 +207,48 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         (ClaimEnd::Done, stop, claims.len())
     }
 
-    /// The first pages of a pageblock were claimed: marks it. `false` if somebody else had.
-    fn begin_block(&mut self, block: u32) -> bool {
-        if self.begun == Some(block) {
+    /// Sets the skip hint of a pageblock whose first pages were claimed. Returns `false` if another
+    /// run had set it.
+    fn start_block(&mut self, block: u32) -> bool {
+        if self.started_block == Some(block) {
             return true;
         }
-        self.begun = Some(block);
+        self.started_block = Some(block);
         self.modes_agree = false;
         let inside = !self.migrate.is_multiple_of(FRAMES);
         !self.mark(block) || self.finishing || inside
     }
 
-    /// Somebody was in the way. Nothing that is claimed moves.
+    /// Ends the run because of contention. No claimed page moves.
     fn abort(&mut self, count: usize, scanned: u64) -> Isolated {
-        self.site.scanned_for_pages(scanned);
+        self.ctx.scanned_for_pages(scanned);
         self.compactor.abandon(0..count, &mut self.free);
         Isolated::Abort
     }
 
-    fn book(&mut self, block: u32, from: u32, scanned: u64, count: usize) {
-        let counters = &self.site.hints.counters;
-        self.site.scanned_for_pages(scanned);
+    fn count_isolated(&mut self, block: u32, from: u32, scanned: u64, count: usize) {
+        let counters = &self.ctx.hints.counters;
+        self.ctx.scanned_for_pages(scanned);
         if count > 0 {
             self.last = Some(self.migrate);
         }
         let taken = self.frames(0, count);
         counters.compact_isolated.add(u64::from(taken));
-        let range = range(self.site, from, self.migrate.max(from));
+        let range = range(self.ctx, from, self.migrate.max(from));
         debug_assert!(from >> PAGEBLOCK_ORDER == block);
         let (by, taken) = (Scanner::Migrate, taken.into());
-        self.site.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
+        self.ctx.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
     }
 
-    /// Pages that may be claimed at once.
+    /// Number of pages that may be claimed at once.
     fn most(&mut self) -> usize {
-        let room = self.compactor.moves().len();
-        let all = self.finishing || self.heed.has_noticed();
-        if all { room } else { room.min(CLUSTER) }
+        let capacity = self.compactor.moves().len();
+        let all = self.finishing || self.contention.has_seen_contention();
+        if all { capacity } else { capacity.min(CLUSTER) }
     }
 
-    /// Frames of the parts that are looked at: all of them have to move, where nothing is waited
-    /// for, or none does.
+    /// Size in frames of the parts that are scanned. In an asynchronous run for a request, all
+    /// pages of a part move or none.
     fn part(&self) -> u32 {
         match self.goal.order {
             Some(order) if self.goal.is_async() && self.goal.is_direct() => {
@@ -252,7 +258,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
     }
 
-    /// Frames of some of the claimed pages.
+    /// Number of frames of some of the claimed pages.
     fn frames(&mut self, first: usize, count: usize) -> u32 {
         let moves = &self.compactor.moves()[first..first + count];
         moves.iter().map(|at| at.order().frames() as u32).sum()
@@ -263,7 +269,8 @@ fn frames_in(map: &[u64; WORDS]) -> u32 {
     map.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Steps over some frames: one for each that is allocated, one for each run of free ones.
+/// Number of steps to scan some frames: one for each allocated frame, one for each run of free
+/// frames.
 fn looked_at(used: &[u64; WORDS], free: &[u64; WORDS]) -> u64 {
     let mut before = 0;
     let mut runs = 0;

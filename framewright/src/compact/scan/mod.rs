@@ -1,43 +1,43 @@
-//! By two scanners, as Linux compacts.
+//! Compaction by two scanners, as in Linux.
 //!
 //! # Theory of operation
 //!
-//! The migrate scanner goes up through the zone, a pageblock at a time, and claims up to 32 pages; the
-//! free scanner comes down and takes as many free frames; the pages move; and so on until a block
-//! has formed, or the scanners are in the same pageblock. Both begin where the last run ended, and
-//! both begin with a short look at the lists of free blocks, which may save them a long way.
+//! The migrate scanner goes up through the zone, one pageblock after the other, and claims up to 32
+//! pages. The free scanner comes down and takes as many free frames. Then the pages move. This repeats
+//! until a block has formed, or the scanners are in the same pageblock. Both start where the last run
+//! ended, and both start with a fast search of the lists of free blocks, which may save a long scan.
 //!
-//! **Skip hints**: a pageblock is marked when somebody begins to take pages from it (so that others
-//! leave it alone), when nothing could be taken, and when its free frames were all taken. A
-//! pageblock that is left alone for its type gets no mark: it may be just right for others.
+//! **Skip hints**: a pageblock gets a skip hint when a run begins to claim its pages (so that other runs
+//! leave it alone), when no page could be claimed, and when all of its free frames were taken. A
+//! pageblock that a run passes over because of its type gets none: it may suit other runs.
 //!
-//! **Finishing a pageblock**: where some page did not move, the rest of its pageblock is done at once:
-//! a block will not form there, and later runs shall see the mark.
+//! **Finishing a pageblock**: if some page did not move, the rest of its pageblock is scanned at once. No
+//! block will form there, and the skip hint keeps later runs away.
 //!
-//! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)), the short look at the lists
-//! and the keeping of the block that forms, came in 2019. Scanners that have lost their way are put
-//! back on it by the short look: what they once did wrong shows fully without.
+//! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)): the fast search of the lists,
+//! and the capture of the block that forms, came in 2019. The fast search corrects scanners that are in
+//! the wrong place, so the full effect of the old faults shows only without it.
 //!
-//! **What was once wrong** and can be switched back: see
+//! **Repairs**: rules that were wrong once can be switched back; see
 //! [`CompactRepairs`](crate::tuning::CompactRepairs).
 
+mod contention;
 mod finish;
 mod free;
-mod heed;
 mod migrate;
 mod reset;
 
 pub(super) use reset::reset_hints;
 
-use super::{Compactor, Goal, Outcome, compactor::Site};
+use super::{Compactor, Goal, Outcome, compactor::ZoneContext};
 use crate::{
     frame::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
     migrate::MigrateMode,
     platform::{Captured, Platform},
     tuning::{CompactRepairs, CompactTuning},
 };
+use contention::ContentionProbe;
 use free::FreeScanner;
-use heed::Heed;
 
 /// Pages that are claimed before they are moved.
 const CLUSTER: usize = 32;
@@ -45,64 +45,64 @@ const CLUSTER: usize = 32;
 const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// Compacts a zone by scanning it.
+    /// Compacts a zone by two scanners.
     pub(super) fn run_by_scanners(
         &mut self,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: Goal,
         captured: Option<Captured<'_>>,
     ) -> Outcome {
         let tag = self.memory.tag();
         let shortcuts = self.memory.tuning().compact.shortcuts;
         let lacks = |captured: &Captured<'_>| goal.order.is_some_and(|order| captured.lacks(order));
-        let keeps = shortcuts && captured.as_ref().is_some_and(lacks);
-        let mut run = Run::begin(self, site, goal, keeps);
-        site.trace_run(&goal, run.positions(), None);
+        let captures = shortcuts && captured.as_ref().is_some_and(lacks);
+        let mut run = Run::begin(self, ctx, goal, captures);
+        ctx.trace_run(&goal, run.positions(), None);
         let outcome = run.go();
         run.end(outcome);
         let Some((frame, order)) = run.free.take_captured() else { return outcome };
-        let block = Block::new(tag, site.at.pfn(frame), order);
+        let block = Block::new(tag, ctx.on_cpu.pfn(frame), order);
         let kept = match captured {
             Some(captured) => captured.keep(block),
             None => Err(block),
         };
         if let Err(block) = kept {
             let _ = block.into_raw();
-            site.at.free_to_zone(frame, order);
+            ctx.on_cpu.free_to_zone(frame, order);
         }
         Outcome::Success
     }
 }
 
-/// One run over a zone, or a part of it.
+/// One run over a zone, or over a part of it.
 struct Run<'r, 'c, 'm, P: Platform> {
     compactor: &'r mut Compactor<'c, 'm, P>,
-    site: Site<'c, 'm, P>,
+    ctx: ZoneContext<'c, 'm, P>,
     goal: Goal,
     repair: CompactRepairs,
     shortcuts: bool,
     /// The frame that the migrate scanner looks at next.
     migrate: u32,
     free: FreeScanner<'c, 'm, P>,
-    /// Whether others want the LRU lock.
-    heed: Heed,
+    /// Contention for the locks that the migrate scanner takes.
+    contention: ContentionProbe,
     /// It began at the ends of the zone.
     is_whole: bool,
-    /// All of the pageblock is to be looked at, whatever was found.
+    /// All of the pageblock is scanned, whatever was found.
     finishing: bool,
-    /// The pageblock that was marked for having been begun.
-    begun: Option<u32>,
-    /// The frame behind the last page that was claimed.
+    /// The pageblock that got a skip hint when its first pages were claimed.
+    started_block: Option<u32>,
+    /// The frame after the last page that was claimed.
     last: Option<u32>,
-    /// Short searches that found nothing.
-    misses: u32,
-    /// The cached positions of all modes are the same: nothing worth while was found so far.
+    /// Fast searches that found nothing.
+    failed_searches: u32,
+    /// The cached positions of all modes are the same, and no page was claimed so far.
     modes_agree: bool,
 }
 
-/// What the migrate scanner came to.
+/// Result of the migrate scanner.
 enum Isolated {
-    /// It must not go on.
+    /// The run must end.
     Abort,
     /// So many pages are claimed.
     Pages(usize),
@@ -111,18 +111,18 @@ enum Isolated {
 impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
     fn begin(
         compactor: &'r mut Compactor<'c, 'm, P>,
-        site: Site<'c, 'm, P>,
+        ctx: ZoneContext<'c, 'm, P>,
         goal: Goal,
-        keeps: bool,
+        captures: bool,
     ) -> Self {
         let tuning = compactor.memory.tuning().compact;
         let CompactTuning { repair, shortcuts, .. } = tuning;
-        let positions = &site.hints.positions;
-        let is_restarting = goal.order.is_some_and(|at| site.hints.deferral.is_restarting(at));
+        let positions = &ctx.hints.positions;
+        let is_restarting = goal.order.is_some_and(|at| ctx.hints.deferral.is_restarting(at));
         if is_restarting && repair.reset_before_read {
-            reset_hints(site);
+            reset_hints(ctx);
         }
-        let end = site.at.zone.spanned() as u32;
+        let end = ctx.on_cpu.zone.spanned() as u32;
         let mut is_whole = goal.is_thorough();
         let (mut migrate, mut free) = (0, end);
         if !is_whole {
@@ -134,25 +134,25 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             is_whole = migrate <= positions.start();
         }
         if is_restarting && !repair.reset_before_read {
-            // The positions that this run goes by are those from before.
-            reset_hints(site);
+            // Without the repair, this run uses the positions from before the reset.
+            reset_hints(ctx);
         }
         let modes_agree = positions.migrate(true) == positions.migrate(false);
-        let free = FreeScanner::new(site, goal, &tuning, free >> PAGEBLOCK_ORDER, keeps);
+        let free = FreeScanner::new(ctx, goal, &tuning, free >> PAGEBLOCK_ORDER, captures);
         Self {
             compactor,
-            site,
+            ctx,
             goal,
             repair,
             shortcuts,
             migrate,
             free,
-            heed: Heed::new(&goal),
+            contention: ContentionProbe::new(&goal),
             is_whole,
             finishing: false,
-            begun: None,
+            started_block: None,
             last: None,
-            misses: 0,
+            failed_searches: 0,
             modes_agree,
         }
     }
@@ -171,7 +171,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Claims and moves some pages.
+    /// Claims and moves some pages. Returns the outcome if the run is over.
     fn step(&mut self) -> Option<Outcome> {
         loop {
             let count = match self.isolate() {
@@ -181,41 +181,42 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             };
             self.free.prepare(count as u32, self.migrate >> PAGEBLOCK_ORDER);
             let effort = self.goal.effort;
-            let moved = self.compactor.migrate(self.site, count, &effort, &mut self.free);
+            let moved = self.compactor.migrate(self.ctx, count, &effort, &mut self.free);
             if self.free.has_captured() {
                 return Some(Outcome::Success);
             }
-            let noticed = self.repair.detect_meeting && self.have_met();
-            if moved.lacked_targets && !noticed {
+            let have_met = self.repair.detect_meeting && self.have_met();
+            if moved.lacked_targets && !have_met {
                 return Some(Outcome::Contended);
             }
             let inside = !self.migrate.is_multiple_of(FRAMES);
-            let patient = self.goal.effort.mode == MigrateMode::Sync;
+            let waits = self.goal.effort.mode == MigrateMode::Sync;
             let marks = !self.goal.is_thorough();
-            if moved.failed == 0 || patient || !inside || !marks || self.finishing {
+            if moved.failed == 0 || waits || !inside || !marks || self.finishing {
                 return None;
             }
             self.finishing = true;
         }
     }
 
-    /// Behind a block that may have formed, brings home what this CPU and the depot have of it.
+    /// After frames in which a block may have formed, returns what this CPU's lists and the depot
+    /// hold of them to the zone.
     fn drain_behind(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;
         if self.migrate / size > (last - 1) / size {
             let _ = self.compactor.memory.drain_cpu(self.compactor.cpu);
-            self.site.at.empty_depot();
+            self.ctx.on_cpu.empty_depot();
             self.last = None;
         }
     }
 
-    /// Gives back what was not needed, and leaves where it has got to for others.
+    /// Gives back target frames that were not needed, and stores the positions for later runs.
     fn end(&mut self, outcome: Outcome) {
         let highest = self.free.give_back();
         if let Some(block) = highest {
-            self.site.hints.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
+            self.ctx.hints.positions.raise_free((block + 1) << PAGEBLOCK_ORDER);
         }
-        self.site.trace_run(&self.goal, self.positions(), Some(outcome));
+        self.ctx.trace_run(&self.goal, self.positions(), Some(outcome));
     }
 }

@@ -1,24 +1,25 @@
-//! Forgetting hints: which pageblocks to skip, and where to begin.
+//! Resets skip hints and cached positions.
 
 use crate::{
-    buddy::MigrateType, compact::compactor::Site, frame::PAGEBLOCK_ORDER, platform::Platform,
-    sync::Ordering,
+    buddy::MigrateType, compact::compactor::ZoneContext, frame::PAGEBLOCK_ORDER,
+    platform::Platform, sync::Ordering,
 };
 
-/// If scanners have met since the last time: lets every pageblock be looked at again that has pages
-/// to move or room for them, and makes the lowest and highest such the ends of the zone.
-pub(in crate::compact) fn reset_hints<P: Platform>(site: Site<'_, '_, P>) {
-    if !site.hints.flush_hints.swap(false, Ordering::Relaxed) {
+/// If the scanners have met since the last reset: clears the skip hints of all pageblocks that have
+/// pages to move or free frames to move pages to, and starts the scanners at the lowest and the
+/// highest of them.
+pub(in crate::compact) fn reset_hints<P: Platform>(ctx: ZoneContext<'_, '_, P>) {
+    if !ctx.hints.flush_hints.swap(false, Ordering::Relaxed) {
         return;
     }
-    let blocks = (site.at.zone.spanned() >> PAGEBLOCK_ORDER) as u32;
+    let blocks = (ctx.on_cpu.zone.spanned() >> PAGEBLOCK_ORDER) as u32;
     let (mut low, mut high) = (None, None);
     for block in 0..blocks {
-        let held = site.at.zone.contents(site.at.platform, block);
+        let held = ctx.on_cpu.zone.contents(ctx.on_cpu.platform, block);
         let (is_source, is_target) =
             (held.movable > 0, held.free > 0 && held.of == MigrateType::Movable);
         if is_source || is_target {
-            site.hints.skip.clear(block);
+            ctx.hints.skip.clear(block);
         }
         if is_source {
             low.get_or_insert(block);
@@ -27,11 +28,11 @@ pub(in crate::compact) fn reset_hints<P: Platform>(site: Site<'_, '_, P>) {
             high = Some(block);
         }
     }
-    site.hints.counters.compact_headers.add(u64::from(blocks));
+    ctx.hints.counters.compact_headers.add(u64::from(blocks));
     let (low, high) = (low.unwrap_or(blocks), high.map_or(0, |block| block + 1));
     if low < high {
-        site.hints.positions.reset(low << PAGEBLOCK_ORDER, high << PAGEBLOCK_ORDER);
+        ctx.hints.positions.reset(low << PAGEBLOCK_ORDER, high << PAGEBLOCK_ORDER);
     } else {
-        site.hints.positions.reset(0, blocks << PAGEBLOCK_ORDER);
+        ctx.hints.positions.reset(0, blocks << PAGEBLOCK_ORDER);
     }
 }

@@ -35,7 +35,7 @@ pub struct Page {
 
 /// How often things go wrong: one time in so many; 0: never.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mishaps {
+pub struct FaultRates {
     pub busy: u64,
     pub refused: u64,
     pub gone: u64,
@@ -43,11 +43,11 @@ pub struct Mishaps {
 }
 
 /// See the module.
-pub struct House<'a, 'm> {
+pub struct FakeOwner<'a, 'm> {
     pub memory: &'a Memory<'m, Machine>,
     /// By first frame.
     pub pages: RefCell<BTreeMap<u64, Page>>,
-    pub mishaps: Cell<Mishaps>,
+    pub fault_rates: Cell<FaultRates>,
     random: Cell<u64>,
     owed: DeferredFlush,
     /// Pages that a stale translation of the other CPU still reaches, by first frame.
@@ -60,19 +60,19 @@ pub struct House<'a, 'm> {
     /// What is plugged in, in vain, whenever pages are claimed.
     pub plugged: Cell<Option<FrameRange>>,
     /// Whenever pages are claimed, a CPU has a page for a moment, whose frame stays on its lists.
-    pub comes_and_goes: Cell<bool>,
+    pub allocates_while_claiming: Cell<bool>,
     /// The fewest free frames that there were while pages moved.
     pub least_free: Cell<u64>,
     /// Frames that were looked at for pages to claim.
-    pub asked: Cell<u64>,
+    pub scanned: Cell<u64>,
 }
 
-impl<'a, 'm> House<'a, 'm> {
+impl<'a, 'm> FakeOwner<'a, 'm> {
     pub fn new(memory: &'a Memory<'m, Machine>, seed: u64) -> Self {
         Self {
             memory,
             pages: RefCell::default(),
-            mishaps: Cell::default(),
+            fault_rates: Cell::default(),
             random: Cell::new(seed | 1),
             owed: DeferredFlush::new(),
             stale: RefCell::default(),
@@ -80,9 +80,9 @@ impl<'a, 'm> House<'a, 'm> {
             movable_only: Cell::new(false),
             fuller_only: Cell::new(false),
             plugged: Cell::new(None),
-            comes_and_goes: Cell::new(false),
+            allocates_while_claiming: Cell::new(false),
             least_free: Cell::new(u64::MAX),
-            asked: Cell::new(0),
+            scanned: Cell::new(0),
         }
     }
 
@@ -97,9 +97,9 @@ impl<'a, 'm> House<'a, 'm> {
     }
 
     /// From now on things go wrong as often as chance has it, some of them not at all.
-    pub fn let_go_wrong(&self) {
+    pub fn randomize_faults(&self) {
         let one_in = |most| [0, self.below(most) + 1][self.below(2) as usize];
-        self.mishaps.set(Mishaps {
+        self.fault_rates.set(FaultRates {
             busy: one_in(9),
             refused: one_in(50),
             gone: one_in(40),
@@ -112,7 +112,7 @@ impl<'a, 'm> House<'a, 'm> {
     }
 
     /// Takes a block into use as a page.
-    pub fn move_in(&self, block: Block<'m>, pinned: bool) -> u64 {
+    pub fn add_page(&self, block: Block<'m>, pinned: bool) -> u64 {
         let (pfn, order) = block.into_raw();
         let value = self.next_value.get();
         self.next_value.set(value + 1000);
@@ -128,7 +128,7 @@ impl<'a, 'm> House<'a, 'm> {
     pub fn alloc(&self, order: u8, of: MigrateType, pinned: bool) -> Option<u64> {
         let mut token = self.memory.cpu(CpuId::new(0)).unwrap();
         let request = Request::new(Order::new(order).unwrap(), of).no_wait();
-        token.alloc(request).ok().map(|block| self.move_in(block, pinned))
+        token.alloc(request).ok().map(|block| self.add_page(block, pinned))
     }
 
     /// Frees a page through the lists of a CPU.
@@ -137,7 +137,7 @@ impl<'a, 'm> House<'a, 'm> {
         assert!(!page.claimed && !page.locked);
         let mut token = self.memory.cpu(CpuId::new(0)).unwrap();
         let order = Order::new(page.order).unwrap();
-        // SAFETY: the page is the house's, and forgotten by now.
+        // SAFETY: the page is the owner's, and forgotten by now.
         unsafe { token.free_raw(Pfn::new(at), order) }.unwrap();
     }
 
@@ -207,7 +207,7 @@ impl<'a, 'm> House<'a, 'm> {
         assert_eq!(
             self.memory.managed() - idle,
             used,
-            "frames in use, by the library and the house"
+            "frames in use, by the library and the owner"
         );
         for zone in self.memory.zones() {
             let counts = self.memory.block_counts(zone.id);
@@ -217,7 +217,7 @@ impl<'a, 'm> House<'a, 'm> {
     }
 
     /// Frames of pages in the pageblock of a frame.
-    fn used_around(&self, at: u64) -> u64 {
+    fn used_in_pageblock(&self, at: u64) -> u64 {
         let pages = self.pages.borrow();
         pages.range(at & !511..(at & !511) + 512).map(|(_, page)| 1 << page.order).sum()
     }
@@ -236,10 +236,11 @@ impl<'a, 'm> House<'a, 'm> {
     }
 
     fn unmap_one(&self, at: &mut Move, locking: Locking, batch: &mut FlushBatch<'_, '_, Machine>) {
-        let mishaps = self.mishaps.get();
+        let fault_rates = self.fault_rates.get();
         let from = at.from().get();
         if self.fuller_only.get() {
-            let (used, there) = (self.used_around(from), self.used_around(at.to().get()));
+            let (used, there) =
+                (self.used_in_pageblock(from), self.used_in_pageblock(at.to().get()));
             assert!(used <= there, "from a pageblock with {used} into one with {there}");
         }
         let mut pages = self.pages.borrow_mut();
@@ -250,12 +251,12 @@ impl<'a, 'm> House<'a, 'm> {
         }
         let page = pages.get_mut(&from).expect("a claimed page");
         assert!(page.claimed && !page.locked && at.stage() == Stage::Ready);
-        if self.happens(mishaps.gone) {
+        if self.happens(fault_rates.gone) {
             pages.remove(&from);
             at.set_gone();
-        } else if page.pinned || self.happens(mishaps.refused) {
+        } else if page.pinned || self.happens(fault_rates.refused) {
             at.set_refused();
-        } else if locking == Locking::Try && self.happens(mishaps.busy) {
+        } else if locking == Locking::Try && self.happens(fault_rates.busy) {
             at.set_busy();
         } else {
             page.locked = true;
@@ -279,20 +280,20 @@ impl<'a, 'm> House<'a, 'm> {
 
 // SAFETY: one thread; a page is claimed, locked and moved as its fields say, and those that are
 // claimed are not freed by anybody else.
-unsafe impl Mover<Machine> for House<'_, '_> {
+unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
     fn claim(&self, frames: FrameRange, _: &Effort, claims: &mut Claims<'_>) -> ClaimEnd {
-        let mishaps = self.mishaps.get();
-        if self.happens(mishaps.contended) {
+        let fault_rates = self.fault_rates.get();
+        if self.happens(fault_rates.contended) {
             return if self.below(2) == 0 { ClaimEnd::Contended } else { ClaimEnd::TooMany };
         }
         if let Some(range) = self.plugged.get() {
             self.memory.add_memory(range).expect_err("it is there");
         }
-        if self.comes_and_goes.get() {
+        if self.allocates_while_claiming.get() {
             let page = self.alloc(0, MigrateType::Movable, false);
             self.free(page.expect("there is a free frame"));
         }
-        self.asked.set(self.asked.get() + frames.frames());
+        self.scanned.set(self.scanned.get() + frames.frames());
         let (start, end) = (frames.start().get(), frames.end().get());
         let mut pages = self.pages.borrow_mut();
         let before = pages.range(..start).next_back();
@@ -324,15 +325,15 @@ unsafe impl Mover<Machine> for House<'_, '_> {
     }
 
     fn remap(&self, moves: &mut [Move], _: &Effort, _: &Flushed<'_>) {
-        let mishaps = self.mishaps.get();
+        let fault_rates = self.fault_rates.get();
         self.least_free.set(self.least_free.get().min(self.memory.free()));
         for at in moves {
             assert_eq!(at.stage(), Stage::Copied);
             let mut pages = self.pages.borrow_mut();
             assert!(!self.stale.borrow().contains(&at.from().get()), "copied before the flush");
-            if self.happens(mishaps.busy) {
+            if self.happens(fault_rates.busy) {
                 at.set_busy();
-            } else if self.happens(mishaps.refused) {
+            } else if self.happens(fault_rates.refused) {
                 at.set_refused();
             } else {
                 let page = pages.remove(&at.from().get()).expect("a locked page");
@@ -354,13 +355,13 @@ unsafe impl Mover<Machine> for House<'_, '_> {
     }
 
     fn release(&self, moves: &mut [Move]) {
-        let mishaps = self.mishaps.get();
+        let fault_rates = self.fault_rates.get();
         for at in moves {
             let mut pages = self.pages.borrow_mut();
             let from = at.from().get();
             let page = pages.get_mut(&from).expect("a claimed page");
             assert!(core::mem::take(&mut page.claimed) && !page.locked);
-            if self.happens(mishaps.gone) {
+            if self.happens(fault_rates.gone) {
                 pages.remove(&from);
                 at.set_gone();
             }
@@ -368,7 +369,7 @@ unsafe impl Mover<Machine> for House<'_, '_> {
     }
 }
 
-impl Shootdown for House<'_, '_> {
+impl Shootdown for FakeOwner<'_, '_> {
     fn forget(&self, cpu: CpuId, _: Scope) {
         assert_eq!(cpu, OTHER);
         self.last_stores();

@@ -1,0 +1,335 @@
+//! Where the index search continues in the next call: single words without a lock. A lost race costs one
+//! superfluous look.
+//!
+//! The search goes in rounds: along the lists for pageblocks whose frames were all requested as movable,
+//! then once more for pageblocks with unmovable frames, then by address for full ones. Each call
+//! continues where the last one stopped, and first takes candidates that the last one saw and did not
+//! use. After a whole round in which nothing was found, there is probably nothing to empty. From then on
+//! a request searches one piece only, alternately at the cursor and at the heads of the lists, where
+//! newly emptied pageblocks appear, until something is found. Other callers still search a whole round.
+//!
+//! Full pageblocks exist nearly always, and most of them lack targets. So whether a round was empty is
+//! decided before the search for full ones. Only a full pageblock that could be emptied changes that.
+//!
+//! A pageblock that could not be emptied gets a skip hint. After an empty round all skip hints are
+//! reset. Each time in a row that this brings no success, twice as many rounds pass before the next
+//! reset.
+
+use super::deferral::Deferral;
+use crate::{
+    buddy::{SourceKind, Sources},
+    frame::Order,
+    sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+};
+
+/// No pageblock.
+const NONE: u32 = u32::MAX;
+
+/// Bit position of the kind of a source, above its number.
+const KIND: u32 = 30;
+
+/// State of one search between calls.
+pub(super) struct SearchCursor {
+    progress_bits: AtomicU64,
+    /// Sources that were emptied but for pages in use. The next call starts with them, because such
+    /// pages are in use for longer than a call, but often not for much longer.
+    partly_emptied: [AtomicU32; PartlyEmptied::MOST],
+    /// Sources that were seen and not used yet, best first; empty slots are [`NONE`].
+    candidates: [AtomicU32; Sources::MOST],
+    /// After how many empty rounds skip hints are reset.
+    skip_hint_resets: Deferral,
+    /// After an empty round: the last search was at the heads of the lists.
+    heads_were_last: AtomicBool,
+}
+
+/// Something to empty: a pageblock, or the first one of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Source {
+    pub(super) index: u32,
+    /// The kind as which it was found.
+    pub(super) kind: SourceKind,
+}
+
+impl Source {
+    fn to_bits(self) -> u32 {
+        self.index | (self.kind as u32) << KIND
+    }
+
+    fn from_bits(bits: u32) -> Option<Self> {
+        let source = Self { index: bits & !(3 << KIND), kind: SourceKind::from_bits(bits >> KIND) };
+        (bits != NONE).then_some(source)
+    }
+}
+
+/// The sources that a call starts with. The iterator takes them out one by one, so sources that the
+/// call does not reach stay for the next call. Sources that the call adds stay, too, because they
+/// go into slots that the iterator has passed.
+#[derive(Debug)]
+pub(super) struct PartlyEmptied<'q>(core::slice::Iter<'q, AtomicU32>);
+
+impl PartlyEmptied<'_> {
+    const MOST: usize = 4;
+}
+
+impl Iterator for PartlyEmptied<'_> {
+    type Item = Source;
+
+    fn next(&mut self) -> Option<Source> {
+        self.0.find_map(|word| Source::from_bits(word.swap(NONE, Ordering::Relaxed)))
+    }
+}
+
+/// How far the search has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Progress {
+    /// The kind of source that it looks for.
+    pub(super) kind: SourceKind,
+    /// The pageblock on the lists where it continues; `None`: the first one.
+    list_position: Option<u32>,
+    /// The pageblock where the search for full ones continues. Rounds without that search keep it.
+    address_position: u32,
+    /// This round has found a source.
+    pub(super) found_any: bool,
+    /// The round before found none.
+    pub(super) last_round_empty: bool,
+}
+
+impl Progress {
+    /// The start of a round.
+    pub(super) const START: Self = Self {
+        kind: SourceKind::AllMovable,
+        list_position: None,
+        address_position: 0,
+        found_any: false,
+        last_round_empty: false,
+    };
+
+    fn to_bits(self) -> u64 {
+        let flags = u64::from(self.found_any) << 62 | u64::from(self.last_round_empty) << 63;
+        let places = u64::from(self.list_position.map_or(0, |index| index + 1))
+            | u64::from(self.address_position) << 32;
+        places | (self.kind as u64) << 60 | flags
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        Self {
+            kind: SourceKind::from_bits((bits >> 60) as u32),
+            list_position: (bits as u32).checked_sub(1),
+            address_position: (bits >> 32) as u32 & !0 >> 4,
+            found_any: bits >> 62 & 1 != 0,
+            last_round_empty: bits >> 63 != 0,
+        }
+    }
+
+    /// Where the next piece begins; `None`: at the first pageblock on the lists.
+    pub(super) fn resume(&self) -> Option<u32> {
+        if self.kind == SourceKind::Full { Some(self.address_position) } else { self.list_position }
+    }
+
+    /// The same round, at the start of a kind.
+    pub(super) fn begin(self, kind: SourceKind) -> Self {
+        Self { kind, list_position: None, ..self }
+    }
+
+    /// A piece has ended at `resume`. `found`: it found a source.
+    pub(super) fn advance(&mut self, resume: Option<u32>, found: bool) {
+        if self.kind == SourceKind::Full {
+            self.address_position = resume.unwrap_or(0);
+        } else {
+            self.list_position = resume;
+            self.found_any |= found;
+            self.last_round_empty &= !found;
+        }
+        if resume.is_none() {
+            self.end_kind();
+        }
+    }
+
+    /// Continues with the next kind of source.
+    pub(super) fn end_kind(&mut self) {
+        if self.kind == SourceKind::HasUnmovable {
+            (self.found_any, self.last_round_empty) = (false, !self.found_any);
+        }
+        (self.kind, self.list_position) = (self.kind.next(), None);
+    }
+}
+
+impl SearchCursor {
+    pub(super) fn new() -> Self {
+        Self {
+            progress_bits: AtomicU64::new(Progress::START.to_bits()),
+            partly_emptied: core::array::from_fn(|_| AtomicU32::new(NONE)),
+            candidates: core::array::from_fn(|_| AtomicU32::new(NONE)),
+            skip_hint_resets: Deferral::new(),
+            heads_were_last: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress::from_bits(self.progress_bits.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_progress(&self, progress: Progress) {
+        self.progress_bits.store(progress.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Restarts at the first pageblock of a kind, without candidates.
+    pub(super) fn restart(&self, kind: SourceKind) {
+        self.set_progress(self.progress().begin(kind));
+        self.candidates.iter().for_each(|word| word.store(NONE, Ordering::Relaxed));
+    }
+
+    /// Stores the sources that a piece found, but for the first, in place of the old candidates.
+    pub(super) fn keep_candidates(&self, found: &Sources, kind: SourceKind) {
+        let rest = found.iter().skip(1).map(|index| Source { index, kind }.to_bits());
+        for (word, bits) in self.candidates.iter().zip(rest.chain(core::iter::repeat(NONE))) {
+            word.store(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes out the best candidate.
+    pub(super) fn take_candidate(&self) -> Option<Source> {
+        let full = |word: &&AtomicU32| word.load(Ordering::Relaxed) != NONE;
+        Source::from_bits(self.candidates.iter().find(full)?.swap(NONE, Ordering::Relaxed))
+    }
+
+    /// The next call starts with `source`, too, from which pages have moved; only a few are stored.
+    /// A source that was full no longer is.
+    pub(super) fn add_partly_emptied(&self, source: Source) {
+        let was_full = source.kind == SourceKind::Full;
+        let source =
+            Source { kind: if was_full { SourceKind::AllMovable } else { source.kind }, ..source };
+        let free = |word: &&AtomicU32| word.load(Ordering::Relaxed) == NONE;
+        if let Some(word) = self.partly_emptied.iter().find(free) {
+            word.store(source.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// The sources that this call starts with.
+    pub(super) fn partly_emptied(&self) -> PartlyEmptied<'_> {
+        PartlyEmptied(self.partly_emptied.iter())
+    }
+
+    /// After an empty round: whether this search is at the heads of the lists. Every other one is.
+    pub(super) fn take_turn_at_heads(&self) -> bool {
+        let polls = !self.heads_were_last.load(Ordering::Relaxed);
+        self.heads_were_last.store(polls, Ordering::Relaxed);
+        polls
+    }
+
+    /// After an empty round: whether skip hints are to be reset.
+    pub(super) fn should_reset_skip_hints(&self) -> bool {
+        let should_reset_skip_hints = !self.skip_hint_resets.refuses(Order::PAGEBLOCK);
+        if should_reset_skip_hints {
+            self.skip_hint_resets.defer(Order::PAGEBLOCK);
+        }
+        should_reset_skip_hints
+    }
+
+    /// A source was emptied: there may be more, and the next reset of skip hints is worth trying
+    /// again. If it was a full one, the search starts over, because cheaper ones may have appeared
+    /// meanwhile.
+    pub(super) fn succeed(&self) {
+        let mut progress = Progress { found_any: true, last_round_empty: false, ..self.progress() };
+        if progress.kind == SourceKind::Full {
+            progress.end_kind();
+        }
+        self.set_progress(progress);
+        self.skip_hint_resets.reset(Order::PAGEBLOCK, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_and_sources_are_packed_into_words_and_back() {
+        for kind in [SourceKind::AllMovable, SourceKind::HasUnmovable, SourceKind::Full] {
+            let source = Source { index: (1 << 23) - 1, kind };
+            assert_eq!(Source::from_bits(source.to_bits()), Some(source));
+            for (list_position, address_position) in
+                [(None, 77), (Some(0), (1 << 23) - 1), (Some(77), 0)]
+            {
+                for (found_any, last_round_empty) in [(false, true), (true, false)] {
+                    let progress = Progress {
+                        kind,
+                        list_position,
+                        address_position,
+                        found_any,
+                        last_round_empty,
+                    };
+                    assert_eq!(Progress::from_bits(progress.to_bits()), progress);
+                }
+            }
+        }
+        assert_eq!(Source::from_bits(NONE), None);
+    }
+
+    #[test]
+    fn a_round_is_empty_if_the_lists_offered_no_source() {
+        let mut progress = Progress::START;
+        progress.advance(Some(5), false);
+        progress.advance(None, false);
+        assert!(progress.kind == SourceKind::HasUnmovable && progress.resume().is_none());
+        progress.advance(None, false);
+        assert!(progress.kind == SourceKind::Full && progress.last_round_empty);
+        progress.advance(None, true);
+        assert!(
+            progress.kind == SourceKind::AllMovable && progress.last_round_empty,
+            "full ones there always are"
+        );
+        progress.advance(Some(3), true);
+        assert!(!progress.last_round_empty && progress.found_any);
+        progress.advance(None, false);
+        progress.advance(None, false);
+        assert!(!progress.last_round_empty && !progress.found_any, "another round begins");
+    }
+
+    #[test]
+    fn skipping_full_pageblocks_keeps_the_address_position() {
+        let mut progress = Progress { kind: SourceKind::Full, ..Progress::START };
+        progress.advance(Some(64), false);
+        progress.end_kind();
+        progress.advance(None, false);
+        progress.advance(None, false);
+        assert_eq!(progress.resume(), Some(64));
+    }
+
+    #[test]
+    fn unreached_sources_stay_stored_and_new_ones_are_for_the_next_call() {
+        let cursor = SearchCursor::new();
+        let source = |index| Source { index, kind: SourceKind::AllMovable };
+        [1, 2].into_iter().for_each(|index| cursor.add_partly_emptied(source(index)));
+        assert_eq!(cursor.partly_emptied().next(), Some(source(1)));
+        cursor.add_partly_emptied(source(3));
+        let mut partly_emptied = cursor.partly_emptied();
+        assert_eq!(partly_emptied.next(), Some(source(3)));
+        cursor.add_partly_emptied(source(4));
+        assert_eq!((partly_emptied.next(), partly_emptied.next()), (Some(source(2)), None));
+        assert_eq!(cursor.partly_emptied().next(), Some(source(4)));
+    }
+
+    #[test]
+    fn an_emptied_pageblock_ends_the_short_searches() {
+        let cursor = SearchCursor::new();
+        cursor.set_progress(Progress {
+            kind: SourceKind::Full,
+            last_round_empty: true,
+            ..Progress::START
+        });
+        cursor.succeed();
+        let progress = cursor.progress();
+        assert!(!progress.last_round_empty && progress.kind == SourceKind::AllMovable);
+    }
+
+    #[test]
+    fn skip_hints_are_reset_at_doubling_intervals_without_success() {
+        let cursor = SearchCursor::new();
+        let forgiven: std::vec::Vec<u32> =
+            (0..16).filter(|_| cursor.should_reset_skip_hints()).collect();
+        assert_eq!(forgiven, [0, 2, 6, 14]);
+        cursor.succeed();
+        assert!(cursor.should_reset_skip_hints());
+    }
+}

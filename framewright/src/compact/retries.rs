@@ -1,0 +1,40 @@
+//! Bounded waits for others while a given range is emptied.
+//!
+//! Compaction may have isolated pageblocks of the range, to empty them. The embedder may refuse to claim
+//! pages, because a lock is taken or too many pages are isolated already. Both pass soon. So the caller
+//! waits for a time slice, as Linux does when too many pages are isolated, and tries again. It gives up
+//! after several slices in a row in which nothing moved, because a pageblock that is isolated for good,
+//! by an [`IsolatedBlock`](crate::IsolatedBlock), cannot be told from the others.
+
+use crate::platform::{Platform, Wait};
+
+/// Slices in a row without success, after which the caller gives up.
+const SLICES: u32 = 8;
+
+/// Length of a slice in nanoseconds.
+const SLICE_NS: u64 = 20_000_000;
+
+/// Polls after which a slice ends early, because the clock may stand still.
+const POLLS: u32 = 500;
+
+/// How often the caller still waits.
+pub(super) struct RetryBudget {
+    /// Slices that are left.
+    left: u32,
+}
+
+impl RetryBudget {
+    pub(super) const fn new() -> Self {
+        Self { left: SLICES }
+    }
+
+    /// Waits for a slice, if any is left. Returns whether it did.
+    pub(super) fn wait_slice<P: Platform>(&mut self, platform: &P) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        let end = platform.now().saturating_add(SLICE_NS);
+        let polls = (0..POLLS).take_while(|_| platform.now() < end);
+        polls.for_each(|poll| platform.wait(Wait::Memory, poll));
+        true
+    }
+}

@@ -1,0 +1,54 @@
+//! Lock contention, which ends an asynchronous run early.
+//!
+//! Asynchronous compaction does take locks, each for a short time. But a lock that is held when the run
+//! comes to it shows that other CPUs need it. The run then finishes its pageblock and ends. Where page
+//! faults take these locks often, runs end early, and fewer blocks form.
+//!
+//! The LRU lock is probed every 32 frames that the migrate scanner looks at, as in Linux. The zone lock is
+//! probed less often. Linux takes it for every 32 frames that the free scanner looks at. Here it is taken
+//! once for all frames of a pageblock, and once to read a pageblock header, for which Linux needs no lock.
+//! So it is probed once before either scanner looks at a pageblock, and before a fast search of the
+//! lists.
+
+use core::cell::Cell;
+
+use super::Goal;
+use crate::{compact::compactor::ZoneContext, memory::Memory, platform::Platform};
+
+/// Whether a run has found a lock held.
+pub(super) struct ContentionProbe {
+    /// Set in asynchronous mode only: a run that waits for locks anyway need not end early.
+    enabled: bool,
+    seen: Cell<bool>,
+}
+
+impl ContentionProbe {
+    pub(super) fn new(goal: &Goal) -> Self {
+        Self { enabled: goal.is_async(), seen: Cell::new(false) }
+    }
+
+    /// Whether a lock was found held, so that the run should end.
+    pub(super) fn has_seen_contention(&self) -> bool {
+        self.seen.get()
+    }
+
+    /// The zone lock will be taken next: probes it.
+    pub(super) fn before_zone_lock<P: Platform>(&self, ctx: ZoneContext<'_, '_, P>) {
+        self.probe(|| ctx.on_cpu.zone.is_contended(ctx.on_cpu.platform));
+    }
+
+    /// The LRU lock will be taken next, if the memory has LRU lists: probes it.
+    pub(super) fn before_lru_lock<P: Platform>(
+        &self,
+        memory: &Memory<'_, P>,
+        ctx: ZoneContext<'_, '_, P>,
+    ) {
+        self.probe(|| memory.is_lru_contended(ctx.on_cpu.zone.node()));
+    }
+
+    fn probe(&self, is_held: impl FnOnce() -> bool) {
+        if self.enabled && !self.seen.get() {
+            self.seen.set(is_held());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! By index, pageblocks that hold what does not move, or look so, are room for what others hold; and full
+//! ones are emptied into them in the end.
+
+use framewright::{
+    MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
+    platform::{CompactPriority, Compacted},
+};
+
+use crate::{
+    BASE,
+    owner::FakeOwner,
+    rules::{HUGE, fill, pin_first, thin_out},
+    with_compactor, with_owner,
+};
+
+/// Puts something else into full movable pageblocks, and thins them out: to so many pages. Memory is full.
+fn mix(owner: &FakeOwner<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
+    let mut odd = Vec::new();
+    for &(pageblock, _) in pageblocks {
+        // So little room that its type does not change.
+        thin_out(owner, pageblock, 400);
+        owner.memory.drain_all();
+        let at = owner.alloc(0, MigrateType::Unmovable, pinned).expect("room");
+        assert_eq!((at - BASE) / 512, pageblock);
+        odd.push(at);
+        owner.memory.drain_all();
+        fill(owner);
+    }
+    for &(pageblock, left) in pageblocks {
+        let start = BASE + pageblock * 512;
+        let pages: Vec<_> =
+            owner.pages.borrow().range(start..start + 512).map(|(&at, _)| at).collect();
+        let others = pages.into_iter().filter(|at| !odd.contains(at));
+        others.skip(left - 1).for_each(|at| owner.free(at));
+        assert_eq!(owner.memory.pageblock_type(Pfn::new(start)), Some(MigrateType::Movable));
+    }
+    owner.memory.drain_all();
+}
+
+fn form(owner: &FakeOwner<'_, '_>, priority: CompactPriority) -> Compacted {
+    let (result, block) = with_compactor(owner, 512, |c| c.form(HUGE, priority));
+    owner.check_but(Order::PAGEBLOCK, block.as_ref());
+    block.into_iter().for_each(|block| owner.memory.free_unlisted(block).unwrap());
+    result
+}
+
+#[test]
+fn by_index_pages_may_move_into_emptier_pageblocks_with_unmovable_frames() {
+    for left in [100, 140] {
+        with_owner(&[], 1, |owner| {
+            fill(owner);
+            mix(owner, &[(7, left)], true);
+            // 412 or 372 frames are free in the one that is emptier.
+            thin_out(owner, 20, 400);
+            owner.memory.drain_all();
+            let fits = left == 100;
+            assert_eq!(form(owner, CompactPriority::Async) == Compacted::Success, fits);
+            assert_eq!(owner.scanned.get(), if fits { 400 } else { 0 }, "it is known beforehand");
+        });
+    }
+}
+
+/// What was mixed once may all move.
+#[test]
+fn by_index_a_mixed_pageblock_is_emptied_if_there_is_no_all_movable_one() {
+    with_owner(&[], 1, |owner| {
+        fill(owner);
+        mix(owner, &[(7, 100), (20, 400)], false);
+        owner.fuller_only.set(true);
+        assert_eq!(form(owner, CompactPriority::Async), Compacted::Success);
+        assert_eq!(owner.scanned.get(), 100, "the emptier one");
+    });
+}
+
+/// Full ones are on no list.
+#[test]
+fn by_index_full_pageblocks_are_emptied_last_into_pageblocks_with_unmovable_frames() {
+    let priorities = [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
+    for priority in priorities {
+        with_owner(&[("compact.frames", "2048")], 1, |owner| {
+            fill(owner);
+            mix(owner, &[(3, 200), (7, 200)], true);
+            let before = owner.memory.compact_stats().compact_emptied;
+            // What does not move is found out first.
+            let results: Vec<_> = (0..8).map(|_| form(owner, priority)).collect();
+            assert!(results.contains(&Compacted::Success), "{priority:?}: {results:?}");
+            assert_eq!(owner.memory.compact_stats().compact_emptied - before, 1);
+        });
+    }
+}
+
+/// It takes as many moves as a pageblock has frames: not for whoever may come, but for people, who want all
+/// that there can be.
+#[test]
+fn by_index_background_compaction_does_not_empty_full_pageblocks() {
+    for by_hand in [false, true] {
+        with_owner(&[("compact.proactiveness", "100")], 1, |owner| {
+            fill(owner);
+            mix(owner, &[(3, 200), (7, 200)], true);
+            let node = NodeId::default();
+            with_compactor(owner, 512, |c| {
+                if by_hand {
+                    c.compact_node(node);
+                } else {
+                    c.background(node, Order::PAGEBLOCK, ZoneKind::Movable);
+                    c.proactive(node);
+                }
+            });
+            assert_eq!(owner.memory.compact_stats().compact_emptied, u64::from(by_hand));
+            owner.check();
+        });
+    }
+}
+
+/// A block that is a pageblock has nowhere to go but into another.
+#[test]
+fn by_index_a_pageblock_that_is_one_block_is_not_emptied() {
+    with_owner(&[], 1, |owner| {
+        let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable).no_wait();
+        while let Ok(block) = owner.memory.alloc_unlisted(huge) {
+            owner.add_page(block, false);
+        }
+        for pageblock in [3, 7] {
+            owner.free(BASE + pageblock * 512);
+        }
+        owner.memory.drain_all();
+        fill(owner);
+        mix(owner, &[(3, 200), (7, 200)], true);
+        [3, 7].into_iter().for_each(|pageblock| pin_first(owner, pageblock));
+        (0..8).for_each(|_| _ = form(owner, CompactPriority::Sync));
+        // One page of each is asked for at least, not one of each pageblock.
+        assert!(owner.scanned.get() < 512, "{} frames", owner.scanned.get());
+    });
+}

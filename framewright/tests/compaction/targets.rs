@@ -1,0 +1,83 @@
+//! By index, room is looked for before pages are asked for.
+
+use framewright::{
+    MigrateType, NodeId, Order,
+    platform::{CompactPriority, Compacted},
+};
+
+use crate::{
+    PAGEBLOCKS,
+    owner::FakeOwner,
+    rules::{HUGE, fill, pin_first, thin_out},
+    with_compactor, with_owner, with_owner_of,
+};
+
+/// What lies on the lists of a CPU may be room: it is fetched before pages are asked for.
+#[test]
+fn by_index_lists_are_drained_before_pages_are_claimed_in_vain() {
+    for (fetched, scanned) in [(1, 0), (200, 200)] {
+        with_owner(&[], 1, |owner| {
+            fill(owner);
+            make_unmovable(owner, 3);
+            thin_out(owner, 20, 200);
+            owner.memory.drain_all();
+            thin_out(owner, 9, 512 - fetched);
+            assert!(owner.memory.held_by_cpus() > 0, "the index does not see all of it");
+            let (result, block) =
+                with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+            assert_eq!(result == Compacted::Success, scanned > 0, "{result:?}");
+            assert_eq!(owner.scanned.get(), scanned, "{fetched} frames more are room for 200");
+            owner.check_but(Order::PAGEBLOCK, block.as_ref());
+            if let Some(block) = block {
+                owner.memory.free_unlisted(block).unwrap();
+            }
+        });
+    }
+}
+
+/// Where the emptiest pageblock has nowhere to go, nothing fuller is looked for.
+#[test]
+fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
+    with_owner(&[], 1, |owner| {
+        fill(owner);
+        make_unmovable(owner, 3);
+        (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 511));
+        thin_out(owner, 20, 40);
+        owner.memory.drain_all();
+        let before = owner.memory.compact_stats().compact_headers;
+        let (result, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
+        assert_eq!(result, Compacted::Complete);
+        let headers = owner.memory.compact_stats().compact_headers - before;
+        assert!(headers < 3 * PAGEBLOCKS, "{headers}: a search, and a look for room");
+        owner.check();
+    });
+}
+
+/// A pageblock that is nearly free, and no room for what moves.
+fn make_unmovable(owner: &FakeOwner<'_, '_>, pageblock: u64) {
+    thin_out(owner, pageblock, 0);
+    owner.memory.drain_all();
+    assert!(owner.alloc(0, MigrateType::Unmovable, true).is_some());
+}
+
+/// Where something fuller has nowhere to go, what is emptier and was not tried is not forgotten.
+#[test]
+fn by_index_a_lack_of_targets_for_a_fuller_pageblock_does_not_exclude_emptier_ones() {
+    const PINNED: u64 = 16;
+    const MOVABLE: u64 = 48;
+    let set = [("compact.proactiveness", "100")];
+    with_owner_of(PINNED + MOVABLE + 16, &set, 1, |owner| {
+        fill(owner);
+        for pageblock in 0..PINNED + MOVABLE {
+            thin_out(owner, pageblock, if pageblock < PINNED { 50 } else { 60 });
+        }
+        (PINNED + MOVABLE..PINNED + MOVABLE + 16).for_each(|at| thin_out(owner, at, 500));
+        owner.memory.drain_all();
+        (0..PINNED).for_each(|pageblock| pin_first(owner, pageblock));
+        // It goes round once: who leaves nothing out would begin anew.
+        with_compactor(owner, 512, |c| c.proactive(NodeId::default()));
+        let emptied = owner.memory.compact_stats().compact_emptied;
+        assert!(emptied > MOVABLE / 2, "{emptied} of {MOVABLE}");
+        owner.check();
+    });
+}
