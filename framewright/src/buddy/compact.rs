@@ -1,5 +1,5 @@
-//! What compaction asks of the buddy allocator of a zone: the contents of a pageblock, and frames to move
-//! pages to. [`source`](super::source) decides which pageblocks are worth emptying.
+//! Operations for compaction: the contents of a pageblock, and frames to move pages to.
+//! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
 //! The header of a pageblock gives the counts without a look at frames: how much is free, and whether
 //! what is allocated was requested as movable. Lists hold pageblocks by fullness, so that the fullest

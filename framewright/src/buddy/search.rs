@@ -65,7 +65,7 @@ impl Buddy<'_> {
         FreeRun::None
     }
 
-    /// Where the wanted run may start in the free run from `run` to `end`.
+    /// Start of the wanted run in the free run from `run` to `end`, if it fits.
     fn fits(&self, want: &RunWanted, run: u32, end: u32) -> Option<u32> {
         let base = self.base.get();
         let start = (base + u64::from(run)).next_multiple_of(want.align) - base;
@@ -101,8 +101,8 @@ impl Buddy<'_> {
         if others > 1 { (first_behind(others - 1), false) } else { (self.suffix(index, at), false) }
     }
 
-    /// Where the free frames begin that reach the end of pageblock `index`. They begin after frame
-    /// `at`, which is not free.
+    /// Start of the free frames that reach the end of pageblock `index`. It is after frame `at`,
+    /// which is not free.
     fn suffix(&self, index: u32, at: u32) -> u32 {
         let end = (index + 1) << PAGEBLOCK_ORDER;
         if !self.type_of(index).mixes() || self.lists.gigablocks.is_folded(index) {

@@ -23,21 +23,21 @@ pub(crate) struct TargetFilter {
     pub(crate) free_below: u16,
     /// Also pageblocks with frames that were not requested as movable, however empty they are: most
     /// of them will not become wholly free anyway.
-    pub(crate) has_unmovable: bool,
+    pub(crate) with_unmovable: bool,
 }
 
 impl TargetFilter {
     /// For pages that leave a pageblock: targets are at least as full. If it holds no unmovable
     /// frames itself, pageblocks with such frames are targets, too.
     pub(crate) const fn for_source(held: &Contents) -> Self {
-        Self { free_below: held.free + 1, has_unmovable: held.pinned == 0 }
+        Self { free_below: held.free + 1, with_unmovable: held.pinned == 0 }
     }
 
     /// All pageblocks.
-    pub(crate) const ANY: Self = Self { free_below: u16::MAX, has_unmovable: true };
+    pub(crate) const ANY: Self = Self { free_below: u16::MAX, with_unmovable: true };
 
     pub(super) fn accepts(self, block: &Pageblock) -> bool {
-        block.free < self.free_below || self.has_unmovable && block.pinned > 0
+        block.free < self.free_below || self.with_unmovable && block.pinned > 0
     }
 
     /// Whether only pageblocks with unmovable frames can have targets, because the source is full.
@@ -46,8 +46,8 @@ impl TargetFilter {
     }
 }
 
-/// What a search looks for. The counts in a header are an estimate after movable and other frames
-/// were mixed in the pageblock.
+/// The kind of pageblock that a search looks for. The counts in a header are an estimate after
+/// movable and other frames were mixed in the pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SourceKind {
     /// Pageblocks whose allocated frames were all requested as movable.
@@ -84,7 +84,7 @@ pub(crate) struct Search {
     pub(crate) pageblocks: u32,
     /// Headers that may be read.
     pub(crate) headers: u32,
-    /// Where the last piece ended; `None`: at the beginning.
+    /// End of the last piece; `None`: start at the beginning.
     pub(crate) resume: Option<u32>,
 }
 
@@ -99,7 +99,7 @@ impl Search {
 pub(crate) struct Searched {
     /// Headers that were read.
     pub(crate) headers: u32,
-    /// Where the next piece begins, if there is more to search.
+    /// Start of the next piece, if there is more to search.
     pub(crate) resume: Option<u32>,
 }
 
@@ -158,33 +158,33 @@ impl Buddy<'_> {
             if let Some(pages) = self.pages_to_move(at, search).filter(|_| is_eligible(at)) {
                 found.insert(pages, at);
             }
-            next = self.place_behind(at, search);
+            next = self.place_after(at, search);
         }
         Searched { headers, resume: next }
     }
 
-    /// Where a piece of a search begins.
+    /// Start of a piece of a search.
     fn first_place(&self, search: Search) -> Option<u32> {
         if search.is_by_address() {
             let from = search.resume.unwrap_or(0);
             let place = self.lists.gigablocks.place(from);
             return self
-                .in_memory(from + place.next_multiple_of(search.pageblocks) - place, search);
+                .within_zone(from + place.next_multiple_of(search.pageblocks) - place, search);
         }
         // The pageblock where the last piece ended may be on no list by now.
         let resumed = search.resume.filter(|&index| self.listed_class(index).is_some());
         resumed.or_else(|| self.first_listed(0))
     }
 
-    fn place_behind(&self, at: u32, search: Search) -> Option<u32> {
+    fn place_after(&self, at: u32, search: Search) -> Option<u32> {
         if search.is_by_address() {
-            self.in_memory(at + search.pageblocks, search)
+            self.within_zone(at + search.pageblocks, search)
         } else {
-            self.listed_behind(at)
+            self.listed_after(at)
         }
     }
 
-    fn in_memory(&self, at: u32, search: Search) -> Option<u32> {
+    fn within_zone(&self, at: u32, search: Search) -> Option<u32> {
         ((at + search.pageblocks) as usize <= self.blocks.len()).then_some(at)
     }
 
@@ -194,7 +194,7 @@ impl Buddy<'_> {
         (rank..RANKS).map(head).find(|&at| at != NIL)
     }
 
-    fn listed_behind(&self, at: u32) -> Option<u32> {
+    fn listed_after(&self, at: u32) -> Option<u32> {
         let block = &self.blocks[at as usize];
         if block.next != NIL { Some(block.next) } else { self.first_listed(rank(block.class) + 1) }
     }
@@ -229,8 +229,8 @@ impl Buddy<'_> {
     }
 
     /// Whether movable pageblocks that `filter` accepts have `frames` free frames together, and the
-    /// number of headers that were read to tell. The emptiest pageblocks are read first. If `most`
-    /// headers do not suffice to tell, the answer is `true`.
+    /// number of headers that this took. The emptiest pageblocks are read first. If `most` headers
+    /// do not settle it, the answer is `true`.
     pub(crate) fn may_have_targets(
         &self,
         frames: u32,
@@ -239,7 +239,7 @@ impl Buddy<'_> {
     ) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
         let fuller = (QUARTILES - 1 - quartile_below(filter.free_below)) * PAGEBLOCK_ORDER;
-        let mut next = self.first_listed(if filter.has_unmovable { 0 } else { fuller });
+        let mut next = self.first_listed(if filter.with_unmovable { 0 } else { fuller });
         while let Some(at) = next.filter(|_| free < frames) {
             if headers == most {
                 return (true, headers);
@@ -247,7 +247,7 @@ impl Buddy<'_> {
             headers += 1;
             let block = &self.blocks[at as usize];
             free += if filter.accepts(block) { u32::from(block.free) } else { 0 };
-            next = self.listed_behind(at);
+            next = self.listed_after(at);
         }
         (free >= frames, headers)
     }

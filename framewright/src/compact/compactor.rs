@@ -93,6 +93,7 @@ impl<'m, P: Platform> Memory<'m, P> {
 pub(super) struct ZoneContext<'s, 'm, P: Platform> {
     pub(super) id: ZoneId,
     pub(super) on_cpu: Cpu<'s, 'm, P>,
+    /// State of compaction in this zone that is kept between calls.
     pub(super) hints: &'m ZoneCompaction<'m>,
 }
 

@@ -1,5 +1,5 @@
-//! Where the index search continues in the next call: single words without a lock. A lost race costs one
-//! superfluous look.
+//! The position of the index search between calls: single words without a lock. A lost race costs
+//! one superfluous look.
 //!
 //! The search goes in rounds: along the lists for pageblocks whose frames were all requested as movable,
 //! then once more for pageblocks with unmovable frames, then by address for full ones. Each call
@@ -30,6 +30,7 @@ const KIND: u32 = 30;
 
 /// State of one search between calls.
 pub(super) struct SearchCursor {
+    /// The [`Progress`] in one word.
     progress_bits: AtomicU64,
     /// Sources that were emptied but for pages in use. The next call starts with them, because such
     /// pages are in use for longer than a call, but often not for much longer.
@@ -121,7 +122,7 @@ impl Progress {
         }
     }
 
-    /// Where the next piece begins; `None`: at the first pageblock on the lists.
+    /// The start of the next piece; `None`: the first pageblock on the lists.
     pub(super) fn resume(&self) -> Option<u32> {
         if self.kind == SourceKind::Full { Some(self.address_position) } else { self.list_position }
     }

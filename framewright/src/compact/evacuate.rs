@@ -235,9 +235,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         if ended != ClaimEnd::Done {
             state.result.early_end = Some(EarlyEnd::Contended);
         }
-        let behind = |pfn: Pfn| (pfn.get() - state.ctx.on_cpu.zone.base().get()) as u32;
+        let zone_relative = |pfn: Pfn| (pfn.get() - state.ctx.on_cpu.zone.base().get()) as u32;
         let is_full = claims.is_full();
-        let last = claims.last_end().map_or(stop, behind);
+        let last = claims.last_end().map_or(stop, zone_relative);
         // The last page may reach beyond the frames that were asked for.
         let reached = if is_full { last } else { last.max(stop) }.clamp(from + 1, to);
         let (first, claimed) = (state.count, claims.len());

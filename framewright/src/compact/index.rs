@@ -170,7 +170,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             true => TargetFrames::in_zone(ctx.on_cpu),
             false => {
                 let at = (start, stop);
-                if !self.find_targets(ctx, source, at, &mut before, &mut options, &mut drained) {
+                if !self.check_targets(ctx, source, at, &mut before, &mut options, &mut drained) {
                     return Emptied::untried(Outcome::PartialSkipped, drained);
                 }
                 TargetFrames::for_source(ctx.on_cpu, source, &before)
@@ -178,7 +178,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         };
         let result = self.evacuate(ctx, (start, stop), options, &mut target_frames);
         ctx.hints.counters.compact_isolated.add(target_frames.taken);
-        ctx.looked_at_headers(target_frames.looked_at);
+        ctx.count_headers(target_frames.looked_at);
         drop(target_frames);
         let emptied = |outcome| Emptied {
             outcome,
@@ -208,7 +208,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// contents `held`. Free frames on CPU lists, in the depot and in parked groups look allocated;
     /// they become targets once they are returned to the zone. This is done, once, if there are too
     /// few targets without them.
-    fn find_targets(
+    fn check_targets(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
         source: u32,
@@ -244,7 +244,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let most = self.memory.tuning().compact.headers;
         let look = |buddy: &mut Buddy<'_>| buddy.may_have_targets(frames, filter, most);
         let (may, headers) = ctx.on_cpu.zone.with(ctx.on_cpu.platform, look);
-        ctx.looked_at_headers(headers);
+        ctx.count_headers(headers);
         may
     }
 

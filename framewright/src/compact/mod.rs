@@ -135,7 +135,7 @@ impl Goal {
         }
     }
 
-    /// For movable memory, whoever requests it later.
+    /// For movable memory, without a particular request.
     fn for_movable(order: Option<Order>, mode: MigrateMode, caller: Caller) -> Self {
         let effort = Effort::new(mode);
         let migratetype = MigrateType::Movable;

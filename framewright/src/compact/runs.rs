@@ -211,7 +211,7 @@ impl<'w> RunSearch<'w> {
     }
 }
 
-/// Where in a zone a run may lie that begins with a pageblock.
+/// Bounds and alignment of runs in a zone that begin with a pageblock.
 struct Runs {
     /// The zone's first frame.
     base: u64,

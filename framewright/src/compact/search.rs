@@ -165,7 +165,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let is_eligible = |index| goal.wants_run() || !ctx.hints.skip.is_set(index);
         let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);
         let seen = zone.with(platform, |buddy| buddy.find_sources(search, is_eligible, found));
-        ctx.looked_at_headers(seen.headers);
+        ctx.count_headers(seen.headers);
         seen.resume
     }
 

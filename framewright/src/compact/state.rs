@@ -1,4 +1,4 @@
-//! What is kept about compaction per zone: hints only, read and written without a lock.
+//! Compaction state that is kept per zone: hints only, read and written without a lock.
 
 use super::{cursor::SearchCursor, deferral::Deferral, skip::SkipHints};
 use crate::{
@@ -19,14 +19,14 @@ pub(crate) struct ZoneCompaction<'m> {
     pub(super) positions: Positions,
     /// Scanners met in a run for a request: hints are to be reset when there is time.
     pub(super) flush_hints: AtomicBool,
-    /// Where the index search continues.
+    /// Position of the index search.
     pub(super) cursor: SearchCursor,
-    /// Where the index search for runs of pageblocks continues.
+    /// Position of the index search for runs of pageblocks.
     pub(super) runs: SearchCursor,
     pub(crate) counters: CompactCounters,
 }
 
-/// Where the scanners continue, as frames of the zone.
+/// Positions of the scanners, as frames of the zone.
 pub(super) struct Positions {
     /// Of the migrate scanner in asynchronous mode.
     migrate_async: AtomicU32,
@@ -67,13 +67,13 @@ impl Positions {
         }
     }
 
-    /// Where the migrate scanner continues, in asynchronous mode or in the others.
+    /// Position of the migrate scanner in asynchronous mode, or in the others.
     pub(super) fn migrate(&self, is_async: bool) -> u32 {
         let word = if is_async { &self.migrate_async } else { &self.migrate_sync };
         word.load(Ordering::Relaxed)
     }
 
-    /// Where the free scanner continues: it looks below this frame.
+    /// Position of the free scanner, which looks below this frame next.
     pub(super) fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed)
     }
@@ -107,7 +107,7 @@ impl Positions {
         self.end.store(end, Ordering::Relaxed);
     }
 
-    /// Where the migrate scanner started after the last reset.
+    /// Position of the migrate scanner after the last reset.
     pub(super) fn start(&self) -> u32 {
         self.start.load(Ordering::Relaxed)
     }

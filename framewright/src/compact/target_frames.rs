@@ -24,7 +24,9 @@ pub(super) struct TargetFrames<'r, 'm, P: Platform> {
     source: Option<u32>,
     /// Targets are not taken from the reserve of the zone.
     keeps_reserve: bool,
+    /// Single frames that were taken ahead of use.
     stash: Bundles,
+    /// Frames that pages have left, which are freed in batches.
     freed: Bundles,
     /// Frames that were taken.
     pub(super) taken: u64,

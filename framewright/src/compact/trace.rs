@@ -15,19 +15,19 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
     }
 
     /// Counts pageblock headers that were read under the zone lock.
-    pub(super) fn looked_at_headers(&self, headers: u32) {
+    pub(super) fn count_headers(&self, headers: u32) {
         self.hints.counters.compact_headers.add(u64::from(headers));
         self.on_cpu.platform.cost(Cost::Search, headers);
     }
 
     /// Counts frames that were scanned for pages to move.
-    pub(super) fn scanned_for_pages(&self, frames: u64) {
+    pub(super) fn count_page_scan(&self, frames: u64) {
         self.hints.counters.compact_migrate_scanned.add(frames);
         self.on_cpu.platform.cost(Cost::ScanFrames, frames as u32);
     }
 
     /// Counts frames that were scanned for free frames to move pages to.
-    pub(super) fn scanned_for_free(&self, frames: u32) {
+    pub(super) fn count_free_scan(&self, frames: u32) {
         self.hints.counters.compact_free_scanned.add(u64::from(frames));
         self.on_cpu.platform.cost(Cost::ScanFrames, frames);
     }

@@ -31,14 +31,14 @@ pub(crate) trait Targets {
     fn after_drain(&mut self) {}
 }
 
-/// What became of some pages, in frames.
+/// Outcome of moving pages, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Moved {
-    /// They moved to other frames.
+    /// Frames whose pages moved.
     pub(crate) moved: u64,
-    /// Their owners freed them meanwhile.
+    /// Frames whose pages were freed by their owners meanwhile.
     pub(crate) gone: u64,
-    /// They did not move.
+    /// Frames whose pages did not move.
     pub(crate) failed: u64,
     /// Whether some pages had no frames to move to.
     pub(crate) lacked_targets: bool,

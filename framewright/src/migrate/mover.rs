@@ -9,7 +9,7 @@ use crate::{
     tlb::{FlushBatch, Flushed},
 };
 
-/// What may be waited for.
+/// How far migration may wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum MigrateMode {
     /// Nothing: the first contention ends it.
@@ -23,7 +23,7 @@ pub enum MigrateMode {
 /// How hard to try, and what must not be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// What may be waited for.
+    /// How far it may wait.
     pub mode: MigrateMode,
     /// Whether I/O may be started.
     pub may_io: bool,
@@ -107,8 +107,7 @@ impl<'w> Claims<'w> {
 pub enum ClaimEnd {
     /// All frames were looked at, or all slots are used.
     Done,
-    /// A lock that has to be taken first is held by somebody else, and the mode forbids waiting for
-    /// it.
+    /// A lock that has to be taken first is held, and the mode forbids waiting for it.
     Contended,
     /// Too many pages are isolated already.
     TooMany,

@@ -8,24 +8,25 @@ pub enum Stage {
     /// The embedder has claimed it.
     #[default]
     Claimed,
-    /// It has frames to move to.
+    /// The page has frames to move to.
     Ready,
-    /// It is locked and in no page table.
+    /// The page is locked and in no page table.
     Unmapped,
-    /// It is unmapped, and the new frames have its contents, too.
+    /// The page is unmapped, and the new frames have its contents, too.
     Copied,
-    /// It is in the new frames, which belong to the embedder; the old ones belong to the library.
+    /// The page is in the new frames, which belong to the embedder. The old ones belong to the
+    /// library.
     Moved,
-    /// Its owner has freed it: the old frames belong to the library.
+    /// The owner has freed the page: the old frames belong to the library.
     Gone,
 }
 
 /// Why a page makes no progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveFailure {
-    /// It is locked or in use. It may make progress soon.
+    /// The page is locked or in use. It may make progress soon.
     Busy,
-    /// It will not move.
+    /// The page will not move.
     Refused,
 }
 

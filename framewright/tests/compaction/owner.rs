@@ -25,9 +25,9 @@ const OTHER: CpuId = CpuId::new(1);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Page {
     pub order: u8,
-    /// What its first frame holds; each further frame holds one more.
+    /// Contents of its first frame; each further frame holds one more.
     pub value: u64,
-    /// It never moves.
+    /// The page never moves.
     pub pinned: bool,
     pub claimed: bool,
     pub locked: bool,

@@ -1,7 +1,7 @@
 //! The free scanner: comes down through a zone and takes free frames from movable pageblocks.
 //!
-//! It also frees the frames that pages have left, and captures the block that such a free completes, if
-//! a request waits for it.
+//! The scanner also frees the frames that pages have left, and captures the block that such a free
+//! completes, if a request waits for it.
 
 use super::{FRAMES, Goal, contention::ContentionProbe};
 use crate::{
@@ -38,9 +38,13 @@ pub(super) struct FreeScanner<'s, 'm, P: Platform> {
     wanted: u32,
     /// Contention for the zone lock.
     contention: ContentionProbe,
+    /// Free frames that were taken and not used yet.
     stash: Bundles,
+    /// Fast searches in a row that found nothing.
     failed_searches: u32,
+    /// Whether a request waits for the block that forms.
     captures: bool,
+    /// The block that has formed for it.
     captured: Option<(u32, Order)>,
 }
 
@@ -138,7 +142,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         let (found, seen) = zone.with(platform, |buddy| {
             buddy.find_listed((0, order.get()), entries, is_eligible, |at, before| at > before)
         });
-        self.ctx.looked_at_headers(seen);
+        self.ctx.count_headers(seen);
         match found {
             Some(block) => {
                 self.failed_searches = 0;
@@ -197,7 +201,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
             false => position_of(&held.map, taken),
         };
         let counters = &self.ctx.hints.counters;
-        self.ctx.scanned_for_free(looked_at);
+        self.ctx.count_free_scan(looked_at);
         counters.compact_isolated.add(u64::from(taken));
         u64::from(looked_at)
     }

@@ -31,7 +31,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             }
             let at_start = self.migrate.is_multiple_of(FRAMES);
             if self.ctx.on_cpu.zone.is_absent(block)
-                || at_start && chosen != Some(block) && self.skips(block)
+                || at_start && chosen != Some(block) && self.has_skip_hint(block)
             {
                 self.next_block(block);
                 continue;
@@ -41,7 +41,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             if !self.suits(&held) {
                 // Another run may want pages of this type, so there is no reason for a skip hint.
                 if !self.repair.unmarked_types {
-                    self.mark(block);
+                    self.set_skip_hint(block);
                 }
                 self.next_block(block);
                 self.advance(block);
@@ -58,11 +58,11 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         block + u32::from(self.repair.detect_meeting) >= self.free.below()
     }
 
-    fn skips(&self, block: u32) -> bool {
+    fn has_skip_hint(&self, block: u32) -> bool {
         !self.goal.is_thorough() && self.ctx.hints.skip.is_set(block)
     }
 
-    fn mark(&self, block: u32) -> bool {
+    fn set_skip_hint(&self, block: u32) -> bool {
         !self.goal.is_thorough() && self.ctx.hints.skip.set(block)
     }
 
@@ -117,7 +117,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
                 at < before
             })
         });
-        self.ctx.looked_at_headers(seen);
+        self.ctx.count_headers(seen);
         match found {
             Some(found) => {
                 self.failed_searches = 0;
@@ -166,7 +166,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
         self.migrate = at;
         if at == end && (count == 0 || self.finishing) {
-            self.mark(block);
+            self.set_skip_hint(block);
             self.advance(block);
         }
         self.count_isolated(block, from, scanned, count);
@@ -198,8 +198,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
                 return (ended, first, claims.len());
             }
             if claims.is_full() {
-                let behind = |pfn: Pfn| (pfn.get() - ctx.on_cpu.zone.base().get()) as u32;
-                let reached = claims.last_end().map_or(last, behind);
+                let zone_relative = |pfn: Pfn| (pfn.get() - ctx.on_cpu.zone.base().get()) as u32;
+                let reached = claims.last_end().map_or(last, zone_relative);
                 return (ended, reached.clamp(first + 1, stop), claims.len());
             }
             at = last;
@@ -216,19 +216,19 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         self.started_block = Some(block);
         self.modes_agree = false;
         let inside = !self.migrate.is_multiple_of(FRAMES);
-        !self.mark(block) || self.finishing || inside
+        !self.set_skip_hint(block) || self.finishing || inside
     }
 
     /// Ends the run because of contention. No claimed page moves.
     fn abort(&mut self, count: usize, scanned: u64) -> Isolated {
-        self.ctx.scanned_for_pages(scanned);
+        self.ctx.count_page_scan(scanned);
         self.compactor.abandon(0..count, &mut self.free);
         Isolated::Abort
     }
 
     fn count_isolated(&mut self, block: u32, from: u32, scanned: u64, count: usize) {
         let counters = &self.ctx.hints.counters;
-        self.ctx.scanned_for_pages(scanned);
+        self.ctx.count_page_scan(scanned);
         if count > 0 {
             self.last = Some(self.migrate);
         }

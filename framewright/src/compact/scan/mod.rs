@@ -86,7 +86,7 @@ struct Run<'r, 'c, 'm, P: Platform> {
     free: FreeScanner<'c, 'm, P>,
     /// Contention for the locks that the migrate scanner takes.
     contention: ContentionProbe,
-    /// It began at the ends of the zone.
+    /// The run began at the ends of the zone.
     is_whole: bool,
     /// All of the pageblock is scanned, whatever was found.
     finishing: bool,
@@ -94,7 +94,7 @@ struct Run<'r, 'c, 'm, P: Platform> {
     started_block: Option<u32>,
     /// The frame after the last page that was claimed.
     last: Option<u32>,
-    /// Fast searches that found nothing.
+    /// Fast searches in a row that found nothing.
     failed_searches: u32,
     /// The cached positions of all modes are the same, and no page was claimed so far.
     modes_agree: bool,
@@ -167,7 +167,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             if let Some(outcome) = self.step() {
                 return outcome;
             }
-            self.drain_behind();
+            self.drain_after_part();
         }
     }
 
@@ -191,8 +191,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             }
             let inside = !self.migrate.is_multiple_of(FRAMES);
             let waits = self.goal.effort.mode == MigrateMode::Sync;
-            let marks = !self.goal.is_thorough();
-            if moved.failed == 0 || waits || !inside || !marks || self.finishing {
+            let sets_skip_hints = !self.goal.is_thorough();
+            if moved.failed == 0 || waits || !inside || !sets_skip_hints || self.finishing {
                 return None;
             }
             self.finishing = true;
@@ -201,7 +201,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
 
     /// After frames in which a block may have formed, returns what this CPU's lists and the depot
     /// hold of them to the zone.
-    fn drain_behind(&mut self) {
+    fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;
         if self.migrate / size > (last - 1) / size {
