@@ -75,7 +75,7 @@ impl Meddled<'_, '_, '_> {
         if let Some(cpu) = self.world.current() {
             (self.meddle)(cpu, step, at);
         }
-        at.trouble().is_none()
+        at.failure().is_none()
     }
 }
 

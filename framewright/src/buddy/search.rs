@@ -33,7 +33,7 @@ pub(crate) enum FreeRun {
     None,
 }
 
-/// A run of so many frames contains a whole pageblock wherever it starts.
+/// A run of this many frames contains a whole pageblock wherever it starts.
 const CONTAINS_WHOLE: u32 = 2 * FRAMES - 1;
 
 impl Buddy<'_> {
@@ -47,7 +47,7 @@ impl Buddy<'_> {
         let mut run = from;
         let mut at = from;
         while at < to {
-            // Never pause inside a run, however long it is: it would be walked again.
+            // Never pause inside a run, because it would be walked again.
             if run == at {
                 if left == 0 {
                     return FreeRun::Continue(at);

@@ -12,8 +12,8 @@
 //! decided before the search for full ones. Only a full pageblock that could be emptied changes that.
 //!
 //! A pageblock that could not be emptied gets a skip hint. After an empty round all skip hints are
-//! reset. Each time in a row that this brings no success, twice as many rounds pass before the next
-//! reset.
+//! reset. Until this brings success, the number of empty rounds before the next reset doubles each
+//! time.
 
 use super::deferral::Deferral;
 use crate::{
@@ -32,8 +32,9 @@ const KIND: u32 = 30;
 pub(super) struct SearchCursor {
     /// The [`Progress`] in one word.
     progress_bits: AtomicU64,
-    /// Sources that were emptied but for pages in use. The next call starts with them, because such
-    /// pages are in use for longer than a call, but often not for much longer.
+    /// Sources that could be emptied only in part, because some pages were in use. The next call
+    /// starts with them: such pages are in use for longer than a call, but often not for much
+    /// longer.
     partly_emptied: [AtomicU32; PartlyEmptied::MOST],
     /// Sources that were seen and not used yet, best first; empty slots are [`NONE`].
     candidates: [AtomicU32; Sources::MOST],
@@ -47,7 +48,7 @@ pub(super) struct SearchCursor {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Source {
     pub(super) index: u32,
-    /// The kind as which it was found.
+    /// Its kind when the search found it.
     pub(super) kind: SourceKind,
 }
 
@@ -127,7 +128,7 @@ impl Progress {
         if self.kind == SourceKind::Full { Some(self.address_position) } else { self.list_position }
     }
 
-    /// The same round, at the start of a kind.
+    /// The position at the start of `kind`, in the same round.
     pub(super) fn begin(self, kind: SourceKind) -> Self {
         Self { kind, list_position: None, ..self }
     }
@@ -195,7 +196,7 @@ impl SearchCursor {
     }
 
     /// The next call starts with `source`, too, from which pages have moved; only a few are stored.
-    /// A source that was full no longer is.
+    /// A source that was full is not full any more.
     pub(super) fn add_partly_emptied(&self, source: Source) {
         let was_full = source.kind == SourceKind::Full;
         let source =
@@ -227,9 +228,9 @@ impl SearchCursor {
         should_reset_skip_hints
     }
 
-    /// A source was emptied: there may be more, and the next reset of skip hints is worth trying
-    /// again. If it was a full one, the search starts over, because cheaper ones may have appeared
-    /// meanwhile.
+    /// A source was emptied: there may be more, so skip hints are reset after the next empty round
+    /// again. If the source was full, the search starts over, because cheaper ones may have
+    /// appeared meanwhile.
     pub(super) fn succeed(&self) {
         let mut progress = Progress { found_any: true, last_round_empty: false, ..self.progress() };
         if progress.kind == SourceKind::Full {

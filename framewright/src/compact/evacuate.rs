@@ -15,7 +15,8 @@ use crate::{
 /// chance.
 const ROUNDS: u32 = 3;
 
-/// Frames that are claimed at once if one page that cannot be claimed ends the attempt.
+/// Frames that one claim asks for with `all_or_none`. The first page that cannot be claimed ends
+/// the attempt, so a larger claim would often be in vain.
 const ALL_OR_NONE_CLAIM: u32 = 32;
 
 /// Frames that are scanned for pages in the time that one page takes to move.
@@ -52,7 +53,7 @@ impl Evacuated {
         self.moved + self.scanned.div_ceil(SCANNED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
     }
 
-    /// The work of this result and a later one together; the later one says what is left, and why.
+    /// Adds the work of both results. What is left, and why, is that of the later result `next`.
     pub(super) fn and_then(self, next: Self) -> Self {
         Self {
             moved: self.moved + next.moved,
@@ -160,9 +161,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         memory.drain_every_cpu(ctx.id);
     }
 
-    /// Claims and moves all pages once. If it is all or none and the pages do not fit into one
-    /// batch, a first pass only checks that all of them can be claimed, and a second pass moves
-    /// them.
+    /// Claims and moves all pages once. With `all_or_none`, if the pages do not fit into one batch,
+    /// a first pass only checks that all of them can be claimed, and a second pass moves them.
     fn round(&mut self, state: &mut EvacuationState<'c, 'm, P>, targets: &mut dyn Targets) {
         let mut check_only = state.options.all_or_none;
         while self.pass(state, check_only, targets) {
@@ -279,7 +279,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     fn move_claimed(&mut self, state: &mut EvacuationState<'c, 'm, P>, targets: &mut dyn Targets) {
-        // A range that must be finished was only started because the budget covers all of it.
+        // Without `may_be_partial`, a range is only started if the budget covers all of it.
         let claimed = match state.options.may_be_partial {
             true => self.trim_to_budget(state, targets),
             false => core::mem::take(&mut state.count),

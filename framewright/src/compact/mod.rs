@@ -162,7 +162,7 @@ impl Goal {
         self.effort.mode == MigrateMode::Async
     }
 
-    /// Whether everything is searched, whatever recent searches found.
+    /// Whether everything is searched, even if recent searches found nothing.
     fn is_exhaustive(&self) -> bool {
         matches!(self.caller, Caller::Request { thorough: true } | Caller::Node)
     }

@@ -120,8 +120,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                 return Some(block);
             }
             if waits && ctx.on_cpu.zone.withholds_any(first, last) {
-                // When its isolation ends, its free frames add to free memory what the run takes
-                // from it.
+                // Its free frames do not count while it is isolated. After that they add as many to
+                // free memory as the run takes.
                 continue;
             }
             if !held.of.is_requestable() {
@@ -205,7 +205,7 @@ impl<'w> RunSearch<'w> {
         Self { wanted, retries: RetryBudget::new(), moved: 0, waiting_may_help: false }
     }
 
-    /// Whether not too many pages have moved in vain.
+    /// Whether the limit for pages that moved in vain is not exceeded.
     const fn may_continue(&self) -> bool {
         self.moved <= MAX_WASTED_RUNS * self.wanted.frames()
     }

@@ -169,7 +169,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         seen.resume
     }
 
-    /// Whether a source that an earlier search found still is one. Only its own headers are read.
+    /// Whether a pageblock that an earlier search found is still a source. Only its own headers are
+    /// read.
     fn is_source(&self, ctx: ZoneContext<'c, 'm, P>, goal: &Goal, source: Source) -> bool {
         let mut found = Sources::default();
         self.search_piece(ctx, goal, (source.kind, Some(source.index), 1), &mut found);

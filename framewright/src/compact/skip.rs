@@ -1,5 +1,6 @@
 //! Skip hints: one bit per pageblock, set if it is not worth searching for now. Scanners and the
-//! index share them. A lost race costs one superfluous look, or one that should have been made.
+//! index share them. After a lost race, a search looks at a pageblock once too often, or once too
+//! seldom.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct SkipHints<'m>(&'m [AtomicU64]);
 
 impl<'m> SkipHints<'m> {
-    /// Number of words for so many pageblocks.
+    /// Number of words for `pageblocks` bits.
     pub(crate) const fn words(pageblocks: usize) -> usize {
         pageblocks.div_ceil(64)
     }

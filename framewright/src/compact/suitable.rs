@@ -29,7 +29,7 @@ pub(super) fn refuse<P: Platform>(
 
 /// Whether too few frames are free to continue a run that forms as many blocks as possible. While a
 /// pageblock is emptied, its free frames and the targets of its pages are not available to others,
-/// and no request needs the result enough to use the reserve for it.
+/// and no request waits for the result, so the reserve must not be used.
 pub(super) fn lacks_free_frames<P: Platform>(
     ctx: ZoneContext<'_, '_, P>,
     goal: &Goal,

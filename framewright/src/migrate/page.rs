@@ -2,10 +2,10 @@
 
 use crate::frame::{Order, Pfn};
 
-/// How far a page has come.
+/// How far a page has come on its way to other frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
-    /// The embedder has claimed it.
+    /// The embedder has claimed the page.
     #[default]
     Claimed,
     /// The page has frames to move to.

@@ -102,7 +102,7 @@ fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
     });
 }
 
-/// This holds even if the budget covers only a part of the pageblock.
+/// All pages have to be claimable, even if the budget covers the moves of only some.
 #[test]
 fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
     with_owner(&[("compact.frames", "200")], 1, |owner| {
@@ -133,7 +133,7 @@ fn by_index_a_started_run_of_pageblocks_is_finished() {
     });
 }
 
-/// It does not matter which step drains them: compaction leaves no second drain to the end of the
+/// Once compaction has drained the lists, the slow path does not drain them again at the end of the
 /// request.
 #[test]
 fn lists_are_drained_once_per_request() {
@@ -162,7 +162,7 @@ fn a_request_without_budget_does_not_reclaim() {
     for (budget, times) in [("200", 0), ("1600", 1)] {
         let owner = leaked_owner_with_relief(&[("compact.frames", budget)], 1);
         one_to_empty(owner);
-        // If the budget covers all of it, a pinned page makes it fail.
+        // With the larger budget, a pinned page makes the pageblock fail.
         pin_first(owner, if times == 0 { 9 } else { 3 });
         let mut token = owner.memory.cpu(CpuId::new(1)).unwrap();
         assert!(token.alloc(HUGE).is_err());

@@ -19,7 +19,7 @@ use crate::{
     owner::{FakeOwner, FaultRates},
     scatter,
     support::machine::Machine,
-    with_owner_of,
+    with_owner_sized,
 };
 
 const PAGEBLOCKS: u64 = 4;
@@ -240,7 +240,7 @@ fn recover(mover: &FaultyMover<'_, '_, '_>) {
 /// were fewer calls.
 fn run(method: &str, at: u32, fault: Fault) -> Option<Step> {
     let mut wrong = None;
-    with_owner_of(PAGEBLOCKS, &[("compact.method", method)], 5, |owner| {
+    with_owner_sized(PAGEBLOCKS, &[("compact.method", method)], 5, |owner| {
         scatter(owner, 9);
         owner.pages.borrow_mut().values_mut().step_by(40).for_each(|page| page.pinned = true);
         owner.fault_rates.set(FaultRates { busy: 7, refused: 23, gone: 29, contended: 0 });

@@ -44,11 +44,11 @@ pub fn frames(pageblock: u64, count: u64) -> FrameRange {
 
 /// Runs a test on a memory of 64 MiB with two CPUs.
 pub fn with_owner(set: &[(&str, &str)], seed: u64, test: impl FnOnce(&FakeOwner<'_, '_>)) {
-    with_owner_of(PAGEBLOCKS, set, seed, test);
+    with_owner_sized(PAGEBLOCKS, set, seed, test);
 }
 
-/// Runs a test on a memory of so many pageblocks.
-pub fn with_owner_of(
+/// Runs a test on a memory of `pageblocks` pageblocks.
+pub fn with_owner_sized(
     pageblocks: u64,
     set: &[(&str, &str)],
     seed: u64,

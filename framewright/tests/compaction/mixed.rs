@@ -13,15 +13,15 @@ use crate::{
     with_compactor, with_owner,
 };
 
-/// Puts an unmovable frame into full movable pageblocks, and then leaves each so many pages. All
-/// other memory is full.
+/// Puts an unmovable frame into each of some movable pageblocks, and then leaves the given number
+/// of pages in it. Memory has to be full, and all other pageblocks stay so.
 fn mix(owner: &FakeOwner<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
     let mut odd = Vec::new();
     for &(pageblock, _) in pageblocks {
         // With so few free frames the pageblock keeps its type.
         thin_out(owner, pageblock, 400);
         owner.memory.drain_all();
-        let at = owner.alloc(0, MigrateType::Unmovable, pinned).expect("room");
+        let at = owner.alloc(0, MigrateType::Unmovable, pinned).expect("there are free frames");
         assert_eq!((at - BASE) / 512, pageblock);
         odd.push(at);
         owner.memory.drain_all();
@@ -133,7 +133,7 @@ fn by_index_a_pageblock_that_is_one_block_is_not_emptied() {
         mix(owner, &[(3, 200), (7, 200)], true);
         [3, 7].into_iter().for_each(|pageblock| pin_first(owner, pageblock));
         (0..8).for_each(|_| _ = form(owner, CompactPriority::Sync));
-        // At most one claim is tried per run of pageblocks, and not one per pageblock.
+        // The two mixed pageblocks are scanned, but no pageblock that is one block.
         assert!(owner.scanned.get() < 512, "{} frames", owner.scanned.get());
     });
 }

@@ -33,7 +33,7 @@ pub struct Page {
     pub locked: bool,
 }
 
-/// How often faults happen: one time in so many; 0: never.
+/// How often faults happen: a value n stands for once in n times on average, and 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultRates {
     pub busy: u64,

@@ -2,7 +2,7 @@
 
 use framewright::{Contiguous, CpuId, HotplugError, MigrateType, Order, Pfn, RangeError, Request};
 
-use crate::{frames, scatter, with_compactor, with_owner, with_owner_of};
+use crate::{frames, scatter, with_compactor, with_owner, with_owner_sized};
 
 #[test]
 fn a_given_range_is_emptied_and_taken() {
@@ -92,7 +92,7 @@ fn a_contiguous_run_is_made_where_there_is_none() {
 /// many.
 #[test]
 fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
-    with_owner_of(128, &[], 3, |owner| {
+    with_owner_sized(128, &[], 3, |owner| {
         scatter(owner, 4);
         for stuck in (7..100).step_by(9) {
             let start = frames(stuck, 512).start().get();
@@ -110,7 +110,7 @@ fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
 /// Pages move in vain before the search gives up, but no more than a few runs hold.
 #[test]
 fn the_search_for_a_run_is_bounded() {
-    with_owner_of(256, &[], 3, |owner| {
+    with_owner_sized(256, &[], 3, |owner| {
         scatter(owner, 2);
         for stuck in (0..256).step_by(4) {
             let start = frames(stuck, 512).start().get();

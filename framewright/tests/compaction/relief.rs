@@ -95,8 +95,7 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
     }
 }
 
-/// Background compaction is called without the question whether it is worth it, and still counts
-/// the attempts.
+/// `can_restock` is not called here: background compaction itself counts the attempts.
 #[test]
 fn by_index_background_compaction_retries_after_a_deferral() {
     let owner = leaked_owner(&[("zone.huge_stock", "5000")], 1);

@@ -7,7 +7,7 @@ use framewright::{
     CpuId, MigrateType, Order, Request, observe::CompactStats, platform::CompactPriority,
 };
 
-use crate::{owner::FakeOwner, with_compactor, with_owner_of};
+use crate::{owner::FakeOwner, with_compactor, with_owner_sized};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
@@ -27,7 +27,7 @@ const UNREPAIRED: Column = (
 const ALL: Column = ("all", &[("compact.method", "scan")]);
 const INDEX: Column = ("index", &[("compact.method", "index")]);
 
-/// One page in so many does not move.
+/// One page in this many does not move.
 const UNMOVABLE: u64 = 150;
 /// Huge pages that are requested.
 const REQUESTS: u64 = 250;
@@ -55,7 +55,7 @@ impl Score {
 
 fn run(column: Column, seed: u64) -> Score {
     let mut score = Score::default();
-    with_owner_of(128, column.1, seed, |owner| {
+    with_owner_sized(128, column.1, seed, |owner| {
         fill(owner);
         let mut kept = std::collections::VecDeque::new();
         for _ in 0..REQUESTS {
@@ -113,7 +113,7 @@ fn scatter_one(owner: &FakeOwner<'_, '_>) {
     free_some(owner, 512);
 }
 
-/// Frees and allocates so many pages at random.
+/// Frees and allocates `pages` pages at random.
 fn load(owner: &FakeOwner<'_, '_>, pages: u64) {
     let keys: Vec<_> = owner.pages.borrow().keys().copied().collect();
     for _ in 0..pages {

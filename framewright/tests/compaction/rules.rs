@@ -133,8 +133,8 @@ fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
     });
 }
 
-/// However few pages can be claimed at once: all pages of a run are checked before any of them
-/// moves.
+/// All pages of a run are checked before any of them moves, even if only few can be claimed at
+/// once.
 #[test]
 fn by_index_one_unclaimable_page_keeps_a_whole_run_in_place() {
     for (order, capacity) in [(10, 100), (11, 512)] {

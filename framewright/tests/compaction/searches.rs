@@ -9,7 +9,7 @@ use crate::{
     BASE, PAGEBLOCKS,
     owner::FakeOwner,
     rules::{HUGE, fill, thin_out, unclaim},
-    with_compactor, with_owner, with_owner_of,
+    with_compactor, with_owner, with_owner_sized,
 };
 
 /// Frames that are scanned without success cost an eighth of a move.
@@ -96,7 +96,7 @@ fn scatter_last(owner: &FakeOwner<'_, '_>, pageblock: u64) {
 #[test]
 fn by_index_a_newly_empty_pageblock_is_found_at_once_after_an_empty_round() {
     const MANY: u64 = 128;
-    with_owner_of(MANY, &[("compact.headers", "8")], 4, |owner| {
+    with_owner_sized(MANY, &[("compact.headers", "8")], 4, |owner| {
         claim_all_but(owner, MANY, 1);
         search_until_limited(owner);
         thin_out(owner, MANY - 1, 10);
@@ -117,7 +117,7 @@ fn by_index_background_compaction_searches_everything_after_an_empty_round() {
     const MANY: u64 = 128;
     let set = [("compact.headers", "8"), ("compact.proactiveness", "100")];
     for proactive in [false, true] {
-        with_owner_of(MANY, &set, 4, |owner| {
+        with_owner_sized(MANY, &set, 4, |owner| {
             claim_all_but(owner, MANY, 1);
             search_until_limited(owner);
             scatter_last(owner, MANY - 1);

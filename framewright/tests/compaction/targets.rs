@@ -9,7 +9,7 @@ use crate::{
     PAGEBLOCKS,
     owner::FakeOwner,
     rules::{HUGE, fill, pin_first, thin_out},
-    with_compactor, with_owner, with_owner_of,
+    with_compactor, with_owner, with_owner_sized,
 };
 
 /// Free frames on the list of a CPU may be targets, so lists are drained before pages are claimed.
@@ -67,7 +67,7 @@ fn by_index_a_lack_of_targets_for_a_fuller_pageblock_does_not_exclude_emptier_on
     const PINNED: u64 = 16;
     const MOVABLE: u64 = 48;
     let set = [("compact.proactiveness", "100")];
-    with_owner_of(PINNED + MOVABLE + 16, &set, 1, |owner| {
+    with_owner_sized(PINNED + MOVABLE + 16, &set, 1, |owner| {
         fill(owner);
         for pageblock in 0..PINNED + MOVABLE {
             thin_out(owner, pageblock, if pageblock < PINNED { 50 } else { 60 });

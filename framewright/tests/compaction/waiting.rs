@@ -15,7 +15,7 @@ use crate::{
     frames, leaked_owner,
     owner::{FakeOwner, FaultRates},
     rules::HUGE,
-    scatter, with_compactor, with_owner, with_owner_of,
+    scatter, with_compactor, with_owner, with_owner_sized,
 };
 
 /// Pageblocks that are isolated, and released one by one while others wait.
@@ -201,7 +201,7 @@ fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
 /// After the wait, no run would be tried any more.
 #[test]
 fn a_search_that_has_moved_its_limit_does_not_wait() {
-    with_owner_of(256, &[], 3, |owner| {
+    with_owner_sized(256, &[], 3, |owner| {
         scatter(owner, 2);
         pin_one_in_each(owner, (5..256).step_by(4));
         let withheld = owner.memory.isolate(frames(2, 1).start()).unwrap();

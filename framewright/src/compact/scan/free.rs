@@ -21,7 +21,7 @@ use crate::{
 /// List entries that a fast search looks at. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
-/// In asynchronous mode, one in so many frames is scanned while none is free.
+/// In asynchronous mode, only one in this many frames is scanned while none is free.
 const STRIDE: u32 = 32;
 
 /// The free scanner of one run.

@@ -88,7 +88,7 @@ struct Run<'r, 'c, 'm, P: Platform> {
     contention: ContentionProbe,
     /// The run began at the ends of the zone.
     is_whole: bool,
-    /// All of the pageblock is scanned, whatever was found.
+    /// All of the pageblock is scanned, even if pages were found.
     finishing: bool,
     /// The pageblock that got a skip hint when its first pages were claimed.
     started_block: Option<u32>,
