@@ -328,9 +328,9 @@ mod tests {
     #[test]
     fn skip_hints_are_reset_at_doubling_intervals_without_success() {
         let cursor = SearchCursor::new();
-        let forgiven: std::vec::Vec<u32> =
+        let resets: std::vec::Vec<u32> =
             (0..16).filter(|_| cursor.should_reset_skip_hints()).collect();
-        assert_eq!(forgiven, [0, 2, 6, 14]);
+        assert_eq!(resets, [0, 2, 6, 14]);
         cursor.succeed();
         assert!(cursor.should_reset_skip_hints());
     }

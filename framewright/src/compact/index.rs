@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cheapest_part_of_a_pageblock_is_the_one_with_the_most_free_frames() {
+    fn the_freest_part_of_a_pageblock_has_the_most_free_frames() {
         let mut map = [0u64; WORDS];
         (map[1], map[3]) = (0x0f0f, 0xffff_0000);
         let order = |number| Order::new(number).unwrap();

@@ -83,8 +83,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
             if now.moved > 0 {
                 *retries = RetryBudget::new();
             }
-            let is_put_off = now.left > 0 && now.early_end == Some(EarlyEnd::Contended);
-            if !is_put_off || !retries.wait_slice(self.memory.platform()) {
+            let is_contended = now.left > 0 && now.early_end == Some(EarlyEnd::Contended);
+            if !is_contended || !retries.wait_slice(self.memory.platform()) {
                 return all;
             }
         }

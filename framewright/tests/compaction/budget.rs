@@ -32,10 +32,10 @@ fn form(owner: &FakeOwner<'_, '_>) -> (Compacted, u64) {
 /// A pageblock with 300 pages, and free frames for them in other pageblocks.
 fn one_to_empty(owner: &FakeOwner<'_, '_>) {
     fill(owner);
-    make_room(owner);
+    free_targets(owner);
 }
 
-fn make_room(owner: &FakeOwner<'_, '_>) {
+fn free_targets(owner: &FakeOwner<'_, '_>) {
     thin_out(owner, 3, 300);
     (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
     owner.memory.drain_all();
@@ -187,7 +187,7 @@ impl Relief for Reclaiming {
         if self.was_called.swap(true, Relaxed) {
             return 0;
         }
-        make_room(self.owner);
+        free_targets(self.owner);
         self.frees
     }
 
