@@ -1,10 +1,10 @@
-//! What compaction asks of the free frames of a zone: what a pageblock holds, and frames to move
-//! pages to. Which pageblock is worth emptying is for [`source`](super::source).
+//! Operations for compaction: the contents of a pageblock, and frames to move pages to.
+//! [`source`](super::source) decides which pageblocks are worth emptying.
 //!
-//! Headers answer the first without a look at frames: how much of a pageblock is free, and
-//! whether what is allocated was requested as movable. Pageblocks hang on lists by fullness, so
-//! that the fullest are at hand too. Room is taken from movable pageblocks only, the fullest first,
-//! and never from one that is free as a whole.
+//! The header of a pageblock gives the counts without a look at frames: how much is free, and whether
+//! what is allocated was requested as movable. Lists hold pageblocks by fullness, so that the fullest
+//! are at hand, too. Target frames are taken from movable pageblocks only, from the fullest first, and
+//! never from a wholly free one.
 
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,
@@ -19,7 +19,7 @@ use crate::{
     types::{Order, PAGEBLOCK_ORDER},
 };
 
-/// What a pageblock holds.
+/// Contents of a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Contents {
     pub(crate) of: MigrateType,
@@ -27,18 +27,18 @@ pub(crate) struct Contents {
     pub(crate) free: u16,
     /// Allocated frames that were requested as movable.
     pub(crate) movable: u16,
-    /// Other allocated frames.
+    /// Allocated frames that were not requested as movable.
     pub(crate) pinned: u16,
     /// Order of the largest free block.
     pub(crate) largest: Option<Order>,
-    /// One bit per frame: allocated.
+    /// One bit per frame: set if it is allocated.
     pub(crate) used: [u64; WORDS],
-    /// One bit per frame: free.
+    /// One bit per frame: set if it is free.
     pub(crate) map: [u64; WORDS],
 }
 
 impl Buddy<'_> {
-    /// What pageblock `index` holds.
+    /// The contents of pageblock `index`.
     pub(crate) fn contents(&self, index: u32) -> Contents {
         let block = &self.blocks[index as usize];
         let of = self.type_of(index);
@@ -67,9 +67,11 @@ impl Buddy<'_> {
     }
 
     /// Takes frames to move pages to, as up to `blocks` blocks of `order`, from movable pageblocks
-    /// that are hosts: from `near`, where some was found before, then the fullest first, or if only doubtful
-    /// ones are hosts the emptiest, as they were looked for. Looks at `most` headers at most, or one more, and
-    /// says at how many: other pageblocks, which stay where nothing moves out of them, are passed over.
+    /// that `filter` accepts: first from `near`, where some were found before, then from the
+    /// fullest pageblocks on. If only pageblocks with unmovable frames are accepted, it begins with
+    /// the emptiest, in the order in which their free frames were counted. Reads `most` headers at
+    /// most, or one more, and returns how many. Pageblocks that `filter` does not accept cost a
+    /// header, too.
     pub(crate) fn take_targets(
         &mut self,
         (order, blocks): (Order, u32),
@@ -104,7 +106,7 @@ impl Buddy<'_> {
         headers
     }
 
-    /// Takes up to `blocks` free blocks of `order` from one movable pageblock; says how many.
+    /// Takes up to `blocks` free blocks of `order` from one movable pageblock. Returns how many.
     pub(crate) fn take_in_pageblock(
         &mut self,
         index: u32,
@@ -137,8 +139,9 @@ impl Buddy<'_> {
         out.blocks() - before
     }
 
-    /// Whether a request for `order` and `of` would find a block, its own or one that is worth
-    /// claiming with all of its pageblock; `unmixed`: which is free as a whole.
+    /// Whether a request for `order` and type `of` would find a block: one of its own type, or one
+    /// of another type that is worth claiming with its whole pageblock. `unmixed`: of other types,
+    /// only a wholly free pageblock counts.
     pub(crate) fn has_formed(&self, order: Order, of: MigrateType, unmixed: bool) -> bool {
         if order > Order::PAGEBLOCK {
             return self.lists.classes().offer(order);
@@ -154,23 +157,23 @@ impl Buddy<'_> {
         has(of) || of.fallbacks().iter().any(claims)
     }
 
-    /// How many pageblocks are free as a whole, of types that mix.
+    /// Number of wholly free pageblocks of types that may be mixed.
     pub(crate) fn free_pageblocks(&self) -> u64 {
         self.lists.gigablocks.count_free()
     }
 
-    /// Which share of what is free for requests lies in pieces smaller than a pageblock, in
-    /// hundredths; all of nothing. What is reserved or isolated is left out. Without a walk: it is
-    /// asked after each pageblock that is emptied.
+    /// Percentage of the frames free for requests that lie in pieces smaller than a pageblock; 100
+    /// if nothing is free. Reserved and isolated frames do not count. It needs no walk, because it
+    /// is called after each pageblock that is emptied.
     pub(crate) fn scattered_percent(&self) -> u64 {
         let free = self.free_frames() - self.highatomic_free();
         let whole = self.free_pageblocks() * u64::from(FRAMES);
         ((free - whole) * 100).checked_div(free).unwrap_or(100)
     }
 
-    /// A movable pageblock within `from..to` that `passes` lets through and that has a free block
-    /// of an order from `least` to below `order`: the best found among the first `entries` of the
-    /// lists, by `better`. Says how many entries it looked at.
+    /// The best movable pageblock by `better` that `is_eligible` accepts and that has a free block
+    /// of an order from `least` to below `order`. Looks at the first `entries` entries of the lists
+    /// at most, and returns how many, too.
     pub(crate) fn find_listed(
         &self,
         (least, order): (u8, u8),
@@ -194,7 +197,7 @@ impl Buddy<'_> {
         (found, seen)
     }
 
-    /// What an isolated pageblock becomes when it is isolated no longer.
+    /// Sets the type that an isolated pageblock gets when its isolation ends.
     pub(crate) fn set_type_after_isolation(&mut self, index: u32, to: MigrateType) {
         if self.type_of(index) == MigrateType::Isolate && self.home_type(index).mixes() {
             self.blocks[index as usize].type_before_isolation = to as u8;

@@ -7,7 +7,7 @@
 
 use super::word::{self, WORD_ORDER};
 
-/// Words of a map.
+/// Number of words of a map.
 pub(crate) const WORDS: usize = 8;
 
 /// The order of a whole map: 2^9 bits.
@@ -21,12 +21,12 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Those of a map of zeroes.
+    /// The levels of a map of zeroes.
     pub(super) const NOTHING_FREE: Levels = Levels { words: [0; WORDS], whole: 0 };
 
     const ALL_FREE: Levels = Levels { words: [WORD_ORDER + 1; WORDS], whole: MAP_ORDER + 1 };
 
-    /// Those of this map.
+    /// The levels of this map.
     pub(super) fn of(map: [u64; WORDS]) -> Self {
         let words = map.map(word::level);
         Self { words, whole: whole(&words) }
@@ -37,7 +37,7 @@ impl Levels {
         self.whole
     }
 
-    /// Word `i` of the map is `word` now.
+    /// Word `i` of the map has become `word`.
     pub(super) fn set(&mut self, i: usize, word: u64) {
         let level = word::level(word);
         if self.words[i] != level {
@@ -46,7 +46,7 @@ impl Levels {
         }
     }
 
-    /// `count` words of the map from word `first` are all ones or all zeroes now.
+    /// `count` words of the map from word `first` on have become all ones or all zeroes.
     pub(super) fn fill(&mut self, first: usize, count: usize, free: bool) {
         let uniform = if free { Self::ALL_FREE } else { Self::NOTHING_FREE };
         if count == WORDS {
@@ -57,17 +57,19 @@ impl Levels {
         self.whole = whole(&self.words);
     }
 
-    /// The word that holds a free block of `order` (at most 5) and the least beyond it.
+    /// A word with a free block of `order` (at most 5), and among these the one with the smallest
+    /// largest block.
     pub(super) fn best_word(&self, order: u8) -> Option<usize> {
         (0..WORDS).filter(|&i| self.words[i] > order).min_by_key(|&i| self.words[i])
     }
 
-    /// The first word at or behind `from` with a free block of `order` (at most 6).
+    /// The first word at or after `from` with a free block of `order` (at most 6).
     pub(super) fn next_word(&self, from: usize, order: u8) -> Option<usize> {
         (from..WORDS).find(|&i| self.words[i] > order)
     }
 
-    /// The first word of a free block of `order` (6 to 9), in as small a block as there is.
+    /// The first word of a free block of `order` (6 to 9), taken from the smallest block that
+    /// suffices.
     pub(super) fn best_words(&self, order: u8) -> Option<usize> {
         let full = u64::from(full_words(&self.words));
         word::best_run(full, order - WORD_ORDER).map(|i| i as usize)
@@ -95,7 +97,7 @@ impl Levels {
     }
 }
 
-/// Bit i: word i is free from end to end.
+/// Bit i: word i is wholly free.
 fn full_words(levels: &[u8; WORDS]) -> u8 {
     let mut full = 0;
     for (i, &level) in levels.iter().enumerate() {
@@ -125,7 +127,7 @@ fn whole(levels: &[u8; WORDS]) -> u8 {
 mod tests {
     use super::*;
 
-    /// A map of which these words are ones.
+    /// A map in which these words are all ones and all others are zero.
     fn with_full_words(full: u8) -> [u64; WORDS] {
         core::array::from_fn(|i| u64::from(full >> i & 1).wrapping_neg())
     }

@@ -1,45 +1,45 @@
 //! Finding a run of free frames, of any length and alignment.
 //!
-//! The search walks *stretches*, neighbours that are all free or all not, and remembers where
-//! the free run began that reaches the place it is at. A run that must contain a whole pageblock
-//! is searched in the maps of gigablocks: of the pageblocks that are not free as a whole only
-//! the two beside such stretches are looked at. Of a pageblock whose header says that no run
-//! inside it can be long enough, only the free frames at its two ends matter. The search is done
-//! in steps, so that the lock can be dropped between them; frames that were free may not be any
-//! more when it is held again.
+//! The search walks *stretches* of neighbouring frames that are all free or all not free. It
+//! remembers where the free run began that reaches the current position. A run that must contain a
+//! whole pageblock is searched in the maps of gigablocks. Of the pageblocks that are not wholly
+//! free, this search looks only at the two beside each stretch of wholly free ones. If a header
+//! says that no run inside its pageblock is long enough, only the free frames at the two ends
+//! matter. The search is done in steps, so that the lock can be dropped between them. Frames that
+//! were free may be taken when it is held again.
 
 use super::{Buddy, FRAMES, gigablock::spans, levels::WORDS};
 use crate::types::PAGEBLOCK_ORDER;
 
-/// What to look for.
+/// The run to search for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunWanted {
-    /// How many frames.
+    /// Number of frames.
     pub(crate) frames: u32,
-    /// A power of two that the physical number of the first is a multiple of.
+    /// The physical number of the first frame is a multiple of this power of two.
     pub(crate) align: u64,
-    /// Where to stop: the run ends here at the latest.
+    /// The run ends here at the latest.
     pub(crate) to: u32,
 }
 
-/// How far one step of the search came.
+/// Result of one step of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FreeRun {
     /// A run starts at this frame.
     Found(u32),
-    /// None so far: go on from this frame.
+    /// None so far: continue at this frame.
     Continue(u32),
-    /// There is none.
+    /// There is no run.
     None,
 }
 
-/// A run of so many frames contains a whole pageblock wherever it starts.
+/// A run of this many frames contains a whole pageblock wherever it starts.
 const CONTAINS_WHOLE: u32 = 2 * FRAMES - 1;
 
 impl Buddy<'_> {
-    /// Looks for a run from frame `from` on, in pageblocks of types that requests may name;
-    /// gives up for now after `budget` stretches, each at most 64 pageblocks, that were too short
-    /// or not free.
+    /// Searches for a run from frame `from` on, in pageblocks of types that requests may name.
+    /// Pauses after `budget` stretches, each of at most 64 pageblocks, that were too short or not
+    /// free.
     pub(crate) fn find_free_run(&self, want: RunWanted, from: u32, budget: u32) -> FreeRun {
         let end = (self.blocks.len() as u64) << PAGEBLOCK_ORDER;
         let to = u64::from(want.to).min(end) as u32;
@@ -47,7 +47,7 @@ impl Buddy<'_> {
         let mut run = from;
         let mut at = from;
         while at < to {
-            // Not inside of a run, however long it is: it would be walked again.
+            // Never pause inside a run, because it would be walked again.
             if run == at {
                 if left == 0 {
                     return FreeRun::Continue(at);
@@ -65,7 +65,7 @@ impl Buddy<'_> {
         FreeRun::None
     }
 
-    /// Where in the free run from `run` to `end` the wanted one may start.
+    /// Start of the wanted run in the free run from `run` to `end`, if it fits.
     fn fits(&self, want: &RunWanted, run: u32, end: u32) -> Option<u32> {
         let base = self.base.get();
         let start = (base + u64::from(run)).next_multiple_of(want.align) - base;
@@ -101,8 +101,8 @@ impl Buddy<'_> {
         if others > 1 { (first_behind(others - 1), false) } else { (self.suffix(index, at), false) }
     }
 
-    /// Where the free frames begin that reach the end of pageblock `index`, at or behind frame
-    /// `at`, which is not free.
+    /// Start of the free frames that reach the end of pageblock `index`. It is after frame `at`,
+    /// which is not free.
     fn suffix(&self, index: u32, at: u32) -> u32 {
         let end = (index + 1) << PAGEBLOCK_ORDER;
         if !self.type_of(index).mixes() || self.lists.gigablocks.is_folded(index) {
@@ -120,7 +120,7 @@ impl Buddy<'_> {
     }
 }
 
-/// The first bit at or behind `from` that is set or not, or the end of the map.
+/// The first bit at or after `from` that equals `set`, or the end of the map.
 fn first_bit(map: &[u64; WORDS], from: u32, set: bool) -> u32 {
     spans(from..FRAMES)
         .find_map(|(i, mask)| {

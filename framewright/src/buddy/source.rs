@@ -1,10 +1,10 @@
-//! Which pageblock is worth emptying.
+//! Which pageblocks are worth emptying.
 //!
-//! Headers say it: how much of a pageblock is free, and whether what is allocated was requested as
-//! movable. Pageblocks hang on lists by fullness, so that the emptiest come first. A search is a walk
-//! along the lists, cut into pieces: each piece looks at a few headers, keeps the best that it saw,
-//! and says where the next one goes on. What no list tells of is walked by address: full pageblocks, and
-//! runs of pageblocks.
+//! Pageblock headers say how much of a pageblock is free, and whether its allocated frames were
+//! requested as movable. Lists hold pageblocks by fullness, so that the emptiest come first. A
+//! search is a walk along the lists, cut into pieces: each piece reads a few headers, keeps the
+//! best sources, and says where the next piece begins. Full pageblocks and runs of pageblocks are
+//! on no list, so they are searched by address.
 
 use super::{
     Buddy, Contents, FRAMES, Heads, MigrateType,
@@ -13,58 +13,59 @@ use super::{
 };
 use crate::types::PAGEBLOCK_ORDER;
 
-/// Classes that a search looks at: all but that of pageblocks that are free as a whole.
+/// Number of list classes that a search looks at: all but that of wholly free pageblocks.
 pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 
-/// Pageblocks that may take in what leaves another.
+/// Which pageblocks may take in pages from another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TargetFilter {
-    /// Those with fewer free frames.
+    /// Pageblocks with fewer free frames than this.
     pub(crate) free_below: u16,
-    /// And those that hold frames which were not requested as movable, however empty they are: most of
-    /// them will not be free as a whole anyway.
+    /// Also pageblocks with frames that were not requested as movable, however empty they are: most
+    /// of them will not become wholly free anyway.
     pub(crate) with_unmovable: bool,
 }
 
 impl TargetFilter {
-    /// For what leaves a pageblock: those as full as that, or fuller; and if it is none of them, doubtful ones.
+    /// For pages that leave a pageblock: targets are at least as full. If it holds no unmovable
+    /// frames itself, pageblocks with such frames are targets, too.
     pub(crate) const fn for_source(held: &Contents) -> Self {
         Self { free_below: held.free + 1, with_unmovable: held.pinned == 0 }
     }
 
-    /// Any.
+    /// All pageblocks.
     pub(crate) const ANY: Self = Self { free_below: u16::MAX, with_unmovable: true };
 
     pub(super) fn accepts(self, block: &Pageblock) -> bool {
         block.free < self.free_below || self.with_unmovable && block.pinned > 0
     }
 
-    /// Whether nothing is fuller than what is emptied.
+    /// Whether only pageblocks with unmovable frames can have targets, because the source is full.
     pub(super) const fn only_with_unmovable(self) -> bool {
         self.free_below <= 1
     }
 }
 
-/// What a search is for. After kinds were mixed in a pageblock, what its header says of that is an
-/// estimate.
+/// The kind of pageblock that a search looks for. The counts in a header are an estimate after
+/// movable and other frames were mixed in the pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SourceKind {
-    /// Pageblocks of which all that they hold was requested as movable.
+    /// Pageblocks whose allocated frames were all requested as movable.
     #[default]
     AllMovable,
-    /// Those that hold something else, too.
+    /// Pageblocks that hold other frames, too.
     HasUnmovable,
-    /// Those that are full of what was requested as movable.
+    /// Pageblocks full of frames that were requested as movable.
     Full,
 }
 
 impl SourceKind {
-    /// What is looked for when there is no more of this.
+    /// The kind that is searched for after this one.
     pub(crate) const fn next(self) -> Self {
         Self::from_bits(self as u32 + 1)
     }
 
-    /// Of the lowest two bits of a word.
+    /// The kind in the lowest two bits of a word.
     pub(crate) const fn from_bits(bits: u32) -> Self {
         match bits % 4 {
             1 => Self::HasUnmovable,
@@ -74,16 +75,16 @@ impl SourceKind {
     }
 }
 
-/// A piece of a search for pageblocks to empty.
+/// One piece of a search for pageblocks to empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) kind: SourceKind,
-    /// Pageblocks in a row: of more than one the doubtful may also be certain, and none are looked for as
-    /// full ones.
+    /// Pageblocks in a row. If there are several, `HasUnmovable` includes runs without unmovable
+    /// frames, and `Full` is not searched for.
     pub(crate) pageblocks: u32,
-    /// Headers that may be looked at.
+    /// Headers that may be read.
     pub(crate) headers: u32,
-    /// Where the last piece was cut off; `None`: at the beginning.
+    /// End of the last piece; `None`: start at the beginning.
     pub(crate) resume: Option<u32>,
 }
 
@@ -93,28 +94,29 @@ impl Search {
     }
 }
 
-/// What it came to.
+/// Result of one piece of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Searched {
-    /// Headers looked at.
+    /// Headers that were read.
     pub(crate) headers: u32,
-    /// Where to go on, if there is more to look at.
+    /// Start of the next piece, if there is more to search.
     pub(crate) resume: Option<u32>,
 }
 
-/// The best sources that a search saw: those with the fewest pages to move first.
+/// The best sources of a search; those with the fewest pages to move come first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Pages to move, and the pageblock, or the first of several.
+    /// Pages to move, and the pageblock or the first one of a run.
     list: [(u32, u32); Self::MOST],
     len: usize,
 }
 
 impl Sources {
-    /// More are not kept.
+    /// Sources that are kept at most.
     pub(crate) const MOST: usize = 16;
 
-    /// A pageblock with so many pages; of equals the first that was seen stays in front.
+    /// Inserts a source with `pages` pages to move. Of equals, the first that was seen stays in
+    /// front.
     fn insert(&mut self, pages: u32, index: u32) {
         let at = self.list[..self.len].partition_point(|&(other, _)| other <= pages);
         if at == Self::MOST {
@@ -125,19 +127,20 @@ impl Sources {
         self.list[at] = (pages, index);
     }
 
-    /// The best.
+    /// The best source.
     pub(crate) fn first(&self) -> Option<u32> {
         self.iter().next()
     }
 
-    /// Them.
+    /// All sources, best first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.list[..self.len].iter().map(|&(_, index)| index)
     }
 }
 
 impl Buddy<'_> {
-    /// What takes few moves to empty of what is searched for, and `passes` lets through.
+    /// Searches one piece for sources that `is_eligible` accepts, and keeps those with the fewest
+    /// pages to move.
     pub(crate) fn find_sources(
         &self,
         search: Search,
@@ -145,7 +148,7 @@ impl Buddy<'_> {
         found: &mut Sources,
     ) -> Searched {
         let (mut headers, mut next) = (0, self.first_place(search));
-        // One full pageblock is like the other.
+        // All full pageblocks cost the same.
         let enough = if search.kind == SourceKind::Full { 1 } else { usize::MAX };
         while let Some(at) = next {
             if headers >= search.headers || found.len >= enough {
@@ -160,7 +163,7 @@ impl Buddy<'_> {
         Searched { headers, resume: next }
     }
 
-    /// Where a piece of a search begins.
+    /// Start of a piece of a search.
     fn first_place(&self, search: Search) -> Option<u32> {
         if search.is_by_address() {
             let from = search.resume.unwrap_or(0);
@@ -168,7 +171,7 @@ impl Buddy<'_> {
             return self
                 .within_zone(from + place.next_multiple_of(search.pageblocks) - place, search);
         }
-        // What it has stopped at may be on no list by now.
+        // The pageblock where the last piece ended may be on no list by now.
         let resumed = search.resume.filter(|&index| self.listed_class(index).is_some());
         resumed.or_else(|| self.first_listed(0))
     }
@@ -196,13 +199,14 @@ impl Buddy<'_> {
         if block.next != NIL { Some(block.next) } else { self.first_listed(rank(block.class) + 1) }
     }
 
-    /// How many pages have to move out of what begins with pageblock `first`, if it is searched for.
+    /// Number of pages to move out of the pageblocks from `first` on; `None` if the search is not
+    /// for them.
     fn pages_to_move(&self, first: u32, search: Search) -> Option<u32> {
         let each = (first..first + search.pageblocks).map(|index| self.pages_in(index, search));
         each.sum::<Option<u32>>().filter(|&pages| pages > 0)
     }
 
-    /// How many pages pageblock `index` holds, if it suits the search.
+    /// Number of pages in pageblock `index`; `None` if it does not suit the search.
     fn pages_in(&self, index: u32, search: Search) -> Option<u32> {
         let block = self.blocks.get(index as usize)?;
         let in_run = search.pageblocks > 1;
@@ -224,8 +228,9 @@ impl Buddy<'_> {
         suits.then_some((block.movable + block.pinned).into())
     }
 
-    /// Whether movable pageblocks that are hosts have room for `frames` together, and how many headers
-    /// it took to tell: the emptiest come first. Where `most` headers do not tell, there may be.
+    /// Whether movable pageblocks that `filter` accepts have `frames` free frames together, and the
+    /// number of headers that this took. The emptiest pageblocks are read first. If `most` headers
+    /// do not settle it, the answer is `true`.
     pub(crate) fn may_have_targets(
         &self,
         frames: u32,
@@ -247,7 +252,7 @@ impl Buddy<'_> {
         (free >= frames, headers)
     }
 
-    /// The list that a movable pageblock hangs on.
+    /// The class of the list that a movable pageblock is on; `None` if searches do not look there.
     pub(super) fn listed_class(&self, index: u32) -> Option<u8> {
         let class = self.blocks.get(index as usize)?.class;
         let listed = self.type_of(index) == MigrateType::Movable;
@@ -255,14 +260,14 @@ impl Buddy<'_> {
     }
 }
 
-/// Classes below that of free pageblocks, by the order they are searched in for something to
-/// empty: emptiest quartile first, largest free block first.
+/// The class with this rank in the order in which classes are searched for sources: emptiest
+/// quartile first, largest free block first.
 pub(super) fn class_of(rank: u8) -> u8 {
     let (quartile, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
     (PAGEBLOCK_ORDER - 1 - order) * QUARTILES + QUARTILES - 1 - quartile
 }
 
-/// The inverse.
+/// The rank of a class: the inverse of [`class_of`].
 fn rank(class: u8) -> u8 {
     let (order, quartile) = (class / QUARTILES, class % QUARTILES);
     (QUARTILES - 1 - quartile) * PAGEBLOCK_ORDER + PAGEBLOCK_ORDER - 1 - order

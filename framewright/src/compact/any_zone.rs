@@ -1,5 +1,5 @@
-//! TargetFrames for what leaves a given range: in its zone as far as that has some to spare, else anywhere in the
-//! memory.
+//! Target frames for pages that leave a given range: in the zone of the range down to its reserve,
+//! else in any zone of the memory.
 
 use super::target_frames::TargetFrames;
 use crate::{
@@ -10,9 +10,9 @@ use crate::{
     types::{MigrateType, Order, Pfn, Request},
 };
 
-/// See the module.
+/// Targets in the zone of the range first, then in any zone.
 pub(super) struct AnyZoneTargets<'r, 'm, P: Platform> {
-    at: ZoneOnCpu<'r, 'm, P>,
+    on_cpu: ZoneOnCpu<'r, 'm, P>,
     own_zone: TargetFrames<'r, 'm, P>,
     memory: &'r Memory<'m, P>,
 }

@@ -1,4 +1,4 @@
-//! The value that the embedder calls.
+//! The compactor: the type that the embedder calls.
 
 use core::ops::Range;
 
@@ -15,20 +15,20 @@ use crate::{
     types::{CompactEvent, CpuId, Order, Pfn, ZoneId},
 };
 
-/// What compaction writes on while it works: from the embedder, because there is too much of it for
-/// the stack of a kernel. 512 of each are used at the most; fewer make smaller batches.
+/// Buffers for compaction. The embedder provides them because they are too large for the stack of a
+/// kernel. At most 512 entries of each are used; shorter buffers make smaller batches.
 #[derive(Debug)]
 pub struct Workspace<'w> {
-    /// Pages on their way, at least one: without, nothing moves.
+    /// Pages that are being moved. Without at least one entry nothing moves.
     pub moves: &'w mut [Move],
-    /// What a flush batch knows of them.
+    /// Entries of the flush batch for these pages.
     pub slots: &'w mut [BatchSlot],
 }
 
-/// Compaction on behalf of one CPU: made where it is needed ([`Memory::compactor`]), and as short-lived.
+/// Compaction on behalf of one CPU, made for a few calls and then dropped ([`Memory::compactor`]).
 ///
-/// Called on that CPU, with interrupts enabled and no lock of the library held; the CPU's token may be
-/// claimed, and need not be.
+/// To be called on that CPU with interrupts enabled and no lock of the library held. The CPU's
+/// token may be claimed, but need not be.
 pub struct Compactor<'c, 'm, P: Platform> {
     pub(super) memory: &'c Memory<'m, P>,
     pub(super) cpu: CpuId,
@@ -38,17 +38,18 @@ pub struct Compactor<'c, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Compaction on behalf of `cpu`, with pages that `mover` moves and CPUs that `shootdown`
-    /// flushes.
+    /// A compactor for `cpu`: `mover` moves the embedder's pages, and `shootdown` flushes other
+    /// CPUs.
     ///
     /// # Panics
     ///
-    /// The memory was made for fewer CPUs.
+    /// If the memory was made for fewer CPUs.
     ///
     /// # Safety
     ///
-    /// `mover` keeps the promises of [`Mover`] for this memory: it claims only blocks of this memory.
-    /// `shootdown` is as [`Memory::flusher`] demands, for the translations that `mover` removes.
+    /// `mover` fulfils the contract of [`Mover`] for this memory: it claims only blocks of this
+    /// memory. `shootdown` fulfils the contract of [`Memory::flusher`] for the translations that
+    /// `mover` removes.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn compactor<'c>(
@@ -62,7 +63,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         Compactor { memory: self, cpu, mover, shootdown, work }
     }
 
-    /// A request has got the block of `order` at `pfn` after compaction: it is worth while again.
+    /// A request has got the block of `order` at `pfn` after compaction, so this order is no longer
+    /// deferred in the zone of the block.
     pub(crate) fn compaction_helped(&self, pfn: Pfn, order: Order) {
         let Some((zone, _)) = self.find(pfn, order) else { return };
         let hints = &self.compaction()[zone.index()];
@@ -70,14 +72,14 @@ impl<'m, P: Platform> Memory<'m, P> {
         hints.flush_hints.store(false, Ordering::Relaxed);
     }
 
-    /// Counters of compaction of one zone; all 0 if there is no such zone.
+    /// Compaction counters of one zone; all 0 if there is no such zone.
     #[must_use]
     pub fn zone_compact_stats(&self, zone: ZoneId) -> CompactStats {
         let zone = self.compaction().get(zone.index());
         zone.map_or(CompactStats::default(), |zone| zone.counters.read())
     }
 
-    /// Counters of compaction of all zones.
+    /// Compaction counters, summed over all zones.
     #[must_use]
     pub fn compact_stats(&self) -> CompactStats {
         let mut sum = CompactStats::default();
@@ -86,10 +88,11 @@ impl<'m, P: Platform> Memory<'m, P> {
     }
 }
 
-/// A zone that is compacted.
+/// A zone that is being compacted, as seen from the CPU that compacts it.
 pub(super) struct ZoneContext<'s, 'm, P: Platform> {
     pub(super) id: ZoneId,
-    pub(super) at: ZoneOnCpu<'s, 'm, P>,
+    pub(super) on_cpu: ZoneOnCpu<'s, 'm, P>,
+    /// State of compaction in this zone that is kept between calls.
     pub(super) hints: &'m ZoneCompaction<'m>,
 }
 
@@ -102,14 +105,14 @@ impl<P: Platform> Clone for ZoneContext<'_, '_, P> {
 impl<P: Platform> Copy for ZoneContext<'_, '_, P> {}
 
 impl<P: Platform> ZoneContext<'_, '_, P> {
-    /// Whether a block is there already, as far as lists tell.
+    /// Whether the lists already hold a block for the goal.
     pub(super) fn has_formed(&self, goal: &Goal) -> bool {
         self.on_cpu.zone.with(self.on_cpu.platform, |buddy| goal.has_formed(buddy))
     }
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// A zone, as seen from the CPU.
+    /// The context of a zone on this CPU.
     pub(super) fn zone_context(&self, id: ZoneId) -> ZoneContext<'c, 'm, P> {
         let memory = self.memory;
         ZoneContext {
@@ -119,7 +122,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Compacts a zone by the method that is set.
+    /// Compacts a zone by the configured method.
     pub(super) fn run(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -127,10 +130,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         captured: Option<Captured<'_>>,
     ) -> Outcome {
         if self.work.moves.is_empty() {
-            // Nothing could ever be claimed.
+            // Without an entry, no page could be claimed.
             return Outcome::Skipped;
         }
-        // What lies there is allocated to the maps, and keeps its neighbours from merging.
+        // Frames in the depot are allocated in the maps, so they keep their neighbours from
+        // merging.
         ctx.on_cpu.empty_depot();
         let counters = &ctx.hints.counters;
         let before = counters.read();
@@ -150,23 +154,23 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         outcome
     }
 
-    /// Whether nothing is compacted.
+    /// Whether compaction is switched off.
     pub(super) fn is_off(&self) -> bool {
         self.memory.tuning().compact.method == CompactMethod::Off
     }
 
-    /// The embedder's side.
+    /// The embedder's page mover.
     pub(super) fn mover(&self) -> &'c dyn Mover<P> {
         self.mover
     }
 
-    /// Where pages that are claimed go.
+    /// The buffer for claimed pages.
     pub(super) fn moves(&mut self) -> &mut [Move] {
         let most = self.work.moves.len().min(512);
         &mut self.work.moves[..most]
     }
 
-    /// Moves the first `count` claimed pages.
+    /// Moves the first `count` claimed pages as far as possible, and ends their claims.
     pub(super) fn migrate(
         &mut self,
         ctx: ZoneContext<'_, 'm, P>,
@@ -183,7 +187,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         moved
     }
 
-    /// Ends the claims on some of the claimed pages.
+    /// Ends the claims on the pages in these entries without moving them.
     pub(super) fn abandon(&mut self, claimed: Range<usize>, targets: &mut dyn Targets) {
         self.migration().abandon(&mut self.work.moves[claimed], targets);
     }

@@ -1,18 +1,19 @@
-//! What the index remembers of its search for something to empty, between calls: words without a
-//! lock. Whoever loses a race about them looks once too often.
+//! The position of the index search between calls: single words without a lock. A lost race costs
+//! one superfluous look.
 //!
-//! The search goes round and round: along the lists for pageblocks that certainly can be emptied, then
-//! once more for doubtful ones, then by address for full ones, and from the beginning again. Each call
-//! goes on where the last one stopped, and takes first what that one has seen and not used. After a whole
-//! round in which nothing was found, memory holds nothing to empty as far as anybody knows: from then on
-//! a request looks at one piece only, by turns where the search goes on and at the heads of the lists,
-//! where new empty ones come, until something is found. Who has time goes all the way round.
+//! The search goes in rounds: along the lists for pageblocks whose frames were all requested as movable,
+//! then once more for pageblocks with unmovable frames, then by address for full ones. Each call
+//! continues where the last one stopped, and first takes candidates that the last one saw and did not
+//! use. After a whole round in which nothing was found, there is probably nothing to empty. From then on
+//! a request searches one piece only, alternately at the cursor and at the heads of the lists, where
+//! newly emptied pageblocks appear, until something is found. Other callers still search a whole round.
 //!
-//! Full ones there always are, and most have nowhere to go: whether a round was in vain is known before
-//! them, and only one that was emptied says otherwise.
+//! Full pageblocks exist nearly always, and most of them lack targets. So whether a round was empty is
+//! decided before the search for full ones. Only a full pageblock that could be emptied changes that.
 //!
-//! What could not be emptied is marked and passed over. After a round in vain the marks are taken
-//! away, but each time in a row that nothing comes of it, twice as many rounds later.
+//! A pageblock that could not be emptied gets a skip hint. After an empty round all skip hints are
+//! reset. Until this brings success, the number of empty rounds before the next reset doubles each
+//! time.
 
 use super::deferral::Deferral;
 use crate::{
@@ -24,28 +25,30 @@ use crate::{
 /// No pageblock.
 const NONE: u32 = u32::MAX;
 
-/// Where the kind of a source stands, above its number.
+/// Bit position of the kind of a source, above its number.
 const KIND: u32 = 30;
 
-/// See the module.
+/// State of one search between calls.
 pub(super) struct SearchCursor {
+    /// The [`Progress`] in one word.
     progress_bits: AtomicU64,
-    /// What was emptied but for pages that somebody had: the next call begins with it. Who had a page has it
-    /// longer than a call takes, and often not much longer.
+    /// Sources that could be emptied only in part, because some pages were in use. The next call
+    /// starts with them: such pages are in use for longer than a call, but often not for much
+    /// longer.
     partly_emptied: [AtomicU32; PartlyEmptied::MOST],
-    /// Seen and not used yet, best first; gaps are [`NONE`].
+    /// Sources that were seen and not used yet, best first; empty slots are [`NONE`].
     candidates: [AtomicU32; Sources::MOST],
-    /// How often marks stay where they are after a round in vain.
+    /// After how many empty rounds skip hints are reset.
     skip_hint_resets: Deferral,
-    /// Where nothing was found: the heads of the lists were looked at last.
+    /// After an empty round: the last search was at the heads of the lists.
     heads_were_last: AtomicBool,
 }
 
-/// Something to empty: a pageblock, or the first of several.
+/// Something to empty: a pageblock, or the first one of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Source {
     pub(super) index: u32,
-    /// What it was found as.
+    /// Its kind when the search found it.
     pub(super) kind: SourceKind,
 }
 
@@ -60,8 +63,9 @@ impl Source {
     }
 }
 
-/// What a call begins with. Taken one by one: what it does not come to stays for the next call. What it begins
-/// itself does so, too, for that goes where it has taken something.
+/// The sources that a call starts with. The iterator takes them out one by one, so sources that the
+/// call does not reach stay for the next call. Sources that the call adds stay, too, because they
+/// go into slots that the iterator has passed.
 #[derive(Debug)]
 pub(super) struct PartlyEmptied<'q>(core::slice::Iter<'q, AtomicU32>);
 
@@ -80,20 +84,20 @@ impl Iterator for PartlyEmptied<'_> {
 /// How far the search has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Progress {
-    /// What it looks for.
+    /// The kind of source that it looks for.
     pub(super) kind: SourceKind,
-    /// The pageblock on the lists that it goes on with; `None`: the first.
+    /// The pageblock on the lists where it continues; `None`: the first one.
     list_position: Option<u32>,
-    /// The same of the search for full ones, which some go round without.
+    /// The pageblock where the search for full ones continues. Rounds without that search keep it.
     address_position: u32,
-    /// Something was found in this round.
+    /// This round has found a source.
     pub(super) found_any: bool,
-    /// In the round before nothing was.
+    /// The round before found none.
     pub(super) last_round_empty: bool,
 }
 
 impl Progress {
-    /// At the beginning of a round.
+    /// The start of a round.
     pub(super) const START: Self = Self {
         kind: SourceKind::AllMovable,
         list_position: None,
@@ -119,17 +123,17 @@ impl Progress {
         }
     }
 
-    /// Where the next piece begins; `None`: with the first.
+    /// The start of the next piece; `None`: the first pageblock on the lists.
     pub(super) fn resume(&self) -> Option<u32> {
         if self.kind == SourceKind::Full { Some(self.address_position) } else { self.list_position }
     }
 
-    /// The same at the beginning of a kind.
+    /// The position at the start of `kind`, in the same round.
     pub(super) fn begin(self, kind: SourceKind) -> Self {
         Self { kind, list_position: None, ..self }
     }
 
-    /// A piece has ended at `resume`, and has found something or not.
+    /// A piece has ended at `resume`. `found`: it found a source.
     pub(super) fn advance(&mut self, resume: Option<u32>, found: bool) {
         if self.kind == SourceKind::Full {
             self.address_position = resume.unwrap_or(0);
@@ -143,7 +147,7 @@ impl Progress {
         }
     }
 
-    /// The next kind is looked for.
+    /// Continues with the next kind of source.
     pub(super) fn end_kind(&mut self) {
         if self.kind == SourceKind::HasUnmovable {
             (self.found_any, self.last_round_empty) = (false, !self.found_any);
@@ -171,13 +175,13 @@ impl SearchCursor {
         self.progress_bits.store(progress.to_bits(), Ordering::Relaxed);
     }
 
-    /// From the first of a kind, with nothing kept.
+    /// Restarts at the first pageblock of a kind, without candidates.
     pub(super) fn restart(&self, kind: SourceKind) {
         self.set_progress(self.progress().begin(kind));
         self.candidates.iter().for_each(|word| word.store(NONE, Ordering::Relaxed));
     }
 
-    /// Keeps what a piece has found besides the first, instead of what was kept.
+    /// Stores the sources that a piece found, but for the first, in place of the old candidates.
     pub(super) fn keep_candidates(&self, found: &Sources, kind: SourceKind) {
         let rest = found.iter().skip(1).map(|index| Source { index, kind }.to_bits());
         for (word, bits) in self.candidates.iter().zip(rest.chain(core::iter::repeat(NONE))) {
@@ -185,14 +189,14 @@ impl SearchCursor {
         }
     }
 
-    /// The best that is kept. It is not kept any more.
+    /// Takes out the best candidate.
     pub(super) fn take_candidate(&self) -> Option<Source> {
         let full = |word: &&AtomicU32| word.load(Ordering::Relaxed) != NONE;
         Source::from_bits(self.candidates.iter().find(full)?.swap(NONE, Ordering::Relaxed))
     }
 
-    /// The next call begins with `source`, too, of which something has moved; but with no more than a few.
-    /// What was full is like others now.
+    /// The next call starts with `source`, too, from which pages have moved; only a few are stored.
+    /// A source that was full is not full any more.
     pub(super) fn add_partly_emptied(&self, source: Source) {
         let was_full = source.kind == SourceKind::Full;
         let source =
@@ -203,19 +207,19 @@ impl SearchCursor {
         }
     }
 
-    /// What this call begins with.
+    /// The sources that this call starts with.
     pub(super) fn partly_emptied(&self) -> PartlyEmptied<'_> {
         PartlyEmptied(self.partly_emptied.iter())
     }
 
-    /// Whether the heads of the lists are to be looked at, where nothing was found: every other time.
+    /// After an empty round: whether this search is at the heads of the lists. Every other one is.
     pub(super) fn take_turn_at_heads(&self) -> bool {
         let polls = !self.heads_were_last.load(Ordering::Relaxed);
         self.heads_were_last.store(polls, Ordering::Relaxed);
         polls
     }
 
-    /// After a round in vain: whether marks are to be taken away.
+    /// After an empty round: whether skip hints are to be reset.
     pub(super) fn should_reset_skip_hints(&self) -> bool {
         let should_reset_skip_hints = !self.skip_hint_resets.refuses(Order::PAGEBLOCK);
         if should_reset_skip_hints {
@@ -224,8 +228,9 @@ impl SearchCursor {
         should_reset_skip_hints
     }
 
-    /// Something was emptied: there may be more, and marks are worth taking away again. After a full one
-    /// what takes fewer moves may have come meanwhile.
+    /// A source was emptied: there may be more, so skip hints are reset after the next empty round
+    /// again. If the source was full, the search starts over, because cheaper ones may have
+    /// appeared meanwhile.
     pub(super) fn succeed(&self) {
         let mut progress = Progress { found_any: true, last_round_empty: false, ..self.progress() };
         if progress.kind == SourceKind::Full {

@@ -1,4 +1,5 @@
-//! Compaction in the background: for who could not wait, and before anybody asks.
+//! Background compaction: for requests that could not wait, for the huge-page reserve, and
+//! proactively.
 
 use super::{
     Caller, Compactor, Goal, Outcome, compactor::ZoneContext, deferral::Deferral, suitable,
@@ -13,9 +14,10 @@ use crate::{
 };
 
 impl<'m, P: Platform> Memory<'m, P> {
-    /// Whether a zone of the node has fewer pageblocks ready for huge pages than shall be there, and room
-    /// to form some: [`Compactor::background`] does that, also for order 0. To be asked between steps of
-    /// who reclaims in the background; after attempts in vain the answer is no for a while.
+    /// Whether a zone of the node has fewer free pageblocks than it should keep ready for huge
+    /// pages, and enough free frames to form more. [`Compactor::background`] forms them, also when
+    /// called for order 0. Background reclaim asks this between its steps. After attempts without
+    /// success the answer is `false` for a while.
     #[must_use]
     pub fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
         let is_off = self.tuning().compact.method == CompactMethod::Off;
@@ -23,16 +25,17 @@ impl<'m, P: Platform> Memory<'m, P> {
             && self.numbered_zones_of(node).any(|(id, zone)| self.may_fill_huge_reserve(id, zone))
     }
 
-    /// Whether a zone wants pageblocks formed ahead, and rests no longer after attempts in vain. Each time that
-    /// it wants some counts towards the end of its rest, whoever asks.
+    /// Whether a zone needs pageblocks formed ahead, and earlier failures do not defer that. Each
+    /// call for a zone in need counts as an attempt and so shortens the deferral.
     fn may_fill_huge_reserve(&self, id: ZoneId, zone: &Zone<'_, P>) -> bool {
         let deferral = &self.compaction()[id.index()].huge_reserve;
         zone.can_fill_huge_reserve(self.platform()) && !deferral.refuses(Order::PAGEBLOCK)
     }
 
-    /// Whether it is worth while to wake who compacts a node in the background, for blocks of `order` in
-    /// zones up to `highest`: in one of them there is room to form some, or what is to be ready for huge
-    /// pages. To be asked by `cpu` before it wakes whoever calls [`Compactor::background`].
+    /// Whether it is worth waking background compaction of a node for blocks of `order` in zones up
+    /// to `highest`: some zone has enough free frames to form one, or needs pageblocks formed ahead
+    /// for huge pages. `cpu` asks this before it wakes the thread that calls
+    /// [`Compactor::background`].
     #[must_use]
     pub fn wakes_compaction(
         &self,
@@ -56,13 +59,14 @@ impl<'m, P: Platform> Memory<'m, P> {
         wakes
     }
 
-    /// Whether attempts to form pageblocks ahead were in vain lately.
+    /// Whether recent attempts to form pageblocks ahead failed.
     pub(crate) fn huge_reserve_is_deferred(&self, id: ZoneId) -> bool {
         self.compaction()[id.index()].huge_reserve.is_deferring(Order::PAGEBLOCK)
     }
 
-    /// How fragmented a node is, in hundredths: the share of its free memory that is in pieces smaller
-    /// than a pageblock, zone by zone weighted with their size. Without a walk.
+    /// Fragmentation of a node in percent: the share of its free memory that is in pieces smaller
+    /// than a pageblock, averaged over the zones, weighted by their size. It needs no walk over
+    /// free memory.
     #[must_use]
     pub fn fragmentation_score(&self, node: NodeId) -> u64 {
         let zones = || self.numbered_zones_of(node).map(|(_, zone)| zone);
@@ -73,9 +77,10 @@ impl<'m, P: Platform> Memory<'m, P> {
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// The body of a background thread, when somebody has asked a node for `order` in zones up to
-    /// `highest` and could not wait, or when who reclaims in the background goes to sleep. Returns
-    /// whether there is a block of the order now, or what is to be ready for huge pages.
+    /// One wake-up of the background compaction thread. It is called after a request asked the node
+    /// for `order` in zones up to `highest` and could not wait, or when background reclaim goes to
+    /// sleep. Returns whether a block of the order has formed, or all pageblocks that are kept
+    /// ready for huge pages.
     pub fn background(&mut self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         if self.is_off() {
             return false;
@@ -114,8 +119,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         formed
     }
 
-    /// Who is given a rest when the background forms nothing: by scanners everybody, since it has cost much;
-    /// by index only the background, and a request still looks for itself, which costs little.
+    /// The deferral for failures of background compaction. By scanners it holds for requests as
+    /// well, because scanning costs much. By index it holds only for the background: a request
+    /// still searches, which costs little.
     fn background_deferral(&self, ctx: ZoneContext<'c, 'm, P>) -> &'m Deferral {
         match self.memory.tuning().compact.method {
             CompactMethod::Index => &ctx.hints.background,
@@ -123,7 +129,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Forms the pageblocks that a zone is to keep ready for huge pages, as far as there is room.
+    /// Forms the pageblocks that a zone should keep ready for huge pages, as far as its free frames
+    /// allow. Returns whether all of them are there now.
     fn fill_huge_reserve(&mut self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let deferral = &ctx.hints.huge_reserve;
         let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);
@@ -146,8 +153,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Who reclaims in the background on a node is about to sleep: pageblocks that were skipped since
-    /// a request looked at everything in vain may be looked at again.
+    /// Resets the skip hints and positions of the scanners in the zones of a node where scanners
+    /// have met in a run for a request since the last reset. To be called when background reclaim
+    /// of the node goes to sleep.
     pub fn reset_skip_hints(&mut self, node: NodeId) {
         let memory = self.memory;
         for zone in memory.zones().filter(|zone| zone.node == node && zone.managed > 0) {
@@ -160,13 +168,14 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         super::scan::reset_hints(ctx);
     }
 
-    /// By index hints are forgotten after a round in vain.
+    /// By index, the search itself resets skip hints after an empty round.
     #[cfg(not(feature = "scanners"))]
     fn reset_hints(&self, _: ZoneContext<'_, 'm, P>) {}
 
-    /// Compacts a node if it is fragmented enough for that, until it is not, and leaves its reserve alone. To
-    /// be called every half second while nobody reclaims in the background; says whether it had anything to
-    /// do, and how much less fragmented the node is. Without improvement, half a minute's rest is in order.
+    /// Proactive compaction: if a node is too fragmented, compacts it until it no longer is,
+    /// without using its reserve. To be called every 500 ms while background reclaim is idle.
+    /// Returns `None` if there was nothing to do, else the decrease of
+    /// [`Memory::fragmentation_score`]. If that is 0, the caller should pause for 30 s.
     pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
         let memory = self.memory;
         let tuning = memory.tuning().compact;
@@ -189,7 +198,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 }
 
-/// Whether a zone is so little fragmented that proactive work ends.
+/// Whether fragmentation of a zone is low enough for proactive compaction to end.
 pub(super) fn is_defragmented<P: Platform>(
     memory: &Memory<'_, P>,
     ctx: ZoneContext<'_, '_, P>,
@@ -197,7 +206,7 @@ pub(super) fn is_defragmented<P: Platform>(
     scattered_percent(memory, ctx.on_cpu.zone) <= stop_score(&memory.tuning().compact)
 }
 
-/// The share of a zone's free memory that is in pieces smaller than a pageblock, in hundredths.
+/// Share of a zone's free memory that is in pieces smaller than a pageblock, in percent.
 fn scattered_percent<P: Platform>(memory: &Memory<'_, P>, zone: &Zone<'_, P>) -> u64 {
     zone.with(memory.platform(), |buddy| buddy.scattered_percent())
 }

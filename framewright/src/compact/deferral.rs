@@ -1,24 +1,24 @@
-//! Giving compaction a rest after it has failed: each failure in a row doubles how many attempts
+//! Deferral of compaction after failures: each failure in a row doubles the number of attempts that
 //! are refused, up to 63.
 //!
-//! Words without a lock: two who race lose at most an attempt.
+//! The words are read and written without a lock. A race costs at most one attempt.
 
 use crate::{
     sync::{AtomicU32, Ordering},
     types::Order,
 };
 
-/// 2^6 attempts, of which the last goes.
+/// 2^6 attempts: 63 are refused, and the last one runs.
 const MAX_SHIFT: u32 = 6;
 
-/// Above every order.
+/// Greater than every order.
 const NONE: u32 = u32::MAX;
 
-/// What a zone knows of failures.
+/// Recent failures of compaction in a zone.
 pub(crate) struct Deferral {
     considered: AtomicU32,
     shift: AtomicU32,
-    /// The least order that failed.
+    /// The lowest order that failed.
     failed: AtomicU32,
 }
 
@@ -31,14 +31,14 @@ impl Deferral {
         }
     }
 
-    /// It failed for `order`.
+    /// Compaction for `order` failed.
     pub(crate) fn defer(&self, order: Order) {
         self.considered.store(0, Ordering::Relaxed);
         self.shift.store((self.shift() + 1).min(MAX_SHIFT), Ordering::Relaxed);
         self.failed.store(self.failed().min(order.get().into()), Ordering::Relaxed);
     }
 
-    /// Whether an attempt for `order`, which is counted, is refused.
+    /// Counts an attempt for `order`, and returns whether it is refused.
     pub(crate) fn refuses(&self, order: Order) -> bool {
         let most = 1 << self.shift();
         if u32::from(order.get()) < self.failed() {
@@ -49,13 +49,14 @@ impl Deferral {
         considered < most
     }
 
-    /// Whether an attempt for `order` would be refused, without counting it.
+    /// Whether attempts for `order` are being deferred. This does not count as an attempt.
     pub(crate) fn is_deferring(&self, order: Order) -> bool {
         u32::from(order.get()) >= self.failed()
             && self.considered.load(Ordering::Relaxed) < 1 << self.shift()
     }
 
-    /// It formed a block of `order`; `proven`: and the request has got it.
+    /// A block of `order` has formed, so orders up to this one are no longer deferred. `proven`: the
+    /// request has got the block, which also resets the length of the next deferral.
     pub(crate) fn reset(&self, order: Order, proven: bool) {
         if proven {
             self.considered.store(0, Ordering::Relaxed);
@@ -67,14 +68,15 @@ impl Deferral {
         }
     }
 
-    /// Whether this attempt for `order` is the first after the longest rest.
+    /// Whether this attempt for `order` is the first one after the longest deferral.
     pub(crate) fn is_restarting(&self, order: Order) -> bool {
         u32::from(order.get()) >= self.failed()
             && self.shift() == MAX_SHIFT
             && self.considered.load(Ordering::Relaxed) >= 1 << MAX_SHIFT
     }
 
-    /// The least order that failed, the attempts refused since, and how many are; for people.
+    /// For trace events: the lowest order that failed, the attempts since then, and the number of
+    /// attempts of which the last one runs.
     pub(super) fn numbers(&self) -> (u32, u32, u32) {
         let failed = if self.failed() == NONE { 0 } else { self.failed() };
         (failed, self.considered.load(Ordering::Relaxed), 1 << self.shift())

@@ -1,4 +1,4 @@
-//! Compaction on behalf of a request that waits, and of people who ask for a node.
+//! Compaction for a waiting request, and of a whole node on demand.
 
 use super::{Caller, Compactor, Goal, Outcome, suitable};
 use crate::{
@@ -9,19 +9,20 @@ use crate::{
     types::{Block, CompactEvent, Event, NodeId, Request},
 };
 
-/// Whether a run can tell that scanners have met from that somebody was in the way.
+/// Whether a run can tell a meeting of the scanners from contention.
 fn detects_meeting(tuning: &Tuning) -> bool {
     tuning.compact.method == CompactMethod::Index || tuning.compact.repair.detect_meeting
 }
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
-    /// Forms a block for a request: what [`Relief::compact`](crate::platform::Relief::compact) is to
-    /// do. The block is in `captured` if it could be kept for the request; else whoever is first has
-    /// it. [`Compacted::Unavailable`] also if requests may not ask for the type of `need`.
+    /// Forms a block for a request, as [`Relief::compact`](crate::platform::Relief::compact)
+    /// should. The block is in `captured` if it could be captured for the request. Otherwise it is
+    /// on the lists, where any request may take it. Returns [`Compacted::Unavailable`] also if
+    /// requests cannot name the type of `need`.
     ///
     /// # Panics
     ///
-    /// The memory was made for fewer CPUs than `need` names.
+    /// If the memory was made for fewer CPUs than `need` names.
     pub fn compact(
         &mut self,
         need: &Need,
@@ -34,14 +35,14 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         }
         let mode = match priority {
             CompactPriority::Async => MigrateMode::Async,
-            // Thorough is not the same as waiting for everything.
+            // The priority `Sync` means thorough, not waiting for everything.
             CompactPriority::SyncLight | CompactPriority::Sync => MigrateMode::SyncLight,
         };
         let thorough = priority == CompactPriority::Sync;
         let goal = Goal::for_request(need, mode, thorough);
         let order = goal.order.unwrap_or_default();
         if thorough {
-            // It is the last try, and not to fail for what others were in vain.
+            // The last attempt must not fail because earlier ones spent the budget.
             captured.renew();
         }
         let memory = self.memory;
@@ -71,7 +72,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                 Outcome::Complete | Outcome::PartialSkipped if !goal.is_async() => {
                     ctx.defer(&ctx.hints.deferral, order);
                 }
-                // As it was: whoever failed was given a rest, also who did not notice why.
+                // Without the repair, a meeting of the scanners looks like contention. So either
+                // one defers compaction, as it did before the repair.
                 Outcome::Contended if !goal.is_async() && !detects_meeting(memory.tuning()) => {
                     ctx.defer(&ctx.hints.deferral, order);
                 }
@@ -81,9 +83,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         result.into()
     }
 
-    /// Forms a block for the caller itself, who need not hold a token: what a background thread does
-    /// that puts huge pages where small ones are. Whoever frees memory at the same time may be
-    /// served first; then there is no block even after [`Compacted::Success`].
+    /// Forms a block for the caller itself, who need not hold a token: for instance for a
+    /// background thread that replaces small pages by huge ones. There may be no block even after
+    /// [`Compacted::Success`]: a block that others form by freeing memory at the same time is on
+    /// the lists, where any request may take it.
     pub fn form(
         &mut self,
         request: Request,
@@ -100,8 +103,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         (result, block)
     }
 
-    /// Compacts all zones of a node, as far as that goes, whatever it takes but their reserves. Returns the
-    /// frames that moved.
+    /// Compacts all zones of a node as thoroughly as possible without using their reserves. Returns
+    /// the number of frames that moved.
     pub fn compact_node(&mut self, node: NodeId) -> u64 {
         let memory = self.memory;
         let before = memory.compact_stats().pgmigrate_success;

@@ -1,5 +1,5 @@
-//! Moves what is in a stretch of a zone elsewhere. The stretch is withheld, so that what becomes free
-//! in it stays free.
+//! Empties a range of frames of a zone by moving its pages elsewhere. The pageblocks of the range
+//! are isolated, so that frames which become free in it stay free.
 
 use super::{Compactor, compactor::ZoneContext};
 use crate::{
@@ -10,47 +10,49 @@ use crate::{
     zone::{clip, pageblocks},
 };
 
-/// Rounds over a stretch: what was busy, or allocated while the first went on, has another chance.
+/// Rounds over a range: pages that were busy, or were allocated during the first round, get another
+/// chance.
 const ROUNDS: u32 = 3;
 
-/// Frames that are claimed at once where one that cannot be claimed ends it.
+/// Frames that one claim asks for with `all_or_none`. The first page that cannot be claimed ends
+/// the attempt, so a larger claim would often be in vain.
 const ALL_OR_NONE_CLAIM: u32 = 32;
 
-/// Pages that are asked for in the time that one takes to move.
+/// Frames that are scanned for pages in the time that one page takes to move.
 const SCANNED_PER_MOVE: u64 = 8;
 
-/// Pages that move in the time that it takes to flush.
+/// Pages that move in the time that one flush takes.
 pub(super) const MOVES_PER_FLUSH: u64 = 16;
 
-/// What it takes to move `pages` pages at once, in moves.
+/// Cost of moving `pages` pages in one batch, in units of one page move.
 pub(super) const fn work_of(pages: u64) -> u64 {
     pages + pages / SCANNED_PER_MOVE + MOVES_PER_FLUSH
 }
 
-/// What became of a stretch.
+/// Result of emptying a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Evacuated {
     /// Frames that are still allocated.
     pub(super) left: u64,
-    /// Frames whose pages moved, or went by themselves.
+    /// Frames whose pages moved, or were freed by their owners meanwhile.
     pub(super) moved: u64,
-    /// Frames that were looked at for pages to claim.
+    /// Frames that were scanned for pages to claim.
     pub(super) scanned: u64,
     /// Batches that moved, each with a flush.
     batches: u64,
-    /// What lay elsewhere was brought home.
+    /// Free frames from CPU lists, the depot and parked groups were returned to the zone.
     pub(super) drained_lists: bool,
     /// Why it ended before everything was tried, if it did.
     pub(super) early_end: Option<EarlyEnd>,
 }
 
 impl Evacuated {
-    /// What it took, in moves.
+    /// Its cost, in units of one page move.
     pub(super) fn work(&self) -> u64 {
         self.moved + self.scanned.div_ceil(SCANNED_PER_MOVE) + self.batches * MOVES_PER_FLUSH
     }
 
-    /// The same and what came after it, together.
+    /// Adds the work of both results. What is left, and why, is that of the later result `next`.
     pub(super) fn and_then(self, next: Self) -> Self {
         Self {
             moved: self.moved + next.moved,
@@ -62,33 +64,36 @@ impl Evacuated {
     }
 }
 
-/// Why moving ends early.
+/// Why emptying a range ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EarlyEnd {
-    /// There is nothing to move to.
+    /// There are no target frames.
     NoTargets,
-    /// Somebody has what has to be had first, or pages enough are claimed already.
+    /// A lock that has to be taken first is held by another CPU, or too many pages are isolated
+    /// already.
     Contended,
-    /// It has taken all that it may.
+    /// The budget is spent.
     BudgetSpent,
 }
 
-/// How a stretch is emptied.
+/// How a range is emptied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EvacuationOptions {
     pub(super) effort: Effort,
-    /// Nothing moves unless all of it can be claimed: at once, or part by part where the workspace is too small.
+    /// No page moves unless all pages can be claimed: in one batch, or one batch after the other if
+    /// the workspace is too small.
     pub(super) all_or_none: bool,
-    /// What is free and lies elsewhere than in the zone may be brought home, if anything is left.
+    /// Free frames from CPU lists, the depot and parked groups may be returned to the zone once, if
+    /// frames of the range remain allocated.
     pub(super) may_drain: bool,
-    /// It takes so many moves, or few more: then it ends.
+    /// The budget, in units of one page move. It may be exceeded slightly.
     pub(super) budget: u64,
-    /// It is begun even if that will not do, and goes on another time.
+    /// The range is started even if the budget does not cover all of it. A later request continues.
     pub(super) may_be_partial: bool,
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// Empties frames `start` to `end` as far as the embedder moves what is in them.
+    /// Empties frames `start` to `end` as far as the mover can move their pages.
     pub(super) fn evacuate(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -107,9 +112,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 break;
             }
             if state.options.may_drain && self.has_undrained(ctx) {
-                // What lies on the lists of CPUs, in the depot, or parked behind a flush looks
-                // allocated, and nobody claims it. While the stretch is withheld the depot takes in
-                // nothing more.
+                // Free frames on CPU lists, in the depot, or parked behind a flush look allocated,
+                // but hold no page to claim. While pageblocks are isolated, the depot takes in no
+                // more frames.
                 self.drain_to_zone(ctx, &mut state.options);
                 targets.after_drain();
                 state.result.drained_lists = true;
@@ -118,7 +123,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 break;
             }
             if state.result.work() >= state.options.budget {
-                // What is left was not tried in vain.
+                // The frames that remain did not fail to move: there was no budget to try.
                 state.result.early_end = Some(EarlyEnd::BudgetSpent);
             }
             if state.result.left == 0 || state.result.early_end.is_some() {
@@ -128,15 +133,17 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         state.result
     }
 
-    /// Whether frames that are free lie elsewhere than in the zone.
+    /// Whether free frames are outside the zone: on CPU lists, in its depot, or parked behind a
+    /// flush.
     pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;
         memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || memory.tlb().parked() > 0
     }
 
-    /// Has it given back to the zone, once; it is paid for before anything else moves. Who does not wait
-    /// interrupts no CPU for it, which would be one flush of everybody for each pageblock that cannot be
-    /// emptied.
+    /// Returns free frames from CPU lists, the depot and parked groups to the zone. This is done
+    /// once, and is charged to the budget before anything else moves. Asynchronous compaction does
+    /// not interrupt CPUs for parked frames: that would flush all CPUs for each pageblock that
+    /// cannot be emptied.
     pub(super) fn drain_to_zone(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -153,8 +160,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         memory.drain_every_cpu(ctx.id);
     }
 
-    /// Claims and moves everything once. Where it is all or nothing, what cannot be claimed at once is looked
-    /// at to its end before any of it moves.
+    /// Claims and moves all pages once. With `all_or_none`, if the pages do not fit into one batch,
+    /// a first pass only checks that all of them can be claimed, and a second pass moves them.
     fn round(&mut self, state: &mut EvacuationState<'c, 'm, P>, targets: &mut dyn Targets) {
         let mut check_only = state.options.all_or_none;
         while self.pass(state, check_only, targets) {
@@ -162,8 +169,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Claims everything, a batch after the other, and moves each; who only `looks` moves it if it is one.
-    /// Whether it is more, and could be claimed.
+    /// Claims all pages, one batch after the other, and moves each batch. With `check_only`, pages
+    /// move only if one batch holds all of them. Returns `true` if they did not move because they
+    /// need more batches, and all could be claimed: then a pass without `check_only` has to follow.
     fn pass(
         &mut self,
         state: &mut EvacuationState<'c, 'm, P>,
@@ -195,7 +203,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         exceeds_batch && !release_claims && state.result.early_end.is_none()
     }
 
-    /// Moves what is claimed, unless it `stays`.
+    /// Moves the claimed pages, or only ends their claims if `release_claims` is set.
     fn end_batch(
         &mut self,
         state: &mut EvacuationState<'c, 'm, P>,
@@ -210,8 +218,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Claims pages in frames `from` to `to`, or the first of these, behind those that are claimed
-    /// already.
+    /// Claims pages in frames `from` to `to`, or as many of them as fit, and appends them to those
+    /// already claimed.
     fn claim_run(
         &mut self,
         state: &mut EvacuationState<'c, 'm, P>,
@@ -229,7 +237,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let zone_relative = |pfn: Pfn| (pfn.get() - state.ctx.on_cpu.zone.base().get()) as u32;
         let is_full = claims.is_full();
         let last = claims.last_end().map_or(stop, zone_relative);
-        // A page may be larger than what was asked for.
+        // The last page may reach beyond the frames that were asked for.
         let reached = if is_full { last } else { last.max(stop) }.clamp(from + 1, to);
         let (first, claimed) = (state.count, claims.len());
         state.count += claimed;
@@ -246,7 +254,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         ClaimedRun { reached, frames }
     }
 
-    /// Ends the claims on pages that there is no time to move, but for one; how many are left.
+    /// Ends the claims on pages that the budget does not cover, but keeps at least one. Returns the
+    /// number of claims kept.
     fn trim_to_budget(
         &mut self,
         state: &mut EvacuationState<'c, 'm, P>,
@@ -269,7 +278,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     fn move_claimed(&mut self, state: &mut EvacuationState<'c, 'm, P>, targets: &mut dyn Targets) {
-        // Who does not begin what it cannot pay for does not leave off what it has begun either.
+        // Without `may_be_partial`, a range is only started if the budget covers all of it.
         let claimed = match state.options.may_be_partial {
             true => self.trim_to_budget(state, targets),
             false => core::mem::take(&mut state.count),
@@ -288,32 +297,32 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 }
 
-/// A stretch that is being emptied.
+/// State of emptying one range.
 struct EvacuationState<'s, 'm, P: Platform> {
     ctx: ZoneContext<'s, 'm, P>,
     start: u32,
     end: u32,
     options: EvacuationOptions,
-    /// Pages that are claimed.
+    /// Number of pages that are claimed.
     count: usize,
     result: Evacuated,
 }
 
-/// What claiming a run came to.
+/// Result of claiming pages in a run of allocated frames.
 struct ClaimedRun {
-    /// Up to where.
+    /// The end of the frames that were scanned.
     reached: u32,
-    /// Frames that are claimed.
+    /// Frames of the pages that were claimed.
     frames: u64,
 }
 
-/// What a pageblock holds now.
+/// The contents of a pageblock now.
 pub(super) fn contents<P: Platform>(ctx: ZoneContext<'_, '_, P>, block: u32) -> Contents {
     ctx.hints.counters.compact_headers.add(1);
     ctx.on_cpu.zone.contents(ctx.on_cpu.platform, block)
 }
 
-/// Allocated frames from `start` to `end`.
+/// Number of allocated frames from `start` to `end`.
 pub(super) fn used_in<P: Platform>(ctx: ZoneContext<'_, '_, P>, start: u32, end: u32) -> u64 {
     let used = |block| {
         let (first, last) = clip(block, start, end);
@@ -323,13 +332,14 @@ pub(super) fn used_in<P: Platform>(ctx: ZoneContext<'_, '_, P>, start: u32, end:
     pageblocks(start, end).map(used).sum()
 }
 
-/// Frames `from` to `to` of a zone.
+/// The physical range of frames `from` to `to` of a zone.
 pub(super) fn range<P: Platform>(ctx: ZoneContext<'_, '_, P>, from: u32, to: u32) -> FrameRange {
     let zone = ctx.on_cpu.zone;
     FrameRange::new(zone.pfn(from), zone.pfn(to)).unwrap_or(FrameRange::EMPTY)
 }
 
-/// The bits of a pageblock's map that stand for frames `first` to `last`, which lie in it.
+/// The bits of a pageblock's map for frames `first` to `last`, which lie in it. All other bits are
+/// 0.
 pub(super) fn within(map: &[u64; WORDS], first: u32, last: u32) -> [u64; WORDS] {
     let mut kept = [0; WORDS];
     for (i, word) in kept.iter_mut().enumerate() {
@@ -343,7 +353,8 @@ pub(super) fn within(map: &[u64; WORDS], first: u32, last: u32) -> [u64; WORDS] 
     kept
 }
 
-/// The first run of set bits in the map of pageblock `block` at or behind frame `at`.
+/// The first run of set bits at or after frame `at` in the map of pageblock `block`, as frames of
+/// the zone.
 pub(super) fn next_run(map: &[u64; WORDS], block: u32, at: u32) -> Option<(u32, u32)> {
     let first = block << PAGEBLOCK_ORDER;
     let from = find(map, at.checked_sub(first)?, true)?;
@@ -351,7 +362,7 @@ pub(super) fn next_run(map: &[u64; WORDS], block: u32, at: u32) -> Option<(u32, 
     Some((first + from, first + to))
 }
 
-/// The first bit at or behind `from` that is set or not.
+/// The first bit at or after `from` that equals `set`.
 fn find(map: &[u64; WORDS], from: u32, set: bool) -> Option<u32> {
     let mut at = from;
     while at < PAGEBLOCK_FRAMES as u32 {

@@ -1,11 +1,12 @@
-//! By index: the emptiest movable pageblock is withheld, emptied into fuller ones, and what forms
-//! is kept for who asked.
+//! Compaction by index: isolates the emptiest movable pageblock, moves its pages into fuller ones, and
+//! captures the block that forms for the request.
 //!
-//! Emptying into *fuller* pageblocks only, or as full ones, makes progress certain: the free frames
-//! of a zone are never spread again. Pageblocks that hold something which does not move will not be free
-//! as a whole: what leaves others may go there, however empty they are. What is emptied next is found by a
-//! search through the headers ([`search`](super::search)): the emptiest first; if there are none, doubtful
-//! ones, which look as if something in them did not move; in the end full ones.
+//! Pages move only into pageblocks that are at least as full as their own. So the free frames of a zone
+//! are never spread again, and compaction always makes progress. Pageblocks with unmovable frames are an
+//! exception: they will not become free as a whole anyway, so they take in pages however empty they are.
+//! The search for the next pageblock to empty ([`search`](super::search)) reads pageblock headers. It
+//! finds the emptiest pageblock whose frames were all requested as movable; if there is none, one that
+//! seems to hold unmovable frames; and at last a full one.
 
 use super::{
     Caller, Compactor, Goal, Outcome,
@@ -37,7 +38,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         ctx.trace_run(&goal, (first, end), None);
         let mut last = first;
         let mut outcome = Outcome::Complete;
-        // Who leaves nothing out comes to the end first, and then tries once more what was marked.
+        // An exhaustive run first searches to the end, then tries pageblocks with skip hints once
+        // more.
         for pass in 0..=u32::from(goal.is_exhaustive()) {
             if pass > 0 {
                 ctx.hints.skip.clear_all();
@@ -52,7 +54,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         outcome
     }
 
-    /// Empties one pageblock after the other; `last` is the first frame of the last one.
+    /// Empties one pageblock after the other. `last` becomes the first frame of the last one.
     fn empty_sources(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -89,8 +91,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             }
             match emptied.outcome {
                 Outcome::PartialSkipped => {
-                    // None is emptier, so there is no room for any other of its kind either. But what was
-                    // emptied in part is emptier now, and so may others be of which frames were brought home.
+                    // No pageblock of this kind is emptier, so all others of its kind lack targets,
+                    // too. This does not follow if the attempt moved pages or drained lists,
+                    // because both make pageblocks emptier than they were during the search.
                     let untouched = emptied.work == 0 && !emptied.drained_lists;
                     let none_for_kind =
                         targets_were_lacking || search_pass.is_emptiest && untouched;
@@ -108,7 +111,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                         return Outcome::Success;
                     }
                 }
-                // A mark is on a pageblock: it says nothing of a run that begins there.
+                // A skip hint is about one pageblock. It says nothing about a run that begins
+                // there.
                 _ if goal.wants_run() => {}
                 _ => _ = ctx.hints.skip.set(source.index),
             }
@@ -135,7 +139,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         ctx.has_formed(goal)
     }
 
-    /// Empties what a block of the goal's order takes, unless that is more than is allowed.
+    /// Empties the frames that a block of the goal's order takes, unless that exceeds the budget.
     fn empty(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -151,7 +155,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let Ok(withheld) = self.memory.withhold_undrained(ctx.id, first, end) else {
             return Emptied::untried(Outcome::Complete, false);
         };
-        // Not before: from now on it only becomes emptier, so what is fuller stays so.
+        // Only now: once it is isolated, this pageblock only becomes emptier, so fuller ones stay
+        // fuller.
         let mut before = contents(ctx, source);
         let block = if order < Order::PAGEBLOCK { freest_part(&before.map, order) } else { 0 };
         let start = first + block;
@@ -191,15 +196,17 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             return emptied(outcome);
         }
         ctx.hints.counters.compact_emptied.add(1);
-        // What is larger than a pageblock can be taken off the lists alone.
+        // A block larger than a pageblock can only be taken from the lists, so its isolation ends
+        // first.
         let _withheld = (!goal.wants_run()).then_some(withheld);
         self.hand_over(ctx, goal, start, captured);
         emptied(Outcome::Success)
     }
 
-    /// Whether there may be room for what is in frames `start` to `stop` of a pageblock, which holds
-    /// `held`. What lies elsewhere looks used, and is room once it is home: it is fetched, once, where
-    /// there is too little without it.
+    /// Whether there may be targets for the pages in frames `start` to `stop` of a pageblock with
+    /// contents `held`. Free frames on CPU lists, in the depot and in parked groups look allocated;
+    /// they become targets once they are returned to the zone. This is done, once, if there are too
+    /// few targets without them.
     fn check_targets(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -225,8 +232,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         fits(held)
     }
 
-    /// Whether `hosts` may take in `frames` more. Claiming pages that have nowhere to go is dearer than
-    /// to look.
+    /// Whether pageblocks that `filter` accepts may have `frames` free frames. To look first costs
+    /// less than to claim pages that have no targets.
     fn may_have_targets(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -240,8 +247,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         may
     }
 
-    /// Keeps the block that has formed for who asked, if it is whole pageblocks or he asked for
-    /// movable memory.
+    /// Captures the formed block for the request, if it consists of whole pageblocks or the request
+    /// is for movable memory.
     fn hand_over(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -265,25 +272,28 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 }
 
-/// How a pageblock is emptied on behalf of who waits, if anybody does. What lies on the lists of CPUs is
-/// fetched once for a request, however many pageblocks it tries: to fetch it takes the time of all of them.
+/// How a pageblock is emptied for the goal, and for the request that waits for it, if any. CPU
+/// lists are drained once per request, however many pageblocks it tries, because a drain takes as
+/// long as all of these attempts.
 fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> EvacuationOptions {
     let (effort, left) = (goal.effort, captured.map_or(u64::MAX, Captured::left));
     EvacuationOptions {
         effort,
         all_or_none: true,
         may_drain: !captured.is_some_and(Captured::is_home),
-        // The last try is not to fail for what others pay for.
+        // The last attempt must not fail for lack of budget.
         budget: if goal.is_exhaustive() { u64::MAX } else { left },
-        // What is left is little for the next request. What is larger than a pageblock would move in vain
-        // if that does not come.
+        // A partly emptied pageblock leaves little work for the next request. A larger block is not
+        // emptied in part: its moves would be wasted if no such request comes.
         may_be_partial: !goal.wants_run() && captured.is_some_and(Captured::has_plenty_left),
     }
 }
 
-/// Where the search goes on for who found no room for `source`, and perhaps is `sure` that there is none
-/// for others of its kind. If at all: what is free in doubtful ones is room for all that are none of them, so
-/// that with certain ones the others lack it too, but with doubtful ones full ones need not.
+/// Restarts the search after `source` lacked targets, and returns whether it goes on.
+/// `none_for_kind`: all sources of its kind lack targets. Free frames in pageblocks with unmovable
+/// frames are targets for pages from all other pageblocks. So if all-movable sources lack targets,
+/// every source does. But if sources with unmovable frames lack targets, full ones may still have
+/// some.
 fn continues_without_targets(
     cursor: &SearchCursor,
     goal: &Goal,
@@ -302,26 +312,26 @@ fn continues_without_targets(
     next != SourceKind::AllMovable || !none_for_kind
 }
 
-/// What came of a pageblock that was to be emptied.
+/// Result of an attempt to empty a pageblock.
 struct Emptied {
     outcome: Outcome,
-    /// What it took, in moves.
+    /// Its cost, in units of one page move.
     work: u64,
-    /// What lay elsewhere was brought home for it.
+    /// Free frames from CPU lists, the depot and parked groups were returned to the zone for it.
     drained_lists: bool,
     /// Frames that were moved.
     moved: u64,
 }
 
 impl Emptied {
-    /// No page was looked at.
+    /// The attempt ended before any page was scanned.
     const fn untried(outcome: Outcome, drained_lists: bool) -> Self {
         Self { outcome, work: 0, drained_lists, moved: 0 }
     }
 }
 
-/// The order of the block that is formed: who wants other than movable memory claims whole
-/// pageblocks, so that nothing is mixed.
+/// The order of the block to form. A request for other than movable memory claims whole pageblocks,
+/// so that types are not mixed.
 fn order_to_form(goal: &Goal) -> Order {
     match goal.order {
         Some(order) if order >= Order::PAGEBLOCK || goal.migratetype == MigrateType::Movable => {
@@ -335,11 +345,11 @@ fn count(map: &[u64; WORDS]) -> u32 {
     map.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Where in a pageblock the block of `order` is that has the most free frames.
+/// The offset in a pageblock of the block of `order` with the most free frames.
 fn freest_part(map: &[u64; WORDS], order: Order) -> u32 {
     let size = order.frames() as u32;
     let free = |start: u32| -> u32 { count(&within(map, start, start + size)) };
-    // The lowest of equals.
+    // `max_by_key` returns the last of equals: here the lowest.
     let starts = (0..PAGEBLOCK_FRAMES as u32).step_by(size as usize);
     starts.rev().max_by_key(|&start| free(start)).unwrap_or(0)
 }

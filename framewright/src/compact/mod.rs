@@ -1,55 +1,54 @@
-//! Compaction: free blocks of a wanted order, made by moving what is in the way.
+//! Compaction: forms free blocks of a wanted order by moving the pages that are in the way.
 //!
 //! # Theory of operation
 //!
-//! Free memory that lies scattered serves no request for a huge page. Movable pages can be put
-//! together, so that what is between them becomes one block. Two methods decide *which* pages move
-//! *where* ([`CompactMethod`](crate::tuning::CompactMethod)); everything else they share.
+//! Scattered free memory does not serve a request for a huge page. Compaction moves movable pages
+//! together, so that the frames between them become one free block. Two methods decide *which* pages
+//! move *where* ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
 //!
 //! **By index** (the default): the header of every pageblock says how much of it is free, and whether
-//! what is not free was requested as movable; lists hold pageblocks by fullness. The emptiest
-//! movable pageblock is withheld, what is in it moves into the fullest, and the block that this
-//! forms is handed to the request before anybody else can take it. Pageblocks that hold something
-//! which does not move take in what leaves others, however empty they are. What is looked at are some
-//! headers, and the map of the one pageblock that is emptied. No pageblock of another type is
-//! touched: a request for other than movable memory gets a whole pageblock to claim.
+//! its allocated frames were requested as movable; lists hold pageblocks by fullness. The emptiest
+//! movable pageblock is isolated, its pages move into the fullest ones, and the block that forms is
+//! captured for the request before any other request can take it. Pageblocks with unmovable frames take
+//! in pages however empty they are. The method reads a few headers, and the map of the one pageblock
+//! that is emptied. It does not touch pageblocks of other types: a request for other than movable memory
+//! gets a whole pageblock to claim.
 //!
 //! **By two scanners**, as Linux does: a migrate scanner goes up through the zone and claims pages, a
-//! free scanner comes down and takes free frames to move them to, until they meet. Where they have
-//! got to is cached; pageblocks that were looked at in vain are marked to be skipped. Four rules
-//! about that were wrong for years ([`CompactRepairs`](crate::tuning::CompactRepairs)); each can
-//! be switched back.
+//! free scanner comes down and takes free frames as targets, until they meet. Their positions are
+//! cached, and pageblocks that were scanned without success get a skip hint. Four rules about this were
+//! wrong in Linux for years ([`CompactRepairs`](crate::tuning::CompactRepairs)); each can be switched
+//! back.
 //!
-//! **How hard**: without waiting, waiting for locks, or whatever it takes
-//! ([`MigrateMode`]). After failures compaction is given a rest, up to
-//! 63 attempts long.
+//! **How hard**: without waiting, waiting for locks only, or waiting for anything ([`MigrateMode`]).
+//! After failures, up to 63 attempts in a row are deferred.
 //!
-//! **Who calls**: the embedder, with a [`Compactor`], which knows how the embedder moves pages
-//! ([`Mover`](crate::migrate::Mover)) and flushes: from its
-//! [`Relief`](crate::platform::Relief) on behalf of a request ([`Compactor::compact`]); from its
-//! background thread ([`Compactor::background`], [`Compactor::proactive`]); on request
-//! ([`Compactor::compact_node`]); and for given ranges, which it empties
-//! ([`Compactor::alloc_range`], [`Compactor::alloc_contiguous`], [`Compactor::remove_memory`]).
+//! **Callers**: the embedder makes a [`Compactor`] from its [`Mover`](crate::migrate::Mover), which moves
+//! its pages, and its [`Shootdown`](crate::tlb::Shootdown), which flushes CPUs. It calls the compactor
+//! from its [`Relief`](crate::platform::Relief) for a request ([`Compactor::compact`]), from its
+//! background thread ([`Compactor::background`], [`Compactor::proactive`]), on demand
+//! ([`Compactor::compact_node`]), and to empty given ranges ([`Compactor::alloc_range`],
+//! [`Compactor::alloc_contiguous`], [`Compactor::remove_memory`]).
 //!
-//! **Invariants**: when a call returns, nothing is withheld, claimed or locked on its behalf, and
-//! every frame is where it was, moved, or free. What is remembered between calls are hints: a word
-//! each, without a lock.
+//! **Invariants**: when a call returns, it leaves nothing isolated, claimed or locked, and every page is
+//! where it was, in other frames, or freed. State that is kept between calls consists of hints: single
+//! words without a lock.
 //!
 //! | module | job |
 //! |---|---|
-//! | `compactor` | the value that the embedder calls; who does what on its behalf |
-//! | `direct`, `daemon` | the callers: a request, the background |
-//! | `ranges`, `runs` | those who want given ranges, and contiguous runs |
-//! | `suitable` | whether to begin |
-//! | `room` | frames to move to, and frames that were left |
-//! | `anywhere` | the same where a given range is emptied: other zones have room, too |
-//! | `patience` | waits for what others have for a moment, where a given range is emptied |
-//! | `evacuate` | moves what is in a stretch of a zone elsewhere |
-//! | `index` | by index |
-//! | `search`, `quest` | what it empties next, and how far it has come with looking |
-//! | `scan` | by two scanners |
-//! | `state`, `deferral`, `skip` | what a zone remembers |
-//! | `trace`, `view` | what is told of it, and what people see |
+//! | `compactor` | the type that the embedder calls |
+//! | `direct`, `daemon` | compaction for a request, and in the background |
+//! | `ranges`, `runs` | empties given ranges, and makes contiguous runs |
+//! | `suitable` | whether compaction should start in a zone |
+//! | `target_frames` | frames to move pages to, and frames that pages have left |
+//! | `any_zone` | the same for given ranges, whose pages may also move to other zones |
+//! | `retries` | bounded waits for others, while a given range is emptied |
+//! | `evacuate` | empties a range of frames |
+//! | `index` | compaction by index |
+//! | `search`, `cursor` | the next pageblock that the index empties, and where its search continues |
+//! | `scan` | compaction by two scanners |
+//! | `state`, `deferral`, `skip` | hints that are kept per zone |
+//! | `trace`, `view` | events and counters, and inspection |
 
 mod any_zone;
 mod compactor;
@@ -86,40 +85,41 @@ use crate::{
     types::{MigrateType, Order},
 };
 
-/// What a run over a zone is for.
+/// The goal of a run over a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Goal {
     /// The order of the block to form; `None`: as many pageblocks as possible.
     order: Option<Order>,
-    /// Whom it is for.
+    /// The type of the request.
     migratetype: MigrateType,
     effort: Effort,
     caller: Caller,
-    /// It is one more for the stock of the zone, whether there are others or not.
+    /// The block adds to the huge-page reserve of the zone, so blocks that are there already do not
+    /// count.
     fills_huge_reserve: bool,
-    /// What could be claimed with a part of a pageblock in use does not count.
+    /// A block that could only be claimed together with a partly used pageblock does not count.
     unmixed: bool,
 }
 
-/// On whose behalf a run is.
+/// The caller of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Caller {
     /// A request, which waits.
     Request {
-        /// Nothing is left out: neither what was marked to be skipped nor any type.
+        /// Nothing is left out: neither pageblocks with skip hints nor any type.
         thorough: bool,
     },
-    /// The background, because somebody could not wait.
+    /// Background compaction, after a request that could not wait.
     Daemon,
-    /// The background, before anybody asks.
+    /// Background compaction, before any request.
     Proactive,
-    /// People.
+    /// A call to compact a whole node.
     Node,
 }
 
 impl Goal {
-    /// On behalf of a request. If types are not to be mixed for it, movable pages make room for others as whole
-    /// pageblocks.
+    /// For a request. If it must not mix types and is not for movable memory, it needs a whole
+    /// pageblock to claim.
     fn for_request(need: &Need, mode: MigrateMode, thorough: bool) -> Self {
         let Need { request, unmixed, .. } = *need;
         let (order, migratetype) = (request.order(), request.migratetype());
@@ -134,21 +134,21 @@ impl Goal {
         }
     }
 
-    /// In the background, for whoever may come.
+    /// For movable memory, without a particular request.
     fn for_movable(order: Option<Order>, mode: MigrateMode, caller: Caller) -> Self {
         let effort = Effort::new(mode);
         let migratetype = MigrateType::Movable;
         Self { order, migratetype, effort, caller, fills_huge_reserve: false, unmixed: false }
     }
 
-    /// In the background, for the stock of a zone.
+    /// For the huge-page reserve of a zone.
     fn for_huge_reserve() -> Self {
         let order = Some(Order::PAGEBLOCK);
         let goal = Self::for_movable(order, MigrateMode::SyncLight, Caller::Daemon);
         Self { fills_huge_reserve: true, ..goal }
     }
 
-    /// Whether a block is there already, as far as lists tell.
+    /// Whether the lists already hold a block.
     fn has_formed(&self, buddy: &Buddy<'_>) -> bool {
         self.order.is_some_and(|order| buddy.has_formed(order, self.migratetype, self.unmixed))
     }
@@ -161,32 +161,32 @@ impl Goal {
         self.effort.mode == MigrateMode::Async
     }
 
-    /// Whether everything is to be looked at, whatever came of it lately.
+    /// Whether everything is searched, even if recent searches found nothing.
     fn is_exhaustive(&self) -> bool {
         matches!(self.caller, Caller::Request { thorough: true } | Caller::Node)
     }
 
-    /// Pageblocks in a row that it takes.
+    /// Number of pageblocks in a row that the block takes.
     fn pageblocks(&self) -> u32 {
         self.order.map_or(1, |order| order.max(Order::PAGEBLOCK).pageblocks())
     }
 
-    /// Whether that are several.
+    /// Whether the block is larger than a pageblock, and so needs a run of pageblocks.
     fn wants_run(&self) -> bool {
         self.pageblocks() > 1
     }
 
-    /// Whether full pageblocks are to be emptied too, if there is nothing cheaper.
+    /// Whether full pageblocks are emptied, too, if there is nothing cheaper.
     fn empties_full(&self) -> bool {
         !self.wants_run() && matches!(self.caller, Caller::Request { .. } | Caller::Node)
     }
 
-    /// Whether little is to be looked at where nothing was found lately.
+    /// Whether the search is cut short if the last round found nothing.
     fn limits_search(&self) -> bool {
         self.is_direct() && !self.is_exhaustive() && !self.wants_run()
     }
 
-    /// Whether hints to skip pageblocks do not count, and the run is over the whole zone.
+    /// Whether skip hints are ignored, and the run covers the whole zone.
     fn is_thorough(&self) -> bool {
         match self.caller {
             Caller::Request { thorough } => thorough,
@@ -196,27 +196,27 @@ impl Goal {
     }
 }
 
-/// What a run over a zone came to; what is worse for the others comes later.
+/// Result of a run over a zone. Of the results in several zones, the greatest counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Outcome {
-    /// Memory is short, and not fragmented.
+    /// Memory is short, but not fragmented.
     NotSuitable,
-    /// Too little is free.
+    /// Too few frames are free.
     Skipped,
-    /// It failed lately.
+    /// Deferred because of recent failures.
     Deferred,
-    /// Everything was looked at.
+    /// The whole zone was searched.
     Complete,
-    /// Everything from where the last run had ended.
+    /// The zone was searched from where the last run had ended.
     PartialSkipped,
-    /// Somebody was in the way, or it has done what it may do in one go.
+    /// Contention ended the run, or it has spent its budget.
     Contended,
     /// A block has formed.
     Success,
 }
 
 impl Outcome {
-    /// The kernel's word for it.
+    /// Linux's name for it.
     const fn name(self) -> &'static str {
         match self {
             Outcome::NotSuitable => "not_suitable_zone",

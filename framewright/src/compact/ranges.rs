@@ -1,5 +1,5 @@
-//! Given ranges and memory that goes: what is in the way moves elsewhere. What somebody has in hand at the
-//! moment is waited for, within [bounds](super::patience).
+//! Empties given ranges, and memory that is to be removed. Locks and pageblocks that others hold
+//! for a short time are waited for, within [bounds](super::retries).
 
 use super::{
     Compactor,
@@ -14,14 +14,14 @@ use crate::{
 };
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
-    /// As [`Memory::alloc_range`](crate::Memory::alloc_range), but moves what is in the way and can
-    /// move.
+    /// As [`Memory::alloc_range`](crate::Memory::alloc_range), but first moves movable pages out of
+    /// the range.
     ///
     /// # Errors
     ///
-    /// [`RangeError::Busy`] if frames are still in use then: `in_the_way` was told which. Nothing
-    /// else has changed but where pages are. [`RangeError::Isolated`] if somebody withholds a pageblock for
-    /// longer than compaction does, which is waited for.
+    /// [`RangeError::Busy`] if frames are still in use afterwards; `in_the_way` has been called for
+    /// them. Pages may have moved, but nothing else has changed. [`RangeError::Isolated`] if a
+    /// pageblock stays isolated for longer than the call waits.
     pub fn alloc_range(
         &mut self,
         range: FrameRange,
@@ -40,13 +40,13 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         }
     }
 
-    /// As [`Memory::remove_memory`](crate::Memory::remove_memory), but moves what is in the way and
-    /// can move.
+    /// As [`Memory::remove_memory`](crate::Memory::remove_memory), but first moves movable pages
+    /// out of the range.
     ///
     /// # Errors
     ///
-    /// [`HotplugError::Busy`] if frames are still in use then; [`HotplugError::Isolated`] as
-    /// [`RangeError::Isolated`] from [`Compactor::alloc_range`].
+    /// [`HotplugError::Busy`] if frames are still in use afterwards; [`HotplugError::Isolated`] for
+    /// the same reason as [`RangeError::Isolated`] from [`Compactor::alloc_range`].
     pub fn remove_memory(
         &mut self,
         range: FrameRange,
@@ -64,8 +64,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         }
     }
 
-    /// Moves what is in some frames of a zone, which are withheld, anywhere else. What lies elsewhere may be
-    /// brought home, once.
+    /// Moves the pages in some isolated frames of a zone to any other frames. Free frames from CPU
+    /// lists, the depot and parked groups may be returned to the zone once.
     pub(super) fn clear(
         &mut self,
         zone: ZoneId,

@@ -1,23 +1,23 @@
-//! Waiting for what somebody else has for a moment.
+//! Bounded waits for others while a given range is emptied.
 //!
-//! Who empties a given range meets pageblocks that compaction withholds while it empties them, and an
-//! embedder that claims no more pages for now, because a lock is somebody's or too many are claimed already.
-//! All that passes: it waits in slices, as Linux does where too many pages are isolated, and tries again. It
-//! gives up after a number of slices in a row in which nothing has moved, for what is withheld for good, by an
-//! [`IsolatedBlock`](crate::IsolatedBlock), is not to be told from the rest.
+//! Compaction may have isolated pageblocks of the range, to empty them. The embedder may refuse to claim
+//! pages, because a lock is taken or too many pages are isolated already. Both pass soon. So the caller
+//! waits for a time slice, as Linux does when too many pages are isolated, and tries again. It gives up
+//! after several slices in a row in which nothing moved, because a pageblock that is isolated for good,
+//! by an [`IsolatedBlock`](crate::IsolatedBlock), cannot be told from the others.
 
 use crate::platform::{Platform, Wait};
 
-/// Slices in a row, without success, before it gives up.
+/// Slices in a row without success, after which the caller gives up.
 const SLICES: u32 = 8;
 
-/// Nanoseconds of a slice.
+/// Length of a slice in nanoseconds.
 const SLICE_NS: u64 = 20_000_000;
 
-/// Turns of waiting that end a slice earlier: clocks may stand still.
+/// Polls after which a slice ends early, because the clock may stand still.
 const POLLS: u32 = 500;
 
-/// See the module.
+/// How often the caller still waits.
 pub(super) struct RetryBudget {
     /// Slices that are left.
     left: u32,
@@ -28,7 +28,7 @@ impl RetryBudget {
         Self { left: SLICES }
     }
 
-    /// Waits for a slice, if any is left.
+    /// Waits for a slice, if any is left. Returns whether it did.
     pub(super) fn wait_slice<P: Platform>(&mut self, platform: &P) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;

@@ -1,9 +1,8 @@
-//! Contiguous runs, wherever there is one, or one can be made: what is in the way moves elsewhere, a
-//! pageblock at a time. What headers tell will not move is passed over; what else does not is found out by
-//! trying.
+//! Contiguous runs: takes one that is free, or empties one, a pageblock at a time. Pageblocks whose
+//! headers show unmovable frames are passed over; other pages that do not move are found by trying.
 //!
-//! What is withheld is passed over as well, and waited for, [in the end](super::patience), if nothing else is
-//! in the way of some run.
+//! Isolated pageblocks are passed over, too. If nothing else is in the way of some run, the search waits
+//! for them [in the end](super::retries).
 
 use super::{
     Compactor,
@@ -16,18 +15,18 @@ use crate::{
     zone::{Zone, clip, pageblocks},
 };
 
-/// Pages that may move in vain before a contiguous request gives up on a zone: as many as fill so many of
-/// the runs that are wanted.
+/// How many pages may move in vain in a zone before a contiguous request gives up on it, in
+/// multiples of the requested run.
 const MAX_WASTED_RUNS: u64 = 4;
 
 impl<'m, P: Platform> Compactor<'_, 'm, P> {
-    /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but moves what is in the way
-    /// where no run of free frames is long enough.
+    /// As [`Memory::alloc_contiguous`](crate::Memory::alloc_contiguous), but moves pages out of the
+    /// way where no run of free frames is long enough.
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no run can be emptied either without touching the reserve, or if
-    /// much has moved in vain: pages as many as several such runs hold, in each zone.
+    /// [`RangeError::NotFound`] if no run can be emptied without using the reserve, or if in each
+    /// zone as many pages have moved in vain as several such runs hold.
     pub fn alloc_contiguous(&mut self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         let memory = self.memory;
         match memory.alloc_contiguous(wanted) {
@@ -51,8 +50,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         Err(RangeError::NotFound)
     }
 
-    /// Takes a run of pageblocks of a zone that hold movable frames only. Which of these do not move
-    /// turns out when they are tried; then the search goes on behind them.
+    /// Takes a run of pageblocks of a zone that hold only movable frames. Pages that do not move
+    /// are found by trying; then the search continues after them.
     fn take_run(
         &mut self,
         id: ZoneId,
@@ -77,8 +76,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         None
     }
 
-    /// Whether a pageblock in the way of a run is withheld, and nothing else is in the way there, or in the
-    /// way of another run that holds it and begins later.
+    /// Whether pageblock `block`, an obstacle in `run`, is isolated, and there is no other obstacle
+    /// in `run` or in a later run that also holds `block`.
     fn only_isolation_blocks(
         &self,
         id: ZoneId,
@@ -100,9 +99,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         true
     }
 
-    /// The last pageblock between two frames that holds what will not move, or from which on so much is free
-    /// that the reserve would be touched by who takes it: the next run may begin behind it. So is one that
-    /// is withheld, unless somebody is ready to wait for it.
+    /// The last obstacle between two frames: a pageblock with unmovable frames, or one from which
+    /// on so many frames are free that taking them would use the reserve. The next run may begin
+    /// after it. An isolated pageblock is an obstacle, too, unless the caller `waits` for it.
     fn last_obstacle(
         &self,
         id: ZoneId,
@@ -119,7 +118,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
                 return Some(block);
             }
             if waits && ctx.on_cpu.zone.has_isolated(first, last) {
-                // What is free in it adds to the reserve as much as it takes, when it comes.
+                // Its free frames do not count while it is isolated. After that they add as many to
+                // free memory as the run takes.
                 continue;
             }
             if !held.of.is_requestable() {
@@ -134,8 +134,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         None
     }
 
-    /// Empties frames `start` to `end` and takes them. If something has stayed: the last pageblock that holds
-    /// some of it.
+    /// Empties frames `start` to `end` and takes them. If frames stay allocated, the error is the
+    /// last pageblock with such frames.
     fn clear_run(
         &mut self,
         id: ZoneId,
@@ -161,9 +161,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         })
     }
 
-    /// Moves what is in frames `start` to `end`, which are withheld, anywhere else: a pageblock at a time, the
-    /// last one first, until something stays in one; how many frames moved. What is empty then lies behind,
-    /// where the search for a run goes on: it is not in vain.
+    /// Moves the pages in frames `start` to `end`, which are isolated, to any other frames, and
+    /// returns how many frames moved. It works a pageblock at a time from the last one down, and
+    /// stops at the first that keeps pages. The emptied pageblocks are then after it, where the
+    /// search for a run continues, so the work is of use.
     fn clear_backwards(
         &mut self,
         zone: ZoneId,
@@ -186,14 +187,14 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 }
 
-/// Looking for a run, zone by zone.
+/// The search for a run, zone by zone.
 struct RunSearch<'w> {
     wanted: &'w Contiguous,
-    /// One for all runs: who is in the way in one is so in the next.
+    /// One budget for all runs: what blocks one run is likely to block the next one, too.
     retries: RetryBudget,
-    /// Frames that have moved in the zone.
+    /// Frames that have moved in this zone.
     moved: u64,
-    /// There is a run in the zone that nothing is in the way of but what is withheld: to wait may help.
+    /// Isolated pageblocks are the only obstacle in some run of the zone, so waiting may help.
     waiting_may_help: bool,
 }
 
@@ -202,20 +203,20 @@ impl<'w> RunSearch<'w> {
         Self { wanted, retries: RetryBudget::new(), moved: 0, waiting_may_help: false }
     }
 
-    /// Whether not too much has moved in vain.
+    /// Whether the limit for pages that moved in vain is not exceeded.
     const fn may_continue(&self) -> bool {
         self.moved <= MAX_WASTED_RUNS * self.wanted.frames()
     }
 }
 
-/// Where in a zone runs may lie that begin with a pageblock.
+/// Bounds and alignment of runs in a zone that begin with a pageblock.
 struct Runs {
     /// The zone's first frame.
     base: u64,
     frames: u32,
-    /// Of the first frame of a run.
+    /// Alignment of the first frame of a run, in frames.
     align: u64,
-    /// The bounds of all of them, in the zone.
+    /// The bounds of all runs, as frames of the zone.
     low: u32,
     high: u32,
 }
@@ -231,7 +232,7 @@ impl Runs {
         Some(Self { base: zone.base().get(), frames, align, low, high })
     }
 
-    /// The first one that begins at or behind a frame.
+    /// The first run that begins at or after a frame.
     fn from(&self, start: u32) -> Option<(u32, u32)> {
         let aligned = (self.base + u64::from(start)).next_multiple_of(self.align);
         let start = u32::try_from(aligned - self.base).ok()?;

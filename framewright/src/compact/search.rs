@@ -1,11 +1,12 @@
-//! What is emptied next, by index: the headers of pageblocks say it.
+//! The search for the next pageblock to empty, by index. It reads pageblock headers only.
 //!
-//! A search looks at a bounded number of headers and goes on where the last one was cut short
-//! ([`quest`](super::quest)). Single pageblocks are looked for along the lists, emptiest first; what
-//! could not be emptied is marked, and passed over until nothing else is left. In the end full ones are
-//! looked for, by address, on behalf of who has to have a block or wants as many as there can be: each takes
-//! as many moves as a pageblock has frames, and what it holds may go to where nothing forms. Runs of
-//! pageblocks, for blocks that are larger, are looked for by address too, on a quest of their own.
+//! A search reads a bounded number of headers and continues where the last one stopped
+//! ([`cursor`](super::cursor)). Single pageblocks are found along the lists, emptiest first. A pageblock
+//! that could not be emptied gets a skip hint, and is passed over until nothing else is left. At last
+//! full pageblocks are searched by address, but only for a request or for a whole node on demand: each
+//! takes as many moves as a pageblock has frames, and its pages can only move into pageblocks with
+//! unmovable frames. Runs of pageblocks, for larger blocks, are searched by address, too, with a cursor
+//! of their own.
 
 use super::{
     Compactor, Goal,
@@ -17,34 +18,35 @@ use crate::{
     platform::Platform,
 };
 
-/// Pieces of the search for one pageblock to empty on behalf of a request.
+/// Pieces that a request searches for one pageblock to empty.
 const PIECES: u32 = 16;
 
-/// What a search came to.
+/// Result of a search.
 pub(super) enum Found {
     Source(Source),
-    /// There is more to look at, some other time.
+    /// There is more to search, in a later call.
     Later,
-    /// There is nothing.
+    /// There is nothing to empty.
     Nothing,
 }
 
-/// What one call has seen so far.
+/// State of the searches within one call.
 #[derive(Debug)]
 pub(super) struct SearchPass<'q> {
-    /// What was emptied in part before: to begin with.
+    /// Sources that earlier calls partly emptied; this call starts with them.
     partly_emptied: PartlyEmptied<'q>,
-    /// None of its kind is emptier than what was found last: it is the first at the heads of the lists, or
-    /// full, and all others are.
+    /// No source of its kind is emptier than the last one found: it was the first on the lists, or
+    /// all of its kind are full.
     pub(super) is_emptiest: bool,
-    /// There is no room for what is on the lists, which leaves full ones.
+    /// Pageblocks on the lists lack targets, so only full ones are left.
     pub(super) lists_exhausted: bool,
-    /// The end of memory was reached by a search for runs. These have no marks: a call gets there once.
+    /// A search for runs has reached the end of memory. Runs have no skip hints, so each call gets
+    /// there once.
     reached_end: bool,
 }
 
 impl<'q> SearchPass<'q> {
-    /// It begins with what calls before have left.
+    /// Starts with the sources that earlier calls partly emptied.
     pub(super) fn of(cursor: &'q SearchCursor) -> Self {
         Self {
             partly_emptied: cursor.partly_emptied(),
@@ -54,7 +56,8 @@ impl<'q> SearchPass<'q> {
         }
     }
 
-    /// What was emptied in part is marked like whatever could not be emptied.
+    /// Takes a partly emptied source. Its skip hint is cleared, because every source that could not
+    /// be emptied got one.
     fn take_partly_emptied<P: Platform>(&mut self, ctx: ZoneContext<'_, '_, P>) -> Option<Source> {
         let source = self.partly_emptied.next()?;
         ctx.hints.skip.clear(source.index);
@@ -63,7 +66,7 @@ impl<'q> SearchPass<'q> {
 }
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// A pageblock, or the first of several, that is cheap to empty.
+    /// Finds a source that is cheap to empty: a pageblock, or the first one of a run.
     pub(super) fn find_source(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -81,7 +84,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
         let mut progress = cursor.progress();
         let last_round_empty = goal.limits_search() && progress.last_round_empty;
-        // What has become empty meanwhile is at the heads of the lists.
+        // Pageblocks that became empty meanwhile are at the heads of the lists.
         let at_heads = last_round_empty && cursor.take_turn_at_heads();
         if at_heads {
             progress = progress.begin(SourceKind::AllMovable);
@@ -105,7 +108,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 search_pass.reached_end =
                     goal.wants_run() && kind == SourceKind::HasUnmovable && resume.is_none();
             }
-            // There are many of them, and none on any list: who is in haste looks at one piece in each round.
+            // There may be many full pageblocks, and none is on a list. So a limited search looks
+            // at one piece of them per round.
             if kind == SourceKind::Full && found.first().is_none() && goal.limits_search() {
                 progress = progress.begin(SourceKind::AllMovable);
             }
@@ -126,8 +130,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         Found::Nothing
     }
 
-    /// Whether nothing is left to look at, now that there is no more of a kind; `last_round_empty`: nor was there
-    /// anything else in a whole round.
+    /// Whether the search is at its end, now that there is no more of `kind`. `last_round_empty`:
+    /// the whole round found nothing.
     fn is_exhausted(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -149,7 +153,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Looks at a piece; where the next one begins.
+    /// Searches one piece. Returns where the next one begins.
     fn search_piece(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -165,7 +169,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         seen.resume
     }
 
-    /// Whether what an earlier search has seen is one to empty still. It alone is looked at.
+    /// Whether a pageblock that an earlier search found is still a source. Only its own headers are
+    /// read.
     fn is_source(&self, ctx: ZoneContext<'c, 'm, P>, goal: &Goal, source: Source) -> bool {
         let mut found = Sources::default();
         self.search_piece(ctx, goal, (source.kind, Some(source.index), 1), &mut found);
@@ -173,7 +178,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 }
 
-/// What is remembered of the way to blocks of a goal.
+/// The cursor of the search for blocks of the goal's size.
 pub(super) fn cursor<'m, P: Platform>(
     ctx: ZoneContext<'_, 'm, P>,
     goal: &Goal,

@@ -1,13 +1,14 @@
-//! One bit per pageblock: not worth looking at for now. A hint that both scanners and the index
-//! share; whoever loses a race about it looks once too often, or once too seldom.
+//! Skip hints: one bit per pageblock, set if it is not worth searching for now. Scanners and the
+//! index share them. After a lost race, a search looks at a pageblock once too often, or once too
+//! seldom.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The hints of a zone.
+/// The skip hints of a zone.
 pub(crate) struct SkipHints<'m>(&'m [AtomicU64]);
 
 impl<'m> SkipHints<'m> {
-    /// Words for so many pageblocks.
+    /// Number of words for `pageblocks` bits.
     pub(crate) const fn words(pageblocks: usize) -> usize {
         pageblocks.div_ceil(64)
     }
@@ -16,12 +17,12 @@ impl<'m> SkipHints<'m> {
         Self(words)
     }
 
-    /// Whether the pageblock is marked.
+    /// Whether the pageblock has a skip hint.
     pub(crate) fn is_set(&self, pageblock: u32) -> bool {
         self.word(pageblock).is_some_and(|word| word.load(Ordering::Relaxed) & bit(pageblock) != 0)
     }
 
-    /// Marks it; whether it was marked before.
+    /// Sets the skip hint. Returns whether it was set before.
     pub(super) fn set(&self, pageblock: u32) -> bool {
         self.word(pageblock).is_some_and(|word| {
             word.fetch_or(bit(pageblock), Ordering::Relaxed) & bit(pageblock) != 0

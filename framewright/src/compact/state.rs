@@ -1,4 +1,4 @@
-//! What a zone remembers of compaction: hints all of it, read and written without a lock.
+//! Compaction state that is kept per zone: hints only, read and written without a lock.
 
 use super::{cursor::SearchCursor, deferral::Deferral, skip::SkipHints};
 use crate::{
@@ -6,39 +6,40 @@ use crate::{
     sync::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
-/// See the module.
+/// The compaction state of a zone.
 pub(crate) struct ZoneCompaction<'m> {
-    /// Which pageblocks are not worth looking at for now.
+    /// Pageblocks that are not worth searching for now.
     pub(super) skip: SkipHints<'m>,
     pub(super) deferral: Deferral,
-    /// The same of the background, by index.
+    /// Deferral of background compaction by index.
     pub(super) background: Deferral,
-    /// The same of what is kept ready for huge pages: a request still tries what that did not achieve.
+    /// Deferral of forming pageblocks for the huge-page reserve. Requests still try what this did
+    /// not achieve.
     pub(super) huge_reserve: Deferral,
     pub(super) positions: Positions,
-    /// Scanners met on behalf of a request: hints are to be dropped when there is time.
+    /// Scanners met in a run for a request: hints are to be reset when there is time.
     pub(super) flush_hints: AtomicBool,
-    /// How far the index has come in its search.
+    /// Position of the index search.
     pub(super) cursor: SearchCursor,
-    /// The same on the way to runs of pageblocks.
+    /// Position of the index search for runs of pageblocks.
     pub(super) runs: SearchCursor,
     pub(crate) counters: CompactCounters,
 }
 
-/// Where the scanners go on: numbers of frames of the zone.
+/// Positions of the scanners, as frames of the zone.
 pub(super) struct Positions {
-    /// Of the migrate scanner, where nothing is waited for.
+    /// Of the migrate scanner in asynchronous mode.
     migrate_async: AtomicU32,
-    /// The same in the other modes.
+    /// Of the migrate scanner in the other modes.
     migrate_sync: AtomicU32,
     free: AtomicU32,
-    /// Where a reset has put them; a run from here is one over the whole zone.
+    /// The position after the last reset; a run that starts here covers the whole zone.
     start: AtomicU32,
     end: AtomicU32,
 }
 
 impl<'m> ZoneCompaction<'m> {
-    /// Of a zone of `frames` frames, holes included; `skip` has a bit for each pageblock.
+    /// The state of a zone of `frames` frames, holes included; `skip` has a bit for each pageblock.
     pub(crate) fn new(frames: u32, skip: &'m [AtomicU64]) -> Self {
         Self {
             skip: SkipHints::new(skip),
@@ -66,18 +67,18 @@ impl Positions {
         }
     }
 
-    /// Where the migrate scanner goes on; in asynchronous mode or the others.
+    /// Position of the migrate scanner in asynchronous mode, or in the others.
     pub(super) fn migrate(&self, is_async: bool) -> u32 {
         let word = if is_async { &self.migrate_async } else { &self.migrate_sync };
         word.load(Ordering::Relaxed)
     }
 
-    /// Where the free scanner goes on: it looks below.
+    /// Position of the free scanner, which looks below this frame next.
     pub(super) fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// The migrate scanner has come to `at`; `sync` says whether that holds for all modes.
+    /// The migrate scanner has come to `at`, in asynchronous mode and, with `sync`, in all others.
     pub(super) fn advance_migrate(&self, at: u32, sync: bool) {
         raise(&self.migrate_async, at);
         if sync {
@@ -92,12 +93,12 @@ impl Positions {
         }
     }
 
-    /// Frames were given back above: the free scanner begins at `at` again.
+    /// Frames were given back up to `at`: the free scanner starts there again.
     pub(super) fn raise_free(&self, at: u32) {
         raise(&self.free, at);
     }
 
-    /// From the ends of what is between `start` and `end` again.
+    /// Puts the scanners at the ends of the range from `start` to `end`.
     pub(super) fn reset(&self, start: u32, end: u32) {
         self.migrate_async.store(start, Ordering::Relaxed);
         self.migrate_sync.store(start, Ordering::Relaxed);
@@ -106,7 +107,7 @@ impl Positions {
         self.end.store(end, Ordering::Relaxed);
     }
 
-    /// Where the migrate scanner began after the last reset.
+    /// Position of the migrate scanner after the last reset.
     pub(super) fn start(&self) -> u32 {
         self.start.load(Ordering::Relaxed)
     }

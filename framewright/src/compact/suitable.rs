@@ -1,6 +1,6 @@
-//! Whether to begin: not where a block is there already, nor where too little is free to move pages
-//! into, nor where memory is short rather than scattered. Who compacts for nobody in particular asks before
-//! each pageblock.
+//! Whether compaction should start in a zone. It should not if a block is there already, if too few
+//! frames are free to move pages to, or if memory is short rather than fragmented. Runs that form
+//! as many blocks as possible check their free frames again before each pageblock.
 
 use super::{Goal, Outcome, compactor::ZoneContext};
 use crate::{
@@ -13,23 +13,23 @@ use crate::{
 /// Orders above this are costly.
 const COSTLY_ORDER: u8 = 3;
 
-/// `None`: begin. Else what comes of not beginning.
+/// `None` if compaction should start, else the outcome without it.
 pub(super) fn refuse<P: Platform>(
     ctx: ZoneContext<'_, '_, P>,
     goal: &Goal,
     highest: ZoneKind,
     tuning: &Tuning,
 ) -> Option<Outcome> {
-    // What lies there is free, and counts neither as that nor as blocks.
+    // Frames in the depot are free, but count neither as free frames nor as blocks.
     ctx.on_cpu.empty_depot();
     let refused = judge(ctx, goal, highest, tuning);
     ctx.trace_judged(goal, false, refused);
     refused
 }
 
-/// Whether too little is free to go on for nobody in particular: while a pageblock is emptied, what is free in
-/// it and what its pages move to are not there for others, and nobody needs what forms so much that the reserve
-/// were for it.
+/// Whether too few frames are free to continue a run that forms as many blocks as possible. While a
+/// pageblock is emptied, its free frames and the targets of its pages are not available to others,
+/// and no request waits for the result, so the reserve must not be used.
 pub(super) fn lacks_free_frames<P: Platform>(
     ctx: ZoneContext<'_, '_, P>,
     goal: &Goal,

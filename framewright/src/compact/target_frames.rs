@@ -1,6 +1,6 @@
-//! Frames to move pages to, and frames that pages have left.
+//! Frames to move pages to (*targets*), and frames that pages have left.
 //!
-//! Both cross the zone lock in batches. Dropped, it gives back what it holds.
+//! Both cross the zone lock in batches. When the value is dropped, it frees the frames that it holds.
 
 use crate::{
     buddy::{Bundle, Bundles, Contents, TargetFilter},
@@ -17,25 +17,27 @@ use crate::{
 /// Frames that are taken at once.
 const BATCH: u32 = 64;
 
-/// TargetFrames in the movable pageblocks of a zone, fullest first.
+/// Targets in the movable pageblocks of a zone, from the fullest pageblock first.
 pub(super) struct TargetFrames<'r, 'm, P: Platform> {
-    at: ZoneOnCpu<'r, 'm, P>,
-    /// Pageblocks that it is in.
+    on_cpu: ZoneOnCpu<'r, 'm, P>,
+    /// The pageblocks that targets are taken from.
     filter: TargetFilter,
-    /// The pageblock that is emptied.
+    /// The pageblock that is being emptied.
     source: Option<u32>,
-    /// The reserve of the zone is no room.
+    /// Targets are not taken from the reserve of the zone.
     keeps_reserve: bool,
+    /// Single frames that were taken ahead of use.
     stash: Bundles,
+    /// Frames that pages have left, which are freed in batches.
     freed: Bundles,
     /// Frames that were taken.
     pub(super) taken: u64,
-    /// Headers that were looked at for them.
+    /// Pageblock headers that were read to find targets.
     pub(super) looked_at: u32,
 }
 
 impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
-    /// In any pageblock.
+    /// Targets in any pageblock.
     pub(super) fn in_zone(at: ZoneOnCpu<'r, 'm, P>) -> Self {
         let (stash, freed) = (Bundles::new(), Bundles::new());
         Self {
@@ -50,7 +52,7 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
         }
     }
 
-    /// For what is in pageblock `source`, which holds `held`.
+    /// Targets for pages of pageblock `source`, whose contents are `held`.
     pub(super) fn for_source(at: ZoneOnCpu<'r, 'm, P>, source: u32, held: &Contents) -> Self {
         let mut target_frames = Self::in_zone(at);
         (target_frames.filter, target_frames.source) =
@@ -58,15 +60,17 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
         target_frames
     }
 
-    /// In any pageblock, but not in the reserve of the zone: what leaves others is withheld for longer.
+    /// Targets in any pageblock, but not from the reserve of the zone: the frames that pages leave
+    /// stay isolated for longer.
     pub(super) fn above_reserve(at: ZoneOnCpu<'r, 'm, P>) -> Self {
         let mut target_frames = Self::in_zone(at);
         target_frames.keeps_reserve = true;
         target_frames
     }
 
-    /// Frames that may be taken now. Pages that stay in the zone leave as many; but who withholds what they
-    /// leave must not use up the reserve.
+    /// Number of frames that may be taken now. A page that moves within the zone frees as many
+    /// frames as it takes, so there is usually no limit. But if the frames it leaves stay isolated,
+    /// the reserve must not be used up.
     fn allowed(&self) -> u64 {
         let access = ZoneAccess::above(Watermark::Min, self.on_cpu.zone.kind());
         if self.keeps_reserve { self.on_cpu.zone.allowed(access) } else { u64::MAX }
@@ -76,7 +80,7 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
         let (at, filter, most) = (self.on_cpu, self.filter, self.on_cpu.tuning.compact.headers);
         let allowed = self.allowed() >> order.get();
         let mut one = Bundles::new();
-        // Single frames are taken ahead.
+        // Single frames are taken ahead of use.
         let (out, batch) =
             if order == Order::ZERO { (&mut self.stash, BATCH) } else { (&mut one, 1) };
         if out.is_empty() {
@@ -93,7 +97,7 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
         out.pop_lowest().map(|frame| at.pfn(frame))
     }
 
-    /// The number in the zone of a frame that is in it.
+    /// The zone-relative number of a frame of the zone.
     fn frame(&self, pfn: Pfn) -> u32 {
         (pfn.get() - self.on_cpu.zone.base().get()) as u32
     }
@@ -128,7 +132,7 @@ impl<P: Platform> Targets for TargetFrames<'_, '_, P> {
     }
 
     fn after_drain(&mut self) {
-        // All pageblocks are emptier than they looked.
+        // Drained frames make pageblocks emptier than their headers said.
         if let Some(source) = self.source {
             self.filter =
                 TargetFilter::for_source(&self.on_cpu.zone.contents(self.on_cpu.platform, source));
@@ -143,7 +147,7 @@ impl<P: Platform> Drop for TargetFrames<'_, '_, P> {
     }
 }
 
-/// Tells of frames that were taken, by pageblock: all that was looked at of each is its header.
+/// Traces the frames that were taken, by pageblock. One header per pageblock was read for them.
 fn trace_taken<P: Platform>(at: ZoneOnCpu<'_, '_, P>, taken: &[Bundle]) {
     if !P::TRACING {
         return;

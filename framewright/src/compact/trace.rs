@@ -1,4 +1,4 @@
-//! What compaction tells of a zone: events, counters, and to a simulator what it costs.
+//! Events, counters and simulated costs of compaction in a zone.
 
 use super::{Goal, Outcome, compactor::ZoneContext, deferral::Deferral};
 use crate::{
@@ -13,25 +13,25 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         }
     }
 
-    /// So many headers were looked at under the zone lock.
+    /// Counts pageblock headers that were read under the zone lock.
     pub(super) fn count_headers(&self, headers: u32) {
         self.hints.counters.compact_headers.add(u64::from(headers));
         self.on_cpu.platform.cost(Cost::Search, headers);
     }
 
-    /// So many frames were looked at for pages to move.
+    /// Counts frames that were scanned for pages to move.
     pub(super) fn count_page_scan(&self, frames: u64) {
         self.hints.counters.compact_migrate_scanned.add(frames);
         self.on_cpu.platform.cost(Cost::ScanFrames, frames as u32);
     }
 
-    /// So many frames were looked at for room.
+    /// Counts frames that were scanned for free frames to move pages to.
     pub(super) fn count_free_scan(&self, frames: u32) {
         self.hints.counters.compact_free_scanned.add(u64::from(frames));
         self.on_cpu.platform.cost(Cost::ScanFrames, frames);
     }
 
-    /// A run begins, or has ended: the scanners are at these frames.
+    /// A run begins, or has ended with an outcome, with the scanners at these frames.
     pub(super) fn trace_run(
         &self,
         goal: &Goal,
@@ -49,7 +49,7 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         });
     }
 
-    /// Whether a run goes on, or begins.
+    /// Whether a run continues, or starts: `outcome` says why not.
     pub(super) fn trace_judged(&self, goal: &Goal, begun: bool, outcome: Option<Outcome>) {
         let (node, zone) = (self.on_cpu.zone.node(), self.on_cpu.zone.kind());
         let goes_on = if begun { "no_suitable_page" } else { "continue" };
@@ -57,7 +57,7 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         self.trace(|| CompactEvent::Judged { begun, node, zone, order: goal.order, verdict });
     }
 
-    /// Whether an attempt is refused for earlier failures, which `rest` knows of.
+    /// Counts an attempt, and returns whether `deferral` refuses it.
     pub(super) fn is_deferred(&self, deferral: &Deferral, order: Order) -> bool {
         let refused = deferral.refuses(order);
         if refused {
@@ -66,13 +66,13 @@ impl<P: Platform> ZoneContext<'_, '_, P> {
         refused
     }
 
-    /// It failed.
+    /// An attempt failed.
     pub(super) fn defer(&self, deferral: &Deferral, order: Order) {
         deferral.defer(order);
         self.trace_deferral(DeferStep::Failed, deferral, order);
     }
 
-    /// It formed a block.
+    /// An attempt formed a block.
     pub(super) fn succeed(&self, order: Order) {
         self.hints.deferral.reset(order, false);
         self.trace_deferral(DeferStep::Reset, &self.hints.deferral, order);

@@ -1,4 +1,4 @@
-//! What people see of compaction: a zone pageblock by pageblock, and where the scanners are.
+//! Inspection: the pageblocks of a zone, and the positions of its scanners.
 
 use crate::{
     memory::Memory,
@@ -6,7 +6,7 @@ use crate::{
     types::{MigrateType, PAGEBLOCK_ORDER, Pfn, ZoneId},
 };
 
-/// A pageblock at a glance.
+/// A pageblock in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageblockView {
     /// Its first frame.
@@ -15,28 +15,29 @@ pub struct PageblockView {
     pub migratetype: MigrateType,
     /// Free frames.
     pub free: u16,
-    /// Allocated frames that were requested as movable; an estimate where kinds were mixed.
+    /// Allocated frames that were requested as movable; an estimate after movable and other frames
+    /// were mixed.
     pub movable: u16,
-    /// Other allocated frames; the same.
+    /// Other allocated frames; an estimate in the same case.
     pub pinned: u16,
     /// Whether compaction passes it over for now.
     pub skip: bool,
 }
 
-/// Where the scanners of a zone go on.
+/// Positions of the scanners of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScannersView {
-    /// The migrate scanner, where nothing is waited for.
+    /// The migrate scanner in asynchronous mode.
     pub migrate_async: Pfn,
     /// The migrate scanner in the other modes.
     pub migrate_sync: Pfn,
-    /// The free scanner: it looks at what is below.
+    /// The free scanner, which looks below this frame next.
     pub free: Pfn,
 }
 
 impl<P: Platform> Memory<'_, P> {
-    /// The pageblocks of a zone that are there, ascending; none if there is no such zone. Takes the
-    /// zone lock for each.
+    /// The present pageblocks of a zone in ascending order; none if there is no such zone. Takes
+    /// the zone lock for each of them.
     pub fn pageblocks(&self, zone: ZoneId) -> impl Iterator<Item = PageblockView> {
         let zone = self.zone(zone).map(|info| self.context(info.id, Default::default()).zone);
         let hints = zone.and_then(|zone| self.compaction().get(zone.id().index()));
@@ -55,7 +56,7 @@ impl<P: Platform> Memory<'_, P> {
         })
     }
 
-    /// Where the scanners of a zone go on, if there is such a zone.
+    /// The positions of the scanners of a zone; `None` if there is no such zone.
     #[must_use]
     pub fn scanners(&self, zone: ZoneId) -> Option<ScannersView> {
         let start = self.zone(zone)?.start;

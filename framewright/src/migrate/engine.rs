@@ -1,4 +1,4 @@
-//! Batches of moves.
+//! Moves pages in batches.
 
 use super::{
     BATCH_FRAMES, Effort, Locking, MigrateMode, Move, Mover,
@@ -10,37 +10,37 @@ use crate::{
     types::{Order, Pfn},
 };
 
-/// Tries of a batch where nothing is waited for.
+/// Passes over a batch in asynchronous mode.
 const PASSES_ASYNC: u32 = 10;
-/// Tries of a batch where what is left is moved one by one afterwards.
+/// Passes over a batch in the other modes. Pages that are left after them are moved one by one.
 const PASSES_BATCH: u32 = 3;
-/// Tries of one page alone.
+/// Passes over a single page.
 const PASSES_ALONE: u32 = 7;
 
-/// Where frames to move to come from, and where frames go that are left over.
+/// Provides frames to move pages to, and takes the frames that become free.
 pub(crate) trait Targets {
-    /// Frames for a page; `None` ends the batch.
+    /// Takes frames for a page of `order`; `None` ends the batch.
     fn take(&mut self, order: Order) -> Option<Pfn>;
-    /// Such frames were not needed.
+    /// Gives back frames that were not needed.
     fn put_back(&mut self, pfn: Pfn, order: Order);
-    /// A page has left these frames.
+    /// Frees frames that a page has left, now or in `finish_frees`.
     fn free_source(&mut self, pfn: Pfn, order: Order);
-    /// Frames that were left shall be free now, if they are not.
+    /// Frees all frames that `free_source` was called for and that are not free yet.
     fn finish_frees(&mut self) {}
-    /// What CPUs held is free now.
+    /// Free frames from CPU lists, the depot and parked groups were returned to the zone.
     fn after_drain(&mut self) {}
 }
 
-/// What became of some pages, in frames.
+/// Outcome of moving pages, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Moved {
-    /// In other frames.
+    /// Frames whose pages moved.
     pub(crate) moved: u64,
-    /// Gone by themselves.
+    /// Frames whose pages were freed by their owners meanwhile.
     pub(crate) gone: u64,
-    /// Where they were.
+    /// Frames whose pages did not move.
     pub(crate) failed: u64,
-    /// Whether there were no frames to move to for some.
+    /// Whether some pages had no frames to move to.
     pub(crate) lacked_targets: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Migration<'a, 'm, P: Platform> {
 }
 
 impl<P: Platform> Migration<'_, '_, P> {
-    /// Moves claimed pages as far as that is possible, and ends all claims. `slots` are for the
+    /// Moves claimed pages as far as possible, and ends all claims. `slots` are the entries of the
     /// flush batches.
     pub(crate) fn run(
         &self,
@@ -75,13 +75,13 @@ impl<P: Platform> Migration<'_, '_, P> {
         result
     }
 
-    /// Ends the claims on pages, which stay where they are.
+    /// Ends the claims on pages without moving them.
     pub(crate) fn abandon(&self, moves: &mut [Move], targets: &mut dyn Targets) {
         self.end(moves, targets, &mut Moved::default());
     }
 
-    /// Ends the claims on pages that did not move, and counts the outcome of each. A page that is
-    /// still unmapped because its undo panicked stays unmapped and keeps its new frames.
+    /// Ends the claims on pages that did not move, and counts the outcome of each. If `undo`
+    /// panicked, its pages stay unmapped and keep their new frames.
     fn end(&self, moves: &mut [Move], targets: &mut dyn Targets, result: &mut Moved) {
         for at in moves.iter_mut().filter(|at| at.has_spare_target()) {
             targets.put_back(at.to(), at.order());
@@ -96,7 +96,7 @@ impl<P: Platform> Migration<'_, '_, P> {
     }
 }
 
-/// Pages whose claims have ended. Dropping it takes over the frames that they have left.
+/// Pages whose claims have ended. On drop, the frames that pages have left are passed on.
 struct Ended<'e> {
     moves: &'e mut [Move],
     targets: &'e mut dyn Targets,
@@ -121,7 +121,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Claimed pages. Dropping it while the embedder panics ends all claims.
+/// Claimed pages. On drop, which also happens if the embedder panics, all claims end.
 struct Claimed<'c, 'a, 'm, P: Platform> {
     migration: &'c Migration<'a, 'm, P>,
     moves: &'c mut [Move],
@@ -129,8 +129,8 @@ struct Claimed<'c, 'a, 'm, P: Platform> {
 }
 
 impl<P: Platform> Claimed<'_, '_, '_, P> {
-    /// Ends the claims on the first `count` pages, and removes these first, so that a panic does
-    /// not end them twice.
+    /// Ends the claims on the first `count` pages, and removes these pages first, so that a panic
+    /// does not end the claims twice.
     fn end_first(&mut self, count: usize, result: &mut Moved) {
         let (first, rest) = core::mem::take(&mut self.moves).split_at_mut(count);
         self.moves = rest;
@@ -144,7 +144,7 @@ impl<P: Platform> Drop for Claimed<'_, '_, '_, P> {
     }
 }
 
-/// What a chunk is moved with.
+/// State of moving one chunk of pages.
 struct ChunkMove<'j, 'a, 'm, P: Platform> {
     migration: &'j Migration<'a, 'm, P>,
     effort: Effort,
@@ -169,7 +169,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         }
     }
 
-    /// Unmaps what it can, flushes once, copies, and remaps; undoes what stays behind.
+    /// Unmaps as many pages as possible, flushes once, copies, and remaps; undoes all that are
+    /// still unmapped.
     fn batch(
         &mut self,
         chunk: &mut [Move],
@@ -198,8 +199,8 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
         remap(&mut unmapped, &self.effort, &flushed, passes);
     }
 
-    /// Finds frames to move to for what has none, and puts what can be unmapped to the front; how
-    /// many those are.
+    /// Takes frames for pages that have none to move to, and puts the pages that can be unmapped at
+    /// the front. Returns the number of these.
     fn make_ready(&mut self, moves: &mut [Move]) -> usize {
         for at in moves.iter_mut().filter(|at| at.stage() == Stage::Claimed && !at.is_refused()) {
             if self.out_of_targets {
@@ -216,7 +217,7 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
     }
 }
 
-/// Pages that may be unmapped: undone when this value is dropped, unless they have moved.
+/// Pages that may be unmapped. On drop, those that have not moved are undone.
 struct Unmapped<'u, P: Platform> {
     mover: &'u dyn Mover<P>,
     moves: &'u mut [Move],
@@ -261,7 +262,7 @@ fn copy<P: Platform>(platform: &P, at: &mut Move) {
     at.set_copied();
 }
 
-/// What is gone, or refused for good, needs its target no more.
+/// Gives back the target frames of pages that are gone or refused.
 fn take_refusals(moves: &mut [Move], targets: &mut dyn Targets) {
     for at in moves {
         let is_left = at.stage() == Stage::Ready && at.is_refused();
@@ -272,7 +273,7 @@ fn take_refusals(moves: &mut [Move], targets: &mut dyn Targets) {
     }
 }
 
-/// How many of the first moves make up a batch.
+/// Number of moves at the front that make up a batch.
 fn chunk(moves: &[Move]) -> usize {
     let mut frames = 0;
     let whole = |at: &&Move| {
@@ -283,7 +284,7 @@ fn chunk(moves: &[Move]) -> usize {
     moves.iter().take_while(whole).count()
 }
 
-/// Puts those that `belong` to the front; how many they are.
+/// Puts the moves for which `belongs` holds at the front. Returns their number.
 fn partition(moves: &mut [Move], belongs: impl Fn(&Move) -> bool) -> usize {
     let mut count = 0;
     for at in 0..moves.len() {

@@ -2,8 +2,8 @@
 //!
 //! # Theory of operation
 //!
-//! The library knows frames, the embedder knows what is in them and who maps it. So a page moves in
-//! steps that alternate between the two; every step is over a slice of [`Move`]s:
+//! The library knows frames; the embedder knows what they hold and who maps them. So a page moves
+//! in steps that alternate between both. Every step handles a slice of [`Move`]s:
 //!
 //! ```text
 //!  embedder   claim      unmap ─► batch            remap or undo            release
@@ -11,32 +11,32 @@
 //!             Claimed    Ready   Unmapped        Copied       Moved
 //! ```
 //!
-//! 1. **Claim**: the embedder says which of some frames hold pages that may move, and sees to it that
-//!    nobody else claims them. The frames stay the embedder's.
-//! 2. **Place**: the library finds frames to move to.
-//! 3. **Unmap**: the embedder locks the page and its new frames and takes it out of every page table
-//!    into one flush batch. From then on nobody uses it but through stale translations.
-//! 4. **Flush** once for up to 512 frames ([`BATCH_FRAMES`]), and only then **copy**: what a CPU
-//!    stored through a stale translation is in the source before it is copied.
-//! 5. **Remap**: the embedder makes everybody find the page in its new frames, which are its own now;
-//!    the old ones are the library's. Or **undo**: everything as it was.
-//! 6. **Release**: claims on pages that did not move end.
+//! 1. **Claim**: the embedder names the pages in some frames that may move, and ensures that nobody else
+//!    claims them. The frames stay the embedder's.
+//! 2. **Place**: the library takes free frames to move to.
+//! 3. **Unmap**: the embedder locks the page and its new frames, and removes the page from every page
+//!    table, adding to one flush batch. From then on the page is used only through stale translations.
+//! 4. **Flush** once for up to 512 frames ([`BATCH_FRAMES`]), and only then **copy**: so a store through a
+//!    stale translation has reached the source before it is copied.
+//! 5. **Remap**: the embedder maps the page in its new frames, which belong to the embedder from then on;
+//!    the old frames belong to the library. Or **undo**: the embedder maps the page where it was.
+//! 6. **Release**: the embedder ends the claims on pages that did not move.
 //!
-//! Any page may be *busy* or *refused* at any step, and any may be *gone*: its owner let go of it
-//! while it was claimed, so that its frames are the library's without being moved.
+//! At any step, a page may be *busy* or *refused*. It may also be *gone*: its owner freed it while it was
+//! claimed, so its frames belong to the library without a move.
 //!
-//! **While more than one page is locked, nobody waits for a lock** ([`Locking::Try`]): two who wait
-//! for each other's pages would wait for ever. What could not be locked is tried again, at last alone
-//! and, in the modes that may wait, waiting ([`Locking::Wait`]).
+//! **While more than one page is locked, nobody waits for a lock** ([`Locking::Try`]): two threads that
+//! wait for each other's pages would wait for ever. A page that could not be locked is tried again, at
+//! last alone and, if the mode may wait, with waiting ([`Locking::Wait`]).
 //!
-//! **Undo at any point**: what is unmapped belongs to a value whose drop undoes it, also when the
-//! embedder panics.
+//! **Undo at any point**: unmapped pages belong to a value whose drop undoes them, also if the embedder
+//! panics.
 //!
 //! | module | job |
 //! |---|---|
-//! | `page` | one page on its way |
-//! | `mover` | what the embedder does |
-//! | `engine` | batches, passes, one by one |
+//! | `page` | the state of one page that moves |
+//! | `mover` | the embedder's part |
+//! | `engine` | batches, passes, and pages that are moved one by one |
 
 mod engine;
 mod mover;
@@ -46,6 +46,6 @@ pub(crate) use engine::{Migration, Moved, Targets};
 pub use mover::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Mover};
 pub use page::{Move, MoveFailure, Stage};
 
-/// Frames that are unmapped for one flush at the most: so nobody waits for longer than one huge
-/// page takes.
+/// The most frames that are unmapped for one flush. So nobody waits for a page longer than one huge
+/// page takes to move.
 pub const BATCH_FRAMES: u64 = 512;

@@ -1,4 +1,4 @@
-//! What the embedder does for migration.
+//! The embedder's part of migration.
 
 #![allow(unsafe_code)]
 
@@ -9,31 +9,30 @@ use crate::{
     types::{FrameRange, Order, Pfn},
 };
 
-/// What may be waited for.
+/// How far migration may wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum MigrateMode {
     /// Nothing: the first contention ends it.
     Async,
-    /// Locks, but no pages that are being written out; dirty pages only if they move without being
-    /// written out.
+    /// Locks, but not the end of writeback. Dirty pages move only if they need no writeback for it.
     SyncLight,
-    /// Whatever it takes.
+    /// Anything.
     Sync,
 }
 
-/// How hard to try, and what must be left alone.
+/// How hard to try, and what must not be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// What may be waited for.
+    /// How far it may wait.
     pub mode: MigrateMode,
     /// Whether I/O may be started.
     pub may_io: bool,
-    /// Whether file systems may be called into. Where not, pages of files do not move.
+    /// Whether file systems may be called. If not, pages of files do not move.
     pub may_fs: bool,
 }
 
 impl Effort {
-    /// Everything is allowed.
+    /// The given mode, with I/O and file systems allowed.
     #[must_use]
     pub const fn new(mode: MigrateMode) -> Self {
         Self { mode, may_io: true, may_fs: true }
@@ -43,13 +42,13 @@ impl Effort {
 /// How to lock pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Locking {
-    /// Without waiting: several pages are locked at once.
+    /// Without waiting, because several pages are locked at once.
     Try,
-    /// Waiting, as far as the mode allows: there is one page only.
+    /// Waiting as far as the mode allows, because only one page is locked.
     Wait,
 }
 
-/// Where pages that are claimed go.
+/// The pages that a mover has claimed.
 #[derive(Debug)]
 pub struct Claims<'w> {
     moves: &'w mut [Move],
@@ -61,8 +60,8 @@ impl<'w> Claims<'w> {
         Self { moves, used: 0 }
     }
 
-    /// Adds the page of 2^order frames from `pfn`. `false` if there is no room: then it must not be
-    /// claimed.
+    /// Adds the page of 2^order frames at `pfn`. Returns `false` if all slots are used: then the
+    /// page must not be claimed.
     #[must_use = "without room the page must not be claimed"]
     pub fn push(&mut self, pfn: Pfn, order: Order) -> bool {
         let Some(slot) = self.moves.get_mut(self.used) else { return false };
@@ -71,8 +70,8 @@ impl<'w> Claims<'w> {
         true
     }
 
-    /// Adds those pages of one frame in `frames`, ascending, that `claim` claims, as long as there is
-    /// room: what most owners do, whose pages all are of order 0.
+    /// Adds the pages of one frame in `frames` that `claim` claims, in ascending order, while there
+    /// are unused slots. It serves owners whose pages all have order 0.
     pub fn take_pages(&mut self, frames: FrameRange, mut claim: impl FnMut(Pfn) -> bool) {
         for pfn in (frames.start().get()..frames.end().get()).map(Pfn::new) {
             if self.is_full() {
@@ -85,19 +84,19 @@ impl<'w> Claims<'w> {
         }
     }
 
-    /// Whether there is no more room.
+    /// Whether all slots are used.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.used == self.moves.len()
     }
 
-    /// The frame behind the last page.
+    /// The frame after the last page.
     pub(crate) fn last_end(&self) -> Option<Pfn> {
         let last = self.moves.get(self.used.checked_sub(1)?)?;
         Some(last.from().offset(last.order().frames()))
     }
 
-    /// How many there are.
+    /// Number of pages.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
@@ -106,44 +105,43 @@ impl<'w> Claims<'w> {
 /// How claiming ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimEnd {
-    /// All frames were looked at, or there was no room for more.
+    /// All frames were looked at, or all slots are used.
     Done,
-    /// A lock that has to be had first is somebody else's, and the mode is not to wait for it.
+    /// A lock that has to be taken first is held, and the mode forbids waiting for it.
     Contended,
-    /// So many pages are claimed already that no more should be.
+    /// Too many pages are isolated already.
     TooMany,
 }
 
-/// How an embedder moves what it owns: see the [module](super) for the steps. All are over slices,
-/// and none is called under a lock of the library.
+/// How an embedder moves its pages; the [module](super) describes the steps. All methods get
+/// slices, and no method is called under a lock of the library.
 ///
 /// # Safety
 ///
 /// * What is claimed is allocated to the embedder, all 2^order frames of it, and may be freed as one
 ///   block of that order. Moves change by their methods only: none is put in another's place.
-/// * A page is claimed at most once at a time, and from then until it is moved, gone, or released
-///   its frames are not freed by anybody else: its owner's letting go is what [`Move::set_gone`]
-///   says instead.
+/// * A page is claimed at most once at a time. From then until it is moved, gone, or released, nobody
+///   else frees its frames: if its owner frees the page, [`Move::set_gone`] says so instead.
 /// * What is [set unmapped](Move::set_unmapped) is used by nobody until it is remapped or undone,
 ///   but through translations that were added to the batch.
 /// * Once a page is set moved or gone, nobody uses its old frames.
 ///
 /// # Panics
 ///
-/// A method should not panic. If one does, pages that are unmapped are undone, all claims on the pages that
-/// were being moved end, and no frame is lost, with these exceptions:
-/// * if [`Mover::claim`] panics, the embedder has to end the claims that were collected by then;
-/// * if [`Mover::release`] panics, its pages stay in the state in which it has left them;
-/// * if [`Mover::undo`] panics, its pages stay claimed in the state in which it has left them, and their
-///   target frames leak.
+/// A method should not panic. If one does, unmapped pages are undone, all claims on the pages of the call
+/// end, and no frame is lost, with these exceptions:
+/// * if [`Mover::claim`] panics, the embedder has to end the claims that were collected until then;
+/// * if [`Mover::release`] panics, its pages stay in the state in which it left them;
+/// * if [`Mover::undo`] panics, its pages stay claimed in the state in which it left them, and their new
+///   frames leak.
 pub unsafe trait Mover<P: Platform> {
-    /// Claims pages that have any of `frames`, ascending; these are allocated, or lie on the lists of a
-    /// CPU, or were freed a moment ago.
+    /// Claims the pages that have any of `frames`, in ascending order. These frames are allocated,
+    /// or lie on the lists of a CPU, or were freed a moment ago.
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd;
 
-    /// Locks each page and its new frames, and takes it out of every page table into `batch`, which
-    /// is not flushed here. Says of each whether it is [unmapped](Move::set_unmapped) now; it is
-    /// left as it was otherwise.
+    /// Locks each page and its new frames, and removes the page from every page table, adding to
+    /// `batch`, which is not flushed here. Calls [`Move::set_unmapped`] for each page that is
+    /// unmapped then, and leaves the others as they were.
     fn unmap(
         &self,
         moves: &mut [Move],
@@ -152,16 +150,15 @@ pub unsafe trait Mover<P: Platform> {
         batch: &mut Unmapping<'_, '_, '_, P>,
     );
 
-    /// The contents of these are in their new frames too. Makes everybody find them there, unlocks
-    /// them, and says so ([`Move::set_moved`]); leaves the others as they are.
+    /// Maps each page in its new frames, which have its contents already, unlocks it, and calls
+    /// [`Move::set_moved`]. Pages for which this fails stay as they are.
     fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>);
 
-    /// Makes everybody find these, which were unmapped, where they were, and unlocks them. They
-    /// stay claimed.
+    /// Maps each of these unmapped pages where it was, and unlocks it. The pages stay claimed.
     fn undo(&self, moves: &[Move]);
 
-    /// These, which did not move, are no longer claimed; or [gone](Move::set_gone), if their owners
-    /// have let go of them meanwhile.
+    /// Ends the claims on these pages, which did not move. Calls [`Move::set_gone`] for those that
+    /// their owners have freed meanwhile.
     fn release(&self, moves: &mut [Move]);
 }
 

@@ -1,43 +1,43 @@
-//! One page on its way from its frames to others.
+//! The state of one page that moves.
 
 use crate::types::{Order, Pfn};
 
-/// How far a page has come.
+/// How far a page has come on its way to other frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
-    /// The embedder has claimed it.
+    /// The embedder has claimed the page.
     #[default]
     Claimed,
-    /// There are frames for it to move to.
+    /// The page has frames to move to.
     Ready,
-    /// It is locked and in no page table.
+    /// The page is locked and in no page table.
     Unmapped,
-    /// The same, and its contents are in the new frames too.
+    /// The page is unmapped, and the new frames have its contents, too.
     Copied,
-    /// It is in the new frames, which are the embedder's; the old ones are the library's.
+    /// The page is in the new frames, which belong to the embedder. The old ones belong to the
+    /// library.
     Moved,
-    /// Its owner has let go of it: the old frames are the library's.
+    /// The owner has freed the page: the old frames belong to the library.
     Gone,
 }
 
-/// Why a page does not get further.
+/// Why a page makes no progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveFailure {
-    /// Somebody has it locked, or uses it: it may get further soon.
+    /// The page is locked or in use. It may make progress soon.
     Busy,
-    /// It will not move.
+    /// The page will not move.
     Refused,
 }
 
-/// A page, or a block of pages that move together, on its way. Made by [`Claims`](super::Claims);
-/// the embedder says at each step what became of it.
+/// A page, or a block of pages that move together. It is made by [`Claims`](super::Claims); at each
+/// step the embedder says what became of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Move {
     from: Pfn,
     to: Pfn,
     order: Order,
-    /// The new frames are reserved for it: it does not own them yet, and they have not been given
-    /// back.
+    /// The new frames are reserved for it: it does not own them yet, and they were not given back.
     has_target: bool,
     stage: Stage,
     failure: Option<MoveFailure>,
@@ -48,19 +48,19 @@ impl Move {
         Self { from, order, ..Self::default() }
     }
 
-    /// First of the frames it is in, or was.
+    /// The first of the frames that the page is in, or was in before it moved.
     #[must_use]
     pub const fn from(&self) -> Pfn {
         self.from
     }
 
-    /// First of the frames it moves to; nothing to go by before it is [`Stage::Ready`].
+    /// The first of the frames that the page moves to. It means nothing before [`Stage::Ready`].
     #[must_use]
     pub const fn to(&self) -> Pfn {
         self.to
     }
 
-    /// It is 2^order frames.
+    /// The order of the page, which has 2^order frames.
     #[must_use]
     pub const fn order(&self) -> Order {
         self.order
@@ -72,40 +72,40 @@ impl Move {
         self.stage
     }
 
-    /// What keeps it from getting further.
+    /// Why it makes no progress, if it does not.
     #[must_use]
     pub const fn failure(&self) -> Option<MoveFailure> {
         self.failure
     }
 
-    /// For [`Mover::unmap`](super::Mover::unmap): it is locked, its new frames are, and it is in no
-    /// page table.
+    /// For [`Mover::unmap`](super::Mover::unmap): the page and its new frames are locked, and the
+    /// page is in no page table.
     pub fn set_unmapped(&mut self) {
         self.advance(Stage::Ready, Stage::Unmapped);
     }
 
-    /// For [`Mover::remap`](super::Mover::remap): everybody finds it in its new frames, and it is
-    /// unlocked and no longer claimed.
+    /// For [`Mover::remap`](super::Mover::remap): the page is mapped in its new frames, unlocked,
+    /// and no longer claimed.
     pub fn set_moved(&mut self) {
         self.advance(Stage::Copied, Stage::Moved);
         self.has_target &= self.stage != Stage::Moved;
     }
 
-    /// For [`Mover::unmap`](super::Mover::unmap) and [`Mover::release`](super::Mover::release): its
-    /// owner let go of it while it was claimed, and its frames are the library's now.
+    /// For [`Mover::unmap`](super::Mover::unmap) and [`Mover::release`](super::Mover::release): the
+    /// owner freed the page while it was claimed, and its frames belong to the library now.
     pub fn set_gone(&mut self) {
         if matches!(self.stage, Stage::Claimed | Stage::Ready) {
             self.stage = Stage::Gone;
         }
     }
 
-    /// It does not get further for now. Unmapped, it stays so, for another try or for
+    /// The page makes no progress for now. If it is unmapped it stays so, for another try or for
     /// [`Mover::undo`](super::Mover::undo).
     pub fn set_busy(&mut self) {
         self.failure = Some(MoveFailure::Busy);
     }
 
-    /// The same, and trying again is in vain.
+    /// The page makes no progress, and another try would be in vain.
     pub fn set_refused(&mut self) {
         self.failure = Some(MoveFailure::Refused);
     }
@@ -125,19 +125,19 @@ impl Move {
         self.advance(Stage::Unmapped, Stage::Copied);
     }
 
-    /// Back to where it was before it was unmapped.
+    /// Returns to the stage before it was unmapped.
     pub(super) fn set_undone(&mut self) {
         if self.is_unmapped() {
             self.stage = Stage::Ready;
         }
     }
 
-    /// Whether frames are reserved for it that it does not need, because it is not unmapped.
+    /// Whether frames are reserved that the page does not need, because it is not unmapped.
     pub(super) fn has_spare_target(&self) -> bool {
         self.has_target && !self.is_unmapped()
     }
 
-    /// Its target was given back.
+    /// The new frames were given back.
     pub(super) fn clear_target(&mut self) {
         self.has_target = false;
         if self.stage == Stage::Ready {
@@ -153,12 +153,12 @@ impl Move {
         matches!(self.stage, Stage::Unmapped | Stage::Copied)
     }
 
-    /// Whether nothing will become of it any more but a release.
+    /// Whether the only step left is a release.
     pub(super) fn is_refused(&self) -> bool {
         self.failure == Some(MoveFailure::Refused)
     }
 
-    /// Whether its old frames are the library's.
+    /// Whether the old frames belong to the library.
     pub(super) fn is_settled(&self) -> bool {
         matches!(self.stage, Stage::Moved | Stage::Gone)
     }

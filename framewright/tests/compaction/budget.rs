@@ -1,5 +1,5 @@
-//! By index, what one request waits for: all of it is on one account, and what that does not pay for goes on
-//! with the next request.
+//! By index: each request has one budget of work, and work beyond the budget continues with the
+//! next request.
 
 use std::{
     cell::Cell,
@@ -18,7 +18,8 @@ use crate::{
     with_compactor, with_owner,
 };
 
-/// Asks without waiting; what came of it, and how many pages moved. The block is given back.
+/// Asks for a huge page without waiting. Returns the result and the number of pages that moved. The
+/// block is given back.
 fn form(owner: &FakeOwner<'_, '_>) -> (Compacted, u64) {
     let moved = || owner.memory.compact_stats().pgmigrate_success;
     let before = moved();
@@ -28,7 +29,7 @@ fn form(owner: &FakeOwner<'_, '_>) -> (Compacted, u64) {
     (result, moved() - before)
 }
 
-/// A pageblock with 300 pages, for which there is room in others.
+/// A pageblock with 300 pages, and free frames for them in other pageblocks.
 fn one_to_empty(owner: &FakeOwner<'_, '_>) {
     fill(owner);
     free_targets(owner);
@@ -58,14 +59,14 @@ fn by_index_work_beyond_one_budget_continues_with_the_next_request() {
     });
 }
 
-/// Before anything moves: it takes its time as well.
+/// The drain is charged before any page moves.
 #[test]
 fn by_index_draining_is_charged_to_the_budget() {
     let first = |drained_before: bool| {
         let moved = Cell::new(0);
         with_owner(&[("compact.frames", "200")], 1, |owner| {
             fill(owner);
-            // What was tried in vain is tried last.
+            // A pageblock that failed once is tried last.
             thin_out(owner, 4, 100);
             pin_first(owner, 4);
             thin_out(owner, 9, 400);
@@ -83,10 +84,10 @@ fn by_index_draining_is_charged_to_the_budget() {
         moved.get()
     };
     let (drained, undrained) = (first(true), first(false));
-    assert!(0 < undrained && undrained + 40 < drained, "{home} and {abroad}");
+    assert!(0 < undrained && undrained + 40 < drained, "{drained} and {undrained}");
 }
 
-/// And is not forgotten if nothing is left then for what it was brought home for.
+/// The drain is not repeated if no budget is left for the moves that it was made for.
 #[test]
 fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
     with_owner(&[("compact.frames", "50")], 1, |owner| {
@@ -94,14 +95,14 @@ fn by_index_a_budget_spent_on_draining_leaves_the_moves_to_the_next_request() {
         thin_out(owner, 3, 31);
         (9..12).for_each(|pageblock| thin_out(owner, pageblock, 400));
         owner.memory.drain_all();
-        // One frame of it lies on a list.
+        // One frame of the pageblock is on a CPU list.
         thin_out(owner, 3, 30);
         assert_eq!(form(owner), (Compacted::Contended, 0));
         assert_eq!(form(owner), (Compacted::Success, 30));
     });
 }
 
-/// Also where only a part of it could move.
+/// All pages have to be claimable, even if the budget covers the moves of only some.
 #[test]
 fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
     with_owner(&[("compact.frames", "200")], 1, |owner| {
@@ -112,13 +113,13 @@ fn by_index_no_page_moves_unless_the_whole_pageblock_can_be_claimed() {
     });
 }
 
-/// What is larger than a pageblock is begun only if it can be paid for. That two batches take longer than one
-/// does not end it then.
+/// A block larger than a pageblock is started only if the budget covers all of it. It is finished
+/// then, although two batches cost more than the one that was estimated.
 #[test]
 fn by_index_a_started_run_of_pageblocks_is_finished() {
     with_owner(&[("compact.frames", "240")], 1, |owner| {
         fill(owner);
-        // Where two pageblocks can be one block.
+        // Two pageblocks that can form one block.
         [5, 6].into_iter().for_each(|pageblock| thin_out(owner, pageblock, 200));
         (9..12).for_each(|pageblock| thin_out(owner, pageblock, 350));
         owner.memory.drain_all();
@@ -132,7 +133,8 @@ fn by_index_a_started_run_of_pageblocks_is_finished() {
     });
 }
 
-/// Whoever has it done first: compaction does not leave it to the end of the request, too.
+/// Once compaction has drained the lists, the slow path does not drain them again at the end of the
+/// request.
 #[test]
 fn lists_are_drained_once_per_request() {
     let owner = leaked_owner_with_relief(&[], 1);
@@ -142,7 +144,7 @@ fn lists_are_drained_once_per_request() {
         pin_first(owner, pageblock);
     }
     owner.memory.drain_all();
-    // Whoever has a page for a moment leaves its frame on a list.
+    // Each page that is allocated for a moment leaves its frame on a CPU list.
     owner.allocates_while_claiming.set(true);
     let drains = || owner.memory.stats().drains.iter().sum::<u64>();
     let before = drains();
@@ -153,23 +155,24 @@ fn lists_are_drained_once_per_request() {
     owner.check();
 }
 
-/// Who has no time left to have a block formed has no room made for it either, and who has does.
+/// A request without budget to form a block does not reclaim memory for it; a request with budget
+/// does.
 #[test]
 fn a_request_without_budget_does_not_reclaim() {
     for (budget, times) in [("200", 0), ("1600", 1)] {
         let owner = leaked_owner_with_relief(&[("compact.frames", budget)], 1);
         one_to_empty(owner);
-        // Where there is time for all of it, it is in vain.
+        // With the larger budget, a pinned page makes the pageblock fail.
         pin_first(owner, if times == 0 { 9 } else { 3 });
         let mut token = owner.memory.cpu(CpuId::new(1)).unwrap();
         assert!(token.alloc(HUGE).is_err());
         drop(token);
-        assert_eq!(owner.memory.stats().allocstall, times, "{account}");
+        assert_eq!(owner.memory.stats().allocstall, times, "{budget}");
         owner.check();
     }
 }
 
-/// Makes room for a pageblock when it is asked for the first time, and says that it freed so many frames.
+/// The first call frees memory for a pageblock. It reports `frees` frames as reclaimed.
 struct Reclaiming {
     owner: &'static FakeOwner<'static, 'static>,
     frees: u64,
@@ -193,7 +196,7 @@ impl Relief for Reclaiming {
     }
 }
 
-/// What was reclaimed for a request is time that it has waited, too.
+/// A request also waits for the reclaim that it does.
 #[test]
 fn reclaim_is_charged_to_the_budget() {
     let moved = |frees| {

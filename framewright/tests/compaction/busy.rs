@@ -1,4 +1,4 @@
-//! By index, somebody has a page for longer than a call takes: what that call has done is not lost.
+//! By index, pages that are in use for longer than a call: the work of that call is not lost.
 
 use framewright::{
     CpuId,
@@ -11,7 +11,7 @@ use crate::{
     with_compactor, with_owner,
 };
 
-/// What somebody had for a moment is all that is left to move, the next time.
+/// The next time, only the page that was in use is left to move.
 #[test]
 fn by_index_the_next_request_starts_with_the_partly_emptied_pageblock() {
     let mut emptied_in_part = 0;
@@ -38,7 +38,7 @@ fn by_index_the_next_request_starts_with_the_partly_emptied_pageblock() {
     assert!(emptied_in_part > 4, "{emptied_in_part}");
 }
 
-/// A pageblock that was emptied in part has taken time enough.
+/// A partly emptied pageblock has used enough of the budget to end the request.
 #[test]
 fn by_index_a_request_moves_no_more_pages_than_a_pageblock_holds() {
     let mut emptied_in_part = 0;
@@ -69,7 +69,7 @@ fn by_index_a_request_moves_no_more_pages_than_a_pageblock_holds() {
     assert!(emptied_in_part > 4, "{emptied_in_part}");
 }
 
-/// Without waiting for locks, and then with: it is one request.
+/// An attempt without waiting for locks and one with waiting belong to the same request.
 #[test]
 fn by_index_one_budget_covers_all_attempts_of_a_request() {
     let mut went_without = 0;
@@ -89,7 +89,7 @@ fn by_index_one_budget_covers_all_attempts_of_a_request() {
         owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = false);
         if first.is_err() && moved > 0 {
             went_without += 1;
-            let block = token.alloc(HUGE).expect("the next one has enough left");
+            let block = token.alloc(HUGE).expect("the next request has budget for it");
             token.free(block).unwrap();
         }
         first.into_iter().for_each(|block| token.free(block).unwrap());

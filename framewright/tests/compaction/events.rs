@@ -1,4 +1,4 @@
-//! Events: each of the kernel's names is emitted where it means the same, by either method.
+//! Trace events: both methods emit each of Linux's events where it has the same meaning.
 
 use std::{cell::RefCell, collections::BTreeMap, sync::Mutex};
 
@@ -19,7 +19,7 @@ const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
 type Traced = Memory<'static, Machine>;
 
-/// A machine that keeps what it is told.
+/// A machine that records compaction events.
 #[derive(Default)]
 struct Machine(Mutex<Vec<CompactEvent>>);
 
@@ -44,12 +44,12 @@ unsafe impl Platform for Machine {
 
 impl Probe for Machine {}
 
-/// Who owns all pages, each of one frame, and moves them; no CPU has any mapped.
+/// The owner and mover of all pages, each of one frame. No CPU has any of them mapped.
 struct Owner {
     memory: &'static Traced,
-    /// Whether it is claimed, by frame.
+    /// By frame: whether the page is claimed.
     pages: RefCell<BTreeMap<u64, bool>>,
-    /// Nothing can be claimed.
+    /// No page can be claimed.
     stuck: bool,
 }
 
@@ -93,14 +93,14 @@ impl Shootdown for Owner {
 }
 
 impl Owner {
-    /// Of two zones of 16 pageblocks each, in which one frame in three holds a page.
+    /// Two zones of 16 pageblocks each, in which one frame in three holds a page.
     fn of_scattered_memory(method: &str, shortcuts: &str) -> Self {
         Self::of_memory(&[("compact.method", method), ("compact.shortcuts", shortcuts)], |at| {
             at % 3 == 0
         })
     }
 
-    /// The same where those frames hold a page that `stays` says.
+    /// The same zones, with pages in the frames for which `is_kept` returns `true`.
     fn of_memory(set: &[(&str, &str)], is_kept: impl Fn(u64) -> bool) -> Self {
         let zone = |first: u64, kind| {
             let (start, end) = (Pfn::new(first), Pfn::new(first + 16 * 512));
@@ -119,7 +119,7 @@ impl Owner {
         }
         owner.pages.borrow_mut().retain(|&at, _| {
             if !is_kept(at) {
-                // SAFETY: it was a page of the owner's, which is forgotten here.
+                // SAFETY: it was a page of the owner's, which is removed here.
                 unsafe { token.free_raw(Pfn::new(at), Order::ZERO) }.unwrap();
             }
             is_kept(at)
@@ -136,7 +136,7 @@ impl Owner {
         work(&mut unsafe { self.memory.compactor(CpuId::new(0), self, self, space) })
     }
 
-    /// Wakes who compacts in the background.
+    /// Wakes background compaction.
     fn wake(&self) {
         let (cpu, node, highest) = (CpuId::new(0), NodeId::default(), ZoneKind::Normal);
         if self.memory.wakes_compaction(cpu, node, Order::PAGEBLOCK, highest) {
@@ -144,13 +144,13 @@ impl Owner {
         }
     }
 
-    /// What was told since the last call.
+    /// The events since the last call.
     fn events(&self) -> Vec<CompactEvent> {
         std::mem::take(&mut self.memory.platform().0.lock().unwrap())
     }
 }
 
-/// All names of the group, but for that of the scanners' short look at lists.
+/// All events of the group, except that of the scanners' fast search.
 const NAMES: [&str; 14] = [
     "mm_compaction_try_to_compact_pages",
     "mm_compaction_begin",
@@ -168,7 +168,7 @@ const NAMES: [&str; 14] = [
     "mm_compaction_wakeup_kcompactd",
 ];
 
-/// What the embedder's life brings: success, and failures until requests are refused.
+/// Makes requests that succeed, then failures until requests are deferred.
 fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
     for priority in [CompactPriority::Async, CompactPriority::SyncLight] {
         let (_, block) = owner.with_compactor(|c| c.form(HUGE, priority));
@@ -183,7 +183,7 @@ fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
         let (result, _) = owner.with_compactor(|c| c.form(HUGE, CompactPriority::SyncLight));
         result == Compacted::Deferred
     };
-    (0..16).find(refused).expect("it gives up");
+    (0..16).find(refused).expect("attempts are deferred in the end");
     owner.events()
 }
 
@@ -191,7 +191,7 @@ fn exercise(owner: &mut Owner) -> Vec<CompactEvent> {
 fn every_compaction_event_is_emitted_by_both_methods() {
     for method in ["index", "scan"] {
         let mut events = exercise(&mut Owner::of_scattered_memory(method, "on"));
-        // Scanners that look at lists first need not scan.
+        // With shortcuts the scanners need not scan.
         events.extend(exercise(&mut Owner::of_scattered_memory(method, "off")));
         let has = |name: &str| events.iter().any(|event| event.name() == name);
         let missing: Vec<_> = NAMES.into_iter().filter(|name| !has(name)).collect();
@@ -202,7 +202,7 @@ fn every_compaction_event_is_emitted_by_both_methods() {
     }
 }
 
-/// What is told of pages adds up to what is counted.
+/// The sums over all events equal the counters.
 #[test]
 fn events_and_counters_agree() {
     for method in ["index", "scan"] {
@@ -227,11 +227,11 @@ fn events_and_counters_agree() {
             }
         }
         assert_eq!((moved, looked_at), (stats.pgmigrate_success, stats.compact_migrate_scanned));
-        assert!(targets >= moved, "{method}: {room} frames for {moved} pages");
+        assert!(targets >= moved, "{method}: {targets} frames for {moved} pages");
     }
 }
 
-/// Once for each time that it is woken, however many zones the node has.
+/// One wake-up covers all zones of the node.
 #[test]
 fn kcompactd_events_are_emitted_once_per_wakeup_of_a_node() {
     for method in ["index", "scan"] {
@@ -251,7 +251,7 @@ fn kcompactd_events_are_emitted_once_per_wakeup_of_a_node() {
             }
             assert_eq!(owner.memory.compact_stats().compact_daemon_wake, woken, "{method}");
         }
-        // Nothing is free: nobody is woken.
+        // Nothing is free, so background compaction is not woken.
         let page = Request::new(Order::ZERO, MigrateType::Movable).no_wait();
         while let Ok(block) = owner.memory.alloc_bypassing_lists(page) {
             let _ = block.into_raw();
@@ -262,10 +262,10 @@ fn kcompactd_events_are_emitted_once_per_wakeup_of_a_node() {
     }
 }
 
-/// Memory that is short is told from memory that is scattered.
+/// Memory that is short is told apart from memory that is fragmented.
 #[test]
 fn the_suitable_event_says_why_a_zone_is_not_suitable() {
-    // The lower halves of some pageblocks are free: enough to move pages to, in few pieces.
+    // The lower halves of some pageblocks are free: enough frames to move pages to, in few pieces.
     let owner = Owner::of_memory(&[("compact.method", "scan")], |at| {
         at % 512 >= 256 || at % (3 * 512) >= 512
     });

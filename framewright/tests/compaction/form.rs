@@ -1,4 +1,4 @@
-//! Blocks form, by either method, and everything else stays whole.
+//! Blocks form by both methods, and everything else stays intact.
 
 use framewright::{
     Block, MigrateType, NodeId, Order, Planes, Request, ZoneKind,
@@ -24,7 +24,7 @@ fn form<'m>(
     result
 }
 
-/// Forms and keeps huge pages until that fails at every priority; how many.
+/// Forms and keeps huge pages until that fails at every priority. Returns how many formed.
 fn form_all(owner: &FakeOwner<'_, '_>) -> u64 {
     let mut blocks = Vec::new();
     loop {
@@ -88,7 +88,7 @@ fn smaller_and_larger_blocks_form() {
         for order in [2, 5, 8, 10] {
             with_owner(&[("compact.method", method)], 7, |owner| {
                 scatter(owner, 3);
-                // Free pageblocks would do without any work.
+                // Wholly free pageblocks would make compaction unnecessary.
                 while let Some(at) = owner.alloc(0, MigrateType::Movable, false) {
                     if owner.memory.free() < 6000 {
                         owner.free(at);
@@ -125,7 +125,8 @@ fn pinned_pages_stay_and_target_frames_are_returned() {
     }
 }
 
-/// Runs of pageblocks have no marks: who comes to the end of memory has seen them all.
+/// Runs of pageblocks have no skip hints. A search that reaches the end of memory has seen all of
+/// them.
 #[test]
 fn by_index_runs_that_cannot_be_emptied_are_tried_once() {
     let order = Order::new(10).unwrap();
@@ -174,7 +175,7 @@ fn the_index_examines_far_less_than_the_scanners() {
         });
         stats
     });
-    // What moves has to be looked at anyway.
+    // Pages that move have to be looked at anyway.
     let examined = |stats: CompactStats| {
         let scanned = stats.compact_migrate_scanned + stats.compact_free_scanned;
         stats.compact_headers + scanned - stats.pgmigrate_success
@@ -219,7 +220,7 @@ fn no_frame_is_lost_under_random_faults() {
     }
 }
 
-/// Allocates and frees at random, to about four fifths.
+/// Allocates and frees at random, until about four fifths are in use.
 fn mix(owner: &FakeOwner<'_, '_>) {
     while owner.memory.free() > 3500 {
         let unmovable = owner.below(12) == 0;
@@ -270,7 +271,7 @@ fn met_scanners_are_reset_and_a_type_mismatch_sets_no_skip_hint() {
                 form(owner, HUGE, CompactPriority::Async);
                 marked |= has_hint();
             }
-            assert_eq!(marked, !repaired, "a pageblock of another type is marked");
+            assert_eq!(marked, !repaired, "skip hint on a pageblock of another type");
             let met = (0..100)
                 .any(|_| form(owner, HUGE, CompactPriority::SyncLight).0 == Compacted::Complete);
             assert!(met);
@@ -282,7 +283,8 @@ fn met_scanners_are_reset_and_a_type_mismatch_sets_no_skip_hint() {
     }
 }
 
-/// Frames that a search in vain looks at where others are at work, in a memory with such planes.
+/// Number of frames that an unsuccessful search scans while locks are contended, in a memory with
+/// these side tables.
 fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
     let mut scanned = 0;
     let settings = [("compact.method", "scan"), ("compact.shortcuts", "off")];
@@ -290,7 +292,7 @@ fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
         scatter(owner, 3);
         owner.pages.borrow_mut().values_mut().for_each(|page| page.pinned = true);
         if let Some(lru) = owner.memory.lru() {
-            // The machine knows a lock when it has been taken.
+            // The machine knows a lock only once it has been taken.
             lru.check().unwrap();
         }
         *owner.memory.platform().crowd.lock().unwrap() = crowd;
@@ -301,8 +303,8 @@ fn scanned_in(crowd: Crowd, planes: Planes, priority: CompactPriority) -> u64 {
     scanned
 }
 
-/// Where locks are held whenever somebody asks, who waits for nothing does one pageblock and no more; who
-/// waits goes on.
+/// If all locks are held whenever they are probed, asynchronous compaction scans one pageblock at
+/// most. Other modes go on.
 #[test]
 fn async_scanning_stops_under_lock_contention() {
     let scanned = |crowd, priority| scanned_in(crowd, Planes::default(), priority);
@@ -312,11 +314,11 @@ fn async_scanning_stops_under_lock_contention() {
         [(Crowd::Nowhere, CompactPriority::Async), (Crowd::Everywhere, CompactPriority::SyncLight)]
     {
         let more = scanned(crowd, priority);
-        assert!(more > 4 * alone, "{priority:?}: {more}, and {alone} where it is crowded");
+        assert!(more > 4 * alone, "{priority:?}: {more}, and {alone} with contention");
     }
 }
 
-/// The same where only the LRU lock is held, which who claims pages asks for as well.
+/// Only the LRU lock is held, which the migrate scanner also probes.
 #[test]
 fn async_scanning_stops_under_lru_lock_contention() {
     let planes = Planes { lru: true, ..Planes::default() };
@@ -327,7 +329,7 @@ fn async_scanning_stops_under_lru_lock_contention() {
     assert!(scanned(Crowd::AtLists, CompactPriority::SyncLight) > 4 * alone);
 }
 
-/// What the background did not achieve by index, a request still tries.
+/// Requests still try what background compaction did not achieve.
 #[test]
 fn by_index_background_failures_do_not_defer_requests() {
     with_owner(&[("compact.method", "index")], 12, |owner| {

@@ -1,4 +1,4 @@
-//! Compaction and migration, with an embedder that does its worst.
+//! Compaction and migration, with an embedder that causes all kinds of faults.
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
 mod budget;
@@ -33,10 +33,10 @@ use support::machine::{Machine, Metadata};
 
 /// The first frame.
 pub const BASE: u64 = 3 * 512;
-/// Pageblocks there are.
+/// Number of pageblocks.
 pub const PAGEBLOCKS: u64 = 32;
 
-/// The first frame of a pageblock and so many behind.
+/// The first `count` frames from the start of a pageblock.
 pub fn frames(pageblock: u64, count: u64) -> FrameRange {
     let start = BASE + pageblock * 512;
     FrameRange::new(Pfn::new(start), Pfn::new(start + count)).unwrap()
@@ -47,7 +47,7 @@ pub fn with_owner(set: &[(&str, &str)], seed: u64, test: impl FnOnce(&FakeOwner<
     with_owner_sized(PAGEBLOCKS, set, seed, test);
 }
 
-/// The same on a memory of so many pageblocks.
+/// Runs a test on a memory of `pageblocks` pageblocks.
 pub fn with_owner_sized(
     pageblocks: u64,
     set: &[(&str, &str)],
@@ -57,7 +57,7 @@ pub fn with_owner_sized(
     with_owner_and_planes(Planes::default(), pageblocks, set, seed, test);
 }
 
-/// The same with more known of each frame.
+/// Runs a test on a memory with these side tables.
 pub fn with_owner_and_planes(
     planes: Planes,
     pageblocks: u64,
@@ -81,7 +81,7 @@ fn tuning(set: &[(&str, &str)]) -> Tuning {
     tuning
 }
 
-/// A owner that stays, and that requests in its memory turn to when they are short of it.
+/// A leaked owner, and a memory in which requests use its compaction.
 pub fn leaked_owner_with_relief(
     set: &[(&str, &str)],
     seed: u64,
@@ -91,7 +91,7 @@ pub fn leaked_owner_with_relief(
     owner
 }
 
-/// A owner that stays.
+/// A leaked owner, and its memory.
 pub fn leaked_owner(set: &[(&str, &str)], seed: u64) -> &'static FakeOwner<'static, 'static> {
     let map = [frames(0, PAGEBLOCKS * 512).into()];
     let config = Config { tuning: tuning(set), ..Config::new(&map, 2) };
@@ -102,7 +102,7 @@ pub fn leaked_owner(set: &[(&str, &str)], seed: u64) -> &'static FakeOwner<'stat
     Box::leak(Box::new(FakeOwner::new(memory, seed)))
 }
 
-/// Lets a compactor with a workspace of `room` pages work.
+/// Calls `work` with a compactor whose workspace has `capacity` entries.
 pub fn with_compactor<'m, R>(
     owner: &FakeOwner<'_, 'm>,
     capacity: usize,

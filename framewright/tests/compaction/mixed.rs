@@ -1,5 +1,5 @@
-//! By index, pageblocks that hold what does not move, or look so, are room for what others hold; and full
-//! ones are emptied into them in the end.
+//! By index, pageblocks that hold unmovable frames, or seem to, take in pages of other pageblocks.
+//! At last, full pageblocks are emptied into them.
 
 use framewright::{
     MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
@@ -13,14 +13,15 @@ use crate::{
     with_compactor, with_owner,
 };
 
-/// Puts something else into full movable pageblocks, and thins them out: to so many pages. Memory is full.
+/// Puts an unmovable frame into each of some movable pageblocks, and then leaves the given number
+/// of pages in it. Memory has to be full, and all other pageblocks stay so.
 fn mix(owner: &FakeOwner<'_, '_>, pageblocks: &[(u64, usize)], pinned: bool) {
     let mut odd = Vec::new();
     for &(pageblock, _) in pageblocks {
-        // So little room that its type does not change.
+        // With so few free frames the pageblock keeps its type.
         thin_out(owner, pageblock, 400);
         owner.memory.drain_all();
-        let at = owner.alloc(0, MigrateType::Unmovable, pinned).expect("room");
+        let at = owner.alloc(0, MigrateType::Unmovable, pinned).expect("there are free frames");
         assert_eq!((at - BASE) / 512, pageblock);
         odd.push(at);
         owner.memory.drain_all();
@@ -50,17 +51,21 @@ fn by_index_pages_may_move_into_emptier_pageblocks_with_unmovable_frames() {
         with_owner(&[], 1, |owner| {
             fill(owner);
             mix(owner, &[(7, left)], true);
-            // 412 or 372 frames are free in the one that is emptier.
+            // The pageblock with the unmovable frame has 412 or 372 free frames.
             thin_out(owner, 20, 400);
             owner.memory.drain_all();
             let fits = left == 100;
             assert_eq!(form(owner, CompactPriority::Async) == Compacted::Success, fits);
-            assert_eq!(owner.scanned.get(), if fits { 400 } else { 0 }, "it is known beforehand");
+            assert_eq!(
+                owner.scanned.get(),
+                if fits { 400 } else { 0 },
+                "the lack of targets is known before any claim"
+            );
         });
     }
 }
 
-/// What was mixed once may all move.
+/// A pageblock that was mixed once may have only movable pages by now.
 #[test]
 fn by_index_a_mixed_pageblock_is_emptied_if_there_is_no_all_movable_one() {
     with_owner(&[], 1, |owner| {
@@ -68,11 +73,11 @@ fn by_index_a_mixed_pageblock_is_emptied_if_there_is_no_all_movable_one() {
         mix(owner, &[(7, 100), (20, 400)], false);
         owner.fuller_only.set(true);
         assert_eq!(form(owner, CompactPriority::Async), Compacted::Success);
-        assert_eq!(owner.scanned.get(), 100, "the emptier one");
+        assert_eq!(owner.scanned.get(), 100, "only the emptier one is scanned");
     });
 }
 
-/// Full ones are on no list.
+/// Full pageblocks are on no list.
 #[test]
 fn by_index_full_pageblocks_are_emptied_last_into_pageblocks_with_unmovable_frames() {
     let priorities = [CompactPriority::Async, CompactPriority::SyncLight, CompactPriority::Sync];
@@ -81,7 +86,7 @@ fn by_index_full_pageblocks_are_emptied_last_into_pageblocks_with_unmovable_fram
             fill(owner);
             mix(owner, &[(3, 200), (7, 200)], true);
             let before = owner.memory.compact_stats().compact_emptied;
-            // What does not move is found out first.
+            // The first attempts find out what does not move.
             let results: Vec<_> = (0..8).map(|_| form(owner, priority)).collect();
             assert!(results.contains(&Compacted::Success), "{priority:?}: {results:?}");
             assert_eq!(owner.memory.compact_stats().compact_emptied - before, 1);
@@ -89,8 +94,8 @@ fn by_index_full_pageblocks_are_emptied_last_into_pageblocks_with_unmovable_fram
     }
 }
 
-/// It takes as many moves as a pageblock has frames: not for whoever may come, but for people, who want all
-/// that there can be.
+/// Emptying a full pageblock takes as many moves as it has frames. That is too much for background
+/// compaction, but not for compaction of a node on demand.
 #[test]
 fn by_index_background_compaction_does_not_empty_full_pageblocks() {
     for by_hand in [false, true] {
@@ -112,7 +117,7 @@ fn by_index_background_compaction_does_not_empty_full_pageblocks() {
     }
 }
 
-/// A block that is a pageblock has nowhere to go but into another.
+/// A block that fills its pageblock could only move into another wholly free pageblock.
 #[test]
 fn by_index_a_pageblock_that_is_one_block_is_not_emptied() {
     with_owner(&[], 1, |owner| {
@@ -128,7 +133,7 @@ fn by_index_a_pageblock_that_is_one_block_is_not_emptied() {
         mix(owner, &[(3, 200), (7, 200)], true);
         [3, 7].into_iter().for_each(|pageblock| pin_first(owner, pageblock));
         (0..8).for_each(|_| _ = form(owner, CompactPriority::Sync));
-        // One page of each is asked for at least, not one of each pageblock.
+        // The two mixed pageblocks are scanned, but no pageblock that is one block.
         assert!(owner.scanned.get() < 512, "{} frames", owner.scanned.get());
     });
 }

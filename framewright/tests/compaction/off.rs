@@ -1,4 +1,4 @@
-//! Without compaction.
+//! With compaction switched off.
 
 use framewright::{
     Contiguous, MigrateType, NodeId, Order, Request, ZoneKind,

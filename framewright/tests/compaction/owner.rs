@@ -1,6 +1,6 @@
-//! An embedder that owns pages: it refuses, is busy, fails half-way, and lets go of pages while they
-//! are claimed. It knows naively what every page must hold, also what a CPU stored through a stale
-//! translation.
+//! A fake embedder that owns pages. It refuses pages, is busy, fails half-way, and frees pages
+//! while they are claimed. It knows what every page must hold, including stores through stale
+//! translations.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,22 +18,22 @@ use framewright::{
 
 use crate::support::machine::Machine;
 
-/// The CPU that has everything mapped, and compacts nothing.
+/// The CPU that has all pages mapped. It does not compact.
 const OTHER: CpuId = CpuId::new(1);
 
-/// How a page behaves.
+/// State of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Page {
     pub order: u8,
-    /// What its first frame holds; the others hold one more each.
+    /// Contents of its first frame; each further frame holds one more.
     pub value: u64,
-    /// It never moves.
+    /// The page never moves.
     pub pinned: bool,
     pub claimed: bool,
     pub locked: bool,
 }
 
-/// How often things go wrong: one time in so many; 0: never.
+/// How often faults happen: a value n stands for once in n times on average, and 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultRates {
     pub busy: u64,
@@ -42,10 +42,10 @@ pub struct FaultRates {
     pub contended: u64,
 }
 
-/// See the module.
+/// The owner, mover and shootdown of one memory.
 pub struct FakeOwner<'a, 'm> {
     pub memory: &'a Memory<'m, Machine>,
-    /// By first frame.
+    /// Pages by first frame.
     pub pages: RefCell<BTreeMap<u64, Page>>,
     pub fault_rates: Cell<FaultRates>,
     random: Cell<u64>,
@@ -53,17 +53,17 @@ pub struct FakeOwner<'a, 'm> {
     /// Pages that a stale translation of the other CPU still reaches, by first frame.
     stale: RefCell<Vec<u64>>,
     next_value: Cell<u64>,
-    /// Pages may move into movable pageblocks only.
+    /// Asserts that pages move only into movable pageblocks.
     pub movable_only: Cell<bool>,
-    /// Pages may move into pageblocks only that are as full as theirs, or fuller.
+    /// Asserts that pages move only into pageblocks that are at least as full as their own.
     pub fuller_only: Cell<bool>,
-    /// What is plugged in, in vain, whenever pages are claimed.
+    /// Memory that is added whenever pages are claimed; it is there already, so this fails.
     pub plugged: Cell<Option<FrameRange>>,
-    /// Whenever pages are claimed, a CPU has a page for a moment, whose frame stays on its lists.
+    /// Whenever pages are claimed, a page is allocated and freed, so its frame stays on a CPU list.
     pub allocates_while_claiming: Cell<bool>,
-    /// The fewest free frames that there were while pages moved.
+    /// The smallest number of free frames while pages moved.
     pub least_free: Cell<u64>,
-    /// Frames that were looked at for pages to claim.
+    /// Number of frames that were scanned for pages to claim.
     pub scanned: Cell<u64>,
 }
 
@@ -96,7 +96,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         (x >> 11) % end.max(1)
     }
 
-    /// From now on things go wrong as often as chance has it, some of them not at all.
+    /// Sets random fault rates; some of them are 0.
     pub fn randomize_faults(&self) {
         let one_in = |most| [0, self.below(most) + 1][self.below(2) as usize];
         self.fault_rates.set(FaultRates {
@@ -111,7 +111,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         one_in > 0 && self.below(one_in) == 0
     }
 
-    /// Takes a block into use as a page.
+    /// Makes a page of a block.
     pub fn add_page(&self, block: Block<'m>, pinned: bool) -> u64 {
         let (pfn, order) = block.into_raw();
         let value = self.next_value.get();
@@ -124,7 +124,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         pfn.get()
     }
 
-    /// Allocates a page; whether there was memory.
+    /// Allocates a page; `None` if there is no memory.
     pub fn alloc(&self, order: u8, of: MigrateType, pinned: bool) -> Option<u64> {
         let mut token = self.memory.cpu(CpuId::new(0)).unwrap();
         let request = Request::new(Order::new(order).unwrap(), of).no_wait();
@@ -137,11 +137,11 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         assert!(!page.claimed && !page.locked);
         let mut token = self.memory.cpu(CpuId::new(0)).unwrap();
         let order = Order::new(page.order).unwrap();
-        // SAFETY: the page is the owner's, and forgotten by now.
+        // SAFETY: the page belonged to this owner, and has been removed.
         unsafe { token.free_raw(Pfn::new(at), order) }.unwrap();
     }
 
-    /// Lets go of a page that the other CPU may reach still: its frame waits for a flush.
+    /// Frees a page that the other CPU may still reach: its frame is parked until a flush.
     pub fn park(&self, at: u64) {
         let page = self.pages.borrow_mut().remove(&at).expect("a page");
         assert!(page.order == 0 && !page.claimed && !page.locked);
@@ -162,27 +162,27 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         // SAFETY: the page owned the frame as a block, and no longer exists.
         let block = unsafe { token.adopt(Pfn::new(at), Order::ZERO) };
         batch.retire(block.unwrap()).unwrap();
-        batch.finish(&mut |blocks| panic!("{blocks:?} do not wait"));
+        batch.finish(&mut |blocks| panic!("{blocks:?} were not parked"));
     }
 
     fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'm, Machine> {
-        // SAFETY: it flushes all translations that it has made.
+        // SAFETY: this value flushes all translations that it has made.
         unsafe { self.memory.flusher(cpu, self) }
     }
 
-    /// Some page, if there is one.
+    /// A random page, if there is one.
     pub fn some_page(&self) -> Option<u64> {
         let pages = self.pages.borrow();
         let count = pages.len() as u64;
         (count > 0).then(|| *pages.keys().nth(self.below(count) as usize).unwrap())
     }
 
-    /// What must hold whenever nothing is going on.
+    /// Checks what must hold whenever no operation is running.
     pub fn check(&self) {
         self.check_but(Order::ZERO, None);
     }
 
-    /// The same while `block` of `order` is somebody else's.
+    /// The same check while a test holds `block` of `order`.
     pub fn check_but(&self, order: Order, block: Option<&Block<'_>>) {
         self.memory.check().unwrap_or_else(|violation| panic!("{violation}"));
         let pages = self.pages.borrow();
@@ -207,7 +207,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         assert_eq!(
             self.memory.managed() - idle,
             used,
-            "frames in use, by the library and the owner"
+            "frames in use: by the library's count and the owner's"
         );
         for zone in self.memory.zones() {
             let counts = self.memory.block_counts(zone.id);
@@ -216,13 +216,13 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
         assert!(self.memory.platform().take_reports().is_empty());
     }
 
-    /// Frames of pages in the pageblock of a frame.
+    /// Number of frames of pages in the pageblock of a frame.
     fn used_in_pageblock(&self, at: u64) -> u64 {
         let pages = self.pages.borrow();
         pages.range(at & !511..(at & !511) + 512).map(|(_, page)| 1 << page.order).sum()
     }
 
-    /// The other CPU stores through its stale translations, for the last time.
+    /// The other CPU stores through its stale translations for the last time.
     fn last_stores(&self) {
         for at in self.stale.borrow_mut().drain(..) {
             let mut pages = self.pages.borrow_mut();
@@ -249,7 +249,7 @@ impl<'a, 'm> FakeOwner<'a, 'm> {
             assert!(used <= there, "from a pageblock with {used} into one with {there}");
         }
         let mut pages = self.pages.borrow_mut();
-        assert!(!pages.contains_key(&at.to().get()), "its new frames are somebody's");
+        assert!(!pages.contains_key(&at.to().get()), "its new frames are in use");
         if self.movable_only.get() {
             let of = self.memory.pageblock_type(at.to());
             assert_eq!(of, Some(MigrateType::Movable), "{} is of another type", at.to());
@@ -292,7 +292,7 @@ unsafe impl Mover<Machine> for FakeOwner<'_, '_> {
             return if self.below(2) == 0 { ClaimEnd::Contended } else { ClaimEnd::TooMany };
         }
         if let Some(range) = self.plugged.get() {
-            self.memory.add_memory(range).expect_err("it is there");
+            self.memory.add_memory(range).expect_err("it exists already");
         }
         if self.allocates_while_claiming.get() {
             let page = self.alloc(0, MigrateType::Movable, false);

@@ -1,4 +1,4 @@
-//! Given ranges, contiguous runs and memory that goes are emptied.
+//! Given ranges, contiguous runs, and memory that is removed are emptied first.
 
 use framewright::{Contiguous, CpuId, HotplugError, MigrateType, Order, Pfn, RangeError, Request};
 
@@ -40,7 +40,7 @@ fn pinned_frames_are_reported_and_nothing_else_changes() {
     });
 }
 
-/// It looks allocated, and nobody can claim it.
+/// A parked frame looks allocated, but has no page to claim.
 #[test]
 fn frames_parked_for_a_flush_are_returned_to_the_zone() {
     with_owner(&[("tlb.parked_max", "512")], 9, |owner| {
@@ -69,7 +69,7 @@ fn emptying_a_range_keeps_the_reserve() {
         });
         assert!(matches!(result.err(), Some(RangeError::Busy { .. })));
         let least = owner.least_free.get();
-        assert!(least >= zone.min, "{least} frames were left of {} that must stay", zone.min);
+        assert!(least >= zone.min, "{least} frames were left of a reserve of {}", zone.min);
         owner.check();
     });
 }
@@ -88,7 +88,8 @@ fn a_contiguous_run_is_made_where_there_is_none() {
     });
 }
 
-/// Whether a page moves turns out when somebody tries. What does not is passed, however often.
+/// Whether a page moves is found out by trying. Pages that do not move are passed over, however
+/// many.
 #[test]
 fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
     with_owner_sized(128, &[], 3, |owner| {
@@ -101,12 +102,12 @@ fn a_contiguous_run_is_made_behind_pages_that_do_not_move() {
         }
         let wanted = Contiguous::new(10 * 512, MigrateType::Movable).aligned(Order::PAGEBLOCK);
         let extent = with_compactor(owner, 512, |compactor| compactor.alloc_contiguous(&wanted));
-        owner.memory.free_extent(extent.expect("there is room behind")).unwrap();
+        owner.memory.free_extent(extent.expect("there is a run behind them")).unwrap();
         owner.check();
     });
 }
 
-/// Pages move in vain before a run is given up; no more of them than a few runs hold.
+/// Pages move in vain before the search gives up, but no more than a few runs hold.
 #[test]
 fn the_search_for_a_run_is_bounded() {
     with_owner_sized(256, &[], 3, |owner| {
@@ -127,7 +128,8 @@ fn the_search_for_a_run_is_bounded() {
     });
 }
 
-/// A run of free frames is there, and too little would be left: nobody gets it by asking to compact.
+/// A run of free frames exists, but taking it would use the reserve. Compaction does not change
+/// that.
 #[test]
 fn a_contiguous_run_keeps_the_reserve() {
     with_owner(&[("zone.min_free", "2500")], 3, |owner| {

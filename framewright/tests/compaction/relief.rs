@@ -1,4 +1,4 @@
-//! Requests that are short of a block turn to compaction by themselves.
+//! Requests that lack a block start compaction themselves.
 
 use framewright::{
     CpuId, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
@@ -13,7 +13,7 @@ use crate::{
     scatter, with_compactor,
 };
 
-/// Forwards to a compactor.
+/// Relief that calls a compactor.
 struct CompactingRelief(&'static FakeOwner<'static, 'static>);
 
 // SAFETY: a test has one thread.
@@ -25,13 +25,13 @@ impl Relief for CompactingRelief {
     }
 }
 
-/// Makes requests in the memory of a owner turn to it.
+/// Makes requests in the memory of this owner use its compaction.
 pub(crate) fn install(owner: &'static FakeOwner<'static, 'static>) {
     let relief = Box::leak(Box::new(CompactingRelief(owner)));
     assert!(owner.memory.platform().relief.set(relief).is_ok());
 }
 
-/// Reclaims in the background, they say, and never compacts for a request.
+/// Relief that claims to reclaim in the background, and never compacts for a request.
 struct Background;
 
 impl Relief for Background {
@@ -40,7 +40,7 @@ impl Relief for Background {
     }
 }
 
-/// What the pageblock of a frame holds.
+/// The pageblock of a frame.
 fn pageblock_of(owner: &FakeOwner<'_, '_>, frame: Pfn) -> PageblockView {
     let zone = owner.memory.zones().next().unwrap().id;
     let of_frame = |held: &PageblockView| held.first.get() == frame.get() & !511;
@@ -81,7 +81,7 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
         owner.memory.drain_all();
         let zone = || owner.memory.zones().next().unwrap();
         let node = NodeId::default();
-        assert!(!owner.memory.can_fill_huge_reserve(node), "nobody has asked");
+        assert!(!owner.memory.can_fill_huge_reserve(node), "no request has missed a huge page");
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         (0..5).for_each(|_| assert!(token.alloc(HUGE.no_retry()).is_err()));
         assert_eq!(zone().huge_reserve, 5 * 512);
@@ -95,7 +95,7 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
     }
 }
 
-/// Nobody asks whether it is worth while: the background is called, and notices by itself.
+/// `can_fill_huge_reserve` is not called here: background compaction itself counts the attempts.
 #[test]
 fn by_index_background_compaction_retries_after_a_deferral() {
     let owner = leaked_owner(&[("zone.huge_stock", "5000")], 1);
@@ -113,11 +113,11 @@ fn by_index_background_compaction_retries_after_a_deferral() {
         with_compactor(owner, 512, |c| c.background(node, Order::ZERO, ZoneKind::Movable));
         owner.memory.block_counts(zone).by_order()[9]
     };
-    assert_eq!((0..3).map(|_| fill_huge_reserve()).max(), Some(0), "nothing moves");
+    assert_eq!((0..3).map(|_| fill_huge_reserve()).max(), Some(0), "no page moves");
     (20..24).for_each(|pageblock| thin_out(owner, pageblock, 100));
     owner.memory.drain_all();
-    assert_eq!((0..3).map(|_| fill_huge_reserve()).max(), Some(0), "it rests");
-    assert_eq!(fill_huge_reserve(), 1, "not for ever");
+    assert_eq!((0..3).map(|_| fill_huge_reserve()).max(), Some(0), "it is deferred");
+    assert_eq!(fill_huge_reserve(), 1, "the deferral ends");
     owner.check();
 }
 
@@ -167,7 +167,7 @@ fn partly_used_pageblocks_of_other_types_do_not_serve_unmixed_requests() {
         left[1..].iter().for_each(|&at| owner.free(at));
         owner.memory.drain_all();
         let held = pageblock_of(owner, Pfn::new(left[0]));
-        assert_eq!((held.free, held.pinned), (511, 1), "worth claiming, if that were all right");
+        assert_eq!((held.free, held.pinned), (511, 1), "worth claiming, if types might be mixed");
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
         let request = Request::new(Order::new(6).unwrap(), MigrateType::Movable);
         let block = token.alloc(request.retry_may_fail()).unwrap();

@@ -1,7 +1,7 @@
-//! What each repair of the scanners does under load, and the index beside them.
+//! The effect of the repairs of the scanners under load, and the index in comparison.
 //!
-//! A small stress-highalloc: memory is filled with movable pages and some that are not, a load
-//! allocates and frees, and meanwhile huge pages are asked for and kept.
+//! A small stress-highalloc: memory is filled with movable pages and a few unmovable ones. While a
+//! load allocates and frees pages, huge pages are requested and kept for a while.
 
 use framewright::{
     CpuId, MigrateType, Order, Request, observe::CompactStats, platform::CompactPriority,
@@ -11,7 +11,7 @@ use crate::{owner::FakeOwner, with_compactor, with_owner_sized};
 
 const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
-/// Settings beside `compact.method=scan`, all repairs on.
+/// A name, and settings for a run.
 type Column = (&'static str, &'static [(&'static str, &'static str)]);
 
 const UNREPAIRED: Column = (
@@ -27,13 +27,14 @@ const UNREPAIRED: Column = (
 const ALL: Column = ("all", &[("compact.method", "scan")]);
 const INDEX: Column = ("index", &[("compact.method", "index")]);
 
-/// Huge pages that are asked for, and that are kept at once.
-/// One page in so many does not move.
+/// One page in this many does not move.
 const UNMOVABLE: u64 = 150;
+/// Huge pages that are requested.
 const REQUESTS: u64 = 250;
+/// Huge pages that are kept at once.
 const KEPT: usize = 8;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Score {
     formed: u64,
@@ -46,7 +47,7 @@ impl Score {
         stats.compact_headers + stats.compact_migrate_scanned + stats.compact_free_scanned
     }
 
-    /// Besides what moved: that has to be looked at anyway.
+    /// Without the pages that moved, which have to be looked at anyway.
     fn searched(&self) -> u64 {
         self.examined() - self.stats.pgmigrate_success
     }
@@ -78,7 +79,7 @@ fn run(column: Column, seed: u64) -> Score {
     score
 }
 
-/// Fills memory, one page in some tens not movable, and frees a third at random.
+/// Fills memory, with one page in [`UNMOVABLE`] not movable, and frees a seventh at random.
 fn fill(owner: &FakeOwner<'_, '_>) {
     loop {
         let unmovable = owner.below(UNMOVABLE) == 0;
@@ -91,7 +92,7 @@ fn fill(owner: &FakeOwner<'_, '_>) {
     free_some(owner, pages / 7);
 }
 
-/// Frees so many pages at random.
+/// Frees `count` pages at random.
 fn free_some(owner: &FakeOwner<'_, '_>, count: usize) {
     let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();
     let mut freed = 0;
@@ -104,7 +105,7 @@ fn free_some(owner: &FakeOwner<'_, '_>, count: usize) {
     }
 }
 
-/// Uses up what a huge page was, and frees as much at random.
+/// Replaces a huge page by small ones, and frees as many frames at random.
 fn scatter_one(owner: &FakeOwner<'_, '_>) {
     for _ in 0..512 {
         owner.alloc(0, MigrateType::Movable, false);
@@ -112,7 +113,7 @@ fn scatter_one(owner: &FakeOwner<'_, '_>) {
     free_some(owner, 512);
 }
 
-/// Frees and allocates as many pages at random.
+/// Frees and allocates `pages` pages at random.
 fn load(owner: &FakeOwner<'_, '_>, pages: u64) {
     let keys: Vec<_> = owner.pages.borrow().keys().copied().collect();
     for _ in 0..pages {
@@ -127,7 +128,7 @@ fn load(owner: &FakeOwner<'_, '_>, pages: u64) {
     }
 }
 
-/// As a request with default flags does: what is there, then compaction, harder each time.
+/// Like a request with default flags: first without compaction, then with increasing priority.
 fn ask<'m>(owner: &FakeOwner<'_, 'm>) -> Option<framewright::Block<'m>> {
     let there = || {
         let mut token = owner.memory.cpu(CpuId::new(0)).unwrap();
@@ -157,13 +158,13 @@ fn repairs_form_and_scan_more_and_the_index_forms_most_with_the_least_search() {
     assert!(all.formed > unrepaired.formed, "{} and {}", all.formed, unrepaired.formed);
     assert!(all.examined() > unrepaired.examined());
     assert!(index.formed > all.formed, "{} and {}", index.formed, all.formed);
-    // Per huge page.
+    // Per huge page that formed.
     assert!(index.searched() * all.formed * 10 < all.searched() * index.formed);
     let moved = |score: Score| score.stats.pgmigrate_success;
     assert!(moved(index) * all.formed <= moved(all) * index.formed);
 }
 
-/// The short look at the lists makes up for what unrepaired scanners do wrong.
+/// The fast search makes up for the faults of unrepaired scanners.
 #[test]
 fn repairs_gain_more_without_shortcuts() {
     const WITHOUT: (&str, &str) = ("compact.shortcuts", "off");

@@ -1,4 +1,4 @@
-//! Who compacts for nobody in particular leaves the reserve alone.
+//! Compaction without a request keeps the reserve.
 
 use framewright::NodeId;
 

@@ -11,7 +11,7 @@ use crate::{
 
 pub(crate) const HUGE: Request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
 
-/// Lists that hold next to nothing, before a depot of an eighth of the zone.
+/// CPU lists that hold very little, and a depot of up to an eighth of the zone.
 const DEPOT: [(&str, &str); 3] =
     [("zone.depot_divisor", "8"), ("pcp.batch", "7"), ("pcp.high_fraction", "1000")];
 
@@ -19,7 +19,7 @@ pub(crate) fn fill(owner: &FakeOwner<'_, '_>) {
     while owner.alloc(0, MigrateType::Movable, false).is_some() {}
 }
 
-/// Frees pages of a pageblock until so many are left.
+/// Frees pages of a pageblock until `left` pages are left.
 pub(crate) fn thin_out(owner: &FakeOwner<'_, '_>, pageblock: u64, left: usize) {
     let start = BASE + pageblock * 512;
     let pages: Vec<_> = owner.pages.borrow().range(start..start + 512).map(|(&at, _)| at).collect();
@@ -58,12 +58,12 @@ fn by_index_pages_move_into_fuller_pageblocks_only() {
     }
 }
 
-/// The emptiest pageblocks cannot be emptied themselves; still nothing moves into them.
+/// The emptiest pageblocks cannot be emptied themselves, but still no page moves into them.
 #[test]
 fn by_index_no_page_moves_into_an_emptier_pageblock() {
     with_owner(&[], 1, |owner| {
         fill(owner);
-        // What is in the first two together is less than what is in the third.
+        // The first two together hold fewer pages than the third.
         for (pageblock, left) in [(3, 50), (7, 52), (20, 200)] {
             thin_out(owner, pageblock, left);
         }
@@ -75,11 +75,11 @@ fn by_index_no_page_moves_into_an_emptier_pageblock() {
             assert!(!results.contains(&Compacted::Success), "{results:?}");
         }
         let stats = owner.memory.compact_stats();
-        assert!(stats.compact_isolated > 0, "it was tried");
+        assert!(stats.compact_isolated > 0, "pages were claimed");
     });
 }
 
-/// What has nowhere to go is not claimed in vain.
+/// Pages without targets are not claimed in vain.
 #[test]
 fn by_index_pages_are_claimed_only_if_all_of_them_have_targets() {
     with_owner(&[], 1, |owner| {
@@ -93,29 +93,29 @@ fn by_index_pages_are_claimed_only_if_all_of_them_have_targets() {
         assert_eq!(
             owner.scanned.get(),
             32,
-            "the beginning of the first, which has room in the other"
+            "the beginning of the first, whose pages have targets in the other"
         );
         owner.check();
     });
 }
 
-/// A page at the beginning of a pageblock that never moves.
+/// Pins the first page of a pageblock.
 pub(crate) fn pin_first(owner: &FakeOwner<'_, '_>, pageblock: u64) {
     let mut pages = owner.pages.borrow_mut();
     let (_, first) = pages.range_mut(BASE + pageblock * 512..).next().unwrap();
     first.pinned = true;
 }
 
-/// Nobody has any page any more.
+/// Ends all claims.
 pub(crate) fn unclaim(owner: &FakeOwner<'_, '_>) {
     owner.pages.borrow_mut().values_mut().for_each(|page| page.claimed = false);
     owner.check();
 }
 
-/// Pageblocks that cannot be emptied are found out by their first page that stays.
+/// The first page that cannot be claimed shows that a pageblock cannot be emptied.
 #[test]
 fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
-    // All of them can be tried.
+    // The budget covers all pageblocks.
     with_owner(&[("compact.frames", "2048")], 3, |owner| {
         fill(owner);
         for pageblock in 0..PAGEBLOCKS {
@@ -133,8 +133,8 @@ fn by_index_a_page_that_cannot_be_claimed_ends_the_attempt() {
     });
 }
 
-/// However little of a run of pageblocks can be claimed at once: it is looked at to its end before any of it
-/// moves.
+/// All pages of a run are checked before any of them moves, even if only few can be claimed at
+/// once.
 #[test]
 fn by_index_one_unclaimable_page_keeps_a_whole_run_in_place() {
     for (order, capacity) in [(10, 100), (11, 512)] {
@@ -142,7 +142,7 @@ fn by_index_one_unclaimable_page_keeps_a_whole_run_in_place() {
             fill(owner);
             (0..PAGEBLOCKS).for_each(|pageblock| thin_out(owner, pageblock, 300));
             owner.memory.drain_all();
-            // The last page of each run.
+            // Claims the last page of each run.
             let order = Order::new(order).unwrap();
             let is_last = |at: &u64| (at + 1).is_multiple_of(order.frames());
             owner.pages.borrow_mut().iter_mut().for_each(|(at, page)| page.claimed = is_last(at));
@@ -171,7 +171,7 @@ fn no_page_moves_into_a_pageblock_of_another_type() {
                 assert!(owner.memory.set_pageblock_type(foreign.first, MigrateType::Unmovable));
             }
             owner.movable_only.set(true);
-            // What has formed is kept, so that more has to.
+            // Blocks that have formed are kept, so that more have to form.
             let mut blocks = Vec::new();
             for _ in 0..PAGEBLOCKS {
                 let form = |priority| with_compactor(owner, 512, |c| c.form(HUGE, priority)).1;
@@ -192,7 +192,7 @@ fn by_index_lists_are_drained_if_frames_remain_allocated() {
         let thinned = [5, 9, 12, 15, 18];
         thinned.iter().for_each(|&pageblock| thin_out(owner, pageblock, 101));
         owner.memory.drain_all();
-        // One frame of each lies on a list.
+        // One frame of each is on a CPU list.
         thinned.iter().for_each(|&pageblock| thin_out(owner, pageblock, 100));
         assert!(owner.memory.held_by_cpus() > 0);
         let (result, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
@@ -202,7 +202,7 @@ fn by_index_lists_are_drained_if_frames_remain_allocated() {
     });
 }
 
-/// Who does not wait interrupts nobody for a frame that another CPU may reach still.
+/// Asynchronous compaction interrupts no CPU for a frame that another CPU may still reach.
 #[test]
 fn by_index_async_compaction_does_not_flush_parked_frames() {
     with_owner(&[("tlb.parked_max", "512")], 7, |owner| {
@@ -227,7 +227,8 @@ fn by_index_async_compaction_does_not_flush_parked_frames() {
     });
 }
 
-/// Frees one page in eight, neighbours long after one another: most of them lie in the depot then.
+/// Frees one page in eight, neighbours at very different times. Most of the frames are in the depot
+/// then.
 fn fill_depot(owner: &FakeOwner<'_, '_>) {
     fill(owner);
     let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();
@@ -241,7 +242,7 @@ fn fill_depot(owner: &FakeOwner<'_, '_>) {
 #[test]
 fn the_depot_is_drained_before_pages_move() {
     for method in ["index", "scan"] {
-        // One request pays for all of it.
+        // The budget of one request covers all of it.
         let set = [&DEPOT[..], &[("compact.method", method), ("compact.frames", "640")]].concat();
         with_owner(&set, 2, |owner| {
             fill_depot(owner);
@@ -261,7 +262,7 @@ fn in_defrag_mode_the_depot_serves_before_compaction() {
     fill(owner);
     for pageblock in [5, 9] {
         let start = BASE + pageblock * 512;
-        // Bits reversed: no two neighbours soon after one another.
+        // Bit-reversed order keeps neighbours far apart in time.
         (0..512u64).map(|i| start + (i.reverse_bits() >> 55)).for_each(|at| owner.free(at));
     }
     owner.memory.cpu(CpuId::new(0)).unwrap().drain();

@@ -1,4 +1,4 @@
-//! What the scanners leave alone.
+//! Pages that the scanners do not move.
 
 use framewright::platform::CompactPriority;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const BY_SCANNERS: [(&str, &str); 1] = [("compact.method", "scan")];
 
-/// Whether a huge page forms for who waits for nothing; it is given back.
+/// Whether an asynchronous request forms a huge page. The page is given back.
 fn forms(owner: &FakeOwner<'_, '_>) -> bool {
     let (_, block) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
     let formed = block.is_some();
@@ -19,7 +19,7 @@ fn forms(owner: &FakeOwner<'_, '_>) -> bool {
     formed
 }
 
-/// Nobody can claim the first page of each pageblock, or everybody again.
+/// Claims the first page of each pageblock, or ends these claims.
 fn hold_first_pages(owner: &FakeOwner<'_, '_>, hold: bool) {
     let mut pages = owner.pages.borrow_mut();
     for pageblock in 0..PAGEBLOCKS {
@@ -29,7 +29,7 @@ fn hold_first_pages(owner: &FakeOwner<'_, '_>, hold: bool) {
     }
 }
 
-/// Who waits for nothing wants a block, and none forms where a page stays.
+/// An asynchronous request wants a block, and none forms in a part with a page that stays.
 #[test]
 fn async_scanning_abandons_a_part_at_its_first_unclaimable_page() {
     with_owner(&BY_SCANNERS, 1, |owner| {

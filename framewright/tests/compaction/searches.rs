@@ -1,4 +1,4 @@
-//! By index, how much a request looks at: so much at a time, and little again after a search in vain.
+//! By index, how much one request searches: a bounded amount, and little after an empty round.
 
 use framewright::{
     MigrateType, NodeId, Order, Request, ZoneKind,
@@ -12,7 +12,7 @@ use crate::{
     with_compactor, with_owner, with_owner_sized,
 };
 
-/// What was tried in vain counts, too: an eighth of what moves.
+/// Frames that are scanned without success cost an eighth of a move.
 #[test]
 fn by_index_a_request_scans_a_bounded_number_of_frames() {
     with_owner(&[("compact.frames", "64")], 3, |owner| {
@@ -27,7 +27,7 @@ fn by_index_a_request_scans_a_bounded_number_of_frames() {
     });
 }
 
-/// After a search in vain a request looks at a piece only, until something can be emptied.
+/// After an empty round, a request searches only one piece, until something can be emptied.
 #[test]
 fn by_index_searches_are_short_after_an_empty_round() {
     with_owner(&[("compact.headers", "8")], 4, |owner| {
@@ -55,12 +55,12 @@ fn by_index_searches_are_short_after_an_empty_round() {
         );
         claim_all(false);
         let formed = (0..200).any(|_| examined().0 == Compacted::Success);
-        assert!(formed, "it looks again");
+        assert!(formed, "searches continue");
         owner.check();
     });
 }
 
-/// Asks for a huge page without waiting until a search in vain is cut short.
+/// Asks for a huge page without waiting until searches become short.
 fn search_until_limited(owner: &FakeOwner<'_, '_>) {
     let mut short = 0;
     for _ in 0..2000 {
@@ -73,10 +73,10 @@ fn search_until_limited(owner: &FakeOwner<'_, '_>) {
             return;
         }
     }
-    panic!("it never gives up");
+    panic!("searches never become short");
 }
 
-/// All pages but those of the last pageblocks of memory are claimed, and leave room in theirs.
+/// Claims all pages but those of the last pageblocks of memory; each pageblock has free frames.
 fn claim_all_but(owner: &FakeOwner<'_, '_>, pageblocks: u64, last: u64) {
     fill(owner);
     (0..pageblocks - last).for_each(|pageblock| thin_out(owner, pageblock, 380));
@@ -85,15 +85,14 @@ fn claim_all_but(owner: &FakeOwner<'_, '_>, pageblocks: u64, last: u64) {
     owner.pages.borrow_mut().range_mut(..end).for_each(|(_, page)| page.claimed = true);
 }
 
-/// Frees pages here and there in a pageblock, which is the last one then that is looked at: it holds
-/// no free block of several frames.
+/// Frees scattered pages of a pageblock. It has no larger free block then, so it is searched last.
 fn scatter_last(owner: &FakeOwner<'_, '_>, pageblock: u64) {
     let start = BASE + pageblock * 512;
     (0..140).for_each(|nth| owner.free(start + 3 * nth));
     owner.memory.drain_all();
 }
 
-/// However large memory is, and wherever the search goes on.
+/// This holds for any size of memory and any position of the search.
 #[test]
 fn by_index_a_newly_empty_pageblock_is_found_at_once_after_an_empty_round() {
     const MANY: u64 = 128;
@@ -134,13 +133,14 @@ fn by_index_background_compaction_searches_everything_after_an_empty_round() {
     }
 }
 
-/// A search for a larger block in vain says nothing of single pageblocks.
+/// An unsuccessful search for a larger block says nothing about single pageblocks.
 #[test]
 fn by_index_searches_for_runs_and_for_pageblocks_are_independent() {
     for searches in 1..20 {
         with_owner(&[("compact.headers", "4")], 4, |owner| {
             fill(owner);
-            // Of each two pageblocks one is full: whoever looks for one does not meet it.
+            // Of each two pageblocks one is full, and a search for single pageblocks does not find
+            // it.
             (0..PAGEBLOCKS).step_by(2).for_each(|pageblock| thin_out(owner, pageblock, 380));
             scatter_last(owner, PAGEBLOCKS - 1);
             let last = BASE + (PAGEBLOCKS - 1) * 512;
@@ -159,7 +159,7 @@ fn by_index_searches_for_runs_and_for_pageblocks_are_independent() {
     }
 }
 
-/// Each pageblock is as full as any other.
+/// All pageblocks are equally full.
 #[test]
 fn by_index_evenly_scattered_memory_is_compacted() {
     with_owner(&[], 2, |owner| {

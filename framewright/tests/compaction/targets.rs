@@ -1,4 +1,4 @@
-//! By index, room is looked for before pages are asked for.
+//! By index, target frames are looked for before pages are claimed.
 
 use framewright::{
     MigrateType, NodeId, Order,
@@ -12,7 +12,7 @@ use crate::{
     with_compactor, with_owner, with_owner_sized,
 };
 
-/// What lies on the lists of a CPU may be room: it is fetched before pages are asked for.
+/// Free frames on the list of a CPU may be targets, so lists are drained before pages are claimed.
 #[test]
 fn by_index_lists_are_drained_before_pages_are_claimed_in_vain() {
     for (drained, scanned) in [(1, 0), (200, 200)] {
@@ -22,11 +22,11 @@ fn by_index_lists_are_drained_before_pages_are_claimed_in_vain() {
             thin_out(owner, 20, 200);
             owner.memory.drain_all();
             thin_out(owner, 9, 512 - drained);
-            assert!(owner.memory.held_by_cpus() > 0, "the index does not see all of it");
+            assert!(owner.memory.held_by_cpus() > 0, "the zone does not hold all free frames");
             let (result, block) =
                 with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
             assert_eq!(result == Compacted::Success, scanned > 0, "{result:?}");
-            assert_eq!(owner.scanned.get(), scanned, "{fetched} frames more are room for 200");
+            assert_eq!(owner.scanned.get(), scanned, "{drained} more free frames for 200 pages");
             owner.check_but(Order::PAGEBLOCK, block.as_ref());
             if let Some(block) = block {
                 owner.memory.free_bypassing_lists(block).unwrap();
@@ -35,7 +35,7 @@ fn by_index_lists_are_drained_before_pages_are_claimed_in_vain() {
     }
 }
 
-/// Where the emptiest pageblock has nowhere to go, nothing fuller is looked for.
+/// If pages of the emptiest pageblock have no targets, fuller pageblocks are not looked for.
 #[test]
 fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
     with_owner(&[], 1, |owner| {
@@ -48,19 +48,20 @@ fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
         let (result, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
         assert_eq!(result, Compacted::Complete);
         let headers = owner.memory.compact_stats().compact_headers - before;
-        assert!(headers < 3 * PAGEBLOCKS, "{headers}: a search, and a look for room");
+        assert!(headers < 3 * PAGEBLOCKS, "{headers}: one search, and one look for targets");
         owner.check();
     });
 }
 
-/// A pageblock that is nearly free, and no room for what moves.
+/// A pageblock that is nearly free, but is no target for movable pages.
 fn make_unmovable(owner: &FakeOwner<'_, '_>, pageblock: u64) {
     thin_out(owner, pageblock, 0);
     owner.memory.drain_all();
     assert!(owner.alloc(0, MigrateType::Unmovable, true).is_some());
 }
 
-/// Where something fuller has nowhere to go, what is emptier and was not tried is not forgotten.
+/// If pages of a fuller pageblock have no targets, emptier ones that were not tried are still
+/// found.
 #[test]
 fn by_index_a_lack_of_targets_for_a_fuller_pageblock_does_not_exclude_emptier_ones() {
     const PINNED: u64 = 16;
@@ -74,7 +75,7 @@ fn by_index_a_lack_of_targets_for_a_fuller_pageblock_does_not_exclude_emptier_on
         (PINNED + MOVABLE..PINNED + MOVABLE + 16).for_each(|at| thin_out(owner, at, 500));
         owner.memory.drain_all();
         (0..PINNED).for_each(|pageblock| pin_first(owner, pageblock));
-        // It goes round once: who leaves nothing out would begin anew.
+        // Proactive compaction makes one round. An exhaustive run would start over.
         with_compactor(owner, 512, |c| c.proactive(NodeId::default()));
         let emptied = owner.memory.compact_stats().compact_emptied;
         assert!(emptied > MOVABLE / 2, "{emptied} of {MOVABLE}");

@@ -1,4 +1,4 @@
-//! What somebody has in hand for a moment is waited for, where a given range is emptied; but not for ever.
+//! While a given range is emptied, locks and isolated pageblocks are waited for, but not for ever.
 
 use std::sync::{
     Mutex,
@@ -18,7 +18,7 @@ use crate::{
     scatter, with_compactor, with_owner, with_owner_sized,
 };
 
-/// Pageblocks that somebody withholds, and lets go of while others wait.
+/// Pageblocks that are isolated, and released one by one while others wait.
 struct IsolationHolder {
     owner: &'static FakeOwner<'static, 'static>,
     blocks: Mutex<Vec<IsolatedBlock<'static>>>,
@@ -30,7 +30,7 @@ unsafe impl Sync for IsolationHolder {}
 unsafe impl Send for IsolationHolder {}
 
 impl IsolationHolder {
-    /// Withholds the pageblock of a frame in a owner, until somebody has waited for memory.
+    /// Releases a pageblock of `owner` whenever a caller has waited for memory.
     fn begin(owner: &'static FakeOwner<'static, 'static>) -> &'static Self {
         let this: &'static Self =
             Box::leak(Box::new(IsolationHolder { owner, blocks: Mutex::default() }));
@@ -40,7 +40,7 @@ impl IsolationHolder {
     }
 
     fn isolate(&self, at: Pfn) {
-        let block = self.owner.memory.isolate(at).expect("nothing in it is pinned");
+        let block = self.owner.memory.isolate(at).expect("it has no pinned frames");
         self.blocks.lock().unwrap().push(block);
     }
 
@@ -62,7 +62,7 @@ fn a_range_waits_for_an_isolated_pageblock() {
         withheld.for_each(|at| others.isolate(frames(at, 1).start()));
         let (range, of) = (frames(pageblock, count), MigrateType::Movable);
         let extent = with_compactor(owner, 512, |c| c.alloc_range(range, of, &mut |_| ()));
-        owner.memory.free_extent(extent.expect("it is withheld for a moment")).unwrap();
+        owner.memory.free_extent(extent.expect("it is isolated only for a moment")).unwrap();
     }
     others.isolate(frames(9, 512).start());
     let gone = frames(8, 1024);
@@ -71,7 +71,7 @@ fn a_range_waits_for_an_isolated_pageblock() {
     owner.check();
 }
 
-/// All of memory but little is wanted: there is no run without what is withheld.
+/// Nearly all of memory is wanted, so every run holds an isolated pageblock.
 #[test]
 fn a_contiguous_request_waits_for_isolated_pageblocks_if_no_other_run_exists() {
     let owner = leaked_owner(&[], 1);
@@ -80,7 +80,7 @@ fn a_contiguous_request_waits_for_isolated_pageblocks_if_no_other_run_exists() {
     [9, 10, 18].into_iter().for_each(|at| others.isolate(frames(at, 1).start()));
     let wanted = Contiguous::new(20 * 512, MigrateType::Movable).aligned(Order::PAGEBLOCK);
     let extent = with_compactor(owner, 512, |compactor| compactor.alloc_contiguous(&wanted));
-    owner.memory.free_extent(extent.expect("it is withheld for a moment")).unwrap();
+    owner.memory.free_extent(extent.expect("it is isolated only for a moment")).unwrap();
     (0..3).for_each(|_| others.release_one(Wait::Memory));
     owner.check();
 }
@@ -106,7 +106,7 @@ fn the_wait_for_an_isolated_pageblock_is_bounded() {
     });
 }
 
-/// Who empties a given range may wait, and does; a request that waits for nothing does not.
+/// Emptying a given range may wait, and does. An asynchronous request does not.
 #[test]
 fn a_range_is_emptied_despite_occasional_contention() {
     with_owner(&[], 5, |owner| {
@@ -115,7 +115,7 @@ fn a_range_is_emptied_despite_occasional_contention() {
         let result = with_compactor(owner, 512, |compactor| {
             compactor.alloc_range(frames(20, 512), MigrateType::Movable, &mut |_| ())
         });
-        assert!(matches!(result, Err(RangeError::Busy { .. })), "not for ever: {result:?}");
+        assert!(matches!(result, Err(RangeError::Busy { .. })), "the wait ends: {result:?}");
         let (formed, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::Async));
         assert_eq!(formed, Compacted::Contended);
         owner.fault_rates.set(FaultRates { contended: 4, ..FaultRates::default() });
@@ -129,7 +129,7 @@ fn a_range_is_emptied_despite_occasional_contention() {
     });
 }
 
-/// Counts how often somebody in a owner that stays waits for memory.
+/// Counts how often a caller waits for memory.
 fn count_waits(owner: &FakeOwner<'_, '_>) -> &'static AtomicU64 {
     let waited: &'static AtomicU64 = Box::leak(Box::default());
     let count = |why| _ = waited.fetch_add((why == Wait::Memory).into(), Relaxed);
@@ -137,7 +137,7 @@ fn count_waits(owner: &FakeOwner<'_, '_>) -> &'static AtomicU64 {
     waited
 }
 
-/// How often somebody waits who looks for a run in vain.
+/// How often an unsuccessful search for a run waits.
 fn waits_without_success(owner: &FakeOwner<'_, '_>, wanted: &Contiguous) -> u64 {
     let waited = count_waits(owner);
     let result = with_compactor(owner, 512, |compactor| compactor.alloc_contiguous(wanted));
@@ -146,7 +146,7 @@ fn waits_without_success(owner: &FakeOwner<'_, '_>, wanted: &Contiguous) -> u64 
     waited.load(Relaxed)
 }
 
-/// Who is in the way in one run is so in the next: all that are tried are waited for as long as one is.
+/// The same holder is likely to block the next run, too. So all runs together wait as long as one.
 #[test]
 fn one_retry_budget_covers_all_runs() {
     let owner = leaked_owner(&[], 1);
@@ -157,7 +157,7 @@ fn one_retry_budget_covers_all_runs() {
     assert!((1..=4000).contains(&waited), "{waited}");
 }
 
-/// A page in each of these pageblocks never moves.
+/// Pins a page in each of these pageblocks.
 fn pin_one_in_each(owner: &FakeOwner<'_, '_>, pageblocks: impl Iterator<Item = u64>) {
     for stuck in pageblocks {
         let start = frames(stuck, 512).start().get();
@@ -178,7 +178,7 @@ fn isolated_pageblocks_outside_the_bounds_cause_no_wait() {
     owner.memory.undo_isolate(withheld).unwrap();
 }
 
-/// In each run that holds what is withheld, something else will not move.
+/// In each run with an isolated pageblock, there is also a pinned page.
 #[test]
 fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
     let owner = leaked_owner(&[], 1);
@@ -198,7 +198,7 @@ fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
     pinned.into_iter().for_each(|extent| owner.memory.free_extent(extent).unwrap());
 }
 
-/// Nothing is tried any more when it has been waited for.
+/// After the wait, no run would be tried any more.
 #[test]
 fn a_search_that_has_moved_its_limit_does_not_wait() {
     with_owner_sized(256, &[], 3, |owner| {
@@ -212,7 +212,8 @@ fn a_search_that_has_moved_its_limit_does_not_wait() {
     });
 }
 
-/// What lies on the lists of CPUs is fetched once for all of a run: each time disturbs every CPU.
+/// Lists of CPUs are drained once for all pageblocks of a run, because each drain disturbs every
+/// CPU.
 #[test]
 fn lists_are_drained_once_per_run_and_not_per_pageblock() {
     with_owner(&[], 3, |owner| {

@@ -1,22 +1,23 @@
-//! Whether somebody else wants what a run uses.
+//! Lock contention, which ends an asynchronous run early.
 //!
-//! Who waits for nothing takes locks all the same, each for a short time; but a lock that is held when he
-//! comes to it says that others are at work here. He does what he has begun to the end of the pageblock,
-//! and leaves it at that. Where faults take these locks often, runs end early, and fewer blocks form.
+//! Asynchronous compaction does take locks, each for a short time. But a lock that is held when the run
+//! comes to it shows that other CPUs need it. The run then finishes its pageblock and ends. Where page
+//! faults take these locks often, runs end early, and fewer blocks form.
 //!
-//! The LRU lock is asked about every 32 frames that the migrate scanner looks at, as Linux does. The zone
-//! lock Linux takes for every 32 frames that the free scanner looks at; here it is held once for all that is
-//! taken from a pageblock, and for a look at its header, where Linux needs none: it is asked about once
-//! before a pageblock is looked at, by either scanner, and before a short look at the lists.
+//! The LRU lock is probed every 32 frames that the migrate scanner looks at, as in Linux. The zone lock is
+//! probed less often. Linux takes it for every 32 frames that the free scanner looks at. Here it is taken
+//! once for all frames of a pageblock, and once to read a pageblock header, for which Linux needs no lock.
+//! So it is probed once before either scanner looks at a pageblock, and before a fast search of the
+//! lists.
 
 use core::cell::Cell;
 
 use super::Goal;
 use crate::{compact::compactor::ZoneContext, memory::Memory, platform::Platform};
 
-/// See the module.
+/// Whether a run has found a lock held.
 pub(super) struct ContentionProbe {
-    /// Who waits for locks anyway is no worse off.
+    /// Set in asynchronous mode only: a run that waits for locks anyway need not end early.
     enabled: bool,
     seen: Cell<bool>,
 }
@@ -26,17 +27,17 @@ impl ContentionProbe {
         Self { enabled: goal.is_async(), seen: Cell::new(false) }
     }
 
-    /// Whether the run should end.
+    /// Whether a lock was found held, so that the run should end.
     pub(super) fn has_seen_contention(&self) -> bool {
         self.seen.get()
     }
 
-    /// The zone lock will be taken now.
+    /// The zone lock will be taken next: probes it.
     pub(super) fn before_zone_lock<P: Platform>(&self, ctx: ZoneContext<'_, '_, P>) {
         self.probe(|| ctx.on_cpu.zone.is_contended(ctx.on_cpu.platform));
     }
 
-    /// The LRU lock will be taken now, if the memory has LRU lists.
+    /// The LRU lock will be taken next, if the memory has LRU lists: probes it.
     pub(super) fn before_lru_lock<P: Platform>(
         &self,
         memory: &Memory<'_, P>,

@@ -1,4 +1,4 @@
-//! Whether a run is over, and what it tells.
+//! Whether a run is over, and its outcome.
 
 use super::{FRAMES, Outcome, Run};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl<P: Platform> Run<'_, '_, '_, P> {
-    /// What the run came to, if it is over.
+    /// The outcome of the run, if it is over.
     pub(super) fn finished(&self) -> Option<Outcome> {
         let finished = self.judge();
         self.ctx.trace_judged(&self.goal, true, finished);
@@ -43,7 +43,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         contended.then_some(Outcome::Contended)
     }
 
-    /// Whether the scanners are in the same pageblock; as it was: at the same frame.
+    /// Whether the scanners are in the same pageblock; without the repair, at the same frame.
     pub(super) fn have_met(&self) -> bool {
         if self.repair.detect_meeting {
             self.free.below() <= (self.migrate >> PAGEBLOCK_ORDER) + 1
@@ -63,7 +63,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if self.is_whole { Outcome::Complete } else { Outcome::PartialSkipped }
     }
 
-    /// Where the scanners are.
+    /// The positions of both scanners.
     pub(super) fn positions(&self) -> (u32, u32) {
         (self.migrate, self.free.below() << PAGEBLOCK_ORDER)
     }

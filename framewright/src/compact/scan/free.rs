@@ -1,6 +1,7 @@
 //! The free scanner: comes down through a zone and takes free frames from movable pageblocks.
 //!
-//! Frees what pages have left, and keeps the block that a free completes, if it is waited for.
+//! The scanner also frees the frames that pages have left, and captures the block that such a free
+//! completes, if a request waits for it.
 
 use super::{FRAMES, Goal, contention::ContentionProbe};
 use crate::{
@@ -15,29 +16,33 @@ use crate::{
     types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner, Watermark},
 };
 
-/// Entries of lists that a short search looks at, before it has failed.
+/// List entries that a fast search looks at. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
-/// Where nothing is waited for, frames are looked at one in so many while none is free.
+/// In asynchronous mode, only one in this many frames is scanned while none is free.
 const STRIDE: u32 = 32;
 
-/// See the module.
+/// The free scanner of one run.
 pub(super) struct FreeScanner<'s, 'm, P: Platform> {
     ctx: ZoneContext<'s, 'm, P>,
     goal: Goal,
     repair: CompactRepairs,
     shortcuts: bool,
-    /// It looks at pageblocks below this next.
+    /// The next pageblock to scan is the one below this.
     below: u32,
-    /// Where the migrate scanner is: it does not go there.
+    /// The pageblock of the migrate scanner, which the free scanner does not enter.
     migrate: u32,
     /// Frames that are still needed.
     wanted: u32,
-    /// Whether others want the zone lock.
+    /// Contention for the zone lock.
     contention: ContentionProbe,
+    /// Free frames that were taken and not used yet.
     stash: Bundles,
+    /// Fast searches in a row that found nothing.
     failed_searches: u32,
+    /// Whether a request waits for the block that forms.
     captures: bool,
+    /// The block that has formed for it.
     captured: Option<(u32, Order)>,
 }
 
@@ -66,12 +71,12 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         }
     }
 
-    /// The pageblock above the one it looks at next.
+    /// The pageblock above the one that is scanned next.
     pub(super) fn below(&self) -> u32 {
         self.below
     }
 
-    /// So many frames are needed, and pageblock `migrate` is the other scanner's.
+    /// Prepares for `wanted` target frames, while pageblock `migrate` is the migrate scanner's.
     pub(super) fn prepare(&mut self, wanted: u32, migrate: u32) {
         (self.wanted, self.migrate) = (wanted, migrate);
     }
@@ -88,7 +93,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         self.captured.take()
     }
 
-    /// Gives back what was not needed; the highest pageblock of it.
+    /// Gives back frames that were not needed. Returns the highest pageblock with such frames.
     pub(super) fn give_back(&mut self) -> Option<u32> {
         let left = self.stash.as_slice().iter().filter(|bundle| bundle.heads != 0);
         let highest = left.map(|bundle| bundle.pageblock()).max();
@@ -96,7 +101,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         highest
     }
 
-    /// Finds frames; whether there are any now.
+    /// Finds free frames. Returns whether there are any now.
     fn refill(&mut self) -> bool {
         self.stash.clear();
         let before = self.below;
@@ -111,13 +116,13 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         }
         let found = !self.stash.is_empty();
         if !found && !self.repair.detect_meeting {
-            // As it was: who finds nothing does not say how far he came.
+            // Without the repair, a scanner that finds nothing does not record how far it came.
             self.below = before;
         }
         found
     }
 
-    /// A short look at the lists, for a pageblock near the end of the gap between the scanners.
+    /// A fast search of the lists, for a pageblock near the end of the gap between the scanners.
     fn fast_search(&mut self) {
         let Some(order) = self.goal.order else { return };
         let gap = self.below.saturating_sub(self.migrate);
@@ -145,8 +150,8 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         }
     }
 
-    /// Takes what is needed from a pageblock; whether that was all it has, or it is none to take
-    /// from.
+    /// Takes the frames that are needed from a pageblock. Returns whether the pageblock has no
+    /// more, or is not suitable.
     fn isolate_from(&mut self, block: u32, by: Scanner) -> bool {
         if self.ctx.on_cpu.zone.is_absent(block) {
             return true;
@@ -176,8 +181,8 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         is_exhausted
     }
 
-    /// Whether a pageblock is one to take from: movable, and without a block that is as large as the
-    /// one wanted.
+    /// Whether frames may be taken from a pageblock: it is movable, and has no free block as large
+    /// as the wanted one.
     fn suits(&self, held: &Contents) -> bool {
         let breaks = self.goal.order.is_some_and(|order| {
             held.largest.is_some_and(|has| has >= order.min(Order::PAGEBLOCK))
@@ -185,7 +190,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         held.of == MigrateType::Movable && !breaks
     }
 
-    /// Books what of a pageblock was looked at: up to the last frame that was taken.
+    /// Counts the frames that were scanned in a pageblock: up to the last frame that was taken.
     fn count(&self, held: &Contents, taken: u32, is_exhausted: bool) -> u64 {
         let strides = self.goal.is_async() && held.free == 0;
         let looked_at = match is_exhausted {
@@ -199,7 +204,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         u64::from(looked_at)
     }
 
-    /// A larger block from the pageblocks that it has not come to.
+    /// Takes a larger block from a pageblock that the scanner has not reached yet.
     fn take_block(&self, order: Order) -> Option<u32> {
         let mut one = Bundles::new();
         for block in (self.migrate + 1..self.below).rev() {
@@ -219,7 +224,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
     }
 }
 
-/// The number of the frame behind the first `count` free ones.
+/// The position after the `count`-th free frame.
 fn position_of(map: &[u64], count: u32) -> u32 {
     let mut left = count;
     for (i, word) in map.iter().enumerate() {

@@ -9,13 +9,13 @@ use crate::{
     types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner},
 };
 
-/// Where nothing is waited for, so many frames are looked at before others have the LRU lock.
+/// Frames that are claimed under one hold of the LRU lock in asynchronous mode.
 const HOLD: u32 = 32;
 
-/// Entries of lists that a short search looks at, before it has failed.
+/// List entries that a fast search looks at. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
-/// Short searches are worth while above this order only, and find no smaller blocks.
+/// Fast searches are made for orders above this one only, and find no smaller blocks.
 const SEARCHED_ORDER: u8 = 3;
 
 impl<P: Platform> Run<'_, '_, '_, P> {
@@ -38,7 +38,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             self.contention.before_zone_lock(self.ctx);
             let held = contents(self.ctx, block);
             if !self.suits(&held) {
-                // A type is no reason for others to leave it alone.
+                // Another run may want pages of this type, so there is no reason for a skip hint.
                 if !self.repair.unmarked_types {
                     self.set_skip_hint(block);
                 }
@@ -50,8 +50,9 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
     }
 
-    /// Whether a pageblock is where the free scanner looks next, or behind that. As it was, the
-    /// last one before was looked at, for whose pages no room is left.
+    /// Whether a pageblock is the next one of the free scanner, or above it. Without the repair,
+    /// the migrate scanner enters the free scanner's next pageblock, too, although there are no
+    /// targets left for its pages.
     fn belongs_to_free_scanner(&self, block: u32) -> bool {
         block + u32::from(self.repair.detect_meeting) >= self.free.below()
     }
@@ -64,12 +65,12 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         !self.goal.is_thorough() && self.ctx.hints.skip.set(block)
     }
 
-    /// On to the next pageblock.
+    /// Goes on to the next pageblock.
     fn next_block(&mut self, block: u32) {
         self.migrate = (block + 1) << PAGEBLOCK_ORDER;
     }
 
-    /// Lets others begin behind a pageblock.
+    /// Lets later runs begin after a pageblock.
     fn advance(&self, block: u32) {
         let sync = !self.goal.is_async() || self.modes_agree;
         let at = (block + 1) << PAGEBLOCK_ORDER;
@@ -78,8 +79,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
     }
 
-    /// Whether pages may be taken from a pageblock: where nothing is waited for, only from those of
-    /// the right type.
+    /// Whether pages may be claimed in a pageblock: in an asynchronous run for a request, only if
+    /// it has the type of the request.
     fn suits(&self, held: &Contents) -> bool {
         let is_type =
             !(self.goal.is_async() && self.goal.is_direct()) || held.of == self.goal.migratetype;
@@ -87,8 +88,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         is_type && !withheld
     }
 
-    /// A short look at the lists, for a pageblock near the beginning of the gap between the scanners
-    /// of which much is free. The scanner goes there.
+    /// A fast search of the lists, for a pageblock near the start of the gap between the scanners
+    /// that is largely free. The scanner goes there.
     fn fast_search(&mut self) -> Option<u32> {
         let order = self.goal.order?.get();
         let movable = !self.goal.is_direct() || self.goal.migratetype == MigrateType::Movable;
@@ -126,8 +127,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         found
     }
 
-    /// Claims pages in one pageblock from where the scanner is: all it may at once, or of the first
-    /// part that has any.
+    /// Claims pages in one pageblock from the position of the scanner on: as many as allowed at
+    /// once, or those of the first part that has any.
     fn isolate_in(&mut self, block: u32, held: &Contents) -> Isolated {
         let from = self.migrate;
         let end = (block + 1) << PAGEBLOCK_ORDER;
@@ -151,7 +152,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             let all_or_none = self.goal.is_async() && self.goal.is_direct();
             let all = self.frames(count, claimed) == frames_in(&within(&used, at, reached));
             if all_or_none && !all {
-                // No block will form in this part: what is left of it stays where it is.
+                // No block will form in this part, so its other pages stay.
                 self.compactor.abandon(count..count + claimed, &mut self.free);
                 at = stop;
                 continue;
@@ -171,7 +172,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         Isolated::Pages(count)
     }
 
-    /// Claims pages in the runs of `used` within a part: how that ended, up to where, how many.
+    /// Claims pages in the runs of `used` within a part. Returns how claiming ended, where, and the
+    /// number of pages claimed.
     fn claim_part(
         &mut self,
         used: &[u64; WORDS],
@@ -204,7 +206,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         (ClaimEnd::Done, stop, claims.len())
     }
 
-    /// The first pages of a pageblock were claimed: marks it. `false` if somebody else had.
+    /// Sets the skip hint of a pageblock whose first pages were claimed. Returns `false` if another
+    /// run had set it.
     fn start_block(&mut self, block: u32) -> bool {
         if self.started_block == Some(block) {
             return true;
@@ -215,7 +218,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         !self.set_skip_hint(block) || self.finishing || inside
     }
 
-    /// Somebody was in the way. Nothing that is claimed moves.
+    /// Ends the run because of contention. No claimed page moves.
     fn abort(&mut self, count: usize, scanned: u64) -> Isolated {
         self.ctx.count_page_scan(scanned);
         self.compactor.abandon(0..count, &mut self.free);
@@ -236,15 +239,15 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         self.ctx.trace(|| CompactEvent::IsolatePages { by, range, scanned, taken });
     }
 
-    /// Pages that may be claimed at once.
+    /// Number of pages that may be claimed at once.
     fn most(&mut self) -> usize {
         let capacity = self.compactor.moves().len();
         let all = self.finishing || self.contention.has_seen_contention();
         if all { capacity } else { capacity.min(CLUSTER) }
     }
 
-    /// Frames of the parts that are looked at: all of them have to move, where nothing is waited
-    /// for, or none does.
+    /// Size in frames of the parts that are scanned. In an asynchronous run for a request, all
+    /// pages of a part move or none.
     fn part(&self) -> u32 {
         match self.goal.order {
             Some(order) if self.goal.is_async() && self.goal.is_direct() => {
@@ -254,7 +257,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         }
     }
 
-    /// Frames of some of the claimed pages.
+    /// Number of frames of some of the claimed pages.
     fn frames(&mut self, first: usize, count: usize) -> u32 {
         let moves = &self.compactor.moves()[first..first + count];
         moves.iter().map(|at| at.order().frames() as u32).sum()
@@ -265,7 +268,8 @@ fn frames_in(map: &[u64; WORDS]) -> u32 {
     map.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Steps over some frames: one for each that is allocated, one for each run of free ones.
+/// Number of steps to scan some frames: one for each allocated frame, one for each run of free
+/// frames.
 fn looked_at(used: &[u64; WORDS], free: &[u64; WORDS]) -> u64 {
     let mut before = 0;
     let mut runs = 0;

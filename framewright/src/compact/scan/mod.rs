@@ -1,24 +1,24 @@
-//! By two scanners, as Linux compacts.
+//! Compaction by two scanners, as in Linux.
 //!
 //! # Theory of operation
 //!
-//! The migrate scanner goes up through the zone, a pageblock at a time, and claims up to 32 pages; the
-//! free scanner comes down and takes as many free frames; the pages move; and so on until a block
-//! has formed, or the scanners are in the same pageblock. Both begin where the last run ended, and
-//! both begin with a short look at the lists of free blocks, which may save them a long way.
+//! The migrate scanner goes up through the zone, one pageblock after the other, and claims up to 32
+//! pages. The free scanner comes down and takes as many free frames. Then the pages move. This repeats
+//! until a block has formed, or the scanners are in the same pageblock. Both start where the last run
+//! ended, and both start with a fast search of the lists of free blocks, which may save a long scan.
 //!
-//! **Skip hints**: a pageblock is marked when somebody begins to take pages from it (so that others
-//! leave it alone), when nothing could be taken, and when its free frames were all taken. A
-//! pageblock that is left alone for its type gets no mark: it may be just right for others.
+//! **Skip hints**: a pageblock gets a skip hint when a run begins to claim its pages (so that other runs
+//! leave it alone), when no page could be claimed, and when all of its free frames were taken. A
+//! pageblock that a run passes over because of its type gets none: it may suit other runs.
 //!
-//! **Finishing a pageblock**: where some page did not move, the rest of its pageblock is done at once:
-//! a block will not form there, and later runs shall see the mark.
+//! **Finishing a pageblock**: if some page did not move, the rest of its pageblock is scanned at once. No
+//! block will form there, and the skip hint keeps later runs away.
 //!
-//! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)), the short look at the lists
-//! and the keeping of the block that forms, came in 2019. Scanners that have lost their way are put
-//! back on it by the short look: what they once did wrong shows fully without.
+//! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)): the fast search of the lists,
+//! and the capture of the block that forms, came in 2019. The fast search corrects scanners that are in
+//! the wrong place, so the full effect of the old faults shows only without it.
 //!
-//! **What was once wrong** and can be switched back: see
+//! **Repairs**: rules that were wrong once can be switched back; see
 //! [`CompactRepairs`](crate::tuning::CompactRepairs).
 
 mod contention;
@@ -45,7 +45,7 @@ const CLUSTER: usize = 32;
 const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
-    /// Compacts a zone by scanning it.
+    /// Compacts a zone by two scanners.
     pub(super) fn run_by_scanners(
         &mut self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -74,7 +74,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 }
 
-/// One run over a zone, or a part of it.
+/// One run over a zone, or over a part of it.
 struct Run<'r, 'c, 'm, P: Platform> {
     compactor: &'r mut Compactor<'c, 'm, P>,
     ctx: ZoneContext<'c, 'm, P>,
@@ -84,25 +84,25 @@ struct Run<'r, 'c, 'm, P: Platform> {
     /// The frame that the migrate scanner looks at next.
     migrate: u32,
     free: FreeScanner<'c, 'm, P>,
-    /// Whether others want the LRU lock.
+    /// Contention for the locks that the migrate scanner takes.
     contention: ContentionProbe,
-    /// It began at the ends of the zone.
+    /// The run began at the ends of the zone.
     is_whole: bool,
-    /// All of the pageblock is to be looked at, whatever was found.
+    /// All of the pageblock is scanned, even if pages were found.
     finishing: bool,
-    /// The pageblock that was marked for having been begun.
+    /// The pageblock that got a skip hint when its first pages were claimed.
     started_block: Option<u32>,
-    /// The frame behind the last page that was claimed.
+    /// The frame after the last page that was claimed.
     last: Option<u32>,
-    /// Short searches that found nothing.
+    /// Fast searches in a row that found nothing.
     failed_searches: u32,
-    /// The cached positions of all modes are the same: nothing worth while was found so far.
+    /// The cached positions of all modes are the same, and no page was claimed so far.
     modes_agree: bool,
 }
 
-/// What the migrate scanner came to.
+/// Result of the migrate scanner.
 enum Isolated {
-    /// It must not go on.
+    /// The run must end.
     Abort,
     /// So many pages are claimed.
     Pages(usize),
@@ -134,7 +134,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
             is_whole = migrate <= positions.start();
         }
         if is_restarting && !repair.reset_before_read {
-            // The positions that this run goes by are those from before.
+            // Without the repair, this run uses the positions from before the reset.
             reset_hints(ctx);
         }
         let modes_agree = positions.migrate(true) == positions.migrate(false);
@@ -171,7 +171,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Claims and moves some pages.
+    /// Claims and moves some pages. Returns the outcome if the run is over.
     fn step(&mut self) -> Option<Outcome> {
         loop {
             let count = match self.isolate() {
@@ -199,7 +199,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Behind a block that may have formed, brings home what this CPU and the depot have of it.
+    /// After frames in which a block may have formed, returns what this CPU's lists and the depot
+    /// hold of them to the zone.
     fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;
@@ -210,7 +211,7 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Gives back what was not needed, and leaves where it has got to for others.
+    /// Gives back target frames that were not needed, and stores the positions for later runs.
     fn end(&mut self, outcome: Outcome) {
         let highest = self.free.give_back();
         if let Some(block) = highest {

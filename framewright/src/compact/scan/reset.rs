@@ -1,4 +1,4 @@
-//! Forgetting hints: which pageblocks to skip, and where to begin.
+//! Resets skip hints and cached positions.
 
 use crate::{
     compact::compactor::ZoneContext,
@@ -7,8 +7,9 @@ use crate::{
     types::{MigrateType, PAGEBLOCK_ORDER},
 };
 
-/// If scanners have met since the last time: lets every pageblock be looked at again that has pages
-/// to move or room for them, and makes the lowest and highest such the ends of the zone.
+/// If the scanners have met since the last reset: clears the skip hints of all pageblocks that have
+/// pages to move or free frames to move pages to, and starts the scanners at the lowest and the
+/// highest of them.
 pub(in crate::compact) fn reset_hints<P: Platform>(ctx: ZoneContext<'_, '_, P>) {
     if !ctx.hints.flush_hints.swap(false, Ordering::Relaxed) {
         return;
