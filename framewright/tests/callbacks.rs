@@ -64,7 +64,7 @@ fn memory(when: fn(&Event) -> bool, then: fn(&'static Traced, &Event)) -> &'stat
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
 #[test]
-fn an_isolated_pageblock_stays_withheld_even_from_a_refill_under_way() {
+fn an_isolated_pageblock_is_not_used_by_a_refill_in_progress() {
     let memory = memory(
         |event| matches!(event, Event::PageAllocZoneLocked { .. }),
         |memory, event| {

@@ -137,7 +137,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// flush.
     pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;
-        memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || memory.tlb().parked() > 0
+        memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || memory.tlb().deferred() > 0
     }
 
     /// Returns free frames from CPU lists, the depot and parked groups to the zone. This is done
@@ -154,8 +154,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let (memory, flusher) = (self.memory, self.flusher());
         let free = &mut |frames: &[Pfn]| memory.free_frames_to_zones(self.cpu, frames);
         match options.effort.mode {
-            MigrateMode::Async => flusher.release_settled(free),
-            _ => flusher.unpark_all_frames(free),
+            MigrateMode::Async => flusher.drain_flushed_frames(free),
+            _ => flusher.drain_deferred_frames(free),
         };
         memory.drain_every_cpu(ctx.id);
     }

@@ -10,13 +10,13 @@ use crate::{
     types::{LruList, PageKind, set::bits},
 };
 
-use super::{Reclaim, Reference, flags::Flags, retire::Retire, scan::Scan};
+use super::{Reclaim, Reference, flags::Flags, retire::Retire, scan::ScanControl};
 
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Ages up to `want` pages of an active list. Returns how many were looked at.
     pub(super) fn age(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         list: LruList,
         want: u64,
         retire: &mut Retire<'_, '_, '_, '_, P>,

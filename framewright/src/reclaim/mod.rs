@@ -32,7 +32,7 @@
 //! | `lru`, `info` | the lists as the embedder sees them | |
 //! | `owner` | the questions to the embedder | never asked under a lock of the library |
 //! | `scan`, `balance`, `sweep` | how far which list is looked through | the pass itself |
-//! | `cluster`, `shrink`, `verdict`, `active` | what happens to pages | the pass itself |
+//! | `cluster`, `shrink`, `references`, `active` | what happens to pages | the pass itself |
 //! | `retire` | frames on their way through the flush batch | the pass itself |
 //! | `kept` | frames for the request that reclaims them | their CPU |
 //! | `workingset` | pages that come back too soon | |
@@ -56,6 +56,7 @@ mod moves;
 mod node;
 mod owner;
 mod page;
+mod references;
 mod retire;
 mod scan;
 mod shrink;
@@ -63,7 +64,6 @@ mod state;
 mod sweep;
 mod throttle;
 mod trace;
-mod verdict;
 mod wakeup;
 mod workingset;
 
@@ -79,10 +79,10 @@ pub use crate::platform::{Pause, Throttle};
 pub use crate::types::{LruList, PageKind};
 pub(crate) use batch::CpuBatch as LruBatch;
 pub(crate) use flags::Flags as LruFlags;
-pub use kswapd::{Kswapd, Rest};
+pub use kswapd::{Kswapd, NextStep};
 pub(crate) use lists::Link as LruLink;
-pub use lru::{Abandoned, Lru};
-pub(crate) use node::{Node as LruNode, ZoneShare};
+pub use lru::{FreedBy, Lru};
+pub(crate) use node::{LruZone, Node as LruNode};
 pub use owner::{PageOwner, PageState, Reference, Released, Unmapped, WriteError, WriteOut};
 pub(crate) use state::LruState;
 pub use workingset::{Refault, Shadow};
@@ -141,10 +141,10 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     }
 
     /// Pages of a zone that could still be freed, at the most: those on its lists, and frames that
-    /// are parked until they are flushed.
+    /// are deferred until they are flushed.
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
-        self.lru().reclaimable(zone).saturating_add(self.memory.tlb().parked())
+        self.lru().reclaimable(zone).saturating_add(self.memory.tlb().deferred())
     }
 
     /// The writing of a page has ended, which [`PageOwner::write_out`] or anybody else had begun:
@@ -173,8 +173,8 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     }
 
     /// To be called by CPUs that are in the kernel anyway, for a page fault: they need not be
-    /// interrupted then for frames that are parked. See [`Flusher::tick`](crate::tlb::Flusher::tick).
-    pub fn catch_up(&self, cpu: CpuId) -> bool {
+    /// interrupted then for frames that are deferred. See [`Flusher::tick`](crate::tlb::Flusher::tick).
+    pub fn tick(&self, cpu: CpuId) -> bool {
         self.memory.flusher_by(cpu, self.shootdown).tick()
     }
 

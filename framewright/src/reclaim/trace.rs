@@ -1,4 +1,4 @@
-//! Telling of what was done, in the kernel's words.
+//! Telling of what was done, in the kernel's kswapd_state.
 
 use crate::{
     platform::Platform,
@@ -8,7 +8,7 @@ use crate::{
 use super::{
     Reclaim,
     cluster::{Cluster, Pages},
-    scan::{Scan, Seen},
+    scan::{ReclaimStat, ScanControl},
 };
 
 impl<P: Platform> Reclaim<'_, '_, P> {
@@ -19,7 +19,13 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    pub(super) fn trace_isolated(&self, scan: &Scan, lru: LruList, want: u64, got: &Cluster) {
+    pub(super) fn trace_isolated(
+        &self,
+        scan: &ScanControl,
+        lru: LruList,
+        want: u64,
+        got: &Cluster,
+    ) {
         self.trace(scan.cpu, || VmscanEvent::LruIsolate {
             highest: scan.highest,
             order: scan.order,
@@ -31,7 +37,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         });
     }
 
-    pub(super) fn trace_shrunk(&self, scan: &Scan, list: LruList, seen: &Seen) {
+    pub(super) fn trace_shrunk(&self, scan: &ScanControl, list: LruList, seen: &ReclaimStat) {
         self.trace(scan.cpu, || VmscanEvent::LruShrinkInactive {
             node: scan.node,
             kind: list.kind(),
@@ -51,7 +57,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     pub(super) fn trace_aged(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         list: LruList,
         taken: u64,
         deactivated: u64,

@@ -10,7 +10,7 @@ use crate::{
 use super::Reclaim;
 
 /// What the waker tells the sleeper, and what it knows of its node.
-pub(crate) struct KswapdWords {
+pub(crate) struct KswapdState {
     /// The highest order wanted, plus 1; 0: nothing.
     order: AtomicU32,
     /// The highest zone wanted.
@@ -27,7 +27,7 @@ pub(crate) struct KswapdWords {
     dirty: AtomicBool,
 }
 
-impl KswapdWords {
+impl KswapdState {
     pub(crate) fn new() -> Self {
         Self {
             order: AtomicU32::new(0),
@@ -41,7 +41,7 @@ impl KswapdWords {
     }
 
     /// Adds a wish to what is wanted.
-    pub(super) fn want(&self, order: Order, highest: ZoneKind) {
+    pub(super) fn request(&self, order: Order, highest: ZoneKind) {
         self.highest.fetch_max(highest as u32, Ordering::AcqRel);
         self.order.fetch_max(u32::from(order.get()) + 1, Ordering::AcqRel);
     }
@@ -54,7 +54,7 @@ impl KswapdWords {
         Some((order, ZoneKind::ALL[highest.min(ZoneKind::COUNT - 1)]))
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.order.load(Ordering::Acquire) != 0
     }
 
@@ -65,13 +65,13 @@ impl KswapdWords {
     }
 
     /// Background reclaim sleeps. A later request wakes it.
-    pub(super) fn rest(&self) {
+    pub(super) fn sleep(&self) {
         self.woken.store(false, Ordering::Release);
         self.awake.store(false, Ordering::SeqCst);
     }
 
     /// Whether background reclaim works, or was woken.
-    pub(super) fn is_at_work(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         // In this order: `begin` sets `awake` before it clears `woken`, so one of them is seen set.
         self.woken.load(Ordering::Acquire) || self.awake.load(Ordering::Acquire)
     }
@@ -109,15 +109,15 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if !self.has_node(node) {
             return false;
         }
-        let words = &self.state.node(node).kswapd;
-        words.want(order, highest);
-        if words.awake.load(Ordering::Acquire) || self.is_hopeless(node) {
+        let kswapd_state = &self.state.node(node).kswapd;
+        kswapd_state.request(order, highest);
+        if kswapd_state.awake.load(Ordering::Acquire) || self.is_hopeless(node) {
             return false;
         }
         if self.is_balanced(node, order, highest) && !self.is_boosted(node, highest) {
             return false;
         }
-        words.woken.store(true, Ordering::Release);
+        kswapd_state.woken.store(true, Ordering::Release);
         self.trace(CpuId::default(), || VmscanEvent::WakeupKswapd { node, highest, order });
         true
     }

@@ -90,7 +90,7 @@ fn loom_a_request_that_joins_another_is_served() {
 }
 
 #[test]
-fn loom_requests_for_pages_that_meet_are_served() {
+fn loom_concurrent_requests_for_pages_are_served() {
     two_flushes([Scope::page(0, 0), Scope::page(0, 1)]);
 }
 
@@ -102,7 +102,7 @@ fn loom_a_request_for_everything_joins_one_for_pages() {
 /// The first is still writing which pages it is for when the second widens it, the CPU takes it up,
 /// and the third begins anew. Nobody waits; in the end all was served.
 #[test]
-fn loom_a_request_belongs_to_who_writes_it() {
+fn loom_a_widened_request_is_served_after_it_is_written() {
     explore(2, || {
         let model = Model::new();
         let unmap = |model: &Model, page: usize, scope: Scope| {
@@ -143,18 +143,18 @@ fn loom_requests_that_a_panic_left_are_served_with_the_next() {
 }
 
 #[test]
-fn loom_who_has_forgotten_since_reaches_nothing() {
+fn loom_a_cpu_that_has_flushed_since_has_no_stale_entry() {
     explore(3, || {
         let model = Model::new();
         let cpu = Arc::clone(&model);
         let thread = thread::spawn(move || {
             let epoch = cpu.epoch.read();
             cpu.refresh(0);
-            cpu.state.set_forgotten(epoch);
+            cpu.state.set_flushed_epoch(epoch);
         });
         model.entries[0].store(0, Relaxed);
         let epoch = model.epoch.advance();
-        if model.state.has_forgotten(epoch) {
+        if model.state.has_flushed(epoch) {
             assert_eq!(model.cached[0].load(Relaxed), 0);
         }
         thread.join().unwrap();
@@ -162,21 +162,21 @@ fn loom_who_has_forgotten_since_reaches_nothing() {
 }
 
 #[test]
-fn loom_whoever_begins_the_epoch_that_is_waited_for() {
+fn loom_any_cpu_may_begin_the_awaited_epoch() {
     explore(3, || {
         let model = Model::new();
         let (cpu, flusher) = (Arc::clone(&model), Arc::clone(&model));
         let cpu = thread::spawn(move || {
             let epoch = cpu.epoch.read();
             cpu.refresh(0);
-            cpu.state.set_forgotten(epoch);
+            cpu.state.set_flushed_epoch(epoch);
         });
         let flusher = thread::spawn(move || {
             flusher.epoch.advance();
         });
         model.entries[0].store(0, Relaxed);
         let epoch = model.epoch.next();
-        if model.state.has_forgotten(epoch) {
+        if model.state.has_flushed(epoch) {
             assert_eq!(model.cached[0].load(Relaxed), 0);
         }
         cpu.join().unwrap();

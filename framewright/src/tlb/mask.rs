@@ -98,7 +98,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn what_is_put_in_is_in_by_number() {
+    fn a_mask_iterates_its_cpus_in_order() {
         let mut mask: CpuMask = [511, 3, 64, 63, 0].map(CpuId::new).into_iter().collect();
         mask.remove(CpuId::new(3));
         mask.insert(CpuId::new(64));

@@ -49,7 +49,7 @@ fn frames_parked_for_a_flush_are_returned_to_the_zone() {
         let is_page = |(_, page): &(_, &crate::owner::Page)| page.order == 0;
         let at = owner.pages.borrow().range(start..).find(is_page).map(|(&at, _)| at).unwrap();
         owner.park(at);
-        assert_eq!(owner.memory.tlb().parked(), 1);
+        assert_eq!(owner.memory.tlb().deferred(), 1);
         let extent = with_compactor(owner, 512, |compactor| {
             let (range, of) = (frames((at - crate::BASE) / 512, 512), MigrateType::Movable);
             compactor.alloc_range(range, of, &mut |in_the_way| panic!("{in_the_way:?}"))

@@ -219,9 +219,9 @@ fn by_index_async_compaction_does_not_flush_parked_frames() {
         let form = |priority| with_compactor(owner, 512, |c| c.form(HUGE, priority));
         let (result, block) = form(CompactPriority::Async);
         assert!(result != Compacted::Success && block.is_none(), "{result:?}");
-        assert_eq!(owner.memory.tlb().parked(), 1);
+        assert_eq!(owner.memory.tlb().deferred(), 1);
         let (result, block) = form(CompactPriority::Sync);
-        assert_eq!((result, owner.memory.tlb().parked()), (Compacted::Success, 0));
+        assert_eq!((result, owner.memory.tlb().deferred()), (Compacted::Success, 0));
         owner.memory.free_bypassing_lists(block.expect("it was captured")).unwrap();
         unclaim(owner);
     });

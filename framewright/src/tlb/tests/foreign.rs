@@ -21,16 +21,16 @@ fn owe(one: &Machine<'_, '_>) {
 fn what_one_memory_owes_is_not_settled_through_another() {
     with_two(|one, other| {
         // The epochs of the other are ahead.
-        (0..CPUS).for_each(|cpu| (0..9).for_each(|_| other.on(cpu).forget_all()));
+        (0..CPUS).for_each(|cpu| (0..9).for_each(|_| other.on(cpu).flush_local()));
         (0..9).for_each(|_| other.on(0).flush_tables(&CpuMask::EMPTY));
-        (0..CPUS).for_each(|cpu| other.on(cpu).forget_all());
+        (0..CPUS).for_each(|cpu| other.on(cpu).flush_local());
         owe(one);
         // All that the other memory's machine can do: it may be the same machine.
-        assert!(other.on(0).settle(&one.file));
+        assert!(other.on(0).flush_deferred(&one.file));
         assert_eq!(other.interrupts.get(), 3);
-        assert!(one.on(0).settle(&one.file));
-        assert!(!one.anyone_reaches(0, 1));
-        assert!(!other.on(0).settle(&one.file), "nothing is owed any more");
+        assert!(one.on(0).flush_deferred(&one.file));
+        assert!(!one.any_cpu_has_cached(0, 1));
+        assert!(!other.on(0).flush_deferred(&one.file), "nothing is owed any more");
     });
 }
 
@@ -47,11 +47,11 @@ fn nothing_is_owed_through_a_second_memory() {
             dirty: false,
             space: 0,
             page: 1,
-            owed_space: &other.owed[0],
-            owed_file: Some(&one.file),
+            space_flush: &other.owed[0],
+            file_flush: Some(&one.file),
         };
         batch.add(Pfn::new(1), &translation);
-        assert!(!other.anyone_reaches(0, 1), "it is flushed at once");
+        assert!(!other.any_cpu_has_cached(0, 1), "it is flushed at once");
         assert!(!batch.is_pending());
     });
 }

@@ -34,11 +34,11 @@ const PAGES: u64 = 100;
 /// A platform that nothing is asked of but locks, and that hears of leaks. It counts how often interrupts
 /// were masked and not unmasked yet.
 #[derive(Default)]
-struct Toy(std::sync::Mutex<Vec<Corruption>>, AtomicU32);
+struct TestPlatform(std::sync::Mutex<Vec<Corruption>>, AtomicU32);
 
 // SAFETY: locks and words are the library's own; owners use try-locks.
 #[allow(unsafe_code)]
-unsafe impl Platform for Toy {
+unsafe impl Platform for TestPlatform {
     type Lock = SpinFlag;
     type Word = PlainWord;
     type Irq = ();
@@ -66,12 +66,12 @@ unsafe impl Platform for Toy {
     }
 }
 
-impl Probe for Toy {}
+impl Probe for TestPlatform {}
 
 /// CPUs that run one address space each, and what they have cached: page N of space S, as
 /// S x [`PAGES`] + N.
 struct Machine<'l, 'm> {
-    memory: &'l Memory<'m, Toy>,
+    memory: &'l Memory<'m, TestPlatform>,
     cached: [RefCell<BTreeSet<u64>>; CPUS as usize],
     loaded: [Cell<u64>; CPUS as usize],
     lazy: [Cell<bool>; CPUS as usize],
@@ -81,7 +81,7 @@ struct Machine<'l, 'm> {
     fails: Cell<bool>,
     /// It panics when this CPU is to flush itself next.
     forget_fails: Cell<Option<CpuId>>,
-    forgets_alone: Cell<bool>,
+    has_local_flush: Cell<bool>,
     interrupts: Cell<u64>,
     owed: [DeferredFlush; 2],
     file: DeferredFlush,
@@ -92,7 +92,7 @@ impl Shootdown for Machine<'_, '_> {
         self.stores_fault.get()
     }
 
-    fn forget(&self, cpu: CpuId, scope: Scope) {
+    fn invalidate(&self, cpu: CpuId, scope: Scope) {
         if self.forget_fails.get() == Some(cpu) {
             self.forget_fails.set(None);
             panic!("the CPU does not flush itself");
@@ -123,13 +123,13 @@ impl Shootdown for Machine<'_, '_> {
         self.may_wait.get()
     }
 
-    fn forgets_alone(&self) -> bool {
-        self.forgets_alone.get()
+    fn has_local_flush(&self) -> bool {
+        self.has_local_flush.get()
     }
 }
 
 impl<'m> Machine<'_, 'm> {
-    fn on(&self, cpu: u16) -> Flusher<'_, 'm, Toy> {
+    fn on(&self, cpu: u16) -> Flusher<'_, 'm, TestPlatform> {
         self.memory.flusher_by(CpuId::new(cpu), self)
     }
 
@@ -139,16 +139,16 @@ impl<'m> Machine<'_, 'm> {
         self.cached[usize::from(cpu)].borrow_mut().insert(space * PAGES + page);
     }
 
-    /// Whether a CPU reaches a page without asking page tables first.
-    fn reaches(&self, cpu: u16, space: u64, page: u64) -> bool {
+    /// Whether a CPU has_cached a page without asking page tables first.
+    fn has_cached(&self, cpu: u16, space: u64, page: u64) -> bool {
         let at = usize::from(cpu);
         !self.lazy[at].get()
             && self.loaded[at].get() == space
             && self.cached[at].borrow().contains(&(space * PAGES + page))
     }
 
-    fn anyone_reaches(&self, space: u64, page: u64) -> bool {
-        (0..CPUS).any(|cpu| self.reaches(cpu, space, page))
+    fn any_cpu_has_cached(&self, space: u64, page: u64) -> bool {
+        (0..CPUS).any(|cpu| self.has_cached(cpu, space, page))
     }
 
     /// A CPU runs a space: it forgets what it has of it, which is what comparing generations comes
@@ -163,7 +163,7 @@ impl<'m> Machine<'_, 'm> {
         // SAFETY: the CPU flushes its entries of the address space that it loads.
         #[allow(unsafe_code)]
         unsafe {
-            self.on(cpu).caught_up(load);
+            self.on(cpu).record_full_flush(load);
         }
     }
 
@@ -173,15 +173,21 @@ impl<'m> Machine<'_, 'm> {
     }
 
     /// Takes page N of a space, which is in frame N, out of its page table.
-    fn unmap(&self, batch: &mut FlushBatch<'_, '_, Toy>, space: u64, page: u64, dirty: bool) {
+    fn unmap(
+        &self,
+        batch: &mut FlushBatch<'_, '_, TestPlatform>,
+        space: u64,
+        page: u64,
+        dirty: bool,
+    ) {
         let translation = Translation {
             cpus: &self.cpus(space),
             writable: dirty,
             dirty,
             space,
             page,
-            owed_space: &self.owed[space as usize],
-            owed_file: Some(&self.file),
+            space_flush: &self.owed[space as usize],
+            file_flush: Some(&self.file),
         };
         batch.add(Pfn::new(page), &translation);
     }
@@ -192,10 +198,10 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
     let map = [MemoryRange::from(frames)];
     let mut config = Config::new(&map, CPUS);
     config.tuning.tlb = tlb;
-    let layout = Layout::new::<Toy>(&config).unwrap();
+    let layout = Layout::new::<TestPlatform>(&config).unwrap();
     let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
     let offset = buffer.as_ptr().align_offset(layout.align());
-    let memory = Memory::new(Toy::default(), &config, &mut buffer[offset..]).unwrap();
+    let memory = Memory::new(TestPlatform::default(), &config, &mut buffer[offset..]).unwrap();
     test(&Machine {
         memory: &memory,
         cached: core::array::from_fn(|_| RefCell::default()),
@@ -205,7 +211,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         may_wait: Cell::new(true),
         fails: Cell::new(false),
         forget_fails: Cell::new(None),
-        forgets_alone: Cell::new(true),
+        has_local_flush: Cell::new(true),
         interrupts: Cell::new(0),
         owed: [DeferredFlush::new(), DeferredFlush::new()],
         file: DeferredFlush::new(),
@@ -238,7 +244,10 @@ fn reclaim(machine: &Machine<'_, '_>, pages: core::ops::Range<u64>, dirty: bool)
     }
     batch.finish_frames(&mut |frames| {
         for frame in frames.iter().map(|frame| frame.get()) {
-            assert!(!machine.anyone_reaches(0, frame), "frame {frame} is handed out and reached");
+            assert!(
+                !machine.any_cpu_has_cached(0, frame),
+                "frame {frame} is handed out and reached"
+            );
             got.push(frame);
         }
     });

@@ -9,7 +9,7 @@ fn fail_to_serve(machine: &Machine<'_, '_>) {
     let one = [CpuId::new(1)].into_iter().collect();
     let flush = || machine.on(0).flush(&one, Scope::page(0, 1));
     assert!(catch_unwind(AssertUnwindSafe(flush)).is_err());
-    assert!(machine.reaches(1, 0, 1));
+    assert!(machine.has_cached(1, 0, 1));
     assert_eq!(machine.memory.platform().1.load(Relaxed), 0, "interrupts stay masked");
 }
 
@@ -20,8 +20,8 @@ fn a_request_that_was_not_served_is_served_with_the_next() {
         let one = [CpuId::new(1)].into_iter().collect();
         // The machine panics if anybody waits.
         machine.on(2).flush(&one, Scope::page(0, 2));
-        assert!(!machine.reaches(1, 0, 1), "the earlier request counts as served");
-        assert!(!machine.reaches(1, 0, 2));
+        assert!(!machine.has_cached(1, 0, 1), "the earlier request counts as served");
+        assert!(!machine.has_cached(1, 0, 2));
         assert_eq!(machine.interrupts.get(), 2);
     });
 }
@@ -31,9 +31,9 @@ fn a_cpu_that_failed_to_serve_can_serve_again_by_itself() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         fail_to_serve(machine);
         machine.on(1).serve();
-        assert!(!machine.reaches(1, 0, 1) && !machine.reaches(1, 0, 2));
+        assert!(!machine.has_cached(1, 0, 1) && !machine.has_cached(1, 0, 2));
         machine.read(1, 3);
         machine.on(1).serve();
-        assert!(machine.reaches(1, 0, 3), "what was made up for is flushed again");
+        assert!(machine.has_cached(1, 0, 3), "what was made up for is flushed again");
     });
 }
