@@ -32,7 +32,7 @@
 //! | `lru`, `info` | the lists as the embedder sees them | |
 //! | `owner` | the questions to the embedder | never asked under a lock of the library |
 //! | `scan`, `balance`, `sweep` | how far which list is looked through | the pass itself |
-//! | `cluster`, `shrink`, `verdict`, `active` | what happens to pages | the pass itself |
+//! | `cluster`, `shrink`, `references`, `active` | what happens to pages | the pass itself |
 //! | `retire` | frames on their way through the flush batch | the pass itself |
 //! | `kept` | frames for the request that reclaims them | their CPU |
 //! | `workingset` | pages that come back too soon | |
@@ -64,7 +64,7 @@ mod state;
 mod sweep;
 mod throttle;
 mod trace;
-mod verdict;
+mod references;
 mod wakeup;
 mod workingset;
 

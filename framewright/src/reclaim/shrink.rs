@@ -31,7 +31,7 @@ use super::{
     kind::PageKind,
     retire::Retire,
     scan::{By, Scan, Seen},
-    verdict::{Verdict, verdict},
+    references::{Verdict, verdict},
     workingset::Shadow,
 };
 

@@ -1,91 +1,337 @@
-//! What is owed to an address space or to a file.
+//! Frames that wait for a flush that need not be sent.
+//!
+//! Groups of frames, each with the CPUs that may have cached translations to them and the epoch
+//! since which these have to have forgotten everything; oldest first. Epochs are assigned under the
+//! lock, so that they ascend. What is parked for the same CPUs joins the youngest group, and has the
+//! rest of it wait as long as itself: a batch may be of a page or two, and a group for each would fill
+//! its ring long before that of frames. So a group is kept to a share of all, and only if there is no
+//! room for another do frames join one of other CPUs.
+//!
+//! When three quarters of what may be parked are, one CPU flushes for the older half, and interrupts
+//! only those that have not flushed since; while it does, others go on to park. So every CPU has
+//! had its chance to forget by itself, and nobody queues to flush for the same frames.
 
-use super::{CpuMask, mask::WORDS};
-use crate::sync::{AtomicU64, Ordering};
+use super::{CpuMask, Flusher};
+use crate::{
+    frame::Pfn,
+    platform::Platform,
+    sync::{AtomicBool, AtomicU64, Ordering},
+    tuning::FlushBatching,
+};
 
-/// Flushes that were put off, as far as they concern one address space or the contents of one
-/// file: kept by the embedder in each of both.
-///
-/// [`FlushBatch::add`](super::FlushBatch::add) notes in it what is put off;
-/// [`Flusher::settle`](super::Flusher::settle) makes up for it. Comparing two numbers tells that
-/// nothing is owed.
-///
-/// An embedder settles
-/// * that of an **address space** once it has taken the page-table lock, and before it relies on
-///   entries that it finds clear, which a batch may have cleared that is not flushed yet, or is
-///   parked: before it returns from unmapping, protecting or moving pages, before addresses are
-///   used anew, and before it installs an entry that allows stores;
-/// * that of a **file**, holding what keeps pages of it from being installed: before a write, a
-///   writable mapping, truncation, or invalidation of any of its pages.
-#[derive(Debug)]
-pub struct DeferredFlush {
-    /// Whoever has forgotten everything since this epoch reaches nothing of it.
-    epoch: AtomicU64,
-    /// Nothing before this epoch is owed any more.
-    settled: AtomicU64,
-    /// CPUs that may have cached any of it. Only grows: those that have long forgotten it are told
-    /// by their epochs.
-    cpus: [AtomicU64; WORDS],
+/// Frames that were parked together.
+#[derive(Clone, Copy)]
+pub(crate) struct Group {
+    cpus: CpuMask,
+    epoch: u64,
+    frames: u32,
 }
 
-impl DeferredFlush {
-    /// Nothing is owed.
-    #[must_use]
-    pub fn new() -> Self {
+impl Group {
+    pub(crate) const EMPTY: Self = Self { cpus: CpuMask::EMPTY, epoch: 0, frames: 0 };
+}
+
+/// What is known of parked frames without their lock.
+pub(super) struct Published {
+    /// How many there are.
+    pub(super) frames: AtomicU64,
+    /// The epoch of the middle one of the groups; 0 if there are none.
+    pub(super) middle: AtomicU64,
+}
+
+impl Published {
+    pub(super) fn new() -> Self {
+        Self { frames: AtomicU64::new(0), middle: AtomicU64::new(0) }
+    }
+}
+
+/// Frames that are handed over at a time: with one hold of the lock here, and of a zone there.
+pub(super) const CHUNK: usize = 64;
+
+/// Groups that one flush looks at: two for the same CPUs that follow each other have more than one such
+/// share of all frames, so that these have half.
+const AT_ONCE: usize = 16;
+
+/// See the module. Two rings, in metadata.
+pub(crate) struct Parked<'m> {
+    /// What frames are counted from.
+    base: Pfn,
+    groups: &'m mut [Group],
+    first_group: usize,
+    group_count: usize,
+    frames: &'m mut [u32],
+    first_frame: usize,
+    frame_count: usize,
+    /// Up to this epoch everything was flushed for.
+    settled: u64,
+}
+
+impl<'m> Parked<'m> {
+    /// Groups that suffice for `frames` frames, also if each is for other CPUs than the one before and
+    /// most come in batches.
+    pub(crate) const fn groups_for(frames: usize) -> usize {
+        frames.div_ceil(16)
+    }
+
+    pub(crate) fn new(base: Pfn, groups: &'m mut [Group], frames: &'m mut [u32]) -> Self {
         Self {
-            epoch: AtomicU64::new(0),
-            settled: AtomicU64::new(0),
-            cpus: core::array::from_fn(|_| AtomicU64::new(0)),
+            base,
+            groups,
+            first_group: 0,
+            group_count: 0,
+            frames,
+            first_frame: 0,
+            frame_count: 0,
+            settled: 0,
         }
     }
 
-    /// Whether anything may be owed.
-    #[must_use]
-    pub fn is_owed(&self) -> bool {
-        self.epoch.load(Ordering::Acquire) > self.settled.load(Ordering::Acquire)
+    /// Adds frames, unless there would be more than `most`; whether it did.
+    pub(super) fn push(
+        &mut self,
+        cpus: CpuMask,
+        epoch: u64,
+        most: u64,
+        frames: impl Iterator<Item = Pfn> + Clone,
+    ) -> bool {
+        let count = frames.clone().count();
+        let most = self.frames.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        if self.frame_count + count > most {
+            return false;
+        }
+        for pfn in frames {
+            let at = (self.first_frame + self.frame_count) % self.frames.len();
+            self.frames[at] = (pfn.get() - self.base.get()) as u32;
+            self.frame_count += 1;
+        }
+        let group = Group { cpus, epoch, frames: count as u32 };
+        if !self.join(&group) {
+            let at = (self.first_group + self.group_count) % self.groups.len();
+            self.groups[at] = group;
+            self.group_count += 1;
+        }
+        true
     }
 
-    /// `cpus` may have cached what was unmapped before `epoch`.
-    pub(super) fn note(&self, epoch: u64, cpus: &CpuMask) {
-        for (word, &cpus) in self.cpus.iter().zip(cpus.words()) {
-            if word.load(Ordering::Relaxed) & cpus != cpus {
-                word.fetch_or(cpus, Ordering::Relaxed);
+    /// Adds `group` to the youngest, if they go together or there is no room for another; whether it
+    /// did.
+    fn join(&mut self, group: &Group) -> bool {
+        let Some(last) = self.group_count.checked_sub(1) else { return false };
+        let is_full = self.group_count == self.groups.len();
+        let share = self.frames.len().div_ceil(AT_ONCE) as u32;
+        let last = &mut self.groups[(self.first_group + last) % self.groups.len()];
+        let goes_with = last.cpus == group.cpus
+            && last.epoch > self.settled
+            && last.frames + group.frames <= share;
+        if goes_with || is_full {
+            last.cpus.extend(&group.cpus);
+            last.frames += group.frames;
+            last.epoch = group.epoch;
+        }
+        goes_with || is_full
+    }
+
+    /// Its oldest group, and whether that was flushed for.
+    fn oldest(&self) -> Option<(Group, bool)> {
+        let oldest = (self.group_count > 0).then(|| self.groups[self.first_group])?;
+        Some((oldest, oldest.epoch <= self.settled))
+    }
+
+    /// Takes frames of the oldest groups, as long as these were flushed for; how many.
+    fn take(&mut self, out: &mut [Pfn; CHUNK]) -> usize {
+        let mut taken = 0;
+        while taken < CHUNK
+            && let Some((group, true)) = self.oldest()
+        {
+            let count = (CHUNK - taken).min(group.frames as usize);
+            for slot in &mut out[taken..taken + count] {
+                *slot = self.base.offset(u64::from(self.frames[self.first_frame]));
+                self.first_frame = (self.first_frame + 1) % self.frames.len();
+            }
+            self.frame_count -= count;
+            taken += count;
+            let group = &mut self.groups[self.first_group];
+            group.frames -= count as u32;
+            if group.frames == 0 {
+                self.first_group = (self.first_group + 1) % self.groups.len();
+                self.group_count -= 1;
             }
         }
-        // Who sees the epoch sees the CPUs.
-        self.epoch.fetch_max(epoch, Ordering::Release);
+        taken
     }
 
-    /// The epoch, and the CPUs that have to have forgotten everything since.
-    pub(super) fn owed(&self) -> (u64, CpuMask) {
-        let epoch = self.epoch.load(Ordering::Acquire);
-        let cpus = self.cpus.each_ref().map(|word| word.load(Ordering::Relaxed));
-        (epoch, CpuMask::from_words(&cpus))
+    /// Copies the oldest groups that together have half of the frames, or as many as fit; how many.
+    fn oldest_half(&self, out: &mut [Group; AT_ONCE]) -> usize {
+        let (mut count, mut frames) = (0, 0);
+        while count < self.group_count.min(AT_ONCE) && frames < self.frame_count.div_ceil(2) {
+            out[count] = self.groups[(self.first_group + count) % self.groups.len()];
+            frames += out[count].frames as usize;
+            count += 1;
+        }
+        count
     }
 
-    /// They have.
-    pub(super) fn set_settled(&self, epoch: u64) {
-        self.settled.fetch_max(epoch, Ordering::AcqRel);
+    /// Says how many frames there are, where that is read without the lock.
+    fn publish(&self, published: &Published) -> u64 {
+        let frames = self.frame_count as u64;
+        let middle = (self.first_group + self.group_count / 2) % self.groups.len();
+        let middle = if frames > 0 { self.groups[middle].epoch } else { 0 };
+        published.middle.store(middle, Ordering::Relaxed);
+        published.frames.store(frames, Ordering::Relaxed);
+        frames
+    }
+
+    /// The CPUs of all groups that were not flushed for, and the latest epoch of these.
+    fn owed(&self) -> (CpuMask, u64) {
+        let mut all = (CpuMask::EMPTY, self.settled);
+        for at in 0..self.group_count {
+            let group = &self.groups[(self.first_group + at) % self.groups.len()];
+            if group.epoch > self.settled {
+                all.0.extend(&group.cpus);
+                all.1 = group.epoch;
+            }
+        }
+        all
     }
 }
 
-impl Default for DeferredFlush {
-    fn default() -> Self {
-        Self::new()
+impl<P: Platform> Flusher<'_, '_, P> {
+    /// Parks frames that `cpus` may have cached, unless there is no room; whether it did.
+    pub(super) fn park(
+        &self,
+        cpus: &CpuMask,
+        most: u64,
+        frames: impl Iterator<Item = Pfn> + Clone,
+    ) -> bool {
+        let tlb = self.tlb;
+        let count = frames.clone().count() as u64;
+        let parked = tlb.parked.with(self.platform, |parked| {
+            let fits = parked.push(*cpus, tlb.epoch.advance(), most, frames);
+            fits.then(|| parked.publish(&tlb.published))
+        });
+        if parked.is_none() {
+            return false;
+        }
+        self.count(|counters| counters.parked.add(count));
+        true
+    }
+
+    /// Gives `free` the parked frames that no CPU reaches any more; how many.
+    pub(crate) fn release_settled(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        let (mut released, mut settled) = (0, 0);
+        while self.tlb.parked() > 0 {
+            let mut chunk = [Pfn::default(); CHUNK];
+            let (count, next) = self.tlb.parked.with(self.platform, |parked| {
+                parked.settled = parked.settled.max(settled);
+                let count = parked.take(&mut chunk);
+                parked.publish(&self.tlb.published);
+                (count, parked.oldest())
+            });
+            if count > 0 {
+                free(&chunk[..count]);
+                released += count as u64;
+            }
+            match next {
+                Some((_, true)) => {}
+                Some((group, false)) if self.is_forgotten(&group) => settled = group.epoch,
+                _ => break,
+            }
+        }
+        self.count(|counters| counters.unparked.add(released));
+        released
+    }
+
+    /// The same after a flush for the half that has waited longest. It goes to those CPUs only that
+    /// have not forgotten it by themselves meanwhile; the younger half gives them time for that.
+    pub(super) fn release_oldest(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        let mut groups = [Group::EMPTY; AT_ONCE];
+        let count = self.tlb.parked.with(self.platform, |parked| parked.oldest_half(&mut groups));
+        let mut behind = CpuMask::EMPTY;
+        for group in &groups[..count] {
+            behind.extend(&self.behind(group));
+        }
+        if let Some(last) = groups[..count].last() {
+            self.shoot(&behind, super::Scope::Everything);
+            self.set_settled(last.epoch);
+            self.count(|counters| counters.parked_flushes.add(1));
+        }
+        self.release_settled(free)
+    }
+
+    /// If more than `most` frames are parked, gives `free` those that need no flush; if these are too
+    /// few, flushes for some. One CPU does that at a time: others go on meanwhile, as long as there
+    /// is room for what they park.
+    pub(crate) fn settle_down_to(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
+        let tlb = self.tlb;
+        if tlb.parked() <= most {
+            return;
+        }
+        let Some(_turn) = Turn::take(&tlb.settling) else { return };
+        self.release_settled(free);
+        if tlb.parked() > most {
+            self.unpark_some_frames(free);
+        }
+    }
+
+    /// Whether every CPU of a group has flushed meanwhile, or will before it uses anything.
+    fn is_forgotten(&self, group: &Group) -> bool {
+        let behind = self.behind(group);
+        behind.is_empty() || self.tlb.awake(self.shootdown, &behind).is_empty()
+    }
+
+    /// The CPUs of a group that have not flushed meanwhile.
+    fn behind(&self, group: &Group) -> CpuMask {
+        match self.tlb.tuning.batching {
+            FlushBatching::Lazy => self.tlb.behind(&group.cpus, group.epoch),
+            _ => group.cpus,
+        }
+    }
+
+    /// Nothing that was parked by that epoch needs a flush any more.
+    fn set_settled(&self, epoch: u64) {
+        self.tlb.parked.with(self.platform, |parked| parked.settled = parked.settled.max(epoch));
+    }
+
+    /// Flushes for everything that is parked, and for `cpus` besides, at once.
+    pub(super) fn settle_parked(&self, cpus: &CpuMask) {
+        let (mut all, epoch) = self.tlb.parked.with(self.platform, |parked| parked.owed());
+        if self.tlb.tuning.batching == FlushBatching::Lazy {
+            all = self.tlb.behind(&all, epoch);
+        }
+        all.extend(cpus);
+        self.shoot(&all, super::Scope::Everything);
+        self.set_settled(epoch);
+        self.count(|counters| counters.parked_flushes.add(1));
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
+/// One CPU's turn at something: it ends however that ends.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    /// Takes it, unless another has. Made lazily: one that is dropped would end the other's turn.
+    fn take(flag: &'a AtomicBool) -> Option<Self> {
+        (!flag.swap(true, Ordering::Acquire)).then(|| Self(flag))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CpuId, tlb::MAX_CPUS};
 
     #[test]
-    fn every_cpu_that_a_memory_can_have_may_be_owed_a_flush() {
-        let last = MAX_CPUS as u16 - 1;
-        let cpus: CpuMask = [0, 511, 512, last].map(CpuId::new).into_iter().collect();
-        let deferred = DeferredFlush::new();
-        deferred.note(1, &cpus);
-        assert_eq!(deferred.owed(), (1, cpus));
+    fn who_is_refused_a_turn_leaves_it_to_who_has_it() {
+        let flag = AtomicBool::new(false);
+        let turn = Turn::take(&flag);
+        assert!(turn.is_some());
+        assert!((0..3).all(|_| Turn::take(&flag).is_none()));
+        drop(turn);
+        assert!(Turn::take(&flag).is_some());
     }
 }

@@ -64,7 +64,7 @@
 //! | `batch` | the flush batch |
 //! | `blocks` | blocks of frames that are flushed |
 //! | `epoch` | what comparing two numbers proves |
-//! | `deferred` | what is owed to an address space or a file |
+//! | `deferred_flush` | what is owed to an address space or a file |
 //! | `parked` | frames that wait for a flush that need not be sent |
 
 mod batch;
@@ -72,7 +72,7 @@ mod blocks;
 mod cpu;
 #[cfg(all(test, feature = "loom"))]
 mod cpu_loom;
-mod deferred;
+mod deferred_flush;
 mod epoch;
 mod flusher;
 mod mask;
@@ -83,7 +83,7 @@ mod state;
 pub use batch::{BatchSlot, FlushBatch, Flushed, Translation};
 pub use blocks::Blocks;
 pub(crate) use cpu::CpuFlushes;
-pub use deferred::DeferredFlush;
+pub use deferred_flush::DeferredFlush;
 pub use flusher::Flusher;
 pub use mask::{CpuMask, MAX_CPUS};
 pub(crate) use parked::{Group, Parked};
