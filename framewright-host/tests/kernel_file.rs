@@ -330,7 +330,7 @@ fn closes_while_pages_go(way: Way) {
     memory.drain_all();
     memory.check().and_then(|()| lru.check()).unwrap();
     drop(me);
-    let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + memory.tlb().parked();
+    let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + memory.tlb().deferred();
     assert_eq!(idle, memory.managed(), "frames are not free again");
     assert_eq!(memory.platform().corruptions(), 0);
     let frames = memory.platform().frames();

@@ -17,8 +17,8 @@ use framewright::{
     Platform, Request, ZoneId,
     platform::{BarrierTarget, Need, OwnerLock, Relief, Wait},
     reclaim::{
-        Abandoned, Lru, PageKind, PageOwner, PageState, Pause, Reclaim, Reference, Released, Rest,
-        Shadow, Throttle, Unmapped, WriteOut,
+        FreedBy, Lru, NextStep, PageKind, PageOwner, PageState, Pause, Reclaim, Reference,
+        Released, Shadow, Throttle, Unmapped, WriteOut,
     },
     sync::{PlainWord, SpinFlag},
     tlb::{FlushBatch, NoShootdown},
@@ -42,8 +42,8 @@ struct Frame {
     version: u64,
 }
 
-struct World {
-    memory: OnceLock<&'static Memory<'static, World>>,
+struct Embedder {
+    memory: OnceLock<&'static Memory<'static, Embedder>>,
     /// Where a page is. Taken before the lock of a frame; the other way round only tried.
     places: Vec<Mutex<Option<Pfn>>>,
     frames: Vec<Mutex<Frame>>,
@@ -56,18 +56,18 @@ struct World {
     resumed: Condvar,
 }
 
-type Mem = Memory<'static, World>;
+type Mem = Memory<'static, Embedder>;
 
-impl World {
+impl Embedder {
     fn memory(&self) -> &'static Mem {
         self.memory.get().expect("set right after construction")
     }
 
-    fn lru(&self) -> Lru<'static, 'static, World> {
+    fn lru(&self) -> Lru<'static, 'static, Embedder> {
         self.memory().lru().expect("the memory has lists")
     }
 
-    fn reclaim(&self) -> Reclaim<'static, 'static, World> {
+    fn reclaim(&self) -> Reclaim<'static, 'static, Embedder> {
         // SAFETY: its pages are in frames of this memory, and nothing is mapped.
         let reclaim =
             unsafe { Reclaim::new(self.memory(), self.memory().platform(), &NoShootdown) };
@@ -83,7 +83,7 @@ impl World {
     }
 
     /// Uses a page; `false` if it has to be tried again.
-    fn touch(&self, token: &mut CpuToken<'_, 'static, World>, id: u32, write: bool) -> bool {
+    fn touch(&self, token: &mut CpuToken<'_, 'static, Embedder>, id: u32, write: bool) -> bool {
         let mut place = self.place(id);
         if place.is_none() {
             let request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -109,7 +109,7 @@ impl World {
     }
 
     /// Forgets a page and what is stored of it.
-    fn truncate(&self, token: &mut CpuToken<'_, 'static, World>, id: u32) {
+    fn truncate(&self, token: &mut CpuToken<'_, 'static, Embedder>, id: u32) {
         let mut place = self.place(id);
         let Some(pfn) = *place else { return };
         let mut frame = self.frame(pfn);
@@ -122,7 +122,7 @@ impl World {
         self.store[id as usize].store(0, Ordering::Relaxed);
         self.truth[id as usize].store(0, Ordering::Relaxed);
         // SAFETY: the page was added as a block of order 0, and its owner has forgotten it.
-        if unsafe { self.lru().abandon(pfn) } == Abandoned::Yours {
+        if unsafe { self.lru().abandon(pfn) } == FreedBy::Caller {
             // SAFETY: as above.
             unsafe { token.free_raw(pfn, Order::ZERO).unwrap() };
         }
@@ -148,7 +148,7 @@ impl World {
 }
 
 // SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
-unsafe impl PageOwner<World> for World {
+unsafe impl PageOwner<Embedder> for Embedder {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         for (&pfn, slot) in frames.iter().zip(out) {
             let mut frame = self.frame(pfn);
@@ -174,7 +174,7 @@ unsafe impl PageOwner<World> for World {
         for (&pfn, slot) in frames.iter().zip(out) {
             let mut frame = self.frame(pfn);
             frame.mapped = false;
-            *slot = Unmapped::Gone { dirty: frame.dirty };
+            *slot = Unmapped::Removed { dirty: frame.dirty };
         }
     }
 
@@ -210,7 +210,7 @@ unsafe impl PageOwner<World> for World {
     }
 }
 
-impl Relief for World {
+impl Relief for Embedder {
     fn reclaims_in_background(&self) -> bool {
         true
     }
@@ -223,7 +223,7 @@ impl Relief for World {
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
-        World::reclaim(self).direct(need, frames)
+        Embedder::reclaim(self).direct(need, frames)
     }
 
     /// Without a time limit where a wake-up must come, so that a lost wake-up hangs the test.
@@ -248,12 +248,12 @@ impl Relief for World {
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
-        Some(World::reclaim(self).reclaimable(zone))
+        Some(Embedder::reclaim(self).reclaimable(zone))
     }
 }
 
 // SAFETY: `SpinFlag` excludes; owners and drainers exclude each other by trying a lock.
-unsafe impl Platform for World {
+unsafe impl Platform for Embedder {
     type Lock = SpinFlag;
     type Word = PlainWord;
     type Irq = ();
@@ -280,12 +280,12 @@ unsafe impl Platform for World {
     }
 }
 
-fn world() -> &'static World {
+fn embedder() -> &'static Embedder {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let planes = Planes { lru: true, ..Planes::default() };
     let mut config = Config { planes, ..Config::new(&map, CPUS) };
     config.tuning.zone.min_free = Auto::Fixed(64);
-    let world = World {
+    let embedder = Embedder {
         memory: OnceLock::new(),
         places: (0..IDS).map(|_| Mutex::default()).collect(),
         frames: (0..FRAMES).map(|_| Mutex::default()).collect(),
@@ -295,51 +295,51 @@ fn world() -> &'static World {
         pauses: Mutex::default(),
         resumed: Condvar::new(),
     };
-    let layout = Layout::new::<World>(&config).unwrap();
+    let layout = Layout::new::<Embedder>(&config).unwrap();
     let buffer = vec![MaybeUninit::<u8>::uninit(); layout.bytes() + layout.align()].leak();
     let start = buffer.as_ptr().align_offset(layout.align());
-    let memory = Box::leak(Box::new(Memory::new(world, &config, &mut buffer[start..]).unwrap()));
+    let memory = Box::leak(Box::new(Memory::new(embedder, &config, &mut buffer[start..]).unwrap()));
     assert!(memory.platform().memory.set(memory).is_ok());
     memory.platform()
 }
 
 #[test]
 fn readers_writers_and_reclaimers_get_along() {
-    let world = world();
+    let embedder = embedder();
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..READERS).map(|n| scope.spawn(move || world.read(n))).collect();
+        let readers: Vec<_> = (0..READERS).map(|n| scope.spawn(move || embedder.read(n))).collect();
         scope.spawn(|| {
-            while !world.done.load(Ordering::Relaxed) {
-                let _ = world.reclaim().shrink_node(CpuId::new(READERS), NodeId::default(), 16);
+            while !embedder.done.load(Ordering::Relaxed) {
+                let _ = embedder.reclaim().shrink_node(CpuId::new(READERS), NodeId::default(), 16);
                 thread::yield_now();
             }
         });
         scope.spawn(|| {
-            let mut token = world.memory().cpu(CpuId::new(READERS + 1)).unwrap();
-            let mut kswapd = world.reclaim().kswapd(NodeId::default()).unwrap();
-            while !world.done.load(Ordering::Relaxed) {
-                if kswapd.step(&mut token) != Rest::None {
+            let mut token = embedder.memory().cpu(CpuId::new(READERS + 1)).unwrap();
+            let mut kswapd = embedder.reclaim().kswapd(NodeId::default()).unwrap();
+            while !embedder.done.load(Ordering::Relaxed) {
+                if kswapd.step(&mut token) != NextStep::Now {
                     thread::yield_now();
                 }
             }
         });
         readers.into_iter().for_each(|reader| reader.join().unwrap());
-        world.done.store(true, Ordering::Relaxed);
+        embedder.done.store(true, Ordering::Relaxed);
     });
     let mut resident = 0;
     for id in 0..IDS {
-        let stored = world.store[id as usize].load(Ordering::Relaxed);
-        let version = world.place(id).map_or(stored, |pfn| {
+        let stored = embedder.store[id as usize].load(Ordering::Relaxed);
+        let version = embedder.place(id).map_or(stored, |pfn| {
             resident += 1;
-            world.frame(pfn).version
+            embedder.frame(pfn).version
         });
-        assert_eq!(version, world.truth[id as usize].load(Ordering::Relaxed), "page {id}");
+        assert_eq!(version, embedder.truth[id as usize].load(Ordering::Relaxed), "page {id}");
     }
-    world.lru().check().unwrap();
-    let memory = world.memory();
+    embedder.lru().check().unwrap();
+    let memory = embedder.memory();
     memory.check().unwrap();
     let used = memory.managed() - memory.free() - memory.held_by_cpus();
-    assert_eq!(used, resident + memory.tlb().parked());
-    let stats = world.lru().stats();
+    assert_eq!(used, resident + memory.tlb().deferred());
+    let stats = embedder.lru().stats();
     assert!(stats.get(framewright::observe::NodeStat::PgstealFile) > 1000, "\n{stats}");
 }

@@ -14,7 +14,7 @@ use core::{
 
 use framewright::{
     NodeId,
-    reclaim::{Kswapd, Rest},
+    reclaim::{Kswapd, NextStep},
 };
 
 use crate::{
@@ -195,27 +195,27 @@ extern "C" fn kswapd(node: u64) -> ! {
     let mut work: Option<Kswapd<'static, 'static, Machine>> =
         reclaim::reclaim().and_then(|reclaim| reclaim.kswapd(node));
     loop {
-        let rest = work.as_mut().map_or(Rest::Sleep, step);
+        let rest = work.as_mut().map_or(NextStep::WhenWoken, step);
         if let Some((order, _)) = work.as_mut().and_then(Kswapd::take_compaction) {
             compaction::want(node, order);
             wake_kcompactd(node);
         }
         match rest {
-            Rest::None => wake_kswapd(node),
-            Rest::Nap => {
-                let nap = Kswapd::<'static, 'static, Machine>::NAP;
+            NextStep::Now => wake_kswapd(node),
+            NextStep::AfterDelay => {
+                let nap = Kswapd::<'static, 'static, Machine>::DELAY;
                 thread.resumes.store(Clock::now() + nap, Ordering::Relaxed);
             }
             // There is room now to put together what somebody wants.
-            Rest::Sleep if compaction::is_wanted(node) => wake_kcompactd(node),
-            Rest::Sleep => {}
+            NextStep::WhenWoken if compaction::is_wanted(node) => wake_kcompactd(node),
+            NextStep::WhenWoken => {}
         }
         thread.rest();
     }
 }
 
 /// A step of kswapd: with the token of its CPU, or without it while a request that pauses uses it.
-fn step(kswapd: &mut Kswapd<'static, 'static, Machine>) -> Rest {
+fn step(kswapd: &mut Kswapd<'static, 'static, Machine>) -> NextStep {
     let me = this_cpu();
     if me.token_in_use.get() {
         kswapd.step_on(me.id)

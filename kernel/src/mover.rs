@@ -41,8 +41,8 @@ fn begin(pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>) -> Option<()> {
         dirty: entry.is_dirty(),
         space: space.number().into(),
         page,
-        owed_space: space.owed(),
-        owed_file: None,
+        space_flush: space.owed(),
+        file_flush: None,
     };
     batch.add(pfn, &translation);
     Some(())

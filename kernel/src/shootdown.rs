@@ -29,7 +29,7 @@ impl Shootdown for Hardware {
         true
     }
 
-    fn forget(&self, cpu: CpuId, scope: Scope) {
+    fn invalidate(&self, cpu: CpuId, scope: Scope) {
         assert!(cpu == this_cpu().id, "a CPU forgets by itself");
         if FORGETS_NOTHING.load(Ordering::Relaxed) {
             return;

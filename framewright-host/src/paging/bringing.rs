@@ -43,7 +43,7 @@ impl<'b, 's, 'm> Bringing<'b, 's, 'm> {
         let (cache, page) = (self.cache(), self.pages.start);
         count(&cache.counters.misses, 1);
         count(&cache.counters.dirtied, stores.into());
-        self.seat.pager.reclaim().catch_up(self.seat.token.cpu());
+        self.seat.pager.reclaim().tick(self.seat.token.cpu());
         // Without a frame the page is given back to the kernel, even if it was rescued: it is on no
         // list of pages to release any more.
         let block = self.seat.frame(page, PAGE)?;

@@ -138,7 +138,7 @@ impl<'m> Shooter<'_, 'm> {
                 // SAFETY: the innermost call flushes the lists of all CPUs.
                 #[allow(unsafe_code)]
                 unsafe {
-                    flusher.caught_up(|| self.forget_everywhere(rest));
+                    flusher.record_full_flush(|| self.forget_everywhere(rest));
                 }
             }
         }
@@ -152,11 +152,11 @@ impl Shootdown for Shooter<'_, '_> {
     }
 
     /// Whatever the kernel is told to take back, it interrupts every processor for it.
-    fn forgets_alone(&self) -> bool {
+    fn has_local_flush(&self) -> bool {
         false
     }
 
-    fn forget(&self, cpu: CpuId, scope: Scope) {
+    fn invalidate(&self, cpu: CpuId, scope: Scope) {
         let at = cpu.index();
         match scope {
             Scope::Pages { .. } => self.cache.flush(&self.cache.leaving[at..=at]),

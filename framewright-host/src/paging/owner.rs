@@ -174,16 +174,16 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
         let cpu = batch.flusher().cpu();
         let cpus: CpuMask = [cpu].into_iter().collect();
         for (&frame, out) in frames.iter().zip(out) {
-            *out = Unmapped::Gone { dirty: false };
+            *out = Unmapped::Removed { dirty: false };
             let Some((id, number)) = self.held(frame) else { continue };
             match cache.page(id).state.leave(number) {
                 Leave::Left => {}
                 Leave::Dirty => {
-                    *out = Unmapped::Gone { dirty: true };
+                    *out = Unmapped::Removed { dirty: true };
                     continue;
                 }
                 Leave::Refused => {
-                    *out = Unmapped::Still;
+                    *out = Unmapped::StillMapped;
                     continue;
                 }
             }
@@ -196,8 +196,8 @@ unsafe impl PageOwner<HostMachine> for Owner<'_> {
                 dirty: false,
                 space: id.file.0.into(),
                 page: id.page.into(),
-                owed_space: &cache.file(id.file).owed,
-                owed_file: None,
+                space_flush: &cache.file(id.file).owed,
+                file_flush: None,
             };
             batch.add(frame, &translation);
         }

@@ -14,7 +14,7 @@ use std::{
 use framewright::{
     CpuId, Memory, NodeId, Order, ZoneId, ZoneKind,
     platform::{Need, Relief},
-    reclaim::{Kswapd, Pause, Reclaim, Rest, Throttle},
+    reclaim::{Kswapd, NextStep, Pause, Reclaim, Throttle},
 };
 
 use super::{
@@ -184,16 +184,16 @@ impl<'p, 'm> Pager<'p, 'm> {
             let rest = kswapd.step(&mut token);
             self.tell_written(me);
             match rest {
-                Rest::None => {}
-                Rest::Nap => {
-                    let nap = Duration::from_nanos(Kswapd::<HostMachine>::NAP);
+                NextStep::Now => {}
+                NextStep::AfterDelay => {
+                    let nap = Duration::from_nanos(Kswapd::<HostMachine>::DELAY);
                     self.bell.wait(Some(nap));
                 }
-                Rest::Sleep => self.bell.wait(None),
+                NextStep::WhenWoken => self.bell.wait(None),
             }
         }
         // Nobody else reclaims any more, and nobody shall wait for what is parked.
-        self.shooter.flusher(me).unpark_all(&mut |blocks| {
+        self.shooter.flusher(me).drain_deferred(&mut |blocks| {
             blocks.for_each(|block| _ = token.free(block));
         });
     }

@@ -63,7 +63,7 @@ fn what_leaves_is_rescued_with_its_contents_and_is_not_given_up() {
         owner.lock(&[frame], &mut locked);
         assert_eq!(locked, [Some(PageState { mapped: true, ..PageState::default() })]);
         owner.unmap(&[frame], &mut batch, &mut unmapped);
-        assert_eq!(unmapped, [Unmapped::Gone { dirty: false }]);
+        assert_eq!(unmapped, [Unmapped::Removed { dirty: false }]);
         assert_eq!((cache.resident(file), cache.in_memory(file)), (0, 1));
         // ... and it is wanted again.
         assert_eq!(seat.read(file, 3).unwrap().word(511), 0x0303_0303_0303_0303);

@@ -4,7 +4,7 @@
 
 use framewright::{
     MigrateType, Order, Request,
-    reclaim::{Abandoned, PageKind},
+    reclaim::{FreedBy, PageKind},
 };
 
 use super::{
@@ -130,7 +130,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         // SAFETY: the page is in no file any more, no page table ever mapped it, and reclaim cannot lock
         // a frame that holds nothing.
         let whose = unsafe { self.reclaim.lru().abandon(pfn(frame)) };
-        if whose == Abandoned::Yours {
+        if whose == FreedBy::Caller {
             // SAFETY: the frame was allocated as a block of order 0, and nobody has it any more.
             let block = unsafe { token.adopt_unchecked(pfn(frame), Order::ZERO) };
             // The block is of the token's memory, so this cannot fail.

@@ -179,7 +179,7 @@ impl<'o, 'm, W: World> Moves<'o, 'm, W> {
         frame.unmark(CLAIMED | ACTIVE);
         // SAFETY: the claim, which ends here, has isolated the page.
         if !unsafe { self.lru.put_back(at.from()) } {
-            // Abandoned while it was claimed, which nobody does here.
+            // FreedBy while it was claimed, which nobody does here.
             frame.clear();
             at.set_gone();
         }

@@ -110,7 +110,7 @@ unsafe impl<W: World> PageOwner<W::Platform> for Owner<'_, '_, W> {
         self.world().inside(|| {
             for (&pfn, out) in frames.iter().zip(out) {
                 self.unmap_one(pfn, batch);
-                *out = Unmapped::Gone { dirty: self.frame(pfn).is(DIRTY) };
+                *out = Unmapped::Removed { dirty: self.frame(pfn).is(DIRTY) };
             }
         });
     }

@@ -4,7 +4,7 @@
 //! CPU that pauses does the part of this work that pauses may wait for: background reclaim, and handling the
 //! ends of writes.
 
-use framewright::reclaim::{Kswapd, Pause, Rest};
+use framewright::reclaim::{Kswapd, NextStep, Pause};
 
 use super::{
     kernel::{Done, Kernel, Woken},
@@ -40,7 +40,7 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
     pub(super) fn step_kswapd(
         &self,
         cpu: W::Cpu,
-        step: impl FnOnce(&mut Kswapd<'_, 'm, W::Platform>) -> Rest,
+        step: impl FnOnce(&mut Kswapd<'_, 'm, W::Platform>) -> NextStep,
     ) -> bool {
         if self.woken.get().due > cpu.now() {
             return false;
@@ -52,13 +52,13 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         let made_room_for = kswapd.take_compaction().or(self.done.get().made_room_for);
         self.kswapd.set(Some(kswapd));
         let due = match rest {
-            Rest::None => cpu.now(),
-            Rest::Nap => cpu.now() + self.ticks(Kswapd::<W::Platform>::NAP),
-            Rest::Sleep => u64::MAX,
+            NextStep::Now => cpu.now(),
+            NextStep::AfterDelay => cpu.now() + self.ticks(Kswapd::<W::Platform>::DELAY),
+            NextStep::WhenWoken => u64::MAX,
         };
         let woken = self.woken.get();
         self.woken.set(Woken { due: woken.due.min(due), ..woken });
-        self.done.set(Done { rests: rest != Rest::None, made_room_for });
+        self.done.set(Done { rests: rest != NextStep::Now, made_room_for });
         // Another CPU may run the next step.
         self.world.wake_worker(cpu);
         self.world.wake_paused(cpu);

@@ -13,7 +13,7 @@ use std::{
 
 use framewright::{
     CpuId, MigrateType, Order, Pfn, Request,
-    reclaim::{Abandoned, PageKind, WriteOut},
+    reclaim::{FreedBy, PageKind, WriteOut},
 };
 
 use super::{
@@ -166,13 +166,13 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
             self.current().work(cost * some.len() as u64);
             let mut frames = [Pfn::default(); AT_ONCE];
             frames.iter_mut().zip(some).for_each(|(to, &frame)| *to = pfn(frame));
-            let mut who = [Abandoned::Theirs; AT_ONCE];
+            let mut who = [FreedBy::Isolator; AT_ONCE];
             let (frames, who) = (&frames[..some.len()], &mut who[..some.len()]);
             // SAFETY: the pages are in no program any more: it has ended, or has never run, so nothing reaches them
             // through what a CPU may have cached; and reclaim cannot lock a frame that holds nothing.
             unsafe { self.reclaim.lru().abandon_many(frames, who) };
             for (&frame, who) in frames.iter().zip(&*who) {
-                if *who == Abandoned::Yours {
+                if *who == FreedBy::Caller {
                     // SAFETY: the frame was allocated as a block of order 0, and nobody has it any more.
                     let block = unsafe { token.adopt_unchecked(frame, Order::ZERO) };
                     // The block is of the token's memory, so this cannot fail.

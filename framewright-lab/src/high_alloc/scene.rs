@@ -312,7 +312,7 @@ impl<'s, 'm> Scene<'s, 'm> {
         }
         memory.check().and_then(|()| reclaim.lru().check()).expect("all is in order");
         let idle = memory.free() + memory.held_by_cpus() + memory.in_depots();
-        let idle = idle + memory.tlb().parked();
+        let idle = idle + memory.tlb().deferred();
         let used = state.frames.count(|holds| holds != Holds::Nothing);
         assert_eq!(idle + used, memory.managed(), "{used} frames are in use");
     }

@@ -74,8 +74,8 @@ impl<'w> World for SimulatedWorld<'w, '_> {
             dirty: true,
             space: space.id().number(),
             page: page.into(),
-            owed_space: space.owed(),
-            owed_file: None,
+            space_flush: space.owed(),
+            file_flush: None,
         };
         batch.add(frame, &translation);
     }

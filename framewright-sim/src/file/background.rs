@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use framewright::{
     CpuId, CpuToken, NodeId, Order, ZoneKind,
-    reclaim::{Kswapd, Reclaim, Rest},
+    reclaim::{Kswapd, NextStep, Reclaim},
 };
 
 use super::Keep;
@@ -112,7 +112,7 @@ impl<'k, 'm> Background<'k, 'm> {
         self.pass_on(keep, cpu);
     }
 
-    fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> Rest) {
+    fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> NextStep) {
         let Some(mut kswapd) = self.kswapd.take() else { return };
         self.busy.set(true);
         // Whoever wakes it from now on, wakes it for something new.
@@ -121,16 +121,16 @@ impl<'k, 'm> Background<'k, 'm> {
         let made_room_for = kswapd.take_compaction();
         self.kswapd.set(Some(kswapd));
         self.busy.set(false);
-        let nap = Kswapd::<Simulated>::NAP * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
+        let nap = Kswapd::<Simulated>::DELAY * 1000 / cpu.model().nanos_per_1000_cycles.max(1);
         let due = match rest {
-            Rest::None => cpu.now(),
-            Rest::Nap => cpu.now() + nap,
-            Rest::Sleep => u64::MAX,
+            NextStep::Now => cpu.now(),
+            NextStep::AfterDelay => cpu.now() + nap,
+            NextStep::WhenWoken => u64::MAX,
         };
         self.due.set(self.due.get().min(due));
         let before = self.done.get().and_then(|done| done.made_room_for);
         let made_room_for = made_room_for.or(before);
-        self.done.set(Some(Done { rests: rest != Rest::None, made_room_for }));
+        self.done.set(Some(Done { rests: rest != NextStep::Now, made_room_for }));
     }
 
     /// Passes the next step to the next CPU, and wakes it if it is idle.

@@ -25,7 +25,7 @@ impl Hands<'_, '_, '_> {
 
 impl Supply for Hands<'_, '_, '_> {
     fn entered(&mut self, cpu: Cpu<'_>) {
-        self.keep.reclaim.catch_up(cpu.id());
+        self.keep.reclaim.tick(cpu.id());
     }
 
     fn page(&mut self, cpu: Cpu<'_>, cleared: bool, needs: bool) -> Option<u32> {
@@ -63,6 +63,6 @@ impl Supply for Hands<'_, '_, '_> {
     }
 
     fn becomes_writable(&mut self, cpu: Cpu<'_>, file: FileId) {
-        self.keep.flusher(cpu.id()).settle(self.keep.cache.owed(file));
+        self.keep.flusher(cpu.id()).flush_deferred(self.keep.cache.owed(file));
     }
 }

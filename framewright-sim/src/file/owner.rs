@@ -49,8 +49,8 @@ pub(super) fn note(cpu: Cpu<'_>, batch: &mut FlushBatch<'_, '_, Simulated>, gone
         dirty: gone.dirty,
         space: gone.space.id().number(),
         page: gone.page.into(),
-        owed_space: gone.space.owed(),
-        owed_file: Some(gone.owed_file),
+        space_flush: gone.space.owed(),
+        file_flush: Some(gone.file_flush),
     };
     batch.add(Pfn::new(gone.frame.into()), &translation);
 }
@@ -92,8 +92,8 @@ unsafe impl PageOwner<Simulated> for Owner<'_> {
         cache.unmap(cpu, &frames, &mut |gone| note(cpu, batch, &gone));
         for (frame, out) in frames.into_iter().zip(out) {
             *out = match cache.is_frame_mapped(frame) {
-                true => Became::Still,
-                false => Became::Gone { dirty: cache.is_dirty(frame) },
+                true => Became::StillMapped,
+                false => Became::Removed { dirty: cache.is_dirty(frame) },
             };
         }
     }

@@ -41,7 +41,7 @@ pub struct Unmapped<'c> {
     /// Stores through it were allowed.
     pub writable: bool,
     /// Flushes of the file's pages that were put off.
-    pub owed_file: &'c DeferredFlush,
+    pub file_flush: &'c DeferredFlush,
 }
 
 impl PageCache {
@@ -91,7 +91,7 @@ impl PageCache {
             page,
             dirty,
             writable,
-            owed_file: &self.file(area.file).owed,
+            file_flush: &self.file(area.file).owed,
         }
     }
 

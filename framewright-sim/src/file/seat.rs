@@ -48,7 +48,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
             // SAFETY: the unit compares generations, and flushes if it is behind.
             #[allow(unsafe_code)]
             unsafe {
-                self.hands.keep.flusher(cpu.id()).caught_up(|| space.load(cpu));
+                self.hands.keep.flusher(cpu.id()).record_full_flush(|| space.load(cpu));
             }
             cpu.restore_interrupts(masked);
             self.running = Some(space.id());
@@ -60,7 +60,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
     /// reclaim or compact itself.
     pub fn block(&mut self, cpu: Cpu<'_>, request: Request) -> (Option<Block<'m>>, bool) {
         let Keep { memory, reclaim, .. } = self.hands.keep;
-        reclaim.catch_up(cpu.id());
+        reclaim.tick(cpu.id());
         let stalls = || {
             let stats = memory.cpu_stats(cpu.id()).unwrap_or_default();
             stats.allocstall + stats.compact_stall
@@ -155,7 +155,7 @@ impl<'s, 'k, 'm> Seat<'s, 'k, 'm> {
         }
         self.hands.give(cpu, &frames);
         let mut parked = Vec::new();
-        keep.flusher(cpu.id()).unpark_all(&mut |blocks| parked.extend(blocks));
+        keep.flusher(cpu.id()).drain_deferred(&mut |blocks| parked.extend(blocks));
         let number = |block: Block<'_>| block.into_raw().0.get() as u32;
         let parked: Vec<u32> = parked.into_iter().map(number).collect();
         self.hands.give(cpu, &parked);

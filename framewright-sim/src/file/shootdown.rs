@@ -70,10 +70,10 @@ impl Shootdown for Counted<'_, '_> {
         self.shooter.clean_stores_fault()
     }
 
-    fn forget(&self, cpu: CpuId, scope: Scope) {
+    fn invalidate(&self, cpu: CpuId, scope: Scope) {
         let now = || self.current().map_or(0, |cpu| cpu.now());
         let began = now();
-        self.shooter.forget(cpu, scope);
+        self.shooter.invalidate(cpu, scope);
         self.spend(now() - began, 0);
     }
 

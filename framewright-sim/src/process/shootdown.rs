@@ -39,7 +39,7 @@ impl<'l, 'm> Shooter<'l, 'm> {
     pub fn run_on(&self, cpu: Cpu<'_>, process: &Process) {
         let masked = cpu.mask_interrupts();
         // SAFETY: the unit compares generations, and flushes if it is behind.
-        unsafe { self.flusher(cpu).caught_up(|| process.run_on(cpu)) };
+        unsafe { self.flusher(cpu).record_full_flush(|| process.run_on(cpu)) };
         cpu.restore_interrupts(masked);
     }
 
@@ -64,7 +64,7 @@ impl Shootdown for Shooter<'_, '_> {
         true
     }
 
-    fn forget(&self, of: CpuId, scope: Scope) {
+    fn invalidate(&self, of: CpuId, scope: Scope) {
         if let Some(cpu) = self.current() {
             assert_eq!(cpu.id(), of, "a CPU forgets by itself");
             self.mmu.forget(cpu, scope);
@@ -97,7 +97,7 @@ impl AddressSpace {
         cpu: Cpu<'_>,
         page: u32,
         instead: Pte,
-        owed_file: Option<&DeferredFlush>,
+        file_flush: Option<&DeferredFlush>,
         batch: &mut FlushBatch<'_, '_, Simulated>,
     ) -> Option<Mapping> {
         self.pte(cpu, page).present()?;
@@ -110,8 +110,8 @@ impl AddressSpace {
             dirty: mapping.dirty,
             space: self.id().number(),
             page: u64::from(page),
-            owed_space: self.owed(),
-            owed_file,
+            space_flush: self.owed(),
+            file_flush,
         };
         batch.add(Pfn::new(u64::from(mapping.frame)), &translation);
         Some(mapping)

@@ -64,7 +64,7 @@ fn unmap(cpu: Cpu<'_>, reclaimer: &Reclaimer<'_, '_>) {
     process.disown(cpu, 0..1);
     let gathered = process.clear(cpu, &mut (0..1));
     if reclaimer.bug != Some(Bug::SkippedFlush) {
-        stage.flusher(cpu).settle(process.space().owed());
+        stage.flusher(cpu).flush_deferred(process.space().owed());
     }
     if !gathered.is_empty() {
         process.space().flush(cpu, gathered.len() as u64);

@@ -156,7 +156,7 @@ pub(super) fn switch(machine: &Machine, bug: Option<Bug>) -> Verdict {
                 // SAFETY: not met on purpose: this is the bug. Frames have no contents here.
                 #[allow(unsafe_code)]
                 unsafe {
-                    scene.stage.flusher(cpu).caught_up(|| {});
+                    scene.stage.flusher(cpu).record_full_flush(|| {});
                 }
             } else {
                 scene.stage.run_on(cpu, process);

@@ -66,7 +66,7 @@ impl<'m> Stage<'_, 'm> {
 
     /// Frames that wait for a flush.
     pub(super) fn parked(&self) -> u64 {
-        self.memory.tlb().parked()
+        self.memory.tlb().deferred()
     }
 }
 

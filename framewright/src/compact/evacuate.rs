@@ -131,7 +131,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Whether frames that are free lie elsewhere than in the zone.
     pub(super) fn holds_back(&self, site: Site<'c, 'm, P>) -> bool {
         let memory = self.memory;
-        memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0 || memory.tlb().parked() > 0
+        memory.held_by_cpus() > 0 || site.at.zone.in_depot() > 0 || memory.tlb().deferred() > 0
     }
 
     /// Has it given back to the zone, once; it is paid for before anything else moves. Who does not wait
@@ -143,8 +143,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let (memory, flusher) = (self.memory, self.flusher());
         let free = &mut |frames: &[Pfn]| memory.free_frames_to_zones(self.cpu, frames);
         match how.effort.mode {
-            MigrateMode::Async => flusher.release_settled(free),
-            _ => flusher.unpark_all_frames(free),
+            MigrateMode::Async => flusher.drain_flushed_frames(free),
+            _ => flusher.drain_deferred_frames(free),
         };
         memory.drain_every_cpu(site.id);
     }

@@ -167,7 +167,7 @@ impl<P: Platform> Memory<'_, P> {
     fn check_parked(&self) -> Result<(), Violation> {
         let zones = (0..self.zones.len()).map(|zone| self.zone_stats(ZoneId::new(zone)));
         let used: u64 = zones.map(|stats| stats.pgalloc.wrapping_sub(stats.pgfree)).sum();
-        match self.tlb().parked() {
+        match self.tlb().deferred() {
             parked if parked > used => {
                 Err(Violation { what: "more frames are parked than are allocated", at: parked })
             }

@@ -15,9 +15,9 @@ use crate::{
     hardening::Waiting,
     pcp::{BundleStore, CpuPages, Slot, bundle_slots},
     platform::Platform,
-    reclaim::{LruBatch, LruFlags, LruLink, LruNode, ZoneShare},
+    reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruZone},
     sync::{AtomicU8, AtomicU32, AtomicU64},
-    tlb::{CpuFlushes, Group, Parked, parked_capacity},
+    tlb::{CpuFlushes, DeferredFrees, DeferredGroup, deferred_capacity},
     tuning::Hardening,
     zone::{Chunk, Depot, Zone, ZoneId, Zonelists, depot_frames},
 };
@@ -147,13 +147,17 @@ impl Layout {
             Part::new::<LruLink>("LRU links plane", self.plane(self.planes.lru), false).optional(),
             Part::new::<LruFlags>("LRU flags plane", self.plane(self.planes.lru), false).optional(),
             Part::of_bytes("LRU lists", self.lru_nodes() * self.lru_node.0).optional(),
-            Part::new::<ZoneShare>("LRU zones", self.lru_zones(), false).optional(),
+            Part::new::<LruZone>("LRU zones", self.lru_zones(), false).optional(),
             Part::of_bytes("LRU batches", self.lru_batches() * self.lru_batch.0)
                 .of_cpus()
                 .optional(),
             Part::new::<AtomicU8>("state plane", self.plane(self.states), false).optional(),
             Part::new::<u32>("parked frames", self.parked, false),
-            Part::new::<Group>("parked groups", Parked::groups_for(self.parked), false),
+            Part::new::<DeferredGroup>(
+                "parked groups",
+                DeferredFrees::groups_for(self.parked),
+                false,
+            ),
             Part::new::<CpuState>("CPUs", self.cpus, true),
             Part::of_bytes("CPU flushes", self.cpus * self.flushes.0).of_cpus(),
             Part::of_bytes("CPU lists", self.cpus * self.zones * self.pages.0).of_cpus(),
@@ -249,7 +253,7 @@ fn quarantine_of(config: &Config<'_>) -> usize {
 
 /// Frames that may wait for a flush.
 fn parked_of(config: &Config<'_>) -> usize {
-    parked_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
+    deferred_capacity(&config.tuning.tlb, config.managed(), config.cpus.into())
 }
 
 /// One part of the metadata.

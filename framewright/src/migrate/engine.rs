@@ -178,7 +178,7 @@ impl<P: Platform> Job<'_, '_, '_, P> {
     ) {
         let &Migration { flusher, platform, mover } = self.migration;
         let mut unmapped = Unmapped { mover, moves: chunk };
-        let mut batch = flusher.batch_of_all(slots);
+        let mut batch = flusher.batch_with_all_slots(slots);
         for _ in 0..passes {
             let ready = self.make_ready(unmapped.moves);
             if ready == 0 {

@@ -154,7 +154,7 @@ pub enum Section {
     /// The batch of moves of a CPU, under its lock.
     LruBatch(CpuId),
     /// The frames that wait for a flush, under their lock.
-    Parked,
+    DeferredFrees,
 }
 
 /// Places where a simulator may switch CPUs, and what it may force to happen there.

@@ -15,14 +15,14 @@ use super::{
     flags::Flags,
     kind::{LruList, PageKind},
     retire::Retire,
-    scan::Scan,
+    scan::ScanControl,
 };
 
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Ages up to `want` pages of an active list. Returns how many were looked at.
     pub(super) fn age(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         list: LruList,
         want: u64,
         retire: &mut Retire<'_, '_, '_, '_, P>,

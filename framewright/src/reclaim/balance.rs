@@ -1,4 +1,4 @@
-//! Scan balance: how far each list is looked through.
+//! ScanControl balance: how far each list is looked through.
 //!
 //! Everything else being equal, each list is scanned to its length >> priority, so that pages age
 //! at the same pace everywhere. Anonymous pages and those of files differ in what it costs to be
@@ -17,7 +17,7 @@ use crate::{
 use super::{
     Reclaim,
     kind::{LruList, PageKind},
-    scan::{FIRST_PRIORITY, Scan},
+    scan::{FIRST_PRIORITY, ScanControl},
 };
 
 /// Which kinds of active pages may become inactive in this pass.
@@ -32,7 +32,7 @@ impl Deactivate {
 
 /// Who is scanned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Share {
+enum ScanBalance {
     /// Every list, to the same part.
     Equal,
     /// One kind alone.
@@ -47,30 +47,32 @@ pub(super) type Quota = [u64; LruList::EVICTABLE.len()];
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// What may be deactivated: kinds whose inactive list is short, and those of which the
     /// workingset changes.
-    pub(super) fn deactivate(&self, scan: &Scan) -> Deactivate {
+    pub(super) fn deactivate(&self, scan: &ScanControl) -> Deactivate {
         let node = self.state.node(scan.node);
         Deactivate(PageKind::ALL.map(|kind| {
-            scan.force_deactivate || self.inactive_is_low(scan, kind) || node.workingset_moved(kind)
+            scan.force_deactivate
+                || self.inactive_is_low(scan, kind)
+                || node.workingset_changed(kind)
         }))
     }
 
     /// Whether a kind has too few inactive pages: the more memory, the fewer will do.
-    pub(super) fn inactive_is_low(&self, scan: &Scan, kind: PageKind) -> bool {
+    pub(super) fn inactive_is_low(&self, scan: &ScanControl, kind: PageKind) -> bool {
         let pages = |list| self.state.pages_up_to(scan.node, list, scan.highest);
         let (inactive, active) = (pages(kind.inactive()), pages(kind.active()));
         inactive * inactive_ratio(inactive + active) < active
     }
 
     /// How many pages of each list this pass looks at.
-    pub(super) fn quota(&self, scan: &Scan, deactivate: Deactivate) -> Quota {
+    pub(super) fn quota(&self, scan: &ScanControl, deactivate: Deactivate) -> Quota {
         let share = self.share(scan, deactivate);
         LruList::EVICTABLE.map(|list| {
             let size = self.state.pages_up_to(scan.node, list, scan.highest) >> scan.priority;
             match share {
-                Share::Equal => size,
-                Share::Only(kind) if kind == list.kind() => size,
-                Share::Only(_) => 0,
-                Share::Weighted(weights) => {
+                ScanBalance::Equal => size,
+                ScanBalance::Only(kind) if kind == list.kind() => size,
+                ScanBalance::Only(_) => 0,
+                ScanBalance::Weighted(weights) => {
                     let sum = weights.iter().sum::<u64>().max(1);
                     (u128::from(size) * u128::from(weights[list.kind() as usize]) / u128::from(sum))
                         as u64
@@ -90,29 +92,33 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// The first rule that applies decides.
-    fn share(&self, scan: &Scan, deactivate: Deactivate) -> Share {
+    fn share(&self, scan: &ScanControl, deactivate: Deactivate) -> ScanBalance {
         let swappiness = u64::from(self.memory.tuning().reclaim.swappiness);
         if !scan.may_swap || swappiness == 0 {
-            return Share::Only(PageKind::File);
+            return ScanBalance::Only(PageKind::File);
         }
         if scan.priority == 0 {
-            return Share::Equal;
+            return ScanBalance::Equal;
         }
         let some =
             |list| self.state.pages_up_to(scan.node, list, scan.highest) >> scan.priority > 0;
         let may_take = |kind: PageKind| !deactivate.of(kind) && some(kind.inactive());
-        if may_take(PageKind::Anon) && self.files_are_few(scan) {
-            return Share::Only(PageKind::Anon);
+        if may_take(PageKind::Anon) && self.file_is_tiny(scan) {
+            return ScanBalance::Only(PageKind::Anon);
         }
         if may_take(PageKind::File) {
-            return Share::Only(PageKind::File);
+            return ScanBalance::Only(PageKind::File);
         }
         let node = self.state.node(scan.node);
-        Share::Weighted(weights(node.cost(PageKind::Anon), node.cost(PageKind::File), swappiness))
+        ScanBalance::Weighted(weights(
+            node.cost(PageKind::Anon),
+            node.cost(PageKind::File),
+            swappiness,
+        ))
     }
 
     /// Whether all free memory and all pages of files together would not do.
-    fn files_are_few(&self, scan: &Scan) -> bool {
+    fn file_is_tiny(&self, scan: &ScanControl) -> bool {
         let node = self.state.node(scan.node);
         let files = node.pages(LruList::InactiveFile) + node.pages(LruList::ActiveFile);
         let zones = self.memory.zones_of(scan.node);

@@ -3,7 +3,7 @@
 //! Adding pages one by one would cost that lock per page, and it is the most contended of a node
 //! that reads much. A page in a batch is on no list yet, or still on its old one.
 
-use super::kept::Kept;
+use super::kept::KeptFrames;
 use crate::{
     platform::{CpuId, Platform, Section},
     sync::SpinLock,
@@ -82,19 +82,19 @@ impl Batch {
 }
 
 /// What waits on a CPU: moves, and frames that reclaim keeps for it.
-struct Waiting {
+struct PerCpu {
     moves: Batch,
-    kept: Kept,
+    kept: KeptFrames,
 }
 
 /// The batch of a CPU. Its lock is next to never contended: others come only to drain it.
-pub(crate) struct CpuBatch<P: Platform>(SpinLock<P, Waiting>);
+pub(crate) struct CpuBatch<P: Platform>(SpinLock<P, PerCpu>);
 
 impl<P: Platform> CpuBatch<P> {
     pub(crate) fn new(cpu: CpuId) -> Self {
         Self(SpinLock::new(
             Section::LruBatch(cpu),
-            Waiting { moves: Batch::new(), kept: Kept::new() },
+            PerCpu { moves: Batch::new(), kept: KeptFrames::new() },
         ))
     }
 
@@ -110,7 +110,7 @@ impl<P: Platform> CpuBatch<P> {
     }
 
     /// Does something with the frames that are kept for the CPU.
-    pub(super) fn keeping<R>(&self, platform: &P, f: impl FnOnce(&mut Kept) -> R) -> R {
+    pub(super) fn with_kept<R>(&self, platform: &P, f: impl FnOnce(&mut KeptFrames) -> R) -> R {
         self.0.with(platform, |waiting| f(&mut waiting.kept))
     }
 }

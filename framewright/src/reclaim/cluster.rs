@@ -16,9 +16,9 @@ use super::{
     flags::Place,
     kind::{LruList, PageKind},
     lists::End,
-    node::Held,
+    node::LockedLists,
     page::Page,
-    scan::{CLUSTER_MAX, Scan},
+    scan::{CLUSTER_MAX, ScanControl},
 };
 
 /// Pages of a cluster, a bit each.
@@ -126,13 +126,13 @@ const SKIP_MAX: u32 = 256;
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Isolates up to `want` pages from the tail of a list. Those in zones that do not help are
     /// passed over, and go to the head.
-    pub(super) fn isolate(&self, scan: &Scan, list: LruList, want: u64) -> Cluster {
+    pub(super) fn isolate(&self, scan: &ScanControl, list: LruList, want: u64) -> Cluster {
         let mut cluster = Cluster::new(list.kind());
         let platform = self.memory.platform();
         let want = want.min(self.memory.tuning().reclaim.cluster.into()) as usize;
         platform.point(Site::Reclaim);
         let flags = Address::of(self.state.flags);
-        self.state.node(scan.node).look_ahead(platform, list, want, |slot| flags.prefetch(slot));
+        self.state.node(scan.node).prefetch_tail(platform, list, want, |slot| flags.prefetch(slot));
         self.state.node(scan.node).with_lists(platform, |lists| {
             self.take(scan, list, want, lists, &mut cluster);
         });
@@ -143,10 +143,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
 
     fn take(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         list: LruList,
         want: usize,
-        lists: &mut Held<'_, 'm, P>,
+        lists: &mut LockedLists<'_, 'm, P>,
         cluster: &mut Cluster,
     ) {
         let mut looked = lists.lists().length(list) as usize;
@@ -161,7 +161,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             page.unlink(lists);
             page.link(lists, End::Head);
             page.node.count(NodeStat::skip(page.zone.kind), 1);
-            lists.tell_of_skip();
+            lists.probe_skip();
             cluster.skipped += 1;
         }
     }
@@ -170,10 +170,10 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// between them changes. How many.
     fn take_run(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         list: LruList,
         want: usize,
-        lists: &mut Held<'_, 'm, P>,
+        lists: &mut LockedLists<'_, 'm, P>,
         cluster: &mut Cluster,
     ) -> usize {
         let before = cluster.len;
@@ -182,7 +182,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             && let Some(slot) = next
         {
             let page = self.state.page_at(slot);
-            if page.zone.kind > scan.highest || !page.flags.shift(Place::Listed, Place::Isolated) {
+            if page.zone.kind > scan.highest
+                || !page.flags.change_place(Place::Listed, Place::Isolated)
+            {
                 break;
             }
             page.zone.count(list, -1);
@@ -200,7 +202,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// the others. Returns those that were abandoned meanwhile: their frames are to be freed.
     pub(super) fn put_back(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         cluster: &Cluster,
         some: Pages,
         tail: Pages,
@@ -212,7 +214,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let mut abandoned = 0;
         platform.point(Site::Reclaim);
         let slots = bits(some).map(|at| cluster.slot(at));
-        self.state.node(scan.node).bring(platform, slots);
+        self.state.node(scan.node).prefetch_links(platform, slots);
         self.state.node(scan.node).with_lists(platform, |lists| {
             for at in bits(some) {
                 let end = if tail >> at & 1 == 1 { End::Tail } else { End::Head };

@@ -10,8 +10,8 @@ use crate::{
 
 use super::{
     Reclaim,
-    retire::{Retire, Taker},
-    scan::{By, CLUSTER_MAX, Progress, Scan},
+    retire::{FreeTarget, Retire},
+    scan::{CLUSTER_MAX, Progress, Reclaimer, ScanControl},
 };
 
 /// Slots of the flush batches that are kept on the stack: room for a cluster. What is flushed at
@@ -19,14 +19,14 @@ use super::{
 pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
 /// Whether who asks for `frames` frames has compaction form his block.
-fn leaves_forming(need: &Need, frames: u64) -> bool {
+fn is_for_compaction(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
 
 /// Pages that are looked at in vain, at the most, or few more: where few go, looking for others takes longer
 /// than a block is worth that compaction may fail to form all the same.
-fn most_in_vain(need: &Need, frames: u64) -> u64 {
-    if leaves_forming(need, frames) { need.request.order().frames() / 8 } else { u64::MAX }
+fn not_reclaimed_max(need: &Need, frames: u64) -> u64 {
+    if is_for_compaction(need, frames) { need.request.order().frames() / 8 } else { u64::MAX }
 }
 
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
@@ -41,7 +41,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// In such a case no more pages are looked at in vain than an eighth of the block's frames, or few
     /// more.
     ///
-    /// Frames that were parked and need no flush any more come first, then pages, deeper and deeper
+    /// Frames that were deferred and need no flush any more come first, then pages, deeper and deeper
     /// until that is enough. If nothing is found it looks once more, with active pages becoming
     /// inactive whatever the lists look like, and with what waits in the batches of other CPUs.
     ///
@@ -56,8 +56,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.memory.flusher_by(need.cpu, self.shootdown);
-        let taker = Taker::Zones(self.memory, need.cpu);
-        let room = flusher.batch_room(BATCH_SLOTS);
+        let taker = FreeTarget::Zones(self.memory, need.cpu);
+        let room = flusher.batch_capacity(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
         let reclaimed = self.reclaim_until_freed(need, frames.max(1), &mut retire);
         let freed = retire.freed().max(reclaimed);
@@ -68,9 +68,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         freed
     }
 
-    /// Reclaims until so much is free as the request wants: while all of it is parked, more, up to
+    /// Reclaims until so much is free as the request wants: while all of it is deferred, more, up to
     /// what is no long wait for one request. Meanwhile a flush may be due anyway, or other CPUs
-    /// make up for what is parked by themselves; only if they do not, one flush is for this alone.
+    /// make up for what is deferred by themselves; only if they do not, one flush is for this alone.
     fn reclaim_until_freed(
         &self,
         need: &Need,
@@ -79,21 +79,22 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     ) -> u64 {
         const MOST: u64 = 1024;
         let wanted = need.request.order().frames().min(frames);
-        let (mut reclaimed, mut in_vain, mut force_deactivate) = (0, 0, false);
+        let (mut reclaimed, mut not_reclaimed, mut force_deactivate) = (0, 0, false);
         while !self.compaction_is_ready(need, frames) {
-            self.catch_up(need.cpu);
-            retire.unpark();
+            self.tick(need.cpu);
+            retire.drain_flushed();
             if retire.freed() >= wanted {
                 return reclaimed;
             }
-            let more = self.deepen(need, frames, in_vain, force_deactivate, retire);
+            let more =
+                self.scan_nodes_by_priority(need, frames, not_reclaimed, force_deactivate, retire);
             retire.finish();
             reclaimed += more.reclaimed;
-            in_vain += more.in_vain();
+            not_reclaimed += more.not_reclaimed();
             let found = more.reclaimed > 0;
             if reclaimed >= MOST
                 || !found && (force_deactivate || reclaimed > 0)
-                || more.in_vain() >= most_in_vain(need, frames)
+                || more.not_reclaimed() >= not_reclaimed_max(need, frames)
             {
                 break;
             }
@@ -104,33 +105,33 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         }
         if self.compaction_is_ready(need, frames) {
             // Nobody is interrupted for room that is there.
-            retire.unpark();
+            retire.drain_flushed();
             return reclaimed.max(1);
         }
         if retire.freed() < wanted {
-            retire.unpark_some();
+            retire.drain_oldest_half();
         }
         if retire.freed() < wanted {
-            retire.unpark_all();
+            retire.drain_deferred();
         }
         reclaimed
     }
 
     /// All nodes that help, at one priority after the other. While a sweep reaches its target, the next one
     /// stays at the same priority: a deeper scan would only reach pages that are costlier to reclaim.
-    /// `in_vain` pages were scanned before and not reclaimed.
-    fn deepen(
+    /// `not_reclaimed` pages were scanned before and not reclaimed.
+    fn scan_nodes_by_priority(
         &self,
         need: &Need,
         frames: u64,
-        in_vain: u64,
+        not_reclaimed: u64,
         force_deactivate: bool,
         retire: &mut Retire<'_, '_, '_, 'm, P>,
     ) -> Progress {
         let may_io = need.request.may_io();
         let first = self.first_priority(need.node, need.request.highest());
-        let mut scan = Scan {
-            by: By::Direct,
+        let mut scan = ScanControl {
+            by: Reclaimer::Direct,
             cpu: need.cpu,
             node: need.node,
             highest: need.request.highest(),
@@ -141,13 +142,13 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             may_write: may_io && need.request.may_fs(),
             may_swap: may_io && self.ask_for_swap(),
             force_deactivate,
-            in_vain,
+            not_reclaimed,
         };
         let mut progress = Progress::default();
         loop {
             let before = progress.reclaimed;
             self.sweep_nodes(need, &mut scan, &mut progress, retire);
-            if progress.in_vain() >= most_in_vain(need, frames)
+            if progress.not_reclaimed() >= not_reclaimed_max(need, frames)
                 || self.is_enough(need, frames, progress.reclaimed)
             {
                 break;
@@ -169,7 +170,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     /// Whether `reclaimed` frames are enough: as many as were asked for, or for a block that compaction
     /// forms, what it takes to form it.
     fn is_enough(&self, need: &Need, frames: u64, reclaimed: u64) -> bool {
-        if !leaves_forming(need, frames) {
+        if !is_for_compaction(need, frames) {
             return reclaimed >= frames;
         }
         reclaimed >= self.memory.tuning().compact.room(need.request.order())
@@ -182,7 +183,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         let order = need.request.order();
         let access = Access::above(Watermark::High, need.request.highest());
         let compaction = &self.memory.tuning().compact;
-        leaves_forming(need, frames)
+        is_for_compaction(need, frames)
             && (self.memory.candidates(need.cpu, need.request)).any(|(_, at)| {
                 at.zone.could_compact(order, access, 0, compaction)
                     && !at.zone.is_short(at.platform, order, compaction)
@@ -195,7 +196,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     fn sweep_nodes(
         &self,
         need: &Need,
-        scan: &mut Scan,
+        scan: &mut ScanControl,
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, 'm, P>,
     ) {
@@ -211,7 +212,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
             }
             done = done.with(node);
             scan.node = node;
-            self.sweep(scan, most_in_vain(need, scan.target), progress, retire);
+            self.sweep(scan, not_reclaimed_max(need, scan.target), progress, retire);
             let reclaimed = progress.reclaimed;
             let is_enough = || self.is_enough(need, scan.target, reclaimed);
             if alone || reclaimed - before >= scan.target || is_enough() {

@@ -18,7 +18,7 @@ use super::kind::{LruList, PageKind};
 #[repr(u8)]
 pub(super) enum Place {
     /// Unknown to reclaim.
-    Off = 0,
+    Unknown = 0,
     /// In some CPU's batch, on its way to a list.
     Pending = 1,
     /// On a list.
@@ -35,7 +35,7 @@ pub(crate) struct Flags(AtomicU8);
 
 impl Flags {
     /// It is locked into memory. Such a page is never active; so together the two mean something
-    /// else, see [`Flags::condemn`].
+    /// else, see [`Flags::mark_for_freeing`].
     pub(super) const UNEVICTABLE: u8 = 1 << 2;
     /// It was used once since it became inactive.
     pub(super) const REFERENCED: u8 = 1 << 3;
@@ -48,7 +48,7 @@ impl Flags {
     /// There is a file behind it.
     pub(super) const FILE: u8 = 1 << 7;
 
-    const CONDEMNED: u8 = Self::ACTIVE | Self::UNEVICTABLE;
+    const FREE_ON_PUT_BACK: u8 = Self::ACTIVE | Self::UNEVICTABLE;
 
     pub(crate) fn new() -> Self {
         Self(AtomicU8::new(0))
@@ -65,7 +65,7 @@ impl Flags {
     }
 
     /// Moves the page if it is at `from`; of several who try, one succeeds.
-    pub(super) fn shift(&self, from: Place, to: Place) -> bool {
+    pub(super) fn change_place(&self, from: Place, to: Place) -> bool {
         self.update(|flags| (flags & PLACE == from as u8).then_some(flags & !PLACE | to as u8))
     }
 
@@ -77,60 +77,62 @@ impl Flags {
     /// Begins the life of a page that is unknown; `false` if it is known.
     #[inline(always)]
     pub(super) fn begin(&self, flags: u8) -> bool {
-        self.update(|old| (old & PLACE == Place::Off as u8).then_some(flags | Place::Pending as u8))
+        self.update(|old| {
+            (old & PLACE == Place::Unknown as u8).then_some(flags | Place::Pending as u8)
+        })
     }
 
     /// Ends the waiting of a page: it is on a list from now on. For who holds the LRU lock of its node, and
     /// has seen it wait: nobody else ends that.
     #[inline(always)]
-    pub(super) fn become_listed(&self) {
+    pub(super) fn set_listed(&self) {
         self.0.fetch_xor(Place::Pending as u8 ^ Place::Listed as u8, Ordering::AcqRel);
     }
 
-    /// [`Flags::become_listed`], if the page waits for the same list as another, of which this was seen.
+    /// [`Flags::set_listed`], if the page waits for the same list as another, of which this was seen.
     #[inline(always)]
-    pub(super) fn become_listed_like(&self, other: Snapshot) -> bool {
+    pub(super) fn set_listed_if_like(&self, other: Snapshot) -> bool {
         let is_like = self.get().is_like(other);
         if is_like {
-            self.become_listed();
+            self.set_listed();
         }
         is_like
     }
 
-    /// [`Flags::forget`], if the page is on the same list as another, of which this was seen.
+    /// [`Flags::reset`], if the page is on the same list as another, of which this was seen.
     #[inline(always)]
-    pub(super) fn forget_like(&self, other: Snapshot) -> bool {
+    pub(super) fn reset_if_like(&self, other: Snapshot) -> bool {
         let is_like = self.get().is_like(other);
         if is_like {
-            self.forget();
+            self.reset();
         }
         is_like
     }
 
     /// Says of an isolated page that it has no owner any more: who has isolated it is to free it.
     /// `false` if it is not isolated. Under the LRU lock of its node.
-    pub(super) fn condemn(&self) -> bool {
+    pub(super) fn mark_for_freeing(&self) -> bool {
         self.update(|flags| {
             let is_isolated = flags & PLACE == Place::Isolated as u8;
-            is_isolated.then_some(flags | Self::CONDEMNED)
+            is_isolated.then_some(flags | Self::FREE_ON_PUT_BACK)
         })
     }
 
-    /// Ends the isolation of a page by listing it, unless it was condemned meanwhile: then it is
+    /// Ends the isolation of a page by listing it, unless it was is_marked meanwhile: then it is
     /// unknown from now on, and `false`.
     pub(super) fn end_isolation(&self) -> bool {
-        let mut condemned = false;
+        let mut is_marked = false;
         self.update(|flags| {
-            condemned = flags & Self::CONDEMNED == Self::CONDEMNED;
-            Some(if condemned { 0 } else { flags & !PLACE | Place::Listed as u8 })
+            is_marked = flags & Self::FREE_ON_PUT_BACK == Self::FREE_ON_PUT_BACK;
+            Some(if is_marked { 0 } else { flags & !PLACE | Place::Listed as u8 })
         });
-        !condemned
+        !is_marked
     }
 
     /// Has it belong on the active list, unless it is locked into memory. Says whether that is new.
     pub(super) fn activate(&self) -> bool {
         self.update(|flags| {
-            let apart = flags & Self::CONDEMNED != 0;
+            let apart = flags & Self::FREE_ON_PUT_BACK != 0;
             (!apart).then_some(flags & !Self::REFERENCED | Self::ACTIVE)
         })
     }
@@ -138,7 +140,7 @@ impl Flags {
     /// Has it belong on the inactive list. Says whether that is new.
     pub(super) fn deactivate(&self) -> bool {
         self.update(|flags| {
-            let is_active = flags & Self::CONDEMNED == Self::ACTIVE;
+            let is_active = flags & Self::FREE_ON_PUT_BACK == Self::ACTIVE;
             is_active.then_some(flags & !(Self::REFERENCED | Self::ACTIVE))
         })
     }
@@ -146,9 +148,9 @@ impl Flags {
     /// Has it belong on the list of pages that are locked into memory, or no longer.
     pub(super) fn set_unevictable(&self, unevictable: bool) {
         self.update(|flags| {
-            let is_condemned = flags & Self::CONDEMNED == Self::CONDEMNED;
-            let free = flags & !Self::CONDEMNED;
-            (!is_condemned).then_some(if unevictable {
+            let is_marked = flags & Self::FREE_ON_PUT_BACK == Self::FREE_ON_PUT_BACK;
+            let free = flags & !Self::FREE_ON_PUT_BACK;
+            (!is_marked).then_some(if unevictable {
                 free | Self::UNEVICTABLE
             } else {
                 flags & !Self::UNEVICTABLE
@@ -158,7 +160,7 @@ impl Flags {
 
     /// Forgets the page. For who has claimed it and frees it.
     #[inline(always)]
-    pub(super) fn forget(&self) {
+    pub(super) fn reset(&self) {
         self.0.store(0, Ordering::Release);
     }
 
@@ -195,7 +197,7 @@ impl Snapshot {
     #[inline(always)]
     pub(super) fn place(self) -> Place {
         match self.0 & PLACE {
-            0 => Place::Off,
+            0 => Place::Unknown,
             1 => Place::Pending,
             2 => Place::Listed,
             _ => Place::Isolated,

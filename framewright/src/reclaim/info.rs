@@ -38,7 +38,7 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
     /// to whom it leaves them. For people: this looks at every page of the node, and so counts none that
     /// its owner has given up, whether or not anybody hears of the end of its writing.
     #[must_use]
-    pub fn awaited(&self, node: NodeId) -> u64 {
+    pub fn awaiting_writeback(&self, node: NodeId) -> u64 {
         let zones = self.state.zones.iter().filter(|zone| zone.node == node);
         let slots = zones.flat_map(|zone| zone.slots.clone());
         slots.filter(|&slot| self.state.flags_at(slot).has(Flags::RECLAIM)).count() as u64

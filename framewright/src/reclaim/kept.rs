@@ -18,14 +18,14 @@ const CAPACITY: usize = 64;
 
 /// Frames kept for a CPU.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFrames {
     /// Somebody comes for them.
     open: bool,
     len: u8,
     frames: [Pfn; CAPACITY],
 }
 
-impl Kept {
+impl KeptFrames {
     pub(super) fn new() -> Self {
         Self { open: false, len: 0, frames: [Pfn::new(0); CAPACITY] }
     }
@@ -61,21 +61,23 @@ impl<P: Platform> Memory<'_, P> {
     /// ([`Memory::take_kept`]).
     pub(crate) fn keep_reclaimed(&self, cpu: CpuId) {
         if let Some(batch) = self.lru_state().and_then(|state| state.batches.get(cpu.index())) {
-            batch.keeping(self.platform(), Kept::open);
+            batch.with_kept(self.platform(), KeptFrames::open);
         }
     }
 
     /// Hands over what was kept, whose blocks are the caller's now.
-    pub(crate) fn take_kept(&self, cpu: CpuId) -> Kept {
+    pub(crate) fn take_kept(&self, cpu: CpuId) -> KeptFrames {
         let batch = self.lru_state().and_then(|state| state.batches.get(cpu.index()));
-        batch.map_or_else(Kept::new, |batch| batch.keeping(self.platform(), Kept::close))
+        batch.map_or_else(KeptFrames::new, |batch| {
+            batch.with_kept(self.platform(), KeptFrames::close)
+        })
     }
 
     /// Keeps some of `frames`, whose blocks are the caller's, for the CPU's next request if it comes
     /// for them; how many, from the first.
     pub(super) fn keep(&self, cpu: CpuId, frames: &[Pfn]) -> usize {
         let batch = self.lru_state().and_then(|state| state.batches.get(cpu.index()));
-        batch.map_or(0, |batch| batch.keeping(self.platform(), |kept| kept.keep(frames)))
+        batch.map_or(0, |batch| batch.with_kept(self.platform(), |kept| kept.keep(frames)))
     }
 }
 
@@ -86,7 +88,7 @@ mod tests {
     #[test]
     fn frames_are_kept_only_for_who_comes_for_them() {
         let frames: [Pfn; 40] = core::array::from_fn(|i| Pfn::new(i as u64));
-        let mut kept = Kept::new();
+        let mut kept = KeptFrames::new();
         assert_eq!(kept.keep(&frames), 0);
         kept.open();
         assert_eq!((kept.keep(&frames), kept.keep(&frames)), (40, CAPACITY - 40));

@@ -33,10 +33,10 @@ use crate::{
 use super::{
     Reclaim,
     direct::BATCH_SLOTS,
-    retire::{Retire, Taker},
-    scan::{By, Progress, Scan},
+    retire::{FreeTarget, Retire},
+    scan::{Progress, Reclaimer, ScanControl},
     sweep::Sweep,
-    wakeup::KswapdWords,
+    wakeup::KswapdState,
 };
 
 /// As deep as a round for boosted watermarks goes, unless lists are so short that it begins below: at a 1024th
@@ -45,13 +45,13 @@ const BOOST_PRIORITY: u32 = 10;
 
 /// What background reclaim does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
+pub enum NextStep {
     /// Another step, at once.
-    None,
-    /// A nap of [`Kswapd::NAP`] nanoseconds, unless it is woken; then another step.
-    Nap,
+    Now,
+    /// A nap of [`Kswapd::DELAY`] nanoseconds, unless it is woken; then another step.
+    AfterDelay,
     /// It sleeps until it is woken; then another step.
-    Sleep,
+    WhenWoken,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +59,13 @@ pub enum Rest {
 enum Phase {
     Idle,
     Working(Round),
-    Napping { order: Order, highest: ZoneKind },
+    Delayed { order: Order, highest: ZoneKind },
 }
 
 /// A round on its way.
 #[derive(Clone, Copy, Debug)]
 struct Round {
-    scan: Scan,
+    scan: ScanControl,
     /// The boosts when it began, by kind of zone.
     boosts: [u64; ZoneKind::COUNT],
     /// Nothing is short, but more shall be free for a while.
@@ -97,7 +97,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
 
 impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// How long a nap is, in nanoseconds.
-    pub const NAP: u64 = 100_000_000;
+    pub const DELAY: u64 = 100_000_000;
 
     /// Pages that one step looks at, or a cluster more.
     pub const STEP: u64 = 256;
@@ -114,23 +114,23 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// # Panics
     ///
     /// The token is of another memory.
-    pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> Rest {
+    pub fn step(&mut self, token: &mut CpuToken<'_, 'm, P>) -> NextStep {
         let is_ours = core::ptr::eq(token.memory(), self.reclaim.memory);
         assert!(is_ours, "the token is of another memory");
-        self.step_with(token.cpu(), Taker::Token(token))
+        self.step_with(token.cpu(), FreeTarget::Token(token))
     }
 
     /// As [`Kswapd::step`], on a CPU whose token is in use by a request that
     /// [pauses](crate::platform::Relief::pause) there. Frames go to the zones.
-    pub fn step_on(&mut self, cpu: CpuId) -> Rest {
-        self.step_with(cpu, Taker::Zones(self.reclaim.memory, cpu))
+    pub fn step_on(&mut self, cpu: CpuId) -> NextStep {
+        self.step_with(cpu, FreeTarget::Zones(self.reclaim.memory, cpu))
     }
 
-    fn step_with(&mut self, cpu: CpuId, taker: Taker<'_, '_, 'm, P>) -> Rest {
+    fn step_with(&mut self, cpu: CpuId, taker: FreeTarget<'_, '_, 'm, P>) -> NextStep {
         let rest = match self.phase {
             Phase::Idle => self.begin(cpu),
             Phase::Working(round) => self.work(round, cpu, taker),
-            Phase::Napping { order, highest } => self.wake_up(cpu, order, highest),
+            Phase::Delayed { order, highest } => self.wake_up(cpu, order, highest),
         };
         self.reclaim.resume_for_reserve(self.node);
         rest
@@ -143,11 +143,11 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         Some((Order::PAGEBLOCK, self.to_compact.take()?))
     }
 
-    fn words(&self) -> &KswapdWords {
+    fn words(&self) -> &KswapdState {
         &self.reclaim.state.node(self.node).kswapd
     }
 
-    fn begin(&mut self, cpu: CpuId) -> Rest {
+    fn begin(&mut self, cpu: CpuId) -> NextStep {
         self.words().begin();
         let Some((order, highest)) = self.words().take() else {
             return self.sleep(cpu);
@@ -160,8 +160,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         reclaim.state.node(self.node).count(NodeStat::Pageoutrun, 1);
         let boosts = reclaim.boosts(self.node, highest);
         let first = reclaim.first_priority(self.node, highest);
-        let scan = Scan {
-            by: By::Kswapd,
+        let scan = ScanControl {
+            by: Reclaimer::Kswapd,
             cpu,
             node: self.node,
             highest,
@@ -172,42 +172,42 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
             may_write: false,
             may_swap: false,
             force_deactivate: false,
-            in_vain: 0,
+            not_reclaimed: 0,
         };
         let boost_left = boosts.iter().sum();
         let for_boost = boost_left > 0;
         let progress = Progress::default();
         let round = Round { scan, boosts, for_boost, boost_left, progress, sweep: None };
         self.phase = Phase::Working(round);
-        Rest::None
+        NextStep::Now
     }
 
     /// Goes on with a round: a part of a sweep, or the end.
-    fn work(&mut self, mut round: Round, cpu: CpuId, taker: Taker<'_, '_, 'm, P>) -> Rest {
+    fn work(&mut self, mut round: Round, cpu: CpuId, taker: FreeTarget<'_, '_, 'm, P>) -> NextStep {
         round.scan.cpu = cpu;
-        if round.sweep.is_none() && !self.has_to_sweep(&mut round) {
+        if round.sweep.is_none() && !self.needs_sweep(&mut round) {
             return self.end(&round);
         }
         let mut slots = [BatchSlot::default(); BATCH_SLOTS];
         let flusher = self.reclaim.memory.flusher_by(cpu, self.reclaim.shootdown);
-        let room = flusher.batch_room(BATCH_SLOTS);
+        let room = flusher.batch_capacity(BATCH_SLOTS);
         let mut retire = Retire::new(flusher.batch(&mut slots), room, taker);
-        self.reclaim.catch_up(round.scan.cpu);
-        retire.unpark();
+        self.reclaim.tick(round.scan.cpu);
+        retire.drain_flushed();
         self.sweep(&mut round, &mut retire);
         retire.finish();
         if round.scan.priority <= 1 {
-            // Nothing else helps. What is parked is not free, but easily had.
-            retire.unpark_all();
+            // Nothing else helps. What is deferred is not free, but easily had.
+            retire.drain_deferred();
         }
         drop(retire);
         self.phase = Phase::Working(round);
-        Rest::None
+        NextStep::Now
     }
 
     /// Whether there is a sweep to make, and which.
-    fn has_to_sweep(&self, round: &mut Round) -> bool {
-        let Scan { order, highest, .. } = round.scan;
+    fn needs_sweep(&self, round: &mut Round) -> bool {
+        let ScanControl { order, highest, .. } = round.scan;
         if round.for_boost && !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
             // Really short of memory: with all means.
             round.for_boost = false;
@@ -228,8 +228,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         });
         let enough = round.progress.scanned + Self::STEP;
         while round.progress.scanned < enough {
-            if self.reclaim.go_on_sweeping(&round.scan, &mut sweep, &mut round.progress, retire) {
-                self.judge(round, &sweep);
+            if self.reclaim.continue_sweep(&round.scan, &mut sweep, &mut round.progress, retire) {
+                self.adjust_priority(round, &sweep);
                 return;
             }
         }
@@ -237,7 +237,7 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     }
 
     /// After a whole sweep: how deep the next one looks.
-    fn judge(&self, round: &mut Round, sweep: &Sweep) {
+    fn adjust_priority(&self, round: &mut Round, sweep: &Sweep) {
         let Round { scan, boost_left, .. } = round;
         if scan.order > Order::ZERO && round.progress.reclaimed >= 2 * scan.order.frames() {
             // Whoever wants more than that has to move pages about.
@@ -257,32 +257,32 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     }
 
     /// Ends a round: goes on with another, or takes a nap.
-    fn end(&mut self, round: &Round) -> Rest {
-        let Scan { order, highest, .. } = round.scan;
+    fn end(&mut self, round: &Round) -> NextStep {
+        let ScanControl { order, highest, .. } = round.scan;
         if self.lower_boosts(round.boosts) {
             self.to_compact = Some(highest);
         }
         let words = self.words();
         if round.progress.reclaimed == 0 && !self.reclaim.is_balanced(self.node, order, highest) {
-            self.after_a_round_in_vain(order, highest);
+            self.after_round_without_progress(order, highest);
         }
         if !self.reclaim.is_balanced(self.node, order, highest)
             && !self.reclaim.is_hopeless(self.node)
         {
-            words.want(order, highest);
+            words.request(order, highest);
             self.phase = Phase::Idle;
-            return Rest::None;
+            return NextStep::Now;
         }
         words.set_writing_back(false);
         words.set_dirty(false);
-        words.rest();
-        self.phase = Phase::Napping { order, highest };
-        Rest::Nap
+        words.sleep();
+        self.phase = Phase::Delayed { order, highest };
+        NextStep::AfterDelay
     }
 
     /// Nothing was reclaimed: then nothing is kept ready for huge pages any more. If what zones keep in any
     /// case is not there either, that is one failure more.
-    fn after_a_round_in_vain(&self, order: Order, highest: ZoneKind) {
+    fn after_round_without_progress(&self, order: Order, highest: ZoneKind) {
         let (words, memory) = (self.words(), self.reclaim.memory);
         if !self.reclaim.is_balanced_unboosted(self.node, order, highest) {
             words.set_failures(words.failures().saturating_add(1));
@@ -292,32 +292,32 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         }
     }
 
-    fn wake_up(&mut self, cpu: CpuId, order: Order, highest: ZoneKind) -> Rest {
+    fn wake_up(&mut self, cpu: CpuId, order: Order, highest: ZoneKind) -> NextStep {
         self.phase = Phase::Idle;
         let node = self.reclaim.state.node(self.node);
         if self.reclaim.is_hopeless(self.node) {
             return self.sleep(cpu);
         }
-        if self.words().is_wanted() {
+        if self.words().is_requested() {
             node.count(NodeStat::KswapdLowWmarkHitQuickly, 1);
-            return Rest::None;
+            return NextStep::Now;
         }
         if !self.reclaim.is_balanced(self.node, order, highest) {
             node.count(NodeStat::KswapdHighWmarkHitQuickly, 1);
-            self.words().want(order, highest);
-            return Rest::None;
+            self.words().request(order, highest);
+            return NextStep::Now;
         }
         self.sleep(cpu)
     }
 
-    fn sleep(&mut self, cpu: CpuId) -> Rest {
-        self.words().rest();
+    fn sleep(&mut self, cpu: CpuId) -> NextStep {
+        self.words().sleep();
         // Who came while it looked awake did not wake it.
-        if self.words().is_wanted() && !self.reclaim.is_hopeless(self.node) {
-            return Rest::None;
+        if self.words().is_requested() && !self.reclaim.is_hopeless(self.node) {
+            return NextStep::Now;
         }
         self.reclaim.trace(cpu, || VmscanEvent::KswapdSleep { node: self.node });
-        Rest::Sleep
+        NextStep::WhenWoken
     }
 
     /// Pages that one sweep aims for.

@@ -33,12 +33,12 @@ impl Link {
     }
 
     /// The page that is taken after this one, as it looks without the lock.
-    pub(super) fn glance(&self) -> u32 {
+    pub(super) fn newer_unlocked(&self) -> u32 {
         self.newer()
     }
 
     /// Brings the cache line here to be written to, without changing anything.
-    pub(super) fn claim_line(&self) {
+    pub(super) fn prefetch_for_write(&self) {
         self.newer.fetch_or(0, Ordering::Relaxed);
     }
 }

@@ -12,7 +12,7 @@ use super::{
     flags::{Flags, Place, Snapshot},
     kind::LruList,
     lists::End,
-    node::{Held, ZoneShare},
+    node::{LockedLists, LruZone},
     page::Page,
     state::LruState,
 };
@@ -28,12 +28,12 @@ pub struct Lru<'a, 'm, P: Platform> {
 
 /// Who frees the frame of a page that its owner has forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Abandoned {
+pub enum FreedBy {
     /// The caller, as ever.
-    Yours,
+    Caller,
     /// Whoever has isolated the page, when that is put back: reclaim does, others learn it from
     /// [`Lru::put_back`].
-    Theirs,
+    Isolator,
 }
 
 impl<P: Platform> Clone for Lru<'_, '_, P> {
@@ -85,14 +85,14 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     pub fn remove(&self, pfn: Pfn) -> bool {
         let Some(page) = self.state.page(self.memory, pfn) else { return false };
         page.node.with_lists(self.platform(), |lists| match page.flags.place() {
-            Place::Off | Place::Isolated => false,
+            Place::Unknown | Place::Isolated => false,
             Place::Pending => {
-                page.flags.forget();
+                page.flags.reset();
                 true
             }
             Place::Listed => {
                 page.unlink(lists);
-                page.flags.forget();
+                page.flags.reset();
                 true
             }
         })
@@ -104,11 +104,11 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// # Safety
     ///
     /// The caller owns the frame as a block of order 0, and passes it on if the answer is
-    /// [`Abandoned::Theirs`]: nobody uses it any more, no translation to it is left anywhere,
+    /// [`FreedBy::Isolator`]: nobody uses it any more, no translation to it is left anywhere,
     /// cached or not, and the [`PageOwner`](super::PageOwner) answers that it cannot lock the page.
     #[allow(unsafe_code)]
-    pub unsafe fn abandon(&self, pfn: Pfn) -> Abandoned {
-        let mut who = [Abandoned::Yours];
+    pub unsafe fn abandon(&self, pfn: Pfn) -> FreedBy {
+        let mut who = [FreedBy::Caller];
         // SAFETY: as the caller promises.
         unsafe { self.abandon_many(&[pfn], &mut who) };
         who[0]
@@ -122,14 +122,14 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     ///
     /// As for [`Lru::abandon`], of every page.
     #[allow(unsafe_code)]
-    pub unsafe fn abandon_many(&self, frames: &[Pfn], who: &mut [Abandoned]) {
+    pub unsafe fn abandon_many(&self, frames: &[Pfn], who: &mut [FreedBy]) {
         let count = frames.len().min(who.len());
         let (mut frames, mut who) = (&frames[..count], &mut who[..count]);
         while let Some(&first) = frames.first() {
             let done = match self.state.page(self.memory, first) {
                 Some(page) => self.abandon_near(&page, frames, who),
                 None => {
-                    who[0] = Abandoned::Yours;
+                    who[0] = FreedBy::Caller;
                     1
                 }
             };
@@ -139,12 +139,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
 
     /// Abandons a page, which is in the first of some frames, and those after it on the same node, with
     /// one hold of its LRU lock. Returns how many.
-    fn abandon_near(
-        &self,
-        first: &Page<'a, 'm, P>,
-        frames: &[Pfn],
-        who: &mut [Abandoned],
-    ) -> usize {
+    fn abandon_near(&self, first: &Page<'a, 'm, P>, frames: &[Pfn], who: &mut [FreedBy]) -> usize {
         /// Pages of one hold: interrupts are masked meanwhile.
         const HOLD: usize = 32;
         let frames = &frames[..frames.len().min(HOLD)];
@@ -174,17 +169,17 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     fn abandon_like(
         &self,
         now: Snapshot,
-        zone: &ZoneShare,
+        zone: &LruZone,
         frames: &[Pfn],
-        who: &mut [Abandoned],
-        lists: &mut Held<'_, 'm, P>,
+        who: &mut [FreedBy],
+        lists: &mut LockedLists<'_, 'm, P>,
     ) -> usize {
         let (slots, flags) = (self.memory.slots_of(zone.id), self.state.flags);
         let of_zone = frames.iter().map_while(|&pfn| slots.of(pfn));
-        let alike = of_zone.take_while(|&slot| flags[slot as usize].forget_like(now));
+        let alike = of_zone.take_while(|&slot| flags[slot as usize].reset_if_like(now));
         let abandoned = lists.remove_all(now.list(), alike);
         zone.count(now.list(), -(abandoned as i32));
-        who[..abandoned].fill(Abandoned::Yours);
+        who[..abandoned].fill(FreedBy::Caller);
         abandoned
     }
 
@@ -264,7 +259,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// Brings what waits in the batch of a CPU to the lists.
     pub fn drain(&self, cpu: CpuId) {
         if let Some(batch) = self.batch_of(cpu) {
-            self.empty(batch);
+            self.drain_batch(batch);
         }
     }
 

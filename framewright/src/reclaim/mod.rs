@@ -57,6 +57,7 @@ mod moves;
 mod node;
 mod owner;
 mod page;
+mod references;
 mod retire;
 mod scan;
 mod shrink;
@@ -64,7 +65,6 @@ mod state;
 mod sweep;
 mod throttle;
 mod trace;
-mod references;
 mod wakeup;
 mod workingset;
 
@@ -80,10 +80,10 @@ use crate::{
 pub(crate) use batch::CpuBatch as LruBatch;
 pub(crate) use flags::Flags as LruFlags;
 pub use kind::{LruList, PageKind};
-pub use kswapd::{Kswapd, Rest};
+pub use kswapd::{Kswapd, NextStep};
 pub(crate) use lists::Link as LruLink;
-pub use lru::{Abandoned, Lru};
-pub(crate) use node::{Node as LruNode, ZoneShare};
+pub use lru::{FreedBy, Lru};
+pub(crate) use node::{LruZone, Node as LruNode};
 pub use owner::{PageOwner, PageState, Reference, Released, Unmapped, WriteError, WriteOut};
 pub(crate) use state::LruState;
 pub use throttle::{Pause, Throttle};
@@ -143,10 +143,10 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     }
 
     /// Pages of a zone that could still be freed, at the most: those on its lists, and frames that
-    /// are parked until they are flushed.
+    /// are deferred until they are flushed.
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
-        self.lru().reclaimable(zone).saturating_add(self.memory.tlb().parked())
+        self.lru().reclaimable(zone).saturating_add(self.memory.tlb().deferred())
     }
 
     /// The writing of a page has ended, which [`PageOwner::write_out`] or anybody else had begun:
@@ -175,8 +175,8 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
     }
 
     /// To be called by CPUs that are in the kernel anyway, for a page fault: they need not be
-    /// interrupted then for frames that are parked. See [`Flusher::tick`](crate::tlb::Flusher::tick).
-    pub fn catch_up(&self, cpu: CpuId) -> bool {
+    /// interrupted then for frames that are deferred. See [`Flusher::tick`](crate::tlb::Flusher::tick).
+    pub fn tick(&self, cpu: CpuId) -> bool {
         self.memory.flusher_by(cpu, self.shootdown).tick()
     }
 

@@ -11,7 +11,7 @@ use super::{
     kind::LruList,
     lists::End,
     lru::Lru,
-    node::Held,
+    node::LockedLists,
     page::Page,
 };
 
@@ -31,7 +31,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
             if pushed == Pushed::Waits {
                 return;
             }
-            self.empty(batch);
+            self.drain_batch(batch);
             if pushed == Pushed::Due {
                 return;
             }
@@ -40,7 +40,7 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
 
     /// Carries out all moves that wait in a batch.
     #[inline(never)]
-    pub(super) fn empty(&self, batch: &CpuBatch<P>) {
+    pub(super) fn drain_batch(&self, batch: &CpuBatch<P>) {
         self.apply(&batch.take(self.platform()));
     }
 
@@ -58,24 +58,24 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
         for moves in of_zones() {
             left |= 1 << node_of(moves);
             let slots = moves.iter().map(|entry| entry.slot);
-            self.state.nodes[node_of(moves)].bring(self.platform(), slots);
+            self.state.nodes[node_of(moves)].prefetch_links(self.platform(), slots);
         }
         while left != 0 {
             let number = left.trailing_zeros() as usize;
             left &= left - 1;
             self.state.nodes[number].with_lists(self.platform(), |lists| {
                 let here = of_zones().filter(|moves| node_of(moves) == number);
-                here.for_each(|moves| self.carry_out(lists, moves));
+                here.for_each(|moves| self.apply_moves(lists, moves));
             });
         }
     }
 
     /// Carries out moves of pages of one zone. Under the LRU lock of its node.
     #[inline(always)]
-    fn carry_out(&self, lists: &mut Held<'_, 'm, P>, mut moves: &[Entry]) {
+    fn apply_moves(&self, lists: &mut LockedLists<'_, 'm, P>, mut moves: &[Entry]) {
         while let Some(&first) = moves.first() {
             let done = match first.to {
-                Move::Add => self.list_new(lists, first, moves),
+                Move::Add => self.add_pages(lists, first, moves),
                 _ => {
                     self.move_page(lists, first);
                     1
@@ -88,7 +88,12 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     /// Nearly all moves are of this kind: pages that wait come to the head of their list, the first and
     /// those after it that come to the same. Returns how many moves that were.
     #[inline(always)]
-    fn list_new(&self, lists: &mut Held<'_, 'm, P>, first: Entry, moves: &[Entry]) -> usize {
+    fn add_pages(
+        &self,
+        lists: &mut LockedLists<'_, 'm, P>,
+        first: Entry,
+        moves: &[Entry],
+    ) -> usize {
         let flags = self.state.flags;
         let now = self.state.flags_at(first.slot).get();
         if now.place() != Place::Pending {
@@ -96,18 +101,18 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
             return 1;
         }
         let new = moves.iter().take_while(|entry| entry.to == Move::Add).map(|entry| entry.slot);
-        let alike = new.take_while(|&slot| flags[slot as usize].become_listed_like(now));
+        let alike = new.take_while(|&slot| flags[slot as usize].set_listed_if_like(now));
         let listed = lists.insert_all(now.list(), alike);
         self.state.zone(first.zone).count(now.list(), listed as i32);
         listed
     }
 
     #[inline(never)]
-    fn move_page(&self, lists: &mut Held<'_, 'm, P>, Entry { slot, zone, to }: Entry) {
+    fn move_page(&self, lists: &mut LockedLists<'_, 'm, P>, Entry { slot, zone, to }: Entry) {
         let page = self.state.page_of(zone, slot);
         match page.flags.place() {
             Place::Listed => page.unlink(lists),
-            Place::Pending => page.flags.become_listed(),
+            Place::Pending => page.flags.set_listed(),
             // A stale entry, or somebody else has the page.
             _ => return,
         }

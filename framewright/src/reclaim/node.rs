@@ -11,12 +11,12 @@ use crate::{
 use super::{
     kind::{LruList, PageKind},
     lists::{End, Link, Lists, NONE},
-    throttle::{Pausing, Throttle},
-    wakeup::KswapdWords,
+    throttle::{Throttle, Waiters},
+    wakeup::KswapdState,
 };
 
 /// A zone as the lists see it.
-pub(crate) struct ZoneShare {
+pub(crate) struct LruZone {
     pub(super) id: ZoneId,
     pub(super) node: NodeId,
     pub(super) kind: ZoneKind,
@@ -27,7 +27,7 @@ pub(crate) struct ZoneShare {
     pages: [AtomicU32; LruList::COUNT],
 }
 
-impl ZoneShare {
+impl LruZone {
     pub(crate) fn new<P: Platform>(zone: &Zone<'_, P>) -> Self {
         let start = zone.planes_at() as u32;
         Self {
@@ -54,14 +54,14 @@ impl ZoneShare {
     }
 }
 
-/// The lists of a node under their lock, with the machine that is told what is done to them.
-pub(super) struct Held<'h, 'm, P: Platform> {
+/// The lists of a node under their lock, with the machine that is probed what is done to them.
+pub(super) struct LockedLists<'h, 'm, P: Platform> {
     lists: &'h mut Lists<'m>,
     platform: &'h P,
     node: NodeId,
 }
 
-impl<'m, P: Platform> Held<'_, 'm, P> {
+impl<'m, P: Platform> LockedLists<'_, 'm, P> {
     /// To look at only.
     pub(super) fn lists(&self) -> &Lists<'m> {
         self.lists
@@ -69,7 +69,7 @@ impl<'m, P: Platform> Held<'_, 'm, P> {
 
     /// Adds a page that is on no list.
     pub(super) fn insert(&mut self, list: LruList, slot: u32, at: End) {
-        tell(self.platform, self.node, slot, Miss::Independent);
+        probe_move(self.platform, self.node, slot, Miss::Independent);
         self.lists.insert(list, slot, at);
     }
 
@@ -77,8 +77,8 @@ impl<'m, P: Platform> Held<'_, 'm, P> {
     #[inline(always)]
     pub(super) fn insert_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
         let Self { lists, platform, node } = self;
-        let told = slots.inspect(|&slot| tell(*platform, *node, slot, Miss::Independent));
-        lists.insert_all(list, told)
+        let probed = slots.inspect(|&slot| probe_move(*platform, *node, slot, Miss::Independent));
+        lists.insert_all(list, probed)
     }
 
     /// Takes the last `count` pages off a list: see [`Lists::cut`].
@@ -103,12 +103,12 @@ impl<'m, P: Platform> Held<'_, 'm, P> {
     pub(super) fn remove_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
         let Self { lists, platform, node } = self;
         // What comes next on the list is read from it.
-        let told = slots.inspect(|&slot| tell(*platform, *node, slot, Miss::Dependent));
-        lists.remove_all(list, told)
+        let probed = slots.inspect(|&slot| probe_move(*platform, *node, slot, Miss::Dependent));
+        lists.remove_all(list, probed)
     }
 
     /// A page of another zone than is wanted was looked at.
-    pub(super) fn tell_of_skip(&self) {
+    pub(super) fn probe_skip(&self) {
         self.platform.cost(Cost::LruSkips, 1);
     }
 }
@@ -120,7 +120,7 @@ fn touch<P: Platform>(platform: &P, node: NodeId, slot: u32, access: Access, mis
     platform.touch(Line::LruLinks(node, slot / LINKS_PER_LINE), access, miss);
 }
 
-fn tell<P: Platform>(platform: &P, node: NodeId, slot: u32, miss: Miss) {
+fn probe_move<P: Platform>(platform: &P, node: NodeId, slot: u32, miss: Miss) {
     platform.cost(Cost::LruMoves, 1);
     touch(platform, node, slot, Access::Write, miss);
 }
@@ -143,9 +143,9 @@ pub(crate) struct Node<'m, P: Platform> {
     costs: [AtomicU64; PageKind::COUNT],
     /// Activations by the workingset so far, by kind; and when that was looked at last.
     refaults: [AtomicU32; PageKind::COUNT],
-    refaults_seen: [AtomicU32; PageKind::COUNT],
-    pub(super) kswapd: KswapdWords,
-    pub(super) pausing: Pausing,
+    refaults_snapshot: [AtomicU32; PageKind::COUNT],
+    pub(super) kswapd: KswapdState,
+    pub(super) waiters: Waiters,
     stats: [AtomicU64; NodeStat::COUNT],
 }
 
@@ -161,9 +161,9 @@ impl<'m, P: Platform> Node<'m, P> {
             clock: AtomicU64::new(0),
             costs: core::array::from_fn(|_| AtomicU64::new(0)),
             refaults: core::array::from_fn(|_| AtomicU32::new(0)),
-            refaults_seen: core::array::from_fn(|_| AtomicU32::new(0)),
-            kswapd: KswapdWords::new(),
-            pausing: Pausing::new(),
+            refaults_snapshot: core::array::from_fn(|_| AtomicU32::new(0)),
+            kswapd: KswapdState::new(),
+            waiters: Waiters::new(),
             stats: core::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -182,12 +182,12 @@ impl<'m, P: Platform> Node<'m, P> {
     pub(super) fn with_lists<R>(
         &self,
         platform: &P,
-        f: impl FnOnce(&mut Held<'_, 'm, P>) -> R,
+        f: impl FnOnce(&mut LockedLists<'_, 'm, P>) -> R,
     ) -> R {
         self.lists.with(platform, |lists| {
             platform.cost(Cost::LruHold, 1);
             platform.touch(Line::LruNode(self.id), Access::Write, Miss::Dependent);
-            let result = f(&mut Held { lists, platform, node: self.id });
+            let result = f(&mut LockedLists { lists, platform, node: self.id });
             for list in LruList::ALL {
                 self.lengths[list as usize].store(lists.length(list), Ordering::Relaxed);
                 self.tails[list as usize]
@@ -198,9 +198,9 @@ impl<'m, P: Platform> Node<'m, P> {
     }
 
     /// Walks over the `count` pages that would be taken off a list next, ahead of the lock: what they
-    /// are linked by is at hand then, so that the lock is held for no cache miss; `expect` is told of
+    /// are linked by is at hand then, so that the lock is held for no cache miss; `expect` is probed of
     /// each. Others may take them meanwhile; then it was in vain.
-    pub(super) fn look_ahead(
+    pub(super) fn prefetch_tail(
         &self,
         platform: &P,
         list: LruList,
@@ -212,20 +212,20 @@ impl<'m, P: Platform> Node<'m, P> {
             let Some(link) = self.links.get(slot as usize) else { break };
             touch(platform, self.id, slot, Access::Read, Miss::Dependent);
             expect(slot);
-            slot = link.glance();
+            slot = link.newer_unlocked();
         }
     }
 
     /// Brings the links of pages here that are about to be put on lists, ahead of the lock.
     #[inline(always)]
-    pub(super) fn bring(&self, platform: &P, slots: impl Iterator<Item = u32>) {
+    pub(super) fn prefetch_links(&self, platform: &P, slots: impl Iterator<Item = u32>) {
         let mut last = NONE;
         for slot in slots {
             let line = slot / LINKS_PER_LINE;
             if line != last {
                 last = line;
                 touch(platform, self.id, slot, Access::Write, Miss::Independent);
-                self.links[slot as usize].claim_line();
+                self.links[slot as usize].prefetch_for_write();
             }
         }
     }
@@ -262,7 +262,7 @@ impl<'m, P: Platform> Node<'m, P> {
     }
 
     /// Books what reclaiming `kind` has cost: both costs are halved whenever their sum exceeds a
-    /// quarter of the pages, so that they tell of lately.
+    /// quarter of the pages, so that they probe_move of lately.
     pub(super) fn charge(&self, kind: PageKind, cost: u64) {
         if cost == 0 {
             return;
@@ -281,18 +281,18 @@ impl<'m, P: Platform> Node<'m, P> {
         self.charge(kind, 1);
     }
 
-    pub(super) fn activated_by_workingset(&self, kind: PageKind) {
+    pub(super) fn count_workingset_activation(&self, kind: PageKind) {
         self.refaults[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the workingset of `kind` has grown since [`Node::look_at_workingset`].
-    pub(super) fn workingset_moved(&self, kind: PageKind) -> bool {
+    /// Whether the workingset of `kind` has grown since [`Node::snapshot_refaults`].
+    pub(super) fn workingset_changed(&self, kind: PageKind) -> bool {
         let read = |words: &[AtomicU32]| words[kind as usize].load(Ordering::Relaxed);
-        read(&self.refaults) != read(&self.refaults_seen)
+        read(&self.refaults) != read(&self.refaults_snapshot)
     }
 
-    pub(super) fn look_at_workingset(&self) {
-        for (seen, refaults) in self.refaults_seen.iter().zip(&self.refaults) {
+    pub(super) fn snapshot_refaults(&self) {
+        for (seen, refaults) in self.refaults_snapshot.iter().zip(&self.refaults) {
             seen.store(refaults.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }

@@ -25,7 +25,7 @@ use crate::{frame::Pfn, platform::Platform, tlb::FlushBatch};
 
 use super::workingset::Shadow;
 
-/// A page that the embedder has locked, at a glance.
+/// A page that the embedder has locked, at a newer_unlocked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PageState {
     /// Some address space maps it.
@@ -59,14 +59,14 @@ pub struct Reference {
 pub enum Unmapped {
     /// Some are left.
     #[default]
-    Still,
+    StillMapped,
     /// None is left. Those that CPUs may have cached were added to the flush batch.
-    Gone {
+    Removed {
         /// The page is dirty, by its own books or by the translations.
         dirty: bool,
     },
     /// None was removed, because the store has no room for the page.
-    NoRoom,
+    StoreFull,
 }
 
 /// What became of a page that is to be written.

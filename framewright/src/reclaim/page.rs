@@ -5,15 +5,15 @@ use crate::{frame::Pfn, platform::Platform};
 use super::{
     flags::{Flags, Place},
     lists::End,
-    lru::Abandoned,
-    node::{Held, Node, ZoneShare},
+    lru::FreedBy,
+    node::{LockedLists, LruZone, Node},
 };
 
 /// A page, found by its frame.
 pub(super) struct Page<'s, 'm, P: Platform> {
     pub(super) slot: u32,
     pub(super) flags: &'s Flags,
-    pub(super) zone: &'s ZoneShare,
+    pub(super) zone: &'s LruZone,
     pub(super) node: &'s Node<'m, P>,
 }
 
@@ -31,14 +31,14 @@ impl<P: Platform> Page<'_, '_, P> {
     }
 
     /// Puts the page on the list that its flags say. Under the LRU lock of its node.
-    pub(super) fn link(&self, lists: &mut Held<'_, '_, P>, end: End) {
+    pub(super) fn link(&self, lists: &mut LockedLists<'_, '_, P>, end: End) {
         let list = self.flags.list();
         lists.insert(list, self.slot, end);
         self.zone.count(list, 1);
     }
 
     /// Takes the page off its list. Under the LRU lock of its node.
-    pub(super) fn unlink(&self, lists: &mut Held<'_, '_, P>) {
+    pub(super) fn unlink(&self, lists: &mut LockedLists<'_, '_, P>) {
         let list = self.flags.list();
         lists.remove(list, self.slot);
         self.zone.count(list, -1);
@@ -46,12 +46,12 @@ impl<P: Platform> Page<'_, '_, P> {
 
     /// Isolates the page if it is on a list or on its way there. Under the LRU lock of its node. The
     /// caller counts it as isolated, many at once: others read that count all the time.
-    pub(super) fn isolate(&self, lists: &mut Held<'_, '_, P>) -> bool {
+    pub(super) fn isolate(&self, lists: &mut LockedLists<'_, '_, P>) -> bool {
         let is_listed = self.flags.place() == Place::Listed;
         if is_listed {
             self.unlink(lists);
-            self.flags.shift(Place::Listed, Place::Isolated);
-        } else if !self.flags.shift(Place::Pending, Place::Isolated) {
+            self.flags.change_place(Place::Listed, Place::Isolated);
+        } else if !self.flags.change_place(Place::Pending, Place::Isolated) {
             return false;
         }
         true
@@ -59,19 +59,19 @@ impl<P: Platform> Page<'_, '_, P> {
 
     /// Forgets the page, or has whoever has isolated it do so: says who frees the frame. Under the LRU
     /// lock of its node.
-    pub(super) fn abandon(&self, lists: &mut Held<'_, '_, P>) -> Abandoned {
+    pub(super) fn abandon(&self, lists: &mut LockedLists<'_, '_, P>) -> FreedBy {
         match self.flags.place() {
-            Place::Isolated if self.flags.condemn() => return Abandoned::Theirs,
+            Place::Isolated if self.flags.mark_for_freeing() => return FreedBy::Isolator,
             Place::Listed => self.unlink(lists),
             _ => {}
         }
-        self.flags.forget();
-        Abandoned::Yours
+        self.flags.reset();
+        FreedBy::Caller
     }
 
-    /// Ends the isolation of the page: on its list again; or `false` if it was condemned. Under the
+    /// Ends the isolation of the page: on its list again; or `false` if it was is_marked. Under the
     /// LRU lock of its node. The caller counts.
-    pub(super) fn put_back(&self, lists: &mut Held<'_, '_, P>, end: End) -> bool {
+    pub(super) fn put_back(&self, lists: &mut LockedLists<'_, '_, P>, end: End) -> bool {
         let stays = self.flags.end_isolation();
         if stays {
             self.link(lists, end);

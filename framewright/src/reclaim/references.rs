@@ -8,7 +8,7 @@ use super::{Reference, flags::Flags, kind::PageKind};
 
 /// What becomes of a page that was used or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum ReferenceCheck {
     /// It goes.
     Reclaim,
     /// It goes, unless it would have to be written for that.
@@ -20,24 +20,32 @@ pub(super) enum Verdict {
 }
 
 /// Judges a page by who used it since the last look. Notes that in its flags.
-pub(super) fn verdict(flags: &Flags, reference: Reference, kind: PageKind) -> Verdict {
+pub(super) fn check_reference(
+    flags: &Flags,
+    reference: Reference,
+    kind: PageKind,
+) -> ReferenceCheck {
     if reference.locked {
-        return Verdict::Activate;
+        return ReferenceCheck::Activate;
     }
     if reference.contended {
-        return Verdict::Keep;
+        return ReferenceCheck::Keep;
     }
     let was_referenced = flags.clear(Flags::REFERENCED);
     if reference.young > 0 {
         flags.set(Flags::REFERENCED);
         let is_code = reference.executable && kind == PageKind::File;
         return if was_referenced || reference.young > 1 || is_code {
-            Verdict::Activate
+            ReferenceCheck::Activate
         } else {
-            Verdict::Keep
+            ReferenceCheck::Keep
         };
     }
-    if was_referenced && kind == PageKind::File { Verdict::OnlyIfClean } else { Verdict::Reclaim }
+    if was_referenced && kind == PageKind::File {
+        ReferenceCheck::OnlyIfClean
+    } else {
+        ReferenceCheck::Reclaim
+    }
 }
 
 #[cfg(all(test, not(any(feature = "loom", feature = "tso"))))]
@@ -48,28 +56,37 @@ mod tests {
     fn a_page_that_was_used_once_is_kept_once() {
         let flags = Flags::new();
         let used = Reference { young: 1, ..Reference::default() };
-        assert_eq!(verdict(&flags, used, PageKind::File), Verdict::Keep);
-        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::OnlyIfClean);
-        assert_eq!(verdict(&flags, Reference::default(), PageKind::File), Verdict::Reclaim);
+        assert_eq!(check_reference(&flags, used, PageKind::File), ReferenceCheck::Keep);
+        assert_eq!(
+            check_reference(&flags, Reference::default(), PageKind::File),
+            ReferenceCheck::OnlyIfClean
+        );
+        assert_eq!(
+            check_reference(&flags, Reference::default(), PageKind::File),
+            ReferenceCheck::Reclaim
+        );
     }
 
     #[test]
     fn a_page_that_is_used_again_and_again_is_activated() {
         let flags = Flags::new();
         let used = Reference { young: 1, ..Reference::default() };
-        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Keep);
-        assert_eq!(verdict(&flags, used, PageKind::Anon), Verdict::Activate);
+        assert_eq!(check_reference(&flags, used, PageKind::Anon), ReferenceCheck::Keep);
+        assert_eq!(check_reference(&flags, used, PageKind::Anon), ReferenceCheck::Activate);
         let often = Reference { young: 2, ..Reference::default() };
-        assert_eq!(verdict(&Flags::new(), often, PageKind::File), Verdict::Activate);
+        assert_eq!(check_reference(&Flags::new(), often, PageKind::File), ReferenceCheck::Activate);
         let code = Reference { executable: true, ..used };
-        assert_eq!(verdict(&Flags::new(), code, PageKind::File), Verdict::Activate);
-        assert_eq!(verdict(&Flags::new(), code, PageKind::Anon), Verdict::Keep);
+        assert_eq!(check_reference(&Flags::new(), code, PageKind::File), ReferenceCheck::Activate);
+        assert_eq!(check_reference(&Flags::new(), code, PageKind::Anon), ReferenceCheck::Keep);
     }
 
     #[test]
     fn anonymous_pages_that_were_used_may_be_written() {
         let flags = Flags::new();
         flags.set(Flags::REFERENCED);
-        assert_eq!(verdict(&flags, Reference::default(), PageKind::Anon), Verdict::Reclaim);
+        assert_eq!(
+            check_reference(&flags, Reference::default(), PageKind::Anon),
+            ReferenceCheck::Reclaim
+        );
     }
 }

@@ -12,17 +12,17 @@ use crate::{
 };
 
 /// Who takes frames that nobody owns any more.
-pub(super) enum Taker<'t, 'a, 'm, P: Platform> {
+pub(super) enum FreeTarget<'t, 'a, 'm, P: Platform> {
     /// The lists of the CPU.
     Token(&'t mut CpuToken<'a, 'm, P>),
     /// The request that holds the CPU's token, if it comes for them, and the zones.
     Zones(&'t Memory<'m, P>, CpuId),
 }
 
-impl<P: Platform> Taker<'_, '_, '_, P> {
+impl<P: Platform> FreeTarget<'_, '_, '_, P> {
     fn take(&mut self, frames: &[Pfn]) {
         match self {
-            Taker::Token(token) => {
+            FreeTarget::Token(token) => {
                 for &pfn in frames {
                     // SAFETY: the owner of the page has released it as a block of order 0, or
                     // abandoned it as one, and all translations to it are flushed.
@@ -31,7 +31,7 @@ impl<P: Platform> Taker<'_, '_, '_, P> {
                     let _ = token.free(block);
                 }
             }
-            Taker::Zones(memory, cpu) => {
+            FreeTarget::Zones(memory, cpu) => {
                 let kept = memory.keep(*cpu, frames);
                 memory.free_frames_to_zones(*cpu, &frames[kept..]);
             }
@@ -45,7 +45,7 @@ pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
     /// Frames that the batch may know by now, and that it can know.
     used: usize,
     room: usize,
-    taker: Taker<'t, 'a, 'm, P>,
+    target: FreeTarget<'t, 'a, 'm, P>,
     /// Frames that were freed.
     freed: u64,
 }
@@ -55,9 +55,9 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
     pub(super) fn new(
         batch: FlushBatch<'f, 'm, P>,
         room: usize,
-        taker: Taker<'t, 'a, 'm, P>,
+        target: FreeTarget<'t, 'a, 'm, P>,
     ) -> Self {
-        Self { batch, used: 0, room, taker, freed: 0 }
+        Self { batch, used: 0, room, target, freed: 0 }
     }
 
     /// Sees to it that pages can be retired with one flush, of those that are mapped as many as may be
@@ -73,7 +73,7 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         if reserved < mapped as u64 {
             // What was unmapped last may wait elsewhere, and what waits there longest makes room.
             self.finish();
-            self.make_room();
+            self.drain_some_deferred();
             reserved = self.batch.reserve(mapped as u64);
         }
         self.used += reserved as usize + others;
@@ -82,8 +82,8 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
 
     /// The same for pages that are mapped while somebody else makes room, and has not come far: helps,
     /// as a page by itself would take a flush, too, and serve nobody else.
-    pub(super) fn reserve_at_once(&mut self, mapped: usize) -> usize {
-        self.unpark_some();
+    pub(super) fn reserve_with_flush(&mut self, mapped: usize) -> usize {
+        self.drain_oldest_half();
         let reserved = self.batch.reserve(mapped.min(self.room) as u64) as usize;
         self.used += reserved;
         reserved
@@ -91,17 +91,17 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
 
     /// Parks what may wait, where others could lack the room that it takes while this CPU looks for more:
     /// lazily. Other batches rather become full.
-    pub(super) fn make_way(&mut self) {
+    pub(super) fn finish_if_lazy(&mut self) {
         if self.batch.flusher().tlb().tuning().batching == FlushBatching::Lazy {
             self.finish();
         }
     }
 
-    /// Has some of what is parked freed, unless somebody is at that.
-    fn make_room(&mut self) {
-        let (flusher, taker, freed) = (self.batch.flusher(), &mut self.taker, &mut self.freed);
-        flusher.settle_down_to(flusher.tlb().parked_max() / 2, &mut |frames| {
-            taker.take(frames);
+    /// Has some of what is deferred freed, unless somebody is at that.
+    fn drain_some_deferred(&mut self) {
+        let (flusher, target, freed) = (self.batch.flusher(), &mut self.target, &mut self.freed);
+        flusher.limit_deferred(flusher.tlb().parked_max() / 2, &mut |frames| {
+            target.take(frames);
             *freed += frames.len() as u64;
         });
     }
@@ -132,36 +132,36 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
 
     /// Frees frames of pages that were abandoned: no translation to them is left.
     pub(super) fn free(&mut self, frames: &[Pfn]) {
-        self.taker.take(frames);
+        self.target.take(frames);
         self.freed += frames.len() as u64;
     }
 
     /// Flushes, or parks what may wait, and frees.
     pub(super) fn finish(&mut self) {
-        let (taker, freed) = (&mut self.taker, &mut self.freed);
+        let (target, freed) = (&mut self.target, &mut self.freed);
         self.batch.finish_frames(&mut |frames| {
-            taker.take(frames);
+            target.take(frames);
             *freed += frames.len() as u64;
         });
         self.used = 0;
     }
 
-    /// Frees what was parked and needs no flush any more.
-    pub(super) fn unpark(&mut self) {
+    /// Frees what was deferred and needs no flush any more.
+    pub(super) fn drain_flushed(&mut self) {
         let flusher = self.batch.flusher();
-        flusher.release_settled(&mut |frames| self.free(frames));
+        flusher.drain_flushed_frames(&mut |frames| self.free(frames));
     }
 
-    /// Frees what was parked longest, with one flush for it.
-    pub(super) fn unpark_some(&mut self) {
+    /// Frees what was deferred longest, with one flush for it.
+    pub(super) fn drain_oldest_half(&mut self) {
         let flusher = self.batch.flusher();
-        flusher.unpark_some_frames(&mut |frames| self.free(frames));
+        flusher.drain_oldest_half_frames(&mut |frames| self.free(frames));
     }
 
-    /// Frees all that was parked, with one flush for it.
-    pub(super) fn unpark_all(&mut self) {
+    /// Frees all that was deferred, with one flush for it.
+    pub(super) fn drain_deferred(&mut self) {
         let flusher = self.batch.flusher();
-        flusher.unpark_all_frames(&mut |frames| self.free(frames));
+        flusher.drain_deferred_frames(&mut |frames| self.free(frames));
     }
 
     /// Frames that were freed so far.

@@ -22,7 +22,7 @@ pub(super) const CLUSTER_MAX: usize = 64;
 
 /// Who reclaims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum By {
+pub(super) enum Reclaimer {
     /// In the background.
     Kswapd,
     /// Who needs memory.
@@ -31,8 +31,8 @@ pub(super) enum By {
 
 /// What a pass over a node is about.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scan {
-    pub(super) by: By,
+pub(super) struct ScanControl {
+    pub(super) by: Reclaimer,
     /// The CPU it runs on.
     pub(super) cpu: CpuId,
     pub(super) node: NodeId,
@@ -52,15 +52,15 @@ pub(super) struct Scan {
     /// Whether active pages become inactive whatever the lists look like.
     pub(super) force_deactivate: bool,
     /// Pages that were scanned in vain for the same request before.
-    pub(super) in_vain: u64,
+    pub(super) not_reclaimed: u64,
 }
 
-impl Scan {
+impl ScanControl {
     /// The counters of pages looked at and reclaimed.
     pub(super) fn stats(&self) -> (NodeStat, NodeStat) {
         match self.by {
-            By::Kswapd => (NodeStat::PgscanKswapd, NodeStat::PgstealKswapd),
-            By::Direct => (NodeStat::PgscanDirect, NodeStat::PgstealDirect),
+            Reclaimer::Kswapd => (NodeStat::PgscanKswapd, NodeStat::PgstealKswapd),
+            Reclaimer::Direct => (NodeStat::PgscanDirect, NodeStat::PgstealDirect),
         }
     }
 }
@@ -76,14 +76,14 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Pages that were looked at and have stayed.
-    pub(super) fn in_vain(&self) -> u64 {
+    pub(super) fn not_reclaimed(&self) -> u64 {
         self.scanned.saturating_sub(self.reclaimed)
     }
 }
 
 /// What was in the way of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ReclaimStat {
     pub(super) taken: u32,
     pub(super) dirty: u32,
     /// Dirty, and nobody writes them.
@@ -101,10 +101,10 @@ pub(super) struct Seen {
     pub(super) written: u32,
     pub(super) failed: u32,
     /// The slot of the first page that was under write-back in this scan and in an earlier one.
-    pub(super) awaited: Option<u32>,
+    pub(super) first_writeback: Option<u32>,
 }
 
-impl Seen {
+impl ReclaimStat {
     pub(super) fn merge(&mut self, other: Self) {
         self.taken += other.taken;
         self.dirty += other.dirty;
@@ -120,7 +120,7 @@ impl Seen {
         self.reclaimed += other.reclaimed;
         self.written += other.written;
         self.failed += other.failed;
-        self.awaited = self.awaited.or(other.awaited);
+        self.first_writeback = self.first_writeback.or(other.first_writeback);
     }
 }
 

@@ -29,15 +29,15 @@ use super::{
     cluster::{Cluster, Pages, count, part},
     flags::Flags,
     kind::PageKind,
+    references::{ReferenceCheck, check_reference},
     retire::Retire,
-    scan::{By, Scan, Seen},
-    references::{Verdict, verdict},
+    scan::{ReclaimStat, Reclaimer, ScanControl},
     workingset::Shadow,
 };
 
 /// A cluster on its way.
 struct Pass<'p> {
-    scan: &'p Scan,
+    scan: &'p ScanControl,
     cluster: &'p Cluster,
     kind: PageKind,
     /// Still on their way.
@@ -55,7 +55,7 @@ struct Pass<'p> {
     /// Those whose writing was begun.
     written: Pages,
     released: Pages,
-    seen: Seen,
+    seen: ReclaimStat,
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
@@ -63,12 +63,12 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     /// are reclaimed even if they were referenced once since the last scan.
     pub(super) fn shrink(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         kind: PageKind,
         cluster: &Cluster,
         takes_used: bool,
         retire: &mut Retire<'_, '_, '_, '_, P>,
-    ) -> Seen {
+    ) -> ReclaimStat {
         let mut pass = Pass {
             scan,
             cluster,
@@ -83,11 +83,11 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             activate: 0,
             written: 0,
             released: 0,
-            seen: Seen { taken: cluster.len() as u32, ..Seen::default() },
+            seen: ReclaimStat { taken: cluster.len() as u32, ..ReclaimStat::default() },
         };
         self.memory.platform().cost(Cost::ReclaimPages, cluster.len() as u32);
         self.lock(&mut pass);
-        self.judge_references(&mut pass, takes_used && kind == PageKind::File);
+        self.check_references(&mut pass, takes_used && kind == PageKind::File);
         let mut chosen = pass.left;
         while chosen != 0 {
             // Nobody has to forget what is not mapped.
@@ -98,7 +98,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                     // Others are about to make room: these are as good another time.
                     break;
                 }
-                room.0 = retire.reserve_at_once(count(mapped));
+                room.0 = retire.reserve_with_flush(count(mapped));
             }
             pass.left = match room {
                 // One at least, which is flushed at once.
@@ -159,32 +159,34 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let met = flags.has(Flags::RECLAIM);
         seen.congested += u32::from(met);
         if met {
-            seen.awaited = seen.awaited.or(Some(pass.cluster.slot(at)));
+            seen.first_writeback = seen.first_writeback.or(Some(pass.cluster.slot(at)));
         }
         let node = self.state.node(pass.scan.node);
-        if met && pass.scan.by == By::Kswapd && node.kswapd.is_writing_back() {
+        if met && pass.scan.by == Reclaimer::Kswapd && node.kswapd.is_writing_back() {
             seen.immediate += 1;
         } else {
             flags.set(Flags::RECLAIM);
             seen.writeback += 1;
         }
-        pass.give_up(1 << at, true);
+        pass.skip(1 << at, true);
     }
 
     /// Phase 4.
-    fn judge_references(&self, pass: &mut Pass<'_>, takes_used: bool) {
+    fn check_references(&self, pass: &mut Pass<'_>, takes_used: bool) {
         self.step();
         let group = pass.cluster.gather(pass.left);
         for (at, reference) in group.ask(|frames, out| self.owner.referenced(frames, out)) {
             let bit = 1 << at;
-            match verdict(self.flags(pass, at), reference, pass.kind) {
-                Verdict::Reclaim => {}
-                Verdict::OnlyIfClean => pass.only_clean |= bit,
-                Verdict::Activate => pass.give_up(bit, true),
-                Verdict::Keep if takes_used && !reference.contended => pass.only_clean |= bit,
-                Verdict::Keep => {
+            match check_reference(self.flags(pass, at), reference, pass.kind) {
+                ReferenceCheck::Reclaim => {}
+                ReferenceCheck::OnlyIfClean => pass.only_clean |= bit,
+                ReferenceCheck::Activate => pass.skip(bit, true),
+                ReferenceCheck::Keep if takes_used && !reference.contended => {
+                    pass.only_clean |= bit
+                }
+                ReferenceCheck::Keep => {
                     pass.seen.ref_keep += 1;
-                    pass.give_up(bit, false);
+                    pass.skip(bit, false);
                 }
             }
         }
@@ -198,22 +200,22 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         for (at, unmapped) in group.ask(ask) {
             let bit = 1 << at;
             match unmapped {
-                Unmapped::Gone { dirty } => {
+                Unmapped::Removed { dirty } => {
                     pass.unmapped |= bit;
                     pass.dirty |= if dirty { bit } else { 0 };
                 }
-                Unmapped::Still => {
+                Unmapped::StillMapped => {
                     pass.seen.unmap_fail += 1;
-                    pass.give_up(bit, true);
+                    pass.skip(bit, true);
                 }
-                Unmapped::NoRoom => pass.give_up(bit, true),
+                Unmapped::StoreFull => pass.skip(bit, true),
             }
         }
     }
 
     /// Phase 8.
     fn skip_pinned(&self, pass: &mut Pass<'_>) {
-        pass.give_up(pass.left & pass.pinned, true);
+        pass.skip(pass.left & pass.pinned, true);
     }
 
     /// Phase 9.
@@ -223,14 +225,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         for at in bits(pass.left & pass.dirty) {
             let (bit, flags) = (1 << at, self.flags(pass, at));
             if pass.only_clean & bit != 0 {
-                pass.give_up(bit, false);
+                pass.skip(bit, false);
             } else if !self.writes_itself(pass, flags) {
                 // Who writes in the background will come by; then it goes first.
                 flags.set(Flags::RECLAIM);
                 node.count(NodeStat::NrVmscanImmediateReclaim, 1);
-                pass.give_up(bit, true);
+                pass.skip(bit, true);
             } else if !pass.scan.may_write {
-                pass.give_up(bit, false);
+                pass.skip(bit, false);
             } else {
                 ready |= bit;
             }
@@ -251,7 +253,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 node.count(NodeStat::NrVmscanWrite, 1);
                 pass.seen.written += 1;
                 pass.written |= bit;
-                pass.give_up(bit, false);
+                pass.skip(bit, false);
                 continue;
             }
             self.flags(pass, at).clear(Flags::RECLAIM);
@@ -263,9 +265,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 WriteOut::Failed(_) => {
                     node.count(NodeStat::WriteFailed, 1);
                     pass.seen.failed += 1;
-                    pass.give_up(bit, true);
+                    pass.skip(bit, true);
                 }
-                WriteOut::Refused | WriteOut::Started => pass.give_up(bit, true),
+                WriteOut::Refused | WriteOut::Started => pass.skip(bit, true),
             }
         }
     }
@@ -276,7 +278,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         let node = self.state.node(pass.scan.node);
         pass.kind == PageKind::Anon
             || !self.owner.has_writers()
-            || pass.scan.by == By::Kswapd && flags.has(Flags::RECLAIM) && node.kswapd.is_dirty()
+            || pass.scan.by == Reclaimer::Kswapd
+                && flags.has(Flags::RECLAIM)
+                && node.kswapd.is_dirty()
     }
 
     /// Phases 11 and 12.
@@ -304,7 +308,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         for at in bits(released) {
             // Its isolation ends here; it is counted below.
-            self.flags(pass, at).forget();
+            self.flags(pass, at).reset();
             retire.push(pass.cluster.pfn(at));
         }
         node.sub_isolated(self.memory.platform(), pass.kind, released.count_ones());
@@ -316,7 +320,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// Unlocks and puts back what was not released.
-    fn finish(&self, mut pass: Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) -> Seen {
+    fn finish(&self, mut pass: Pass<'_>, retire: &mut Retire<'_, '_, '_, '_, P>) -> ReclaimStat {
         let node = self.state.node(pass.scan.node);
         for at in bits(pass.activate) {
             if self.flags(&pass, at).activate() {
@@ -333,7 +337,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if pass.locked != 0 {
             self.owner.unlock(locked.frames());
         }
-        retire.make_way();
+        retire.finish_if_lazy();
         // What has been written already is reclaimed next.
         let done = |&at: &u32| !self.flags(&pass, at).has(Flags::RECLAIM);
         let tail = bits(pass.written).filter(done).fold(0, |tail, at| tail | 1 << at);
@@ -349,7 +353,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
 impl Pass<'_> {
     /// Takes pages out of the way: they are not reclaimed this time.
-    fn give_up(&mut self, pages: Pages, activate: bool) {
+    fn skip(&mut self, pages: Pages, activate: bool) {
         self.left &= !pages;
         if activate {
             self.activate |= pages;

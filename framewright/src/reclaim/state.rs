@@ -12,15 +12,15 @@ use crate::{
 use super::{
     batch::CpuBatch,
     flags::Flags,
-    node::{Node, ZoneShare},
+    node::{LruZone, Node},
     page::Page,
 };
 
 /// See the module.
 pub(crate) struct LruState<'m, P: Platform> {
-    /// By number, those without memory included.
+    /// Reclaimer number, those without memory included.
     pub(crate) nodes: &'m [Node<'m, P>],
-    pub(crate) zones: &'m [ZoneShare],
+    pub(crate) zones: &'m [LruZone],
     /// One per slot of the planes.
     pub(crate) flags: &'m [Flags],
     /// One per CPU.
@@ -51,13 +51,13 @@ impl<'m, P: Platform> LruState<'m, P> {
     }
 
     #[inline(always)]
-    pub(super) fn zone(&self, zone: ZoneId) -> &'m ZoneShare {
+    pub(super) fn zone(&self, zone: ZoneId) -> &'m LruZone {
         &self.zones[zone.index()]
     }
 
     /// The zone of a slot of the planes.
     #[inline]
-    pub(super) fn zone_at(&self, slot: u32) -> &'m ZoneShare {
+    pub(super) fn zone_at(&self, slot: u32) -> &'m LruZone {
         // Zones lie in the planes one after the other. Few they are, and the first may have most.
         let at = self.zones.iter().position(|zone| slot < zone.slots.end);
         &self.zones[at.unwrap_or(self.zones.len())]

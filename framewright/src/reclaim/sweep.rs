@@ -7,7 +7,7 @@ use super::{
     balance::{Deactivate, Quota},
     kind::{LruList, PageKind},
     retire::Retire,
-    scan::{By, Progress, Scan, Seen},
+    scan::{Progress, ReclaimStat, Reclaimer, ScanControl},
 };
 
 /// A sweep that was begun. It may be put down between two rounds of the lists, and taken up again.
@@ -22,7 +22,7 @@ pub(super) struct Sweep {
     /// Pages looked at and reclaimed so far.
     pub(super) scanned: u64,
     pub(super) reclaimed: u64,
-    seen: Seen,
+    seen: ReclaimStat,
 }
 
 impl<P: Platform> Reclaim<'_, '_, P> {
@@ -30,14 +30,14 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     /// reclaimed, or `most` pages were looked at in vain.
     pub(super) fn sweep(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         most: u64,
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
     ) {
         let mut sweep = self.begin_sweep(scan);
-        while !self.go_on_sweeping(scan, &mut sweep, progress, retire) {
-            if progress.in_vain() >= most {
+        while !self.continue_sweep(scan, &mut sweep, progress, retire) {
+            if progress.not_reclaimed() >= most {
                 // There is nothing left of it.
                 sweep.left = [0; LruList::EVICTABLE.len()];
             }
@@ -45,7 +45,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// Decides how far each list is looked through.
-    pub(super) fn begin_sweep(&self, scan: &Scan) -> Sweep {
+    pub(super) fn begin_sweep(&self, scan: &ScanControl) -> Sweep {
         // What was added last is taken last: it is missed only if there is too little else.
         if scan.priority < scan.first {
             self.lru().drain(scan.cpu);
@@ -59,15 +59,15 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             adjusted: false,
             scanned: 0,
             reclaimed: 0,
-            seen: Seen::default(),
+            seen: ReclaimStat::default(),
         }
     }
 
     /// Takes a cluster off every list of which something is left to look at. Says whether that was
     /// the end of it.
-    pub(super) fn go_on_sweeping(
+    pub(super) fn continue_sweep(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         sweep: &mut Sweep,
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
@@ -76,8 +76,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
-        // Nobody has to interrupt this CPU for what is parked, however long it takes.
-        self.catch_up(scan.cpu);
+        // Nobody has to interrupt this CPU for what is deferred, however long it takes.
+        self.tick(scan.cpu);
         let before = *progress;
         for (at, list) in LruList::EVICTABLE.into_iter().enumerate() {
             let want = sweep.left[at].min(self.memory.tuning().reclaim.cluster.into());
@@ -93,7 +93,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
         sweep.scanned += progress.scanned - before.scanned;
         sweep.reclaimed += progress.reclaimed - before.reclaimed;
-        let thorough = scan.by == By::Direct && scan.priority == scan.first;
+        let thorough = scan.by == Reclaimer::Direct && scan.priority == scan.first;
         if sweep.reclaimed >= scan.target && !thorough && !sweep.adjusted {
             sweep.adjusted = true;
             if !adjust(&mut sweep.left, &sweep.intended) {
@@ -105,7 +105,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     fn end_sweep(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         sweep: &Sweep,
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
@@ -115,7 +115,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.age(scan, LruList::ActiveAnon, some, retire);
         }
         let node = self.state.node(scan.node);
-        node.look_at_workingset();
+        node.snapshot_refaults();
         if sweep.reclaimed > 0 {
             node.kswapd.set_failures(0);
         }
@@ -126,28 +126,29 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     /// Takes a cluster off an inactive list and reclaims what it can of it.
     fn shrink_list(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         list: LruList,
         want: u64,
         progress: &mut Progress,
         retire: &mut Retire<'_, '_, '_, '_, P>,
-    ) -> Seen {
+    ) -> ReclaimStat {
         let kind = list.kind();
         let node = self.state.node(scan.node);
         if self.too_many_isolated(scan, kind) {
             self.pause_for_isolated(scan, kind);
             if self.too_many_isolated(scan, kind) {
-                return Seen::default();
+                return ReclaimStat::default();
             }
         }
         let cluster = self.isolate(scan, list, want);
         if cluster.len() == 0 {
-            return Seen::default();
+            return ReclaimStat::default();
         }
         // If all pages were referenced, a request must not scan all of memory before it reclaims
         // any.
         let used_max = u64::from(self.memory.tuning().reclaim.used_max);
-        let takes_used = scan.by == By::Direct && scan.in_vain + progress.in_vain() >= used_max;
+        let takes_used = scan.by == Reclaimer::Direct
+            && scan.not_reclaimed + progress.not_reclaimed() >= used_max;
         let seen = self.shrink(scan, kind, &cluster, takes_used, retire);
         let (taken, reclaimed) = (u64::from(seen.taken), u64::from(seen.reclaimed));
         let (scans, steals) = scan.stats();
@@ -175,8 +176,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Whether others have so much isolated that there may be enough once it is put back. Who
     /// reclaims in the background does not wait for those who wait for it.
-    pub(super) fn too_many_isolated(&self, scan: &Scan, kind: PageKind) -> bool {
-        if scan.by == By::Kswapd {
+    pub(super) fn too_many_isolated(&self, scan: &ScanControl, kind: PageKind) -> bool {
+        if scan.by == Reclaimer::Kswapd {
             return false;
         }
         let node = self.state.node(scan.node);
@@ -186,9 +187,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// After a sweep: learns what is in the way, and pauses where going on would be in vain.
-    fn throttle(&self, scan: &Scan, seen: &Seen) {
+    fn throttle(&self, scan: &ScanControl, seen: &ReclaimStat) {
         let words = &self.state.node(scan.node).kswapd;
-        if scan.by == By::Kswapd {
+        if scan.by == Reclaimer::Kswapd {
             if seen.writeback > 0 && seen.writeback == seen.taken {
                 words.set_writing_back(true);
             }
@@ -200,7 +201,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             }
         }
         let congested = seen.dirty > 0 && seen.dirty == seen.congested;
-        if congested && scan.by == By::Direct {
+        if congested && scan.by == Reclaimer::Direct {
             self.pause_for_writes(scan, Throttle::Congested, seen);
         }
     }

@@ -13,7 +13,7 @@
 //! | no progress | a page of the node was reclaimed | `shrink_list` |
 //! | reserve | half of the reserve is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
 //!
-//! No wake-up is lost. The waiter increments the count in [`Pausing`], then checks its condition once more;
+//! No wake-up is lost. The waiter increments the count in [`Waiters`], then checks its condition once more;
 //! the waker changes the condition, then reads the count. Each has a full fence between the two. So the waker
 //! sees the waiter, or the waiter sees the condition.
 
@@ -29,7 +29,7 @@ use super::{
     flags::Flags,
     kind::PageKind,
     node::Node,
-    scan::{By, Scan, Seen},
+    scan::{ReclaimStat, Reclaimer, ScanControl},
 };
 
 /// Why reclaim pauses.
@@ -141,20 +141,20 @@ impl core::fmt::Debug for Pause<'_> {
 }
 
 /// The number of waiters on a node, by reason.
-pub(super) struct Pausing([AtomicU32; Throttle::COUNT]);
+pub(super) struct Waiters([AtomicU32; Throttle::COUNT]);
 
-impl Pausing {
+impl Waiters {
     pub(super) fn new() -> Self {
         Self(core::array::from_fn(|_| AtomicU32::new(0)))
     }
 
     /// Counts a waiter. It must check its condition after this, so that either it or the waker sees
     /// the other.
-    fn enter(&self, why: Throttle) -> Entered<'_> {
+    fn enter(&self, why: Throttle) -> WaiterGuard<'_> {
         let count = &self.0[why as usize];
         count.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        Entered(count)
+        WaiterGuard(count)
     }
 
     /// Whether there may be a waiter that has not seen the caller's changes before this call.
@@ -165,9 +165,9 @@ impl Pausing {
 }
 
 /// A pause that has begun. It ends when this is dropped, also if the embedder panics.
-struct Entered<'p>(&'p AtomicU32);
+struct WaiterGuard<'p>(&'p AtomicU32);
 
-impl Drop for Entered<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -179,7 +179,7 @@ impl<P: Platform> Node<'_, P> {
     #[inline(never)]
     pub(super) fn resume(&self, platform: &P, reasons: &[Throttle]) {
         for &why in reasons {
-            if self.pausing.has(why) {
+            if self.waiters.has(why) {
                 platform.relief().resume(self.id(), why);
             }
         }
@@ -191,7 +191,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     #[inline(never)]
     fn pause(&self, cpu: CpuId, node: NodeId, why: Throttle, is_over: &dyn Fn() -> bool) {
         let (platform, of) = (self.memory.platform(), self.state.node(node));
-        let _entered = of.pausing.enter(why);
+        let _entered = of.waiters.enter(why);
         if !is_over() {
             let before = platform.now();
             platform.relief().pause(&Pause { cpu, node, why, is_over });
@@ -212,8 +212,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     /// The store is behind: pauses until the page that was seen first under write-back is written, or as many
     /// pages as a cluster has.
     #[inline(never)]
-    pub(super) fn pause_for_writes(&self, scan: &Scan, why: Throttle, seen: &Seen) {
-        let Some(first) = seen.awaited else { return };
+    pub(super) fn pause_for_writes(&self, scan: &ScanControl, why: Throttle, seen: &ReclaimStat) {
+        let Some(first) = seen.first_writeback else { return };
         let node = self.state.node(scan.node);
         let enough = node.written() + u64::from(self.memory.tuning().reclaim.cluster);
         let is_written = || !self.state.flags_at(first).has(Flags::RECLAIM);
@@ -222,7 +222,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     /// Others hold many pages isolated: pauses until some were put back.
     #[inline(never)]
-    pub(super) fn pause_for_isolated(&self, scan: &Scan, kind: PageKind) {
+    pub(super) fn pause_for_isolated(&self, scan: &ScanControl, kind: PageKind) {
         let is_over = || !self.too_many_isolated(scan, kind);
         self.pause(scan.cpu, scan.node, Throttle::Isolated, &is_over);
     }
@@ -230,8 +230,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     /// Everything was scanned and nothing was reclaimed: pauses until another reclaimer has made
     /// progress.
     #[inline(never)]
-    pub(super) fn pause_without_progress(&self, scan: &Scan) {
-        if scan.by != By::Direct || self.is_hopeless(scan.node) {
+    pub(super) fn pause_without_progress(&self, scan: &ScanControl) {
+        if scan.by != Reclaimer::Direct || self.is_hopeless(scan.node) {
             return;
         }
         let node = self.state.node(scan.node);
@@ -244,31 +244,32 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     #[inline(never)]
     pub(super) fn wait_for_reserve(&self, cpu: CpuId, node: NodeId, highest: ZoneKind) {
         let relief = self.memory.platform().relief();
-        if self.is_hopeless(node) || !relief.reclaims_in_background() || self.has_reserve(node) {
+        if self.is_hopeless(node) || !relief.reclaims_in_background() || self.has_half_reserve(node)
+        {
             return;
         }
         relief.wake(node, crate::frame::Order::ZERO, highest);
         self.state.node(node).count(NodeStat::PgscanDirectThrottle, 1);
-        self.pause(cpu, node, Throttle::Reserve, &|| self.leaves_reserve(node));
+        self.pause(cpu, node, Throttle::Reserve, &|| self.reserve_wait_is_over(node));
     }
 
     /// Wakes the waiters for the reserve of a node, if their condition is met.
     #[inline(never)]
     pub(super) fn resume_for_reserve(&self, node: NodeId) {
         let of = self.state.node(node);
-        if of.pausing.has(Throttle::Reserve) && self.leaves_reserve(node) {
+        if of.waiters.has(Throttle::Reserve) && self.reserve_wait_is_over(node) {
             self.memory.platform().relief().resume(node, Throttle::Reserve);
         }
     }
 
     /// Whether requests need not wait for the reserve of a node: half of it is free, or background reclaim
     /// does not run for it.
-    fn leaves_reserve(&self, node: NodeId) -> bool {
-        let works = self.state.node(node).kswapd.is_at_work();
-        !works || self.is_hopeless(node) || self.has_reserve(node)
+    fn reserve_wait_is_over(&self, node: NodeId) -> bool {
+        let works = self.state.node(node).kswapd.is_running();
+        !works || self.is_hopeless(node) || self.has_half_reserve(node)
     }
 
-    fn has_reserve(&self, node: NodeId) -> bool {
+    fn has_half_reserve(&self, node: NodeId) -> bool {
         let zones = self.memory.zones_of(node).filter(|zone| zone.kind() <= ZoneKind::Normal);
         let (free, min) = zones.fold((0, 0), |(free, min), zone| {
             (free + zone.free(), min + zone.marks().levels().min)

@@ -9,7 +9,7 @@ use super::{
     Reclaim,
     cluster::{Cluster, Pages},
     kind::{LruList, PageKind},
-    scan::{Scan, Seen},
+    scan::{ReclaimStat, ScanControl},
 };
 
 impl<P: Platform> Reclaim<'_, '_, P> {
@@ -20,7 +20,13 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    pub(super) fn trace_isolated(&self, scan: &Scan, lru: LruList, want: u64, got: &Cluster) {
+    pub(super) fn trace_isolated(
+        &self,
+        scan: &ScanControl,
+        lru: LruList,
+        want: u64,
+        got: &Cluster,
+    ) {
         self.trace(scan.cpu, || VmscanEvent::LruIsolate {
             highest: scan.highest,
             order: scan.order,
@@ -32,7 +38,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         });
     }
 
-    pub(super) fn trace_shrunk(&self, scan: &Scan, list: LruList, seen: &Seen) {
+    pub(super) fn trace_shrunk(&self, scan: &ScanControl, list: LruList, seen: &ReclaimStat) {
         self.trace(scan.cpu, || VmscanEvent::LruShrinkInactive {
             node: scan.node,
             kind: list.kind(),
@@ -52,7 +58,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 
     pub(super) fn trace_aged(
         &self,
-        scan: &Scan,
+        scan: &ScanControl,
         list: LruList,
         taken: u64,
         deactivated: u64,

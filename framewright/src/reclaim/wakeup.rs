@@ -11,7 +11,7 @@ use crate::{
 use super::Reclaim;
 
 /// What the waker tells the sleeper, and what it knows of its node.
-pub(crate) struct KswapdWords {
+pub(crate) struct KswapdState {
     /// The highest order wanted, plus 1; 0: nothing.
     order: AtomicU32,
     /// The highest zone wanted.
@@ -28,7 +28,7 @@ pub(crate) struct KswapdWords {
     dirty: AtomicBool,
 }
 
-impl KswapdWords {
+impl KswapdState {
     pub(crate) fn new() -> Self {
         Self {
             order: AtomicU32::new(0),
@@ -42,7 +42,7 @@ impl KswapdWords {
     }
 
     /// Adds a wish to what is wanted.
-    pub(super) fn want(&self, order: Order, highest: ZoneKind) {
+    pub(super) fn request(&self, order: Order, highest: ZoneKind) {
         self.highest.fetch_max(highest as u32, Ordering::AcqRel);
         self.order.fetch_max(u32::from(order.get()) + 1, Ordering::AcqRel);
     }
@@ -55,7 +55,7 @@ impl KswapdWords {
         Some((order, ZoneKind::ALL[highest.min(ZoneKind::COUNT - 1)]))
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.order.load(Ordering::Acquire) != 0
     }
 
@@ -66,13 +66,13 @@ impl KswapdWords {
     }
 
     /// Background reclaim sleeps. A later request wakes it.
-    pub(super) fn rest(&self) {
+    pub(super) fn sleep(&self) {
         self.woken.store(false, Ordering::Release);
         self.awake.store(false, Ordering::SeqCst);
     }
 
     /// Whether background reclaim works, or was woken.
-    pub(super) fn is_at_work(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         // In this order: `begin` sets `awake` before it clears `woken`, so one of them is seen set.
         self.woken.load(Ordering::Acquire) || self.awake.load(Ordering::Acquire)
     }
@@ -111,7 +111,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             return false;
         }
         let words = &self.state.node(node).kswapd;
-        words.want(order, highest);
+        words.request(order, highest);
         if words.awake.load(Ordering::Acquire) || self.is_hopeless(node) {
             return false;
         }

@@ -85,7 +85,7 @@ impl<P: Platform> Lru<'_, '_, P> {
             return Refault::default();
         }
         node.advance_clock(1);
-        node.activated_by_workingset(kind);
+        node.count_workingset_activation(kind);
         node.count(activated, 1);
         if shadow.was_workingset() {
             node.charge_refault(kind);

@@ -1,6 +1,6 @@
 //! The flush batch: unmapped frames, and what has to be flushed before they are anybody's.
 
-use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, parked::CHUNK};
+use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, deferred::CHUNK};
 use crate::{
     frame::{Block, Order, Pfn},
     observe::{Corruption, Finding},
@@ -23,9 +23,9 @@ pub struct Translation<'t> {
     /// Number of the page in it.
     pub page: u64,
     /// What is owed to the address space.
-    pub owed_space: &'t DeferredFlush,
+    pub space_flush: &'t DeferredFlush,
     /// What is owed to the file whose contents the page has, if it has one.
-    pub owed_file: Option<&'t DeferredFlush>,
+    pub file_flush: Option<&'t DeferredFlush>,
 }
 
 /// What a batch knows of one frame. Made by the embedder in numbers, used by [`Flusher::batch`].
@@ -55,9 +55,9 @@ pub struct Flushed<'b>(core::marker::PhantomData<&'b mut ()>);
 ///
 /// Who migrates calls [`FlushBatch::flush`] between unmapping and copying.
 ///
-/// **Dropped** unfinished, it is flushed, and frames that were retired are parked for the next
-/// [`Flusher::unpark`]. Where nobody may wait ([`Shootdown::may_wait`](super::Shootdown::may_wait))
-/// they are parked unflushed. What cannot be parked is leaked and reported
+/// **Dropped** unfinished, it is flushed, and frames that were retired are deferred for the next
+/// [`Flusher::drain_flushed`]. Where nobody may wait ([`Shootdown::may_wait`](super::Shootdown::may_wait))
+/// they are deferred unflushed. What cannot be deferred is leaked and reported
 /// ([`Finding::Unflushed`]).
 pub struct FlushBatch<'f, 'm, P: Platform> {
     flusher: Flusher<'f, 'm, P>,
@@ -66,10 +66,10 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
     /// Frames that are pending.
     pending: u64,
     /// Frames that may be, as far as all that may be unflushed goes.
-    in_hand: u64,
+    reserved: u64,
     /// CPUs that may have cached what is pending.
     cpus: CpuMask,
-    /// Whoever has forgotten everything since reaches nothing of it.
+    /// Whoever has flushed_epoch everything since reaches nothing of it.
     epoch: u64,
     /// What covers all of it.
     scope: Option<Scope>,
@@ -79,18 +79,18 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
 
 impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     pub(super) fn new(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
-        let most = flusher.batch_room(slots.len());
-        Self::of_all(flusher, &mut slots[..most])
+        let most = flusher.batch_capacity(slots.len());
+        Self::with_all_slots(flusher, &mut slots[..most])
     }
 
     /// A batch as large as `slots`.
-    pub(super) fn of_all(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
+    pub(super) fn with_all_slots(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
         Self {
             flusher,
             slots,
             used: 0,
             pending: 0,
-            in_hand: 0,
+            reserved: 0,
             cpus: CpuMask::EMPTY,
             epoch: 0,
             scope: None,
@@ -124,25 +124,25 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// Sees to it that up to `frames` more frames can be unmapped without being flushed at once; how
-    /// many, the rest would have to be. So much may be unflushed, over all batches and what is parked.
+    /// many, the rest would have to be. So much may be unflushed, over all batches and what is deferred.
     pub(crate) fn reserve(&mut self, frames: u64) -> u64 {
         let Flusher { tlb, .. } = self.flusher;
         if tlb.tuning.batching == FlushBatching::Off {
             return frames;
         }
         let frames = frames.min((self.slots.len() - self.used) as u64);
-        let missing = (self.pending + frames).saturating_sub(self.in_hand);
+        let missing = (self.pending + frames).saturating_sub(self.reserved);
         if missing > 0 {
-            self.in_hand += tlb.take_in_hand(missing);
+            self.reserved += tlb.reserve_unflushed(missing);
         }
-        (self.in_hand - self.pending).min(frames)
+        (self.reserved - self.pending).min(frames)
     }
 
     /// A translation to `pfn` was removed: to be called before the page-table lock is released. It
     /// is flushed now, or noted.
     pub fn add(&mut self, pfn: Pfn, translation: &Translation<'_>) {
         let Flusher { tlb, shootdown, .. } = self.flusher;
-        let &Translation { cpus, writable, dirty, space, page, owed_space, owed_file } =
+        let &Translation { cpus, writable, dirty, space, page, space_flush, file_flush } =
             translation;
         self.flusher.count(|counters| counters.unmapped.add(1));
         if cpus.is_empty() {
@@ -156,17 +156,17 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         };
         let scope = Scope::page(space, page);
         if at_once || !self.note(pfn) {
-            self.flusher.shoot(cpus, scope);
+            self.flusher.shoot_down(cpus, scope);
             return;
         }
         let epoch = tlb.epoch.next();
-        owed_space.note(epoch, cpus);
-        if let Some(owed) = owed_file {
+        space_flush.note(epoch, cpus);
+        if let Some(owed) = file_flush {
             owed.note(epoch, cpus);
         }
         self.cpus.extend(cpus);
         self.epoch = self.epoch.max(epoch);
-        self.scope = Some(self.scope.map_or(scope, |all| all.and(scope, tlb.tuning.ranged_max)));
+        self.scope = Some(self.scope.map_or(scope, |all| all.cover(scope, tlb.tuning.ranged_max)));
         self.dirty |= dirty;
     }
 
@@ -201,14 +201,14 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             self.flusher.count(|counters| counters.batches.add(1));
             match tlb.tuning.batching {
                 FlushBatching::Lazy => {
-                    let behind = tlb.behind(&self.cpus, self.epoch);
-                    // Whoever is interrupted anyway need not be once more for what is parked.
-                    let scope = if tlb.parked() > 0 { Scope::Everything } else { scope };
-                    if !behind.is_empty() {
-                        self.flusher.shoot(&behind, scope);
+                    let not_flushed = tlb.not_flushed(&self.cpus, self.epoch);
+                    // Whoever is interrupted anyway need not be once more for what is deferred.
+                    let scope = if tlb.deferred() > 0 { Scope::Everything } else { scope };
+                    if !not_flushed.is_empty() {
+                        self.flusher.shoot_down(&not_flushed, scope);
                     }
                 }
-                _ => _ = self.flusher.shoot(&self.cpus, scope),
+                _ => _ = self.flusher.shoot_down(&self.cpus, scope),
             }
             self.set_flushed();
         }
@@ -234,18 +234,18 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     /// As [`FlushBatch::finish`], with frame numbers in chunks. `free` owns these frames as blocks
     /// of order 0.
     pub(crate) fn finish_frames(&mut self, free: &mut dyn FnMut(&[Pfn])) {
-        if self.is_pending() && !self.park(free) {
+        if self.is_pending() && !self.defer(free) {
             self.flush();
         }
-        self.give_back_in_hand();
+        self.release_reserved();
         self.hand_out(free);
         self.flusher.tick();
-        self.flusher.release_settled(free);
+        self.flusher.drain_flushed_frames(free);
     }
 
     /// Parks the frames whose flush may wait, if that is so for all that is pending; whether it
     /// did.
-    fn park(&mut self, free: &mut dyn FnMut(&[Pfn])) -> bool {
+    fn defer(&mut self, free: &mut dyn FnMut(&[Pfn])) -> bool {
         let Flusher { tlb, .. } = self.flusher;
         let batching = tlb.tuning.batching;
         let may_wait = |slot: &BatchSlot| slot.retired || !slot.pending;
@@ -253,19 +253,19 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             return false;
         }
         let most = tlb.parked_max();
-        if !self.park_up_to(most) {
+        if !self.defer_up_to(most) {
             let room = most.saturating_sub(self.pending);
-            self.flusher.settle_down_to(room, free);
+            self.flusher.limit_deferred(room, free);
             if self.was_flushed_meanwhile() {
                 self.set_flushed();
                 return true;
             }
-            if !self.park_up_to(most) {
+            if !self.defer_up_to(most) {
                 return false;
             }
         }
-        self.forget_pending();
-        self.flusher.settle_down_to(tlb.parked_until_due(), free);
+        self.discard_pending();
+        self.flusher.limit_deferred(tlb.deferred_before_flush(), free);
         true
     }
 
@@ -273,26 +273,26 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     /// does, too.
     fn was_flushed_meanwhile(&self) -> bool {
         let Flusher { tlb, cpu, .. } = self.flusher;
-        let mut behind = match tlb.tuning.batching {
-            FlushBatching::Lazy => tlb.behind(&self.cpus, self.epoch),
+        let mut not_flushed = match tlb.tuning.batching {
+            FlushBatching::Lazy => tlb.not_flushed(&self.cpus, self.epoch),
             _ => self.cpus,
         };
-        let here = behind.contains(cpu);
-        behind.remove(cpu);
-        if behind.is_empty() && here {
-            self.flusher.forget_all();
+        let here = not_flushed.contains(cpu);
+        not_flushed.remove(cpu);
+        if not_flushed.is_empty() && here {
+            self.flusher.flush_local();
         }
-        behind.is_empty()
+        not_flushed.is_empty()
     }
 
-    fn park_up_to(&self, most: u64) -> bool {
-        self.park_those(|slot| slot.pending, most)
+    fn defer_up_to(&self, most: u64) -> bool {
+        self.defer_slots(|slot| slot.pending, most)
     }
 
     /// Parks what some slots hold, if there is room for all of it; whether there was.
-    fn park_those(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
+    fn defer_slots(&self, which: fn(&BatchSlot) -> bool, most: u64) -> bool {
         let frames = self.used().iter().filter(|slot| which(slot)).map(|slot| slot.pfn);
-        self.flusher.park(&self.cpus, most, frames)
+        self.flusher.defer(&self.cpus, most, frames)
     }
 
     /// Hands out the remaining frames, all of which are retired. If the receiver panics, it owns
@@ -328,18 +328,18 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
 
     /// Room for one more, if there is any.
     fn reserve_one(&mut self) -> u64 {
-        if self.in_hand == self.pending {
-            self.in_hand += self.flusher.tlb.take_in_hand(1);
+        if self.reserved == self.pending {
+            self.reserved += self.flusher.tlb.reserve_unflushed(1);
         }
-        self.in_hand - self.pending
+        self.reserved - self.pending
     }
 
     /// Nothing is pending any more, nor about to be.
-    fn give_back_in_hand(&mut self) {
+    fn release_reserved(&mut self) {
         debug_assert_eq!(self.pending, 0);
-        let in_hand = core::mem::take(&mut self.in_hand);
-        if in_hand > 0 {
-            self.flusher.tlb.give_back_in_hand(in_hand);
+        let reserved = core::mem::take(&mut self.reserved);
+        if reserved > 0 {
+            self.flusher.tlb.release_reserved(reserved);
         }
     }
 
@@ -356,7 +356,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// What was pending is another's.
-    fn forget_pending(&mut self) {
+    fn discard_pending(&mut self) {
         self.keep(|slot| !slot.pending);
         self.reset();
     }
@@ -375,7 +375,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     fn reset(&mut self) {
         (self.cpus, self.epoch, self.scope, self.dirty) = (CpuMask::EMPTY, 0, None, false);
         self.pending = 0;
-        self.give_back_in_hand();
+        self.release_reserved();
     }
 }
 
@@ -386,7 +386,7 @@ impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
         }
         let Flusher { platform, .. } = self.flusher;
         let any = self.used().iter().any(|slot| slot.retired);
-        if any && self.park_those(|slot| slot.retired, u64::MAX) {
+        if any && self.defer_slots(|slot| slot.retired, u64::MAX) {
             self.keep(|slot| !slot.retired);
         }
         if let Some(first) = self.used().first() {
@@ -398,7 +398,7 @@ impl<P: Platform> Drop for FlushBatch<'_, '_, P> {
             });
         }
         self.pending = 0;
-        self.give_back_in_hand();
+        self.release_reserved();
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one CPU was asked to forget, and has forgotten.
+//! What one CPU was posted_pages to forget, and has flushed_epoch.
 //!
 //! # Theory of operation
 //!
@@ -91,16 +91,16 @@ impl Pages {
 #[repr(align(64))]
 pub(crate) struct CpuFlushes<P: Platform> {
     request: AtomicU64,
-    asked: Pages,
+    posted_pages: Pages,
     /// Calls of [`CpuFlushes::serve`] since the one in progress began, including it; 0 if none is
     /// in progress.
     serving: AtomicU32,
     /// How many requests the CPU has served.
     served: AtomicU64,
-    /// The epoch that it read before it last forgot everything it could reach.
-    forgotten: AtomicU64,
+    /// The epoch that it read before it last forgot everything it could flush_since.
+    flushed_epoch: AtomicU64,
     /// Changes with `served`: what who waits for that looks at.
-    bell: P::Word,
+    served_changed: P::Word,
     pub(super) counters: TlbCounters,
 }
 
@@ -108,15 +108,15 @@ impl<P: Platform> CpuFlushes<P> {
     pub(crate) fn new() -> Self {
         Self {
             request: AtomicU64::new(Request::NONE.0),
-            asked: Pages {
+            posted_pages: Pages {
                 space: AtomicU64::new(0),
                 first: AtomicU64::new(0),
                 pages: AtomicU32::new(0),
             },
             serving: AtomicU32::new(0),
             served: AtomicU64::new(0),
-            forgotten: AtomicU64::new(0),
-            bell: P::Word::new(0),
+            flushed_epoch: AtomicU64::new(0),
+            served_changed: P::Word::new(0),
             counters: TlbCounters::new(),
         }
     }
@@ -132,7 +132,7 @@ impl<P: Platform> CpuFlushes<P> {
                 (WRITING | WIDENED, _) => WIDENED,
                 _ => EVERYTHING,
             };
-            match self.turn(found, found.with(next)) {
+            match self.transition(found, found.with(next)) {
                 Ok(posted) if next == WRITING => break self.write(platform, posted, scope),
                 Ok(_) => break,
                 Err(other) => found = other,
@@ -144,13 +144,13 @@ impl<P: Platform> CpuFlushes<P> {
     /// Says which pages, having left IDLE for that.
     fn write(&self, platform: &P, posted: Request, scope: Scope) {
         if let Scope::Pages { space, first, pages } = scope {
-            self.asked.space.store(space, Ordering::Relaxed);
-            self.asked.first.store(first, Ordering::Relaxed);
-            self.asked.pages.store(pages, Ordering::Relaxed);
+            self.posted_pages.space.store(space, Ordering::Relaxed);
+            self.posted_pages.first.store(first, Ordering::Relaxed);
+            self.posted_pages.pages.store(pages, Ordering::Relaxed);
         }
         platform.point(Site::Flush);
-        if let Err(widened) = self.turn(posted, posted.with(PAGES)) {
-            let _ = self.turn(widened, widened.with(EVERYTHING));
+        if let Err(widened) = self.transition(posted, posted.with(PAGES)) {
+            let _ = self.transition(widened, widened.with(EVERYTHING));
         }
     }
 
@@ -174,26 +174,26 @@ impl<P: Platform> CpuFlushes<P> {
         }
     }
 
-    /// Takes up what this CPU was asked to forget, and which number that has.
+    /// Takes up what this CPU was posted_pages to forget, and which number that has.
     fn take(&self, platform: &P) -> Option<(Scope, u64)> {
         platform.point(Site::Flush);
         let found = Request(self.request.load(Ordering::Acquire));
         if found.state() == PAGES
-            && let Ok(reading) = self.turn(found, found.with(READING))
+            && let Ok(reading) = self.transition(found, found.with(READING))
         {
-            let pages = self.asked.get();
+            let pages = self.posted_pages.get();
             platform.point(Site::Flush);
-            if let Ok(taken) = self.turn(reading, reading.taken()) {
+            if let Ok(taken) = self.transition(reading, reading.taken()) {
                 return Some((pages, taken.number()));
             }
         }
         // Widened, from the start or meanwhile.
-        let taken = self.turn(found.with(EVERYTHING), found.taken()).ok()?;
+        let taken = self.transition(found.with(EVERYTHING), found.taken()).ok()?;
         Some((Scope::Everything, taken.number()))
     }
 
     /// One step: what there is then, or what there was instead of `from`.
-    fn turn(&self, from: Request, to: Request) -> Result<Request, Request> {
+    fn transition(&self, from: Request, to: Request) -> Result<Request, Request> {
         let done = self.request.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
         done.map(|_| to).map_err(Request)
     }
@@ -208,23 +208,23 @@ impl<P: Platform> CpuFlushes<P> {
     fn set_served(&self, platform: &P, number: u64) {
         self.served.store(number, Ordering::Release);
         platform.point(Site::Flush);
-        self.bell.store(platform, number as u32, Ordering::Release);
+        self.served_changed.store(platform, number as u32, Ordering::Release);
     }
 
     /// Whether the CPU has served the request of that number.
     pub(super) fn has_served(&self, platform: &P, number: u64) -> bool {
         // Looked at first: if it changes after what counts was read, waiting for it ends at once.
-        self.bell.load(platform, Ordering::Acquire);
+        self.served_changed.load(platform, Ordering::Acquire);
         self.served.load(Ordering::Acquire) >= number
     }
 
-    /// The CPU has forgotten everything it could reach since it read `epoch`.
-    pub(super) fn set_forgotten(&self, epoch: u64) {
-        self.forgotten.fetch_max(epoch, Ordering::AcqRel);
+    /// The CPU has flushed_epoch everything it could flush_since since it read `epoch`.
+    pub(super) fn set_flushed_epoch(&self, epoch: u64) {
+        self.flushed_epoch.fetch_max(epoch, Ordering::AcqRel);
     }
 
     /// Whether it has since `epoch`.
-    pub(super) fn has_forgotten(&self, epoch: u64) -> bool {
-        self.forgotten.load(Ordering::Acquire) >= epoch
+    pub(super) fn has_flushed(&self, epoch: u64) -> bool {
+        self.flushed_epoch.load(Ordering::Acquire) >= epoch
     }
 }

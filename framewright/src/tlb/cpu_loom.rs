@@ -129,11 +129,11 @@ fn loom_who_has_forgotten_since_reaches_nothing() {
         let thread = thread::spawn(move || {
             let epoch = cpu.epoch.read();
             cpu.refresh(0);
-            cpu.state.set_forgotten(epoch);
+            cpu.state.set_flushed_epoch(epoch);
         });
         model.entries[0].store(0, Relaxed);
         let epoch = model.epoch.advance();
-        if model.state.has_forgotten(epoch) {
+        if model.state.has_flushed(epoch) {
             assert_eq!(model.cached[0].load(Relaxed), 0);
         }
         thread.join().unwrap();
@@ -148,14 +148,14 @@ fn loom_whoever_begins_the_epoch_that_is_waited_for() {
         let cpu = thread::spawn(move || {
             let epoch = cpu.epoch.read();
             cpu.refresh(0);
-            cpu.state.set_forgotten(epoch);
+            cpu.state.set_flushed_epoch(epoch);
         });
         let flusher = thread::spawn(move || {
             flusher.epoch.advance();
         });
         model.entries[0].store(0, Relaxed);
         let epoch = model.epoch.next();
-        if model.state.has_forgotten(epoch) {
+        if model.state.has_flushed(epoch) {
             assert_eq!(model.cached[0].load(Relaxed), 0);
         }
         cpu.join().unwrap();

@@ -1,14 +1,14 @@
 //! Frames that wait for a flush that need not be sent.
 //!
 //! Groups of frames, each with the CPUs that may have cached translations to them and the epoch
-//! since which these have to have forgotten everything; oldest first. Epochs are assigned under the
-//! lock, so that they ascend. What is parked for the same CPUs joins the youngest group, and has the
+//! since which these have to have flushed_epoch everything; oldest first. Epochs are assigned under the
+//! lock, so that they ascend. What is deferred for the same CPUs joins the youngest group, and has the
 //! rest of it wait as long as itself: a batch may be of a page or two, and a group for each would fill
 //! its ring long before that of frames. So a group is kept to a share of all, and only if there is no
 //! room for another do frames join one of other CPUs.
 //!
-//! When three quarters of what may be parked are, one CPU flushes for the older half, and interrupts
-//! only those that have not flushed since; while it does, others go on to park. So every CPU has
+//! When three quarters of what may be deferred are, one CPU flushes for the older half, and interrupts
+//! only those that have not flushed since; while it does, others go on to defer. So every CPU has
 //! had its chance to forget by itself, and nobody queues to flush for the same frames.
 
 use super::{CpuMask, Flusher};
@@ -19,19 +19,19 @@ use crate::{
     tuning::FlushBatching,
 };
 
-/// Frames that were parked together.
+/// Frames that were deferred together.
 #[derive(Clone, Copy)]
-pub(crate) struct Group {
+pub(crate) struct DeferredGroup {
     cpus: CpuMask,
     epoch: u64,
     frames: u32,
 }
 
-impl Group {
+impl DeferredGroup {
     pub(crate) const EMPTY: Self = Self { cpus: CpuMask::EMPTY, epoch: 0, frames: 0 };
 }
 
-/// What is known of parked frames without their lock.
+/// What is known of deferred frames without their lock.
 pub(super) struct Published {
     /// How many there are.
     pub(super) frames: AtomicU64,
@@ -50,30 +50,30 @@ pub(super) const CHUNK: usize = 64;
 
 /// Groups that one flush looks at: two for the same CPUs that follow each other have more than one such
 /// share of all frames, so that these have half.
-const AT_ONCE: usize = 16;
+const GROUPS_PER_FLUSH: usize = 16;
 
 /// See the module. Two rings, in metadata.
-pub(crate) struct Parked<'m> {
+pub(crate) struct DeferredFrees<'m> {
     /// What frames are counted from.
     base: Pfn,
-    groups: &'m mut [Group],
+    groups: &'m mut [DeferredGroup],
     first_group: usize,
     group_count: usize,
     frames: &'m mut [u32],
     first_frame: usize,
     frame_count: usize,
     /// Up to this epoch everything was flushed for.
-    settled: u64,
+    flushed_epoch: u64,
 }
 
-impl<'m> Parked<'m> {
+impl<'m> DeferredFrees<'m> {
     /// Groups that suffice for `frames` frames, also if each is for other CPUs than the one before and
     /// most come in batches.
     pub(crate) const fn groups_for(frames: usize) -> usize {
         frames.div_ceil(16)
     }
 
-    pub(crate) fn new(base: Pfn, groups: &'m mut [Group], frames: &'m mut [u32]) -> Self {
+    pub(crate) fn new(base: Pfn, groups: &'m mut [DeferredGroup], frames: &'m mut [u32]) -> Self {
         Self {
             base,
             groups,
@@ -82,7 +82,7 @@ impl<'m> Parked<'m> {
             frames,
             first_frame: 0,
             frame_count: 0,
-            settled: 0,
+            flushed_epoch: 0,
         }
     }
 
@@ -104,7 +104,7 @@ impl<'m> Parked<'m> {
             self.frames[at] = (pfn.get() - self.base.get()) as u32;
             self.frame_count += 1;
         }
-        let group = Group { cpus, epoch, frames: count as u32 };
+        let group = DeferredGroup { cpus, epoch, frames: count as u32 };
         if !self.join(&group) {
             let at = (self.first_group + self.group_count) % self.groups.len();
             self.groups[at] = group;
@@ -115,13 +115,13 @@ impl<'m> Parked<'m> {
 
     /// Adds `group` to the youngest, if they go together or there is no room for another; whether it
     /// did.
-    fn join(&mut self, group: &Group) -> bool {
+    fn join(&mut self, group: &DeferredGroup) -> bool {
         let Some(last) = self.group_count.checked_sub(1) else { return false };
         let is_full = self.group_count == self.groups.len();
-        let share = self.frames.len().div_ceil(AT_ONCE) as u32;
+        let share = self.frames.len().div_ceil(GROUPS_PER_FLUSH) as u32;
         let last = &mut self.groups[(self.first_group + last) % self.groups.len()];
         let goes_with = last.cpus == group.cpus
-            && last.epoch > self.settled
+            && last.epoch > self.flushed_epoch
             && last.frames + group.frames <= share;
         if goes_with || is_full {
             last.cpus.extend(&group.cpus);
@@ -132,9 +132,9 @@ impl<'m> Parked<'m> {
     }
 
     /// Its oldest group, and whether that was flushed for.
-    fn oldest(&self) -> Option<(Group, bool)> {
+    fn oldest(&self) -> Option<(DeferredGroup, bool)> {
         let oldest = (self.group_count > 0).then(|| self.groups[self.first_group])?;
-        Some((oldest, oldest.epoch <= self.settled))
+        Some((oldest, oldest.epoch <= self.flushed_epoch))
     }
 
     /// Takes frames of the oldest groups, as long as these were flushed for; how many.
@@ -161,9 +161,11 @@ impl<'m> Parked<'m> {
     }
 
     /// Copies the oldest groups that together have half of the frames, or as many as fit; how many.
-    fn oldest_half(&self, out: &mut [Group; AT_ONCE]) -> usize {
+    fn oldest_half(&self, out: &mut [DeferredGroup; GROUPS_PER_FLUSH]) -> usize {
         let (mut count, mut frames) = (0, 0);
-        while count < self.group_count.min(AT_ONCE) && frames < self.frame_count.div_ceil(2) {
+        while count < self.group_count.min(GROUPS_PER_FLUSH)
+            && frames < self.frame_count.div_ceil(2)
+        {
             out[count] = self.groups[(self.first_group + count) % self.groups.len()];
             frames += out[count].frames as usize;
             count += 1;
@@ -182,11 +184,11 @@ impl<'m> Parked<'m> {
     }
 
     /// The CPUs of all groups that were not flushed for, and the latest epoch of these.
-    fn owed(&self) -> (CpuMask, u64) {
-        let mut all = (CpuMask::EMPTY, self.settled);
+    fn pending(&self) -> (CpuMask, u64) {
+        let mut all = (CpuMask::EMPTY, self.flushed_epoch);
         for at in 0..self.group_count {
             let group = &self.groups[(self.first_group + at) % self.groups.len()];
-            if group.epoch > self.settled {
+            if group.epoch > self.flushed_epoch {
                 all.0.extend(&group.cpus);
                 all.1 = group.epoch;
             }
@@ -197,7 +199,7 @@ impl<'m> Parked<'m> {
 
 impl<P: Platform> Flusher<'_, '_, P> {
     /// Parks frames that `cpus` may have cached, unless there is no room; whether it did.
-    pub(super) fn park(
+    pub(super) fn defer(
         &self,
         cpus: &CpuMask,
         most: u64,
@@ -205,27 +207,27 @@ impl<P: Platform> Flusher<'_, '_, P> {
     ) -> bool {
         let tlb = self.tlb;
         let count = frames.clone().count() as u64;
-        let parked = tlb.parked.with(self.platform, |parked| {
-            let fits = parked.push(*cpus, tlb.epoch.advance(), most, frames);
-            fits.then(|| parked.publish(&tlb.published))
+        let deferred = tlb.deferred.with(self.platform, |deferred| {
+            let fits = deferred.push(*cpus, tlb.epoch.advance(), most, frames);
+            fits.then(|| deferred.publish(&tlb.published))
         });
-        if parked.is_none() {
+        if deferred.is_none() {
             return false;
         }
         self.count(|counters| counters.parked.add(count));
         true
     }
 
-    /// Gives `free` the parked frames that no CPU reaches any more; how many.
-    pub(crate) fn release_settled(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let (mut released, mut settled) = (0, 0);
-        while self.tlb.parked() > 0 {
+    /// Gives `free` the deferred frames that no CPU reaches any more; how many.
+    pub(crate) fn drain_flushed_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        let (mut released, mut flushed_epoch) = (0, 0);
+        while self.tlb.deferred() > 0 {
             let mut chunk = [Pfn::default(); CHUNK];
-            let (count, next) = self.tlb.parked.with(self.platform, |parked| {
-                parked.settled = parked.settled.max(settled);
-                let count = parked.take(&mut chunk);
-                parked.publish(&self.tlb.published);
-                (count, parked.oldest())
+            let (count, next) = self.tlb.deferred.with(self.platform, |deferred| {
+                deferred.flushed_epoch = deferred.flushed_epoch.max(flushed_epoch);
+                let count = deferred.take(&mut chunk);
+                deferred.publish(&self.tlb.published);
+                (count, deferred.oldest())
             });
             if count > 0 {
                 free(&chunk[..count]);
@@ -233,7 +235,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
             }
             match next {
                 Some((_, true)) => {}
-                Some((group, false)) if self.is_forgotten(&group) => settled = group.epoch,
+                Some((group, false)) if self.is_forgotten(&group) => flushed_epoch = group.epoch,
                 _ => break,
             }
         }
@@ -242,80 +244,83 @@ impl<P: Platform> Flusher<'_, '_, P> {
     }
 
     /// The same after a flush for the half that has waited longest. It goes to those CPUs only that
-    /// have not forgotten it by themselves meanwhile; the younger half gives them time for that.
-    pub(super) fn release_oldest(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let mut groups = [Group::EMPTY; AT_ONCE];
-        let count = self.tlb.parked.with(self.platform, |parked| parked.oldest_half(&mut groups));
-        let mut behind = CpuMask::EMPTY;
+    /// have not flushed_epoch it by themselves meanwhile; the younger half gives them time for that.
+    pub(super) fn flush_oldest_half(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        let mut groups = [DeferredGroup::EMPTY; GROUPS_PER_FLUSH];
+        let count =
+            self.tlb.deferred.with(self.platform, |deferred| deferred.oldest_half(&mut groups));
+        let mut not_flushed = CpuMask::EMPTY;
         for group in &groups[..count] {
-            behind.extend(&self.behind(group));
+            not_flushed.extend(&self.not_flushed(group));
         }
         if let Some(last) = groups[..count].last() {
-            self.shoot(&behind, super::Scope::Everything);
-            self.set_settled(last.epoch);
+            self.shoot_down(&not_flushed, super::Scope::Everything);
+            self.set_flushed(last.epoch);
             self.count(|counters| counters.parked_flushes.add(1));
         }
-        self.release_settled(free)
+        self.drain_flushed_frames(free)
     }
 
-    /// If more than `most` frames are parked, gives `free` those that need no flush; if these are too
+    /// If more than `most` frames are deferred, gives `free` those that need no flush; if these are too
     /// few, flushes for some. One CPU does that at a time: others go on meanwhile, as long as there
-    /// is room for what they park.
-    pub(crate) fn settle_down_to(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
+    /// is room for what they defer.
+    pub(crate) fn limit_deferred(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
         let tlb = self.tlb;
-        if tlb.parked() <= most {
+        if tlb.deferred() <= most {
             return;
         }
-        let Some(_turn) = Turn::take(&tlb.settling) else { return };
-        self.release_settled(free);
-        if tlb.parked() > most {
-            self.unpark_some_frames(free);
+        let Some(_turn) = TryGuard::take(&tlb.limiting) else { return };
+        self.drain_flushed_frames(free);
+        if tlb.deferred() > most {
+            self.drain_oldest_half_frames(free);
         }
     }
 
     /// Whether every CPU of a group has flushed meanwhile, or will before it uses anything.
-    fn is_forgotten(&self, group: &Group) -> bool {
-        let behind = self.behind(group);
-        behind.is_empty() || self.tlb.awake(self.shootdown, &behind).is_empty()
+    fn is_forgotten(&self, group: &DeferredGroup) -> bool {
+        let not_flushed = self.not_flushed(group);
+        not_flushed.is_empty() || self.tlb.not_lazy(self.shootdown, &not_flushed).is_empty()
     }
 
     /// The CPUs of a group that have not flushed meanwhile.
-    fn behind(&self, group: &Group) -> CpuMask {
+    fn not_flushed(&self, group: &DeferredGroup) -> CpuMask {
         match self.tlb.tuning.batching {
-            FlushBatching::Lazy => self.tlb.behind(&group.cpus, group.epoch),
+            FlushBatching::Lazy => self.tlb.not_flushed(&group.cpus, group.epoch),
             _ => group.cpus,
         }
     }
 
-    /// Nothing that was parked by that epoch needs a flush any more.
-    fn set_settled(&self, epoch: u64) {
-        self.tlb.parked.with(self.platform, |parked| parked.settled = parked.settled.max(epoch));
+    /// Nothing that was deferred by that epoch needs a flush any more.
+    fn set_flushed(&self, epoch: u64) {
+        self.tlb.deferred.with(self.platform, |deferred| {
+            deferred.flushed_epoch = deferred.flushed_epoch.max(epoch)
+        });
     }
 
-    /// Flushes for everything that is parked, and for `cpus` besides, at once.
-    pub(super) fn settle_parked(&self, cpus: &CpuMask) {
-        let (mut all, epoch) = self.tlb.parked.with(self.platform, |parked| parked.owed());
+    /// Flushes for everything that is deferred, and for `cpus` besides, at once.
+    pub(super) fn flush_all_deferred(&self, cpus: &CpuMask) {
+        let (mut all, epoch) = self.tlb.deferred.with(self.platform, |deferred| deferred.pending());
         if self.tlb.tuning.batching == FlushBatching::Lazy {
-            all = self.tlb.behind(&all, epoch);
+            all = self.tlb.not_flushed(&all, epoch);
         }
         all.extend(cpus);
-        self.shoot(&all, super::Scope::Everything);
-        self.set_settled(epoch);
+        self.shoot_down(&all, super::Scope::Everything);
+        self.set_flushed(epoch);
         self.count(|counters| counters.parked_flushes.add(1));
     }
 }
 
 /// One CPU's turn at something: it ends however that ends.
-struct Turn<'a>(&'a AtomicBool);
+struct TryGuard<'a>(&'a AtomicBool);
 
-impl<'a> Turn<'a> {
+impl<'a> TryGuard<'a> {
     /// Takes it, unless another has. Made lazily: one that is dropped would end the other's turn.
     fn take(flag: &'a AtomicBool) -> Option<Self> {
         (!flag.swap(true, Ordering::Acquire)).then(|| Self(flag))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for TryGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -328,10 +333,10 @@ mod tests {
     #[test]
     fn who_is_refused_a_turn_leaves_it_to_who_has_it() {
         let flag = AtomicBool::new(false);
-        let turn = Turn::take(&flag);
+        let turn = TryGuard::take(&flag);
         assert!(turn.is_some());
-        assert!((0..3).all(|_| Turn::take(&flag).is_none()));
+        assert!((0..3).all(|_| TryGuard::take(&flag).is_none()));
         drop(turn);
-        assert!(Turn::take(&flag).is_some());
+        assert!(TryGuard::take(&flag).is_some());
     }
 }

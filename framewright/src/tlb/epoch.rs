@@ -1,4 +1,4 @@
-//! The epoch: tells what a CPU that has forgotten everything can have seen.
+//! The epoch: tells what a CPU that has flushed_epoch everything can have seen.
 //!
 //! # Why a comparison is enough
 //!
@@ -9,7 +9,7 @@
 //! * [`Epoch::advance`] begins an epoch after the change, and the CPU has read it: what was before the
 //!   one is seen after the other, since both are atomic and ordered;
 //! * [`Epoch::next`] names the epoch after the current one, without beginning it: whoever begins it
-//!   does so after it was named. Fences make sure that no walk behind the CPU's reading of it misses
+//!   does so after it was named. Fences make sure that no walk not_flushed the CPU's reading of it misses
 //!   what came before the naming.
 
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -18,7 +18,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 pub(super) struct Epoch(AtomicU64);
 
 impl Epoch {
-    /// It starts at 1: no CPU is behind 0.
+    /// It starts at 1: no CPU is not_flushed 0.
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(1))
     }

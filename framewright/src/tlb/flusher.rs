@@ -1,4 +1,4 @@
-//! One CPU's view: flush, settle, serve.
+//! One CPU's view: flush, flush_deferred, serve.
 
 use super::{
     BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
@@ -58,12 +58,12 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// An empty batch of as many frames as `slots` has: for migration, which keeps what it unmaps
     /// locked until it has flushed.
-    pub(crate) fn batch_of_all(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
-        FlushBatch::of_all(*self, slots)
+    pub(crate) fn batch_with_all_slots(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
+        FlushBatch::with_all_slots(*self, slots)
     }
 
     /// Frames that a batch with so many slots can have.
-    pub(crate) fn batch_room(&self, slots: usize) -> usize {
+    pub(crate) fn batch_capacity(&self, slots: usize) -> usize {
         slots.min(self.tlb.batch as usize)
     }
 
@@ -71,7 +71,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// embedder's own changes to page tables; not before it frees page tables themselves, which
     /// lazy CPUs may still walk on speculation ([`Flusher::flush_tables`]).
     pub fn flush(&self, cpus: &CpuMask, scope: Scope) {
-        self.shoot(cpus, scope);
+        self.shoot_down(cpus, scope);
     }
 
     /// Makes `cpus` forget everything, lazy ones too: before page tables are freed.
@@ -83,57 +83,57 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Makes up for flushes that were put off and concern an address space or a file: when this
     /// returns, no CPU reaches what was unmapped of it before. Whether anything had to be flushed.
-    pub fn settle(&self, deferred: &DeferredFlush) -> bool {
-        if !deferred.is_owed() {
+    pub fn flush_deferred(&self, deferred: &DeferredFlush) -> bool {
+        if !deferred.is_pending() {
             return false;
         }
-        let (epoch, cpus) = deferred.owed();
-        let flushed = self.reach(&cpus, epoch);
-        deferred.set_settled(epoch);
+        let (epoch, cpus) = deferred.pending();
+        let flushed = self.flush_since(&cpus, epoch);
+        deferred.set_flushed(epoch);
         flushed
     }
 
     /// Forgets everything on this CPU.
-    pub fn forget_all(&self) {
-        self.forget_here(Scope::Everything, FlushReason::Local);
+    pub fn flush_local(&self) {
+        self.flush_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Forgets everything on this CPU if a quarter of what may be parked is, and may be waiting for it.
+    /// Forgets everything on this CPU if a quarter of what may be deferred is, and may be waiting for it.
     /// To be called wherever this CPU is in the kernel anyway, at a page fault or when the timer
-    /// ticks: then CPUs that never rest need not be interrupted for parked frames either. Costs a
+    /// ticks: then CPUs that never rest need not be interrupted for deferred frames either. Costs a
     /// few loads where there is nothing to do. Whether it did; never where forgetting is not the
-    /// CPU's own affair ([`Shootdown::forgets_alone`]).
+    /// CPU's own affair ([`Shootdown::has_local_flush`]).
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
         if tuning.batching != FlushBatching::Lazy
-            || self.tlb.parked() * 4 < self.tlb.parked_max()
-            || !self.shootdown.forgets_alone()
+            || self.tlb.deferred() * 4 < self.tlb.parked_max()
+            || !self.shootdown.has_local_flush()
         {
             return false;
         }
         // Not only those that are next: what comes after them waits for this CPU, too.
         let middle = published.middle.load(Ordering::Relaxed);
-        let behind = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_forgotten(middle));
-        if behind {
-            self.forget_all();
+        let not_flushed = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_flushed(middle));
+        if not_flushed {
+            self.flush_local();
         }
-        behind
+        not_flushed
     }
 
-    /// Runs `catch_up`, after which this CPU reaches nothing that was unmapped before the call:
-    /// loads another address space, compares generations, flushes if it is behind. So nobody needs
+    /// Runs `flush`, after which this CPU reaches nothing that was unmapped before the call:
+    /// loads another address space, compares generations, flushes if it is not_flushed. So nobody needs
     /// to interrupt it for that. Interrupts are masked, or handlers do the like.
     ///
     /// # Safety
     ///
-    /// After `catch_up`, the CPU of this flusher has no translation that was removed before the call: frames
+    /// After `flush`, the CPU of this flusher has no translation that was removed before the call: frames
     /// are freed because of this.
     #[allow(unsafe_code)]
-    pub unsafe fn caught_up<R>(&self, catch_up: impl FnOnce() -> R) -> R {
+    pub unsafe fn record_full_flush<R>(&self, flush: impl FnOnce() -> R) -> R {
         let epoch = self.tlb.epoch.read();
-        let result = catch_up();
+        let result = flush();
         if let Some(cpu) = self.tlb.cpu(self.cpu) {
-            cpu.set_forgotten(epoch);
+            cpu.set_flushed_epoch(epoch);
         }
         result
     }
@@ -146,63 +146,63 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         // Masked: an interrupt during this call would leave its request to this call, and return
         // with the request pending.
         let irq = self.platform.irq_save();
-        cpu.serve(self.platform, |scope| self.forget_here(scope, FlushReason::RemoteShootdown));
+        cpu.serve(self.platform, |scope| self.flush_here(scope, FlushReason::RemoteShootdown));
         self.platform.irq_restore(irq);
     }
 
-    /// Gives `free` the parked frames that no CPU reaches any more, without flushing anything; how
+    /// Gives `free` the deferred frames that no CPU reaches any more, without flushing anything; how
     /// many. They were [retired](FlushBatch::retire), or reclaimed.
-    pub fn unpark(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
-        self.release_settled(&mut receiver(self.memory, free))
+    pub fn drain_flushed(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
+        self.drain_flushed_frames(&mut receiver(self.memory, free))
     }
 
     /// The same after one flush for the half that has waited longest: when memory is short. With
     /// [`FlushBatching::All`] for all of it, as for any batch.
-    pub fn unpark_some(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
-        self.unpark_some_frames(&mut receiver(self.memory, free))
+    pub fn drain_oldest_half(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
+        self.drain_oldest_half_frames(&mut receiver(self.memory, free))
     }
 
-    /// The same for all parked frames, after one flush for those that need it. For use when memory
+    /// The same for all deferred frames, after one flush for those that need it. For use when memory
     /// runs out.
-    pub fn unpark_all(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
-        self.unpark_all_frames(&mut receiver(self.memory, free))
+    pub fn drain_deferred(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
+        self.drain_deferred_frames(&mut receiver(self.memory, free))
     }
 
-    /// As [`Flusher::unpark_some`], with frame numbers in chunks. `free` owns these frames as
+    /// As [`Flusher::drain_oldest_half`], with frame numbers in chunks. `free` owns these frames as
     /// blocks of order 0.
-    pub(crate) fn unpark_some_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+    pub(crate) fn drain_oldest_half_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         match self.tlb.tuning.batching {
-            FlushBatching::Lazy => self.release_oldest(free),
-            _ => self.unpark_all_frames(free),
+            FlushBatching::Lazy => self.flush_oldest_half(free),
+            _ => self.drain_deferred_frames(free),
         }
     }
 
-    /// As [`Flusher::unpark_all`], with frame numbers in chunks.
-    pub(crate) fn unpark_all_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let mut released = self.release_settled(free);
-        if self.tlb.parked() > 0 {
-            self.settle_parked(&CpuMask::EMPTY);
-            released += self.release_settled(free);
+    /// As [`Flusher::drain_deferred`], with frame numbers in chunks.
+    pub(crate) fn drain_deferred_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
+        let mut released = self.drain_flushed_frames(free);
+        if self.tlb.deferred() > 0 {
+            self.flush_all_deferred(&CpuMask::EMPTY);
+            released += self.drain_flushed_frames(free);
         }
         released
     }
 
     /// Makes those of `cpus` forget everything that have not since `epoch`; whether there was any.
-    pub(super) fn reach(&self, cpus: &CpuMask, epoch: u64) -> bool {
-        let behind = self.tlb.behind(cpus, epoch);
-        !behind.is_empty() && self.shoot(&behind, Scope::Everything)
+    pub(super) fn flush_since(&self, cpus: &CpuMask, epoch: u64) -> bool {
+        let not_flushed = self.tlb.not_flushed(cpus, epoch);
+        !not_flushed.is_empty() && self.shoot_down(&not_flushed, Scope::Everything)
     }
 
     /// Makes `cpus` forget `scope`, but for lazy ones; whether any did.
-    pub(super) fn shoot(&self, cpus: &CpuMask, scope: Scope) -> bool {
+    pub(super) fn shoot_down(&self, cpus: &CpuMask, scope: Scope) -> bool {
         self.tlb.epoch.advance();
-        let awake = self.tlb.awake(self.shootdown, cpus);
-        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - awake.count())));
-        let others = self.flush_on(&awake, scope);
+        let not_lazy = self.tlb.not_lazy(self.shootdown, cpus);
+        self.count(|counters| counters.lazy_spared.add(u64::from(cpus.count() - not_lazy.count())));
+        let others = self.flush_on(&not_lazy, scope);
         for cpu in others.iter() {
             self.wait_for(cpu, || self.shootdown.is_lazy(cpu));
         }
-        !awake.is_empty()
+        !not_lazy.is_empty()
     }
 
     /// Asks `cpus`, and flushes this one if it is among them; which others were asked.
@@ -213,7 +213,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
             self.ask(&others, scope);
         }
         if cpus.contains(self.cpu) {
-            self.forget_here(scope, FlushReason::Local);
+            self.flush_here(scope, FlushReason::Local);
         }
         others
     }
@@ -235,23 +235,23 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Waits until `cpu` has served what it was asked by now, or need not any more.
-    fn wait_for(&self, cpu: CpuId, excused: impl Fn() -> bool) {
+    fn wait_for(&self, cpu: CpuId, is_exempt: impl Fn() -> bool) {
         let Some(state) = self.tlb.cpu(cpu) else { return };
         let number = state.posted();
         let mut spins = 0;
-        while !state.has_served(self.platform, number) && !excused() {
+        while !state.has_served(self.platform, number) && !is_exempt() {
             self.platform.wait(Wait::Flush, spins);
             spins = spins.saturating_add(1);
         }
     }
 
     /// Makes this CPU forget.
-    fn forget_here(&self, scope: Scope, reason: FlushReason) {
+    fn flush_here(&self, scope: Scope, reason: FlushReason) {
         let epoch = self.tlb.epoch.read();
-        self.shootdown.forget(self.cpu, scope);
+        self.shootdown.invalidate(self.cpu, scope);
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
         if scope == Scope::Everything {
-            cpu.set_forgotten(epoch);
+            cpu.set_flushed_epoch(epoch);
         }
         cpu.counters.count(scope, reason);
         let pages = if let Scope::Pages { pages, .. } = scope { Some(pages) } else { None };

@@ -15,7 +15,7 @@ pub enum Scope {
         /// How many.
         pages: u32,
     },
-    /// All it could reach before: whatever its page-table root says now is what it goes by.
+    /// All it could flush_since before: whatever its page-table root says now is what it goes by.
     /// Address spaces that it has not loaded do not matter, as long as it compares their
     /// generations when it loads them.
     Everything,
@@ -41,7 +41,7 @@ impl Scope {
     /// The least that covers both: pages of one address space and those between them, if these are
     /// not more than `most`; else everything.
     #[must_use]
-    pub fn and(self, other: Self, most: u32) -> Self {
+    pub fn cover(self, other: Self, most: u32) -> Self {
         match (self, other) {
             (
                 Self::Pages { space, first: a, pages: n },
@@ -63,9 +63,9 @@ impl Scope {
 /// * An address space has a *generation*. Whoever removes or restricts a translation changes the
 ///   page table, then advances the generation with a full barrier, and only then reads which CPUs
 ///   have the address space loaded. Whoever loads it says so first, with a full barrier, and then
-///   compares the generation with what this CPU knows; if it is behind, it flushes. So one of the
+///   compares the generation with what this CPU knows; if it is not_flushed, it flushes. So one of the
 ///   two sees the other.
-/// * [`Shootdown::forget`] makes the CPU forget before it returns, and nothing after it uses what was
+/// * [`Shootdown::invalidate`] makes the CPU forget before it returns, and nothing after it uses what was
 ///   cached before.
 pub trait Shootdown {
     /// Whether a store through a cached translation that is writable but was never stored
@@ -79,7 +79,7 @@ pub trait Shootdown {
     /// TLB, the method must check that it runs on `cpu`, and panic otherwise, because safe code can name any
     /// CPU. Called by [`Flusher`](super::Flusher), on the CPU that is to flush itself, or in the handler of
     /// an interrupt from another CPU.
-    fn forget(&self, cpu: CpuId, scope: Scope);
+    fn invalidate(&self, cpu: CpuId, scope: Scope);
 
     /// Interrupts `targets`, each of which then calls [`Flusher::serve`](super::Flusher::serve).
     /// May return before they have, or after. Called by `from`, which is not among them.
@@ -99,7 +99,7 @@ pub trait Shootdown {
     /// Whether a CPU that forgets on its own account costs no other CPU anything, as with a flush
     /// instruction. Where it takes a call that interrupts all the others, no CPU does in passing what
     /// one flush would do for all ([`Flusher::tick`](super::Flusher::tick)). A constant of the machine.
-    fn forgets_alone(&self) -> bool {
+    fn has_local_flush(&self) -> bool {
         true
     }
 
@@ -119,7 +119,7 @@ impl Shootdown for NoShootdown {
         true
     }
 
-    fn forget(&self, _cpu: CpuId, _scope: Scope) {}
+    fn invalidate(&self, _cpu: CpuId, _scope: Scope) {}
 
     fn interrupt(&self, _from: CpuId, _targets: &CpuMask) {}
 
@@ -134,15 +134,15 @@ mod tests {
 
     #[test]
     fn neighbouring_pages_of_one_space_stay_pages() {
-        let both = Scope::page(1, 10).and(Scope::page(1, 12), 33);
+        let both = Scope::page(1, 10).cover(Scope::page(1, 12), 33);
         assert_eq!(both, Scope::Pages { space: 1, first: 10, pages: 3 });
         assert_eq!(
-            both.and(Scope::page(1, 42), 33),
+            both.cover(Scope::page(1, 42), 33),
             Scope::Pages { space: 1, first: 10, pages: 33 }
         );
-        assert_eq!(both.and(Scope::page(1, 43), 33), Scope::Everything);
-        assert_eq!(both.and(Scope::page(2, 11), 33), Scope::Everything);
-        assert_eq!(both.and(Scope::Everything, 33), Scope::Everything);
-        assert_eq!(Scope::page(1, u64::MAX).and(Scope::page(1, 0), 33), Scope::Everything);
+        assert_eq!(both.cover(Scope::page(1, 43), 33), Scope::Everything);
+        assert_eq!(both.cover(Scope::page(2, 11), 33), Scope::Everything);
+        assert_eq!(both.cover(Scope::Everything, 33), Scope::Everything);
+        assert_eq!(Scope::page(1, u64::MAX).cover(Scope::page(1, 0), 33), Scope::Everything);
     }
 }

@@ -86,7 +86,7 @@ unsafe impl Mover<Machine> for Owner {
 }
 
 impl Shootdown for Owner {
-    fn forget(&self, _: CpuId, _: Scope) {}
+    fn invalidate(&self, _: CpuId, _: Scope) {}
     fn interrupt(&self, _: CpuId, _: &CpuMask) {}
 }
 

@@ -154,8 +154,8 @@ impl<'a, 'm> House<'a, 'm> {
             dirty: false,
             space: 1,
             page: page.value,
-            owed_space: &self.owed,
-            owed_file: None,
+            space_flush: &self.owed,
+            file_flush: None,
         };
         batch.add(Pfn::new(at), &translation);
         let token = self.memory.cpu(CpuId::new(0)).unwrap();
@@ -203,7 +203,7 @@ impl<'a, 'm> House<'a, 'm> {
         assert!(block.is_none_or(|block| block.order() == order));
         used += others;
         let idle = self.memory.free() + self.memory.held_by_cpus() + self.memory.in_depots();
-        let idle = idle + self.memory.tlb().parked();
+        let idle = idle + self.memory.tlb().deferred();
         assert_eq!(
             self.memory.managed() - idle,
             used,
@@ -266,8 +266,8 @@ impl<'a, 'm> House<'a, 'm> {
                 dirty: true,
                 space: 1,
                 page: page.value,
-                owed_space: &self.owed,
-                owed_file: None,
+                space_flush: &self.owed,
+                file_flush: None,
             };
             drop(pages);
             self.stale.borrow_mut().push(from);
@@ -369,7 +369,7 @@ unsafe impl Mover<Machine> for House<'_, '_> {
 }
 
 impl Shootdown for House<'_, '_> {
-    fn forget(&self, cpu: CpuId, _: Scope) {
+    fn invalidate(&self, cpu: CpuId, _: Scope) {
         assert_eq!(cpu, OTHER);
         self.last_stores();
     }

@@ -49,7 +49,7 @@ fn what_waits_for_a_flush_is_brought_home() {
         let is_page = |(_, page): &(_, &crate::house::Page)| page.order == 0;
         let at = house.pages.borrow().range(start..).find(is_page).map(|(&at, _)| at).unwrap();
         house.park(at);
-        assert_eq!(house.memory.tlb().parked(), 1);
+        assert_eq!(house.memory.tlb().deferred(), 1);
         let extent = with_compactor(house, 512, |compactor| {
             let (range, of) = (frames((at - crate::BASE) / 512, 512), MigrateType::Movable);
             compactor.alloc_range(range, of, &mut |in_the_way| panic!("{in_the_way:?}"))

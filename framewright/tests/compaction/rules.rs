@@ -217,9 +217,9 @@ fn by_index_who_does_not_wait_leaves_what_is_parked() {
         let form = |priority| with_compactor(house, 512, |c| c.form(HUGE, priority));
         let (result, block) = form(CompactPriority::Async);
         assert!(result != Compacted::Success && block.is_none(), "{result:?}");
-        assert_eq!(house.memory.tlb().parked(), 1);
+        assert_eq!(house.memory.tlb().deferred(), 1);
         let (result, block) = form(CompactPriority::Sync);
-        assert_eq!((result, house.memory.tlb().parked()), (Compacted::Success, 0));
+        assert_eq!((result, house.memory.tlb().deferred()), (Compacted::Success, 0));
         house.memory.free_unlisted(block.expect("it was captured")).unwrap();
         unclaim(house);
     });

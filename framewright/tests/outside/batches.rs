@@ -29,7 +29,7 @@ fn a_batch_that_is_dropped_gives_nobody_a_frame_that_is_in_use() {
         batch.retire(block).unwrap();
     }
     drop(batch);
-    flusher(memory).unpark_all(&mut |blocks| held.extend(blocks));
+    flusher(memory).drain_deferred(&mut |blocks| held.extend(blocks));
     // The contents of a slot from an earlier batch do not affect the next.
     copy.clone_from(&slots);
     for slots in [&mut slots, &mut copy] {

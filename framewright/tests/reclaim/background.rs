@@ -5,40 +5,40 @@ use std::sync::atomic::Ordering;
 use framewright::{
     Block, CpuToken, MigrateType, Order, Request, ZoneKind,
     observe::NodeStat,
-    reclaim::{Kswapd, PageKind, Rest},
+    reclaim::{Kswapd, NextStep, PageKind},
 };
 
-use crate::world::{World, cool, memory, memory_of, node, range, stat};
+use crate::embedder::{Embedder, clear_young, memory, memory_of, node, range, stat};
 
 const FILE: PageKind = PageKind::File;
 
 #[test]
 fn background_reclaim_works_from_low_to_high() {
-    let world = memory(8192, |tuning| tuning.zone.watermark_scale = 1000).platform();
-    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
-    assert_eq!(kswapd.step(&mut world.token()), Rest::Sleep, "nobody wants anything");
+    let embedder = memory(8192, |tuning| tuning.zone.watermark_scale = 1000).platform();
+    let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
+    assert_eq!(kswapd.step(&mut embedder.token()), NextStep::WhenWoken, "nobody wants anything");
     let mut id = 0;
-    while world.woken.load(Ordering::Relaxed) == 0 {
-        world.touch(id, FILE).unwrap();
+    while embedder.woken.load(Ordering::Relaxed) == 0 {
+        embedder.touch(id, FILE).unwrap();
         id += 1;
     }
-    cool(world);
-    let zone = world.memory().zones().next().unwrap();
+    clear_young(embedder);
+    let zone = embedder.memory().zones().next().unwrap();
     assert!(zone.free < zone.low + 64, "woken at {} of {}", zone.free, zone.low);
     let mut steps = 0;
-    while kswapd.step(&mut world.token()) == Rest::None {
+    while kswapd.step(&mut embedder.token()) == NextStep::Now {
         steps += 1;
         assert!(steps < 100, "works for ever");
     }
-    world.token().drain();
-    let zone = world.memory().zones().next().unwrap();
+    embedder.token().drain();
+    let zone = embedder.memory().zones().next().unwrap();
     assert!(zone.free > zone.high, "it stopped at {} of {}", zone.free, zone.high);
     assert!(zone.free < zone.high + 1000, "it went on to {} of {}", zone.free, zone.high);
     assert_eq!(kswapd.take_compaction(), None, "no type was mixed");
-    assert_eq!(kswapd.step(&mut world.token()), Rest::Sleep, "after an undisturbed nap");
-    assert!(stat(world, NodeStat::PgstealKswapd) > 0);
-    assert_eq!(stat(world, NodeStat::PgstealDirect), 0);
-    world.check();
+    assert_eq!(kswapd.step(&mut embedder.token()), NextStep::WhenWoken, "after an undisturbed nap");
+    assert!(stat(embedder, NodeStat::PgstealKswapd) > 0);
+    assert_eq!(stat(embedder, NodeStat::PgstealDirect), 0);
+    embedder.check();
 }
 
 /// As on machines with memory below 16 MiB, which lies fallow: kept back from requests that can use more, it
@@ -46,102 +46,102 @@ fn background_reclaim_works_from_low_to_high() {
 #[test]
 fn what_a_low_zone_keeps_back_does_not_put_background_reclaim_to_sleep() {
     let map = [range(0, 1024, ZoneKind::Dma), range(1024, 8192, ZoneKind::Normal)];
-    let world = memory_of(&map, true, |tuning| {
+    let embedder = memory_of(&map, true, |tuning| {
         tuning.zone.watermark_scale = 1000;
         tuning.zone.reserve_ratios[ZoneKind::Dma as usize] = 16;
     });
-    let world = world.platform();
-    let normal = || world.memory().zones().last().unwrap();
+    let embedder = embedder.platform();
+    let normal = || embedder.memory().zones().last().unwrap();
     let mut id = 0;
-    while world.woken.load(Ordering::Relaxed) == 0 {
-        world.touch(id, FILE).unwrap();
+    while embedder.woken.load(Ordering::Relaxed) == 0 {
+        embedder.touch(id, FILE).unwrap();
         id += 1;
-        assert_eq!(stat(world, NodeStat::PgstealDirect), 0, "nobody was woken before");
+        assert_eq!(stat(embedder, NodeStat::PgstealDirect), 0, "nobody was woken before");
     }
-    cool(world);
-    let low = world.memory().zones().next().unwrap();
+    clear_young(embedder);
+    let low = embedder.memory().zones().next().unwrap();
     assert!(low.free > low.high, "the low zone has {} of {}", low.free, low.high);
-    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
-    while kswapd.step(&mut world.token()) == Rest::None {}
-    world.token().drain();
+    let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
+    while kswapd.step(&mut embedder.token()) == NextStep::Now {}
+    embedder.token().drain();
     assert!(normal().free > normal().high, "it stopped at {} of {}", normal().free, normal().high);
-    world.check();
+    embedder.check();
 }
 
 #[test]
 fn background_reclaim_makes_room_for_huge_pages_once_one_was_missing() {
-    let world = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
-    let zone = || world.memory().zones().next().unwrap();
+    let embedder = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
+    let zone = || embedder.memory().zones().next().unwrap();
     let mut id = 0;
     let mut touch_until_woken = || {
-        let before = world.woken.load(Ordering::Relaxed);
-        while world.woken.load(Ordering::Relaxed) == before {
-            world.touch(id, FILE).unwrap();
+        let before = embedder.woken.load(Ordering::Relaxed);
+        while embedder.woken.load(Ordering::Relaxed) == before {
+            embedder.touch(id, FILE).unwrap();
             id += 1;
         }
     };
     touch_until_woken();
-    cool(world);
+    clear_young(embedder);
     let plain = zone();
     let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
-    let served = world.token().alloc(huge);
+    let served = embedder.token().alloc(huge);
     assert_eq!(zone().high, plain.high + 512, "it was not there at once");
     if let Ok(block) = served {
-        world.token().free(block).unwrap();
+        embedder.token().free(block).unwrap();
     }
-    world.token().drain();
+    embedder.token().drain();
     touch_until_woken();
-    cool(world);
+    clear_young(embedder);
     let free = zone().free;
     assert!(free > plain.low && free < plain.low + 512 + 64, "woken at {free}");
-    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
-    while kswapd.step(&mut world.token()) == Rest::None {}
-    world.token().drain();
+    let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
+    while kswapd.step(&mut embedder.token()) == NextStep::Now {}
+    embedder.token().drain();
     assert!(zone().free > plain.high + 512, "it stopped at {} of {}", zone().free, zone().high);
-    world.check();
+    embedder.check();
 }
 
 #[test]
 fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
-    let world = memory(1024, |_| ()).platform();
-    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    let embedder = memory(1024, |_| ()).platform();
+    let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     let mut id = 0;
-    while let Ok(pfn) = world.touch(id, FILE) {
-        world.pages().page(pfn).references = 1;
+    while let Ok(pfn) = embedder.touch(id, FILE) {
+        embedder.pages().page(pfn).references = 1;
         id += 1;
     }
     let mut steps = 0;
-    while kswapd.step(&mut world.token()) == Rest::None {
+    while kswapd.step(&mut embedder.token()) == NextStep::Now {
         steps += 1;
         assert!(steps < 1000, "works for ever");
     }
-    assert!(world.reclaim().is_hopeless(node()));
-    assert!(!world.reclaim().wake(node(), Order::ZERO, ZoneKind::Normal));
-    world.pages().resident.values_mut().for_each(|page| page.references = 0);
-    assert!(world.direct(32) >= 32);
-    assert!(!world.reclaim().is_hopeless(node()), "somebody freed something");
-    world.check();
+    assert!(embedder.reclaim().is_hopeless(node()));
+    assert!(!embedder.reclaim().wake(node(), Order::ZERO, ZoneKind::Normal));
+    embedder.pages().resident.values_mut().for_each(|page| page.references = 0);
+    assert!(embedder.direct(32) >= 32);
+    assert!(!embedder.reclaim().is_hopeless(node()), "somebody freed something");
+    embedder.check();
 }
 
 /// Uses every pageblock of `frames` frames for what can be moved, the last one in part, so that the first that
 /// cannot mixes types: what was allocated for that.
-fn mix(world: &'static World, frames: u32) -> Vec<Block<'static>> {
-    let memory = world.memory();
-    (0..frames - 292).for_each(|id| _ = world.touch(id, FILE).unwrap());
+fn mix(embedder: &'static Embedder, frames: u32) -> Vec<Block<'static>> {
+    let memory = embedder.memory();
+    (0..frames - 292).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     let wanted = Request::new(Order::ZERO, MigrateType::Unmovable);
     let mut odd = Vec::new();
     while memory.zones().all(|zone| zone.boost == 0) && odd.len() < 2000 {
-        odd.push(world.token().alloc(wanted).unwrap());
+        odd.push(embedder.token().alloc(wanted).unwrap());
     }
     assert!(memory.zones().next().unwrap().boost > 0, "types were mixed");
     // Nothing is short.
-    world.token().drain();
+    embedder.token().drain();
     odd
 }
 
 /// Has background reclaim work until it has a rest.
-fn work(kswapd: &mut Kswapd<'_, 'static, World>, token: &mut CpuToken<'_, 'static, World>) {
-    let steps = (0..1000).take_while(|_| kswapd.step(token) == Rest::None).count();
+fn work(kswapd: &mut Kswapd<'_, 'static, Embedder>, token: &mut CpuToken<'_, 'static, Embedder>) {
+    let steps = (0..1000).take_while(|_| kswapd.step(token) == NextStep::Now).count();
     assert!(steps < 1000, "works for ever");
 }
 
@@ -149,14 +149,14 @@ fn work(kswapd: &mut Kswapd<'_, 'static, World>, token: &mut CpuToken<'_, 'stati
 fn a_round_for_a_boost_reclaims_as_much_as_that() {
     // Where lists are short, and where a sweep at first looks at a few pages of them.
     for frames in [8192, 65_536] {
-        let world = memory(frames.into(), |tuning| tuning.zone.watermark_scale = 1).platform();
-        let odd = mix(world, frames);
-        cool(world);
-        let boost = world.memory().zones().next().unwrap().boost;
-        let mut kswapd = world.reclaim().kswapd(node()).unwrap();
-        let mut token = world.token();
+        let embedder = memory(frames.into(), |tuning| tuning.zone.watermark_scale = 1).platform();
+        let odd = mix(embedder, frames);
+        clear_young(embedder);
+        let boost = embedder.memory().zones().next().unwrap().boost;
+        let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
+        let mut token = embedder.token();
         work(&mut kswapd, &mut token);
-        let reclaimed = stat(world, NodeStat::PgstealKswapd);
+        let reclaimed = stat(embedder, NodeStat::PgstealKswapd);
         assert!((boost..boost + 128).contains(&reclaimed), "{reclaimed} for a boost of {boost}");
         odd.into_iter().for_each(|block| token.free(block).unwrap());
     }
@@ -164,28 +164,28 @@ fn a_round_for_a_boost_reclaims_as_much_as_that() {
 
 #[test]
 fn a_boost_that_nothing_can_be_reclaimed_for_is_taken_down() {
-    let world = memory(8192, |_| ()).platform();
-    let odd = mix(world, 8192);
-    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
-    let mut token = world.token();
-    world.pages().resident.values_mut().for_each(|page| page.references = 1);
+    let embedder = memory(8192, |_| ()).platform();
+    let odd = mix(embedder, 8192);
+    let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
+    let mut token = embedder.token();
+    embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     work(&mut kswapd, &mut token);
-    let scanned = stat(world, NodeStat::PgscanKswapd);
+    let scanned = stat(embedder, NodeStat::PgscanKswapd);
     assert!((1..=128).contains(&scanned), "one sweep tells: {scanned}");
-    assert_eq!(world.memory().zones().next().unwrap().boost, 0);
+    assert_eq!(embedder.memory().zones().next().unwrap().boost, 0);
     odd.into_iter().for_each(|block| token.free(block).unwrap());
 }
 
 #[test]
 fn a_boost_is_reclaimed_for_and_taken_down() {
-    let world = memory(8192, |_| ()).platform();
-    let memory = world.memory();
-    let odd = mix(world, 8192);
-    let mut token = world.token();
-    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    let embedder = memory(8192, |_| ()).platform();
+    let memory = embedder.memory();
+    let odd = mix(embedder, 8192);
+    let mut token = embedder.token();
+    let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     let mut to_compact = Vec::new();
     let mut steps = 0;
-    while kswapd.step(&mut token) != Rest::Sleep && steps < 100 {
+    while kswapd.step(&mut token) != NextStep::WhenWoken && steps < 100 {
         // There is room for whole pageblocks from when the boost is taken down, and no sooner.
         let is_boosted = memory.zones().any(|zone| zone.boost > 0);
         to_compact.extend(kswapd.take_compaction().inspect(|_| assert!(!is_boosted)));
@@ -193,36 +193,36 @@ fn a_boost_is_reclaimed_for_and_taken_down() {
     }
     assert_eq!(memory.zones().next().unwrap().boost, 0);
     assert_eq!(to_compact, [(Order::PAGEBLOCK, ZoneKind::Normal)], "said once");
-    assert_eq!(stat(world, NodeStat::NrVmscanWrite), 0);
+    assert_eq!(stat(embedder, NodeStat::NrVmscanWrite), 0);
     odd.into_iter().for_each(|block| token.free(block).unwrap());
     drop(token);
-    world.check();
+    embedder.check();
 }
 
 /// Nobody looks for ever for what cannot be had.
 #[test]
 fn background_reclaim_gives_the_stock_up_where_nothing_can_be_reclaimed() {
-    let world = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
-    let zone = || world.memory().zones().next().unwrap();
+    let embedder = memory(16_384, |tuning| tuning.zone.huge_stock = 1_000).platform();
+    let zone = || embedder.memory().zones().next().unwrap();
     let page = || Request::new(Order::ZERO, MigrateType::Movable).no_retry();
     let plain = zone();
-    let mut blocks: Vec<_> = core::iter::from_fn(|| world.token().alloc(page()).ok()).collect();
+    let mut blocks: Vec<_> = core::iter::from_fn(|| embedder.token().alloc(page()).ok()).collect();
     let huge = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
-    assert!(world.token().alloc(huge).is_err());
+    assert!(embedder.token().alloc(huge).is_err());
     assert_eq!(zone().stock, 512);
     while zone().free < plain.high + 100 {
-        world.token().free(blocks.pop().unwrap()).unwrap();
-        world.token().drain();
+        embedder.token().free(blocks.pop().unwrap()).unwrap();
+        embedder.token().drain();
     }
-    blocks.push(world.token().alloc(page().no_wait()).unwrap());
-    let mut kswapd = world.reclaim().kswapd(node()).unwrap();
+    blocks.push(embedder.token().alloc(page().no_wait()).unwrap());
+    let mut kswapd = embedder.reclaim().kswapd(node()).unwrap();
     let mut steps = 0;
-    while kswapd.step(&mut world.token()) != Rest::Sleep {
+    while kswapd.step(&mut embedder.token()) != NextStep::WhenWoken {
         steps += 1;
         assert!(steps < 100, "works for ever");
     }
     assert!(steps > 0, "it was woken");
     assert_eq!(zone().stock, 0);
-    blocks.into_iter().for_each(|block| world.token().free(block).unwrap());
-    world.check();
+    blocks.into_iter().for_each(|block| embedder.token().free(block).unwrap());
+    embedder.check();
 }

@@ -18,20 +18,20 @@ use framewright::{
 
 use crate::{
     owner::owed,
-    pages::{Mood, PageId, Pages, Resident},
+    pages::{PageId, Pages, Resident, StoreBehavior},
     toy::leaked,
 };
 
 /// The CPU that remembers translations. CPU 0 does everything else.
 pub(crate) const OTHER: u16 = 1;
 
-pub(crate) type Mem = Memory<'static, World>;
+pub(crate) type Mem = Memory<'static, Embedder>;
 
 /// The activity of others while reclaim pauses.
-pub(crate) type Others = fn(&'static World, &Pause<'_>);
+pub(crate) type Others = fn(&'static Embedder, &Pause<'_>);
 
 /// See the module. Everything an embedder is, in one value.
-pub(crate) struct World {
+pub(crate) struct Embedder {
     memory: OnceLock<&'static Mem>,
     pages: Mutex<Pages>,
     notes: Mutex<Vec<&'static str>>,
@@ -43,9 +43,9 @@ pub(crate) struct World {
     /// Relief panics, once, after it has reclaimed.
     pub(crate) fails: AtomicBool,
     /// Whether a CPU may forget what it likes.
-    pub(crate) forgets_alone: AtomicBool,
+    pub(crate) has_local_flush: AtomicBool,
     /// What the other CPU does while it is interrupted, once.
-    pub(crate) meanwhile: Mutex<Option<fn(&'static World)>>,
+    pub(crate) meanwhile: Mutex<Option<fn(&'static Embedder)>>,
     /// The activity of others while reclaim pauses, once.
     pub(crate) others: Mutex<Option<Others>>,
     /// The reasons whose waiters were woken.
@@ -72,7 +72,7 @@ pub(crate) fn memory_of(
         Config { planes: Planes { lru: true, ..Planes::default() }, ..Config::new(map, 2) };
     config.tuning.zone.min_free = Auto::Fixed(64);
     tune(&mut config.tuning);
-    let world = World {
+    let embedder = Embedder {
         memory: OnceLock::new(),
         pages: Mutex::default(),
         notes: Mutex::default(),
@@ -81,12 +81,12 @@ pub(crate) fn memory_of(
         woken: AtomicU32::new(0),
         background,
         fails: AtomicBool::new(false),
-        forgets_alone: AtomicBool::new(true),
+        has_local_flush: AtomicBool::new(true),
         meanwhile: Mutex::default(),
         others: Mutex::default(),
         resumed: Mutex::default(),
     };
-    let memory = leaked(world, &config);
+    let memory = leaked(embedder, &config);
     assert!(memory.platform().memory.set(memory).is_ok());
     memory
 }
@@ -97,22 +97,22 @@ pub(crate) fn node() -> NodeId {
     NodeId::default()
 }
 
-impl World {
+impl Embedder {
     pub(crate) fn memory(&self) -> &'static Mem {
         self.memory.get().expect("set right after construction")
     }
 
-    pub(crate) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, World> {
+    pub(crate) fn flusher(&self, cpu: CpuId) -> Flusher<'_, 'static, Embedder> {
         // SAFETY: it flushes all translations that it has made.
         unsafe { self.memory().flusher(cpu, self) }
     }
 
-    pub(crate) fn reclaim(&'static self) -> Reclaim<'static, 'static, World> {
+    pub(crate) fn reclaim(&'static self) -> Reclaim<'static, 'static, Embedder> {
         // SAFETY: its pages are in frames of this memory, and it flushes all translations to them.
         unsafe { Reclaim::new(self.memory(), self, self) }.expect("the memory has lists")
     }
 
-    pub(crate) fn lru(&self) -> Lru<'static, 'static, World> {
+    pub(crate) fn lru(&self) -> Lru<'static, 'static, Embedder> {
         self.memory().lru().expect("the memory has lists")
     }
 
@@ -133,7 +133,7 @@ impl World {
         assert_eq!(self.masked.load(Ordering::Relaxed), 0, "called back under a lock");
     }
 
-    pub(crate) fn token(&self) -> CpuToken<'static, 'static, World> {
+    pub(crate) fn token(&self) -> CpuToken<'static, 'static, Embedder> {
         self.memory().cpu(CPU).expect("nobody else has it")
     }
 
@@ -185,7 +185,7 @@ impl World {
     pub(crate) fn store(&self, id: PageId, kind: PageKind) -> Result<(), AllocError> {
         let pfn = self.touch(id, kind)?;
         // Whoever makes a page writable makes up for flushes that were put off.
-        self.flusher(CPU).settle(owed());
+        self.flusher(CPU).flush_deferred(owed());
         let mut pages = self.pages();
         let page = pages.page(pfn);
         page.pte_dirty = true;
@@ -205,7 +205,7 @@ impl World {
         pages.resident.remove(&pfn);
         pages.forget(id);
         drop(pages);
-        self.flusher(CPU).settle(owed());
+        self.flusher(CPU).flush_deferred(owed());
         assert!(self.lru().remove(pfn), "nobody else has it isolated");
         // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
         unsafe { self.token().free_raw(pfn, Order::ZERO).expect("the frame was allocated") };
@@ -242,8 +242,8 @@ impl World {
         self.reclaim().direct(&Need { request, cpu, node: node(), unmixed: false }, frames)
     }
 
-    pub(crate) fn set_mood(&self, mood: Mood) {
-        self.pages().mood = mood;
+    pub(crate) fn set_behavior(&self, behavior: StoreBehavior) {
+        self.pages().behavior = behavior;
     }
 
     /// Everything that must hold at a quiet moment.
@@ -254,13 +254,13 @@ impl World {
         self.lru().check().unwrap();
         let resident = self.pages().resident.len() as u64;
         let used = memory.managed() - memory.free() - memory.held_by_cpus();
-        assert_eq!(used, resident + memory.tlb().parked(), "every frame is in one place (I1)");
+        assert_eq!(used, resident + memory.tlb().deferred(), "every frame is in one place (I1)");
     }
 
     /// Frees everything that is parked.
-    pub(crate) fn unpark_all(&self) {
+    pub(crate) fn drain_deferred(&self) {
         let mut token = self.token();
-        self.flusher(CPU).unpark_all(&mut |blocks| {
+        self.flusher(CPU).drain_deferred(&mut |blocks| {
             blocks.for_each(|block| token.free(block).unwrap());
         });
         let mut slots = [BatchSlot::default(); 1];
@@ -269,7 +269,7 @@ impl World {
 }
 
 // SAFETY: `SpinFlag` excludes; there is one thread, which needs no barriers.
-unsafe impl Platform for World {
+unsafe impl Platform for Embedder {
     type Lock = SpinFlag;
     type Word = PlainWord;
     type Irq = u32;
@@ -317,27 +317,27 @@ unsafe impl Platform for World {
     }
 }
 
-impl World {
-    /// The world for ever: it is in a memory that is leaked.
-    pub(crate) fn forever(&self) -> &'static World {
+impl Embedder {
+    /// The embedder for ever: it is in a memory that is leaked.
+    pub(crate) fn as_static(&self) -> &'static Embedder {
         self.memory().platform()
     }
 }
 
-impl Relief for World {
+impl Relief for Embedder {
     fn reclaims_in_background(&self) -> bool {
         self.background
     }
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        if self.memory.get().is_some() && self.forever().reclaim().wake(node, order, highest) {
+        if self.memory.get().is_some() && self.as_static().reclaim().wake(node, order, highest) {
             self.woken.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         self.assert_no_lock();
-        let freed = self.forever().reclaim().direct(need, frames);
+        let freed = self.as_static().reclaim().direct(need, frames);
         assert!(!self.fails.swap(false, Ordering::Relaxed), "relief fails");
         freed
     }
@@ -347,7 +347,7 @@ impl Relief for World {
         self.note(pause.why().name());
         let others = self.others.lock().unwrap().take();
         if let Some(act) = others {
-            act(self.forever(), pause);
+            act(self.as_static(), pause);
         }
     }
 
@@ -357,7 +357,7 @@ impl Relief for World {
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
-        Some(self.forever().reclaim().reclaimable(zone))
+        Some(self.as_static().reclaim().reclaimable(zone))
     }
 }
 
@@ -380,22 +380,22 @@ fn resident(id: PageId, kind: PageKind, version: u64, dirty: bool) -> Resident {
     }
 }
 
-/// A world with `pages` pages in memory, each used once.
-pub(crate) fn filled(pages: u32, kind: PageKind) -> &'static World {
-    let world = memory(2048, |_| ()).platform();
+/// A embedder with `pages` pages in memory, each used once.
+pub(crate) fn filled(pages: u32, kind: PageKind) -> &'static Embedder {
+    let embedder = memory(2048, |_| ()).platform();
     for id in 0..pages {
-        world.touch(id, kind).unwrap();
+        embedder.touch(id, kind).unwrap();
     }
-    world.lru().drain_all();
-    world
+    embedder.lru().drain_all();
+    embedder
 }
 
 /// A counter.
-pub(crate) fn stat(world: &World, stat: NodeStat) -> u64 {
-    world.lru().stats().get(stat)
+pub(crate) fn stat(embedder: &Embedder, stat: NodeStat) -> u64 {
+    embedder.lru().stats().get(stat)
 }
 
 /// As if nobody had used them since they were read.
-pub(crate) fn cool(world: &World) {
-    world.pages().resident.values_mut().for_each(|page| page.young = 0);
+pub(crate) fn clear_young(embedder: &Embedder) {
+    embedder.pages().resident.values_mut().for_each(|page| page.young = 0);
 }

@@ -13,15 +13,15 @@ use framewright::{
     MigrateType, Order, Pfn, Request,
     platform::Need,
     reclaim::{
-        Abandoned, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Rest, Shadow,
+        FreedBy, NextStep, PageKind, PageOwner, PageState, Reclaim, Reference, Released, Shadow,
         Unmapped, WriteError, WriteOut,
     },
     tlb::FlushBatch,
 };
 
 use crate::{
-    pages::{Mood, Resident},
-    world::{CPU, World, cool, memory, node},
+    embedder::{CPU, Embedder, clear_young, memory, node},
+    pages::{Resident, StoreBehavior},
 };
 
 /// The kind of fault.
@@ -48,7 +48,7 @@ const FAULTS: [Fault; 5] =
 
 /// The faulty owner.
 struct FaultyOwner {
-    world: &'static World,
+    embedder: &'static Embedder,
     calls: AtomicU32,
     at: u32,
     fault: Fault,
@@ -57,8 +57,8 @@ struct FaultyOwner {
 }
 
 impl FaultyOwner {
-    fn new(world: &'static World, at: u32, fault: Fault) -> Self {
-        Self { world, calls: AtomicU32::new(0), at, fault, lost: Mutex::default() }
+    fn new(embedder: &'static Embedder, at: u32, fault: Fault) -> Self {
+        Self { embedder, calls: AtomicU32::new(0), at, fault, lost: Mutex::default() }
     }
 
     /// The fault of this call.
@@ -110,7 +110,7 @@ impl FaultyOwner {
     ) {
         let go = || {
             if fault.is_some() {
-                frames.iter().step_by(2).for_each(|&frame| self.let_go(frame));
+                frames.iter().step_by(2).for_each(|&frame| self.free_unlocked(frame));
             }
         };
         go();
@@ -119,8 +119,8 @@ impl FaultyOwner {
     }
 
     /// The owner of an isolated page frees it, if reclaim has not locked it.
-    fn let_go(&self, frame: Pfn) {
-        let mut pages = self.world.pages();
+    fn free_unlocked(&self, frame: Pfn) {
+        let mut pages = self.embedder.pages();
         let goes = |page: &Resident| {
             !page.locked && page.maps == 0 && !page.writeback && page.references == 0
         };
@@ -133,12 +133,12 @@ impl FaultyOwner {
         pages.resident.remove(&frame);
         pages.forget(id);
         // SAFETY: the page was added as a block of order 0, and has no references any more.
-        assert_eq!(unsafe { self.world.lru().abandon(frame) }, Abandoned::Theirs);
+        assert_eq!(unsafe { self.embedder.lru().abandon(frame) }, FreedBy::Isolator);
     }
 
     fn change_lists(&self, frames: &[Pfn]) {
-        let lru = self.world.lru();
-        let others: Vec<Pfn> = self.world.pages().resident.keys().copied().step_by(7).collect();
+        let lru = self.embedder.lru();
+        let others: Vec<Pfn> = self.embedder.pages().resident.keys().copied().step_by(7).collect();
         for (nth, &frame) in frames.iter().chain(&others).enumerate() {
             match nth % 4 {
                 0 => lru.activate(CPU, frame),
@@ -153,17 +153,17 @@ impl FaultyOwner {
         }
     }
 
-    fn reclaim(&self) -> Reclaim<'_, 'static, World> {
-        // SAFETY: the world owns its pages, and flushes for all CPUs.
-        let reclaim = unsafe { Reclaim::new(self.world.memory(), self, self.world) };
+    fn reclaim(&self) -> Reclaim<'_, 'static, Embedder> {
+        // SAFETY: the embedder owns its pages, and flushes for all CPUs.
+        let reclaim = unsafe { Reclaim::new(self.embedder.memory(), self, self.embedder) };
         reclaim.expect("the memory has lists")
     }
 }
 
-// SAFETY: the world releases each frame, once.
-unsafe impl PageOwner<World> for FaultyOwner {
+// SAFETY: the embedder releases each frame, once.
+unsafe impl PageOwner<Embedder> for FaultyOwner {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
-        self.call(frames, out, [None, None], |frames, out| self.world.lock(frames, out));
+        self.call(frames, out, [None, None], |frames, out| self.embedder.lock(frames, out));
     }
 
     fn unlock(&self, frames: &[Pfn]) {
@@ -175,7 +175,7 @@ unsafe impl PageOwner<World> for FaultyOwner {
                 fault.filter(|&fault| fault == Fault::Gone),
                 frames,
                 &mut out,
-                |frames, _| self.world.unlock(frames),
+                |frames, _| self.embedder.unlock(frames),
             ),
         }
         if self.fault == Fault::PanicAfter && self.calls.load(Relaxed) == self.at + 1 {
@@ -187,24 +187,29 @@ unsafe impl PageOwner<World> for FaultyOwner {
         let refused = Reference { contended: true, ..Reference::default() };
         let failed = Reference { locked: true, ..Reference::default() };
         let answers = [refused, failed];
-        self.call(frames, out, answers, |frames, out| self.world.referenced(frames, out));
+        self.call(frames, out, answers, |frames, out| self.embedder.referenced(frames, out));
     }
 
-    fn unmap(&self, frames: &[Pfn], batch: &mut FlushBatch<'_, '_, World>, out: &mut [Unmapped]) {
-        let answers = [Unmapped::Still, Unmapped::NoRoom];
-        self.call(frames, out, answers, |frames, out| self.world.unmap(frames, batch, out));
+    fn unmap(
+        &self,
+        frames: &[Pfn],
+        batch: &mut FlushBatch<'_, '_, Embedder>,
+        out: &mut [Unmapped],
+    ) {
+        let answers = [Unmapped::StillMapped, Unmapped::StoreFull];
+        self.call(frames, out, answers, |frames, out| self.embedder.unmap(frames, batch, out));
     }
 
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         let answers = [WriteOut::Refused, WriteOut::Failed(WriteError::NoSpace)];
-        self.call(frames, out, answers, |frames, out| self.world.write_out(frames, out));
+        self.call(frames, out, answers, |frames, out| self.embedder.write_out(frames, out));
     }
 
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]) {
         let of = |frame| frames.iter().position(|&other| other == frame).unwrap();
         self.call(frames, out, [Released::Busy, Released::Dirty], |some, out| {
             let shadows: Vec<_> = some.iter().map(|&frame| shadows[of(frame)]).collect();
-            self.world.release(some, &shadows, out);
+            self.embedder.release(some, &shadows, out);
             let answers = some.iter().zip(out);
             let released = answers.filter(|(_, out)| **out == Released::Released);
             *self.lost.lock().unwrap() = released.map(|(&frame, _)| frame).collect();
@@ -214,22 +219,22 @@ unsafe impl PageOwner<World> for FaultyOwner {
     }
 
     fn can_swap(&self) -> bool {
-        self.of_itself(self.world.can_swap())
+        self.answer_or_fault(self.embedder.can_swap())
     }
 
     fn has_writers(&self) -> bool {
-        self.of_itself(self.world.has_writers())
+        self.answer_or_fault(self.embedder.has_writers())
     }
 
     fn wake_writers(&self) {
-        self.of_itself(false);
-        self.world.wake_writers();
+        self.answer_or_fault(false);
+        self.embedder.wake_writers();
     }
 }
 
 impl FaultyOwner {
     /// An answer that does not concern pages, negated by a fault.
-    fn of_itself(&self, answer: bool) -> bool {
+    fn answer_or_fault(&self, answer: bool) -> bool {
         match self.next() {
             None => answer,
             Some(Fault::Panic | Fault::PanicAfter) => panic!("a fault"),
@@ -243,18 +248,18 @@ fn kind_of(id: u32) -> PageKind {
 }
 
 /// A memory in use: pages of both kinds, a third of them stored to, some mapped and used.
-fn in_use() -> &'static World {
-    let world = memory(1024, |tuning| tuning.reclaim.cluster = 8).platform();
-    world.pages().swap = true;
+fn in_use() -> &'static Embedder {
+    let embedder = memory(1024, |tuning| tuning.reclaim.cluster = 8).platform();
+    embedder.pages().swap = true;
     for id in 0..320 {
-        world.touch(id, kind_of(id)).unwrap();
+        embedder.touch(id, kind_of(id)).unwrap();
         if id % 3 == 1 {
-            world.store(id, kind_of(id)).unwrap();
+            embedder.store(id, kind_of(id)).unwrap();
         }
     }
-    cool(world);
+    clear_young(embedder);
     // A few that no page table maps; and a few that were used.
-    for (nth, page) in world.pages().resident.values_mut().enumerate() {
+    for (nth, page) in embedder.pages().resident.values_mut().enumerate() {
         match nth % 8 {
             0 => {
                 page.dirty |= std::mem::take(&mut page.pte_dirty);
@@ -264,13 +269,13 @@ fn in_use() -> &'static World {
             _ => {}
         }
     }
-    world.pages().mood = Mood::Slow;
-    world
+    embedder.pages().behavior = StoreBehavior::Slow;
+    embedder
 }
 
 /// One of many steps. Returns whether there are more.
 fn act(owner: &FaultyOwner, nth: u32) {
-    let world = owner.world;
+    let embedder = owner.embedder;
     let reclaim = owner.reclaim();
     match nth % 4 {
         0 | 2 => {
@@ -282,40 +287,40 @@ fn act(owner: &FaultyOwner, nth: u32) {
             reclaim.wake(node(), Order::ZERO, framewright::ZoneKind::Normal);
             let mut kswapd = reclaim.kswapd(node()).unwrap();
             for _ in 0..3 {
-                if kswapd.step(&mut world.token()) != Rest::None {
+                if kswapd.step(&mut embedder.token()) != NextStep::Now {
                     break;
                 }
             }
         }
-        _ => world.complete(usize::MAX),
+        _ => embedder.complete(usize::MAX),
     }
 }
 
 const STEPS: u32 = 8;
 
 /// Writes and reclaims everything, or truncates it: all frames are freed.
-fn end(world: &'static World) {
-    world.set_mood(Mood::Prompt);
-    world.complete(usize::MAX);
-    world.direct(64);
-    world.check();
-    let left: Vec<u32> = world.pages().place.keys().copied().collect();
-    left.into_iter().for_each(|id| world.truncate(id));
-    world.unpark_all();
-    world.memory().drain_all();
-    world.check();
-    assert_eq!(world.memory().free(), world.memory().managed(), "all frames came back");
+fn end(embedder: &'static Embedder) {
+    embedder.set_behavior(StoreBehavior::Prompt);
+    embedder.complete(usize::MAX);
+    embedder.direct(64);
+    embedder.check();
+    let left: Vec<u32> = embedder.pages().place.keys().copied().collect();
+    left.into_iter().for_each(|id| embedder.truncate(id));
+    embedder.drain_deferred();
+    embedder.memory().drain_all();
+    embedder.check();
+    assert_eq!(embedder.memory().free(), embedder.memory().managed(), "all frames came back");
 }
 
 /// Runs the steps with a fault at call `at`. Returns the number of calls.
 fn run(at: u32, fault: Fault) -> u32 {
-    let world = in_use();
-    let owner = FaultyOwner::new(world, at, fault);
+    let embedder = in_use();
+    let owner = FaultyOwner::new(embedder, at, fault);
     for nth in 0..STEPS {
         act(&owner, nth);
-        world.check();
+        embedder.check();
     }
-    end(world);
+    end(embedder);
     owner.calls.load(Relaxed)
 }
 
@@ -333,15 +338,15 @@ fn an_owner_may_refuse_and_let_go_of_pages_at_any_call() {
 /// The recovery that is left to the embedder after a panic in its `PageOwner`: pages of the cluster are still
 /// locked and isolated; frames that the call had released have no owner.
 fn recover(owner: &FaultyOwner) {
-    let world = owner.world;
-    world.memory().check().unwrap();
+    let embedder = owner.embedder;
+    embedder.memory().check().unwrap();
     {
-        let mut pages = world.pages();
+        let mut pages = embedder.pages();
         assert!(pages.cached.is_empty(), "what was unmapped is flushed");
         pages.resident.values_mut().for_each(|page| page.locked = false);
     }
-    let lru = world.lru();
-    let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+    let lru = embedder.lru();
+    let resident: Vec<Pfn> = embedder.pages().resident.keys().copied().collect();
     for frame in resident {
         // SAFETY: only reclaim isolates pages here, and it was unwound; pages that are not isolated
         // are left alone.
@@ -350,22 +355,22 @@ fn recover(owner: &FaultyOwner) {
     for frame in std::mem::take(&mut *owner.lost.lock().unwrap()) {
         // SAFETY: as above.
         assert!(unsafe { lru.put_back(frame) } && lru.remove(frame), "it was left isolated");
-        // SAFETY: the world has released the frame, and reclaim does not know of it.
-        unsafe { world.token().free_raw(frame, Order::ZERO).unwrap() };
+        // SAFETY: the embedder has released the frame, and reclaim does not know of it.
+        unsafe { embedder.token().free_raw(frame, Order::ZERO).unwrap() };
     }
 }
 
 /// The same with a panic.
 fn run_with_panic(at: u32, fault: Fault) -> u32 {
-    let world = in_use();
-    let owner = FaultyOwner::new(world, at, fault);
+    let embedder = in_use();
+    let owner = FaultyOwner::new(embedder, at, fault);
     for nth in 0..STEPS {
         if catch_unwind(AssertUnwindSafe(|| act(&owner, nth))).is_err() {
             recover(&owner);
         }
-        world.check();
+        embedder.check();
     }
-    end(world);
+    end(embedder);
     owner.calls.load(Relaxed)
 }
 

@@ -3,6 +3,7 @@
 #![cfg(not(any(feature = "loom", feature = "tso")))]
 
 mod background;
+mod embedder;
 mod failing;
 mod faulty_owner;
 mod lists;
@@ -15,4 +16,3 @@ mod stores;
 #[path = "../support/toy.rs"]
 #[allow(unused_macros, unused_imports, reason = "the machine here is a whole one")]
 mod toy;
-mod world;

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use framewright::{
     CpuId, Pfn,
     reclaim::{
-        Abandoned, PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped,
-        WriteError, WriteOut,
+        FreedBy, PageKind, PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteError,
+        WriteOut,
     },
     tlb::{CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Translation},
 };
 
 use crate::{
-    pages::{Mood, Pages},
-    world::{OTHER, World},
+    embedder::{Embedder, OTHER},
+    pages::{Pages, StoreBehavior},
 };
 
 /// What is owed to the only address space there is.
@@ -22,7 +22,7 @@ pub(crate) fn owed() -> &'static DeferredFlush {
     OWED.get_or_init(DeferredFlush::new)
 }
 
-impl World {
+impl Embedder {
     fn each<A>(&self, frames: &[Pfn], out: &mut [A], mut answer: impl FnMut(&mut Pages, Pfn) -> A) {
         self.assert_no_lock();
         assert_eq!(frames.len(), out.len());
@@ -33,7 +33,7 @@ impl World {
     }
 }
 
-impl World {
+impl Embedder {
     /// Somebody else has the lock of a page that reclaim has isolated, and truncates it, if no CPU
     /// reaches it.
     fn truncate_isolated(&self, pages: &mut Pages, pfn: Pfn) {
@@ -45,12 +45,12 @@ impl World {
         pages.resident.remove(&pfn);
         pages.forget(id);
         // SAFETY: the page was added as a block of order 0, and nobody knows it any more.
-        assert_eq!(unsafe { self.lru().abandon(pfn) }, Abandoned::Theirs);
+        assert_eq!(unsafe { self.lru().abandon(pfn) }, FreedBy::Isolator);
     }
 }
 
 // SAFETY: pages are added as blocks of order 0, and forgotten when they are released.
-unsafe impl PageOwner<World> for World {
+unsafe impl PageOwner<Embedder> for Embedder {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
         self.each(frames, out, |pages, pfn| {
             pages.locks += 1;
@@ -102,20 +102,20 @@ unsafe impl PageOwner<World> for World {
         let cpus = [CpuId::new(OTHER)].into_iter().collect::<CpuMask>();
         let mut removed = Vec::new();
         self.each(frames, out, |pages, pfn| {
-            let full = pages.mood == Mood::Full;
+            let full = pages.behavior == StoreBehavior::Full;
             let page = pages.page(pfn);
             assert!(page.locked && page.maps > 0, "unmaps what is not locked, or not mapped");
             if page.references > 2 {
-                return Unmapped::Still;
+                return Unmapped::StillMapped;
             }
             if page.kind == PageKind::Anon && full {
-                return Unmapped::NoRoom;
+                return Unmapped::StoreFull;
             }
             let dirty = std::mem::take(&mut page.pte_dirty);
             page.dirty |= dirty;
             page.maps = 0;
             removed.push((pfn, dirty));
-            let answer = Unmapped::Gone { dirty: page.dirty };
+            let answer = Unmapped::Removed { dirty: page.dirty };
             pages.cached.insert(pfn);
             if dirty {
                 pages.cached_dirty.insert(pfn);
@@ -129,8 +129,8 @@ unsafe impl PageOwner<World> for World {
                 dirty,
                 space: 1,
                 page: pfn.get(),
-                owed_space: owed(),
-                owed_file: None,
+                space_flush: owed(),
+                file_flush: None,
             };
             batch.add(pfn, &translation);
         }
@@ -139,26 +139,26 @@ unsafe impl PageOwner<World> for World {
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]) {
         self.each(frames, out, |pages, pfn| {
             assert!(!pages.cached_dirty.contains(&pfn), "writes what may be stored to (I5)");
-            let mood = pages.mood;
+            let behavior = pages.behavior;
             let page = pages.page(pfn);
             assert!(page.locked && page.dirty && !page.writeback, "writes what need not be");
             assert_eq!(page.maps, 0, "writes what is mapped");
             let (id, version) = (page.id, page.version);
-            match mood {
-                Mood::Prompt => {
+            match behavior {
+                StoreBehavior::Prompt => {
                     page.dirty = false;
                     pages.store.insert(id, version);
                     WriteOut::Done
                 }
-                Mood::Slow | Mood::FailsLate => {
+                StoreBehavior::Slow | StoreBehavior::FailsLate => {
                     page.dirty = false;
                     page.writeback = true;
-                    pages.writes.push_back((pfn, id, version, mood == Mood::Slow));
+                    pages.writes.push_back((pfn, id, version, behavior == StoreBehavior::Slow));
                     WriteOut::Started
                 }
-                Mood::Busy => WriteOut::Refused,
-                Mood::Fails => WriteOut::Failed(WriteError::Io),
-                Mood::Full => WriteOut::Failed(WriteError::NoSpace),
+                StoreBehavior::Busy => WriteOut::Refused,
+                StoreBehavior::Fails => WriteOut::Failed(WriteError::Io),
+                StoreBehavior::Full => WriteOut::Failed(WriteError::NoSpace),
             }
         });
     }
@@ -197,16 +197,16 @@ unsafe impl PageOwner<World> for World {
     }
 }
 
-impl Shootdown for World {
+impl Shootdown for Embedder {
     fn clean_stores_fault(&self) -> bool {
         true
     }
 
-    fn forgets_alone(&self) -> bool {
-        self.forgets_alone.load(Ordering::Relaxed)
+    fn has_local_flush(&self) -> bool {
+        self.has_local_flush.load(Ordering::Relaxed)
     }
 
-    fn forget(&self, _: CpuId, scope: Scope) {
+    fn invalidate(&self, _: CpuId, scope: Scope) {
         let mut pages = self.pages();
         let hit = |pfn: &Pfn| match scope {
             Scope::Everything => true,
@@ -221,7 +221,7 @@ impl Shootdown for World {
     fn interrupt(&self, _: CpuId, targets: &CpuMask) {
         self.note("interrupt");
         let meanwhile = self.meanwhile.lock().unwrap().take();
-        meanwhile.into_iter().for_each(|act| act(self.forever()));
+        meanwhile.into_iter().for_each(|act| act(self.as_static()));
         for cpu in targets.iter() {
             self.flusher(cpu).serve();
         }

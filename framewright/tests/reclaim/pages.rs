@@ -35,7 +35,7 @@ pub(crate) struct Resident {
 
 /// How the store behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Mood {
+pub(crate) enum StoreBehavior {
     /// Writes are done at once.
     #[default]
     Prompt,
@@ -63,7 +63,7 @@ pub(crate) struct Pages {
     pub(crate) shadows: BTreeMap<PageId, Shadow>,
     /// Writes under way: frame, page, version, and whether they succeed.
     pub(crate) writes: VecDeque<(Pfn, PageId, u64, bool)>,
-    pub(crate) mood: Mood,
+    pub(crate) behavior: StoreBehavior,
     pub(crate) swap: bool,
     pub(crate) writers: bool,
     /// Translations that the other CPU has cached, or may have.

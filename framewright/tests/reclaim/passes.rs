@@ -10,66 +10,68 @@ use framewright::{
     tuning::{Auto, CompactMethod, FlushBatching},
 };
 
-use crate::world::{CPU, OTHER, World, cool, filled, memory, memory_of, node, range, stat};
+use crate::embedder::{
+    CPU, Embedder, OTHER, clear_young, filled, memory, memory_of, node, range, stat,
+};
 
 const FILE: PageKind = PageKind::File;
 
 #[test]
 fn a_mapped_page_that_was_used_is_kept_once() {
-    let world = filled(640, FILE);
-    assert!((32..=128).contains(&world.direct(32)));
-    world.check();
+    let embedder = filled(640, FILE);
+    assert!((32..=128).contains(&embedder.direct(32)));
+    embedder.check();
     let (scanned, stolen) =
-        (stat(world, NodeStat::PgscanDirect), stat(world, NodeStat::PgstealDirect));
+        (stat(embedder, NodeStat::PgscanDirect), stat(embedder, NodeStat::PgstealDirect));
     assert!(scanned > stolen, "every page was used: {scanned} were looked at for {stolen}");
     // Again and again, as a reader that never comes back would have it.
-    let world = memory(2048, |_| ()).platform();
+    let embedder = memory(2048, |_| ()).platform();
     for id in 0..20_000 {
-        world.touch(id, FILE).unwrap();
+        embedder.touch(id, FILE).unwrap();
     }
-    let lru = world.lru().stats();
+    let lru = embedder.lru().stats();
     let scanned = lru.get(NodeStat::PgscanFile) as f64;
     let ratio = scanned / lru.get(NodeStat::PgstealFile) as f64;
     assert!((1.9..2.3).contains(&ratio), "pages are looked at {ratio} times");
-    world.check();
+    embedder.check();
 }
 
 #[test]
 fn pages_that_are_used_again_and_again_become_active() {
-    let world = filled(320, FILE);
+    let embedder = filled(320, FILE);
     let hot: Vec<u32> = (0..20).collect();
     for round in 0..40 {
-        cool(world);
+        clear_young(embedder);
         for &id in &hot {
-            world.touch(id, FILE).unwrap();
+            embedder.touch(id, FILE).unwrap();
         }
-        world.direct(32);
+        embedder.direct(32);
         // Others read what they never read again.
-        (0..32).for_each(|i| _ = world.touch(1000 + round * 32 + i, FILE).unwrap());
+        (0..32).for_each(|i| _ = embedder.touch(1000 + round * 32 + i, FILE).unwrap());
     }
-    let there = world.pages().place.clone();
+    let there = embedder.pages().place.clone();
     assert!(hot.iter().all(|id| there.contains_key(id)), "hot pages were reclaimed");
-    assert!(stat(world, NodeStat::Pgactivate) > 0);
-    world.check();
+    assert!(stat(embedder, NodeStat::Pgactivate) > 0);
+    embedder.check();
 }
 
 #[test]
 fn one_flush_serves_a_batch() {
     let run = |batching| {
-        let world = memory(2048, |tuning| {
+        let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = batching;
             tuning.tlb.parked_max = Auto::Fixed(512);
         });
-        let world = world.platform();
+        let embedder = embedder.platform();
         for id in 0..640 {
-            world.touch(id, FILE).unwrap();
+            embedder.touch(id, FILE).unwrap();
         }
-        cool(world);
-        world.take_notes();
-        let freed = world.direct(320);
+        clear_young(embedder);
+        embedder.take_notes();
+        let freed = embedder.direct(320);
         assert!(freed >= 320);
-        world.check();
-        let notes = world.take_notes();
+        embedder.check();
+        let notes = embedder.take_notes();
         (freed, notes.into_iter().filter(|&note| note == "interrupt").count() as u64)
     };
     let (freed, interrupts) = run(FlushBatching::Off);
@@ -82,149 +84,150 @@ fn one_flush_serves_a_batch() {
 
 #[test]
 fn who_finds_no_room_while_another_makes_it_helps() {
-    let world = memory(2048, |tuning| {
+    let embedder = memory(2048, |tuning| {
         tuning.tlb.batching = FlushBatching::Lazy;
         tuning.tlb.parked_max = Auto::Fixed(512);
     });
-    let world = world.platform();
-    (0..1600).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    cool(world);
-    world.forgets_alone.store(false, Ordering::Relaxed);
+    let embedder = embedder.platform();
+    (0..1600).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+    clear_young(embedder);
+    embedder.has_local_flush.store(false, Ordering::Relaxed);
     // While one CPU waits for the other to flush, that one reclaims until no more may be unflushed.
-    let other = |world: &'static World| assert!(world.direct_on(CpuId::new(OTHER), 512) > 0);
-    *world.meanwhile.lock().unwrap() = Some(other);
-    assert!(world.direct(512) > 0);
-    assert!(world.meanwhile.lock().unwrap().is_none());
-    let stats = world.memory().tlb().stats();
+    let other =
+        |embedder: &'static Embedder| assert!(embedder.direct_on(CpuId::new(OTHER), 512) > 0);
+    *embedder.meanwhile.lock().unwrap() = Some(other);
+    assert!(embedder.direct(512) > 0);
+    assert!(embedder.meanwhile.lock().unwrap().is_none());
+    let stats = embedder.memory().tlb().stats();
     assert_eq!(stats.nr_tlb_local_flush_one, 0, "pages are flushed one by one");
     assert!(stats.nr_tlb_local_flush_all <= 8, "{stats:?}");
-    world.check();
+    embedder.check();
 }
 
 #[test]
 fn pages_that_nobody_maps_take_no_room_of_what_is_unflushed() {
     for every in [1000, 2] {
-        let world = memory(2048, |tuning| tuning.tlb.batching = FlushBatching::Lazy).platform();
+        let embedder = memory(2048, |tuning| tuning.tlb.batching = FlushBatching::Lazy).platform();
         for id in 0..64 {
-            world.touch(id, FILE).unwrap();
+            embedder.touch(id, FILE).unwrap();
         }
-        cool(world);
-        for page in world.pages().resident.values_mut().filter(|page| page.id % every != 1) {
+        clear_young(embedder);
+        for page in embedder.pages().resident.values_mut().filter(|page| page.id % every != 1) {
             page.maps = 0;
         }
-        let mapped = world.pages().resident.values().filter(|page| page.maps > 0).count() as u64;
-        assert!(world.direct(64) >= 63);
-        assert!((1..=mapped).contains(&world.memory().tlb().stats().unflushed_frames_max));
-        world.check();
+        let mapped = embedder.pages().resident.values().filter(|page| page.maps > 0).count() as u64;
+        assert!(embedder.direct(64) >= 63);
+        assert!((1..=mapped).contains(&embedder.memory().tlb().stats().unflushed_frames_max));
+        embedder.check();
     }
 }
 
 #[test]
 fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
-    let world = memory(1024, |_| ()).platform();
+    let embedder = memory(1024, |_| ()).platform();
     for id in 0..5000 {
-        world.touch(id, FILE).unwrap();
+        embedder.touch(id, FILE).unwrap();
     }
-    world.check();
+    embedder.check();
     // Pages that are pinned by somebody cannot go: then requests fail, and do not try for ever.
-    let world = memory(1024, |_| ()).platform();
-    let failed = (0..5000).find(|&id| match world.touch(id, FILE) {
+    let embedder = memory(1024, |_| ()).platform();
+    let failed = (0..5000).find(|&id| match embedder.touch(id, FILE) {
         Ok(pfn) => {
-            world.pages().page(pfn).references = 1;
+            embedder.pages().page(pfn).references = 1;
             false
         }
         Err(_) => true,
     });
     assert!(failed.is_some(), "there is no end to memory");
-    world.check();
-    world.pages().resident.values_mut().for_each(|page| page.references = 0);
-    world.touch(9999, FILE).unwrap();
+    embedder.check();
+    embedder.pages().resident.values_mut().for_each(|page| page.references = 0);
+    embedder.touch(9999, FILE).unwrap();
 }
 
 /// Whoever wants the frames themselves looks at everything, again and again.
 #[test]
 fn for_a_block_that_compaction_may_fail_to_form_few_pages_are_looked_at() {
-    let world = memory(2048, |_| ()).platform();
+    let embedder = memory(2048, |_| ()).platform();
     for id in 0..1600 {
-        world.touch(id, FILE).unwrap();
+        embedder.touch(id, FILE).unwrap();
     }
-    cool(world);
-    world.pages().resident.values_mut().for_each(|page| page.references = 1);
+    clear_young(embedder);
+    embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     let request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
     let need = Need { request, cpu: CPU, node: node(), unmixed: false };
     let looked_at = |frames| {
-        let before = stat(world, NodeStat::PgscanDirect);
-        assert_eq!(world.reclaim().direct(&need, frames), 0);
-        stat(world, NodeStat::PgscanDirect) - before
+        let before = stat(embedder, NodeStat::PgscanDirect);
+        assert_eq!(embedder.reclaim().direct(&need, frames), 0);
+        stat(embedder, NodeStat::PgscanDirect) - before
     };
     assert!((64..=256).contains(&looked_at(32)));
     assert!(looked_at(512) > 1600);
-    world.check();
+    embedder.check();
 }
 
 #[test]
 fn pages_of_zones_that_do_not_help_are_passed_over() {
     let map = [range(0, 1024, ZoneKind::Dma32), range(1024, 1024, ZoneKind::Normal)];
-    let world = memory_of(&map, true, |tuning| tuning.zone.reserve_ratios = [0; 4]).platform();
+    let embedder = memory_of(&map, true, |tuning| tuning.zone.reserve_ratios = [0; 4]).platform();
     for id in 0..1800 {
-        world.touch(id, FILE).unwrap();
+        embedder.touch(id, FILE).unwrap();
     }
-    cool(world);
-    world.lru().drain_all();
+    clear_young(embedder);
+    embedder.lru().drain_all();
     let request = Request::new(Order::ZERO, MigrateType::Movable).zone(ZoneKind::Dma32);
-    let before = world.memory().zones().nth(1).unwrap().free;
+    let before = embedder.memory().zones().nth(1).unwrap().free;
     let need = Need { request, cpu: CPU, node: node(), unmixed: false };
-    assert!(world.reclaim().direct(&need, 32) >= 32);
-    assert_eq!(world.memory().zones().nth(1).unwrap().free, before);
-    assert!(stat(world, NodeStat::PgskipNormal) > 0);
-    world.check();
+    assert!(embedder.reclaim().direct(&need, 32) >= 32);
+    assert_eq!(embedder.memory().zones().nth(1).unwrap().free, before);
+    assert!(stat(embedder, NodeStat::PgskipNormal) > 0);
+    embedder.check();
 }
 
 #[test]
 fn pages_that_come_back_too_soon_are_kept_the_next_time() {
-    let world = memory(1024, |_| ()).platform();
+    let embedder = memory(1024, |_| ()).platform();
     // A set that is a little larger than memory, read round and round.
     for id in (0..6).flat_map(|_| 0..1200) {
-        world.touch(id, FILE).unwrap();
+        embedder.touch(id, FILE).unwrap();
     }
-    assert!(stat(world, NodeStat::WorkingsetRefaultFile) > 0);
-    world.check();
+    assert!(stat(embedder, NodeStat::WorkingsetRefaultFile) > 0);
+    embedder.check();
 }
 
 #[test]
 fn unevictable_pages_are_put_aside() {
-    let world = filled(200, FILE);
-    let pinned: Vec<Pfn> = world.pages().resident.keys().copied().take(50).collect();
-    cool(world);
+    let embedder = filled(200, FILE);
+    let pinned: Vec<Pfn> = embedder.pages().resident.keys().copied().take(50).collect();
+    clear_young(embedder);
     for &pfn in &pinned {
-        world.pages().page(pfn).unevictable = true;
+        embedder.pages().page(pfn).unevictable = true;
     }
-    world.direct(200);
-    assert_eq!(world.lru().pages(node(), LruList::Unevictable), 50);
-    assert!(pinned.iter().all(|pfn| world.pages().resident.contains_key(pfn)));
+    embedder.direct(200);
+    assert_eq!(embedder.lru().pages(node(), LruList::Unevictable), 50);
+    assert!(pinned.iter().all(|pfn| embedder.pages().resident.contains_key(pfn)));
     for &pfn in &pinned {
-        world.pages().page(pfn).unevictable = false;
-        world.lru().set_unevictable(pfn, false);
+        embedder.pages().page(pfn).unevictable = false;
+        embedder.lru().set_unevictable(pfn, false);
     }
-    world.direct(50);
-    assert_eq!(world.lru().pages(node(), LruList::Unevictable), 0);
-    world.check();
+    embedder.direct(50);
+    assert_eq!(embedder.lru().pages(node(), LruList::Unevictable), 0);
+    embedder.check();
 }
 
 #[test]
 fn what_is_parked_is_freed_for_who_needs_it() {
-    let world = memory(2048, |tuning| {
+    let embedder = memory(2048, |tuning| {
         tuning.tlb.batching = FlushBatching::Lazy;
         tuning.tlb.parked_max = Auto::Fixed(512);
     });
-    let world = world.platform();
+    let embedder = embedder.platform();
     // Fewer than may be parked: no flush comes by itself.
-    (0..200).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    cool(world);
-    let before = world.memory().free();
-    assert!(world.direct(32) >= 32);
-    assert!(world.memory().free() >= before + 32, "reclaimed frames cannot be had");
-    world.check();
+    (0..200).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+    clear_young(embedder);
+    let before = embedder.memory().free();
+    assert!(embedder.direct(32) >= 32);
+    assert!(embedder.memory().free() >= before + 32, "reclaimed frames cannot be had");
+    embedder.check();
 }
 
 /// By index a block takes as many frames as it has, by scanners twice as many.
@@ -232,37 +235,37 @@ fn what_is_parked_is_freed_for_who_needs_it() {
 fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
     for (method, blocks) in [(CompactMethod::Index, 1), (CompactMethod::Scan, 2)] {
         // Nothing waits for a flush, which would be room, too.
-        let world = memory(2048, |tuning| {
+        let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
         });
-        let world = world.platform();
-        (0..1800).for_each(|id| _ = world.touch(id, FILE).unwrap());
-        world.lru().drain_all();
-        cool(world);
+        let embedder = embedder.platform();
+        (0..1800).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+        embedder.lru().drain_all();
+        clear_young(embedder);
         // No block forms by itself, which would be an end of it, too.
-        let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+        let resident: Vec<Pfn> = embedder.pages().resident.keys().copied().collect();
         for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
-            world.pages().page(pfn).unevictable = true;
+            embedder.pages().page(pfn).unevictable = true;
         }
         let request = block_of(6);
         let reclaim = |frames| {
-            let before = stat(world, NodeStat::PgstealDirect);
-            world
+            let before = stat(embedder, NodeStat::PgstealDirect);
+            embedder
                 .reclaim()
                 .direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, frames);
-            stat(world, NodeStat::PgstealDirect) - before
+            stat(embedder, NodeStat::PgstealDirect) - before
         };
-        let zone = world.memory().zones().next().unwrap();
-        while world.memory().free() > zone.high {
-            let _ = world.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
+        let zone = embedder.memory().zones().next().unwrap();
+        while embedder.memory().free() > zone.high {
+            let _ = embedder.memory().alloc_unlisted(request.no_wait()).unwrap().into_raw();
         }
-        let room = zone.high + blocks * 64 - world.memory().free();
+        let room = zone.high + blocks * 64 - embedder.memory().free();
         let made = reclaim(32);
         assert!((room..room + 64).contains(&made), "{method:?}: {made} instead of {room}");
         assert_eq!(reclaim(32), 0, "there is room");
         let need = Need { request, cpu: CPU, node: node(), unmixed: false };
-        assert!(world.reclaim().direct(&need, 32) > 0, "which is progress");
+        assert!(embedder.reclaim().direct(&need, 32) > 0, "which is progress");
     }
 }
 
@@ -270,50 +273,50 @@ fn for_a_block_that_compaction_forms_room_is_made_and_no_more() {
 #[test]
 fn where_compaction_would_not_begin_there_is_no_room() {
     for (method, ready) in [(CompactMethod::Index, true), (CompactMethod::Scan, false)] {
-        let world = memory(2048, |tuning| {
+        let embedder = memory(2048, |tuning| {
             tuning.tlb.batching = FlushBatching::Off;
             tuning.compact.method = method;
             // Whatever is scattered is taken for short.
             tuning.compact.extfrag_threshold = 1000;
         });
-        let world = world.platform();
+        let embedder = embedder.platform();
         // No block is left, and none forms.
-        (0..4000).for_each(|id| _ = world.touch(id, FILE).unwrap());
-        world.lru().drain_all();
-        cool(world);
-        let resident: Vec<Pfn> = world.pages().resident.keys().copied().collect();
+        (0..4000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+        embedder.lru().drain_all();
+        clear_young(embedder);
+        let resident: Vec<Pfn> = embedder.pages().resident.keys().copied().collect();
         for pfn in resident.into_iter().filter(|pfn| pfn.get() % 32 == 0) {
-            world.pages().page(pfn).unevictable = true;
+            embedder.pages().page(pfn).unevictable = true;
         }
-        let room = world.memory().zones().next().unwrap().high + 2 * 128 + 64;
-        world.direct(room);
-        assert!(world.memory().free() > room);
-        let before = stat(world, NodeStat::PgstealDirect);
-        world
+        let room = embedder.memory().zones().next().unwrap().high + 2 * 128 + 64;
+        embedder.direct(room);
+        assert!(embedder.memory().free() > room);
+        let before = stat(embedder, NodeStat::PgstealDirect);
+        embedder
             .reclaim()
             .direct(&Need { request: block_of(7), cpu: CPU, node: node(), unmixed: false }, 32);
-        assert_eq!(stat(world, NodeStat::PgstealDirect) == before, ready, "{method:?}");
+        assert_eq!(stat(embedder, NodeStat::PgstealDirect) == before, ready, "{method:?}");
     }
 }
 
 /// While it finds what it aims at it does not look deeper, where every kind of page goes.
 #[test]
 fn room_for_compaction_does_not_take_what_is_dear() {
-    let world = memory(4096, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
-    world.pages().swap = true;
-    (0..600).for_each(|id| _ = world.touch(id, PageKind::Anon).unwrap());
-    (1000..4300).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    world.lru().drain_all();
-    cool(world);
+    let embedder = memory(4096, |tuning| tuning.tlb.batching = FlushBatching::Off).platform();
+    embedder.pages().swap = true;
+    (0..600).for_each(|id| _ = embedder.touch(id, PageKind::Anon).unwrap());
+    (1000..4300).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+    embedder.lru().drain_all();
+    clear_young(embedder);
     let request = block_of(9);
-    while let Ok(block) = world.memory().alloc_unlisted(block_of(0).no_wait()) {
+    while let Ok(block) = embedder.memory().alloc_unlisted(block_of(0).no_wait()) {
         let _ = block.into_raw();
     }
-    let anon = |world| stat(world, NodeStat::PgscanAnon);
-    let (before, free) = (anon(world), world.memory().free());
-    world.reclaim().direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, 32);
-    assert!(world.memory().free() > free + 500, "room was made");
-    assert_eq!(anon(world), before);
+    let anon = |embedder| stat(embedder, NodeStat::PgscanAnon);
+    let (before, free) = (anon(embedder), embedder.memory().free());
+    embedder.reclaim().direct(&Need { request, cpu: CPU, node: node(), unmixed: false }, 32);
+    assert!(embedder.memory().free() > free + 500, "room was made");
+    assert_eq!(anon(embedder), before);
 }
 
 /// A movable block.
@@ -323,61 +326,62 @@ fn block_of(order: u8) -> Request {
 
 #[test]
 fn who_reclaims_finds_it_on_its_own_lists() {
-    let world = memory(1024, |_| ()).platform();
-    (0..4000).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    let (stats, stolen) = (world.memory().stats(), stat(world, NodeStat::PgstealDirect));
+    let embedder = memory(1024, |_| ()).platform();
+    (0..4000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+    let (stats, stolen) = (embedder.memory().stats(), stat(embedder, NodeStat::PgstealDirect));
     assert!(stolen > 2000, "{stolen}");
     assert!(stats.zone_frees < stolen / 2, "{} of {stolen} went to the zone", stats.zone_frees);
-    world.check();
+    embedder.check();
 }
 
 #[test]
 fn a_page_that_is_read_again_soon_becomes_active_at_once() {
-    let world = filled(620, FILE);
-    let lru = world.lru();
-    let active: Vec<Pfn> = (300..620).map(|id| world.pages().place[&id]).collect();
+    let embedder = filled(620, FILE);
+    let lru = embedder.lru();
+    let active: Vec<Pfn> = (300..620).map(|id| embedder.pages().place[&id]).collect();
     active.iter().for_each(|&pfn| lru.activate(CPU, pfn));
     lru.drain_all();
     assert_eq!(lru.pages(node(), LruList::ActiveFile), 320);
-    cool(world);
-    let gone = world.direct(40);
+    clear_young(embedder);
+    let gone = embedder.direct(40);
     assert!((40..100).contains(&gone));
-    let again = (0..300).find(|id| !world.pages().place.contains_key(id)).unwrap();
-    let pfn = world.touch(again, FILE).unwrap();
+    let again = (0..300).find(|id| !embedder.pages().place.contains_key(id)).unwrap();
+    let pfn = embedder.touch(again, FILE).unwrap();
     lru.drain_all();
     assert_eq!(lru.list_of(pfn), Some(LruList::ActiveFile));
-    assert_eq!(stat(world, NodeStat::WorkingsetActivateFile), 1);
+    assert_eq!(stat(embedder, NodeStat::WorkingsetActivateFile), 1);
     // Far more is evicted than is active: what comes back then does not compete with that.
-    (1000..9000).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    let gone = (0..300).find(|id| !world.pages().place.contains_key(id) && *id != again).unwrap();
-    let before = stat(world, NodeStat::WorkingsetActivateFile);
-    world.touch(gone, FILE).unwrap();
-    assert_eq!(stat(world, NodeStat::WorkingsetActivateFile), before);
-    assert!(stat(world, NodeStat::WorkingsetRefaultFile) >= 2);
-    world.check();
+    (1000..9000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+    let gone =
+        (0..300).find(|id| !embedder.pages().place.contains_key(id) && *id != again).unwrap();
+    let before = stat(embedder, NodeStat::WorkingsetActivateFile);
+    embedder.touch(gone, FILE).unwrap();
+    assert_eq!(stat(embedder, NodeStat::WorkingsetActivateFile), before);
+    assert!(stat(embedder, NodeStat::WorkingsetRefaultFile) >= 2);
+    embedder.check();
 }
 
 #[test]
 fn anonymous_pages_go_only_where_there_is_room_for_them() {
-    let world = filled(310, PageKind::Anon);
-    cool(world);
-    assert_eq!(world.direct(32), 0);
-    assert_eq!(stat(world, NodeStat::PgscanAnon), 0);
-    let zone = world.memory().zones().next().unwrap().id;
-    assert_eq!(world.reclaim().reclaimable(zone), 0);
-    world.pages().swap = true;
-    assert!(world.direct(32) >= 32);
-    assert!(world.reclaim().reclaimable(zone) > 200);
-    world.check();
+    let embedder = filled(310, PageKind::Anon);
+    clear_young(embedder);
+    assert_eq!(embedder.direct(32), 0);
+    assert_eq!(stat(embedder, NodeStat::PgscanAnon), 0);
+    let zone = embedder.memory().zones().next().unwrap().id;
+    assert_eq!(embedder.reclaim().reclaimable(zone), 0);
+    embedder.pages().swap = true;
+    assert!(embedder.direct(32) >= 32);
+    assert!(embedder.reclaim().reclaimable(zone) > 200);
+    embedder.check();
 }
 
 #[test]
 fn a_request_does_not_go_through_all_of_memory_where_everything_was_used() {
-    let world = memory(8192, |tuning| tuning.reclaim.used_max = 1024).platform();
-    (0..6000).for_each(|id| _ = world.touch(id, FILE).unwrap());
-    world.lru().drain_all();
-    assert!(world.direct(32) >= 32);
-    let looked_at = stat(world, NodeStat::PgscanFile);
+    let embedder = memory(8192, |tuning| tuning.reclaim.used_max = 1024).platform();
+    (0..6000).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
+    embedder.lru().drain_all();
+    assert!(embedder.direct(32) >= 32);
+    let looked_at = stat(embedder, NodeStat::PgscanFile);
     assert!(looked_at < 1024 + 8 * 64, "{looked_at} pages were looked at");
-    world.check();
+    embedder.check();
 }

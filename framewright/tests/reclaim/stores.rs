@@ -3,12 +3,12 @@
 use framewright::{
     Pfn,
     observe::NodeStat,
-    reclaim::{Abandoned, LruList, PageKind},
+    reclaim::{FreedBy, LruList, PageKind},
 };
 
 use crate::{
-    pages::Mood,
-    world::{CPU, World, cool, memory, node, stat},
+    embedder::{CPU, Embedder, clear_young, memory, node, stat},
+    pages::StoreBehavior,
 };
 
 const FILE: PageKind = PageKind::File;
@@ -17,162 +17,165 @@ const ANON: PageKind = PageKind::Anon;
 #[test]
 fn dirty_pages_are_written_before_they_go() {
     for kind in PageKind::ALL {
-        let world = memory(2048, |_| ()).platform();
-        world.pages().swap = true;
+        let embedder = memory(2048, |_| ()).platform();
+        embedder.pages().swap = true;
         for id in 0..400 {
-            world.store(id, kind).unwrap();
+            embedder.store(id, kind).unwrap();
         }
-        cool(world);
-        assert!(world.direct(64) >= 64, "{kind:?}");
-        assert!(stat(world, NodeStat::NrVmscanWrite) >= 64);
-        world.check();
+        clear_young(embedder);
+        assert!(embedder.direct(64) >= 64, "{kind:?}");
+        assert!(stat(embedder, NodeStat::NrVmscanWrite) >= 64);
+        embedder.check();
     }
 }
 
 #[test]
 fn pages_under_write_back_go_next_once_they_are_written() {
-    let world = memory(2048, |_| ()).platform();
+    let embedder = memory(2048, |_| ()).platform();
     for id in 0..64 {
-        world.store(id, FILE).unwrap();
+        embedder.store(id, FILE).unwrap();
     }
-    cool(world);
-    world.set_mood(Mood::Slow);
-    assert_eq!(world.direct(32), 0, "all is on its way");
-    assert!(world.lru().awaited(node()) > 0);
-    world.check();
-    world.complete(usize::MAX);
-    assert_eq!(world.lru().awaited(node()), 0);
-    assert!(stat(world, NodeStat::Pgrotated) > 0);
-    assert!(world.direct(32) >= 32);
-    world.check();
+    clear_young(embedder);
+    embedder.set_behavior(StoreBehavior::Slow);
+    assert_eq!(embedder.direct(32), 0, "all is on its way");
+    assert!(embedder.lru().awaiting_writeback(node()) > 0);
+    embedder.check();
+    embedder.complete(usize::MAX);
+    assert_eq!(embedder.lru().awaiting_writeback(node()), 0);
+    assert!(stat(embedder, NodeStat::Pgrotated) > 0);
+    assert!(embedder.direct(32) >= 32);
+    embedder.check();
 }
 
-/// A world in which reclaim has had pages written, and all of those.
-fn with_writes() -> (&'static World, Vec<Pfn>) {
-    let world = memory(2048, |_| ()).platform();
-    (0..64).for_each(|id| world.store(id, FILE).unwrap());
-    cool(world);
-    world.set_mood(Mood::Slow);
-    assert_eq!(world.direct(32), 0, "all is on its way");
-    let writes = world.pages().writes.drain(..).map(|(pfn, ..)| pfn).collect::<Vec<_>>();
-    assert_eq!(world.lru().awaited(node()), writes.len() as u64);
+/// A embedder in which reclaim has had pages written, and all of those.
+fn with_writes() -> (&'static Embedder, Vec<Pfn>) {
+    let embedder = memory(2048, |_| ()).platform();
+    (0..64).for_each(|id| embedder.store(id, FILE).unwrap());
+    clear_young(embedder);
+    embedder.set_behavior(StoreBehavior::Slow);
+    assert_eq!(embedder.direct(32), 0, "all is on its way");
+    let writes = embedder.pages().writes.drain(..).map(|(pfn, ..)| pfn).collect::<Vec<_>>();
+    assert_eq!(embedder.lru().awaiting_writeback(node()), writes.len() as u64);
     assert!(writes.len() > 20);
-    (world, writes)
+    (embedder, writes)
 }
 
 #[test]
 fn what_is_given_up_while_it_is_written_is_awaited_no_more() {
-    let (world, writes) = with_writes();
-    let lru = world.lru();
-    let is_left = |given_up| assert_eq!(lru.awaited(node()), writes.len() as u64 - given_up);
+    let (embedder, writes) = with_writes();
+    let lru = embedder.lru();
+    let is_left =
+        |given_up| assert_eq!(lru.awaiting_writeback(node()), writes.len() as u64 - given_up);
     assert!(lru.remove(writes[0]));
     is_left(1);
     // SAFETY: nobody uses the pages, which were never mapped by another CPU.
-    assert_eq!(unsafe { lru.abandon(writes[1]) }, Abandoned::Yours);
+    assert_eq!(unsafe { lru.abandon(writes[1]) }, FreedBy::Caller);
     is_left(2);
     assert!(lru.isolate(writes[2]));
     // SAFETY: as above.
-    assert_eq!(unsafe { lru.abandon(writes[2]) }, Abandoned::Theirs);
+    assert_eq!(unsafe { lru.abandon(writes[2]) }, FreedBy::Isolator);
     // SAFETY: it was isolated above.
     assert!(!unsafe { lru.put_back(writes[2]) });
     is_left(3);
-    let mut who = vec![Abandoned::Theirs; 8];
+    let mut who = vec![FreedBy::Isolator; 8];
     // SAFETY: as above.
     unsafe { lru.abandon_many(&writes[3..11], &mut who) };
     is_left(11);
     // Whoever writes may hear of it all the same.
-    writes[..11].iter().for_each(|&pfn| world.reclaim().written(CPU, pfn, Ok(())));
+    writes[..11].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));
     is_left(11);
-    writes[11..].iter().for_each(|&pfn| world.reclaim().written(CPU, pfn, Ok(())));
-    assert_eq!(lru.awaited(node()), 0);
+    writes[11..].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));
+    assert_eq!(lru.awaiting_writeback(node()), 0);
     lru.check().unwrap();
 }
 
 #[test]
 fn what_others_have_written_is_not_what_reclaim_waits_for() {
-    let (world, writes) = with_writes();
+    let (embedder, writes) = with_writes();
     for id in 64..80 {
-        let pfn = world.touch(id, FILE).unwrap();
-        world.reclaim().written(CPU, pfn, Ok(()));
+        let pfn = embedder.touch(id, FILE).unwrap();
+        embedder.reclaim().written(CPU, pfn, Ok(()));
     }
-    assert_eq!(world.lru().awaited(node()), writes.len() as u64);
+    assert_eq!(embedder.lru().awaiting_writeback(node()), writes.len() as u64);
 }
 
 #[test]
 fn what_cannot_be_written_stays_and_ends_in_no_progress() {
-    for mood in [Mood::Fails, Mood::Full, Mood::Busy, Mood::FailsLate] {
-        let world = memory(2048, |_| ()).platform();
-        world.pages().swap = true;
+    for behavior in
+        [StoreBehavior::Fails, StoreBehavior::Full, StoreBehavior::Busy, StoreBehavior::FailsLate]
+    {
+        let embedder = memory(2048, |_| ()).platform();
+        embedder.pages().swap = true;
         for id in 0..300 {
-            world.store(id, if id % 2 == 0 { FILE } else { ANON }).unwrap();
+            embedder.store(id, if id % 2 == 0 { FILE } else { ANON }).unwrap();
         }
-        cool(world);
-        world.set_mood(mood);
-        assert_eq!(world.direct(32), 0, "{mood:?}");
-        world.complete(usize::MAX);
-        assert_eq!(world.direct(32), 0, "{mood:?}");
-        world.complete(usize::MAX);
-        world.check();
-        assert_eq!(world.pages().resident.len(), 300);
-        assert_eq!(world.lru().awaited(node()), 0);
-        if mood != Mood::Busy {
-            assert!(stat(world, NodeStat::WriteFailed) > 0, "{mood:?} is reported");
+        clear_young(embedder);
+        embedder.set_behavior(behavior);
+        assert_eq!(embedder.direct(32), 0, "{behavior:?}");
+        embedder.complete(usize::MAX);
+        assert_eq!(embedder.direct(32), 0, "{behavior:?}");
+        embedder.complete(usize::MAX);
+        embedder.check();
+        assert_eq!(embedder.pages().resident.len(), 300);
+        assert_eq!(embedder.lru().awaiting_writeback(node()), 0);
+        if behavior != StoreBehavior::Busy {
+            assert!(stat(embedder, NodeStat::WriteFailed) > 0, "{behavior:?} is reported");
         }
-        world.set_mood(Mood::Prompt);
-        assert!(world.direct(32) >= 32, "after {mood:?}");
-        world.check();
+        embedder.set_behavior(StoreBehavior::Prompt);
+        assert!(embedder.direct(32) >= 32, "after {behavior:?}");
+        embedder.check();
     }
 }
 
 #[test]
 fn a_page_whose_writing_failed_later_is_out_of_the_way() {
-    let world = memory(2048, |_| ()).platform();
-    (0..62).for_each(|id| world.store(id, FILE).unwrap());
-    cool(world);
-    world.set_mood(Mood::FailsLate);
-    world.direct(32);
-    world.lru().drain_all();
-    let lru = world.lru();
-    let writing = lru.awaited(node());
+    let embedder = memory(2048, |_| ()).platform();
+    (0..62).for_each(|id| embedder.store(id, FILE).unwrap());
+    clear_young(embedder);
+    embedder.set_behavior(StoreBehavior::FailsLate);
+    embedder.direct(32);
+    embedder.lru().drain_all();
+    let lru = embedder.lru();
+    let writing = lru.awaiting_writeback(node());
     assert!(writing > 0);
     // As if they had been seen as being written, and become active, and aged again.
-    for pfn in world.pages().resident.keys() {
+    for pfn in embedder.pages().resident.keys() {
         lru.deactivate(CPU, *pfn);
     }
     lru.drain_all();
-    world.complete(usize::MAX);
+    embedder.complete(usize::MAX);
     lru.drain_all();
     assert_eq!(lru.pages(node(), LruList::ActiveFile), writing);
-    world.check();
+    embedder.check();
 }
 
 #[test]
 fn a_page_that_was_used_is_not_written_right_after() {
-    let world = memory(2048, |_| ()).platform();
-    (0..31).for_each(|id| world.store(id, FILE).unwrap());
-    assert!(world.direct(1) > 0);
+    let embedder = memory(2048, |_| ()).platform();
+    (0..31).for_each(|id| embedder.store(id, FILE).unwrap());
+    assert!(embedder.direct(1) > 0);
     // Looked at first: it was used. Then it goes only if it is clean. Only then it is written.
-    assert!(stat(world, NodeStat::PgscanFile) > 2 * 31, "it was not looked at twice before");
-    world.check();
+    assert!(stat(embedder, NodeStat::PgscanFile) > 2 * 31, "it was not looked at twice before");
+    embedder.check();
 }
 
 #[test]
 fn who_writes_in_the_background_is_woken_and_waited_for() {
-    let world = memory(2048, |_| ()).platform();
-    (0..310).for_each(|id| world.store(id, FILE).unwrap());
-    cool(world);
-    world.pages().writers = true;
-    assert_eq!(world.direct(32), 0, "others are to write");
-    assert!(world.take_notes().contains(&"wake writers"));
-    assert_eq!(stat(world, NodeStat::NrVmscanWrite), 0);
-    assert!(stat(world, NodeStat::NrVmscanImmediateReclaim) > 0);
+    let embedder = memory(2048, |_| ()).platform();
+    (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
+    clear_young(embedder);
+    embedder.pages().writers = true;
+    assert_eq!(embedder.direct(32), 0, "others are to write");
+    assert!(embedder.take_notes().contains(&"wake writers"));
+    assert_eq!(stat(embedder, NodeStat::NrVmscanWrite), 0);
+    assert!(stat(embedder, NodeStat::NrVmscanImmediateReclaim) > 0);
     // They do.
     {
-        let mut pages = world.pages();
+        let mut pages = embedder.pages();
         let written: Vec<_> = pages.resident.values().map(|page| (page.id, page.version)).collect();
         pages.store.extend(written);
         pages.resident.values_mut().for_each(|page| (page.dirty, page.pte_dirty) = (false, false));
     }
-    assert!(world.direct(32) >= 32);
-    world.check();
+    assert!(embedder.direct(32) >= 32);
+    embedder.check();
 }

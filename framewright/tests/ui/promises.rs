@@ -20,7 +20,7 @@ fn attack<P: Platform>(
     let _ = memory.flusher(CpuId::new(0), &NoShootdown);
     let _ = memory.compactor(CpuId::new(0), mover, &NoShootdown, work);
     let _ = Reclaim::new(memory, owner, &NoShootdown);
-    flusher.caught_up(|| ());
+    flusher.record_full_flush(|| ());
     let _ = lru.put_back(Pfn::new(0));
 }
 

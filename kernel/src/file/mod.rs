@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use framewright::{
     MigrateType, Order, Pfn, Request,
-    reclaim::{Abandoned, PageKind, Shadow},
+    reclaim::{FreedBy, PageKind, Shadow},
     tlb::{DeferredFlush, FlushBatch, Scope, Translation},
 };
 
@@ -150,21 +150,21 @@ impl File {
             let slots = (0..self.cache.len() as u64).filter_map(|page| space.find(page));
             slots.for_each(|slot| _ = slot.take());
             shootdown::flusher().flush(&space.advance(), Scope::Everything);
-            shootdown::flusher().settle(space.owed());
+            shootdown::flusher().flush_deferred(space.owed());
         }
-        shootdown::flusher().settle(&self.owed);
+        shootdown::flusher().flush_deferred(&self.owed);
         for cached in self.cache {
             if let Cached::Present(pfn) = Cached::of(cached.swap(0, Ordering::AcqRel)) {
                 set_flags(pfn, 0);
                 // SAFETY: nobody uses the page any more.
                 let whose = memory().lru().map(|lru| unsafe { lru.abandon(pfn) });
-                if !matches!(whose, Some(Abandoned::Theirs)) {
+                if !matches!(whose, Some(FreedBy::Isolator)) {
                     free(pfn);
                 }
             }
         }
         // What waits for a flush is not free yet.
-        shootdown::flusher().unpark_all(&mut |blocks| {
+        shootdown::flusher().drain_deferred(&mut |blocks| {
             blocks.for_each(|block| free(block.into_raw().0));
         });
     }
@@ -206,8 +206,8 @@ fn unmap(file: &'static File, pfn: Pfn, batch: &mut FlushBatch<'_, '_, Machine>)
                 dirty: entry.is_dirty(),
                 space: space.number().into(),
                 page,
-                owed_space: space.owed(),
-                owed_file: Some(&file.owed),
+                space_flush: space.owed(),
+                file_flush: Some(&file.owed),
             },
         );
     }
@@ -329,8 +329,8 @@ fn map(file: &File, space: &AddressSpace, pfn: Pfn, slot: &Slot, write: bool) {
     let entry = Entry::page(pfn).accessed();
     if write {
         let flusher = shootdown::flusher();
-        flusher.settle(space.owed());
-        flusher.settle(&file.owed);
+        flusher.flush_deferred(space.owed());
+        flusher.flush_deferred(&file.owed);
         // Nobody else changes the entry of a locked page, but to the same; and what CPUs have cached
         // of one that could be read only has them look again.
         slot.map_for_stores(entry.writable());

@@ -46,7 +46,7 @@ unsafe impl PageOwner<Machine> for Owner {
         let Some(file) = File::current() else { return };
         for (&pfn, out) in frames.iter().zip(out) {
             super::unmap(file, pfn, batch);
-            *out = Unmapped::Gone { dirty: is_dirty(pfn) };
+            *out = Unmapped::Removed { dirty: is_dirty(pfn) };
         }
     }
 

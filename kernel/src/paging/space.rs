@@ -265,7 +265,7 @@ impl AddressSpace {
         };
         // SAFETY: a load of `cr3`, even of the same root, flushes all user translations. Global
         // entries map the kernel alone.
-        unsafe { shootdown::flusher().caught_up(load) };
+        unsafe { shootdown::flusher().record_full_flush(load) };
         control::enable_interrupts();
     }
 
@@ -283,7 +283,7 @@ impl AddressSpace {
         };
         // SAFETY: a load of `cr3` flushes all user translations. Global entries map the kernel
         // alone.
-        unsafe { shootdown::flusher().caught_up(unload) };
+        unsafe { shootdown::flusher().record_full_flush(unload) };
         cpu.lazy.store(true, Ordering::SeqCst);
         control::enable_interrupts();
     }

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use framewright::{Order, Pfn, reclaim::Abandoned, tlb::Scope};
+use framewright::{Order, Pfn, reclaim::FreedBy, tlb::Scope};
 
 use super::{AddressSpace, Slot};
 use crate::{
@@ -47,15 +47,15 @@ fn flush_and_free(space: &AddressSpace, first: u64, pages: u64, frames: &[Pfn]) 
         flusher.flush(&cpus, Scope::pages(space.number().into(), first, pages, most));
     }
     // What reclaim unmapped meanwhile is not in any entry any more, but may be cached.
-    flusher.settle(space.owed());
-    let mut who = [Abandoned::Yours; GATHER];
+    flusher.flush_deferred(space.owed());
+    let mut who = [FreedBy::Caller; GATHER];
     if let Some(lru) = memory().lru() {
         // SAFETY: nobody uses the pages any more, through whatever translation, and who reclaims
         // finds no mapping of theirs.
         unsafe { lru.abandon_many(frames, &mut who) };
     }
     with_token(|token| {
-        for (&pfn, _) in frames.iter().zip(&who).filter(|(_, who)| **who == Abandoned::Yours) {
+        for (&pfn, _) in frames.iter().zip(&who).filter(|(_, who)| **who == FreedBy::Caller) {
             // SAFETY: a page of the program's own data is a block of order 0; no CPU reaches it any
             // more, and nobody else refers to it.
             let block = unsafe { token.adopt_unchecked(pfn, Order::ZERO) };

@@ -252,8 +252,8 @@ impl Prover<'_> {
                 dirty: true,
                 space: self.space.number().into(),
                 page,
-                owed_space: self.space.owed(),
-                owed_file: None,
+                space_flush: self.space.owed(),
+                file_flush: None,
             },
         );
         if retires {

@@ -75,7 +75,7 @@ fn no_step_is_taken_with_a_page_in_use_nor_with_one_that_was_not_chosen() {
             owner.unlock(&[frame]);
             owner.referenced(&[frame], &mut used);
             owner.unmap(&[frame], &mut batch, &mut unmapped);
-            assert_eq!(unmapped, [Unmapped::Still], "{what}");
+            assert_eq!(unmapped, [Unmapped::StillMapped], "{what}");
             owner.write_out(&[frame], &mut written);
             assert_eq!(written, [WriteOut::Refused], "{what}");
             owner.release(&[frame], &[Shadow::default()], &mut released);

@@ -132,7 +132,7 @@ impl<'l, 'm> File<'l, 'm> {
         let frame = self.read_in(cpu, process, page)?;
         let store = access == Access::Store;
         if store && self.bug != Some(Bug::UnsettledWrite) {
-            self.stage.flusher(cpu).settle(&self.owed);
+            self.stage.flusher(cpu).flush_deferred(&self.owed);
         }
         let space = process.space();
         space.locked(cpu, || match space.pte(cpu, page) {
@@ -217,15 +217,15 @@ impl<'l, 'm> File<'l, 'm> {
             // SAFETY: not met on purpose: this is the bug. Frames have no contents here.
             #[allow(unsafe_code)]
             unsafe {
-                self.stage.memory.flusher(other, &self.stage.shooter).caught_up(|| {});
+                self.stage.memory.flusher(other, &self.stage.shooter).record_full_flush(|| {});
             }
         }
-        self.stage.flusher(cpu).unpark(&mut |blocks| self.stage.free_blocks(cpu, blocks));
+        self.stage.flusher(cpu).drain_flushed(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
 
     /// Hands out the parked frames, with a flush if need be.
     pub(in crate::scenario) fn unpark(&self, cpu: Cpu<'_>) {
-        self.stage.flusher(cpu).unpark_all(&mut |blocks| self.stage.free_blocks(cpu, blocks));
+        self.stage.flusher(cpu).drain_deferred(&mut |blocks| self.stage.free_blocks(cpu, blocks));
     }
 
     /// Cuts a page off the file: when this returns, nobody reaches it.
@@ -240,7 +240,7 @@ impl<'l, 'm> File<'l, 'm> {
             }
         }
         if self.bug != Some(Bug::UnsettledTruncate) {
-            self.stage.flusher(cpu).settle(&self.owed);
+            self.stage.flusher(cpu).flush_deferred(&self.owed);
         }
         self.mappers.iter().for_each(|process| process.unreachable(page..page + 1));
         if let Some(frame) = state.cached.take() {
@@ -263,7 +263,7 @@ impl<'l, 'm> File<'l, 'm> {
             space.flush(cpu, 1);
         }
         if self.bug != Some(Bug::UnsettledReuse) {
-            self.stage.flusher(cpu).settle(space.owed());
+            self.stage.flusher(cpu).flush_deferred(space.owed());
         }
         process.unreachable(page..page + 1);
         cpu.unlock(lock);

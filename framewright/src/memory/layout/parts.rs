@@ -13,9 +13,9 @@ use crate::{
     hardening::{Quarantine, States, Waiting},
     pcp::{BundleStore, CpuPages, Lists, Slot},
     platform::{CpuId, OwnerLock, Platform},
-    reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, ZoneShare},
+    reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, LruZone},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
-    tlb::{CpuFlushes, Group, Parked, Tlb},
+    tlb::{CpuFlushes, DeferredFrees, DeferredGroup, Tlb},
     zone::{Chunk, Depot, Distances, NodeFacts, NodeId, Place, Zone, ZoneId, Zonelists},
 };
 
@@ -80,7 +80,7 @@ fn carve_lru<'m, P: Platform>(
     let flags = carver.array(frames, |_| LruFlags::new())?;
     let node = |i| LruNode::new(NodeId::new(i as u8).unwrap_or_default(), links);
     let nodes = carver.array(layout.nodes, node)?;
-    let share = |i: usize| ZoneShare::new(&zones[i]);
+    let share = |i: usize| LruZone::new(&zones[i]);
     let shares = carver.array(layout.zones, share)?;
     let batches = carver.array(layout.cpus, |i| LruBatch::new(CpuId::new(i as u16)))?;
     Some(LruState { nodes, zones: shares, flags, batches, swap: AtomicBool::new(false) })
@@ -93,11 +93,12 @@ fn carve_tlb<'m, P: Platform>(
     carver: &mut Carver<'m>,
 ) -> Option<Tlb<'m, P>> {
     let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
-    let groups = carver.array(Parked::groups_for(layout.parked), |_| Group::EMPTY)?;
+    let groups =
+        carver.array(DeferredFrees::groups_for(layout.parked), |_| DeferredGroup::EMPTY)?;
     let frames = carver.array(layout.parked, |_| 0)?;
     let base = zones.iter().map(Zone::base).min().unwrap_or_default();
     let tuning = config.tuning.tlb;
-    Some(Tlb::new(tuning, layout.managed, cpus, Parked::new(base, groups, frames)))
+    Some(Tlb::new(tuning, layout.managed, cpus, DeferredFrees::new(base, groups, frames)))
 }
 
 fn carve_compaction<'m>(

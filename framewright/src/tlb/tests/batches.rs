@@ -37,9 +37,9 @@ fn small_batches_wait_for_each_other() {
     with_machine(tuning(FlushBatching::All, 16, 0), |machine| {
         assert_eq!(reclaim(machine, 0..6, false), []);
         assert_eq!(reclaim(machine, 6..12, false), []);
-        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (0, 12));
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (0, 12));
         assert_eq!(reclaim(machine, 12..18, false).len(), 18);
-        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (3, 0));
     });
 }
 
@@ -48,11 +48,11 @@ fn lazy_batches_are_flushed_together_when_they_are_needed() {
     with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
         assert_eq!(reclaim(machine, 0..8, false), []);
         assert_eq!(reclaim(machine, 8..16, false), []);
-        assert_eq!(machine.memory.tlb().parked(), 16);
+        assert_eq!(machine.memory.tlb().deferred(), 16);
         assert!(machine.reaches(2, 0, 5), "nothing was flushed");
         let mut got = 0;
-        assert_eq!(machine.on(1).release_settled(&mut |_| panic!("too early")), 0);
-        assert_eq!(machine.on(1).unpark_all_frames(&mut |frames| got += frames.len()), 16);
+        assert_eq!(machine.on(1).drain_flushed_frames(&mut |_| panic!("too early")), 0);
+        assert_eq!(machine.on(1).drain_deferred_frames(&mut |frames| got += frames.len()), 16);
         assert_eq!((got, machine.interrupts.get()), (16, 3));
         assert!(!machine.anyone_reaches(0, 5));
     });
@@ -64,9 +64,9 @@ fn batches_of_a_page_are_parked_like_large_ones() {
         for page in 0..96 {
             assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
         }
-        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (0, 96));
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (0, 96));
         assert_eq!(reclaim(machine, 96..97, false).len(), 97, "one flush has served all");
-        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (3, 0));
     });
 }
 
@@ -79,9 +79,9 @@ fn batches_for_other_cpus_each_time_are_parked_as_well() {
             machine.load(3, u64::from(page < 48));
             assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
         }
-        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (0, 96));
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (0, 96));
         assert_eq!(reclaim(machine, 96..97, false).len(), 97);
-        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (3, 0));
     });
 }
 
@@ -90,7 +90,7 @@ fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_that_wait() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..10, false), []);
         assert_eq!(reclaim(machine, 10..20, false).len(), 20);
-        assert_eq!((machine.interrupts.get(), machine.memory.tlb().parked()), (3, 0));
+        assert_eq!((machine.interrupts.get(), machine.memory.tlb().deferred()), (3, 0));
     });
 }
 
@@ -99,17 +99,24 @@ fn what_finds_no_room_within_the_bound_is_flushed_at_once() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         let tlb = machine.memory.tlb();
         // Batches of other CPUs.
-        assert_eq!([tlb.take_in_hand(382), tlb.take_in_hand(9), tlb.take_in_hand(1)], [382, 2, 0]);
+        assert_eq!(
+            [tlb.reserve_unflushed(382), tlb.reserve_unflushed(9), tlb.reserve_unflushed(1)],
+            [382, 2, 0]
+        );
         assert_eq!(reclaim(machine, 0..4, false).len(), 4);
         assert_eq!(machine.interrupts.get(), 4 * 3);
-        tlb.give_back_in_hand(2);
+        tlb.release_reserved(2);
         assert_eq!(reclaim(machine, 4..8, false).len(), 2);
-        assert_eq!((machine.interrupts.get(), tlb.parked()), (6 * 3, 2));
-        assert_eq!(tlb.take_in_hand(9), 0, "what is parked counts as well");
-        tlb.give_back_in_hand(382);
+        assert_eq!((machine.interrupts.get(), tlb.deferred()), (6 * 3, 2));
+        assert_eq!(tlb.reserve_unflushed(9), 0, "what is deferred counts as well");
+        tlb.release_reserved(382);
         assert_eq!(reclaim(machine, 8..12, false), []);
-        assert_eq!((machine.interrupts.get(), tlb.parked()), (6 * 3, 6));
-        assert_eq!(tlb.take_in_hand(400), 378, "batches that have ended have no room any more");
+        assert_eq!((machine.interrupts.get(), tlb.deferred()), (6 * 3, 6));
+        assert_eq!(
+            tlb.reserve_unflushed(400),
+            378,
+            "batches that have ended have no room any more"
+        );
         assert_eq!(tlb.stats().unflushed_frames_max, 384);
     });
 }
@@ -119,14 +126,14 @@ fn who_fails_to_flush_for_what_is_parked_leaves_that_to_the_next() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..10, false), []);
         machine.fails.set(true);
-        let settle = || machine.on(0).settle_down_to(0, &mut |_| ());
-        assert!(catch_unwind(AssertUnwindSafe(settle)).is_err());
+        let flush_deferred = || machine.on(0).limit_deferred(0, &mut |_| ());
+        assert!(catch_unwind(AssertUnwindSafe(flush_deferred)).is_err());
         machine.fails.set(false);
         // What they were asked for, the others do when they look.
         (1..CPUS).for_each(|cpu| machine.on(cpu).serve());
         let mut freed = 0;
-        machine.on(0).settle_down_to(0, &mut |frames| freed += frames.len());
-        assert_eq!((freed, machine.memory.tlb().parked()), (10, 0));
+        machine.on(0).limit_deferred(0, &mut |frames| freed += frames.len());
+        assert_eq!((freed, machine.memory.tlb().deferred()), (10, 0));
     });
 }
 
@@ -135,10 +142,10 @@ fn nobody_is_interrupted_who_has_flushed_since() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..8, false), []);
         machine.load(1, 1);
-        machine.on(2).forget_all();
-        assert!(machine.reaches(3, 0, 3), "CPU 3 reaches what CPU 0 has forgotten in passing");
+        machine.on(2).flush_local();
+        assert!(machine.reaches(3, 0, 3), "CPU 3 reaches what CPU 0 has flushed_epoch in passing");
         assert!(!machine.on(0).tick() && machine.on(3).tick() && !machine.on(3).tick());
-        assert_eq!(machine.on(0).release_settled(&mut |_| {}), 8);
+        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 8);
         assert_eq!(machine.interrupts.get(), 0);
     });
 }
@@ -146,7 +153,7 @@ fn nobody_is_interrupted_who_has_flushed_since() {
 #[test]
 fn nobody_forgets_in_passing_where_that_costs_others() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
-        machine.forgets_alone.set(false);
+        machine.has_local_flush.set(false);
         assert_eq!(reclaim(machine, 0..8, false), []);
         assert!((0..CPUS).all(|cpu| machine.reaches(cpu, 0, 3) && !machine.on(cpu).tick()));
     });
@@ -158,9 +165,12 @@ fn flushing_some_pages_is_not_forgetting_everything() {
         assert_eq!(reclaim(machine, 0..4, false), []);
         machine.on(0).flush(&machine.cpus(0), Scope::page(0, 9));
         assert_eq!(machine.interrupts.get(), 3);
-        assert_eq!(machine.on(0).release_settled(&mut |_| panic!("everybody reaches them")), 0);
+        assert_eq!(
+            machine.on(0).drain_flushed_frames(&mut |_| panic!("everybody reaches them")),
+            0
+        );
         machine.on(0).flush(&machine.cpus(0), Scope::Everything);
-        assert_eq!(machine.on(0).release_settled(&mut |_| {}), 4);
+        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 4);
     });
 }
 
@@ -170,12 +180,12 @@ fn catching_up_covers_what_was_unmapped_before_it_began() {
         // SAFETY: no frame that this CPU had a translation to is freed here.
         #[allow(unsafe_code)]
         unsafe {
-            machine.on(1).caught_up(|| assert_eq!(reclaim(machine, 0..4, false), []));
+            machine.on(1).record_full_flush(|| assert_eq!(reclaim(machine, 0..4, false), []));
         }
-        [0, 2, 3].into_iter().for_each(|cpu| machine.on(cpu).forget_all());
-        assert_eq!(machine.on(0).release_settled(&mut |_| panic!("CPU 1 reaches them")), 0);
+        [0, 2, 3].into_iter().for_each(|cpu| machine.on(cpu).flush_local());
+        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| panic!("CPU 1 reaches them")), 0);
         machine.load(1, 0);
-        assert_eq!(machine.on(0).release_settled(&mut |_| {}), 4);
+        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 4);
     });
 }
 
@@ -184,8 +194,8 @@ fn lazy_cpus_are_spared() {
     with_machine(tuning(FlushBatching::Lazy, 32, 64), |machine| {
         (1..CPUS).for_each(|cpu| machine.lazy[usize::from(cpu)].set(true));
         assert_eq!(reclaim(machine, 0..7, false), []);
-        machine.on(0).forget_all();
-        assert_eq!(machine.on(0).release_settled(&mut |_| {}), 7);
+        machine.on(0).flush_local();
+        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 7);
         assert_eq!(reclaim(machine, 8..16, true).len(), 8);
         assert_eq!(machine.interrupts.get(), 0);
         assert!(machine.memory.tlb().stats().lazy_spared >= 3);
@@ -212,7 +222,7 @@ fn cpus_that_look_in_now_and_then_are_never_interrupted() {
     assert_eq!(interrupts(FlushBatching::All, 16, true), 64 / 4 * 3);
     assert_eq!(interrupts(FlushBatching::Lazy, 32, true), 0);
     let without = interrupts(FlushBatching::Lazy, 32, false);
-    // A flush is due when three quarters of what may be parked are.
+    // A flush is due when three quarters of what may be deferred are.
     assert!((1..=64 / 3 * 3).contains(&without), "{without}");
 }
 

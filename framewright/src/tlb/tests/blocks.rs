@@ -27,26 +27,26 @@ fn a_retired_block_comes_out_once() {
 }
 
 /// Retires five blocks, finishes the batch, and takes the first `taken` of them.
-fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, parked: bool) {
+fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, deferred: bool) {
     let mut slots = slots();
     let mut batch = machine.on(0).batch(&mut slots);
     for block in blocks(machine, 5) {
         batch.retire(block).unwrap();
     }
     let mut out = Vec::new();
-    let receive = &mut |mut blocks: Blocks<'_, 'm, Toy>| {
+    let receive = &mut |mut blocks: Blocks<'_, 'm, TestPlatform>| {
         out.extend(blocks.by_ref().take(taken));
         assert!(!panics, "in the middle");
     };
-    let handed_out = catch_unwind(AssertUnwindSafe(|| match parked {
+    let handed_out = catch_unwind(AssertUnwindSafe(|| match deferred {
         true => {
             drop(batch);
-            machine.on(0).unpark_all(receive);
+            machine.on(0).drain_deferred(receive);
         }
         false => { batch }.finish(receive),
     }));
     assert_eq!(handed_out.is_err(), panics);
-    machine.on(0).unpark_all(&mut |blocks| panic!("{blocks:?} come again"));
+    machine.on(0).drain_deferred(&mut |blocks| panic!("{blocks:?} come again"));
     assert_eq!((out.len(), machine.memory.free()), (taken, 1024 - taken as u64));
     out.into_iter().for_each(|block| machine.memory.free_unlisted(block).unwrap());
     machine.memory.check().unwrap();
@@ -57,9 +57,9 @@ fn take_some<'m>(machine: &Machine<'_, 'm>, taken: usize, panics: bool, parked: 
 #[test]
 fn what_a_receiver_does_not_take_is_free_and_comes_out_once() {
     for taken in [0, 2, 5] {
-        for (panics, parked) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (panics, deferred) in [(false, false), (false, true), (true, false), (true, true)] {
             let tuning = tuning(FlushBatching::All, 32, 128);
-            with_machine(tuning, |machine| take_some(machine, taken, panics, parked));
+            with_machine(tuning, |machine| take_some(machine, taken, panics, deferred));
         }
     }
 }

@@ -31,11 +31,11 @@ const PAGES: u64 = 100;
 
 /// A platform that nothing is asked of but locks, and that hears of leaks.
 #[derive(Default)]
-struct Toy(std::sync::Mutex<Vec<Corruption>>);
+struct TestPlatform(std::sync::Mutex<Vec<Corruption>>);
 
 // SAFETY: locks and words are the library's own; owners use try-locks.
 #[allow(unsafe_code)]
-unsafe impl Platform for Toy {
+unsafe impl Platform for TestPlatform {
     type Lock = SpinFlag;
     type Word = PlainWord;
     type Irq = ();
@@ -62,7 +62,7 @@ unsafe impl Platform for Toy {
 /// CPUs that run one address space each, and what they have cached: page N of space S, as
 /// S x [`PAGES`] + N.
 struct Machine<'l, 'm> {
-    memory: &'l Memory<'m, Toy>,
+    memory: &'l Memory<'m, TestPlatform>,
     cached: [RefCell<BTreeSet<u64>>; CPUS as usize],
     loaded: [Cell<u64>; CPUS as usize],
     lazy: [Cell<bool>; CPUS as usize],
@@ -70,7 +70,7 @@ struct Machine<'l, 'm> {
     may_wait: Cell<bool>,
     /// It panics when it is to interrupt others.
     fails: Cell<bool>,
-    forgets_alone: Cell<bool>,
+    has_local_flush: Cell<bool>,
     interrupts: Cell<u64>,
     owed: [DeferredFlush; 2],
     file: DeferredFlush,
@@ -81,7 +81,7 @@ impl Shootdown for Machine<'_, '_> {
         self.stores_fault.get()
     }
 
-    fn forget(&self, cpu: CpuId, scope: Scope) {
+    fn invalidate(&self, cpu: CpuId, scope: Scope) {
         let loaded = self.loaded[cpu.index()].get();
         let mut cached = self.cached[cpu.index()].borrow_mut();
         match scope {
@@ -108,13 +108,13 @@ impl Shootdown for Machine<'_, '_> {
         self.may_wait.get()
     }
 
-    fn forgets_alone(&self) -> bool {
-        self.forgets_alone.get()
+    fn has_local_flush(&self) -> bool {
+        self.has_local_flush.get()
     }
 }
 
 impl<'m> Machine<'_, 'm> {
-    fn on(&self, cpu: u16) -> Flusher<'_, 'm, Toy> {
+    fn on(&self, cpu: u16) -> Flusher<'_, 'm, TestPlatform> {
         self.memory.flusher_by(CpuId::new(cpu), self)
     }
 
@@ -148,7 +148,7 @@ impl<'m> Machine<'_, 'm> {
         // SAFETY: the CPU flushes its entries of the address space that it loads.
         #[allow(unsafe_code)]
         unsafe {
-            self.on(cpu).caught_up(load);
+            self.on(cpu).record_full_flush(load);
         }
     }
 
@@ -158,15 +158,21 @@ impl<'m> Machine<'_, 'm> {
     }
 
     /// Takes page N of a space, which is in frame N, out of its page table.
-    fn unmap(&self, batch: &mut FlushBatch<'_, '_, Toy>, space: u64, page: u64, dirty: bool) {
+    fn unmap(
+        &self,
+        batch: &mut FlushBatch<'_, '_, TestPlatform>,
+        space: u64,
+        page: u64,
+        dirty: bool,
+    ) {
         let translation = Translation {
             cpus: &self.cpus(space),
             writable: dirty,
             dirty,
             space,
             page,
-            owed_space: &self.owed[space as usize],
-            owed_file: Some(&self.file),
+            space_flush: &self.owed[space as usize],
+            file_flush: Some(&self.file),
         };
         batch.add(Pfn::new(page), &translation);
     }
@@ -177,10 +183,10 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
     let map = [MemoryRange::from(frames)];
     let mut config = Config::new(&map, CPUS);
     config.tuning.tlb = tlb;
-    let layout = Layout::new::<Toy>(&config).unwrap();
+    let layout = Layout::new::<TestPlatform>(&config).unwrap();
     let mut buffer = vec![MaybeUninit::uninit(); layout.bytes() + layout.align()];
     let offset = buffer.as_ptr().align_offset(layout.align());
-    let memory = Memory::new(Toy::default(), &config, &mut buffer[offset..]).unwrap();
+    let memory = Memory::new(TestPlatform::default(), &config, &mut buffer[offset..]).unwrap();
     test(&Machine {
         memory: &memory,
         cached: core::array::from_fn(|_| RefCell::default()),
@@ -189,7 +195,7 @@ fn with_machine(tlb: TlbTuning, test: impl FnOnce(&Machine<'_, '_>)) {
         stores_fault: Cell::new(true),
         may_wait: Cell::new(true),
         fails: Cell::new(false),
-        forgets_alone: Cell::new(true),
+        has_local_flush: Cell::new(true),
         interrupts: Cell::new(0),
         owed: [DeferredFlush::new(), DeferredFlush::new()],
         file: DeferredFlush::new(),

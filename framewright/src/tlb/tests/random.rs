@@ -3,7 +3,7 @@
 use super::*;
 
 /// Whatever happens in whatever order: nobody reaches a frame that was handed out, everything given
-/// up is handed out once, and no more is parked than may be.
+/// up is handed out once, and no more is deferred than may be.
 #[test]
 fn nobody_reaches_what_was_handed_out() {
     for seed in 0..if cfg!(miri) { 2 } else { 300 } {
@@ -36,18 +36,18 @@ fn random_life(machine: &Machine<'_, '_>, seed: u64) {
         match random(8) {
             0 => machine.load(cpu, random(2)),
             1 => machine.lazy[at].set(true),
-            2 => machine.on(cpu).forget_all(),
+            2 => machine.on(cpu).flush_local(),
             3 => {
                 let which = [&machine.owed[0], &machine.owed[1], &machine.file];
-                machine.on(cpu).settle(which[random(3) as usize]);
+                machine.on(cpu).flush_deferred(which[random(3) as usize]);
             }
             4 => {
                 let all = random(2) == 0;
                 let flusher = machine.on(cpu);
                 let _ = if all {
-                    flusher.unpark_all_frames(&mut { receive })
+                    flusher.drain_deferred_frames(&mut { receive })
                 } else {
-                    flusher.release_settled(&mut { receive })
+                    flusher.drain_flushed_frames(&mut { receive })
                 };
             }
             5 => {
@@ -65,7 +65,7 @@ fn random_life(machine: &Machine<'_, '_>, seed: u64) {
                     }
                 }
                 batch.finish_frames(&mut { receive });
-                assert!(machine.memory.tlb().parked() <= 12 + count);
+                assert!(machine.memory.tlb().deferred() <= 12 + count);
             }
             _ if machine.lazy[at].get() => {}
             _ => {
@@ -78,7 +78,7 @@ fn random_life(machine: &Machine<'_, '_>, seed: u64) {
             }
         }
     }
-    machine.on(0).unpark_all_frames(&mut { receive });
+    machine.on(0).drain_deferred_frames(&mut { receive });
     assert_eq!(free.borrow().len() + resident.borrow().len(), PAGES as usize);
     assert!(machine.memory.platform().0.lock().unwrap().is_empty());
 }

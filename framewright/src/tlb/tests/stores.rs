@@ -15,8 +15,8 @@ fn what_may_have_been_stored_to_is_never_parked() {
                 dirty: false,
                 space: 0,
                 page: 9,
-                owed_space: &machine.owed[0],
-                owed_file: None,
+                space_flush: &machine.owed[0],
+                file_flush: None,
             };
             batch.add(Pfn::new(9), &translation);
             batch.retire_frame(Pfn::new(9)).unwrap();
@@ -25,10 +25,10 @@ fn what_may_have_been_stored_to_is_never_parked() {
             dirty
         };
         assert!(!writable(machine));
-        assert_eq!(machine.memory.tlb().parked(), 1);
+        assert_eq!(machine.memory.tlb().deferred(), 1);
         machine.stores_fault.set(false);
         assert!(writable(machine));
-        assert_eq!(machine.memory.tlb().parked(), 0, "the flush has served both");
+        assert_eq!(machine.memory.tlb().deferred(), 0, "the flush has served both");
     });
 }
 
@@ -70,15 +70,15 @@ fn dirty_batches_are_flushed_before_pages_are_written_out() {
 fn whoever_else_changes_the_same_settles() {
     for batching in [FlushBatching::All, FlushBatching::Lazy] {
         with_machine(tuning(batching, 32, 64), |machine| {
-            assert!(!machine.on(1).settle(&machine.file));
+            assert!(!machine.on(1).flush_deferred(&machine.file));
             reclaim(machine, 0..4, false);
-            assert!(machine.anyone_reaches(0, 1) && machine.file.is_owed());
-            assert!(machine.on(1).settle(&machine.owed[0]));
+            assert!(machine.anyone_reaches(0, 1) && machine.file.is_pending());
+            assert!(machine.on(1).flush_deferred(&machine.owed[0]));
             assert!((0..4).all(|page| !machine.anyone_reaches(0, page)));
             let sent = machine.interrupts.get();
-            assert!(!machine.on(2).settle(&machine.file), "everybody has flushed");
+            assert!(!machine.on(2).flush_deferred(&machine.file), "everybody has flushed");
             assert_eq!((sent, machine.interrupts.get()), (3, 3));
-            assert!(!machine.file.is_owed());
+            assert!(!machine.file.is_pending());
         });
     }
 }
@@ -113,7 +113,7 @@ fn a_dropped_batch_loses_nothing_where_it_may_wait() {
             assert_eq!(reports.len(), usize::from(!may_wait), "{reports:?}");
             assert!(reports.iter().all(|report| report.pfn == Pfn::new(1) && report.count == 1));
             let mut got = Vec::new();
-            machine.on(0).unpark_all_frames(&mut |frames| got.extend_from_slice(frames));
+            machine.on(0).drain_deferred_frames(&mut |frames| got.extend_from_slice(frames));
             assert_eq!(got, [Pfn::new(0)]);
             assert!(!machine.anyone_reaches(0, 0));
         });
