@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_in_is_in_by_number() {
+    fn a_mask_iterates_its_cpus_in_order() {
         let mut set = CpuSet::default();
         for cpu in [511, 3, 64, 63, 0] {
             set.insert(CpuId::new(cpu));

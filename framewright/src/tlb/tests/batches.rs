@@ -1,4 +1,4 @@
-//! How many interrupts batches take, and who is spared them.
+//! How many interrupts batches cost, and which CPUs are not interrupted.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn a_page_at_a_time_takes_an_interrupt_per_cpu_and_page() {
 }
 
 #[test]
-fn clean_only_flushes_what_is_dirty_at_once() {
+fn clean_only_flushes_dirty_pages_at_once() {
     with_machine(tuning(FlushBatching::CleanOnly, 32, 0), |machine| {
         reclaim(machine, 0..8, true);
         assert_eq!(machine.interrupts.get(), 8 * 3);
@@ -49,17 +49,17 @@ fn lazy_batches_are_flushed_together_when_they_are_needed() {
         assert_eq!(reclaim(machine, 0..8, false), []);
         assert_eq!(reclaim(machine, 8..16, false), []);
         assert_eq!(machine.memory.tlb().deferred(), 16);
-        assert!(machine.reaches(2, 0, 5), "nothing was flushed");
+        assert!(machine.has_cached(2, 0, 5), "nothing was flushed");
         let mut got = 0;
         assert_eq!(machine.on(1).drain_flushed_frames(&mut |_| panic!("too early")), 0);
         assert_eq!(machine.on(1).drain_deferred_frames(&mut |frames| got += frames.len()), 16);
         assert_eq!((got, machine.interrupts.get()), (16, 3));
-        assert!(!machine.anyone_reaches(0, 5));
+        assert!(!machine.any_cpu_has_cached(0, 5));
     });
 }
 
 #[test]
-fn batches_of_a_page_are_parked_like_large_ones() {
+fn batches_of_one_page_are_deferred_like_large_ones() {
     with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
         for page in 0..96 {
             assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
@@ -71,11 +71,11 @@ fn batches_of_a_page_are_parked_like_large_ones() {
 }
 
 #[test]
-fn batches_for_other_cpus_each_time_are_parked_as_well() {
+fn batches_for_changing_cpus_are_deferred_as_well() {
     with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
         for page in 0..96 {
             machine.load(2, page % 2);
-            // By then there is no room for another group.
+            // Later the ring of groups is full.
             machine.load(3, u64::from(page < 48));
             assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
         }
@@ -86,7 +86,7 @@ fn batches_for_other_cpus_each_time_are_parked_as_well() {
 }
 
 #[test]
-fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_that_wait() {
+fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_deferred() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..10, false), []);
         assert_eq!(reclaim(machine, 10..20, false).len(), 20);
@@ -95,10 +95,10 @@ fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_that_wait() {
 }
 
 #[test]
-fn what_finds_no_room_within_the_bound_is_flushed_at_once() {
+fn pages_beyond_the_bound_are_flushed_at_once() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         let tlb = machine.memory.tlb();
-        // Batches of other CPUs.
+        // Reservations of batches on other CPUs.
         assert_eq!(
             [tlb.reserve_unflushed(382), tlb.reserve_unflushed(9), tlb.reserve_unflushed(1)],
             [382, 2, 0]
@@ -108,28 +108,24 @@ fn what_finds_no_room_within_the_bound_is_flushed_at_once() {
         tlb.release_reserved(2);
         assert_eq!(reclaim(machine, 4..8, false).len(), 2);
         assert_eq!((machine.interrupts.get(), tlb.deferred()), (6 * 3, 2));
-        assert_eq!(tlb.reserve_unflushed(9), 0, "what is deferred counts as well");
+        assert_eq!(tlb.reserve_unflushed(9), 0, "deferred frames count as well");
         tlb.release_reserved(382);
         assert_eq!(reclaim(machine, 8..12, false), []);
         assert_eq!((machine.interrupts.get(), tlb.deferred()), (6 * 3, 6));
-        assert_eq!(
-            tlb.reserve_unflushed(400),
-            378,
-            "batches that have ended have no room any more"
-        );
+        assert_eq!(tlb.reserve_unflushed(400), 378, "batches that have ended hold no reservation");
         assert_eq!(tlb.stats().unflushed_frames_max, 384);
     });
 }
 
 #[test]
-fn who_fails_to_flush_for_what_is_parked_leaves_that_to_the_next() {
+fn a_failed_flush_leaves_deferred_frames_to_the_next_cpu() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..10, false), []);
         machine.fails.set(true);
         let flush_deferred = || machine.on(0).limit_deferred(0, &mut |_| ());
         assert!(catch_unwind(AssertUnwindSafe(flush_deferred)).is_err());
         machine.fails.set(false);
-        // What they were asked for, the others do when they look.
+        // The other CPUs serve the requests that were posted to them.
         (1..CPUS).for_each(|cpu| machine.on(cpu).serve());
         let mut freed = 0;
         machine.on(0).limit_deferred(0, &mut |frames| freed += frames.len());
@@ -138,12 +134,12 @@ fn who_fails_to_flush_for_what_is_parked_leaves_that_to_the_next() {
 }
 
 #[test]
-fn nobody_is_interrupted_who_has_flushed_since() {
+fn a_cpu_that_has_flushed_since_is_not_interrupted() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..8, false), []);
         machine.load(1, 1);
         machine.on(2).flush_local();
-        assert!(machine.reaches(3, 0, 3), "CPU 3 reaches what CPU 0 has flushed_epoch in passing");
+        assert!(machine.has_cached(3, 0, 3), "CPU 3 has cached the page, CPU 0 has flushed");
         assert!(!machine.on(0).tick() && machine.on(3).tick() && !machine.on(3).tick());
         assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 8);
         assert_eq!(machine.interrupts.get(), 0);
@@ -151,22 +147,22 @@ fn nobody_is_interrupted_who_has_flushed_since() {
 }
 
 #[test]
-fn nobody_forgets_in_passing_where_that_costs_others() {
+fn a_tick_does_nothing_where_a_flush_interrupts_other_cpus() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         machine.has_local_flush.set(false);
         assert_eq!(reclaim(machine, 0..8, false), []);
-        assert!((0..CPUS).all(|cpu| machine.reaches(cpu, 0, 3) && !machine.on(cpu).tick()));
+        assert!((0..CPUS).all(|cpu| machine.has_cached(cpu, 0, 3) && !machine.on(cpu).tick()));
     });
 }
 
 #[test]
-fn flushing_some_pages_is_not_forgetting_everything() {
+fn a_flush_of_some_pages_does_not_count_as_a_full_flush() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         assert_eq!(reclaim(machine, 0..4, false), []);
         machine.on(0).flush(&machine.cpus(0), Scope::page(0, 9));
         assert_eq!(machine.interrupts.get(), 3);
         assert_eq!(
-            machine.on(0).drain_flushed_frames(&mut |_| panic!("everybody reaches them")),
+            machine.on(0).drain_flushed_frames(&mut |_| panic!("all CPUs have cached them")),
             0
         );
         machine.on(0).flush(&machine.cpus(0), Scope::Everything);
@@ -175,7 +171,7 @@ fn flushing_some_pages_is_not_forgetting_everything() {
 }
 
 #[test]
-fn catching_up_covers_what_was_unmapped_before_it_began() {
+fn a_full_flush_covers_what_was_unmapped_before_it_began() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         // SAFETY: no frame that this CPU had a translation to is freed here.
         #[allow(unsafe_code)]
@@ -183,7 +179,7 @@ fn catching_up_covers_what_was_unmapped_before_it_began() {
             machine.on(1).record_full_flush(|| assert_eq!(reclaim(machine, 0..4, false), []));
         }
         [0, 2, 3].into_iter().for_each(|cpu| machine.on(cpu).flush_local());
-        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| panic!("CPU 1 reaches them")), 0);
+        assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| panic!("CPU 1 has cached them")), 0);
         machine.load(1, 0);
         assert_eq!(machine.on(0).drain_flushed_frames(&mut |_| {}), 4);
     });
@@ -205,7 +201,7 @@ fn lazy_cpus_are_spared() {
 }
 
 #[test]
-fn cpus_that_look_in_now_and_then_are_never_interrupted() {
+fn cpus_with_regular_ticks_are_never_interrupted() {
     let interrupts = |batching, batch, ticks: bool| {
         let mut sent = 0;
         with_machine(tuning(batching, batch, 16), |machine| {
@@ -222,13 +218,13 @@ fn cpus_that_look_in_now_and_then_are_never_interrupted() {
     assert_eq!(interrupts(FlushBatching::All, 16, true), 64 / 4 * 3);
     assert_eq!(interrupts(FlushBatching::Lazy, 32, true), 0);
     let without = interrupts(FlushBatching::Lazy, 32, false);
-    // A flush is due when three quarters of what may be deferred are.
+    // A flush is due when three quarters of the frames that may be deferred are.
     assert!((1..=64 / 3 * 3).contains(&without), "{without}");
 }
 
 /// More frames than are freed under one hold of the zone lock.
 #[test]
-fn frames_of_any_number_go_to_their_zone() {
+fn any_number_of_frames_goes_to_their_zone() {
     with_machine(tuning(FlushBatching::Off, 32, 0), |machine| {
         let memory = machine.memory;
         for count in [1, 64, 65, 200] {

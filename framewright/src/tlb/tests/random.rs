@@ -1,19 +1,19 @@
-//! Anything in any order.
+//! Random operations in random order.
 
 use super::*;
 
-/// Whatever happens in whatever order: nobody reaches a frame that was handed out, everything given
-/// up is handed out once, and no more is deferred than may be.
+/// No CPU accesses a frame that was handed out, every retired frame is handed out once, and the
+/// number of deferred frames stays within its maximum.
 #[test]
-fn nobody_reaches_what_was_handed_out() {
+fn no_stale_access_to_frames_that_were_handed_out() {
     for seed in 0..if cfg!(miri) { 2 } else { 300 } {
         let batching = [FlushBatching::All, FlushBatching::Lazy, FlushBatching::CleanOnly];
         let batching = batching[seed as usize % 3];
-        with_machine(tuning(batching, 5, 12), |machine| random_life(machine, seed));
+        with_machine(tuning(batching, 5, 12), |machine| random_operations(machine, seed));
     }
 }
 
-fn random_life(machine: &Machine<'_, '_>, seed: u64) {
+fn random_operations(machine: &Machine<'_, '_>, seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move |below: u64| {
         state ^= state << 13;
@@ -21,12 +21,12 @@ fn random_life(machine: &Machine<'_, '_>, seed: u64) {
         state ^= state << 17;
         (state >> 11) % below
     };
-    // Page N of both spaces is in frame N while it is in one.
+    // Page N of both spaces is in frame N if it is in a frame.
     let resident = RefCell::new(BTreeSet::new());
     let free = RefCell::new((0..PAGES).collect::<BTreeSet<_>>());
     let receive = |frames: &[Pfn]| {
         for frame in frames.iter().map(|frame| frame.get()) {
-            assert!(!machine.anyone_reaches(0, frame) && !machine.anyone_reaches(1, frame));
+            assert!(!machine.any_cpu_has_cached(0, frame) && !machine.any_cpu_has_cached(1, frame));
             assert!(free.borrow_mut().insert(frame), "frame {frame} is handed out twice");
         }
     };
