@@ -1,4 +1,4 @@
-//! Pauses.
+//! Pauses of reclaim.
 //!
 //! If reclaim runs ahead of the store or of other reclaimers, it only takes CPU time from them. So it pauses:
 //! the embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and the library wakes it when the
@@ -7,7 +7,7 @@
 //!
 //! | kind | ends when | woken by |
 //! |---|---|---|
-//! | write-back | the page that was seen first is written, or as many pages as a cluster has | `Reclaim::written` |
+//! | write-back | the first page seen under write-back is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
 //! | isolated | fewer pages are isolated than the lists allow | putting pages back |
 //! | no progress | a page of the node was reclaimed | `shrink_list` |
@@ -36,26 +36,26 @@ use super::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Throttle {
-    /// Pages are being written faster than the store takes them: wait for some of them.
+    /// Pages become dirty faster than the store can write them: wait until some are written.
     WriteBack,
-    /// Others hold more pages isolated than there are left: wait for them to be put back.
+    /// Others have too many pages isolated: wait until some are put back.
     Isolated,
-    /// Nothing could be reclaimed, however hard it was tried.
+    /// Nothing could be reclaimed at any priority.
     NoProgress,
-    /// Every page seen waits for the store.
+    /// Every dirty page that was scanned is under write-back.
     Congested,
-    /// So little is free that requests must leave it to background reclaim.
+    /// So little memory is free that requests must leave it to background reclaim.
     Reserve,
 }
 
 impl Throttle {
-    /// All of them, in order.
+    /// All reasons, in order.
     pub const ALL: [Self; Self::COUNT] =
         [Self::WriteBack, Self::Isolated, Self::NoProgress, Self::Congested, Self::Reserve];
-    /// How many there are.
+    /// The number of reasons.
     pub const COUNT: usize = 5;
 
-    /// The longest pause, in nanoseconds (one tick is taken as 4 ms).
+    /// The longest pause, in nanoseconds (a tick counts as 4 ms).
     #[must_use]
     pub const fn at_most(self) -> u64 {
         match self {
@@ -66,7 +66,7 @@ impl Throttle {
         }
     }
 
-    /// Its name in the kernel's trace events.
+    /// The name in Linux's trace events.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -148,8 +148,8 @@ impl Waiters {
         Self(core::array::from_fn(|_| AtomicU32::new(0)))
     }
 
-    /// Counts a waiter. It must check its condition after this, so that either it or the waker sees
-    /// the other.
+    /// Counts a waiter. The waiter must check its condition after this, so that either the waiter
+    /// sees the change or the waker sees the waiter.
     fn enter(&self, why: Throttle) -> WaiterGuard<'_> {
         let count = &self.0[why as usize];
         count.fetch_add(1, Ordering::SeqCst);
@@ -164,7 +164,7 @@ impl Waiters {
     }
 }
 
-/// A pause that has begun. It ends when this is dropped, also if the embedder panics.
+/// A pause in progress. Dropping the guard ends it, also if the embedder panics.
 struct WaiterGuard<'p>(&'p AtomicU32);
 
 impl Drop for WaiterGuard<'_> {
@@ -209,7 +209,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         }
     }
 
-    /// The store is behind: pauses until the page that was seen first under write-back is written, or as many
+    /// The store is slow: pauses until the first page seen under write-back is written, or as many
     /// pages as a cluster has.
     #[inline(never)]
     pub(super) fn pause_for_writes(&self, scan: &ScanControl, why: Throttle, seen: &ReclaimStat) {
@@ -220,7 +220,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, why, &|| is_written() || node.written() >= enough);
     }
 
-    /// Others hold many pages isolated: pauses until some were put back.
+    /// Others have many pages isolated: pauses until some are put back.
     #[inline(never)]
     pub(super) fn pause_for_isolated(&self, scan: &ScanControl, kind: PageKind) {
         let is_over = || !self.too_many_isolated(scan, kind);
@@ -239,8 +239,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, Throttle::NoProgress, &|| node.stolen() != before);
     }
 
-    /// Who needs memory leaves what little there is to those who free some: while not even half of
-    /// the reserve of a node is free, it wakes background reclaim and pauses, once.
+    /// Leaves the last free memory to those that free some. If less than half of the reserve of a
+    /// node is free, the request wakes background reclaim and pauses once.
     #[inline(never)]
     pub(super) fn wait_for_reserve(&self, cpu: CpuId, node: NodeId, highest: ZoneKind) {
         let relief = self.memory.platform().relief();

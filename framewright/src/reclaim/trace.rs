@@ -1,4 +1,4 @@
-//! Telling of what was done, in the kernel's words.
+//! Trace events with Linux's names.
 
 use crate::{
     observe::VmscanEvent,
@@ -13,7 +13,7 @@ use super::{
 };
 
 impl<P: Platform> Reclaim<'_, '_, P> {
-    /// Traces an event, which is built only if somebody listens.
+    /// Traces an event, which is built only if the platform traces.
     pub(super) fn trace(&self, cpu: CpuId, event: impl FnOnce() -> VmscanEvent) {
         if P::TRACING {
             self.memory.platform().trace(cpu, &event().into());

@@ -50,7 +50,7 @@
 //! is done. Otherwise reclaim finds the page unmapped with no flush pending, and frees the frame
 //! too early.
 //!
-//! # Who may do what
+//! # Callers and modules
 //!
 //! All operations go through a [`Flusher`], which is the view of one CPU. The caller has interrupts
 //! enabled and holds no lock of the library, because a flush waits for other CPUs. The embedder may
