@@ -1,4 +1,4 @@
-//! Panics in `Relief`, and calls that it must not get.
+//! Panics in `Relief`, and calls with arguments of another memory.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -34,7 +34,7 @@ fn background_reclaim_leaves_the_frames_of_another_memory_alone() {
 }
 
 #[test]
-fn nothing_is_reclaimed_for_a_cpu_that_the_memory_has_not() {
+fn nothing_is_reclaimed_for_an_unknown_cpu() {
     let embedder = filled(1900, PageKind::File);
     clear_young(embedder);
     let none = CpuId::new(2);

@@ -1,4 +1,4 @@
-//! Random programs on random stores.
+//! Random operations on stores with random behavior.
 
 use std::cell::Cell;
 
@@ -153,7 +153,7 @@ proptest! {
     })]
 
     #[test]
-    fn no_store_is_lost_and_nothing_is_left_behind(choices in any::<u16>(), steps in steps()) {
+    fn no_store_is_lost_and_no_page_is_left_locked_or_isolated(choices in any::<u16>(), steps in steps()) {
         run(choices, &steps);
     }
 }

@@ -15,7 +15,7 @@ const FILE: PageKind = PageKind::File;
 const ANON: PageKind = PageKind::Anon;
 
 #[test]
-fn dirty_pages_are_written_before_they_go() {
+fn dirty_pages_are_written_before_they_are_reclaimed() {
     for kind in PageKind::ALL {
         let embedder = memory(2048, |_| ()).platform();
         embedder.pages().swap = true;
@@ -30,14 +30,14 @@ fn dirty_pages_are_written_before_they_go() {
 }
 
 #[test]
-fn pages_under_write_back_go_next_once_they_are_written() {
+fn pages_under_write_back_are_reclaimed_next_when_written() {
     let embedder = memory(2048, |_| ()).platform();
     for id in 0..64 {
         embedder.store(id, FILE).unwrap();
     }
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all is on its way");
+    assert_eq!(embedder.direct(32), 0, "all pages are under write-back");
     assert!(embedder.lru().awaiting_writeback(node()) > 0);
     embedder.check();
     embedder.complete(usize::MAX);
@@ -47,13 +47,13 @@ fn pages_under_write_back_go_next_once_they_are_written() {
     embedder.check();
 }
 
-/// A embedder in which reclaim has had pages written, and all of those.
+/// An embedder in which reclaim has started writes, and the frames of these.
 fn with_writes() -> (&'static Embedder, Vec<Pfn>) {
     let embedder = memory(2048, |_| ()).platform();
     (0..64).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.set_behavior(StoreBehavior::Slow);
-    assert_eq!(embedder.direct(32), 0, "all is on its way");
+    assert_eq!(embedder.direct(32), 0, "all pages are under write-back");
     let writes = embedder.pages().writes.drain(..).map(|(pfn, ..)| pfn).collect::<Vec<_>>();
     assert_eq!(embedder.lru().awaiting_writeback(node()), writes.len() as u64);
     assert!(writes.len() > 20);
@@ -61,7 +61,7 @@ fn with_writes() -> (&'static Embedder, Vec<Pfn>) {
 }
 
 #[test]
-fn what_is_given_up_while_it_is_written_is_awaited_no_more() {
+fn abandoned_pages_do_not_count_as_awaiting_writeback() {
     let (embedder, writes) = with_writes();
     let lru = embedder.lru();
     let is_left =
@@ -81,7 +81,7 @@ fn what_is_given_up_while_it_is_written_is_awaited_no_more() {
     // SAFETY: as above.
     unsafe { lru.abandon_many(&writes[3..11], &mut who) };
     is_left(11);
-    // Whoever writes may hear of it all the same.
+    // The end of these writes may still be reported.
     writes[..11].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));
     is_left(11);
     writes[11..].iter().for_each(|&pfn| embedder.reclaim().written(CPU, pfn, Ok(())));
@@ -90,7 +90,7 @@ fn what_is_given_up_while_it_is_written_is_awaited_no_more() {
 }
 
 #[test]
-fn what_others_have_written_is_not_what_reclaim_waits_for() {
+fn writes_of_others_do_not_count_as_awaited_by_reclaim() {
     let (embedder, writes) = with_writes();
     for id in 64..80 {
         let pfn = embedder.touch(id, FILE).unwrap();
@@ -100,7 +100,7 @@ fn what_others_have_written_is_not_what_reclaim_waits_for() {
 }
 
 #[test]
-fn what_cannot_be_written_stays_and_ends_in_no_progress() {
+fn pages_that_cannot_be_written_stay_and_reclaim_makes_no_progress() {
     for behavior in
         [StoreBehavior::Fails, StoreBehavior::Full, StoreBehavior::Busy, StoreBehavior::FailsLate]
     {
@@ -128,7 +128,7 @@ fn what_cannot_be_written_stays_and_ends_in_no_progress() {
 }
 
 #[test]
-fn a_page_whose_writing_failed_later_is_out_of_the_way() {
+fn a_page_whose_write_failed_later_becomes_active() {
     let embedder = memory(2048, |_| ()).platform();
     (0..62).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
@@ -138,7 +138,7 @@ fn a_page_whose_writing_failed_later_is_out_of_the_way() {
     let lru = embedder.lru();
     let writing = lru.awaiting_writeback(node());
     assert!(writing > 0);
-    // As if they had been seen as being written, and become active, and aged again.
+    // As if the pages had been scanned under write-back, become active, and inactive again.
     for pfn in embedder.pages().resident.keys() {
         lru.deactivate(CPU, *pfn);
     }
@@ -150,26 +150,30 @@ fn a_page_whose_writing_failed_later_is_out_of_the_way() {
 }
 
 #[test]
-fn a_page_that_was_used_is_not_written_right_after() {
+fn a_used_page_is_not_written_in_the_next_scan() {
     let embedder = memory(2048, |_| ()).platform();
     (0..31).for_each(|id| embedder.store(id, FILE).unwrap());
     assert!(embedder.direct(1) > 0);
-    // Looked at first: it was used. Then it goes only if it is clean. Only then it is written.
-    assert!(stat(embedder, NodeStat::PgscanFile) > 2 * 31, "it was not looked at twice before");
+    // First the page was used. In the next scan it is reclaimed only if it is clean. Only then it
+    // is written.
+    assert!(
+        stat(embedder, NodeStat::PgscanFile) > 2 * 31,
+        "the pages were not scanned twice before"
+    );
     embedder.check();
 }
 
 #[test]
-fn who_writes_in_the_background_is_woken_and_waited_for() {
+fn background_writers_are_woken_and_awaited() {
     let embedder = memory(2048, |_| ()).platform();
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());
     clear_young(embedder);
     embedder.pages().writers = true;
-    assert_eq!(embedder.direct(32), 0, "others are to write");
+    assert_eq!(embedder.direct(32), 0, "the background writers have not started");
     assert!(embedder.take_notes().contains(&"wake writers"));
     assert_eq!(stat(embedder, NodeStat::NrVmscanWrite), 0);
     assert!(stat(embedder, NodeStat::NrVmscanImmediateReclaim) > 0);
-    // They do.
+    // The background writers write all pages.
     {
         let mut pages = embedder.pages();
         let written: Vec<_> = pages.resident.values().map(|page| (page.id, page.version)).collect();
