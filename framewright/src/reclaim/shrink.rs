@@ -182,7 +182,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
                 ReferenceCheck::OnlyIfClean => pass.only_clean |= bit,
                 ReferenceCheck::Activate => pass.skip(bit, true),
                 ReferenceCheck::Keep if reclaims_used && !reference.contended => {
-                    pass.only_clean |= bit
+                    pass.only_clean |= bit;
                 }
                 ReferenceCheck::Keep => {
                     pass.seen.ref_keep += 1;

@@ -298,7 +298,7 @@ impl<P: Platform> Flusher<'_, '_, P> {
     /// Records that frames deferred up to `epoch` need no flush any more.
     fn set_flushed(&self, epoch: u64) {
         self.tlb.deferred.with(self.platform, |deferred| {
-            deferred.flushed_epoch = deferred.flushed_epoch.max(epoch)
+            deferred.flushed_epoch = deferred.flushed_epoch.max(epoch);
         });
     }
 
